@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Name -> its module, imported when the name is first used: `jaxmatch --help` should not wait for jax.
+# Name -> its module, which is imported at the first use of the name, so that `jaxmatch --help` does not wait for jax.
 MODULES = {
     "InputError": "jaxmatch.errors",
     "Matcher": "jaxmatch.inference.matcher",
@@ -67,7 +67,7 @@ def __getattr__(name: str) -> Any:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """`%load_ext jaxmatch` in a notebook adds the command as `%jaxmatch`."""
+    """Adds the command to a notebook as `%jaxmatch`; `%load_ext jaxmatch` calls this function."""
     from jaxmatch.cli import magic
 
     magic.register(shell)

@@ -1,10 +1,10 @@
-"""The `jaxmatch` command, also as `python -m jaxmatch`."""
+"""The `jaxmatch` command, which `python -m jaxmatch` also runs."""
 
 from jaxmatch.cli import interrupts
 
 
 def command() -> int:
-    """`jaxmatch` as a process of its own."""
+    """Runs the `jaxmatch` command in its own process."""
     interrupts.end_at_once()  # before the imports of the command
     from jaxmatch.cli.main import command
 

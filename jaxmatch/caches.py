@@ -1,4 +1,4 @@
-"""Where encoded data and compiled programs are kept."""
+"""The folders in which encoded data and compiled programs are cached."""
 
 import os
 import warnings
@@ -8,10 +8,10 @@ from jaxmatch.errors import InputError
 
 
 def cache_folder(named: str = "") -> Path:
-    """Where encoded data is kept: as named, or below the user's cache folder.
+    """Returns the folder for encoded data: `named`, or one in the user's cache folder.
 
     Raises:
-      InputError: none is named, and the user, as often in a container, has no home.
+      InputError: no folder is named, and the user has no home folder, as is common in a container.
     """
     if named:
         return Path(named)
@@ -25,10 +25,10 @@ def cache_folder(named: str = "") -> Path:
 
 
 def keep_compiled_programs(named: str = "") -> None:
-    """Lets JAX keep what it compiles on disk, so that the next process does not compile it again.
+    """Turns on JAX's cache of compiled programs on disk, so that the next process does not compile them again.
 
-    The folder is the one that `JAX_COMPILATION_CACHE_DIR` names, or "programs" in `cache_folder`. Where it cannot be
-    written, nothing is kept. `JAX_ENABLE_COMPILATION_CACHE=0` turns it off.
+    The folder is the one that `JAX_COMPILATION_CACHE_DIR` names, or "programs" in `cache_folder`. If that folder cannot
+    be written, nothing is cached. `JAX_ENABLE_COMPILATION_CACHE=0` turns the cache off.
 
     Arguments:
       named: as in `cache_folder`.
@@ -38,10 +38,10 @@ def keep_compiled_programs(named: str = "") -> None:
 
     if not jax.config.jax_enable_compilation_cache:
         return
-    # A full disk or a damaged file costs time; the program is compiled again.
+    # A full disk or a damaged file only costs time, because the program is compiled again.
     warnings.filterwarnings("ignore", "Error (reading|writing) persistent compilation cache entry", UserWarning)
     if "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS" not in os.environ:
-        # The small helpers too: there are dozens, and together they take a second.
+        # Small programs are cached too: there are dozens, and together they take a second to compile.
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     if jax.config.jax_compilation_cache_dir:
         return
@@ -52,4 +52,4 @@ def keep_compiled_programs(named: str = "") -> None:
         return
     if os.access(folder, os.R_OK | os.W_OK | os.X_OK):
         jax.config.update("jax_compilation_cache_dir", str(folder))
-        compilation_cache.reset_cache()  # else it stays off in a process that compiled something before
+        compilation_cache.reset_cache()  # otherwise the cache stays off in a process that has already compiled

@@ -1,4 +1,4 @@
-"""The devices and cores that there are, and how XLA compiles for them."""
+"""The available devices and cores, and XLA's options for programs that run on them."""
 
 import os
 from typing import Any
@@ -9,7 +9,7 @@ from jaxmatch.errors import InputError
 
 
 def cores() -> int:
-    """How many cores XLA uses here; the sums of its products depend on it."""
+    """Returns the number of cores that XLA uses on this machine. The sums of its products depend on it."""
     told = os.environ.get("NPROC", "")
     if told.isdigit():
         return int(told)
@@ -17,17 +17,17 @@ def cores() -> int:
 
 
 def compiler_options(platform: str, runs_once: bool = False) -> dict[str, Any]:
-    """XLA's options for programs of a platform; those that `XLA_FLAGS` names are left to it.
+    """Returns XLA's options for programs of a platform, without those that `XLA_FLAGS` sets.
 
     Arguments:
-      platform: of the devices, as JAX calls it.
-      runs_once: whether to compile in a hurry.
+      platform: the platform of the devices, as JAX names it.
+      runs_once: whether the program runs only once, so that a fast compilation matters more than a fast program.
     """
     options = {
-        # Most of the time to compile goes into code that would pay only if it ran often.
+        # Most of the time to compile is spent on optimizations that pay only for a program that runs often.
         "cpu": {"xla_backend_optimization_level": 0} if runs_once else {},
-        # On an H200 cuBLAS was faster than XLA's own products, whose trials take about half of the time to compile
-        # (benchmarks/NOTES.md).
+        # On an H200, cuBLAS was faster than XLA's own matrix products, and XLA's trials of its own products take about
+        # half of the time to compile (benchmarks/NOTES.md).
         "gpu": {"xla_gpu_enable_triton_gemm": False},
     }
     flags = os.environ.get("XLA_FLAGS", "")
@@ -35,17 +35,18 @@ def compiler_options(platform: str, runs_once: bool = False) -> dict[str, Any]:
 
 
 def devices_there_are(platform: str | None = None) -> list[jax.Device]:
-    """All devices of a platform, as "cpu"; None: of JAX's default backend.
+    """Returns all devices of a platform, such as "cpu"; None: of JAX's default backend.
 
     Raises:
-      InputError: there are none, or they are those of several processes that were not started with --distributed.
+      InputError: the platform has no devices, or its devices belong to several processes that were not started with
+        --distributed.
     """
     try:
         found = jax.devices(platform)
     except (
         RuntimeError,
         AssertionError,
-    ) as error:  # the latter, without a word, for a platform that jaxlib was built without
+    ) as error:  # AssertionError, without a message, for a platform that jaxlib was built without
         reason = str(error) or f"JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')}"
         wanted = "no device" if platform is None else f"no {platform}"
         remedy = (
@@ -54,7 +55,7 @@ def devices_there_are(platform: str | None = None) -> list[jax.Device]:
             else "leave JAX_PLATFORMS unset"
         )
         raise InputError(f"JAX finds {wanted} ({reason})", remedy=remedy) from None
-    # A TPU slice joins the processes of its hosts by itself, and its variables need not say so (cli/launchers.py).
+    # A TPU slice joins the processes of its hosts by itself, even if no variable shows it (cli/launchers.py).
     processes = len({device.process_index for device in found})
     if processes > 1 and not jax.distributed.is_initialized():
         raise InputError(

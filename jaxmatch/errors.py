@@ -1,4 +1,4 @@
-"""The one error that a user is meant to read, and the remedy that it names most often."""
+"""The errors that are written for the user, and the remedy that they name most often."""
 
 import os
 from collections.abc import Iterable
@@ -8,16 +8,16 @@ from jaxmatch.printable import printable
 
 
 class InputError(ValueError):
-    """What the user gave cannot be used: a file, a line of it, a setting, a name.
+    """The error about input that cannot be used: a file, a line of a file, a setting, a name.
 
-    Its text is one line that says which file, which line, what is wrong and what to do, so that a program
-    can print it without a traceback and exit with status 2. Control characters in it are escaped.
+    The text of the error is a single line that states the file, the line, the problem and the remedy. A program can
+    print it without a traceback and exit with status 2. Control characters in it are escaped.
 
     Arguments:
-      problem: what is wrong.
-      path: the file or folder it is wrong in.
+      problem: the problem.
+      path: the file or folder that has the problem.
       line: the line in that file, counted from 1.
-      remedy: what to do about it.
+      remedy: the advice to the user.
     """
 
     def __init__(
@@ -35,12 +35,13 @@ class InputError(ValueError):
 
 
 class UnknownOption(InputError):
-    """A launched file has no such option.
+    """The error about an option that a launched file does not have.
 
     Arguments:
-      option: with its dashes.
-      known: the names of those that it has.
-      **more: of `InputError`.
+      problem: the problem.
+      option: the option, with its dashes.
+      known: the names of the options that the file has.
+      **more: the other arguments of `InputError`.
     """
 
     def __init__(self, problem: str, *, option: str, known: Iterable[str] = (), **more: Any):
@@ -49,15 +50,15 @@ class UnknownOption(InputError):
 
 
 def first_line(error: object) -> str:
-    """The first line of an error's text, or the name of its class."""
+    """Returns the first line of an error's text that is not blank, or the name of its class."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 class NotFinite(InputError):
-    """The output of a model for a pair is not finite.
+    """The error about a pair for which the output of a model is not finite.
 
     Arguments:
-      pair: its position among the pairs, from 0.
+      pair: the position of the pair, counted from 0.
     """
 
     def __init__(self, pair: int):
@@ -66,17 +67,17 @@ class NotFinite(InputError):
 
 
 def nearest(name: object, known: Iterable[object]) -> str:
-    """A remedy that names the closest of the known names."""
-    import difflib  # only where something is wrong
+    """Returns a remedy that names the closest of the known names, or all of them if no name is close."""
+    import difflib  # imported only for an error
 
     known = [str(one) for one in known if str(one)]
     close = difflib.get_close_matches(str(name)[:99], known, n=1, cutoff=0.5)
-    if not close and "." in str(name):  # the last part often says what was meant
+    if not close and "." in str(name):  # the last part often tells which name was meant
         close = [one for one in known if one.rsplit(".", 1)[-1] == str(name).rsplit(".", 1)[-1]][:1]
     return f'did you mean "{close[0]}"?' if close else "known: " + ", ".join(known)
 
 
 def near(word: str, known: Iterable[str]) -> str:
-    """`did you mean "…"?`, or "" where nothing is close."""
+    """Returns `did you mean "…"?` with the closest of the known names, or "" if no name is close."""
     remedy = nearest(word, known)
     return remedy if remedy.endswith("?") else ""

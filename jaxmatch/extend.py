@@ -1,8 +1,8 @@
 """Models, scores, data sets and hyperparameters of your own.
 
-A module outside the package calls these functions. `--import FILE_OR_MODULE` loads it for a command; a module that is
-installed is loaded by itself, if its distribution names it as an entry point of the group "jaxmatch". In Python, import
-it. What it adds then works like what the package has.
+A module outside the package calls these functions. `--import FILE_OR_MODULE` loads the module for a command. An
+installed module is loaded automatically if its distribution names it as an entry point of the group "jaxmatch". In
+Python, import the module. Its models, scores, data sets and hyperparameters then work like those of the package.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from jaxmatch.errors import InputError
 
 ENTRY_POINTS = "jaxmatch"
 
-# (kind, name) -> what was added here: it may be replaced, as when a notebook's cell runs again.
+# (kind, name) -> the value that was added. It may be replaced, for example if a notebook cell runs again.
 ADDED: dict[tuple[str, str], Any] = {}
 _installed_are_loaded = False
 
@@ -37,13 +37,13 @@ def add_model(settings: type[config.ModelConfig], module: type) -> None:
     """Adds a model.
 
     Arguments:
-      settings: a frozen dataclass, a subclass of `ModelConfig`, with `name` and `title`; its fields are made with
+      settings: a frozen dataclass, a subclass of `ModelConfig`, with `name` and `title`. Its fields are made with
         `jaxmatch.config.fields.setting`.
-      module: a Flax module, a subclass of `PairModel` (jaxmatch/models/pair_model.py); it is made with the settings and
-        the number of outputs.
+      module: a Flax module, a subclass of `PairModel` (jaxmatch/models/pair_model.py). It is constructed with the
+        settings and the number of outputs.
 
     Raises:
-      InputError: the package has a model of this name, or the name is no identifier.
+      InputError: the package has a model of this name, or the name is not an identifier.
     """
     from jaxmatch import models  # imports flax
 
@@ -52,17 +52,18 @@ def add_model(settings: type[config.ModelConfig], module: type) -> None:
 
 
 def add_score(score: Score, function: Callable[..., Any], task: str) -> None:
-    """Adds a score of a task. It can choose checkpoints, too: `training.selection`.
+    """Adds a score of a task. Checkpoints can be chosen by the score, too: `training.selection`.
 
     Arguments:
-      score: its name, title and direction.
+      score: the name, title and direction of the score.
       function: labels `<int32>[pairs]`, outputs `<float64>[replica, pairs, classes]` -> `<float>[replica]`. In a
-        regression, labels are `<float32>[pairs]` and outputs `<float64>[replica, pairs]`. If it has an argument
-        `groups`, it gets those of a ranking: `[pairs]`, whole numbers or texts, equal for the candidates of a group.
+        regression, labels are `<float32>[pairs]` and outputs `<float64>[replica, pairs]`. A function with an argument
+        `groups` receives the groups of a ranking: `[pairs]`, whole numbers or texts, equal for the candidates of a
+        group.
       task: "classification", "regression" or "ranking".
 
     Raises:
-      InputError: the package has a score of this name, the name is no identifier, or there is no such task.
+      InputError: the package has a score of this name, the name is not an identifier, or the task does not exist.
     """
     from jaxmatch.data.dataset import TASKS
     from jaxmatch.training import scores
@@ -78,10 +79,10 @@ def add_data_set(source: Any) -> None:
     """Adds a data set.
 
     Arguments:
-      source: a `jaxmatch.data.sources.Source`: where its files lie, and what reads them.
+      source: a `jaxmatch.data.sources.Source`, which names the files of the data set and the functions that read them.
 
     Raises:
-      InputError: the package has a data set of this name, or the name is no identifier.
+      InputError: the package has a data set of this name, or the name is not an identifier.
     """
     from jaxmatch.data.catalog import EMBEDDED_TASKS, OWN
     from jaxmatch.data.sources import CATALOG
@@ -104,17 +105,17 @@ def add_hyperparameter(
     """Adds a traced hyperparameter of the loss, `optimizer.NAME`. A grid over it compiles one program.
 
     Arguments:
-      name: its name.
-      default: at which the loss is what it is without it. Runs with this value keep the names that they have without
-        the hyperparameter.
-      help: its meaning, in a line.
+      name: the name of the hyperparameter.
+      default: the value for which the loss is the same as without the hyperparameter. Runs with this value keep the
+        names that they have without the hyperparameter.
+      help: the meaning of the hyperparameter, in one line.
       loss: (losses `<float32>[batch]`, outputs `<float32>[batch, classes]`, labels `<int32>[batch]`, value
-        `<float32>[]`) -> `<float32>[batch]`: what takes the place of the losses. In a regression, outputs are
+        `<float32>[]`) -> `<float32>[batch]`, the new losses in place of `losses`. In a regression, outputs are
         `<float32>[batch, 1]` and labels `<float32>[batch]`.
-      least, most, below: bounds.
+      least, most, below: the bounds of the value: at least `least`, at most `most`, less than `below`.
 
     Raises:
-      InputError: there is a setting of this name, or the name is no identifier.
+      InputError: the optimizer has a setting of this name, or the name is not an identifier.
     """
     from jaxmatch.config.fields import setting
 
@@ -134,16 +135,16 @@ def add_hyperparameter(
 
 
 def load(names: Iterable[str]) -> None:
-    """Imports modules that add something.
+    """Imports modules that extend the package.
 
     Arguments:
-      names: of modules, or paths of files that end in .py.
+      names: names of modules, or paths of files that end in .py.
 
     Raises:
-      InputError: there is no such module or file, or it fails.
+      InputError: a module or file does not exist, or its import fails.
     """
     for name in names:
-        from jaxmatch.sweep.launcher_files import load_module, load_named  # not for commands that load nothing
+        from jaxmatch.sweep.launcher_files import load_module, load_named  # only for commands that load a module
 
         if name.endswith(".py") or os.sep in name:
             load_module(Path(name))
@@ -152,16 +153,17 @@ def load(names: Iterable[str]) -> None:
 
 
 def load_installed() -> None:
-    """Imports what installed distributions name as entry points of the group "jaxmatch", once in a process. Every
-    command does, and the first use of a name of the package.
+    """Imports the entry points of the group "jaxmatch" of installed distributions, once in a process.
+
+    Every command calls this function, and so does the first use of a name of the package.
 
     Raises:
-      InputError: one cannot be imported.
+      InputError: an entry point cannot be imported.
     """
     global _installed_are_loaded
     if _installed_are_loaded:
         return
-    _installed_are_loaded = True  # they import this package
+    _installed_are_loaded = True  # set before the imports, because the modules import this package
     for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
         try:
             entry.load()

@@ -1,7 +1,7 @@
-"""Writes that either happen whole or not at all.
+"""Atomic writes: each happens whole or not at all.
 
-What is being written has a scratch name, `.NAME.PID.HEX.partial`, and its writer holds a lock on it (flock(2), which
-the system frees when a process ends, however it ends). `remove_abandoned` removes those that nobody holds.
+A file or folder that is being written has a scratch name, `.NAME.PID.HEX.partial`, and its writer holds a lock on it
+(flock(2), which the system frees however the process ends). `remove_abandoned` removes those that no process holds.
 """
 
 import contextlib
@@ -22,12 +22,12 @@ from jaxmatch.plain_file import check_plain_file
 
 try:
     import fcntl
-except ImportError:  # Windows: nothing is locked, so nothing counts as abandoned
+except ImportError:  # on Windows, nothing is locked, so nothing counts as abandoned
     fcntl = None
 
-# A file name holds up to 255 bytes; a scratch name needs 30 of them for itself.
+# A file name has at most 255 bytes, and a scratch name adds about 30 bytes to the name of the file.
 _MOST_BYTES = 200
-# Of renameat2(2): paths as they are, and both names at once.
+# Arguments of renameat2(2): paths are relative to the current folder, and the two names are exchanged.
 _HERE, EXCHANGE = -100, 2
 
 
@@ -40,10 +40,10 @@ def _scratch_name(path: Path) -> Path:
 
 
 def hold_lock(scratch: Path) -> int | None:
-    """Locks a new scratch file or folder: the descriptor to close in the end, or None where the system has no locks.
+    """Locks a new scratch file or folder and returns the descriptor to close later; None on a system without locks.
 
     Raises:
-      FileNotFoundError: `remove_abandoned` was quicker.
+      FileNotFoundError: `remove_abandoned` removed the file or folder before it was locked.
     """
     if fcntl is None:
         return None
@@ -51,7 +51,7 @@ def hold_lock(scratch: Path) -> int | None:
     try:
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        os.stat(scratch)  # whoever removes it, does so under the lock
+        os.stat(scratch)  # `remove_abandoned` holds the lock while it removes a file
     except BaseException:
         os.close(descriptor)
         raise
@@ -60,7 +60,7 @@ def hold_lock(scratch: Path) -> int | None:
 
 @contextlib.contextmanager
 def _scratch(path: Path, target: str | os.PathLike, make: Callable[[Path], Any]) -> Iterator[tuple[Path, Any]]:
-    """Yields a scratch path for `path` and what `make` made there; it is locked until the block ends."""
+    """Yields a scratch path for `path` and the result of `make`; the scratch is locked until the block ends."""
     while True:
         scratch = _scratch_name(path)
         with _named(target):
@@ -79,14 +79,13 @@ def _scratch(path: Path, target: str | os.PathLike, make: Callable[[Path], Any])
 
 
 def remove_abandoned(folder: str | os.PathLike, name: str | None = None) -> None:
-    """Removes the scratch files and folders in a folder whose writers are gone, on this machine or on another.
+    """Removes the scratch files and folders in a folder whose writers, on this machine or another, have ended.
 
-    Those of a live process stay, and so does everything where the file system has no locks. A folder that is missing
-    has none.
+    Those of a live process stay, and all stay on a file system without locks. A missing folder counts as empty.
 
     Arguments:
-      folder: in which they lie.
-      name: of the file or folder that they were to become; None: of any.
+      folder: the folder to clean.
+      name: the name of the file or folder whose scratch files and folders are removed; None: those of all names.
     """
     if fcntl is None:
         return
@@ -98,7 +97,7 @@ def remove_abandoned(folder: str | os.PathLike, name: str | None = None) -> None
         return
     for each in found:
         path = Path(folder) / each
-        # A live writer holds the lock; one that is done has renamed what it wrote.
+        # A live writer holds the lock; a writer that has finished has renamed its scratch file or folder.
         with contextlib.suppress(OSError):
             descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
@@ -113,7 +112,7 @@ def remove_abandoned(folder: str | os.PathLike, name: str | None = None) -> None
 
 
 def _flush_folder(folder: Path) -> None:
-    """Makes a rename in `folder` survive a power cut."""
+    """Flushes a folder to disk, so that a rename in it survives a power cut."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -123,7 +122,7 @@ def _flush_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def naming(path: str | os.PathLike) -> Iterator[None]:
-    """Makes an OSError that names no file, such as that of a full disk, name `path`."""
+    """Makes an OSError without a file name, such as the error about a full disk, name `path`."""
     try:
         yield
     except OSError as error:
@@ -151,17 +150,17 @@ def _named(path: str | os.PathLike, scratch: Path | None = None) -> Iterator[Non
                 raise
             place += name.removeprefix(str(scratch))
         code = error.errno or errno.EIO
-        # NumPy does not say why a write stopped half-way.
+        # NumPy does not report why a write stopped before its end.
         raise OSError(code, error.strerror or f"not all of it could be written ({error})", place) from error
 
 
 def _keep_owner_and_mode(descriptor: int, path: Path) -> None:
-    """Gives a scratch file the mode and, as far as allowed, the owner of the file that it will replace."""
+    """Gives a scratch file the mode and, if permitted, the owner of the file that it will replace."""
     try:
         old, new = os.stat(path), os.fstat(descriptor)
     except FileNotFoundError:
         return
-    with contextlib.suppress(OSError, AttributeError):  # Windows has neither
+    with contextlib.suppress(OSError, AttributeError):  # Windows has neither function
         if (old.st_uid, old.st_gid) != (new.st_uid, new.st_gid):
             os.fchown(descriptor, old.st_uid, old.st_gid)
     with contextlib.suppress(OSError, AttributeError):
@@ -170,16 +169,16 @@ def _keep_owner_and_mode(descriptor: int, path: Path) -> None:
 
 @contextlib.contextmanager
 def open_atomically(target: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Yields a binary file to write; it becomes `target` when the block ends well, and vanishes when it does not.
+    """Yields a binary file to write. It becomes `target` if the block ends without an error and is removed otherwise.
 
-    The mode of a file that is replaced is kept. What is there and is no plain file (a pipe, a terminal) is written at
-    once.
+    A replaced file keeps its mode. If `target` exists and is not a plain file (a pipe, a terminal), it is written
+    directly.
 
     Raises:
-      OSError: it cannot be written; the error names `target`.
+      OSError: the file cannot be written; the error names `target`.
     """
     path = Path(os.path.realpath(target))  # a link is followed, not replaced
-    if path.is_symlink():  # what realpath could not follow
+    if path.is_symlink():  # a link that realpath could not follow
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(target))
     if path.exists() and not path.is_file():
         with naming(target), open(path, "wb") as file:
@@ -200,7 +199,7 @@ def open_atomically(target: str | os.PathLike) -> Iterator[BinaryIO]:
 
 
 def write_atomically(path: str | os.PathLike, content: bytes | str) -> None:
-    """Replaces `path` by `content` in one step: a reader sees the old file or the new one, never a part."""
+    """Writes `content` to `path` in one step: a reader sees the old file or the new file, never a part."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with open_atomically(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
@@ -209,38 +208,38 @@ def write_atomically(path: str | os.PathLike, content: bytes | str) -> None:
 def write_json(path: str | os.PathLike, value: Any) -> None:
     r"""Writes `value` as indented JSON with sorted keys, atomically.
 
-    A byte of a file name that is not UTF-8 reaches Python as half of a surrogate pair, which is written as `\udce4`.
+    A byte of a file name that is not UTF-8 reaches Python as half of a surrogate pair. It is written as `\udce4`.
     """
     text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     write_atomically(path, text.encode(errors="backslashreplace"))
 
 
 def read_json(path: str | os.PathLike) -> Any:
-    """The value in a JSON file.
+    """Reads the value in a JSON file.
 
     Raises:
-      InputError: it is a folder, a pipe, a socket or a device.
+      InputError: the path is that of a folder, a pipe, a socket or a device.
       OSError: the file cannot be read.
-      ValueError: it is no JSON in UTF-8, or none that Python can hold.
+      ValueError: the file is not JSON in UTF-8, or Python cannot represent its value.
     """
     check_plain_file(path, remedy="remove it, or put the file back that was here")
     try:
-        # Of bytes, `json.loads` would take other encodings too, and halves of characters.
+        # Given bytes, `json.loads` would accept other encodings, too, and halves of surrogate pairs.
         return json.loads(Path(path).read_bytes().decode())
     except RecursionError as error:
         raise ValueError("the JSON is nested too deeply") from error
 
 
 def _replace_folder(new: Path, old: Path) -> None:
-    """Puts a folder in the place of another, which a rename alone cannot do unless that is empty.
+    """Replaces the folder `old` by the folder `new`, which a rename alone can do only if `old` is empty.
 
-    Linux exchanges the two names in one step (renameat2(2)); elsewhere the old one steps aside first, and a kill in
-    between leaves neither.
+    Linux exchanges the two names in one step (renameat2(2)). On other systems, `old` is first renamed, and a process
+    killed before `new` is renamed leaves no folder at that path.
     """
-    with contextlib.suppress(AttributeError, OSError):  # no such function
+    with contextlib.suppress(AttributeError, OSError):  # the system has no such function
         renameat2 = ctypes.CDLL(None).renameat2
         if renameat2(_HERE, os.fsencode(new), _HERE, os.fsencode(old), EXCHANGE) == 0:
-            return  # the scratch name holds what is to be removed
+            return  # the caller removes the old folder, which now has the scratch name
     aside = _scratch_name(old)
     os.replace(old, aside)
     os.replace(new, old)
@@ -249,16 +248,16 @@ def _replace_folder(new: Path, old: Path) -> None:
 
 @contextlib.contextmanager
 def directory_atomically(target: str | os.PathLike) -> Iterator[Path]:
-    """Yields an empty folder that becomes `target` when the block ends well and vanishes when it does not.
+    """Yields an empty folder. It becomes `target` if the block ends without an error and is removed otherwise.
 
-    A folder that is already there is replaced.
+    An existing folder is replaced.
 
     Raises:
-      OSError: it cannot be written, a link leads nowhere, or what is there is no folder; the error names `target`.
+      OSError: the folder cannot be written, or `target` is a broken link or not a folder; the error names `target`.
     """
     path = Path(os.path.realpath(target))
     if Path(target).is_symlink():
-        os.stat(target)  # raises for one that leads nowhere
+        os.stat(target)  # raises an error if the link is broken
     if path.exists() and not path.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(target))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -283,8 +282,9 @@ def directory_atomically(target: str | os.PathLike) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def scratch_folder(place: Path) -> Iterator[Path]:
-    """Yields an empty folder in `place`, which vanishes when the block ends. That of a killed process is removed by
-    `remove_abandoned`.
+    """Yields an empty folder in `place` that is removed at the end of the block.
+
+    `remove_abandoned` removes the folder of a killed process.
     """
     place.mkdir(parents=True, exist_ok=True)
     with _scratch(place / "scratch", place, Path.mkdir) as (scratch, _):
@@ -295,6 +295,6 @@ def scratch_folder(place: Path) -> Iterator[Path]:
 
 
 def hash_file(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
+    """Returns the SHA-256 of a file in hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

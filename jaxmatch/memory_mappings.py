@@ -8,11 +8,11 @@ LIMIT_FILE, MAPPINGS_FILE = Path("/proc/sys/vm/max_map_count"), Path("/proc/self
 
 
 def scarce() -> bool:
-    """Whether more than three quarters of the mappings are taken; False where the system does not say.
+    """Returns whether more than three quarters of the mappings are in use; False if the system does not report them.
 
-    When none is left, compiling another program ends the process, with gigabytes of memory free ("LLVM ERROR: Unable to
-    allocate section memory!"). By default Linux grants 65,530; a training step of RE2 with two blocks takes about
-    1,200.
+    If no mapping is left, the compilation of another program ends the process, even with gigabytes of free memory
+    ("LLVM ERROR: Unable to allocate section memory!"). By default, Linux allows 65,530 mappings. A training step of RE2
+    with two blocks takes about 1,200.
     """
     try:
         granted = int(LIMIT_FILE.read_text())
@@ -24,10 +24,10 @@ def scarce() -> bool:
 
 
 def clear_programs_if_scarce() -> bool:
-    """Drops what `jax.jit` has compiled if memory mappings are scarce; it is compiled again when it is called.
+    """Drops all compiled programs of `jax.jit` if memory mappings are scarce. They are compiled again when needed.
 
     Returns:
-      whether they were dropped.
+      Whether the programs were dropped.
     """
     if not scarce():
         return False

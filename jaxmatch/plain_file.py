@@ -1,4 +1,4 @@
-"""Only plain files are read as a whole: a pipe may never end, a device may never stop."""
+"""Checks of the kind of a file before it is read as a whole: a pipe or a device may never end."""
 
 import os
 import stat
@@ -17,10 +17,10 @@ _KINDS = {
 
 
 def kind(path: str | os.PathLike) -> str:
-    """The kind of file at `path`, such as `FILE`; "" if there is none, nor a link. Nothing is opened.
+    """Returns the kind of file at `path`, such as `FILE`; "" if neither a file nor a link exists. Opens no file.
 
     Raises:
-      InputError: it cannot be looked up.
+      InputError: the path cannot be looked up.
     """
     try:
         mode = os.stat(path).st_mode
@@ -34,25 +34,25 @@ def kind(path: str | os.PathLike) -> str:
 def require_plain_file(
     path: str | os.PathLike, *, missing: str = "there is no such file", remedy: str | None = None
 ) -> None:
-    """Refuses what is no plain file, and a file that is not there.
+    """Checks that a plain file exists at a path.
 
     Arguments:
       path: the file, or a link to it.
-      missing: what is said of a file that is not there.
-      remedy: what to do, for the error message.
+      missing: the problem in the error about a file that does not exist.
+      remedy: the remedy in the error.
 
     Raises:
-      InputError: it is not there, cannot be looked up, or is something else.
+      InputError: the file does not exist, cannot be looked up, or is not a plain file.
     """
     if not is_plain_file(path, remedy=remedy):
         raise InputError(missing, path=path, remedy=remedy)
 
 
 def is_plain_file(path: str | os.PathLike, *, remedy: str | None = None) -> bool:
-    """Whether there is a plain file; anything else at the path is an error, not passed over.
+    """Returns whether a plain file exists at a path; anything else at the path raises an error.
 
     Raises:
-      InputError: it cannot be looked up, or is something else.
+      InputError: the path cannot be looked up, or is not a plain file.
     """
     there = kind(path)
     if there and there != FILE:
@@ -61,16 +61,16 @@ def is_plain_file(path: str | os.PathLike, *, remedy: str | None = None) -> bool
 
 
 def check_plain_file(path: str | os.PathLike, remedy: str, most_bytes: int | None = None) -> None:
-    """Refuses anything but a plain file of limited length, before it is opened. A missing file is no error here.
+    """Checks, before a file is opened, that it is a plain file of limited length. A missing file is not an error.
 
     Arguments:
       path: the file, or a link to it.
-      remedy: what to give instead.
+      remedy: the remedy in the error.
       most_bytes: the greatest length of the file; None: no limit.
 
     Raises:
-      InputError: it is a folder, a pipe, a socket or a device, or longer than that.
-      OSError: it cannot be looked at.
+      InputError: the file is a folder, a pipe, a socket or a device, or is longer than `most_bytes`.
+      OSError: the file cannot be looked up.
     """
     try:
         found = os.stat(path)

@@ -1,4 +1,4 @@
-"""Text that is safe to print: what a terminal would obey, or draw out of order, is shown as an escape."""
+"""Text that is safe to print: characters that a terminal would obey, or draw out of order, are shown as escapes."""
 
 import json
 import math
@@ -12,20 +12,23 @@ _NAMED = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
 
 
 def count_text(number: int, one: str, many: str = "") -> str:
-    """A number and its noun: "1 run" or "2,000 runs".
+    """Returns a number with its noun: "1 run" or "2,000 runs".
 
     Arguments:
-      many: the plural, where it is not `one` with an s.
+      number: the number.
+      one: the singular of the noun.
+      many: the plural; empty: `one` with an s.
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""`text` with its control characters written as `\n`, `\x1b` or `\u202e`; all other characters stay.
+    r"""Returns `text` with its control characters written as `\n`, `\x1b` or `\u202e`; all other characters stay.
 
-    A byte of a file name that is not UTF-8 reaches Python as a surrogate; it is written as that byte.
+    A byte of a file name that is not UTF-8 reaches Python as a surrogate. It is written as that byte.
 
     Arguments:
+      text: the text to print.
       keep: control characters that stay, such as "\n".
     """
     return _CONTROL.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
@@ -39,16 +42,16 @@ def _escape(character: str) -> str:
 
 
 def shown(value: Any, limit: int = 60) -> str:
-    """`value` for an error message: quoted, on one line, not longer than about `limit` characters."""
+    """Returns the repr of `value` for an error message, cut to at most `limit` characters."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 4]}...{text[-1]}"
 
 
 def without_nan(value: Any) -> Any:
-    """`value` with None for every NaN and infinity, which JSON cannot hold.
+    """Returns `value` with None for every NaN and infinity, which JSON cannot represent.
 
     Arguments:
-      value: plain values, also nested: mappings become dicts with string keys, lists and tuples become lists.
+      value: plain values, also nested. Mappings become dicts with string keys; lists and tuples become lists.
     """
     if isinstance(value, Mapping):
         return {str(key): without_nan(entry) for key, entry in value.items()}
@@ -58,14 +61,14 @@ def without_nan(value: Any) -> Any:
 
 
 def printable_json(value: Any, **options: Any) -> str:
-    """`value` as JSON, which any program reads back as it was, and which is safe to print.
+    """Returns `value` as JSON that any program can parse and that is safe to print.
 
     Arguments:
-      value: what JSON can hold.
-      options: as `json.dumps` takes them.
+      value: a value that JSON can represent.
+      options: options of `json.dumps`.
 
     Raises:
-      TypeError, ValueError: as `json.dumps`.
+      TypeError, ValueError: as in `json.dumps`.
     """
     text = json.dumps(value, ensure_ascii=False, **options)
     return _CONTROL.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)

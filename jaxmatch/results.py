@@ -1,4 +1,4 @@
-"""Results of sweeps in Python: a data frame of runs, the table, the scores of a trained model."""
+"""Results of sweeps in Python: a data frame of runs, a table, the scores of a trained model."""
 
 from __future__ import annotations
 
@@ -19,20 +19,22 @@ if TYPE_CHECKING:
     from jaxmatch.data.dataset import Split
     from jaxmatch.inference.matcher import Matcher
 
-# Fields of a record that are columns as they are.
+# Fields of a record that become columns unchanged.
 _PLAIN = ("run", "variant", "seed", "status", "parameters", "selected_on", "selected_at_samples")
 
 
 def records(results: str | Path | Iterable[Mapping[str, Any]]) -> pandas.DataFrame:
-    """The runs of a sweep that ended, as a data frame with a row for each. Runs that diverged or were dropped may have
-    dev scores, too: to leave them out, take the rows whose `status` is "finished".
+    """Returns a data frame with a row for each run of a sweep that has ended.
 
-    Columns are `run`, `folder`, `variant`, `seed`, `status` and other fields of a record, every setting
-    (`model.blocks`), every score (`dev.accuracy`, `test.accuracy`; a share of 1, not a percentage; NaN where it is
-    undefined) and the times (`times.train_seconds`).
+    Runs that diverged or were dropped may have dev scores, too. To leave them out, take the rows whose `status` is
+    "finished".
+
+    The columns are `run`, `folder`, `variant`, `seed`, `status` and other fields of a record, every setting
+    (`model.blocks`), every score (`dev.accuracy`, `test.accuracy`) and the times (`times.train_seconds`). A score is a
+    share of 1, not a percentage, and NaN if it is undefined.
 
     Arguments:
-      results: the folder of a sweep, or records as `run` returns them, which have no `folder`.
+      results: the folder of a sweep, or records as `run` returns them, which give no column `folder`.
 
     Raises:
       InputError: pandas is not installed, no sweep was run in the folder, or a file is damaged.
@@ -57,15 +59,15 @@ def records(results: str | Path | Iterable[Mapping[str, Any]]) -> pandas.DataFra
         rows.append(row)
     frame = pandas.DataFrame(rows)
     scores = [name for name in frame.columns if name.startswith(("dev.", "test.", "best_on_test."))]
-    return frame.astype(dict.fromkeys(scores, float))  # None, of a score that is undefined, becomes NaN
+    return frame.astype(dict.fromkeys(scores, float))  # None, for an undefined score, becomes NaN
 
 
 def table(results: str | Path | Sequence[Mapping[str, Any]], layout: TableLayout | None = None) -> Table:
-    """The table of a sweep: means and standard deviations over the seeds.
+    """Returns the table of a sweep: means and standard deviations over the seeds.
 
     Arguments:
       results: the folder of a sweep, or records.
-      layout: what the table shows; None: what the sweep says.
+      layout: the layout of the table; None: the layout that the sweep defines.
 
     Returns:
       A table, which a notebook shows; `markdown()`, `latex()`, `csv()` and `json()` return its text.
@@ -92,14 +94,14 @@ def evaluate(
     split: str = "test",
     directory: str | Path | None = None,
 ) -> dict[str, float]:
-    """The scores of a trained model.
+    """Computes the scores of a trained model.
 
     Arguments:
-      model: a run's folder, or what `load` returned.
-      data: a file of labelled pairs, in the layout of training data, or a `Split`; None: the data set that the model
-        was trained on, which needs a run's folder.
-      split: "train", "dev" or "test" of that data set.
-      directory: the folder with its files; None: that of the training.
+      model: the folder of a run, or a `Matcher` that `load` returned.
+      data: a file of labeled pairs, in the layout of training data, or a `Split`; None: the data set that the model was
+        trained on, for which `model` must be the folder of a run.
+      split: "train", "dev" or "test", the split of that data set.
+      directory: the folder with the files of that data set; None: the folder used in training.
 
     Returns:
       Score -> value, as in records, but without "loss". A calibration is not used.

@@ -1,4 +1,4 @@
-"""Configs made, changed and held to the dataclasses of config/."""
+"""Configs: their defaults, overrides, and checks against the dataclasses of config/."""
 
 import ast
 import contextlib
@@ -15,18 +15,18 @@ from jaxmatch.config import MODELS, MOST, MOST_LAYERS, SECTIONS, WIDEST, ModelCo
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.printable import shown
 
-# For what a module outside the package may have added (jaxmatch/extend.py).
+# The end of an error about a name that a module outside the package may add (jaxmatch/extend.py).
 OR_IMPORT = "; --import FILE loads one of your own"
 
 
 def default_config(model: str = "re2") -> ConfigDict:
-    """The config with every setting at its default, locked; the files in configs/ change it for each data set.
+    """Returns a locked config with every setting at its default. The files in configs/ change it for each data set.
 
     Arguments:
-      model: a key of `MODELS`.
+      model: the name of the model, a key of `MODELS`.
 
     Raises:
-      InputError: there is no such model.
+      InputError: the model does not exist.
     """
     config = ConfigDict({"model": {"name": model, **dataclasses.asdict(model_config({"name": model}))}})
     for name, section in SECTIONS.items():
@@ -35,22 +35,25 @@ def default_config(model: str = "re2") -> ConfigDict:
 
 
 def model_config(settings: Mapping[str, Any]) -> ModelConfig:
-    """The dataclass of a config's `model` part: `name`, a key of `MODELS`, and any of that model's fields.
+    """Returns the dataclass for the `model` section of a config.
+
+    Arguments:
+      settings: `name`, a key of `MODELS`, and any fields of that model.
 
     Raises:
-      InputError: on an unknown name, field or value.
+      InputError: the name or a field is unknown, or a value is not allowed.
     """
     fields = dict(settings)
     name = fields.pop("name", "re2")
     if not isinstance(name, str) or name not in MODELS:
         raise InputError(f"there is no model {shown(name)}", remedy=nearest(name, MODELS) + OR_IMPORT)
     if name == "re2":
-        fields.pop("kernels", None)  # older versions wrote it; it changed no result
+        fields.pop("kernels", None)  # older versions wrote this field, which changed no result
     return check(MODELS[name], fields, "model")
 
 
 def flatten(config: Mapping[str, Any] | ConfigDict, prefix: str = "") -> dict[str, Any]:
-    """{"model": {"blocks": 2}} as {"model.blocks": 2}."""
+    """Flattens a config: {"model": {"blocks": 2}} becomes {"model.blocks": 2}."""
     flat = {}
     for name, value in config.items():
         if isinstance(value, Mapping | ConfigDict):
@@ -61,10 +64,10 @@ def flatten(config: Mapping[str, Any] | ConfigDict, prefix: str = "") -> dict[st
 
 
 def of_data_set(settings: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
-    """The settings that a config file has for a data set, its name among them.
+    """Returns the settings that a config file has for a data set, including `data.name`.
 
     Raises:
-      InputError: it has none.
+      InputError: the file has no settings for the data set.
     """
     if name not in settings:
         raise InputError(f"there is no setting for the data set {shown(name)}", remedy=nearest(name, settings))
@@ -72,17 +75,17 @@ def of_data_set(settings: Mapping[str, Mapping[str, Any]], name: str) -> dict[st
 
 
 def _parsed(value: Any, default: Any) -> Any:
-    """A value, or its text from a command line, as the type of the default where that loses nothing."""
+    """Converts a value, or its text from a command line, to the type of the default if the conversion is exact."""
     if isinstance(value, str) and not isinstance(default, str):
         text = value.strip()
         try:
             value = ast.literal_eval(text.capitalize() if text.lower() in ("true", "false") else text)
         except (ValueError, SyntaxError):
-            return value  # `validate` says what it may be
+            return value  # `validate` raises the error
     if isinstance(value, list):
         return tuple(value)
     if isinstance(default, float) and type(value) is int:
-        with contextlib.suppress(OverflowError):  # `validate` says that it is too large
+        with contextlib.suppress(OverflowError):  # `validate` raises the error about a number that is too large
             return float(value)
     if type(default) is int and isinstance(value, float) and value.is_integer():
         return int(value)
@@ -90,15 +93,15 @@ def _parsed(value: Any, default: Any) -> Any:
 
 
 def with_overrides(config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDict:
-    """A locked copy of `config` with some fields changed.
+    """Returns a locked copy of `config` with some settings changed.
 
     Arguments:
-      config: the base.
-      overrides: dotted name -> value, or the text of a value. Another `model.name` puts that model in place of the
-        config's, with its own settings at their defaults; the other overrides change these.
+      config: the config to copy.
+      overrides: dotted name -> value, or the text of a value. A different `model.name` replaces the model of the config
+        by that model with its default settings, which the other overrides then change.
 
     Raises:
-      InputError: an unknown name (with the nearest known one) or a value of the wrong type.
+      InputError: a name is unknown (the error names the nearest known name), or a value is not allowed.
     """
     changed = config.to_dict()
     name = overrides.get("model.name", config.model.name)
@@ -116,15 +119,16 @@ def with_overrides(config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDi
 
 @functools.cache  # a grid validates many configs
 def _names(section: str, config: type) -> list[str]:
-    """The dotted names of a section's settings."""
+    """Returns the dotted names of a section's settings."""
     return [f"{section}.{field.name}" for field in dataclasses.fields(config)]
 
 
 def validate(config: Mapping[str, Any]) -> None:
-    """Refuses values that no run could use.
+    """Checks that a run can use all values of a config.
 
     Raises:
-      InputError: names the field, its value and what it may be.
+      InputError: a setting is missing, unknown or has a value that is not allowed. The error names the setting, its
+        value and the allowed values.
     """
     flat = flatten(config)
     model = type(model_config({"name": flat.get("model.name", "re2")}))
@@ -143,18 +147,19 @@ def validate(config: Mapping[str, Any]) -> None:
 
 
 def check(config: type, values: Mapping[str, Any], section: str) -> Any:
-    """Holds values to a dataclass.
+    """Checks values against the fields of a dataclass.
 
     Arguments:
       config: one of the dataclasses of jaxmatch/config.
-      values: field -> value; missing ones keep their defaults.
-      section: what the fields are called after: "model", "data", ...
+      values: field -> value; missing fields keep their defaults.
+      section: the name of the section for error messages: "model", "data", ...
 
     Returns:
       An instance of `config`.
 
     Raises:
-      InputError: on an unknown field or a value that is not of its type, none of its choices, or beyond its bounds.
+      InputError: a field is unknown, or a value has the wrong type, is not one of the choices or is out of bounds; or
+        the settings of a model do not fit together.
     """
     known = {field.name: field for field in dataclasses.fields(config)}
     for name, value in values.items():
@@ -174,7 +179,7 @@ def check(config: type, values: Mapping[str, Any], section: str) -> Any:
 
 
 def _check_value(key: str, value: Any, kind: Any, bounds: Mapping[str, Any]) -> None:
-    """Refuses a value that is not of its field's type, none of its choices, or beyond its bounds."""
+    """Checks that a value has the type of its field and is one of its choices or within its bounds."""
     least, most, below = bounds["least"], bounds["most"] or MOST, bounds["below"]
     remedy = None
     choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else bounds["choices"]
@@ -200,7 +205,7 @@ def _check_value(key: str, value: Any, kind: Any, bounds: Mapping[str, Any]) -> 
             remedy = f"give a number up to {bounds['most']}"
     elif kind is str:
         remedy = None if isinstance(value, str) else "give a text"
-    else:  # the one setting of two kinds
+    else:  # the one setting that is a number or a tuple
         widths = value if isinstance(value, tuple) else (value,)
         if not widths or any(type(width) is not int or not 1 <= width <= WIDEST or width % 2 == 0 for width in widths):
             remedy = "give one odd number or several, like 3 or (1, 3)"

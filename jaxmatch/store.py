@@ -1,7 +1,7 @@
-"""An object store as a place of named objects: a thin adapter over fsspec (https://filesystem-spec.readthedocs.io).
+"""Named objects in an object store: a thin adapter over fsspec (https://filesystem-spec.readthedocs.io).
 
-An object appears whole or not at all, and is seen by everybody as soon as its write has returned. S3, Google Cloud
-Storage and Azure Blob Storage promise both. What does not succeed is tried again for about a minute.
+An object appears whole or not at all, and every reader sees it as soon as its write has returned. S3, Google Cloud
+Storage and Azure Blob Storage promise both. An operation that fails is tried again for about a minute.
 """
 
 import contextlib
@@ -24,18 +24,18 @@ WAITS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 SECONDS_TO_ANSWER = 60.0
 AT_ONCE = 16
 URL = re.compile(r"([a-z][a-z0-9+]*)://.*[^/].*")
-# Errors of this machine's disk, not of the store.
+# Errors of the disk of this machine, not of the store.
 _OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 _Answer = TypeVar("_Answer")
 
 
 class StoreError(Exception):
-    """A store does not do what it is asked, after all tries.
+    """The error about a store operation that failed after all tries.
 
     Arguments:
-      url: of the store.
-      problem: in a line.
+      url: the URL of the store.
+      problem: the problem, in one line.
     """
 
     def __init__(self, url: str, problem: str):
@@ -47,14 +47,14 @@ class StoreError(Exception):
 
 
 class Store:
-    """Objects below a URL; their names are relative paths, "cohorts/1a2b/state.json".
+    """The objects below a URL. Their names are relative paths such as "cohorts/1a2b/state.json".
 
     Arguments:
-      url: as "s3://bucket/folder". Addresses and credentials are found as the package of the scheme does (for S3: the
-        variables and files of AWS).
+      url: the URL, such as "s3://bucket/folder". The package for its scheme finds addresses and credentials (for S3, in
+        the variables and files of AWS).
 
     Raises:
-      InputError: it is no URL, its scheme is unknown, or a package is missing.
+      InputError: the URL is not that of a store, its scheme is unknown, or a package is missing.
     """
 
     def __init__(self, url: str):
@@ -65,12 +65,15 @@ class Store:
             self._files.auto_mkdir = True
 
     def at(self, name: str) -> str:
-        """The URL of an object, for messages."""
+        """Returns the URL of an object, for messages."""
         return f"{self.url}/{name}"
 
     @contextlib.contextmanager
     def token(self) -> Iterator[tuple[str, bytes]]:
-        """Writes an object, for `check` elsewhere; its name and content. It is removed in the end."""
+        """Writes an object that `check` in another process can read, and yields its name and content.
+
+        The object is removed at the end of the block.
+        """
         name, content = f"reached-{secrets.token_hex(8)}", secrets.token_hex(16).encode()
         self.write(name, content)
         try:
@@ -79,13 +82,13 @@ class Store:
             self.remove(name)
 
     def check(self, token: tuple[str, bytes] | None = None) -> None:
-        """Writes, reads and removes an object of its own.
+        """Checks that the store can be used: writes, reads and removes an object.
 
         Arguments:
-          token: what another process has written, to be read, too.
+          token: the name and content of an object that another process has written and that is read, too.
 
         Raises:
-          InputError: that is not possible, or takes longer than a minute.
+          InputError: the store cannot be used, or takes longer than a minute.
         """
         ended: list[Exception | None] = []
 
@@ -98,7 +101,7 @@ class Store:
                 if token is not None:
                     same = same and self.read(token[0]) == token[1]
                 ended.append(None if same else OSError("it does not return what was written"))
-            except Exception as error:  # what it raises depends on the scheme
+            except Exception as error:  # the class of the error depends on the scheme
                 ended.append(error)
 
         thread = threading.Thread(target=try_it, daemon=True)
@@ -119,29 +122,29 @@ class Store:
             )
 
     def read(self, name: str) -> bytes | None:
-        """The content of an object, or None where there is none."""
+        """Returns the content of an object, or None if the object does not exist."""
         with contextlib.suppress(FileNotFoundError):
             return self._tried(lambda: self._files.cat_file(self._path(name)))
         return None
 
     def read_all(self, names: Iterable[str]) -> Mapping[str, bytes]:
-        """Name -> content of those objects that there are; several are read at a time."""
+        """Returns name -> content for the objects that exist; reads several at a time."""
         names = list(names)
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return {name: content for name, content in zip(names, pool.map(self.read, names)) if content is not None}
 
     def write(self, name: str, content: bytes) -> None:
-        """Makes or replaces an object."""
+        """Creates or replaces an object."""
         with self._whole(name) as path:
             self._wanted(lambda: self._files.pipe_file(path, content))
 
     def create(self, name: str, content: bytes) -> bool:
-        """Makes an object unless there is one; whether it did.
+        """Creates an object unless it exists, and returns whether it was created.
 
-        In one step where the store can: S3 with conditional writes, Google Cloud Storage, local files. Elsewhere it
-        looks first.
+        This is a single step in a store that supports it: S3 with conditional writes, Google Cloud Storage, local
+        files. In other stores, the object is looked up first and then written.
         """
-        if self.read(name) is not None:  # some stores, such as MinIO, refuse later without saying why
+        if self.read(name) is not None:  # some stores, such as MinIO, refuse the write without a reason
             return False
         try:
             self._wanted(lambda: self._files.pipe_file(self._path(name), content, mode="create"), NotImplementedError)
@@ -156,25 +159,25 @@ class Store:
         return True
 
     def upload(self, name: str, file: Path) -> None:
-        """Makes or replaces an object by a local file."""
+        """Creates or replaces an object with the content of a local file."""
         with self._whole(name) as path:
             self._wanted(lambda: self._files.put_file(str(file), path))
 
     def download(self, name: str, file: Path) -> bool:
-        """Writes an object to a local file; whether there is one."""
+        """Writes an object to a local file, and returns whether the object exists."""
         with contextlib.suppress(FileNotFoundError):
             self._tried(lambda: self._files.get_file(self._path(name), str(file)))
             return True
         return False
 
     def remove(self, *names: str) -> None:
-        """Removes objects, if they are there."""
+        """Removes the objects that exist."""
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 self._tried(lambda: self._files.rm_file(self._path(name)))
 
     def names(self, folder: str) -> list[str]:
-        """The last parts of the names that begin with `folder` and a slash, without what follows another slash."""
+        """Returns the names of the objects and folders directly in a folder, sorted, without the folder's own name."""
         with contextlib.suppress(FileNotFoundError):
             found = self._tried(lambda: self._files.ls(self._path(folder), detail=False, refresh=True))
             return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
@@ -185,7 +188,7 @@ class Store:
 
     @contextlib.contextmanager
     def _whole(self, name: str) -> Iterator[str]:
-        """A path to write an object to. Local files are no store: they are written beside it, and renamed."""
+        """Yields a path to write an object to. A local file is written under another name and then renamed."""
         if not self._local:
             yield self._path(name)
             return
@@ -198,7 +201,7 @@ class Store:
                 os.remove(scratch)
 
     def _wanted(self, action: Callable[[], Any], *passed: type[Exception]) -> None:
-        """As `_tried`, where a store that is not there is an error."""
+        """Runs an action as `_tried` does, but raises StoreError if the store does not exist."""
         try:
             self._tried(action, *passed)
         except FileNotFoundError as error:
@@ -210,7 +213,7 @@ class Store:
                 return action()
             except (FileNotFoundError, FileExistsError, *passed):
                 raise
-            except Exception as error:  # what it raises depends on the scheme
+            except Exception as error:  # the class of the error depends on the scheme
                 if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
                     raise
                 if wait is None or isinstance(error, PermissionError):
@@ -237,7 +240,7 @@ def _opened(url: str) -> tuple[Any, str]:
         if scheme not in ("s3", "s3a"):
             remedy = str(known_implementations.get(scheme, {}).get("err") or error)
         raise InputError(f"a package for {scheme}:// is not installed", remedy=remedy) from None
-    except Exception as error:  # what it raises depends on the scheme
+    except Exception as error:  # the class of the error depends on the scheme
         raise InputError(
             f"the store cannot be opened ({first_line(error)})", path=url, remedy="check the URL"
         ) from None

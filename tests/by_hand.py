@@ -1,4 +1,4 @@
-"""What tests of several models compute in NumPy, and how they hold a model to it."""
+"""NumPy references and comparisons that the tests of several models share."""
 
 import numpy as np
 from random_parameters import compiled
@@ -7,7 +7,7 @@ from jaxmatch.models.pair_model import side_by_side
 
 
 def linear(params, inputs):
-    """A dense layer."""
+    """Computes a dense layer in float64."""
     return inputs @ np.asarray(params["kernel"], np.float64) + np.asarray(params.get("bias", 0.0), np.float64)
 
 
@@ -16,7 +16,7 @@ def check_close(found, expected):
 
 
 def check_logits(module, params, ids_a, ids_b, vectors, expected):
-    """Holds a model to its logits for pairs, with padding at the ends of sentences and between their tokens."""
+    """Checks that a model computes the expected logits, with padding at the ends of rows and between their tokens."""
     match = compiled(lambda ids, which: module.apply({"params": params}, {"ids": ids}, which, vectors, method="match"))
     tokens, sentences = side_by_side({"ids": ids_a}, {"ids": ids_b})
     ids, sentences = np.asarray(tokens["ids"]), np.asarray(sentences)

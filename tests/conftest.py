@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and hooks of all tests."""
 
 import os
 import shutil
@@ -7,24 +7,24 @@ from pathlib import Path
 
 import pytest
 
-# A job in the background of a script begins with interrupts ignored, and so would the commands that tests interrupt.
+# A background job of a script starts with SIGINT ignored. The commands that tests interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# They take minutes, much of it waiting.
+# These files take minutes, and much of that time is spent waiting.
 LONGEST = ("test_on_ray.py", "test_hosts.py")
 
 
 def pytest_collection_modifyitems(items):
-    """Files with slow tests first: a worker that is done then takes short tests from another, and all end together."""
+    """Puts the longest files first. A worker that is done then takes short tests from others, and all end together."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (item.path.name not in LONGEST, item.path not in slow))
 
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    """The folder with the official data files, named by JAXMATCH_DATA."""
+    """The folder with the official data files, which JAXMATCH_DATA names."""
     folder = os.environ.get("JAXMATCH_DATA")
     if not folder:
         pytest.skip("JAXMATCH_DATA does not name a folder with the official data files")
@@ -35,7 +35,7 @@ def data_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def tagger() -> None:
-    """Skips where NLTK's tagger is not installed."""
+    """Skips the test if NLTK's tagger is not installed."""
     from jaxmatch.data import tagging
     from jaxmatch.errors import InputError
 
@@ -47,7 +47,7 @@ def tagger() -> None:
 
 @pytest.fixture
 def quick(tmp_path):
-    """Settings of a benchmark at a size at which only running can be seen, without a peer."""
+    """Settings of a benchmark without a peer. The size is so small that it only shows that the benchmark runs."""
     from benchmarks.item import Settings
 
     return Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
@@ -55,7 +55,7 @@ def quick(tmp_path):
 
 @pytest.fixture
 def no_tagger(monkeypatch, tmp_path):
-    """NLTK without its models."""
+    """Hides the models of NLTK."""
     import nltk.data
 
     from jaxmatch.data import tagging
@@ -76,13 +76,13 @@ def run(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def own_run(run, tmp_path) -> Path:
-    """A copy of that folder, which a test may damage."""
+    """A copy of the folder of `run`, which a test may damage."""
     return shutil.copytree(run, tmp_path / "copy")
 
 
 @pytest.fixture(scope="module")
 def binary(tmp_path_factory) -> Path:
-    """The folder of such a run whose model has two labels."""
+    """The folder of a run like `run` whose model has two labels."""
     import saved_model
 
     return saved_model.save(tmp_path_factory.mktemp("binary") / "run", labels=("0", "1"))
@@ -98,7 +98,7 @@ def small_files(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def programs_kept(small_files):
-    """What is compiled for the small sweep is kept while a module's tests run, and found again."""
+    """Stores the compiled programs of the small sweep, so that all tests of a module use them."""
     import small_sweep
 
     with small_sweep.compiled_programs_kept(small_files / "programs"):
@@ -107,7 +107,7 @@ def programs_kept(small_files):
 
 @pytest.fixture(scope="module")
 def slurm(tmp_path_factory):
-    """A Slurm of two nodes, for the commands of a module's tests."""
+    """A Slurm cluster of two nodes, for the commands of a module's tests."""
     import slurm_nodes
 
     if missing := slurm_nodes.why_not():
@@ -122,7 +122,7 @@ def slurm(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def finished_sweep(small_files):
-    """The folder of the small sweep after training, its table, and the watcher that saw it; not to be changed."""
+    """The folder of the small sweep after training, its table, and its watcher. Tests must not change the folder."""
     import small_sweep
 
     workdir = small_files / "finished"
@@ -132,13 +132,13 @@ def finished_sweep(small_files):
 
 @pytest.fixture
 def sweep_copy(finished_sweep, tmp_path) -> Path:
-    """A copy of that folder, which a test may change."""
+    """A copy of the folder of `finished_sweep`, which a test may change."""
     return shutil.copytree(finished_sweep[0], tmp_path / "copy")
 
 
 @pytest.fixture
 def nothing_added():
-    """Takes back what a test added to the package (jaxmatch/extend.py)."""
+    """Removes what a test added to the package (jaxmatch/extend.py)."""
     from jaxmatch import config, extend, models
     from jaxmatch.config.scores import SCORES
     from jaxmatch.data.sources import CATALOG

@@ -1,6 +1,6 @@
-"""A checkout of the public PyTorch RE2 that is none: the same calls, which sleep instead of computing.
+"""A fake checkout of the public PyTorch RE2. It has the same calls, which sleep instead of computing.
 
-Its `torch` stands in the checkout, too, so that `benchmarks/peer_worker.py` runs with any Python.
+The checkout also holds a fake `torch`, so that `benchmarks/peer_worker.py` runs with any Python.
 """
 
 import sys
@@ -110,7 +110,7 @@ class Model:
 
 
 def checkout(folder: Path) -> str:
-    """Writes the checkout into a folder."""
+    """Writes the checkout into a folder and returns the path of the folder."""
     for name, text in FILES.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def checkout(folder: Path) -> str:
 
 
 def settings_with_peer(folder: Path, rounds: int = 1) -> Settings:
-    """Quick settings of a benchmark beside the fake peer."""
+    """Returns quick settings of a benchmark that compares with the fake peer."""
     scratch = folder / "scratch"
     scratch.mkdir()
     return Settings("", "", checkout(folder / "peer"), sys.executable, rounds, True, scratch)

@@ -1,10 +1,10 @@
-"""A program: launches a command again and again, and kills each launch in the middle of its work.
+"""A program that launches a command several times and kills each launch in the middle of its work.
 
     python killed_launches.py WORKDIR N,N,... words of the jaxmatch command
 
-A launch dies by SIGKILL just before the N-th time that it makes, opens for writing, renames or removes a file or folder
-below WORKDIR. Every launch is a fork of this process, which has imported everything and started nothing. Prints the
-exit statuses as JSON.
+Each launch is killed by SIGKILL just before the N-th time that it creates, opens for writing, renames or removes a file
+or folder below WORKDIR. Each launch is a fork of this process, which has imported everything and started nothing. The
+program prints the exit statuses as JSON.
 """
 
 import json
@@ -20,8 +20,8 @@ CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.trun
 
 
 def die_at(event: int, folders: tuple[str | Path, ...], part: str = "") -> None:
-    """Lets this process kill itself just before its `event`-th change of a path below some folders that holds
-    `part`.
+    """Makes this process kill itself just before its `event`-th change of a path that is below one of the folders and
+    contains `part`.
     """
     count, places = 0, tuple(map(str, folders))
 
@@ -39,7 +39,7 @@ def die_at(event: int, folders: tuple[str | Path, ...], part: str = "") -> None:
 
 
 def launch(event: int, workdir: str, words: list[str]) -> int:
-    """One launch in a process of its own; its exit status, -9 when it was killed."""
+    """Launches the command in its own process and returns the exit status, which is -9 if the launch was killed."""
     child = os.fork()
     if not child:
         status = 1

@@ -1,4 +1,4 @@
-"""A small data set of one's own, to be encoded."""
+"""A small data set in the format of own data, for tests of encoding."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ DEV = "text_a\ttext_b\tlabel\tgroup\na dog\tcat cat\t1\tq9\n"
 
 
 def own_data(tmp_path) -> DataSettings:
-    """Own data of two splits with vectors; gives its settings."""
+    """Writes own data of two splits with vectors, and returns its settings."""
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "train.tsv").write_text(TRAIN)
@@ -23,7 +23,7 @@ def own_data(tmp_path) -> DataSettings:
 
 
 def words_of(data, split, side):
-    """Every sentence as the words behind its ids."""
+    """Returns the words of each sentence of one side."""
     encoded = data.splits[split]
     tokens, offsets = getattr(encoded, f"tokens_{side}"), getattr(encoded, f"offsets_{side}")
     return [[data.vocabulary.words[token] for token in part] for part in np.split(tokens, offsets[1:-1])]

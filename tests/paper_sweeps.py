@@ -1,4 +1,4 @@
-"""The sweeps of the papers, as they are planned."""
+"""The planned sweeps of the papers."""
 
 from pathlib import Path
 

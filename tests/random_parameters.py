@@ -1,4 +1,4 @@
-"""Cheap starts for tests of layers and models, where compiling is what takes the time; what a traced program holds."""
+"""Random parameters and cheap compilation for tests of layers and models, and the equations of a traced program."""
 
 import jax
 import jax.extend
@@ -7,8 +7,8 @@ import numpy as np
 
 
 def random_parameters(module, *inputs, seed=0):
-    """Parameters of the module's shapes, none at its start: no bias at zero, so that what is done with padding would
-    show.
+    """Returns random parameters of the module's shapes. No bias stays at its initial zero, which would hide mistakes with
+    padding.
     """
     shapes = jax.eval_shape(module.init, jax.random.key(0), *inputs)["params"]
     generator = np.random.default_rng(seed)
@@ -16,17 +16,17 @@ def random_parameters(module, *inputs, seed=0):
 
 
 def compiled(function):
-    """Compiles without optimising."""
+    """Compiles a function without optimizations."""
     return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
 
 
 def applied(module, variables, *inputs, **named):
-    """`module.apply` in one program, not a program for every operation in it."""
+    """Computes `module.apply` as one program, because a program for each operation takes longer to compile."""
     return jax.jit(lambda variables: module.apply(variables, *inputs, **named))(variables)
 
 
 def equations(jaxpr):
-    """The equations of a jaxpr and of all inside it."""
+    """Yields the equations of a jaxpr and of all jaxprs inside it."""
     for equation in jaxpr.eqns:
         yield equation
         for inner in jax.extend.core.jaxprs_in_params(equation.params):

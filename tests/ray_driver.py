@@ -1,4 +1,4 @@
-"""A `jaxmatch` command on a Ray cluster, in a process of its own whose lines are read as they come."""
+"""A `jaxmatch` command on a Ray cluster, in its own process, whose lines are read as they arrive."""
 
 import queue
 import threading
@@ -21,11 +21,11 @@ LONG = (*WORDS, f"--config.training.epochs={EPOCHS}")
 
 
 class Driver:
-    """A command in a process of its own.
+    """A command in its own process.
 
     Attributes:
-      process: of the command.
-      lines: of standard error so far.
+      process: the process of the command.
+      lines: the lines of standard error so far.
     """
 
     def __init__(
@@ -51,26 +51,26 @@ class Driver:
         self._new.put(None)
 
     def until(self, text: str, seconds: float = 90.0) -> str:
-        """Waits for a line with a text."""
+        """Waits for a line that contains a text, and returns the line."""
         end, line = time.monotonic() + seconds, ""
         while text not in line:
             try:
                 line = self._new.get(timeout=max(0.1, end - time.monotonic()))
             except queue.Empty:
                 line = None
-            if line is None:  # the next test must not find it running
+            if line is None:  # the process must not run on into the next test
                 self.process.kill()
                 self._close()
                 pytest.fail(f"{text!r} never came: {''.join(self.lines)}")
         return line
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills the process."""
         self.process.kill()
         self.ended()
 
     def ended(self, seconds: float = 120.0) -> tuple[int, str]:
-        """The exit status and the output."""
+        """Waits until the command ends, and returns the exit status and the output."""
         output = self.process.stdout.read()
         status = self.process.wait(timeout=seconds)
         self._close()
@@ -83,19 +83,19 @@ class Driver:
         self.process.stderr.close()
 
     def finished(self, workdir: Path) -> tuple[str, dict]:
-        """The table, and what lasts, of a command that ends well."""
+        """Waits until the command succeeds, and returns its table and `small_sweep.lasting` of the folder."""
         status, table = self.ended()
         assert status == 0, "".join(self.lines)
         return table, small_sweep.lasting(workdir)
 
 
 def on(nodes: Nodes, *words: str) -> tuple[str, ...]:
-    """Words of a command for a cluster."""
+    """Returns the words of a command that runs on a cluster."""
     return ("--on", f"ray:{nodes.address}", *words)
 
 
 def alone(files: Path, workdir: Path, **overrides: str) -> tuple[str, dict]:
-    """The table, and what lasts, of `LONG` in this process, with more settings."""
+    """Runs `LONG` with more settings in this process. Returns the table and `small_sweep.lasting` of the folder."""
     table, _ = small_sweep.launched(
         files,
         workdir,

@@ -1,10 +1,10 @@
-"""A Ray cluster of several nodes on this machine, held by a program of its own.
+"""A Ray cluster of several nodes on this machine, which a separate program holds.
 
     python ray_nodes.py NODES GPUS [CORE ...]
 
-Writes the address as a line. A line with the number of a node ends that node at once, as a power cut does; "+" starts
-another; the end of standard input ends all. Each node has a temporary folder of its own, below $NODE_FOLDERS if that is
-set.
+The program writes the address as a line. It reads commands from standard input: a line with the number of a node kills
+that node at once, like a power cut, and "+" starts another node. The end of standard input ends all nodes. If
+$NODE_FOLDERS is set, each node has its own temporary folder below it.
 """
 
 import contextlib
@@ -24,13 +24,13 @@ class Nodes:
     """A running cluster.
 
     Arguments:
-      count: of nodes, each with a CPU.
-      gpus: that each node says it has.
-      cores: of this machine on which all nodes run; default: all.
-      **variables: of their environment.
+      count: the number of nodes, each with one CPU.
+      gpus: the number of GPUs that each node reports.
+      cores: the cores of this machine on which all nodes run; default: all.
+      **variables: environment variables of the nodes.
 
     Attributes:
-      address: of its head.
+      address: the address of the head node.
     """
 
     def __init__(self, count: int, gpus: int = 0, cores: Collection[int] = (), **variables: str):
@@ -46,12 +46,12 @@ class Nodes:
             stderr=subprocess.DEVNULL,
             text=True,
             env=environment,
-            cwd="/",  # not that of a command
+            cwd="/",  # not the working folder of a command
         )
         self.address = self._process.stdout.readline().strip()
 
     def remove(self, number: int) -> None:
-        """Ends a node other than the head, which is 0, without notice."""
+        """Kills a node without notice. The head node, which has the number 0, cannot be removed."""
         self._process.stdin.write(f"{number}\n")
         self._process.stdin.flush()
         assert self._process.stdout.readline().strip() == "removed"
@@ -63,7 +63,7 @@ class Nodes:
         assert self._process.stdout.readline().strip() == "added"
 
     def workers(self) -> list[int]:
-        """The processes that train a cohort now."""
+        """Returns the processes that train a cohort now."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -97,7 +97,7 @@ def main(count: int, gpus: int, *cores: int) -> None:
         if below := os.environ.get("NODE_FOLDERS"):
             folder = Path(below) / str(next(folders))
             folder.mkdir()
-            # Ray's own sockets would have too long a name there.
+            # The names of Ray's own sockets would be too long in that folder.
             os.environ.update(TMPDIR=str(folder), RAY_TMPDIR=tempfile.gettempdir())
 
     sizes = {"num_cpus": 1, "num_gpus": gpus, "object_store_memory": STORE}
@@ -122,5 +122,5 @@ def main(count: int, gpus: int, *cores: int) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the tests
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt from a terminal is meant for the tests
     main(*map(int, sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""A small whole file in each format, and what the tests of the readers share."""
+"""A small complete file in each format, and helpers that the tests of the readers share."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,7 +15,7 @@ def write(folder, name, content):
 
 
 def fill(folder, **files):
-    """Writes `train_tsv="..."` as train.tsv, and so on."""
+    """Writes files into a folder: `train_tsv="..."` becomes train.tsv."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / ".".join(name.rsplit("_", 1))).write_text(content)
@@ -71,7 +71,7 @@ TREC = TREC_FIRST + (
 UBUNTU_CONTEXT = "hi all __eou__ my disk is full __eou__ __eot__ how big ? __eou__ __eot__"
 UBUNTU = "".join(f"{int(not number)}\t{UBUNTU_CONTEXT}\tanswer {number}\n" for number in range(10))
 OWN = "text_a\ttext_b\tlabel\tgroup\nwho ?\tme .\t1\tq1\nwho ?\tyou .\t0\tq1\n"
-# A reader, its file's name and a whole file of two or three pairs.
+# A reader, the name of its file, and a complete file of two or three pairs.
 FORMATS = {
     "snli jsonl": (snli.read, "snli_1.0_dev.jsonl", SNLI_JSON),
     "snli txt": (snli.read, "snli_1.0_dev.txt", SNLI_TEXT),
@@ -100,7 +100,7 @@ FORMATS = {
 
 
 def placed(folder, name, change=lambda content: content):
-    """Writes a format's whole file, changed; WikiQA's companion file stays as it is."""
+    """Writes the complete file of a format after `change`. WikiQA's companion file is not changed."""
     read, file_name, content = FORMATS[name]
     write(folder, "WikiQA-dev.ref", "q1 0 d1 1\nq1 0 d2 0\nq2 0 d1 0\n")
     return read, write(folder, file_name, change(content.encode()))

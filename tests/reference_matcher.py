@@ -25,7 +25,7 @@ SETTINGS = {
 
 
 def network() -> tuple[dict[str, np.ndarray], Matcher]:
-    """The parameters in the released layout, and the matcher that has them."""
+    """Returns random parameters in the released layout, and a matcher with these parameters."""
     state = reference_re2.random_state(SETTINGS, np.random.default_rng(3))
     matcher = Matcher(
         re2_from_pytorch(state, SETTINGS),
@@ -39,7 +39,7 @@ def network() -> tuple[dict[str, np.ndarray], Matcher]:
 
 
 def ids_of(matcher: Matcher, pairs: list[tuple[str, str]]) -> tuple[np.ndarray, np.ndarray]:
-    """Padded word ids <int32>[pairs, longest] of both sides."""
+    """Returns padded word ids <int32>[pairs, longest] of both sides."""
 
     def padded(rows):
         longest = max(map(len, rows))

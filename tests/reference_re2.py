@@ -1,7 +1,7 @@
 """RE2 in NumPy float64, written from the paper's equations and the parameter names of the released state dicts.
 
-It is deliberately naive: one sentence pair at a time, without padding, a loop over the positions of a convolution. So
-nothing in it can share a mistake about masks, shapes or batching with the model it judges.
+It is deliberately naive: it takes one sentence pair at a time, without padding, and loops over the positions of a
+convolution. It therefore cannot share a mistake about masks, shapes or batching with the model that it checks.
 """
 
 import math
@@ -19,7 +19,7 @@ def softmax(x, axis):
 
 
 def _weight(state, name):
-    """The weights of a layer, [out, ...], from direction and gain."""
+    """Returns the weights [out, ...] of a layer from its direction and gain."""
     direction = state[f"{name}.weight_v"].astype(np.float64)
     norms = np.sqrt((direction.reshape(len(direction), -1) ** 2).sum(axis=1))
     return (direction.T / norms * state[f"{name}.weight_g"].astype(np.float64).reshape(-1)).T
@@ -51,7 +51,7 @@ def _block(state, settings, number, a, b):
         for layer in range(settings["enc_layers"]):
             encoded = _convolution(state, f"{prefix}.encoder.encoders.{layer}.model.0.0", encoded)
         seen = np.concatenate([x, encoded], axis=-1)
-        seen[:, settings.get("occluded", {}).get(number, slice(0))] = 0  # block -> columns
+        seen[:, settings.get("occluded", {}).get(number, slice(0))] = 0  # "occluded": block -> columns
         return seen
 
     def project(x):
@@ -82,7 +82,7 @@ def _connect(state, settings, embedded, previous_input, outputs):
         return (outputs[-1] + previous_input) / math.sqrt(2)
     if len(outputs) == 1:
         return np.concatenate([outputs[0], embedded], axis=-1)
-    if kind == "eq1":  # the paper's equation, where `aug` is the released code's running sum
+    if kind == "eq1":  # the paper's equation; `aug` is the running sum of the released code
         earlier = outputs[-2]
     else:
         earlier = previous_input[:, : settings["hidden_size"]]
@@ -108,13 +108,17 @@ def _pair(state, settings, ids_a, ids_b):
 
 
 def logits(state, settings, ids_a, ids_b):
-    """<int>[batch, length_a], <int>[batch, length_b] (0 = padding, at the end) -> <float64>[batch, classes]."""
+    """Computes logits: <int>[batch, length_a], <int>[batch, length_b] (0 = padding, at the end) ->
+    <float64>[batch, classes].
+    """
     pairs = zip(ids_a, ids_b, strict=True)
     return np.stack([_pair(state, settings, one[one > 0], other[other > 0]) for one, other in pairs])
 
 
 def random_state(settings, generator):
-    """A state dict <float32> of the released layout with random weights, no gain, bias or temperature at its start."""
+    """Returns a random state dict <float32> in the released layout. No gain, bias or temperature has its initial
+    value.
+    """
     hidden, dimensions = settings["hidden_size"], settings["embedding_dim"]
     state = {"embedding.embedding.weight": generator.normal(size=(settings["num_vocab"], dimensions))}
 

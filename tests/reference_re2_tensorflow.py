@@ -1,6 +1,6 @@
-"""RE2 as its TensorFlow code computes it, in NumPy float64, by the names of that code's variables.
+"""RE2 in NumPy float64 as its TensorFlow code computes it, with the variable names of that code.
 
-As naive as reference_re2.py: one sentence at a time, no padding, no masks.
+It is as naive as reference_re2.py: one sentence at a time, no padding, no masks.
 """
 
 import math
@@ -20,7 +20,7 @@ def _dense(variables, scope, x):
 
 
 def _convolution(variables, scope, x):
-    """ReLU of the sum of shifted products."""
+    """Computes the ReLU of a sum of shifted products."""
     weight = _weight(variables, scope)
     reach = len(weight) // 2
     padded = np.pad(x, ((reach, reach), (0, 0)))
@@ -29,7 +29,9 @@ def _convolution(variables, scope, x):
 
 
 def _connected(variables, settings, number, x, previous):
-    """`x` is the output of the block before, `previous` its input."""
+    """Returns the input of a block. `x` is the output of the block before it, and `previous` is the input of that
+    block.
+    """
     kind, hidden = settings["connection"], settings["hidden_size"]
     if number == 0 or kind == "none":
         return x
@@ -79,13 +81,15 @@ def _pair(variables, settings, ids_a, ids_b):
 
 
 def logits(variables, settings, ids_a, ids_b):
-    """<int>[batch, length_a], <int>[batch, length_b] (0 = padding, at the end) -> <float64>[batch, classes]."""
+    """Computes logits: <int>[batch, length_a], <int>[batch, length_b] (0 = padding, at the end) ->
+    <float64>[batch, classes].
+    """
     pairs = zip(ids_a, ids_b, strict=True)
     return np.stack([_pair(variables, settings, one[one > 0], other[other > 0]) for one, other in pairs])
 
 
 def random_variables(settings, generator):
-    """Variables <float32> with random weights, no gain, bias or temperature at its start."""
+    """Returns random variables <float32>. No gain, bias or temperature has its initial value."""
     hidden, dimensions = settings["hidden_size"], settings["embedding_dim"]
     variables = {"embedding/embedding_matrix": generator.normal(size=(settings["num_vocab"], dimensions))}
 

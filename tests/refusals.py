@@ -1,4 +1,4 @@
-"""Calls that the package must refuse."""
+"""Checks of calls for which the package must raise an error."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from jaxmatch.errors import InputError
 
 
 def refused(call: Callable, *arguments: Any, match: str | None = None, **keywords: Any) -> InputError:
-    """The error of a call, which must be an `InputError` of one line."""
+    """Checks that a call raises an `InputError` of one line, and returns the error."""
     with pytest.raises(InputError, match=match) as caught:
         call(*arguments, **keywords)
     assert "\n" not in str(caught.value)
@@ -20,7 +20,7 @@ def refused(call: Callable, *arguments: Any, match: str | None = None, **keyword
 
 
 def soon_refused(model: Path, match: str) -> None:
-    """Checks that a folder is no model to load: one short line that names it, without much work."""
+    """Checks that loading a model folder fails quickly, with one short line that names the folder."""
     began = time.process_time()
     said = str(refused(jaxmatch.load, model, match=match))
     assert str(model) in said and len(said) < 700

@@ -1,4 +1,4 @@
-"""A local S3 (moto) for tests, and the variables by which AWS's packages find it."""
+"""A local S3 server (moto) for tests, and the environment variables with which AWS's packages find it."""
 
 import contextlib
 import logging
@@ -14,13 +14,13 @@ BUCKET = "bucket"
 
 @contextlib.contextmanager
 def serving() -> Iterator[str]:
-    """Runs it in a thread, with one bucket; its address."""
+    """Runs the server with one bucket in a thread, and yields its address."""
     server = pytest.importorskip("moto.server", reason="moto is not installed").ThreadedMotoServer
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     running = server("127.0.0.1", 0, verbose=False)
     running.start()
     host, port = running.get_host_and_port()
-    # What another server of this process held is still there.
+    # moto keeps the content of earlier servers of this process.
     urllib.request.urlopen(urllib.request.Request(f"http://{host}:{port}/moto-api/reset", method="POST")).close()
     variables = {
         "AWS_ENDPOINT_URL": f"http://{host}:{port}",
@@ -33,7 +33,7 @@ def serving() -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
-        S3FileSystem.clear_instance_cache()  # those of another server
+        S3FileSystem.clear_instance_cache()  # cached file systems belong to an earlier server
         fsspec.filesystem("s3", skip_instance_cache=True).mkdir(BUCKET)
         yield variables["AWS_ENDPOINT_URL"]
         S3FileSystem.clear_instance_cache()

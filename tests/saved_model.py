@@ -1,4 +1,4 @@
-"""A small saved model with random weights, for the tests of what happens around a model."""
+"""A small saved model with random weights, for tests of the code around a model."""
 
 import hashlib
 import json
@@ -30,20 +30,20 @@ PREPROCESSING = {"tokenizer": "whitespace", "lowercase": True, "remove_punctuati
 
 
 def texts(number: int) -> list[str]:
-    """Texts of one to six letters that the model knows."""
+    """Returns texts of one to six letters that the model knows."""
     generator = np.random.default_rng(0)
     return [" ".join(generator.choice(LETTERS, generator.integers(1, 7))) for _ in range(number)]
 
 
 def vectors(dimensions: int = 6) -> np.ndarray:
-    """<float32>[words, dimensions]; padding and unknown are zero."""
+    """Returns word vectors <float32>[words, dimensions]. Those of padding and of unknown words are zero."""
     table = np.random.default_rng(0).normal(size=(len(WORDS), dimensions)).astype(np.float32)
     table[:2] = 0
     return table
 
 
 def parameters(outputs: int, seed: int = 0, settings: dict = SETTINGS, dimensions: int = 6) -> dict:
-    """A parameter tree for `settings` with random entries."""
+    """Returns a parameter tree for `settings` with random entries."""
     side = {"ids": jax.ShapeDtypeStruct((1, 2), np.int32)}
     shapes = jax.eval_shape(
         models.build(settings, outputs=outputs).init, jax.random.key(0), side, side, vectors(dimensions)
@@ -51,14 +51,14 @@ def parameters(outputs: int, seed: int = 0, settings: dict = SETTINGS, dimension
     generator = np.random.default_rng(seed)
 
     def entries(path, leaf):
-        # Gains above 1 keep pairs apart through all the layers.
+        # Gains above 1 keep the outputs of different pairs apart through all layers.
         return generator.normal(2 if path[-1].key == "gain" else 0, 0.5, leaf.shape).astype(np.float32)
 
     return jax.tree_util.tree_map_with_path(entries, dict(shapes["params"]))
 
 
 def arguments(task: str = "classification", labels: tuple[str, ...] = LABELS, **changed) -> dict:
-    """What `model_folder.save` takes after the folder."""
+    """Returns the arguments of `model_folder.save` except for the folder."""
     return {
         "model_settings": SETTINGS,
         "params": parameters(len(labels) or 1),
@@ -73,14 +73,14 @@ def arguments(task: str = "classification", labels: tuple[str, ...] = LABELS, **
 
 
 def save(run: Path, **changed) -> Path:
-    """Writes a run's folder with a model in it, and gives it back."""
+    """Writes the folder of a run with a model, and returns the folder."""
     model_folder.save(run / "model", **arguments(**changed))
     return run
 
 
 def edit(model: Path, /, **changed) -> None:
-    """Rewrites parts of a model folder's model.json, and all checksums, as somebody would who wants it to be
-    believed.
+    """Changes entries of model.json in a model folder and updates all checksums, so that the checksums do not reveal the
+    change.
     """
     path = model / "model.json"
     description = {**json.loads(path.read_text()), **changed}
@@ -94,7 +94,7 @@ def edit(model: Path, /, **changed) -> None:
 
 
 def to_first_format(model: Path, write=np.savez) -> Path:
-    """Turns a model folder into one of format 1, whose arrays `write` of NumPy packs."""
+    """Converts a model folder to format 1, whose arrays NumPy's `write` saves."""
     arrays = safetensors.numpy.load_file(model / "parameters.safetensors")
     (model / "parameters.safetensors").unlink()
     write(model / "parameters.npz", **arrays)
@@ -103,6 +103,6 @@ def to_first_format(model: Path, write=np.savez) -> Path:
 
 
 def write_tsv(path: Path, rows, header: str = "text_a\ttext_b") -> Path:
-    """Writes rows of columns below a header, and gives the path back."""
+    """Writes rows of columns below a header, and returns the path."""
     path.write_bytes("".join(f"{line}\n" for line in [header, *("\t".join(row) for row in rows)]).encode())
     return path

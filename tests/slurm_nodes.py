@@ -1,4 +1,4 @@
-"""A Slurm of two nodes on this machine: munged, slurmctld and two slurmd, with all their files in one folder.
+"""A Slurm cluster of two nodes on this machine: munged, slurmctld and two slurmd, with all their files in one folder.
 
     apt-get install slurm-wlm
 
@@ -50,7 +50,7 @@ PartitionName=urgent Nodes=n1,n2 MaxTime=INFINITE PriorityTier=2 State=UP
 
 
 def why_not() -> str:
-    """Why there can be no cluster here, or ""."""
+    """Returns the reason why no cluster can run here, or ""."""
     missing = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
     if missing:
         return f"Slurm is not installed ({', '.join(missing)}): apt-get install slurm-wlm"
@@ -66,13 +66,13 @@ def _free_ports(number: int) -> list[int]:
 
 
 class Nodes:
-    """The cluster; its nodes are called n1 and n2.
+    """A running cluster with the nodes n1 and n2.
 
     Arguments:
-      folder: for all its files.
+      folder: the folder for all files of the cluster.
 
     Attributes:
-      variables: what commands of Slurm need in their environment.
+      variables: environment variables that commands of Slurm need.
     """
 
     def __init__(self, folder: Path):
@@ -131,18 +131,18 @@ class Nodes:
             time.sleep(0.2)
 
     def logs(self) -> str:
-        """The last lines of all daemons."""
+        """Returns the last lines of the logs of all daemons."""
         files = sorted((*self._folder.glob("*.log"), *self._folder.glob("*.out")))
         return "\n".join(f"{file.name}: {file.read_text(errors='replace')[-1500:]}" for file in files)
 
     def run(self, *words: str, check: bool = True) -> str:
-        """The output of a command of Slurm."""
+        """Runs a command of Slurm and returns its output."""
         done = subprocess.run(words, env={**os.environ, **self.variables}, capture_output=True, text=True, timeout=60)
         assert not check or done.returncode == 0, (words, done.stderr, self.logs())
         return done.stdout
 
     def states(self) -> dict[str, str]:
-        """Node -> its state, as "idle" or "down"."""
+        """Returns node -> state, for example "idle" or "down"."""
         lines = self.run("sinfo", "--noheader", "--Node", "--format", "%N %t", check=False).splitlines()
         return dict(line.split() for line in lines)
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import small_sweep
 
-# A checkpoint only on request, and so many epochs that there is time to ask for it.
+# Checkpoints are saved only on request. There are enough epochs to leave time for a request.
 LONG = {"training.epochs": "40", "execution.checkpoint_seconds": "3600"}
 SECONDS = 90.0
 
 
 def until(there: Callable[[], Any], seconds: float = SECONDS) -> Any:
-    """Waits for something, and gives it."""
+    """Waits until `there` returns a true value, and returns that value."""
     end = time.monotonic() + seconds
     while not (found := there()):
         assert time.monotonic() < end
@@ -22,11 +22,11 @@ def until(there: Callable[[], Any], seconds: float = SECONDS) -> Any:
 
 
 def words(files: Path, workdir: Path, *more: str, **settings: str) -> list[str]:
-    """A command with `LONG` and more settings."""
+    """Returns the words of a command with `LONG` and more settings."""
     settings = [f"--config.{name}={value}" for name, value in (LONG | settings).items()]
     return small_sweep.command(files, workdir, *settings, *more)
 
 
 def log_of(workdir: Path) -> str:
-    """What all jobs have written."""
+    """Returns the output of all jobs."""
     return "".join(path.read_text() for path in sorted((workdir / "slurm").glob("*.out")))

@@ -1,4 +1,4 @@
-"""A cohort small enough to compile in seconds; tests share its programs."""
+"""A cohort that compiles in seconds. Tests share its programs."""
 
 import jax
 import numpy as np
@@ -40,7 +40,7 @@ OPTIMIZER = dict(
 
 
 def make_split(pairs: int, seed: int, task: str = "classification") -> EncodedSplit:
-    """Pairs of 1 to 4 words; the label says whether the first words' numbers rise."""
+    """Returns pairs of 1 to 4 words. The label of a pair compares the ids of the two first words."""
     random = np.random.default_rng(seed)
     lengths = random.integers(1, 5, (2, pairs))
     offsets = np.concatenate([np.zeros((2, 1), np.int64), np.cumsum(lengths, axis=1)], axis=1)
@@ -52,7 +52,7 @@ def make_split(pairs: int, seed: int, task: str = "classification") -> EncodedSp
 
 
 def make_data(task: str = "classification") -> EncodedData:
-    """A data set of 70 / 30 / 30 pairs with vectors that say a word's number."""
+    """Returns a data set of 70 / 30 / 30 pairs. The vector of a word holds its id, scaled to [-2, 2]."""
     vectors = np.random.default_rng(0).normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
     vectors[:, 0] = np.linspace(-2, 2, WORDS)
     vectors[:2] = 0
@@ -70,7 +70,7 @@ def make_data(task: str = "classification") -> EncodedData:
 
 
 def make_cohort(seeds=(1, 2, 3), optimizer=None, *, model=None, training=None, execution=None, data=None, **arguments):
-    """A cohort with some settings changed, or of another model; `optimizer` holds one mapping of changes a run."""
+    """Returns a cohort with changed settings, or of another model. `optimizer` holds one mapping of changes per run."""
     return Cohort(
         model=model if "name" in (model or {}) else {**MODEL, **(model or {})},
         training={**TRAINING, **(training or {})},
@@ -83,19 +83,19 @@ def make_cohort(seeds=(1, 2, 3), optimizer=None, *, model=None, training=None, e
 
 
 def leaves(result):
-    """The parameters of a result, as a list of arrays."""
+    """Returns the parameters of a result as a list of arrays."""
     return jax.tree.leaves(result.parameters)
 
 
 def same(results, others):
-    """Checks that runs ended with the same bits."""
+    """Checks that runs ended with bitwise equal results."""
     for one, other in zip(results, others, strict=True):
         assert (one.progress, one.test) == (other.progress, other.test)
     alike(results, others, rtol=0)
 
 
 def alike(results, others, **tolerance):
-    """Checks that runs were scored as often and have the same parameters, up to a tolerance."""
+    """Checks that runs were evaluated at the same points and have the same parameters, up to a tolerance."""
     for one, other in zip(results, others, strict=True):
         assert [entry["samples"] for entry in one.progress.curve] == [e["samples"] for e in other.progress.curve]
         for left, right in zip(leaves(one), leaves(other), strict=True):
@@ -103,7 +103,7 @@ def alike(results, others, **tolerance):
 
 
 def lockstep(cohort, steps):
-    """Steps as `train` makes them, without evaluation: the losses <float32>[steps, replica] and the last state."""
+    """Makes the steps of `train` without evaluation. Returns losses <float32>[steps, replica] and the last state."""
     replicas = cohort.lockstep
     state = replicas.initial()
     losses, before = [], np.zeros(len(replicas.seeds))
@@ -119,11 +119,11 @@ def lockstep(cohort, steps):
 
 
 class Interruption(Exception):
-    """Stands for a kill."""
+    """Simulates a kill."""
 
 
 class InterruptAfter(Listener):
-    """Raises when the cohort has made a number of steps."""
+    """Raises `Interruption` once the cohort has made a number of steps."""
 
     def __init__(self, steps: int):
         self.steps = steps

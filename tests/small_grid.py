@@ -1,4 +1,4 @@
-"""A grid for the tests of halving: four settings of two seeds, one of which diverges."""
+"""A grid for the tests of halving: four settings with two seeds each. One setting diverges."""
 
 import small_sweep
 
@@ -17,6 +17,6 @@ def planned(files, **overrides):
 
 
 def run(files, workdir, rule, watcher=None, **overrides):
-    """The records and the watcher of a launch."""
+    """Launches the grid and returns the records and the watcher."""
     watcher = watcher or small_sweep.Watcher()
     return launch.run(planned(files, **overrides), workdir, watcher, rule), watcher

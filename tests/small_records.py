@@ -1,4 +1,4 @@
-"""Records as small sweeps and measurements leave them, for the tests of tables, and what a table prints of them."""
+"""Records like those of small sweeps and measurements, for the tests of tables, and the cells of a printed table."""
 
 import re
 
@@ -48,9 +48,9 @@ def record(blocks=1, rate=0.001, seed=1, status="finished", **changes):
 
 
 def setting_record(overrides, seed, dev=None, status="finished", variant="", data="sick", **changes):
-    """No more of a record than what groups runs by setting and compares their scores.
+    """Returns a record with only the entries that group runs by setting and compare their scores.
 
-    Data "sick-changed" is of the name "sick", from other files.
+    The data "sick-changed" has the name "sick" but other files.
     """
     return {
         "run": f"{variant}-{sorted(overrides.items())}-{data}-seed{seed}",
@@ -66,7 +66,7 @@ def setting_record(overrides, seed, dev=None, status="finished", variant="", dat
 
 
 def tried(rate, seed, dev, test=0.5, selected_on="dev.accuracy", **changes):
-    """A run of a grid of learning rates that tuning chooses from."""
+    """Returns the record of a run in a grid of learning rates from which tuning chooses."""
     name = selected_on.removeprefix("dev.")
     scores = None if dev is None else {name: dev}
     more = {"selected_on": selected_on, "test": {name: test}} | changes
@@ -77,7 +77,7 @@ LAYOUT = TableLayout("RE2 on SICK", ("model.blocks", "optimizer.learning_rate"))
 
 
 def cells(table):
-    """The body of the Markdown table as stripped text, header first."""
+    """Returns the cells of the Markdown table as stripped text, header first."""
     lines = [line for line in table.markdown().splitlines() if line.startswith("|")]
     rows = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
     return [rows[0], *rows[2:]]
@@ -88,7 +88,7 @@ SMALL_GRID = [record(b, r, s) for b in (1, 2) for r in (0.001, 0.002) for s in (
     record(3, 0.001, 2, device="gpu"),
 ]
 
-# What stands above the results of measurements on a device.
+# The entries above the results of measurements on a device.
 ABOUT_A_DEVICE = {
     "device": "1 x NVIDIA H200",
     "driver": "NVIDIA driver 1",

@@ -1,4 +1,4 @@
-"""A sweep that trains in a second: made-up words, a tiny model, two runs a cohort.
+"""A sweep that trains in a second: made-up words, a tiny model, two runs per cohort.
 
 All tests that train share one signature and one size of cohort, so that its programs are compiled once.
 """
@@ -73,9 +73,9 @@ def get_sweep() -> Sweep:
 
 
 def write_files(folder: Path) -> Path:
-    """Writes pairs, vectors and the sweep file, and gives the folder back.
+    """Writes pairs, vectors and the sweep file, and returns the folder.
 
-    A pair is "yes" when the second sentence holds the first word of the first one.
+    The label of a pair is "yes" if the second sentence contains the first word of the first sentence.
     """
     generator = random.Random(0)
     folder.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def write_files(folder: Path) -> Path:
 
 
 def overrides(files: Path) -> dict[str, str]:
-    """The settings that say where the files lie."""
+    """Returns the settings that name the locations of the files."""
     return {
         "data.directory": str(files),
         "data.vectors": str(files / "vectors.txt"),
@@ -104,11 +104,11 @@ def overrides(files: Path) -> dict[str, str]:
 
 
 class Watcher(Display):
-    """Shows nothing and counts what is trained.
+    """A display that shows nothing and notes which cohorts are trained.
 
     Attributes:
       trained: for each cohort that was trained, the names of its runs.
-      text: what would have been shown.
+      text: the text that would have been shown.
     """
 
     def __init__(self):
@@ -126,11 +126,11 @@ class Watcher(Display):
 
 
 class Stop(BaseException):
-    """Stands for a kill."""
+    """Simulates a kill."""
 
 
 class StopAt(Watcher):
-    """Raises in the n-th call of one of its methods."""
+    """Raises `Stop` in the n-th call of one of its methods."""
 
     def __init__(self, method, count):
         super().__init__()
@@ -157,8 +157,8 @@ class StopAt(Watcher):
 
 
 def fail_training(monkeypatch: pytest.MonkeyPatch, error: BaseException, times: int = 1, after: int = 0) -> list:
-    """Makes so many trainings of cohorts fail after some that do not. Returns the epochs that trainings go to, as they
-    begin.
+    """Makes `times` trainings of cohorts fail, after `after` trainings that do not. Returns a list to which each training
+    appends, when it begins, the epoch that it trains until.
     """
     real, until = Cohort.train, []
 
@@ -173,7 +173,7 @@ def fail_training(monkeypatch: pytest.MonkeyPatch, error: BaseException, times: 
 
 
 def launched(files: Path, workdir: Path, **arguments: Any) -> tuple[str, Watcher]:
-    """Launches the small sweep; its table, and what was trained."""
+    """Launches the small sweep. Returns its table and the watcher, which notes what was trained."""
     watcher = Watcher()
     arguments["overrides"] = overrides(files) | arguments.get("overrides", {})
     text = launch.sweep(files / "small.py", workdir=workdir, display=watcher, **arguments)
@@ -181,18 +181,18 @@ def launched(files: Path, workdir: Path, **arguments: Any) -> tuple[str, Watcher
 
 
 def space(given: Mapping[str, str], **arguments: Any) -> Space:
-    """The space of a sweep of the default settings."""
+    """Returns the space of a sweep with the default settings."""
     return space_of(Sweep("s", default_config(), **arguments), given)
 
 
 def command(files: Path, workdir: Path, *words: str) -> list[str]:
-    """The same as words of a shell."""
+    """Returns the words of the command that launches the small sweep."""
     settings = [f"--config.{name}={value}" for name, value in overrides(files).items()]
     return ["sweep", str(files / "small.py"), "--workdir", str(workdir), *settings, *words]
 
 
 def start(words: list[str], *program: str, **variables: str) -> subprocess.Popen:
-    """Starts `python -m jaxmatch` (or another program) with the words."""
+    """Starts `python -m jaxmatch` (or another program) with the given words."""
     tests = Path(__file__).parent
     return subprocess.Popen(
         [sys.executable, *(program or ("-m", "jaxmatch")), *words],
@@ -204,7 +204,9 @@ def start(words: list[str], *program: str, **variables: str) -> subprocess.Popen
 
 
 def on_devices(number: int, words: list[str], *program: str) -> tuple[str, str]:
-    """What a program, started as by `start`, writes where it sees so many devices; it must end well."""
+    """Runs a program as `start` does, on `number` CPU devices. Returns its standard output and standard error. The
+    program must succeed.
+    """
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={number}"
     process = start(words, *program, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")
     output, errors = process.communicate(timeout=500)
@@ -218,7 +220,7 @@ def refuse(constant: str):
 
 @contextlib.contextmanager
 def compiled_programs_kept(folder: Path) -> Iterator[None]:
-    """Keeps compiled programs in a folder, for this process and those it starts."""
+    """Stores compiled programs in a folder, for this process and the processes that it starts."""
     settings = {
         "jax_enable_compilation_cache": True,
         "jax_compilation_cache_dir": str(folder),
@@ -230,7 +232,7 @@ def compiled_programs_kept(folder: Path) -> Iterator[None]:
         for name, value in settings.items():
             patch.setenv(name.upper(), str(value))
             jax.config.update(name, value)
-        compilation_cache.reset_cache()  # else it stays as it was when this process first compiled something
+        compilation_cache.reset_cache()  # else JAX keeps the cache settings of its first compilation
         yield
     for name, value in before.items():
         jax.config.update(name, value)
@@ -238,7 +240,7 @@ def compiled_programs_kept(folder: Path) -> Iterator[None]:
 
 
 def records(workdir: Path) -> dict[str, dict[str, Any]]:
-    """All records of a folder by run name, read strictly."""
+    """Returns all records of a folder by run name. NaN and infinity, which are not JSON, are errors."""
     return {
         file.parent.name: json.loads(file.read_text(), parse_constant=refuse)
         for file in sorted((workdir / "runs").glob("[!.]*/record.json"))
@@ -246,9 +248,9 @@ def records(workdir: Path) -> dict[str, dict[str, Any]]:
 
 
 def lasting(workdir: Path) -> dict[str, tuple[Mapping[str, Any], Mapping[str, bytes]]]:
-    """What must not depend on interruptions: records without times, and the bytes of every model parameter.
+    """Returns what must not depend on interruptions: records without times, and the bytes of every model parameter.
 
-    The commit is left out as well: somebody may commit while the tests run.
+    The commit is left out as well, because it may change while the tests run.
     """
     found = {}
     for run, record in records(workdir).items():

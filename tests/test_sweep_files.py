@@ -134,6 +134,10 @@ def test_groups_make_one_s_own_data_a_ranking(tmp_path):
     assert preparation.prepare(ranking.config).task == "ranking"
     assert resolved(training__selection="accuracy").config.training.selection == "accuracy"
     assert resolved(data__task="classification").config.training.selection == "accuracy"
+    assert resolved(data__task="regression").config.training.selection == "pearson"
+    for split in ("train", "dev"):
+        (tmp_path / f"{split}.tsv").write_text("text_a\ttext_b\tlabel\na\tb\t1\na\tc\t0\n")
+    assert resolved(data__task="ranking").config.training.selection == "mrr"
 
 
 def test_a_data_set_brings_its_own_selection():
@@ -147,5 +151,6 @@ def test_a_data_set_brings_its_own_selection():
         selection(name="wikiqa") == "mrr"
         and selection(name="stsb") == "pearson"
         and selection(name="rte") == "accuracy"
+        and selection(name="embedded_ranking") == "mrr"
     )
     assert selection(**{"name": "wikiqa", "training.selection": "map"}) == "map"

@@ -204,6 +204,14 @@ def test_a_missing_tagger_is_told_before_anything_is_timed(no_tagger, monkeypatc
         inference_times.run(asked, say=pytest.fail)
 
 
+def test_own_data_is_refused_before_it_is_read(tmp_path):
+    (tmp_path / "test.tsv").write_text("text_a\ttext_b\tlabel\na\tb\tx\n")
+    of_own_data = {"data.name": "own", "data.directory": str(tmp_path)}
+    asked = timing_plan.resolve(SWEEPS / "re2_timing.py", options={"dataset": "snli"}, overrides=of_own_data)
+    with pytest.raises(InputError, match="labels of data set 'own' are not known.*give a public data set"):
+        inference_times.run(asked, say=pytest.fail)
+
+
 def test_one_batch_has_no_deviation(capsys):
     with pytest.raises(SystemExit):
         main(["timing", str(SWEEPS / "re2_timing.py"), "--batches", "1"])

@@ -1,5 +1,6 @@
 """What a table and a report say of chance: bold, Holm, seeds needed, sampling error, convergence, the bootstrap."""
 
+import json
 import tracemalloc
 from pathlib import Path
 
@@ -74,6 +75,8 @@ def test_a_paired_table_compares_seed_by_seed():
     assert p_value < 0.001 and changed == r"+1.1 (p \< 0.001)"
     text = make_table(found, layout).markdown()
     assert "; p: paired t-test, two-sided, over the seeds that both have" in text
+    exported = json.loads(make_table(found, layout).json())["rows"][1]["scores"]["dev.accuracy"]["difference"]
+    assert exported["method"] == "paired t-test, two-sided" and exported["p_value"] == pytest.approx(p_value)
     fewer = cells(make_table([*runs(1, first), *runs(2, second[:3])], layout))[2][-1]
     assert fewer.endswith(f"(p = {stats.ttest_rel(second[:3], first[:3]).pvalue:.3f})")
 

@@ -21,7 +21,7 @@ _KINDS = {
 
 
 class Storage:
-    """What several tensors may look at; `count` is how many numbers it is said to have."""
+    """Values that several tensors may share; `count` is the number of values that the file states."""
 
     def __init__(self, values, count=None):
         self.values = np.ascontiguousarray(values).reshape(-1)
@@ -29,14 +29,14 @@ class Storage:
 
 
 class Tensor:
-    """A view of a storage, with its own place, shape and strides, in numbers."""
+    """A view of a storage, with its own offset, shape and strides, counted in elements."""
 
     def __init__(self, storage, offset, shape, strides):
         self.told = storage, offset, tuple(shape), tuple(strides)
 
     @classmethod
     def of(cls, array):
-        """A tensor with a storage of its own."""
+        """Returns a tensor with its own storage."""
         array = np.asarray(array, order="C")
         return cls(Storage(array), 0, array.shape, [stride // array.itemsize for stride in array.strides])
 
@@ -45,7 +45,7 @@ class Tensor:
 
 
 class Foreign:
-    """Would run a command where it is read as Python reads a pickle."""
+    """An object that would run a command if Python's `pickle` loaded it."""
 
     def __reduce__(self):
         import os
@@ -54,9 +54,9 @@ class Foreign:
 
 
 def checkpoint(state, settings):
-    """What the authors' code saves of a network."""
+    """Returns what the authors' code saves of a network."""
     tensors = collections.OrderedDict((name, Tensor.of(value)) for name, value in state.items())
-    tensors._metadata = collections.OrderedDict([("", {"version": 1})])  # every state dict of PyTorch has it
+    tensors._metadata = collections.OrderedDict([("", {"version": 1})])  # every state dict of PyTorch has this attribute
     return {
         "state_dict": {"model": tensors, "updates": 7},
         "args": argparse.Namespace(**settings),
@@ -80,7 +80,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _pickled(value, *more):
-    """The pickle with the names that PyTorch gives its own, and the storages it names."""
+    """Returns the pickle, in which types have their PyTorch names, and the values of the storages that it names."""
     torch, utils = types.ModuleType("torch"), types.ModuleType("torch._utils")
     for name in _KINDS.values():
         setattr(torch, name, type(name, (), {"__module__": "torch"}))
@@ -106,7 +106,7 @@ def _pickled(value, *more):
 
 
 def zipped(value, order="little"):
-    """The layout since PyTorch 1.6."""
+    """Returns the file content in the layout since PyTorch 1.6."""
     pickled, storages = _pickled(value)
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
@@ -119,7 +119,7 @@ def zipped(value, order="little"):
 
 
 def in_a_row(value):
-    """The layout before PyTorch 1.6."""
+    """Returns the file content in the layout before PyTorch 1.6."""
     pickled, storages = _pickled(value, None)
     system = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
     first = [pickle.dumps(each, protocol=2) for each in (0x1950A86A20F9469CFC6C, 1001, system)]

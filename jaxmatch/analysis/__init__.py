@@ -1,1 +1,1 @@
-"""What is asked of trained models and of records once training is over."""
+"""Analyses of trained models and of records."""

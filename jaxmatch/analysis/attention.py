@@ -1,5 +1,5 @@
-"""Where the tokens of a pair look in the other sentence: the attention weights of a trained model (Figure 3 of RE2 and
-ESAN).
+"""The attention weights of a trained model: from each token of a pair to the tokens of the other sentence (Figure 3 of
+RE2 and ESAN).
 """
 
 import dataclasses
@@ -17,16 +17,16 @@ from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.errors import InputError
 from jaxmatch.inference.matcher import Matcher, Prediction
 
-# The case studies of the papers: Yang et al. (2019), section 3.7, a pair of SNLI's dev set; Hu et al. (2020), section
+# The pairs of the papers' case studies: Yang et al. (2019), section 3.7, from SNLI's dev set; Hu et al. (2020), section
 # 4.3.
 PAPERS_PAIRS = {
     "re2": ("A green bike is parked next to a door", "The bike is chained to the door"),
     "esan": ("police officer with riot shield stands in front of crowd", "a police officer stands in front of a crowd"),
 }
 
-# What the layers that align two sentences keep their weights as (layers/alignment.py).
+# The name under which the layers that align two sentences store their weights (layers/alignment.py).
 _KEPT = "weights"
-# Where they are in a model, and what they are called.
+# Pattern for the path of such a layer in a model -> the kind of layer.
 _NAMES = {
     r"blocks_(\d+) alignment": "block",
     r"alignment_(\d+) alignment": "alignment layer",
@@ -40,16 +40,16 @@ class BlockAttention:
     """The weights of one layer that aligns the two sentences, "normalized e_ij in Equation 3" (Yang et al., 2019).
 
     Attributes:
-      name: "block 1" of RE2, "alignment layer 1" of ESAN, "refinement" of CAFE, "refinement 1" of CSRAN, "matching
-        forward" of BiMPM, whose weights may be negative, and so on; and "stack", by the affinity of which CSRAN aligns
-        all layers (Tay et al., 2018, Eq. 4).
+      name: the name of the layer: "block 1" of RE2, "alignment layer 1" of ESAN, "refinement" of CAFE, "refinement 1"
+        of CSRAN, "matching forward" of BiMPM, whose weights may be negative, and so on. "stack" stands for the affinity
+        by which CSRAN aligns all layers (Tay et al., 2018, Eq. 4).
       over_b: <float32>[length_a, length_b], the weights of the second sentence's tokens for each token of the first;
         rows sum to 1.
       over_a: <float32>[length_a, length_b], the weights of the first sentence's tokens for each token of the second;
         columns sum to 1.
 
-    The weights are bfloat16 if the model computes them so (`model.precision`). In BiMPM, where similarities may cancel,
-    a row or column need not sum to 1.
+    The weights are bfloat16 if the model computes them in bfloat16 (`model.precision`). In BiMPM, where similarities
+    may cancel, the sum of a row or column may differ from 1.
     """
 
     name: str
@@ -63,9 +63,9 @@ class PairAttention:
 
     Attributes:
       text_a, text_b: the pair.
-      tokens_a, tokens_b: as the model reads them; length_a and length_b of `BlockAttention` are their numbers.
+      tokens_a, tokens_b: the tokens as the model reads them, as many as length_a and length_b of `BlockAttention`.
       prediction: the prediction of the model.
-      blocks: from the first to the last.
+      blocks: the weights of the blocks, from the first block to the last.
     """
 
     text_a: str
@@ -76,7 +76,7 @@ class PairAttention:
     blocks: tuple[BlockAttention, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, of which `drawings.attention` draws the figure."""
+        """Returns the plain values from which `drawings.attention` draws the figure."""
         return {
             "kind": "attention",
             "text_a": self.text_a,
@@ -94,23 +94,23 @@ class PairAttention:
 
 
 def papers_pair(matcher: Matcher) -> tuple[str, str]:
-    """The pair on which the paper of a model looks at its attention; RE2's for a model whose paper shows none."""
+    """Returns the pair whose attention the paper of a model shows, or RE2's pair if the paper shows no attention."""
     return PAPERS_PAIRS.get(type(matcher.model.module).__name__.lower(), PAPERS_PAIRS["re2"])
 
 
 def attention(matcher: Matcher, pairs: Sequence[tuple[str, str]]) -> list[PairAttention]:
-    """The attention weights of pairs, layer by layer (as in Figure 3 of Yang et al., 2019).
+    """Computes the attention weights of pairs, layer by layer (as in Figure 3 of Yang et al., 2019).
 
     Arguments:
       matcher: a trained model.
-      pairs: of texts.
+      pairs: pairs of texts.
 
     Returns:
       The weights and the prediction of each pair, in the order of the pairs.
 
     Raises:
       TypeError: an element is not a pair of two strings.
-      InputError: the model has no attention from one sentence to the other; or as in `Matcher.logits`.
+      InputError: the model has no attention from one sentence to the other; also as in `Matcher.logits`.
     """
     found = []
     encoded = matcher.encoded(pairs)
@@ -139,7 +139,7 @@ def attention(matcher: Matcher, pairs: Sequence[tuple[str, str]]) -> list[PairAt
 def _weights(
     module: nn.Module, params: Any, words: jax.Array | WordTable, tokens: Mapping[str, jax.Array], sentences: jax.Array
 ) -> Mapping[str, jax.Array]:
-    """Name of a block -> <float32>[batch, length, length], from each token of a row to each."""
+    """Returns block name -> <float32>[batch, length, length], the weights from each token of a row to each token."""
     _, state = module.apply(
         {"params": params}, dict(tokens), sentences, words, method="match", mutable=["intermediates"]
     )
@@ -148,8 +148,9 @@ def _weights(
 
 
 def _name(path: Sequence[str]) -> str:
-    """Of the layer that kept the weights: ("blocks_0", "alignment") is block 1; a model that kept them itself has no
-    path.
+    """Returns the name of the layer that stored the weights: ("blocks_0", "alignment") is block 1.
+
+    The path is empty if the model itself stored the weights.
     """
     place = " ".join(path)
     for pattern, kind in _NAMES.items():
@@ -159,7 +160,7 @@ def _name(path: Sequence[str]) -> str:
 
 
 def place_of(name: str) -> tuple[bool, list[tuple[str, int]]]:
-    """Puts block 10 after block 2, and the whole stack after its layers."""
+    """Returns a sort key that puts block 10 after block 2, and the whole stack after its layers."""
     return name == _OF_THE_MODEL, [(text, int(number or 0)) for text, number in re.findall(r"(\D+)(\d*)", name)]
 
 

@@ -1,6 +1,6 @@
-"""Several runs of one setting as one model: by majority vote, or by averaging their probabilities.
+"""Several runs of one setting combined into one model, by majority vote or by averaged probabilities.
 
-RE2 lets eight runs vote (Yang et al., 2019, section 3.3); what happens in a tie it does not say.
+RE2 lets eight runs vote (Yang et al., 2019, section 3.3); the paper does not state how a tie is resolved.
 """
 
 import dataclasses
@@ -16,12 +16,12 @@ from jaxmatch.inference.matcher import Matcher, probabilities_of
 
 @dataclasses.dataclass(frozen=True)
 class EnsembleScores:
-    """The scores of some runs alone and together; score -> value in each.
+    """The scores of some runs alone and together. Each mapping is score name -> value.
 
     Attributes:
-      single: of each run.
-      vote: of the majority vote; None for a regression, whose numbers cannot vote.
-      average: of the averaged probabilities; for a regression of the averaged numbers.
+      single: the scores of each run.
+      vote: the scores of the majority vote; None for a regression, whose numbers cannot vote.
+      average: the scores of the averaged probabilities; for a regression, of the averaged numbers.
     """
 
     single: tuple[Mapping[str, float], ...]
@@ -30,21 +30,21 @@ class EnsembleScores:
 
 
 def average(probabilities: np.ndarray) -> np.ndarray:
-    """The mean over the runs: <float>[runs, pairs, classes] -> <float64>[pairs, classes]."""
+    """Computes the mean over the runs: <float>[runs, pairs, classes] -> <float64>[pairs, classes]."""
     return _of_runs(probabilities).mean(axis=0)
 
 
 def vote_shares(probabilities: np.ndarray) -> np.ndarray:
-    """How the runs' votes divide, with equal numbers of votes ordered by the summed probability.
+    """Computes each class's share of the runs' votes; the summed probability decides between equal shares.
 
-    A run votes for its most probable class. To its share of the votes each class is given its averaged probability,
-    scaled down so that all of it weighs less than a vote: it orders equal shares and changes no others.
+    A run votes for its most probable class. The averaged probability of a class is added to its share of the votes. It
+    is scaled down to less than the weight of one vote, so that it orders equal shares and changes no other order.
 
     Arguments:
       probabilities: <float>[runs, pairs, classes].
 
     Returns:
-      <float64>[pairs, classes]; NaN where a run's probabilities are.
+      <float64>[pairs, classes]; NaN where the probabilities of a run are NaN.
     """
     probabilities = _of_runs(probabilities)
     runs, _, classes = probabilities.shape
@@ -56,18 +56,19 @@ def ensemble(matchers: Iterable[Matcher], split: Split) -> EnsembleScores:
     """Scores some runs on one split, alone and together.
 
     Arguments:
-      matchers: the runs, taken one after another: of a generator that loads them the first and the current one stay in
+      matchers: the runs, used one after another. If a generator loads them, only the first and the current run are in
         memory.
       split: the pairs.
 
     Raises:
-      InputError: no run; runs of different tasks or labels; an empty split or an unknown label.
+      InputError: no run is given, the runs have different tasks or labels, the split is empty, or it has a label that
+        the runs do not know.
     """
     first, outputs, single = None, [], []
     for matcher in matchers:
         if first is None:
             first = matcher
-            label_numbers(first, split)  # a wrong label is found before the work is done
+            label_numbers(first, split)  # raises an error about a wrong label before the predictions are computed
         elif (matcher.task, matcher.labels) != (first.task, first.labels):
             raise InputError(
                 "the runs of an ensemble must have the same task and labels: "

@@ -20,10 +20,10 @@ class Ensemble:
     """The runs of a setting together.
 
     Attributes:
-      members: their records, checked.
-      split: of the data set that was scored.
-      pairs: of the split.
-      scores: alone and together.
+      members: the checked records of the runs.
+      split: the split of the data set that was scored.
+      pairs: the number of pairs of the split.
+      scores: the scores of the runs alone and together.
     """
 
     members: tuple[Mapping[str, Any], ...]
@@ -33,17 +33,18 @@ class Ensemble:
 
     @property
     def parameters(self) -> int:
-        """Of all its runs."""
+        """The number of parameters of all runs together."""
         return sum(record["parameters"] for record in self.members)
 
 
 def ensembles(found: Sequence[Ensemble], published: Sequence[Published], format: str, notes: Sequence[str] = ()) -> str:
-    """The table as "markdown", "latex", "csv" or "json".
+    """Formats the table of ensembles as text.
 
     Arguments:
-      found: one a setting, all of one split.
-      published: rows of papers; those that have a score of the split, and are of the same data set, are shown below.
-      notes: of the sweep.
+      found: one ensemble for each setting, all scored on the same split.
+      published: rows of papers. Rows of the same data set that have a score of the split are shown below the ensembles.
+      format: "markdown", "latex", "csv" or "json".
+      notes: the notes of the sweep.
     """
     if format == "json":
         return printable_json([_as_json(one) for one in found]) + "\n"
@@ -112,7 +113,7 @@ def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Seq
 
 
 def _notes(published: Sequence[Published]) -> tuple[str, ...]:
-    """Notes on published rows: their sources and numbers of training pairs; equal notes are merged."""
+    """Returns notes on published rows: their sources and numbers of training pairs. Equal notes are merged."""
     labels: dict[str, list[str]] = {}
     for row in published:
         details = [row.source, *([f"{row.training_pairs:,} training pairs"] if row.training_pairs else [])]
@@ -141,7 +142,7 @@ def _as_json(one: Ensemble) -> dict[str, Any]:
 
 
 def _as_csv(found: Sequence[Ensemble]) -> str:
-    """One line a setting and score, numbers unrounded; what is undefined is empty."""
+    """Formats the table as CSV: one line a setting and score, with unrounded numbers; undefined values are empty."""
     rows: list[tuple[Any, ...]] = [
         (
             "setting",

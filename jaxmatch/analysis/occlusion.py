@@ -1,9 +1,11 @@
-"""Occlusion sensitivity: what a trained RE2 loses without one alignment feature of one block (RE2's Figure 2).
+"""Occlusion sensitivity: the accuracy that a trained RE2 loses without one alignment feature of one block (RE2's
+Figure 2).
 
-What alignment and fusion see of a token are "three alignment features" (Yang et al., 2019, section 2): the embedding,
-the residual (the features aligned in earlier blocks) and the contextual features (the encoder's output). One of them in
-one block is masked to zeros at a time; the encoder of the block still sees its input whole, as the paper speaks of what
-is "not directly accessible by alignment layers and fusion layers" (section 3.7, after Zeiler and Fergus, 2014).
+Alignment and fusion see "three alignment features" of a token (Yang et al., 2019, section 2): the embedding, the
+residual (the features aligned in earlier blocks) and the contextual features (the encoder's output). One feature of one
+block at a time is set to zeros. The encoder of the block still sees its whole input, because the paper describes a
+masked feature as "not directly accessible by alignment layers and fusion layers" (section 3.7, after Zeiler and Fergus,
+2014).
 """
 
 import dataclasses
@@ -31,14 +33,15 @@ FEATURES = ("embedding", "residual", "contextual")  # the paper's "embed", "resi
 
 @dataclasses.dataclass(frozen=True)
 class Occlusion:
-    """How accuracy changes, class by class.
+    """The change of accuracy without a feature, class by class.
 
     Attributes:
       labels: the classes.
-      pairs: <int64>[classes], how many pairs are of each.
-      accuracy: <float64>[classes], the share of a class that the whole model gets right; NaN for a class without pairs.
-      change: <float64>[blocks, features, classes], by how much that share changes without the feature (`FEATURES`); NaN
-        where a block has no such feature.
+      pairs: <int64>[classes], the number of pairs of each class.
+      accuracy: <float64>[classes], the share of the pairs of a class that the whole model predicts correctly; NaN for a
+        class without pairs.
+      change: <float64>[blocks, features, classes], the change of that share without the feature (`FEATURES`); NaN for a
+        feature that a block does not have.
     """
 
     labels: tuple[str, ...]
@@ -47,7 +50,7 @@ class Occlusion:
     change: np.ndarray
 
     def as_json(self) -> dict[str, Any]:
-        """Plain values, of which `drawings.occlusion` draws the figure; None for what there is not."""
+        """Returns the plain values from which `drawings.occlusion` draws the figure; None stands for NaN."""
         return {
             "kind": "occlusion",
             "labels": list(self.labels),
@@ -60,13 +63,13 @@ class Occlusion:
 
 @dataclasses.dataclass(frozen=True)
 class SeedOcclusion:
-    """The same over the seeds of a setting.
+    """The change of accuracy without a feature, over the seeds of a setting.
 
     Attributes:
-      single: of each seed's model.
-      mean: the means over them.
-      accuracy_deviation: <float64>[classes], the sample standard deviation of `accuracy`; NaN for one seed.
-      change_deviation: <float64>[blocks, features, classes], that of `change`.
+      single: the change for the model of each seed.
+      mean: the means over the seeds.
+      accuracy_deviation: <float64>[classes], the sample standard deviation of `accuracy`; NaN for a single seed.
+      change_deviation: <float64>[blocks, features, classes], the sample standard deviation of `change`.
     """
 
     single: tuple[Occlusion, ...]
@@ -75,7 +78,7 @@ class SeedOcclusion:
     change_deviation: np.ndarray
 
     def as_json(self, seeds: Sequence[int]) -> dict[str, Any]:
-        """Plain values as `Occlusion.as_json`, with the deviations and what was found for each of the seeds."""
+        """Returns the plain values of `Occlusion.as_json` for the means, with the deviations and each seed's values."""
         return {
             **self.mean.as_json(),
             "accuracy_deviation": _plain(self.accuracy_deviation),
@@ -90,10 +93,10 @@ def _plain(values: np.ndarray) -> Any:
 
 
 def over_seeds(single: Sequence[Occlusion]) -> SeedOcclusion:
-    """Mean and sample standard deviation over models that differ in the seed alone, measured on the same pairs.
+    """Computes mean and sample standard deviation over models that differ only in the seed, for the same pairs.
 
     Raises:
-      InputError: they answer with other labels, have other blocks or saw other pairs.
+      InputError: the models differ in their labels or blocks, or were measured on different pairs.
     """
     first = single[0]
     for one in single[1:]:
@@ -114,9 +117,9 @@ def over_seeds(single: Sequence[Occlusion]) -> SeedOcclusion:
 
 
 def features_seen(module: RE2, block: int) -> tuple[str, ...]:
-    """The features that alignment and fusion see in a block, counted from 0, in the order they see them.
+    """Returns the features that alignment and fusion see in a block, counted from 0, in the order of their input.
 
-    The connections of the ablation hand on one mixture in the place of residual and embedding: it counts as the
+    Some connections of the ablation pass on a single mixture in place of residual and embedding. It counts as the
     residual.
     """
     if not module.config.encoder_input:
@@ -131,8 +134,14 @@ def features_seen(module: RE2, block: int) -> tuple[str, ...]:
 def occlusion(matcher: Matcher, split: Split, batch_size: int | None = None) -> Occlusion:
     """Measures a model on a split with each feature of each block masked in turn.
 
+    Arguments:
+      matcher: a trained RE2.
+      split: the pairs.
+      batch_size: as in `occluded_logits`.
+
     Raises:
-      InputError: the model is no RE2, the task has no classes, the split is empty or has a label unknown to the model.
+      InputError: the model is not an RE2, the task has no classes, the split is empty, or it has a label that the model
+        does not know.
     """
     module = matcher.model.module
     if not isinstance(module, RE2):
@@ -160,13 +169,13 @@ def occlusion(matcher: Matcher, split: Split, batch_size: int | None = None) -> 
 
 
 def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size: int | None = None) -> np.ndarray:
-    """What an RE2 answers with features masked.
+    """Computes the logits of an RE2 with features masked.
 
     Arguments:
       matcher: a trained RE2.
       split: the pairs.
-      kept: <bool>[occlusions, blocks, features], False for what is masked.
-      batch_size: pairs computed together, those of like length; None: as many as suit the device.
+      kept: <bool>[occlusions, blocks, features], False for a masked feature.
+      batch_size: the number of pairs of similar length computed together; None: a number that suits the device.
 
     Returns:
       <float32>[occlusions, pairs, outputs].
@@ -186,17 +195,17 @@ def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size
 def logits_without(
     module: nn.Module, params: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array, kept: jax.Array
 ) -> jax.Array:
-    # What is kept is an argument of the program, which so is the same for all occlusions.
+    # `kept` is an argument of the compiled program, so one program serves all occlusions.
     with nn.intercept_methods(_masking(module, kept)):
         return module.apply({"params": params}, tokens, sentences, words, method="match")
 
 
 def _masking(module: RE2, kept: jax.Array) -> Callable:
-    """An interceptor that hands alignment and fusion what is kept: the model itself knows nothing of it.
+    """Returns an interceptor that masks the inputs of alignment and fusion, so that the model needs no code for it.
 
     Arguments:
       module: the model.
-      kept: <bool>[blocks, features].
+      kept: <bool>[blocks, features], False for a masked feature.
     """
 
     def interceptor(call, arguments, named, context):

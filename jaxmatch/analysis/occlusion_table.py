@@ -1,4 +1,4 @@
-"""The table of an occlusion: what a trained RE2 loses without one feature of one block, class by class."""
+"""The table of an occlusion analysis: the accuracy that a trained RE2 loses without one feature, class by class."""
 
 import dataclasses
 import math
@@ -16,15 +16,16 @@ from jaxmatch.reporting.tables.spreadsheet import csv_text
 
 @dataclasses.dataclass(frozen=True)
 class Occluded:
-    """What was found, and of what.
+    """The result of an occlusion analysis, and what it was measured on.
 
     Attributes:
-      mean: of a run, or the mean over the seeds of a setting.
-      data: name and split.
-      records: of the runs, checked; none where a model has none.
-      setting: of the runs in words; "" for a run by itself.
-      accuracy_deviation: <float64>[classes], over the seeds; None for a run.
-      change_deviation: <float64>[blocks, features, classes].
+      mean: the result of a run, or the mean over the seeds of a setting.
+      data: the name of the data set and of the split.
+      records: the checked records of the runs; empty for a model without a record.
+      setting: the setting of the runs in words; "" for a single run.
+      accuracy_deviation: <float64>[classes], the standard deviation over the seeds; None for a single run.
+      change_deviation: <float64>[blocks, features, classes], the standard deviation over the seeds; None for a single
+        run.
     """
 
     mean: Occlusion
@@ -35,7 +36,7 @@ class Occluded:
     change_deviation: np.ndarray | None = None
 
     def lines(self) -> Iterator[tuple[int, str, np.ndarray, np.ndarray | None]]:
-        """(block counted from 1, masked feature, change of each class, its deviation)."""
+        """Yields (block counted from 1, masked feature, change of each class, its deviation)."""
         for block, changes in enumerate(self.mean.change):
             for number, feature in enumerate(FEATURES):
                 spread = None if self.change_deviation is None else self.change_deviation[block, number]
@@ -43,7 +44,7 @@ class Occluded:
 
 
 def occlusions(found: Sequence[Occluded], format: str) -> str:
-    """The tables as "markdown", "latex" or "csv"; of the last there is one for all."""
+    """Formats the results as "markdown" or "latex", one table each, or as "csv", one table for all."""
     if format == "csv":
         return _as_csv(found)
     return "\n".join({"markdown": formats.markdown, "latex": formats.latex}[format](_sheet(one)) for one in found)
@@ -84,8 +85,9 @@ def _provenance(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _as_csv(found: Sequence[Occluded]) -> str:
-    """One line a setting, block, feature and class; accuracies and their changes as shares of 1, what is undefined
-    empty.
+    """Formats the results as CSV: one line a setting, block, feature and class.
+
+    Accuracies and their changes are shares of 1; undefined values are empty.
     """
 
     def plain(values: np.ndarray | None, label: int) -> float | None:

@@ -1,4 +1,4 @@
-"""A trained model held to the labels of a split."""
+"""Scores of a trained model against the labels of a split."""
 
 import numpy as np
 
@@ -10,12 +10,12 @@ from jaxmatch.training.scores import score
 
 
 def pairs_of(split: Split) -> list[tuple[str, str]]:
-    """The pairs of a split, as a `Matcher` takes them."""
+    """Returns the pairs of a split in the form that a `Matcher` takes."""
     return list(zip(split.text_a, split.text_b, strict=True))
 
 
 def label_numbers(matcher: Matcher, split: Split) -> np.ndarray:
-    """The labels of a split as the model's outputs are ordered.
+    """Returns the labels of a split as indices of the model's outputs; for a regression, as numbers.
 
     Returns:
       <int32>[pairs], positions in `matcher.labels`; for a regression <float32>[pairs].
@@ -37,12 +37,12 @@ def label_numbers(matcher: Matcher, split: Split) -> np.ndarray:
 
 
 def score_outputs(matcher: Matcher, split: Split, outputs: np.ndarray) -> dict[str, float]:
-    """All scores of the model's task for given outputs.
+    """Computes all scores of the model's task for given outputs.
 
     Arguments:
-      matcher: names the task and the labels.
+      matcher: the model, which determines the task and the labels.
       split: the pairs.
-      outputs: <float>[pairs, outputs], logits or anything else ordered as they are.
+      outputs: <float>[pairs, outputs], logits or other values with the same order.
 
     Raises:
       InputError: as in `label_numbers`.
@@ -59,10 +59,10 @@ def score_outputs(matcher: Matcher, split: Split, outputs: np.ndarray) -> dict[s
 
 
 def score_split(matcher: Matcher, split: Split) -> dict[str, float]:
-    """All scores of the model for a split.
+    """Computes all scores of a model on a split.
 
     Raises:
       InputError: as in `label_numbers`.
     """
-    label_numbers(matcher, split)  # a wrong label is found before the work is done
+    label_numbers(matcher, split)  # raises an error about a wrong label before the predictions are computed
     return score_outputs(matcher, split, matcher.logits(pairs_of(split)))

@@ -1,6 +1,4 @@
-"""How long a model takes to answer: a batch of words, as Table 5 of RE2 and of ESAN time it, and all the texts of a
-split.
-"""
+"""Times of a model's predictions: for a batch of words, as in Table 5 of RE2 and of ESAN, and for a split's texts."""
 
 import collections
 import time
@@ -18,8 +16,8 @@ from jaxmatch.data.vocabulary import UNKNOWN, WordTable
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.matcher import Matcher, probabilities_of
 
-# Answers before the first that is timed: it compiles and makes what is looked up of words; the next may still find a
-# cold cache.
+# Predictions before the first that is timed. The first compiles and makes the lookup tables of words; the next may
+# still find a cold cache.
 _WARM = 3
 
 
@@ -31,17 +29,17 @@ def random_model(
     characters: np.ndarray | None = None,
     seed: int = 0,
 ) -> InferenceModel:
-    """An untrained model: the values of its weights do not change a time.
+    """Builds an untrained model for timing; the values of its weights do not change a time.
 
     Arguments:
-      settings: what `jaxmatch.models.build` takes.
+      settings: the settings that `jaxmatch.models.build` takes.
       vectors: <float32>[words, dimensions].
-      outputs: number of classes, or 1 for a regression.
-      characters: as of an `InferenceModel`, for models that take them.
-      seed: of the weights.
+      outputs: the number of classes, or 1 for a regression.
+      characters: the characters of the words as in an `InferenceModel`, for models that take characters.
+      seed: the seed of the weights.
 
     Raises:
-      InputError: the model has no such settings.
+      InputError: the model does not have these settings.
     """
     module = models.build(settings, outputs=outputs)
     table = vectors if characters is None else WordTable(vectors, characters)
@@ -60,21 +58,21 @@ def random_matcher(
     dimensions: int,
     seed: int = 0,
 ) -> Matcher:
-    """`random_model` with random word vectors, and what turns texts into its input.
+    """Builds a `Matcher` around a `random_model` with random word vectors.
 
-    The number of words may change a time: the table of their products may be too large to be used
+    The number of words can change a time, because the table of their products may be too large to be used
     (inference/cpu/predictor.py).
 
     Arguments:
-      model: what `jaxmatch.models.build` takes.
-      texts: their words are the vocabulary.
-      preprocessing: how a text becomes tokens.
-      labels, task: as of a `Matcher`.
-      dimensions: of the word vectors.
-      seed: of the weights.
+      model: the settings that `jaxmatch.models.build` takes.
+      texts: the texts whose words are the vocabulary.
+      preprocessing: the preprocessing that turns a text into tokens.
+      labels, task: as in a `Matcher`.
+      dimensions: the number of dimensions of the word vectors.
+      seed: the seed of the weights.
 
     Raises:
-      InputError: the model has no such settings.
+      InputError: the model does not have these settings.
     """
     outputs = len(labels) or 1
     module = models.build(model, outputs=outputs)
@@ -94,16 +92,16 @@ def random_matcher(
 
 
 def batch_seconds(model: InferenceModel, *, pairs: int, length: int, batches: int) -> np.ndarray:
-    """Times batches of random words one by one, from word ids to probabilities, after a few that do not count.
+    """Times batches of random words one by one, from word ids to probabilities, after a few batches that do not count.
 
-    Reading text is left out, as in the papers; so is telling parts of speech and exact matches to a model that takes
-    them.
+    The times do not include reading text, as in the papers, nor computing parts of speech and exact matches for a model
+    that takes them.
 
     Arguments:
       model: the model.
-      pairs: of a batch.
-      length: tokens of a sentence.
-      batches: how many are timed.
+      pairs: the number of pairs in a batch.
+      length: the number of tokens in a sentence.
+      batches: the number of batches that are timed.
 
     Returns:
       <float64>[batches], seconds.
@@ -123,7 +121,12 @@ def batch_seconds(model: InferenceModel, *, pairs: int, length: int, batches: in
 
 
 def split_seconds(matcher: Matcher, pairs: Sequence[tuple[str, str]], passes: int) -> np.ndarray:
-    """Times the answers to all pairs, from texts to labels, after a pass that does not count.
+    """Times the predictions of all pairs, from texts to labels, after a pass that does not count.
+
+    Arguments:
+      matcher: the model.
+      pairs: pairs of texts.
+      passes: the number of passes that are timed.
 
     Returns:
       <float64>[passes], seconds.
@@ -135,6 +138,6 @@ def _seconds(answers: Iterable[Callable[[], Any]], warm: int) -> np.ndarray:
     found = []
     for answer in answers:
         start = time.perf_counter()
-        answer()  # ends with numbers on the host: nothing is still under way
+        answer()  # returns numbers on the host, so no computation is still running
         found.append(time.perf_counter() - start)
     return np.array(found[warm:])

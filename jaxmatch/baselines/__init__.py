@@ -1,1 +1,1 @@
-"""Floors: what a table's models are to beat. They see the same tokens, vectors and splits, and have no seeds."""
+"""Floors: baselines for the models of a table to beat. They use the same tokens, vectors and splits, and no seeds."""

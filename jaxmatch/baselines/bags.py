@@ -8,11 +8,12 @@ from jaxmatch.data.vocabulary import UNKNOWN
 
 
 def bags(data: EncodedData, split: EncodedSplit) -> tuple[sparse.csr_array, sparse.csr_array]:
-    """How often each word occurs in each first and in each second sentence. Unknown words are left out: two of them
-    need not be the same word.
+    """Counts how often each word occurs in each sentence of a split.
+
+    Unknown words are left out, because two unknown words are not necessarily the same word.
 
     Returns:
-      Two matrices <float64>[pairs, words].
+      Two matrices <float64>[pairs, words], of the first and of the second sentences.
     """
     return tuple(
         _bag(tokens, offsets, len(data.vocabulary))
@@ -22,7 +23,7 @@ def bags(data: EncodedData, split: EncodedSplit) -> tuple[sparse.csr_array, spar
 
 def _bag(tokens: np.ndarray, offsets: np.ndarray, words: int) -> sparse.csr_array:
     known = (np.asarray(tokens) > UNKNOWN).astype(np.float64)
-    # Copies, since the counts are summed in place and the tokens are those of the cache.
+    # The arrays are copied, because the counts are summed in place and the tokens belong to the cache.
     found = sparse.csr_array((known, np.array(tokens), np.array(offsets)), shape=(len(offsets) - 1, words))
     found.sum_duplicates()
     found.eliminate_zeros()
@@ -30,12 +31,12 @@ def _bag(tokens: np.ndarray, offsets: np.ndarray, words: int) -> sparse.csr_arra
 
 
 def present(bag: sparse.csr_array) -> sparse.csr_array:
-    """1 for each word that occurs in a text."""
+    """Returns a matrix with 1 for each word that occurs in a text, in place of its count."""
     found = bag.copy()
     found.data[:] = 1
     return found
 
 
 def dot(first: sparse.csr_array, second: sparse.csr_array) -> np.ndarray:
-    """<float64>[pairs], the inner product of each row with the other matrix's row of the same number."""
+    """Returns the inner products of the corresponding rows of two matrices: <float64>[pairs]."""
     return np.asarray(first.multiply(second).sum(axis=1)).ravel()

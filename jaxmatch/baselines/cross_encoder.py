@@ -1,8 +1,8 @@
-"""A pretrained cross-encoder from a local folder, as the package transformers saves it: a line of a comparison.
+"""A pretrained cross-encoder, one line of a comparison, loaded from a local folder that transformers saved.
 
-It reads both texts of a pair at once, by its own tokenizer, and nothing of it is trained here. Its labels are those of
-the data by name, whatever their case; other labels of it are no answers. A cross-encoder with one output gives the
-prediction of a regression, or, of two labels, the logit of the second.
+The cross-encoder reads both texts of a pair at once with its own tokenizer, and it is not trained here. Its labels are
+matched with those of the data by name, regardless of case. It never predicts a label that the data does not have. If it
+has one output, that is the prediction of a regression, or the logit of the second of two labels.
 """
 
 import hashlib
@@ -17,17 +17,17 @@ from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
 from jaxmatch.files import hash_file
 
-NAME = "cross_encoder"  # of its line
+NAME = "cross_encoder"  # the name of its line in a comparison
 _PAIRS_AT_ONCE = 32
 _CONFIG, _WEIGHTS = "config.json", "*.safetensors"
 _REMEDY = "give a folder that a sequence classifier and its tokenizer of transformers were saved to"
 
 
 def check_usable(folder: str | Path) -> None:
-    """Refuses, before anything is trained, what cannot be loaded.
+    """Checks, before a model is trained, that the packages are installed and that a folder holds a cross-encoder.
 
     Raises:
-      InputError: transformers or torch is not installed, or there is no such folder with a model.
+      InputError: transformers or torch is not installed, or the folder does not exist or holds no model.
     """
     for package in ("transformers", "torch"):
         if importlib.util.find_spec(package) is None:
@@ -40,24 +40,24 @@ def check_usable(folder: str | Path) -> None:
 
 
 def fingerprint(folder: str | Path) -> str:
-    """A hash of the names and the content of its files."""
+    """Returns a hash of the names and contents of the files in the folder of a cross-encoder."""
     files = sorted(path for path in Path(folder).iterdir() if path.is_file())
     return hashlib.sha256("\n".join(f"{path.name} {hash_file(path)}" for path in files).encode()).hexdigest()[:12]
 
 
 class CrossEncoder:
-    """A loaded cross-encoder. No code of its folder is run, and no pickle is read.
+    """A loaded cross-encoder. Loading runs no code from the folder and reads no pickle.
 
     Arguments:
-      folder: with its files.
+      folder: the folder with the files of the cross-encoder.
       task: "classification", "regression" or "ranking".
-      labels: of the data, in the order of the outputs that are wanted.
+      labels: the labels of the data, in the order that the outputs will have.
 
     Attributes:
-      parameters: how many numbers it has.
+      parameters: the number of parameters of the cross-encoder.
 
     Raises:
-      InputError: it cannot be loaded, has weights missing, or has other labels.
+      InputError: the cross-encoder cannot be loaded, lacks weights, or has other labels than the data.
     """
 
     def __init__(self, folder: str | Path, task: str, labels: Sequence[str]):
@@ -71,7 +71,7 @@ class CrossEncoder:
             self._model, told = transformers.AutoModelForSequenceClassification.from_pretrained(
                 folder, use_safetensors=True, output_loading_info=True, **options
             )
-        except Exception as error:  # whatever a damaged folder makes transformers raise
+        except Exception as error:  # a damaged folder can make transformers raise any exception
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise InputError(f"transformers cannot load it ({reason})", path=folder, remedy=_REMEDY) from error
         if missing := sorted(told["missing_keys"]):
@@ -84,11 +84,11 @@ class CrossEncoder:
         self._longest = min(longest, self._tokenizer.model_max_length)
 
     def outputs(self, split: Split) -> np.ndarray:
-        """What it gives each pair, <float64>[pairs, labels]; [pairs, 1] in a regression. Long texts are cut."""
+        """Returns the outputs for a split, <float64>[pairs, labels]; [pairs, 1] in a regression. Cuts long texts."""
         import torch
 
         texts = list(zip(split.text_a, split.text_b, strict=True))
-        order = sorted(range(len(texts)), key=lambda pair: sum(map(len, texts[pair])))  # little is padded
+        order = sorted(range(len(texts)), key=lambda pair: sum(map(len, texts[pair])))  # needs little padding
         found = np.zeros((len(texts), self._model.config.num_labels))
         for start in range(0, len(order), _PAIRS_AT_ONCE):
             rows = order[start : start + _PAIRS_AT_ONCE]
@@ -104,7 +104,7 @@ class CrossEncoder:
 
 
 def _columns(names: dict[int, str], task: str, labels: Sequence[str], file: Path) -> list[int] | None:
-    """Which output is that of each label; None where there is one output, of a regression or of the second label.
+    """Returns the index of the output for each label; None for a single output (regression, or the second label).
 
     Raises:
       InputError: the outputs do not fit the labels.

@@ -1,26 +1,26 @@
-"""From a few numbers of a pair to the outputs of a model: a logistic or a linear regression, fitted on train."""
+"""Logistic and linear regression, fitted on train, from a few features of a pair to outputs like those of a model."""
 
 from collections.abc import Callable
 
 import numpy as np
 
-# Half the squared weights times this is added to the summed loss, so that classes which can be separated without an
-# error have finite weights.
+# Half of the squared weights times this factor is added to the summed loss, so that the weights stay finite if the
+# classes can be separated without an error.
 _PENALTY = 1.0
 
 
 def logistic_regression(features: np.ndarray, labels: np.ndarray, classes: int) -> np.ndarray:
-    """Multinomial logistic regression with an L2 penalty on the weights, by L-BFGS.
+    """Fits a multinomial logistic regression with an L2 penalty on the weights, by L-BFGS.
 
     Arguments:
       features: <float64>[pairs, features].
       labels: <int32>[pairs].
-      classes: how many there are.
+      classes: the number of classes.
 
     Returns:
       <float64>[features + 1, classes]: the weights, and in the last row the biases.
     """
-    from scipy import optimize, special  # take half a second, which a command that fits nothing would wait
+    from scipy import optimize, special  # imported here because the import takes half a second
 
     inputs = _with_one(features)
     right = np.arange(classes) == np.asarray(labels)[:, None]
@@ -39,7 +39,7 @@ def logistic_regression(features: np.ndarray, labels: np.ndarray, classes: int) 
 
 
 def linear_regression(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Least squares.
+    """Fits a linear regression by least squares.
 
     Arguments:
       features: <float64>[pairs, features].
@@ -54,17 +54,17 @@ def linear_regression(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def fitted(
     features: np.ndarray, labels: np.ndarray, task: str, classes: int
 ) -> tuple[int, Callable[[np.ndarray], np.ndarray]]:
-    """Fits the features of train to its labels.
+    """Fits a regression from the features of train to its labels.
 
     Arguments:
       features: <float64>[pairs, features].
-      labels: as of an `EncodedSplit`.
+      labels: the labels of train, as in an `EncodedSplit`.
       task: "classification", "regression" or "ranking".
-      classes: how many there are.
+      classes: the number of classes.
 
     Returns:
-      How many numbers were fitted, and what turns the features of other pairs into outputs: <float64>[pairs, classes],
-      or [pairs, 1] in a regression.
+      The number of fitted weights, and a function that turns the features of other pairs into outputs:
+      <float64>[pairs, classes], or [pairs, 1] in a regression.
     """
     mean, scale = features.mean(axis=0), features.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)

@@ -1,7 +1,7 @@
-"""The floors themselves. Each is fitted on train, and then gives a pair what a model gives: a number for each class.
+"""The floors. Each is fitted on train and then computes outputs as a model does: a number for each class of a pair.
 
-Those that compute a few numbers of a pair turn them into outputs by a logistic regression, in a regression task by a
-linear one (fitting.py). In a ranking, what the regression gives for the class of right candidates orders them.
+Floors that compute a few features of a pair turn them into outputs by a logistic regression, or by a linear regression
+in a regression task (fitting.py). In a ranking, the output for the class of right candidates orders the candidates.
 """
 
 import dataclasses
@@ -16,8 +16,8 @@ from jaxmatch.baselines.fitting import fitted
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.errors import InputError, nearest
 
-# Of BM25, as in Robertson and Zaragoza (2009) and in Lucene: how soon more of a word adds nothing, and how much a long
-# text has to have more of it.
+# Constants of BM25, as in Robertson and Zaragoza (2009) and in Lucene: how slowly repetitions of a word saturate, and
+# how strongly a word counts less in a long text.
 _K1, _B = 1.2, 0.75
 _ROWS_AT_ONCE = 65_536
 
@@ -27,8 +27,8 @@ class Fitted:
     """A floor that was fitted on train.
 
     Attributes:
-      parameters: how many numbers were fitted.
-      outputs: of the pairs of a split, <float64>[pairs, classes]; [pairs, 1] in a regression.
+      parameters: the number of fitted weights.
+      outputs: a function from a split to its outputs, <float64>[pairs, classes]; [pairs, 1] in a regression.
     """
 
     parameters: int
@@ -36,7 +36,7 @@ class Fitted:
 
 
 def majority(data: EncodedData) -> Fitted:
-    """Every pair gets the commonest class of train; in a regression the mean of train."""
+    """Predicts the most common class of train for every pair; in a regression, the mean of train."""
     labels = np.asarray(data.splits["train"].labels)
     if data.task == "regression":
         answer = np.array([labels.mean(dtype=np.float64)])
@@ -46,7 +46,7 @@ def majority(data: EncodedData) -> Fitted:
 
 
 def overlap(data: EncodedData) -> Fitted:
-    """How many of the distinct words of each sentence the other one has, as shares of both."""
+    """Fits a regression on the shares of each sentence's distinct words that the other sentence also contains."""
 
     def shares(split: EncodedSplit) -> np.ndarray:
         first, second = map(present, bags(data, split))
@@ -57,7 +57,7 @@ def overlap(data: EncodedData) -> Fitted:
 
 
 def cosine(data: EncodedData) -> Fitted:
-    """The cosine of the mean word vectors of both sentences; 0 where a sentence has no word with a vector."""
+    """Fits a regression on the cosine of both mean word vectors, which is 0 if a sentence has no word with a vector."""
     vectors = np.asarray(data.vectors, np.float64)
 
     def cosines(split: EncodedSplit) -> np.ndarray:
@@ -65,7 +65,7 @@ def cosine(data: EncodedData) -> Fitted:
         found = np.empty(split.pairs)
         for start in range(0, split.pairs, _ROWS_AT_ONCE):  # the means of a large split would take gigabytes
             rows = slice(start, start + _ROWS_AT_ONCE)
-            a, b = first[rows] @ vectors, second[rows] @ vectors  # a sum points where the mean does
+            a, b = first[rows] @ vectors, second[rows] @ vectors  # a sum has the direction of the mean
             lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
             found[rows] = np.vecdot(a, b) / np.where(lengths > 0, lengths, 1)
         return found[:, None]
@@ -74,8 +74,10 @@ def cosine(data: EncodedData) -> Fitted:
 
 
 def bm25(data: EncodedData) -> Fitted:
-    """BM25 of the second sentence for the words of the first, with the document frequencies and the mean length of
-    train's second sentences (Robertson and Zaragoza 2009; the logarithm as Lucene has it, which is never negative).
+    """Fits a regression on the BM25 score of the second sentence for the words of the first.
+
+    The document frequencies and the mean length are those of train's second sentences (Robertson and Zaragoza 2009).
+    The logarithm is that of Lucene, which is never negative.
 
         sum over words w of a:  ln(1 + (N - n_w + 0.5) / (n_w + 0.5)) * f_w (k1 + 1) / (f_w + k1 (1 - b + b |B| / mean))
     """
@@ -95,8 +97,10 @@ def bm25(data: EncodedData) -> Fitted:
 
 
 def tfidf_regression(data: EncodedData) -> Fitted:
-    """TF-IDF vectors of both sentences, their absolute difference and their product, with logistic regression; in a
-    regression task with ridge regression. By scikit-learn, with its defaults.
+    """Fits a logistic regression on the TF-IDF vectors of both sentences, their absolute difference and their product.
+
+    In a regression task, it fits a ridge regression. Both regressions are those of scikit-learn, with its defaults
+    except for a larger limit on the iterations.
     """
     return Fitted(*tfidf.fitted(data))
 
@@ -109,13 +113,13 @@ def _of_features(data: EncodedData, features: Callable[[EncodedSplit], np.ndarra
 
 @dataclasses.dataclass(frozen=True)
 class Floor:
-    """A floor by the name it is asked for.
+    """A floor that can be requested by name.
 
     Attributes:
-      title: of its row in a table.
-      fit: fits it.
-      tasks: those it has a meaning for.
-      regression_title: its title in a regression task; empty: the same.
+      title: the title of its row in a table.
+      fit: the function that fits the floor.
+      tasks: the tasks for which the floor is defined.
+      regression_title: the title in a regression task; empty: the same title.
     """
 
     title: str
@@ -124,7 +128,7 @@ class Floor:
     regression_title: str = ""
 
     def title_of(self, task: str) -> str:
-        """Its title in a task."""
+        """Returns the title of the floor in a task."""
         return (task == "regression" and self.regression_title) or self.title
 
 
@@ -139,15 +143,18 @@ FLOORS: Mapping[str, Floor] = {
 }
 
 ALL, NONE = "all", "none"
-# Those that need no other package, as a command line gives them.
+# The floors that need no extra package, as a command line lists them.
 WITHOUT_EXTRAS = ",".join(name for name in FLOORS if name != "tfidf")
 
 
 def named_floors(asked: str) -> tuple[str, ...]:
-    """The names of the floors that a command line asks for: some, separated by commas, "all" or "none".
+    """Returns the names of the requested floors.
+
+    Arguments:
+      asked: the text from the command line: names separated by commas, "all" or "none".
 
     Raises:
-      InputError: there is no such floor.
+      InputError: a floor with such a name does not exist.
     """
     if asked in (ALL, NONE):
         return tuple(FLOORS) if asked == ALL else ()

@@ -1,4 +1,4 @@
-"""Floors, and a pretrained cross-encoder, held to the labels of dev and test, by the scores of the models."""
+"""Scores of floors and of a pretrained cross-encoder on dev and test, computed like the scores of models."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,10 +16,10 @@ from jaxmatch.training.scores import score
 
 
 def check_installed(names: Sequence[str]) -> None:
-    """Refuses, before anything is trained, floors that cannot be fitted here.
+    """Checks, before a model is trained, that the packages that some floors need are installed.
 
     Raises:
-      InputError: one needs scikit-learn, which is not installed.
+      InputError: a floor needs scikit-learn, which is not installed.
     """
     if "tfidf" in names:
         tfidf.check_installed()
@@ -30,11 +30,12 @@ def measured(data: EncodedData, names: Sequence[str]) -> list[dict[str, Any]]:
 
     Arguments:
       data: the data set that the models are trained on.
-      names: keys of `FLOORS`; those that have no meaning for the task are left out.
+      names: keys of `FLOORS`; floors that are not defined for the task are left out.
 
     Returns:
-      For each floor {"name", "title", "parameters", "dev", "test", "times"}; scores as of a model, None for undefined
-      ones, "test" None without test pairs. Times: that of fitting it, and that of answering a pair of dev and test.
+      For each floor {"name", "title", "parameters", "dev", "test", "times"}. "dev" and "test" hold the scores that a
+      model has, with None for an undefined score; "test" is None without test pairs. "times" holds the time to fit the
+      floor and the time to predict a pair of dev and test.
 
     Raises:
       InputError: as in `check_installed`.
@@ -59,15 +60,15 @@ def cross_encoder_measured(folder: str, data: EncodedData, texts: DataSet) -> di
     """Scores a pretrained cross-encoder on dev and test.
 
     Arguments:
-      folder: its files.
+      folder: the folder with the files of the cross-encoder.
       data: the data set that the models are trained on.
-      texts: the same as text.
+      texts: the same data set as text.
 
     Returns:
-      As one of `measured`, with "pretrained".
+      A dict like those that `measured` returns, with "pretrained" in addition.
 
     Raises:
-      InputError: it cannot be loaded, or its outputs do not fit the labels.
+      InputError: the cross-encoder cannot be loaded, or its outputs do not fit the labels.
     """
     cross_encoder.check_usable(folder)
     model = cross_encoder.CrossEncoder(folder, data.task, data.labels)
@@ -77,7 +78,7 @@ def cross_encoder_measured(folder: str, data: EncodedData, texts: DataSet) -> di
 
 
 def _scored(data: EncodedData, outputs: Callable[[str], np.ndarray], train_seconds: float | None) -> dict[str, Any]:
-    """Scores and times of what gives outputs for the pairs of "dev" and "test"."""
+    """Scores and times a function that computes the outputs for the pairs of "dev" and "test"."""
     scores: dict[str, Any] = {"dev": None, "test": None}
     seconds, pairs = 0.0, 0
     for part in scores:

@@ -1,4 +1,4 @@
-"""TF-IDF with logistic regression, the one floor that takes scikit-learn, an extra of this package."""
+"""TF-IDF with logistic regression, the only floor that needs scikit-learn, an extra of this package."""
 
 import importlib.util
 from collections.abc import Callable
@@ -14,10 +14,10 @@ _MOST_ITERATIONS = 1000
 
 
 def check_installed() -> None:
-    """Refuses what needs scikit-learn where it is missing.
+    """Checks that scikit-learn is installed.
 
     Raises:
-      InputError: it is.
+      InputError: scikit-learn is not installed.
     """
     if importlib.util.find_spec("sklearn") is None:
         raise InputError(
@@ -30,7 +30,7 @@ def fitted(data: EncodedData) -> tuple[int, Callable[[EncodedSplit], np.ndarray]
     """Fits the document frequencies and the regression on train.
 
     Returns:
-      How many weights the regression has, and what gives the outputs of a split.
+      The number of weights of the regression, and a function that computes the outputs of a split.
 
     Raises:
       InputError: scikit-learn is not installed.
@@ -50,16 +50,16 @@ def fitted(data: EncodedData) -> tuple[int, Callable[[EncodedSplit], np.ndarray]
         model = Ridge().fit(features(train), train.labels)
         return model.coef_.size + 1, lambda split: model.predict(features(split))[:, None]
     classes = np.unique(train.labels)
-    if len(classes) < 2:  # which scikit-learn refuses
+    if len(classes) < 2:  # scikit-learn raises an error for a single class
         answer = np.eye(data.outputs)[classes]
         return 0, lambda split: np.repeat(answer, split.pairs, axis=0)
     model = LogisticRegression(max_iter=_MOST_ITERATIONS).fit(features(train), train.labels)
 
     def outputs(split: EncodedSplit) -> np.ndarray:
         found = model.decision_function(features(split))
-        if found.ndim == 1:  # of two classes, for the second
+        if found.ndim == 1:  # with two classes, the output is that of the second class
             found = np.column_stack([np.zeros(len(found)), found])
-        # A class that train does not have is never the answer.
+        # A class that does not occur in train is never predicted.
         every = np.tile(found.min(axis=1, keepdims=True) - 1, (1, data.outputs))
         every[:, classes] = found
         return every

@@ -1,1 +1,1 @@
-"""The `jaxmatch` command. Nothing here knows how a model works; each subcommand calls one function and prints."""
+"""The `jaxmatch` command. No module here knows how a model works: each subcommand calls one function and prints."""

@@ -1,4 +1,4 @@
-"""What a sweep asks to be made of its runs once they are trained (`Sweep.analyses`)."""
+"""The analyses that a sweep requests of its trained runs (`Sweep.analyses`)."""
 
 from pathlib import Path
 
@@ -7,18 +7,18 @@ from jaxmatch.cli.output import show
 
 
 def run(workdir: Path, data_directory: str | None) -> None:
-    """Prints the analyses that the sweep of a folder asks for; figures go into its folder "figures".
+    """Prints the analyses that a sweep requests. Figures are saved in the folder "figures" of the sweep's folder.
 
     Arguments:
       workdir: the sweep's folder.
-      data_directory: the folder with the data files, or None for the one it was trained from.
+      data_directory: the folder with the data files, or None for the folder that the runs were trained from.
 
     Raises:
-      InputError: as the commands of these names do.
+      InputError: as in the commands `ensemble`, `occlusion` and `inspect`.
     """
     from jaxmatch.reporting.sweep_folder import name_of_sweep, read_sweep_folder
 
-    if name_of_sweep(workdir) is None:  # nothing was trained there
+    if name_of_sweep(workdir) is None:  # no sweep was started in the folder
         return
     figures = workdir / "figures"
     for name, options in read_sweep_folder(workdir).analyses.items():

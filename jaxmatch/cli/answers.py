@@ -1,4 +1,4 @@
-"""Pairs that wait to be answered, and their answers as lines of output."""
+"""Batches of pairs that wait for their predictions, and the predictions as lines of output."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     from jaxmatch.inference.matcher import Matcher, Prediction
 
 NAMES = ("label", "probabilities", "score")
-# Enough pairs to put those of like length together, few enough to answer soon.
+# How many pairs are predicted together: enough to batch pairs of similar length, but few enough to be predicted soon.
 CHUNK = 4096
-# Pairs of so many characters or fewer, which are no fewer than their tokens, fit everywhere.
+# A pair of at most this many characters fits into the memory of every device. It has no more tokens than characters.
 _SHORT = 8192
 
 
 class Answers:
-    """Answers pairs in their order, many at once.
+    """A queue of pairs, which are predicted many at once and written in their order.
 
     Arguments:
       matcher: the model.
-      source: the input's name, for errors.
-      output: where the lines go.
-      longest_wait: seconds a pair waits for others at most; None: as long as it takes.
-      columns: the names of the two texts among the fields.
+      source: the name of the input, for error messages.
+      output: the file to write the predictions to, as JSON lines.
+      longest_wait: the seconds that a pair waits for others before all are predicted; None: no limit.
+      columns: the names of the fields with the two texts.
     """
 
     def __init__(
@@ -45,14 +45,14 @@ class Answers:
         self._since = 0.0
 
     def add(self, line: int, fields: dict[str, Any]) -> None:
-        """Takes a pair, and answers all that wait if these are enough.
+        """Adds a pair, and predicts the waiting pairs if they are enough or have waited long enough.
 
         Arguments:
-          line: its line in the input, counted from 1.
-          fields: the texts and whatever else is to be kept.
+          line: the number of the pair in the input, as `record_input.records` yields it.
+          fields: the texts, and the other fields of the pair. All are copied to the output.
 
         Raises:
-          InputError: its texts are too long for the memory of the device; or as `write`.
+          InputError: the texts are too long for the memory of the device; also as in `write`.
         """
         self._check_length(line, fields)
         if not self._waiting:
@@ -63,10 +63,10 @@ class Answers:
             self.write()
 
     def write(self) -> None:
-        """Answers the pairs that wait.
+        """Predicts the waiting pairs, and writes the predictions.
 
         Raises:
-          InputError: a pair that cannot be answered; the answers of those before it are written.
+          InputError: a pair cannot be predicted. The predictions of the pairs before it are written.
         """
         waiting, self._waiting = self._waiting, []
         if not waiting:
@@ -92,7 +92,7 @@ class Answers:
         return self._matcher.predict([self._texts(fields) for _, fields in waiting])
 
     def _before(self, waiting: Sequence[tuple[int, dict[str, Any]]], wrong: int) -> Iterator[Prediction]:
-        """The predictions before the first pair without a finite output, for which it raises."""
+        """Yields the predictions before the first pair without a finite output, then raises the error about that pair."""
         yield from self._predicted(waiting[:wrong])
         raise self._not_finite(waiting[wrong][0])
 
@@ -117,8 +117,10 @@ class Answers:
         return prediction
 
     def _check_length(self, line: int, fields: dict[str, Any]) -> None:
-        """Refuses a pair whose answer would take more memory than the device has: the system might end the process for
-        it.
+        """Checks that the prediction of a pair fits into the device's memory. Otherwise the system might end the process.
+
+        Raises:
+          InputError: the prediction needs too much memory.
         """
         if sum(map(len, self._texts(fields))) <= _SHORT:
             return
@@ -142,7 +144,7 @@ class Answers:
             )
 
     def _line(self, line: int, fields: dict[str, Any], prediction: Prediction) -> bytes:
-        """One line of output."""
+        """Returns the line of output for a pair."""
         record = {}
         for key, value in fields.items():
             if key in NAMES:

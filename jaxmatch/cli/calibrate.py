@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def show_before_and_after(before: dict[str, float], after: dict[str, float]) -> None:
-    """Two columns of scores."""
+    """Prints the scores without and with a calibration in two columns."""
     width = max(map(len, before))
     show(f"{'':<{width}}  as trained  calibrated")
     for key, value in before.items():

@@ -1,4 +1,4 @@
-"""`--print-completion SHELL`: a script that lets a shell complete commands, options, names and files, made by shtab."""
+"""`--print-completion SHELL`: a script, made by shtab, that lets a shell complete commands, options, names and files."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -8,18 +8,18 @@ from jaxmatch.errors import InputError
 
 OPTION = "--print-completion"
 HELP = f"{OPTION} bash|zsh|tcsh: print a script for your shell"
-FOLDERS = ("DIR", "FOLDER", "RUN", "WORKDIR")  # how arguments that are folders are called in the help
+FOLDERS = ("DIR", "FOLDER", "RUN", "WORKDIR")  # the names in the help for arguments that are folders
 
 
 def show_script(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
-    """Prints the script.
+    """Prints the completion script for a shell.
 
     Arguments:
-      parser: of the whole command line.
-      words: after the option: the shell.
+      parser: the parser of the whole command line.
+      words: the words after the option, which are the name of the shell.
 
     Raises:
-      InputError: shtab is not installed, or it does not know the shell.
+      InputError: shtab is not installed, or the words are not the name of a shell that it knows.
     """
     try:
         import shtab
@@ -49,7 +49,7 @@ def show_script(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 
 def _arguments(parser: argparse.ArgumentParser, command: str = "") -> Iterator[tuple[str, argparse.Action]]:
-    """Subcommand and argument, of all arguments."""
+    """Yields (subcommand, argument) for all arguments. Arguments of an action, as of `data fetch`, are included."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, inner in action.choices.items():

@@ -1,4 +1,4 @@
-"""--distributed: one process on each host, which together are one `jaxmatch sweep`, `train` or `tune`."""
+"""--distributed: one process on each host. Together they run one `jaxmatch sweep`, `train` or `tune`."""
 
 import argparse
 import contextlib
@@ -15,12 +15,13 @@ from jaxmatch.cli import launchers
 from jaxmatch.cli.output import note
 from jaxmatch.errors import InputError
 
-# How long processes wait for each other at the start, and for the heartbeat of one that may have died.
+# How long processes wait for each other at the start, and for the heartbeat of a process that may have died.
 SECONDS_TO_START, SECONDS_WITHOUT_HEARTBEAT = 300, 20
-# Holds something once no process waits for another any more.
+# Not empty once no process waits for another.
 _in_order: list[bool] = []
 
-# Reads what XLA and Gloo write past Python. Of what XLA says of other processes, pages with a stack, a line is left.
+# A filter program for what XLA and Gloo write past Python. XLA's messages about other processes are pages long and hold
+# a stack; the program replaces them by one line.
 _FILTER = r"""
 import re, sys
 said = of_others = False
@@ -42,7 +43,7 @@ _ENDED = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of a command that several hosts run as one."""
+    """Adds the options of a command that several hosts run as one."""
     parser.add_argument(
         "--distributed", action="store_true", help="run as one process of a multi-process (multi-host) training"
     )
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
-    """A subcommand that process 0 runs; the other processes take part in its training."""
+    """Wraps a subcommand so that process 0 runs it, and the other processes take part in its training."""
 
     @functools.wraps(run)
     def wrapped(arguments: argparse.Namespace) -> None:
@@ -86,10 +87,11 @@ def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argpars
 
 
 def leave(status: int, interrupted: bool) -> None:
-    """Ends this process if it was interrupted or is one of several; else Python does.
+    """Exits directly if this process was interrupted, or leaves the others too early. Otherwise it returns.
 
-    Of several, one that was interrupted does not wait for the others. While threads of JAX compile or compute, which
-    an interrupt does not stop, Python's own end can crash.
+    Python then exits as usual. Processes that end in order disconnect from each other first. A process that was
+    interrupted does not wait for the others. An interrupt does not stop threads in which JAX compiles or computes, and
+    Python's own exit can crash while they run.
     """
     jax = sys.modules.get("jax")
     several = jax is not None and jax.distributed.is_initialized()
@@ -106,10 +108,10 @@ def leave(status: int, interrupted: bool) -> None:
 
 
 def check_alone(arguments: argparse.Namespace, variables: Mapping[str, str]) -> None:
-    """Refuses to be one of several processes that would all train the same.
+    """Checks that this process is not one of several that would all train the same.
 
     Raises:
-      InputError: a launcher has started several, or an option is without --distributed.
+      InputError: the environment shows that there are several processes, or an option needs --distributed.
     """
     for name in ("coordinator", "processes", "process"):
         if getattr(arguments, name) is not None:
@@ -129,10 +131,10 @@ def check_alone(arguments: argparse.Namespace, variables: Mapping[str, str]) -> 
 
 
 def _join(arguments: argparse.Namespace) -> None:
-    """Makes this process one of several.
+    """Connects this process to the other processes of the command.
 
     Raises:
-      InputError: they cannot find each other, or other workers are asked for as well.
+      InputError: the processes cannot connect to each other, or --on also requests other workers.
     """
     if arguments.on is not None:
         raise InputError("--on and --distributed cannot be combined", remedy="give one of them")
@@ -144,7 +146,7 @@ def _join(arguments: argparse.Namespace) -> None:
     if address and arguments.process:
         _wait_for(address)
     _filter_output()
-    # JAX would end the process with a stack of its own.
+    # Without this timer, JAX would end the process and print a stack.
     waiting = threading.Timer(SECONDS_TO_START, _nobody_came)
     waiting.daemon = True
     waiting.start()
@@ -168,17 +170,17 @@ def _join(arguments: argparse.Namespace) -> None:
 
 
 def _nobody_came() -> None:
-    """Ends this process, which cannot be interrupted while it waits."""
+    """Prints an error, and ends this process, which cannot be interrupted while it waits."""
     error = InputError("not all processes have connected", remedy="start the same command on every host")
     sys.stderr.write(f"jaxmatch: {error}\n")
     os._exit(2)
 
 
 def _wait_for(address: str) -> None:
-    """Waits until the coordinator listens at the address; JAX itself would end the process.
+    """Waits until the coordinator listens at the address. JAX would end the process if it had to wait.
 
     Raises:
-      InputError: it does not within `SECONDS_TO_START`.
+      InputError: the coordinator does not listen within `SECONDS_TO_START`, or the address does not exist.
     """
     host, _, port = address.rpartition(":")
     end = time.monotonic() + SECONDS_TO_START
@@ -205,7 +207,7 @@ def _filter_output() -> None:
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         how = {"encoding": stream.encoding, "errors": stream.errors, "buffering": 1 if name == "stderr" else -1}
-        own = open(os.dup(stream.fileno()), "w", **how)  # until the process ends
+        own = open(os.dup(stream.fileno()), "w", **how)  # stays open until the process ends
         os.dup2(reader.stdin.fileno(), stream.fileno())
         setattr(sys, name, own)
     reader.stdin.close()

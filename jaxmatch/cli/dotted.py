@@ -1,4 +1,4 @@
-"""`--config.x.y=value`, `--grid.x.y=value,value`, `--space.x.y=low:high`: options whose names only a config knows."""
+"""`--config.x.y=value`, `--grid.x.y=value,value`, `--space.x.y=low:high`: options whose names come from a config."""
 
 from collections.abc import Sequence
 
@@ -15,14 +15,14 @@ KINDS = {
 def take_dotted(arguments: Sequence[str]) -> tuple[list[str], dict[str, dict[str, str]]]:
     """Takes the dotted options out of a command line.
 
-    `--config.x.y=value` and `--config.x.y value` mean the same; the last of two for one name wins. Nothing after `--`
-    is taken.
+    `--config.x.y=value` and `--config.x.y value` mean the same. If a name is given twice, the last value wins. Words
+    after `--` are not taken.
 
     Returns:
-      What is left, and {"config": {"x.y": "value"}, "grid": {...}, "space": {...}}.
+      The words that are left, and {"config": {"x.y": "value"}, "grid": {...}, "space": {...}}.
 
     Raises:
-      InputError: an option without a name or without a value.
+      InputError: an option has no name or no value.
     """
     rest: list[str] = []
     taken: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}

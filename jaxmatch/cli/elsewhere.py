@@ -1,4 +1,4 @@
-"""--on: who trains the cohorts of `jaxmatch sweep`, `train` or `tune`, if not this process."""
+"""--on: the workers that train the cohorts of `jaxmatch sweep`, `train` or `tune`, if this process does not."""
 
 import argparse
 import contextlib
@@ -13,12 +13,12 @@ from jaxmatch.cli.output import show
 from jaxmatch.errors import InputError, nearest
 
 KINDS = ("ray", "slurm")
-# Options that only jobs of Slurm have.
+# The options that need --on slurm.
 _OF_SLURM = ("slurm", "status", "collect")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options."""
+    """Adds the options for training by workers elsewhere."""
     parser.add_argument(
         "--on",
         metavar="ray[:ADDRESS]|slurm",
@@ -43,10 +43,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @contextlib.contextmanager
 def engine_of(arguments: argparse.Namespace) -> Iterator[Any]:
-    """The engine that a command line asks for; None: this process.
+    """Yields the engine that a command line requests; None: this process trains.
 
     Raises:
-      InputError: there is no such engine, it is not installed, or it lacks what else is asked for.
+      InputError: there is no such engine, the engine is not installed, or another option does not apply to it.
     """
     kind, _, address = (arguments.on or "").partition(":")
     if kind != "slurm" and (given := [name for name in _OF_SLURM if getattr(arguments, name)]):
@@ -84,13 +84,14 @@ def _slurm(arguments: argparse.Namespace, where: str, load: Callable[[], None]) 
 
 
 def answered(arguments: argparse.Namespace, workdir: Path) -> bool:
-    """Answers --status or --collect, if one is asked for.
+    """Prints the state of the jobs for --status, or the table of the finished runs for --collect.
 
     Returns:
-      Whether there is nothing to train.
+      Whether one of these options is given. Nothing is trained then.
 
     Raises:
-      InputError: nothing was submitted for the folder, or, for --collect, some runs are missing.
+      InputError: no jobs were submitted for the folder, some runs are missing for --collect, or the options do not go
+        together.
     """
     if not (arguments.status or arguments.collect):
         return False
@@ -104,7 +105,7 @@ def answered(arguments: argparse.Namespace, workdir: Path) -> bool:
         raise InputError("tune prints its tables itself, once its jobs are done", remedy="leave out --collect")
     if arguments.status:
         show(slurm_jobs.status(workdir))
-        if slurm_jobs.read_jobs(final := workdir / "final"):  # of tune
+        if slurm_jobs.read_jobs(final := workdir / "final"):  # jobs of tune
             show(f"\nthe chosen setting, in {final}:\n{slurm_jobs.status(final)}")
         return True
     found = slurm_jobs.states(workdir)
@@ -122,12 +123,17 @@ def answered(arguments: argparse.Namespace, workdir: Path) -> bool:
 
 
 def _absolute(imports: Sequence[str]) -> tuple[str, ...]:
-    """What --import names, with files by their whole path: a worker is in another folder."""
+    """Returns the values of --import, with absolute paths for files, because a worker runs in another folder."""
     return tuple(os.path.abspath(name) if name.endswith(".py") or os.sep in name else name for name in imports)
 
 
 def extend(imports: Sequence[str], folder: str) -> None:
-    """Loads in a worker what the command line and installed packages add (jaxmatch/extend.py)."""
+    """Loads, in a worker, the extensions of installed packages and of --import (jaxmatch/extend.py).
+
+    Arguments:
+      imports: the values of --import.
+      folder: the folder in which the command was started. Modules are also imported from there.
+    """
     from jaxmatch import extend
 
     if folder not in sys.path:
@@ -139,5 +145,5 @@ def extend(imports: Sequence[str], folder: str) -> None:
             _loaded.add(name)
 
 
-# A worker may train several cohorts.
+# The values of --import that this worker has loaded. It may train several cohorts.
 _loaded: set[str] = set()

@@ -36,12 +36,12 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def text(directory: Path, data_directory: str | None, split: str = "test", format: str = "markdown") -> str:
-    """The table of a sweep's ensembles.
+    """Returns the table of a sweep's ensembles.
 
     Arguments:
       directory: the sweep's folder.
-      data_directory: the folder with the data files, or None for the one it was trained from.
-      split: what is scored.
+      data_directory: the folder with the data files, or None for the folder that the runs were trained from.
+      split: the split that is scored.
       format: "markdown", "latex", "csv" or "json".
 
     Raises:
@@ -61,7 +61,7 @@ def text(directory: Path, data_directory: str | None, split: str = "test", forma
 
 
 def _settings(directory: Path) -> list[tuple[Mapping[str, Any], ...]]:
-    """The finished runs of each setting that has two or more, in the order of their seeds."""
+    """Returns the finished runs of each setting that has at least two, in the order of their seeds."""
     from jaxmatch.reporting.grouping import by_setting
 
     found = [members for members in by_setting(records_of(directory)) if len(members) > 1]

@@ -57,10 +57,10 @@ def _list(releases: Any) -> str:
 
 
 def _accept(releases: Sequence[Any], accepted: bool) -> None:
-    """Shows the licences and asks for each whether it is accepted.
+    """Shows the license of each release, and asks the user to accept it unless `accepted` is true.
 
     Raises:
-      InputError: one is not accepted, or nobody can be asked.
+      InputError: a license is not accepted, or the user cannot be asked because standard input is not a terminal.
     """
     for release in releases:
         note(f"{release.title}: licence {release.licence}; see {release.home}")
@@ -77,7 +77,7 @@ def _accept(releases: Sequence[Any], accepted: bool) -> None:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str], Callable[[int, int | None], None]]]:
-    """Yields a function: name of a file -> function of (bytes downloaded, bytes in all or None) that shows them."""
+    """Yields a function: name of a file -> function of (bytes downloaded, total bytes or None) that shows the progress."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 

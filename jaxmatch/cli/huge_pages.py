@@ -1,10 +1,10 @@
-"""Memory in pages of megabytes instead of kilobytes, for processes that compute on a CPU.
+"""Huge pages: memory in pages of megabytes instead of kilobytes, for processes that compute on a CPU.
 
-A training step needs its working memory anew in each call, hundreds of megabytes to gigabytes, and the system hands
-them out page by page, 4 KiB each; benchmarks/NOTES.md has what larger ones save. Many Linux systems give
-larger pages only to whoever asks ("madvise"), and glibc asks if a variable said so before the process began
-(https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html). Nothing else about the memory
-changes.
+Each call of a training step gets new working memory, hundreds of megabytes to gigabytes. The system provides it page by
+page, 4 KiB each. benchmarks/NOTES.md reports how much time larger pages save. Many Linux systems give larger pages only
+to processes that request them ("madvise"). glibc requests them if an environment variable was set before the process
+began (https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html). Nothing else about the
+memory changes.
 """
 
 import os
@@ -17,10 +17,10 @@ SYSTEM = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def start_again_with_huge_pages() -> None:
-    """Replaces this process by itself with the variable set, if that helps; to be called first of all.
+    """Restarts this process with the variable set, if that helps. Must be called before anything else is done.
 
-    Does nothing where the system gives huge pages to all or to nobody, without glibc, and where the variable already
-    says something of them: `GLIBC_TUNABLES=glibc.malloc.hugetlb=0` keeps small pages.
+    The function does nothing if the system gives huge pages to all processes or to none, if there is no glibc, or if
+    the variable already mentions them: `GLIBC_TUNABLES=glibc.malloc.hugetlb=0` keeps small pages.
     """
     said = os.environ.get(TUNABLES, "")
     if HUGE in said or not given_on_request_only() or platform.libc_ver()[0] != "glibc":
@@ -28,23 +28,23 @@ def start_again_with_huge_pages() -> None:
     changed = {TUNABLES: ":".join(filter(None, [said, f"{HUGE}=1"]))}
     try:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **changed})
-    except OSError:  # slower, but no reason not to go on
+    except OSError:  # the process continues, although it is slower
         return
 
 
 def given() -> bool:
-    """Whether this process, and those that it starts with its variables, have huge pages."""
+    """Returns whether this process has huge pages, as do the processes that it starts with the same environment."""
     asked = f"{HUGE}=1" in os.environ.get(TUNABLES, "")
     return "[always]" in _system() or (asked and given_on_request_only())
 
 
 def given_on_request_only() -> bool:
-    """Whether the system gives huge pages only to those who ask for them."""
+    """Returns whether the system gives huge pages only to processes that request them."""
     return "[madvise]" in _system()
 
 
 def _system() -> str:
-    """What the system says of huge pages; "" where it says nothing."""
+    """Reads the system's setting for huge pages. Returns "" if the system has no such setting."""
     try:
         return SYSTEM.read_text()
     except OSError:

@@ -1,4 +1,4 @@
-"""`--import FILE_OR_MODULE`: an option of every command, which loads what extends the package (jaxmatch/extend.py)."""
+"""`--import FILE_OR_MODULE`: an option of every command, which loads extensions of the package (jaxmatch/extend.py)."""
 
 import os
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ HELP = f"{OPTION} FILE_OR_MODULE, with any command: load models, scores, data se
 
 
 def take_imports(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Takes the option out of a command line, as often as it is there. Nothing after `--` is taken.
+    """Takes all `--import` options out of a command line. Words after `--` are not taken.
 
     Returns:
-      What is left, and the files and modules.
+      The words that are left, and the files and modules to import.
 
     Raises:
-      InputError: the option has no value, or names a file that is not there.
+      InputError: an option has no value, or names a Python file that does not exist.
     """
     rest: list[str] = []
     names: list[str] = []

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from jaxmatch.analysis.attention import PairAttention
 
-# Tokens of the other sentence that are named for each token.
+# How many tokens of the other sentence are printed for each token.
 NAMED = 3
 
 
@@ -49,17 +49,17 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def show(folder: Path, output: Path | None = None, pair: Sequence[str] | None = None, format: str = "text") -> None:
-    """Prints where the tokens of a pair look, in a run or in every finished run of a sweep, and keeps the weights.
+    """Prints the attention weights of a pair, for a run or for every finished run of a sweep, and saves them.
 
     Arguments:
-      folder: of a run or of a sweep.
-      output: where the weights and their figures are kept; None: nowhere.
-      pair: the two texts; None: those of the model's paper.
+      folder: the folder of a run or of a sweep.
+      output: the folder in which the weights and their figures are saved; None: nothing is saved.
+      pair: the two texts; None: the texts of the model's paper.
       format: "text" or "json".
 
     Raises:
-      InputError: a text is empty or not UTF-8, no run has finished, a model has no attention to show, or there is no
-        matplotlib to draw with.
+      InputError: a text is empty or not UTF-8, no run has finished, a model has no attention to show, or matplotlib,
+        which draws the figures, is not installed.
     """
     from jaxmatch.analysis import attention
     from jaxmatch.inference.matcher import load
@@ -70,7 +70,7 @@ def show(folder: Path, output: Path | None = None, pair: Sequence[str] | None = 
             raise InputError("a text of the pair is empty", remedy="give two texts")
         try:
             one.encode()
-        except UnicodeEncodeError:  # bytes of a command line that are no UTF-8 arrive as lone surrogates
+        except UnicodeEncodeError:  # bytes of a command line that are not UTF-8 arrive as lone surrogates
             raise InputError(f"{one!r} is not UTF-8", remedy="give the texts in UTF-8") from None
     sweep = (folder / "runs").is_dir() or (folder / "sweep.json").is_file()
     plain, parts = {}, []
@@ -83,13 +83,13 @@ def show(folder: Path, output: Path | None = None, pair: Sequence[str] | None = 
         show_text(printable_json(list(plain.values()) if sweep else plain["attention"]))
     else:
         show_text("\n\n".join(parts))
-    # Last, for it needs matplotlib, and what was found is not to be lost without it.
+    # Figures come last because they need matplotlib. Without it, the results above must not be lost.
     for name, values in plain.items() if output is not None else ():
         figures.write(values, output, name)
 
 
 def _of_sweep(folder: Path) -> list[tuple[str, Path]]:
-    """The finished runs, each with the name of its files."""
+    """Returns (name of the files, folder) for each finished run of a sweep."""
     from jaxmatch.reporting.grouping import by_setting, setting_name
 
     settings = by_setting(records_of(folder))
@@ -123,7 +123,7 @@ def _lines(pair: PairAttention) -> Iterator[str]:
 
 
 def _looks(tokens: Sequence[str], others: Sequence[str], weights: np.ndarray) -> Iterator[str]:
-    """For each token the tokens of the other sentence that it looks at most."""
+    """Yields a line for each token, with the tokens of the other sentence that it attends to most."""
     tokens, others = [printable(token) for token in tokens], [printable(token) for token in others]
     width = max(map(len, tokens))
     for token, row in zip(tokens, weights, strict=True):

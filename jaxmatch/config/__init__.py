@@ -1,7 +1,8 @@
 """All settings: one dataclass for each model, and one each for data, training, optimizer and execution.
 
-They are the only place of a setting's default, bounds, choices and meaning. A config file's `ConfigDict` is made from
-them (`default_config`), values are held to them (`check`), and a model's modules are given the dataclass itself.
+The dataclasses are the only place that defines the default, bounds, choices and meaning of a setting. The `ConfigDict`
+of a config file is made from them (`default_config`), values are checked against them (`check`), and the modules of a
+model take the dataclass itself.
 """
 
 from jaxmatch.config.compared import (
@@ -62,5 +63,5 @@ SECTIONS: dict[str, type] = {
     "optimizer": OptimizerConfig,
     "execution": ExecutionConfig,
 }
-# Dotted name -> default of the settings that jaxmatch/extend.py added.
+# Dotted name of a setting that jaxmatch/extend.py added -> its default.
 ADDED_DEFAULTS: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""The settings of the models that the papers are compared with."""
+"""The settings of the models that the models of the papers are compared with."""
 
 import dataclasses
 import math
@@ -89,7 +89,10 @@ class TransformerConfig(ModelConfig):
 
     @property
     def problem(self) -> tuple[str, str] | None:
-        """Heads share the hidden size, and half of it is sines, the other half cosines."""
+        """The problem of a hidden size that the heads cannot share equally, or that is odd.
+
+        Half of the position encoding is sines, and the other half is cosines.
+        """
         return hidden_size_problem(self.hidden_size, math.lcm(2, self.heads), f"{self.heads} attention heads")
 
 

@@ -1,11 +1,11 @@
-"""A setting: its default, its bounds and its meaning."""
+"""The fields of settings: their defaults, bounds and meanings."""
 
 import dataclasses
 from collections.abc import Collection
 from typing import Any, Literal
 
-MOST = 2**31 - 1  # what a device holds a number in: samples, ids, sizes
-MOST_LAYERS, _MOST_FEATURES, WIDEST = 1000, 1 << 21, 999  # beyond any model, and within what can be traced
+MOST = 2**31 - 1  # the maximum of int32, in which a device holds numbers of samples, ids and sizes
+MOST_LAYERS, _MOST_FEATURES, WIDEST = 1000, 1 << 21, 999  # larger than any model needs, and still possible to trace
 
 Precision = Literal["float32", "highest", "tensorfloat32", "bfloat16"]
 Seen = Literal["full", "symmetric", "simple"]
@@ -20,8 +20,13 @@ def setting(
     below: float | None = None,
     choices: Collection[str] | None = None,
 ) -> Any:
-    """A field of the dataclasses of settings: `least <= value <= most`, `value < below`, and one of `choices`, where
-    the type alone does not say them.
+    """Returns a field of a dataclass of settings.
+
+    Arguments:
+      default: the default of the setting.
+      help: the meaning of the setting.
+      least, most, below: bounds: `least <= value <= most` and `value < below`.
+      choices: the allowed values, unless the type of the field states them.
     """
     bounds = {"least": least, "most": most, "below": below, "choices": choices}
     return dataclasses.field(default=default, metadata={"help": help, **bounds})

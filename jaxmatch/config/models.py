@@ -1,4 +1,4 @@
-"""The settings of RE2, ESAN, CSRAN and CAFE, and those that all models have."""
+"""The settings of RE2, ESAN, CSRAN and CAFE, and the settings that all models have."""
 
 import dataclasses
 import typing
@@ -35,18 +35,18 @@ class ModelConfig:
 
     @property
     def least_layers(self) -> int:
-        """How many layers it has at least, each of which has parameters of its own."""
+        """The minimum number of layers of the model that have parameters of their own."""
         counts = (getattr(self, field.name) for field in dataclasses.fields(self) if field.name.endswith("_layers"))
         return sum(count for count in counts if isinstance(count, int))
 
     @property
     def problem(self) -> tuple[str, str] | None:
-        """What keeps settings from going together, each of which is allowed, and what to do; None: nothing."""
+        """The conflict between settings that are allowed by themselves, and a remedy; None: no conflict."""
         return None
 
 
 def hidden_size_problem(size: int, divisor: int, parts: str) -> tuple[str, str] | None:
-    """`ModelConfig.problem` of a hidden size that is no multiple of a divisor."""
+    """Returns `ModelConfig.problem` for a hidden size that must be a multiple of a divisor."""
     if size % divisor == 0:
         return None
     return f"model.hidden_size {size} does not fit {parts}", f"give a multiple of {divisor}"
@@ -85,9 +85,9 @@ class RE2Config(ModelConfig):
     parallel_blocks: bool = setting(
         False, "the ablation in which every block gets the embeddings and the outputs are summed"
     )
-    # Released: the embeddings, what an encoder makes, and the inputs of all layers but a block's first convolution and
-    # the first networks of a fusion. The paper (section 3.2): the input of "every fully-connected or convolutional
-    # layer".
+    # The released code applies dropout to the embeddings, to the output of an encoder, and to the inputs of all layers
+    # except a block's first convolution and the first networks of a fusion. The paper (section 3.2) applies it to the
+    # input of "every fully-connected or convolutional layer".
     dropout_placement: Literal["released", "every_layer"] = setting(
         "released",
         "places of dropout; every_layer: before every dense or convolution layer, as in the paper, but for the "
@@ -103,13 +103,13 @@ class RE2Config(ModelConfig):
 
     @property
     def problem(self) -> tuple[str, str] | None:
-        """Each width of convolution gives an equal part of the hidden size."""
+        """The problem of a hidden size that the widths of convolutions cannot share equally."""
         count = len(self.kernel_sizes)
         return hidden_size_problem(self.hidden_size, count, f"{count} kernel sizes")
 
     @property
     def kernel_sizes(self) -> tuple[int, ...]:
-        """The widths of a layer's convolutions, side by side."""
+        """The widths of the convolutions of a layer, which are side by side."""
         return self.kernel_size if isinstance(self.kernel_size, tuple) else (self.kernel_size,)
 
 
@@ -136,7 +136,7 @@ class ESANConfig(ModelConfig):
 
 @dataclasses.dataclass(frozen=True)
 class RefinementConfig(ModelConfig):
-    """The CAFE block (CSRAN, section 2.3), which CSRAN and CAFE have."""
+    """The settings of the CAFE block (CSRAN, section 2.3), which CSRAN and CAFE have."""
 
     factors: int = features(10, "number of factors of the factorization machines, k of Eq. 3")
     intra_projection: bool = setting(

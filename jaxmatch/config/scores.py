@@ -1,4 +1,4 @@
-"""The scores there are: which direction is better, and how a table prints them."""
+"""All scores, with the direction that is better and the way that a table prints them."""
 
 import dataclasses
 
@@ -8,9 +8,9 @@ class Score:
     """A score of a model.
 
     Attributes:
-      name: as in records and `training.selection`.
-      title: as a table prints it.
-      higher_is_better: its direction.
+      name: the name in records and in `training.selection`.
+      title: the name in tables.
+      higher_is_better: whether a higher score is better.
       percent: whether a table shows it in percent.
     """
 

@@ -6,7 +6,7 @@ from typing import Literal
 from jaxmatch.config.fields import setting
 from jaxmatch.config.scores import SCORES
 
-# How pairs lie in a user's own files: these settings of `DataConfig` decide which pairs are read.
+# The settings of `DataConfig` for the layout of a user's own files. They decide which pairs are read.
 OWN_LAYOUT = ("columns", "labels", "quoted", "split", "split_seed")
 
 

@@ -1,4 +1,4 @@
-"""Data sets, from files or memory to encoded pairs. For scripts there are `names`, `load` and `save`."""
+"""Data sets, from files or memory to encoded pairs. Scripts use `names`, `load` and `save`."""
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from jaxmatch.data.catalog import names as names
     from jaxmatch.data.frames import save as save
 
-_MODULES = {"load": "catalog", "names": "catalog", "save": "frames"}  # imported when they are first used
+_MODULES = {"load": "catalog", "names": "catalog", "save": "frames"}  # name -> module, imported on first use
 
 
 def __getattr__(name: str) -> Any:

@@ -1,11 +1,11 @@
-"""Which pairs make a batch, and which batch comes when.
+"""The batches of an epoch: their pairs, their shapes and their order.
 
-A bucket's pairs are split evenly: with n pairs and batches of at most B there are ceil(n / B) batches of
-ceil(n / ceil(n / B)) rows, so that no batch is nearly empty and at most one row of a batch is a filler. A batch of a
-bucket with few pairs is simply smaller; its shape is as static as every other.
+The pairs of a bucket are split evenly. With n pairs and at most B pairs in a batch, there are ceil(n / B) batches of
+ceil(n / ceil(n / B)) rows. No batch is nearly empty, and at most one row of a batch is a filler. The batches of a
+bucket with few pairs are smaller; their shape is static like every other shape.
 
-Order is drawn from the raw bits of NumPy's Philox generator, which are the same in every release of NumPy (its
-shuffles are not), keyed by what the order may depend on and by nothing else.
+The order is drawn from the raw bits of NumPy's Philox generator. These bits are the same in every release of NumPy;
+NumPy's shuffles are not. The key of the generator holds the values that the order may depend on, and nothing else.
 """
 
 import dataclasses
@@ -23,11 +23,11 @@ _ROWS, _SEQUENCE = 1, 2
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Some pairs of one bucket.
+    """A batch of pairs from one bucket.
 
     Attributes:
-      bucket: position of the bucket.
-      rows: <int32>[batch], row numbers in the split; a filler repeats the first one.
+      bucket: the index of the bucket.
+      rows: <int32>[batch], the indices of the pairs in the split; a filler repeats the first index.
       weights: <float32>[batch], 1 for a pair and 0 for a filler.
     """
 
@@ -37,18 +37,18 @@ class Batch:
 
 
 class BatchPlan:
-    """The batches of a training split: counts and shapes are those of the data alone, the same for every seed.
+    """The batches of a training split. Their counts and shapes are the same for every seed.
 
     Arguments:
-      assignment: <int32>[pairs], every pair's position in `buckets`.
-      buckets: their lengths.
-      batch_size: the most pairs in a batch.
+      assignment: <int32>[pairs], the index in `buckets` of each pair's bucket.
+      buckets: the lengths of the buckets.
+      batch_size: the maximum number of pairs in a batch.
 
     Attributes:
-      buckets, batch_size: as given.
-      batch_counts: bucket -> its number of batches; buckets without pairs are left out.
-      batch_rows: bucket -> rows of each of its batches, at most `batch_size`.
-      steps_per_epoch: number of batches.
+      buckets, batch_size: the arguments of the same names.
+      batch_counts: bucket -> the number of its batches; buckets without pairs are left out.
+      batch_rows: bucket -> the number of rows in each of its batches, at most `batch_size`.
+      steps_per_epoch: the number of batches.
     """
 
     def __init__(self, assignment: np.ndarray, buckets: Sequence[int], batch_size: int):
@@ -61,17 +61,19 @@ class BatchPlan:
         self.steps_per_epoch = sum(self.batch_counts.values())
 
     def bucket_sequence(self, epoch: int) -> np.ndarray:
-        """The order of an epoch's batches: the same for every seed, so that a cohort shares its shapes.
+        """Draws the order of an epoch's batches.
+
+        The order is the same for every seed, so that all runs of a cohort have the same shape in every step.
 
         Returns:
-          <int32>[steps_per_epoch, 2], (bucket, which batch of that bucket).
+          <int32>[steps_per_epoch, 2], the bucket of each batch and the index of the batch in that bucket.
         """
         pairs = [(bucket, index) for bucket, count in self.batch_counts.items() for index in range(count)]
         order = _random_order(len(pairs), 0, _SEQUENCE, epoch, 0)
         return np.array(pairs, np.int32).reshape(-1, 2)[order]
 
     def rows(self, seed: int, epoch: int) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """Which pairs fill each batch of an epoch: a draw of (seed, epoch) and the bucket alone.
+        """Draws the pairs of each batch of an epoch. The draw depends only on the seed, the epoch and the bucket.
 
         Returns:
           bucket -> (rows <int32>[batch_counts, batch_rows], weights <float32>[batch_counts, batch_rows]).
@@ -83,31 +85,33 @@ class BatchPlan:
         return drawn
 
     def tokens(self) -> int:
-        """Tokens of an epoch, padding and fillers included."""
+        """Returns the number of tokens in an epoch, padding and fillers included."""
         return sum(
             count * self.batch_rows[bucket] * self.buckets[bucket] for bucket, count in self.batch_counts.items()
         )
 
     def padding_share(self, lengths: np.ndarray) -> float:
-        """The share of padding and fillers among all tokens of an epoch; between 0 and 1.
+        """Returns the share of padding and fillers among all tokens of an epoch, between 0 and 1.
 
         Arguments:
-          lengths: <int32>[pairs], tokens of both sentences together.
+          lengths: <int32>[pairs], the number of tokens in both sentences of each pair.
         """
         real = int(np.sum(lengths, dtype=np.int64))
         return 1.0 - real / self.tokens() if self.steps_per_epoch else 0.0
 
 
 def evaluation_rows(splits: Sequence[np.ndarray], buckets: Sequence[int], batch_size: int) -> tuple[int, ...]:
-    """How many rows a batch of each bucket has, so that several splits are scored by the same compiled shapes.
+    """Returns the number of rows in a batch of each bucket.
+
+    The numbers are common to all splits, so that all of them are evaluated with the same compiled shapes.
 
     Arguments:
-      splits: <int32>[pairs] of each split, tokens of both sentences together.
-      buckets: lengths, one of which holds every pair.
-      batch_size: the most rows in a batch.
+      splits: for each split <int32>[pairs], the number of tokens in both sentences of each pair.
+      buckets: the lengths of the buckets, ascending; every pair fits into the last one.
+      batch_size: the maximum number of rows in a batch.
 
     Returns:
-      One number a bucket; 1 where no split has pairs.
+      One number for each bucket; 1 if no split has pairs in the bucket.
     """
     _checked_batch_size(batch_size)
     counts = [np.bincount(buckets_module.assign(lengths, tuple(buckets)), minlength=len(buckets)) for lengths in splits]
@@ -115,12 +119,12 @@ def evaluation_rows(splits: Sequence[np.ndarray], buckets: Sequence[int], batch_
 
 
 def evaluation_batches(lengths: np.ndarray, buckets: Sequence[int], rows: Sequence[int]) -> list[Batch]:
-    """Batches that visit every pair of a split once, in a fixed order.
+    """Returns batches that visit every pair of a split once, in a fixed order.
 
     Arguments:
-      lengths: <int32>[pairs], tokens of both sentences together.
-      buckets: lengths, one of which holds every pair.
-      rows: of a batch of each bucket; the last batch of a bucket is filled up.
+      lengths: <int32>[pairs], the number of tokens in both sentences of each pair.
+      buckets: the lengths of the buckets, ascending; every pair fits into the last one.
+      rows: the number of rows in a batch of each bucket; the last batch of a bucket is filled up.
     """
     assignment = buckets_module.assign(lengths, tuple(buckets))
     batches = []
@@ -140,7 +144,7 @@ def _checked_batch_size(batch_size: int) -> int:
 
 
 def _members(assignment: np.ndarray, bucket_count: int) -> dict[int, np.ndarray]:
-    """Bucket -> its rows <int32>[count], ascending; only buckets that have some."""
+    """Returns bucket -> the indices of its pairs, <int32>[count], ascending. Buckets without pairs are left out."""
     assignment = np.asarray(assignment)
     if len(assignment) and not 0 <= assignment.min() <= assignment.max() < bucket_count:
         raise ValueError(f"an assignment to {bucket_count} buckets holds other numbers than 0..{bucket_count - 1}")
@@ -149,13 +153,17 @@ def _members(assignment: np.ndarray, bucket_count: int) -> dict[int, np.ndarray]
 
 
 def _even_split(count: int, batch_size: int) -> tuple[int, int]:
-    """(number of batches, rows of each) for `count` pairs."""
+    """Returns the number of batches for `count` pairs, and the number of rows in each batch."""
     batches = math.ceil(count / batch_size)
     return batches, math.ceil(count / batches)
 
 
 def _lay_out(rows: np.ndarray, batches: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Deals rows into batches, the fillers one each to the last ones; <int32> and <float32>[batches, width]."""
+    """Distributes rows over batches. Fillers go to the last batches, one to each.
+
+    Returns:
+      rows <int32>[batches, width] and weights <float32>[batches, width].
+    """
     fillers = batches * width - len(rows)
     whole = (batches - fillers) * width
     table = np.empty((batches, width), np.int32)
@@ -170,7 +178,7 @@ def _lay_out(rows: np.ndarray, batches: int, width: int) -> tuple[np.ndarray, np
 
 
 def _random_order(count: int, seed: int, purpose: int, epoch: int, bucket: int) -> np.ndarray:
-    """A permutation <int64>[count] drawn from the key alone."""
+    """Draws a permutation, <int64>[count]. The draw depends on the arguments alone."""
     mask = (1 << 64) - 1
     key = np.array([seed & mask, (purpose << 56 | bucket << 40 | epoch) & mask], np.uint64)
     return np.argsort(np.random.Philox(key=key).random_raw(count), kind="stable")

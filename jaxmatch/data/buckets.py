@@ -1,7 +1,7 @@
 """Length buckets: the few static lengths that the pairs of a split are padded to.
 
-A compiled program has fixed shapes. The two sentences of a pair lie side by side in one row of tokens, so a shape is a
-single number, the row's length; the few lengths are chosen to add as little padding as any choice can.
+A compiled program has fixed shapes. The two sentences of a pair are stored side by side in one row of tokens, so that a
+shape is a single number, the length of the row. The lengths are chosen so that they add the least possible padding.
 """
 
 from collections.abc import Iterable
@@ -12,17 +12,17 @@ from jaxmatch.errors import InputError
 
 
 def plan_buckets(lengths: np.ndarray, *, maximum_buckets: int) -> tuple[int, ...]:
-    """Chooses the lengths that pad a split with the fewest tokens: an exact solution by dynamic programming.
+    """Chooses the lengths that pad a split with the fewest tokens. The solution is exact, by dynamic programming.
 
     Arguments:
-      lengths: <int32>[pairs], tokens of both sentences together, 1 or more.
-      maximum_buckets: at most this many lengths.
+      lengths: <int32>[pairs], the number of tokens in both sentences of each pair, 1 or more.
+      maximum_buckets: the maximum number of lengths.
 
     Returns:
-      Distinct lengths, ascending; the last one is the longest pair's.
+      Distinct lengths, ascending; the last one is the length of the longest pair.
 
     Raises:
-      InputError: there are no pairs, or no bucket is allowed.
+      InputError: the split has no pairs, or `maximum_buckets` is less than 1.
     """
     if maximum_buckets < 1:
         raise InputError(f"{maximum_buckets} length buckets cannot hold a split", remedy="ask for 1 or more")
@@ -30,7 +30,8 @@ def plan_buckets(lengths: np.ndarray, *, maximum_buckets: int) -> tuple[int, ...
         raise InputError("a split without pairs has no length buckets")
     sizes, counts = np.unique(np.asarray(lengths, np.int64), return_counts=True)
     pairs_up_to = np.concatenate([[0], np.cumsum(counts)])
-    # cost[i]: tokens of the pairs of the first i sizes with the buckets so far, the last of which is sizes[i - 1].
+    # cost[i]: the number of tokens, padding included, in the pairs of the first i sizes with the buckets so far. The
+    # last of these buckets is sizes[i - 1].
     cost = np.concatenate([[0.0], pairs_up_to[1:] * sizes.astype(np.float64)])
     choices = []
     for _ in range(min(maximum_buckets, len(sizes)) - 1):
@@ -50,14 +51,14 @@ def plan_buckets(lengths: np.ndarray, *, maximum_buckets: int) -> tuple[int, ...
 
 
 def assign(lengths: np.ndarray, buckets: tuple[int, ...]) -> np.ndarray:
-    """Which bucket each pair goes to: the shortest that holds it.
+    """Assigns each pair to the shortest bucket that holds it.
 
     Arguments:
-      lengths: <int32>[pairs].
-      buckets: ascending lengths.
+      lengths: <int32>[pairs], the number of tokens in both sentences of each pair.
+      buckets: the lengths of the buckets, ascending.
 
     Returns:
-      <int32>[pairs], positions in `buckets`.
+      <int32>[pairs], indices in `buckets`.
 
     Raises:
       ValueError: a pair is longer than every bucket.
@@ -69,8 +70,9 @@ def assign(lengths: np.ndarray, buckets: tuple[int, ...]) -> np.ndarray:
 
 
 def largest(shapes: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those (rows, length) that no other exceeds or equals in both: tracing a program for each shape takes a second or
-    more.
+    """Returns the shapes (rows, length) that no other shape reaches or exceeds in both numbers.
+
+    Memory is planned for these shapes alone, because tracing a program for each shape takes a second or more.
     """
     kept: list[tuple[int, int]] = []
     for rows, length in sorted(set(shapes), reverse=True):

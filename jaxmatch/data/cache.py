@@ -1,7 +1,7 @@
-"""A folder of arrays kept under the hash of what they were made from.
+"""A cache of arrays on disk. Each entry is stored under the hash of the data that it was made from.
 
-An entry is a folder of `.npy` files, which can be memory-mapped, and an `entry.json` that names every file with its
-SHA-256. An entry that does not match its hashes is not used.
+An entry is a folder of `.npy` files, which can be memory-mapped, a `values.json`, and an `entry.json` that lists every
+file with its SHA-256. An entry that does not match its hashes is not used.
 """
 
 import hashlib
@@ -20,27 +20,28 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import hash_file
 
 FORMAT = 1
-# A file changed less than so many nanoseconds ago is hashed again: no file system has coarser times.
+# The digest of a file that changed less than this many nanoseconds ago is not stored: no file system has coarser
+# timestamps.
 SETTLED_AFTER = 2_000_000_000
 
 
 class DamagedEntry(Exception):
-    """A cache entry is missing or is not what was once written."""
+    """Raised if a cache entry is missing, has another format, or differs from what was written."""
 
 
 def content_hash(value: Any) -> str:
-    """32 hexadecimal digits of the SHA-256 of a plain value written as canonical JSON."""
+    """Returns the first 32 hexadecimal digits of the SHA-256 of a plain value, written as canonical JSON."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def file_digest(path: Path, cache_directory: Path) -> str:
-    """The SHA-256 of a file's bytes, remembered in the cache for as long as the file is the same.
+    """Returns the SHA-256 of a file. The cache stores the digest for as long as the file does not change.
 
-    Reading a large vector file to hash it takes seconds; a second start must not.
+    Hashing a large vector file takes seconds. A second start must not hash it again.
 
     Raises:
-      InputError: it is no regular file, or cannot be read.
+      InputError: the file does not exist, is not a regular file, or cannot be read.
     """
     path = path.resolve()
     plain_file.require_plain_file(path)
@@ -56,7 +57,7 @@ def file_digest(path: Path, cache_directory: Path) -> str:
         reason = error.strerror or error
         remedy = "ask its owner for it" if isinstance(error, PermissionError) else None
         raise InputError(f"it cannot be read ({reason})", path=path, remedy=remedy) from None
-    # Times are as coarse as the file system: a change just after the last one may leave them as they are.
+    # The timestamps of some file systems are coarse: a change just after another one may leave them as they are.
     settled = before["changed"] + SETTLED_AFTER <= started
     replaceable = os.path.isfile(note) or not os.path.lexists(note)
     if settled and replaceable and before == file_state(path):
@@ -65,7 +66,10 @@ def file_digest(path: Path, cache_directory: Path) -> str:
 
 
 def file_state(path: Path) -> dict[str, Any]:
-    """What changes with a file. Unlike its modification time, change time and inode cannot be reset by a program."""
+    """Returns properties of a file that change when the file changes.
+
+    A program can reset the modification time of a file, but not its change time and its inode.
+    """
     status = path.stat()
     return {
         "path": str(path),
@@ -77,7 +81,7 @@ def file_state(path: Path) -> dict[str, Any]:
 
 
 def remembered_digest(note: Path, state: Mapping[str, Any]) -> str:
-    """The digest that was noted of a file in this state, or ""."""
+    """Returns the digest that `note` stores for a file in this state, or "" if it stores no such digest."""
     if not os.path.isfile(note):
         return ""
     try:
@@ -85,19 +89,19 @@ def remembered_digest(note: Path, state: Mapping[str, Any]) -> str:
         intact = noted["check"] == content_hash([noted["state"], noted["sha256"]])
         return noted["sha256"] if intact and noted["state"] == state else ""
     except (OSError, ValueError, KeyError, TypeError):
-        return ""  # damaged
+        return ""  # the note is damaged
 
 
 def store(folder: Path, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
-    """Writes an entry in one step; an entry that is already there is replaced.
+    """Writes an entry in one step. An existing entry is replaced.
 
     Arguments:
-      folder: the entry.
+      folder: the folder of the entry.
       arrays: name -> array without Python objects.
-      values: plain values, kept as JSON.
+      values: plain values, stored as JSON.
     """
     if os.path.lexists(folder) and not folder.is_dir():
-        folder.unlink()  # nothing but entries belongs here
+        folder.unlink()  # only entries belong here
     with files.directory_atomically(folder) as scratch:
         for name, array in arrays.items():
             np.save(scratch / f"{name}.npy", array, allow_pickle=False)
@@ -107,10 +111,10 @@ def store(folder: Path, arrays: Mapping[str, np.ndarray], values: Mapping[str, A
 
 
 def load(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays, memory-mapped read-only, and the values of an entry.
+    """Returns the arrays and the values of an entry. Large arrays are memory-mapped read-only.
 
     Raises:
-      DamagedEntry: there is no such entry, or a file of it is not the one that was written.
+      DamagedEntry: the entry does not exist, has another format, or one of its files is not the one that was written.
     """
     try:
         entry = _value(folder / "entry.json")
@@ -134,7 +138,11 @@ def _value(path: Path) -> Any:
 
 
 def _map(path: Path) -> np.ndarray:
-    """An array of an entry, if the file is as long as its header says: no memory is asked for that it does not fill."""
+    """Returns an array of an entry.
+
+    The length of the file is checked against its header first, so that no memory is requested that the file does not
+    fill.
+    """
     with open(path, "rb") as file:
         version = np.lib.format.read_magic(file)
         if version != (1, 0):
@@ -144,5 +152,5 @@ def _map(path: Path) -> np.ndarray:
     size = path.stat().st_size
     if size != expected or min(shape, default=0) < 0:
         raise ValueError(f"{path} has {size} bytes where {expected} are expected")
-    # A map holds a file open; small arrays are read instead, and empty ones cannot be mapped at all.
+    # A memory map keeps its file open. Small arrays are read instead, and empty arrays cannot be mapped at all.
     return np.load(path, mmap_mode="r" if size > 4096 else None, allow_pickle=False)

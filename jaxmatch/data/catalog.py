@@ -1,4 +1,4 @@
-"""The data sets there are, and how a name becomes a `DataSet`."""
+"""The available data sets, and the functions that find and read their files."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,27 +19,28 @@ EMBEDDED_TASKS = {
     "embedded_paraphrase": "classification",
     "embedded_ranking": "ranking",
 }
-# The score that chooses a checkpoint of data that is not in `CATALOG`, by its task.
+# Task -> the score that chooses a checkpoint, for data sets that are not in `CATALOG`.
 SELECTION = {"classification": "accuracy", "regression": "pearson", "ranking": "mrr"}
 
 
 def names() -> tuple[str, ...]:
-    """The data sets there are."""
+    """Returns the names of all data sets."""
     return (*CATALOG, OWN, *EMBEDDED_TASKS)
 
 
 def find_files(
     name: str, directory: str | Path | None = None, *, task: str = "", layout: Layout = PLAIN
 ) -> dict[str, Path]:
-    """The files that `load` would read, without reading them; "train" need not be among them.
+    """Returns the files that `load` would read, without reading them. The "train" file may be missing.
 
     Returns:
-      Split -> its file, for the splits there are; a companion file is under its split and suffix ("dev.ref").
+      Split -> its file, for the splits that have one. A companion file is under its split and suffix ("dev.ref").
       Empty for generated data.
 
     Raises:
-      InputError: an unknown name or task, no such directory, no file at all, something else than a regular file in the
-        place of one, or a companion file is missing; a layout for data that is not one's own.
+      InputError: the name or the task is unknown, the directory does not exist, no file is found, something other than
+        a regular file is in the place of a file, a companion file is missing, or a layout is given for data other than
+        "own".
     """
     _check_name_and_task(name, task)
     if name != OWN and layout != PLAIN:
@@ -81,7 +82,7 @@ def find_files(
 
 
 def missing_split(name: str, directory: str | Path | None, split: str) -> InputError:
-    """The error to raise where a split is needed that is not there; it says which files were looked for, and where."""
+    """Returns the error to raise if a required split is missing. Its message names the files and folders searched."""
     if name in EMBEDDED_TASKS:
         return InputError(f"data set {name!r} has no split {split!r}", remedy=f"its splits are {', '.join(SPLITS)}")
     candidates, folder, _ = _layout(name)
@@ -103,34 +104,39 @@ def missing_split(name: str, directory: str | Path | None, split: str) -> InputE
 
 
 def about(name: str) -> Mapping[str, str]:
-    """Split -> a description, if its name does not describe it, or the reason why the official release has none."""
+    """Returns split -> a description, if the name of the split does not describe it, or the reason why the official
+    release has no such split.
+    """
     return CATALOG[name].about if name in CATALOG else {}
 
 
 def filtered(name: str) -> bool:
-    """Whether only questions with right and wrong candidates count in the scores of a ranking; True for own data."""
+    """Returns whether only questions with right and wrong candidates count in the scores of a ranking.
+
+    True for data sets that are not in `CATALOG`.
+    """
     return CATALOG[name].filtered if name in CATALOG else True
 
 
 def load(name: str, directory: str | Path | None = None, *, task: str = "", layout: Layout = PLAIN) -> DataSet:
-    """Reads a data set whole.
+    """Reads a data set with all its splits.
 
     Arguments:
-      name: a name of `CATALOG`; "own" for the user's own train, dev and test files; "embedded_inference",
+      name: a name in `CATALOG`; "own" for the user's own train, dev and test files; "embedded_inference",
         "embedded_paraphrase" or "embedded_ranking" for generated data, which needs no files.
-      directory: the folder that holds the official folders, or one that holds the files themselves; for "own" the
-        folder with the files, or one file that is split.
-      task: what "own" data is for. Left empty, a training file with a `group` is a ranking and any other a
-        classification: scores to be regressed need "regression" said. Other data sets have one task, and take no other.
-      layout: of "own" data: its columns, the names of its labels, and how one file is split.
+      directory: the folder that holds the official folders, or the folder that holds the files themselves; for "own",
+        the folder with the files, or one file that is split.
+      task: the task of "own" data. If it is empty, the task is a ranking if the training file has a `group`, and a
+        classification otherwise; a regression must be requested. Other data sets have one task and accept no other.
+      layout: the layout of "own" data: its columns, the names of its labels, and how one file is split.
 
     Returns:
-      The data set with the splits there are; "train" is always among them. The labels of an own classification are
+      The data set with the splits that exist; "train" is always among them. The labels of an own classification are
       the sorted labels of its training file, or of the one file that is split.
 
     Raises:
-      InputError: as in `find_files`, or there is no training file, or a file or a line of it is damaged; a label of an
-        own dev or test file that the training file lacks counts as damage.
+      InputError: as in `find_files`; or the training file does not exist, or a file or a line of it is damaged. A label
+        of an own dev or test file that the training file lacks counts as damage.
     """
     files = find_files(name, directory, task=task, layout=layout)
     if name in EMBEDDED_TASKS:
@@ -148,10 +154,10 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "", layo
 
 
 def load_split(name: str, directory: str | Path | None, split: str) -> Split:
-    """Reads one split of a data set of the catalog, without the other splits if they are in other files.
+    """Reads one split of a data set other than "own". Splits in other files are not read.
 
     Raises:
-      InputError: as in `load`, or there is no such split.
+      InputError: as in `load`, or the split does not exist.
     """
     files = find_files(name, directory)
     if name in EMBEDDED_TASKS:
@@ -191,10 +197,10 @@ def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str, lay
 
 
 def _single_file(directory: str | Path | None, layout: Layout) -> Path | None:
-    """The one file of own data that is split; None where each split has a file of its own.
+    """Returns the one file of own data that is split, or None if each split has its own file.
 
     Raises:
-      InputError: one file is given without shares to split it by, or shares are given with several files.
+      InputError: one file is given without shares to split it by, or shares are given for several files.
     """
     if not directory:
         return None
@@ -237,7 +243,7 @@ def _check_name_and_task(name: str, task: str) -> None:
 
 
 def _layout(name: str) -> tuple[Mapping[str, tuple[str, ...]], str, str]:
-    """(split -> candidate file names, official folder, companion suffix) of a data set in files."""
+    """Returns split -> candidate file names, the official folder and the companion suffix of a data set in files."""
     if name == OWN:
         return {split: tuple(f"{split}{suffix}" for suffix in own.SUFFIXES) for split in SPLITS}, "", ""
     source = CATALOG[name]
@@ -245,7 +251,7 @@ def _layout(name: str) -> tuple[Mapping[str, tuple[str, ...]], str, str]:
 
 
 def _any_of(name: str, candidates: tuple[str, ...]) -> str:
-    """File names of which one is looked for; of own data, those with gzip are not listed one by one."""
+    """Returns text that lists the candidate file names. For own data, the names with .gz are summarized."""
     *others, last = candidates[: len(own.FORMATS)] if name == OWN else candidates
     return (
         ((", " if name == OWN else " or ").join(others) + " or " if others else "")
@@ -255,7 +261,9 @@ def _any_of(name: str, candidates: tuple[str, ...]) -> str:
 
 
 def _roots(name: str, directory: str | Path | None, folder: str) -> list[Path]:
-    """Folders to look in: the official folder below `directory`, the ends of its path, `directory` itself."""
+    """Returns the folders to search, in order: below `directory`, the path of the official folder and each shorter end
+    of that path; then `directory` itself.
+    """
     if directory is None or directory == "":
         raise InputError(
             f"data set {name!r} is read from files",

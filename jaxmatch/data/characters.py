@@ -1,13 +1,13 @@
-"""The characters of each word of a vocabulary, as ESAN (section 3) and CSRAN's released code take them: sixteen of
-each.
+"""The first sixteen characters of each word of a vocabulary, as in ESAN (section 3) and CSRAN's released code.
 
-CSRAN's code takes them before it lower-cases a word; here they are of the vocabulary's words, which `data.lowercase`
-has lower-cased.
+CSRAN's code takes the characters before it converts a word to lower case. Here they are the characters of the
+vocabulary's words, which `data.lowercase` has converted to lower case.
 
-They depend on the word alone, so one table a vocabulary does, looked up on the device by the ids of the words; and a
-character's number depends on the character alone, so a saved model needs no list of them. In training all words the
-vocabulary lacks share one row: a word that is to keep its characters must be in the vocabulary (`data.minimum_count` 1
-keeps all words of the data). A model trained so is given the characters of new words too when it answers (matcher.py).
+The characters depend on the word alone, so that one table per vocabulary is enough. It is indexed on the device by the
+ids of the words. The number of a character depends on the character alone, so that a saved model needs no list of
+characters. In training, all words outside the vocabulary share one row. To keep its characters, a word must be in the
+vocabulary (`data.minimum_count` 1 keeps all words of the data). A model trained with that setting also gets the
+characters of new words when it predicts (inference/matcher.py).
 """
 
 from collections.abc import Sequence
@@ -17,22 +17,23 @@ import numpy as np
 from jaxmatch.data.vocabulary import PADDING, UNKNOWN
 
 LONGEST_WORD = 16  # ESAN, section 3: "cropping or padding to limit each token to have 16 characters"
-# Padding is 0, a character without a number of its own 1; ASCII keeps its code points, which are below this.
+# Padding is 0, and a character without a number of its own is 1. ASCII characters keep their code points, which are
+# below this number.
 LEAST_KNOWN = 128
 _OTHER = 1
 
 
 def character_table(words: Sequence[str], known: int = LEAST_KNOWN) -> np.ndarray:
-    """The first sixteen characters of every word, the end filled up with padding.
+    """Builds a table of the first sixteen characters of each word, padded at the end.
 
     Arguments:
-      words: in the order of their ids: padding, unknown, and the words.
-      known: how many numbers there are, 128 or more. Characters beyond ASCII share those from 128 on, by their code
-        points.
+      words: the words of a vocabulary in the order of their ids; the first two are padding and unknown.
+      known: the size of the character vocabulary, 128 or more. Characters beyond ASCII share the numbers from 128 on,
+        by their code points.
 
     Returns:
-      <uint16>[words, 16] (<uint32> for more than 65,536 numbers); 0 is padding. The row of padding is all padding, that
-      of unknown words one character without a number of its own.
+      <uint16>[words, 16], or <uint32>[words, 16] if `known` is more than 65,536; 0 is padding. The row of padding is
+      all padding. The row of unknown words holds one character without a number of its own.
     """
     if known < LEAST_KNOWN:
         raise ValueError(f"{known} characters are fewer than the {LEAST_KNOWN} of ASCII")

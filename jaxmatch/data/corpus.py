@@ -12,18 +12,20 @@ from jaxmatch.data.vocabulary import UNKNOWN_WORD, Vocabulary
 
 
 class Corpus:
-    """The distinct texts of a data set as word numbers of its own, each tokenised once.
+    """The distinct texts of a data set, each tokenized once.
+
+    The corpus numbers its words itself. A word number is not the id of the word in a vocabulary.
 
     Arguments:
-      data: the texts.
-      preprocessing: how they are read.
+      data: the data set.
+      preprocessing: how texts become tokens.
 
     Attributes:
       texts: the distinct texts.
       words: word -> number, in order of first appearance.
-      tokens: <int32>[tokens], the word numbers of all distinct texts, laid end to end.
-      counts: <int64>[words], occurrences over all splits; a text that is in many pairs counts as often.
-      sentences: split -> side ('a', 'b') -> <int64>[pairs], which distinct text.
+      tokens: <int32>[tokens], the word numbers of all distinct texts, concatenated.
+      counts: <int64>[words], the occurrences in all splits; a text counts once for each time that a pair contains it.
+      sentences: split -> side ('a', 'b') -> <int64>[pairs], indices in `texts`.
     """
 
     def __init__(self, data: DataSet, preprocessing: Preprocessing):
@@ -38,7 +40,7 @@ class Corpus:
         longest = preprocessing.maximum_length or None
         from_its_end = bool(longest) and preprocessing.truncation_side == "left"
         for text in texts:
-            # Taken one by one: a word that occurs only where texts are cut off does not count.
+            # Pieces are numbered one by one, so that a word that occurs only in text that is cut off gets no number.
             pieces = preprocessing.pieces(text)
             kept = (
                 number
@@ -60,22 +62,22 @@ class Corpus:
         self.counts = np.bincount(self.tokens, weights, minlength=len(self.words)).astype(np.int64)
 
     def lengths(self, split: str, side: str) -> np.ndarray:
-        """<int64>[pairs], tokens of each text of one column."""
+        """Returns the number of tokens in each text of one column, <int64>[pairs]."""
         return np.diff(self._offsets)[self.sentences[split][side]]
 
     def keep(self, split: str, rows: np.ndarray) -> None:
-        """Leaves the pairs of these rows alone in a split; texts, words and counts stay.
+        """Removes all pairs of a split except those of the given rows. Texts, words and counts do not change.
 
         Arguments:
-          rows: <int64>[kept], positions of pairs.
+          rows: <int64>[kept], the indices of the pairs that stay.
         """
         self.sentences[split] = {side: column[rows] for side, column in self.sentences[split].items()}
 
     def column(self, split: str, side: str, ids: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The texts of one column end to end.
+        """Returns the texts of one column, concatenated.
 
         Arguments:
-          ids: <int32>[words], the final id of every word number; None keeps the numbers.
+          ids: <int32>[words], the vocabulary id of each word number; None keeps the word numbers.
 
         Returns:
           tokens <int32>[total], offsets <int64>[pairs + 1].
@@ -85,7 +87,7 @@ class Corpus:
         return (tokens if ids is None else ids[tokens]), offsets
 
     def places(self, split: str, side: str) -> tuple[np.ndarray, np.ndarray]:
-        """Where the tokens of one column are in `tokens`.
+        """Returns the positions in `tokens` of the tokens of one column.
 
         Returns:
           places <int64>[total], offsets <int64>[pairs + 1].
@@ -98,11 +100,13 @@ class Corpus:
 
 
 class _Numbers(dict[str, int | None]):
-    """Piece of a text -> number of the word it becomes, or None; a text has many pieces and few different ones.
+    """A cache: piece of a text -> the number of the word it becomes, or None if the piece is dropped.
+
+    The cache saves time because texts have many pieces, but few distinct ones.
 
     Arguments:
       words: word -> number; new words are added.
-      preprocessing: what makes words of pieces.
+      preprocessing: how pieces become words.
     """
 
     def __init__(self, words: dict[str, int], preprocessing: Preprocessing):
@@ -116,12 +120,12 @@ class _Numbers(dict[str, int | None]):
 
 
 def number_keys(keys: Iterable[str], numbers: dict[str, int]) -> np.ndarray:
-    """<int64>[keys], numbers in order of first appearance, which `numbers` remembers."""
+    """Returns <int64>[keys], numbers in order of first appearance. New keys are added to `numbers`."""
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
 
 
 def coverage(counts: Mapping[str, int], words: Vocabulary, found: Container[str]) -> dict[str, float]:
-    """Shares between 0 and 1: vocabulary words with a vector; occurrences of words with a vector, in the vocabulary."""
+    """Computes shares from 0 to 1: vocabulary words with a vector, tokens with a vector, tokens in the vocabulary."""
     kept = set(words.words[2:])
     occurrences = max(1, sum(counts.values()))
     return {

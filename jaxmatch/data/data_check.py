@@ -18,9 +18,9 @@ from jaxmatch.data.vocabulary import UNKNOWN_WORD
 from jaxmatch.printable import count_text
 
 _QUANTILES = (0.5, 0.9, 0.99, 1.0)
-# From these shares on something is worth a line.
+# A vector coverage below the first share is a problem, and so is a label with the second share or more.
 _LOW_COVERAGE, _LOPSIDED = 0.9, 0.95
-# A text so many times longer than the 99th percentile decides a bucket's shape alone.
+# A text this many times longer than the 99th percentile determines the shape of a bucket alone.
 _OUTLIER = 4
 
 
@@ -28,13 +28,13 @@ def check(settings: DataSettings) -> str:
     """Describes a data set: counts, labels, lengths, vocabulary coverage and problems.
 
     Arguments:
-      settings: what to read, and how; `vectors` may stay empty, and then no coverage is reported.
+      settings: the data set, and how to read it. If `vectors` is empty, coverage is reported for embedded data only.
 
     Returns:
-      Several lines of text; the last section lists the problems found, or says that there are none.
+      Several lines of text. The last section lists the problems, or states that there are no problems.
 
     Raises:
-      InputError: the data cannot be read at all.
+      InputError: the data or the vectors cannot be read, or tokenization leaves no word in a split.
     """
     data = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     corpus = Corpus(data, settings.preprocessing)
@@ -58,7 +58,7 @@ def check(settings: DataSettings) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns of equal width: the first to the left, the others to the right."""
+    """Formats rows as aligned columns: the first column to the left, the others to the right."""
     cells = [[str(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     return "\n".join(
@@ -71,12 +71,12 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def _percent_covered(share: float) -> str:
-    # Rounded down: 99.999% must not read as everything.
+    # Rounded down, so that 99.999% is not shown as 100.0%.
     return f"{np.floor(share * 1000) / 10:.1f}%"
 
 
 def _absence(name: str, split: str) -> str:
-    """A line about a missing split; for official data with the reason or the names of its files."""
+    """Returns a line about a missing split. For official data it gives the names of the files, or the reason."""
     problem = f"there is no {split} split"
     if name not in catalog.CATALOG:
         return problem
@@ -205,7 +205,7 @@ def _judge_vectors(shares: Mapping[str, float], report: VectorReport, problems: 
 
 
 def _look_for_quotation_marks(data: DataSet, problems: list[str]) -> None:
-    """TSV from a program that encloses in quotation marks every text, or those that hold one."""
+    """Reports TSV from a program that puts quotation marks around every text, or around texts that contain one."""
     for name, split in data.splits.items():
         if own.format_of(split.source) != ".tsv":
             continue
@@ -219,12 +219,12 @@ def _look_for_quotation_marks(data: DataSet, problems: list[str]) -> None:
 
 
 def _is_enclosed(text: str) -> bool:
-    """Whether quotation marks enclose a text in which each other one is doubled, as in CSV."""
+    """Returns whether a text is enclosed in quotation marks and all quotation marks inside are doubled, as in CSV."""
     return len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1].replace('""', "")
 
 
 def _look_for_repetition(data: DataSet, problems: list[str]) -> None:
-    """Pairs that occur twice in a split, twice with different labels, or in the training split too."""
+    """Reports pairs that occur twice in a split, with different labels in a split, or in the training split too."""
     texts = {name: list(zip(split.text_a, split.text_b, strict=True)) for name, split in data.splits.items()}
     for name, split in data.splits.items():
         repeated = len(split) - len(set(texts[name]))

@@ -1,4 +1,4 @@
-"""Two-sentence data as it was read: text, not yet numbers."""
+"""Data sets of sentence pairs as text, before they are encoded."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -9,16 +9,16 @@ TASKS = ("classification", "regression", "ranking")
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """The pairs of one file, column by column; every column has one entry a pair.
+    """The pairs of one split, stored as columns. Each column has one entry per pair.
 
     Attributes:
       text_a: first sentences (premise, question).
       text_b: second sentences (hypothesis, other question, candidate answer).
       labels: label names, or numbers for a regression.
-      groups: what a candidate competes in (a ranking's question), or None.
-      documents: the candidate's name inside its group, by which equal scores are ordered, or None.
-      source: the file the pairs were read from.
-      dropped: reason -> how many pairs were left out for it.
+      groups: the group in which each candidate is ranked (the question of a ranking), or None.
+      documents: the name of each candidate within its group, which orders candidates with equal scores, or None.
+      source: the file from which the pairs were read, or None.
+      dropped: reason -> the number of pairs that were left out for this reason.
     """
 
     text_a: Sequence[str]
@@ -33,11 +33,11 @@ class Split:
         return len(self.text_a)
 
     def part(self, rows: Sequence[int], dropped: Mapping[str, int]) -> "Split":
-        """The pairs of these rows, in their order.
+        """Returns a split with the pairs of the given rows, in the order of the rows.
 
         Arguments:
-          rows: positions of pairs.
-          dropped: of the part; the whole's count is not copied.
+          rows: the indices of the pairs.
+          dropped: the value of `dropped` for the new split; the value of this split is not copied.
         """
 
         def taken(column: Sequence) -> list:
@@ -59,10 +59,10 @@ class DataSet:
     """A named set of splits.
 
     Attributes:
-      name: its name in the catalog.
+      name: the name of the data set in the catalog.
       task: "classification", "regression", or "ranking" (a binary classification scored within groups).
       labels: label names in the order of the model's outputs; empty for a regression.
-      splits: "train", "dev", "test" (those there are) -> Split.
+      splits: "train", "dev", "test" (those that exist) -> Split.
     """
 
     name: str

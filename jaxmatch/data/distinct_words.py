@@ -1,8 +1,8 @@
-"""How many distinct words a batch has.
+"""Counts of the distinct words in batches.
 
-What depends on a word alone, such as what a model makes of its characters, is computed once for each distinct word of a
-batch (layers/once_a_word.py). A compiled program computes it for a fixed number of words. Padding always counts as a
-word, as a model may pad further.
+Features that depend on a word alone, such as the encoding of its characters, are computed once for each distinct word
+of a batch (layers/once_a_word.py). A compiled program computes them for a fixed number of words. Padding always counts
+as a word, because a model may pad a batch further.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,20 +12,20 @@ import numpy as np
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.vocabulary import PADDING
 
-# Training batches are drawn anew in every epoch, so that their most words are estimated from some draws. Batches of one
-# shape differ by a few percent: on SNLI and Quora, 25% are six standard deviations or more.
+# Training batches are drawn again in every epoch, so that their maximum number of distinct words is estimated from a
+# few draws. Batches of one shape differ by a few percent: on SNLI and Quora, 25% are six standard deviations or more.
 _DRAWS, _BATCHES_OF_A_DRAW, _MARGIN = 4, 16, 1.25
-# Programs are compiled for multiples of this, so that a few words more or less make no other program.
+# Programs are compiled for multiples of this number, so that a few words more or less need no other program.
 _MULTIPLE = 64
 
 
 def counts(ids: np.ndarray, batches: np.ndarray, words: int) -> np.ndarray:
-    """The number of distinct words in each batch, padding included.
+    """Counts the distinct words in each batch, padding included.
 
     Arguments:
-      ids: <int32>[pairs, length].
-      batches: <int32>[batches, batch], the rows of each.
-      words: in the vocabulary.
+      ids: <int32>[pairs, length], the word ids of each pair.
+      batches: <int32>[batches, batch], the indices of the pairs in each batch.
+      words: the number of words in the vocabulary.
 
     Returns:
       <int64>[batches].
@@ -35,7 +35,7 @@ def counts(ids: np.ndarray, batches: np.ndarray, words: int) -> np.ndarray:
 
 
 def _count(ids: np.ndarray, there: np.ndarray) -> int:
-    """Of one batch. `there` <bool>[words] is overwritten."""
+    """Counts the distinct words in one batch, padding included. `there` <bool>[words] is overwritten."""
     there[:] = False
     there[PADDING] = True
     there[ids] = True
@@ -43,23 +43,27 @@ def _count(ids: np.ndarray, there: np.ndarray) -> int:
 
 
 def compiled_for(words: int, tokens: int) -> int | None:
-    """For how many distinct words a program is compiled, where batches of so many tokens have at most so many; None:
-    each token is computed by itself, as that is no more.
+    """Returns how many distinct words a program is compiled for. None means that each token is encoded by itself,
+    because that costs no more.
+
+    Arguments:
+      words: the maximum number of distinct words in a batch.
+      tokens: the number of tokens in a batch.
     """
     rounded = -(-words // _MULTIPLE) * _MULTIPLE
     return rounded if rounded < tokens else None
 
 
 def most_in_training(plan: BatchPlan, ids: np.ndarray, words: int) -> dict[int, int | None]:
-    """Bucket -> for how many distinct words the program of its batches is compiled (`compiled_for`).
+    """Returns bucket -> how many distinct words the program of its batches is compiled for (`compiled_for`).
 
-    That depends on the data and the plan, and not on a seed. A batch with more words is very unlikely, not impossible:
-    check with `counts`.
+    The result depends on the data and the plan, not on a seed. A batch with more words is very unlikely, but not
+    impossible: check batches with `counts`.
 
     Arguments:
-      plan: of the batches.
-      ids: <int32>[pairs, longest], the rows of the training split.
-      words: in the vocabulary.
+      plan: the plan of the batches.
+      ids: <int32>[pairs, longest], the word ids of the training split.
+      words: the number of words in the vocabulary.
     """
     most: dict[int, int] = {}
     for seed in range(_DRAWS):
@@ -73,7 +77,12 @@ def most_in_training(plan: BatchPlan, ids: np.ndarray, words: int) -> dict[int, 
 
 
 def most_in_evaluation(batches: Mapping[int, Sequence[np.ndarray]], words: int) -> dict[int, int | None]:
-    """The same for batches that are always the same: bucket -> <int32>[batch, length] each."""
+    """Returns the same as `most_in_training`, for batches that are the same in every evaluation.
+
+    Arguments:
+      batches: bucket -> its batches, each <int32>[batch, length] of word ids.
+      words: the number of words in the vocabulary.
+    """
     there = np.zeros(words, bool)
     return {
         bucket: compiled_for(max(_count(ids, there) for ids in of_bucket), max(ids.size for ids in of_bucket))

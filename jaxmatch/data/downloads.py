@@ -1,4 +1,4 @@
-"""Downloads that can be resumed; pooch checks what arrives."""
+"""Downloads that can be resumed. The library pooch verifies the checksums."""
 
 import contextlib
 import json
@@ -12,10 +12,10 @@ from jaxmatch import files
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
-# What an interrupted download has so far, and which version of the file that is.
+# Suffixes of two files of an interrupted download: its bytes so far, and their address and version.
 _PART, _STATE = ".part", ".part.json"
 _BLOCK = 1 << 16
-_SECONDS = 30  # without an answer
+_SECONDS = 30  # timeout without a response
 
 Progress = Callable[[int, int | None], None]
 
@@ -24,13 +24,13 @@ def download(address: str, path: Path, checksum: str, progress: Progress) -> Non
     """Downloads a file, or copies it from a folder.
 
     Arguments:
-      address: a URL of HTTP, or the path of a local file.
-      path: the file to make; it is there whole or not at all.
-      checksum: "sha256:..." or "md5:..."; empty if none is known.
-      progress: called with the bytes downloaded and the bytes in all (None: unknown).
+      address: an HTTP URL, or the path of a local file.
+      path: the file to create; it is created whole or not at all.
+      checksum: "sha256:..." or "md5:..."; empty if no checksum is known.
+      progress: the function to call with the number of bytes downloaded and the total number (None if unknown).
 
     Raises:
-      InputError: pooch is not installed, the file cannot be had, or it has another checksum.
+      InputError: pooch is not installed, the file cannot be downloaded or copied, or it has another checksum.
     """
     try:
         import pooch
@@ -64,18 +64,18 @@ def _copied(source: str, output: Path, path: Path, progress: Progress) -> None:
 
 
 def _resumed(address: str, output: Path, path: Path, progress: Progress) -> None:
-    """Downloads into a file next to `path`, continues one that was interrupted, and moves it to `output`."""
+    """Downloads to a file next to `path`, or resumes an interrupted download there, and moves the file to `output`."""
     import requests
 
     part, state = (path.with_name(f".{path.name}{suffix}") for suffix in (_PART, _STATE))
     had, version = _begun(part, state, address)
-    # The server is to begin anew if it has another version now.
+    # The server must start from the first byte if it has another version now.
     headers = {"Range": f"bytes={had}-", "If-Range": version} if had else {}
-    # Compressed on the way, bytes could not be counted.
+    # Bytes of a compressed transfer could not be counted.
     headers["Accept-Encoding"] = "identity"
     try:
         with requests.get(address, headers=headers, stream=True, timeout=_SECONDS) as answer:
-            if answer.status_code == 416:  # nothing behind what is there
+            if answer.status_code == 416:  # the server has no bytes after those already downloaded
                 part.unlink(missing_ok=True)
                 raise InputError(f"{address} changed while it was fetched", remedy="try again")
             answer.raise_for_status()
@@ -107,7 +107,9 @@ def _resumed(address: str, output: Path, path: Path, progress: Progress) -> None
 
 
 def _begun(part: Path, state: Path, address: str) -> tuple[int, str]:
-    """The bytes of an interrupted download of this address, and their version; (0, "") if it cannot be gone on with."""
+    """Returns the number of bytes that an interrupted download of this address has, and their version; (0, "") if the
+    download cannot be resumed.
+    """
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         noted = json.loads(state.read_text(encoding="utf-8"))
         if noted["address"] == address and noted["version"] and not noted["version"].startswith("W/"):
@@ -116,10 +118,10 @@ def _begun(part: Path, state: Path, address: str) -> tuple[int, str]:
 
 
 def is_address(source: str) -> bool:
-    """Whether a mirror is an address, not a folder.
+    """Returns whether a mirror is an address rather than a folder.
 
     Raises:
-      InputError: it is neither HTTP nor a folder that is there.
+      InputError: `source` is neither an HTTP address nor an existing folder.
     """
     if source.startswith(("http://", "https://")):
         return True

@@ -1,4 +1,4 @@
-"""Text to arrays: the settings that decide it, and the cache between two starts."""
+"""The encoding of text as arrays: its settings, and the cache of its results."""
 
 import dataclasses
 import importlib.metadata
@@ -24,21 +24,21 @@ from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.errors import InputError
 from jaxmatch.files import remove_abandoned
 
-# Counts up when the same input comes to give other arrays or another report.
+# Increased when a change makes the same input give other arrays or another report.
 _FORMAT = 1
-# What `vectors` says where a model learns the vectors of words from nothing.
+# The value of `vectors` if the model trains its word vectors from scratch.
 NO_VECTORS = "none"
 
 
 @dataclasses.dataclass(frozen=True)
 class DataSettings(DataConfig):
-    """The data section of a config, with its files found, and what the model takes of each word besides its vector.
+    """The data section of a config with resolved paths, and the features that the model takes besides word vectors.
 
     Attributes:
       directory: the folder with the data files; not needed for embedded data.
-      vectors: a file of word vectors in GloVe's text layout (.txt, .txt.gz, .zip); 'hashed' for those of
-        `hashed_vectors.py`; 'none' for a model that learns them; '' takes the vectors that an embedded data set brings.
-      characters: how many numbers there are for the characters of words (see `character_table`); 0 leaves them out.
+      vectors: a file of word vectors in GloVe's text layout (.txt, .txt.gz, .zip); 'hashed' for the vectors of
+        `hashed_vectors.py`; 'none' for a model that trains its word vectors; '' for those of an embedded data set.
+      characters: the size of the character vocabulary (see `character_table`); 0 leaves the characters out.
       tags: whether each token gets its part of speech.
       exact_match: whether each token gets a mark if the other sentence has the same word.
     """
@@ -49,12 +49,12 @@ class DataSettings(DataConfig):
 
     @property
     def layout(self) -> own_layout.Layout:
-        """How the files of own data are read."""
+        """The layout of the files of own data."""
         return own_layout.layout_of(dataclasses.asdict(self))
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """The part that a trained model must carry to read new text."""
+        """The settings that a trained model must store to tokenize new text."""
         return Preprocessing(
             tokenizer=self.tokenizer,
             lowercase=self.lowercase,
@@ -65,17 +65,18 @@ class DataSettings(DataConfig):
 
 
 def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
-    """Reads a data set and its word vectors into arrays, or takes them from the cache.
+    """Encodes a data set and its word vectors as arrays, or loads the arrays from the cache.
 
-    The cache is keyed by the content of every file read and by every setting that changes the result, never by names
-    and times alone. A damaged entry is made again; processes that start together wait for the one that makes it.
+    The key of the cache covers the content of every file and every setting that changes the result. It never relies on
+    names and times alone. A damaged entry is created again. Processes that start together wait for the process that
+    creates the entry.
 
     Arguments:
-      settings: what to read, and how.
-      cache_directory: a folder for prepared arrays, which may be shared and may be deleted.
+      settings: the data set, and how to read it.
+      cache_directory: a folder for encoded arrays, which may be shared and may be deleted.
 
     Raises:
-      InputError: a file is missing or damaged, or the settings do not fit the data.
+      InputError: a file is missing or damaged, the settings do not fit the data, or the cache cannot be written.
     """
     cache_directory = Path(cache_directory)
     try:
@@ -105,10 +106,10 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
 
 
 def read_word_vectors(settings: DataSettings, words: Mapping[str, int]) -> tuple[WordVectors, VectorReport]:
-    """The vectors of the wanted words: those of a file, of the words' spelling, an embedded data set's own, or none.
+    """Returns vectors of the wanted words: from a file, from the spelling, from an embedded data set, or no vectors.
 
     Raises:
-      InputError: no vectors are named for data that brings none, or the file cannot be used.
+      InputError: no vectors are given for data without vectors of its own, or the file cannot be used.
     """
     if settings.vectors == HASHED:
         report = VectorReport("hashed character n-grams", DIMENSIONS, len(words), len(words))
@@ -135,7 +136,7 @@ def _check_vectors_named(settings: DataSettings) -> None:
 
 
 def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, dict[str, str]]:
-    """The hash of all that the arrays are made from, and those of the data files."""
+    """Returns the hash of everything that the arrays are made from, and the hashes of the data files."""
     _check_vectors_named(settings)
     check_drop_length(settings.drop_from_length, settings.maximum_length)
     files = catalog.find_files(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
@@ -149,7 +150,7 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
         "tokenizer_release": importlib.metadata.version("nltk"),
         "minimum_count": settings.minimum_count,
     }
-    if settings.truncation_side == "right":  # what data was before there was a choice keeps its fingerprint
+    if settings.truncation_side == "right":  # data encoded before this setting existed keeps its fingerprint
         del description["preprocessing"]["truncation_side"]
     if settings.drop_from_length:
         description["drop_from_length"] = settings.drop_from_length
@@ -157,7 +158,7 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
         description["layout"] = said
     if settings.name == catalog.OWN and settings.task != "regression":
         if any(own.begins_with_whole_float(path, settings.layout) for path in set(files.values())):
-            description["labels"] = "whole numbers"  # "1.0" was a class of its own before
+            description["labels"] = "whole numbers"  # "1.0" used to be a class of its own
     if settings.tags:
         description["tags"] = [cache.file_digest(path, cache_directory) for path in tagging.model_files()]
     if settings.exact_match:
@@ -179,7 +180,7 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
 
 
 def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The arrays and values of a cache entry."""
+    """Encodes a data set. Returns the arrays and the values of its cache entry."""
     data = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     corpus = Corpus(data, settings.preprocessing)
     check_words(data, corpus, settings.preprocessing)
@@ -261,7 +262,7 @@ def _from_entry(
     values: Mapping[str, Any],
 ) -> EncodedData:
     names = [field.name for field in dataclasses.fields(EncodedSplit)]
-    # Made anew in less time than a file of it would take to be read and held to its hash.
+    # Computing this table takes less time than reading it from a file and checking its hash.
     characters = character_table(values["words"], settings.characters) if settings.characters else None
     return EncodedData(
         name=settings.name,

@@ -6,19 +6,19 @@ import numpy as np
 
 
 def folded(word: str) -> str:
-    """What two words that match have in common: their letters, large or small; they are not lemmatised."""
+    """Returns the form that matching words share: without case. Words are not lemmatized."""
     return word.casefold()
 
 
 def exact_matches(
     words_a: np.ndarray, offsets_a: np.ndarray, words_b: np.ndarray, offsets_b: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Marks the words that the other sentence of their pair has, too.
+    """Marks the words that also occur in the other sentence of their pair.
 
     Arguments:
-      words_a: <int>[total_a], numbers from 0 on of the folded words of all first sentences, laid end to end.
-      offsets_a: <int64>[pairs + 1], where each begins.
-      words_b, offsets_b: of the second sentences; the same word has the same number.
+      words_a: <int>[total_a], the numbers, 0 or more, of the folded words of all first sentences, concatenated.
+      offsets_a: <int64>[pairs + 1], the start of each first sentence in `words_a`.
+      words_b, offsets_b: the same for the second sentences; the same word has the same number.
 
     Returns:
       <int8>[total_a] and <int8>[total_b], 1 for a match.
@@ -32,7 +32,7 @@ def exact_matches(
 
 
 def exact_matches_of(tokens_a: Iterable[str], tokens_b: Iterable[str]) -> tuple[list[int], list[int]]:
-    """The same for the tokens of one pair."""
+    """Marks the tokens of one pair that also occur in the other sentence, as `exact_matches` does for arrays."""
     words_a, words_b = ([folded(token) for token in tokens] for tokens in (tokens_a, tokens_b))
     known_a, known_b = set(words_a), set(words_b)
     return [int(word in known_b) for word in words_a], [int(word in known_a) for word in words_b]

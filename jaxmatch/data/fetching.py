@@ -1,4 +1,4 @@
-"""Puts published data sets and word vectors into a data directory."""
+"""Downloads of published data sets and word vectors to a data directory."""
 
 import datetime
 import shutil
@@ -17,12 +17,12 @@ from jaxmatch.data.downloads import Progress, download, is_address
 from jaxmatch.data.releases import Release, ReleaseFile
 from jaxmatch.errors import InputError
 
-# What was fetched, from where and with which checksum: {file name: {"address", "sha256", "fetched"}}.
+# The record of the fetched files: {file name: {"address", "sha256", "fetched"}}.
 RECORD = "fetched.json"
 
 
 def is_there(release: Release, directory: Path) -> bool:
-    """Whether a data directory has what the release brings."""
+    """Returns whether a data directory already holds a release."""
     if not release.folder:
         return all((directory / file.name).is_file() for file in release.files)
     return (directory / release.folder).is_dir()
@@ -31,22 +31,23 @@ def is_there(release: Release, directory: Path) -> bool:
 def fetch(
     release: Release, directory: Path, source: str = "", progress: Callable[[str], Progress] = lambda _: lambda *_: None
 ) -> Path:
-    """Fetches a release into a data directory, unless it is there.
+    """Fetches a release into a data directory, unless the directory already holds the release.
 
-    An archive becomes the official folder in one step. The checksum of a file that is fetched again must be the one in
-    releases.toml or, where there is none, the one that was recorded the first time.
+    An archive becomes the official folder in one step. A file must have the checksum in releases.toml. Without a
+    checksum there, a file that is fetched again must have the checksum that was recorded the first time.
 
     Arguments:
-      release: what to fetch.
-      directory: the data directory; it is made if it is missing.
-      source: a mirror: an address, or a folder, below which files have their official names; "": the official address.
+      release: the release to fetch.
+      directory: the data directory; it is created if it does not exist.
+      source: a mirror, which is an address or a folder that has the files under their official names; "" for the
+        official address.
       progress: name of a file -> the `progress` that `download` calls.
 
     Returns:
       The official folder, or the file of word vectors.
 
     Raises:
-      InputError: it cannot be had, or is not what it should be.
+      InputError: a file cannot be downloaded or copied, has the wrong checksum, or is not of the official release.
     """
     places = _places(release, source)
     directory.mkdir(parents=True, exist_ok=True)
@@ -65,7 +66,7 @@ def fetch(
 
 
 def _places(release: Release, source: str) -> list[str]:
-    """Where the files come from."""
+    """Returns the address or the path from which each file is fetched."""
     if not source and not release.has_addresses:
         raise InputError(
             f"{release.name} has no address that a program may use",
@@ -80,7 +81,7 @@ def _places(release: Release, source: str) -> list[str]:
 
 
 def _download(file: ReleaseFile, place: str, directory: Path, progress: Progress) -> dict[str, str]:
-    """Downloads a file and returns what is recorded of it."""
+    """Downloads a file. Returns the entry of the file in the record."""
     recorded = _recorded(directory)
     known = file.checksum
     if not known and file.name in recorded:
@@ -101,7 +102,7 @@ def _recorded(directory: Path) -> dict[str, Any]:
 
 
 def _unpack(release: Release, directory: Path) -> None:
-    """Unpacks downloads into the official folder, and removes them."""
+    """Unpacks the downloaded files into the official folder, and removes them."""
     downloads = [directory / file.name for file in release.files]
     try:
         with files.directory_atomically(directory / release.folder) as folder:
@@ -111,16 +112,19 @@ def _unpack(release: Release, directory: Path) -> None:
                 for path in downloads:
                     shutil.copyfile(path, folder / path.name)
             _check(release, folder, downloads[0])
-    finally:  # a damaged download, too, is not to be taken for a whole one the next time
+    finally:  # also if a download is damaged: the next call must not take it for a complete one
         for path in downloads:
             path.unlink()
 
 
 def _extract(release: Release, archive: Path, folder: Path) -> None:
-    """Fills `folder` with what the official folder holds, wherever the archive has it."""
+    """Fills `folder` with the content of the official folder, wherever the archive has that folder.
+
+    If the archive does not have it, `folder` gets everything in the archive.
+    """
     inside = folder / ".unpacked"
-    inside.mkdir()  # of an empty archive nothing is unpacked
-    # "data": nothing is written outside the folder. Of a zip archive this always holds.
+    inside.mkdir()  # unpacking an empty archive does not create it
+    # With the filter "data", nothing is written outside the folder. For a zip archive this always holds.
     safely = {} if archive.suffix == ".zip" else {"filter": "data"}
     try:
         shutil.unpack_archive(archive, inside, **safely)
@@ -134,7 +138,7 @@ def _extract(release: Release, archive: Path, folder: Path) -> None:
 
 
 def _of_a_mac(path: Path) -> bool:
-    """Whether an archive has this only because a Mac wrote it."""
+    """Returns whether an archive contains a path only because the archive was written on a Mac."""
     return "__MACOSX" in path.parts
 
 

@@ -1,7 +1,7 @@
-"""Data that is in memory: a pandas DataFrame, a `Dataset` or a `DatasetDict` of Hugging Face's datasets.
+"""Data in memory: a pandas DataFrame, or a `Dataset` or `DatasetDict` of Hugging Face's `datasets` library.
 
-It is written into a folder in the layout of own data, once. A run is then named by what is in the files, goes on after
-an interruption and is evaluated like any other. Neither library is imported here.
+The data is written once, to a folder in the layout of own data. A run is then named after the content of the files, can
+be resumed after an interruption and is evaluated like any other run. This module imports neither library.
 """
 
 import json
@@ -19,7 +19,7 @@ from jaxmatch.data.readers.parting import part
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
-# Says that `save` wrote a folder, and may replace it.
+# A file of this name marks a folder that `save` wrote and may replace.
 MARK = ".saved"
 SPLITS = {"train": "train", "dev": "dev", "validation": "dev", "test": "test"}
 
@@ -34,27 +34,29 @@ def save(
     split: str = "",
     split_seed: int = 0,
 ) -> dict[str, dict[str, Any]]:
-    """Writes pairs from memory as a folder of own data: train.jsonl, dev.jsonl and, if there is one, test.jsonl.
+    """Writes pairs from memory to a folder of own data: train.jsonl and, if they are given, dev.jsonl and test.jsonl.
 
-    A label that is missing, or -1 where that is no score, marks a pair without a label; it is left out and counted. A
-    test part without any label is not written. The names of a `ClassLabel` are kept.
+    A missing label marks a pair without a label, and so does -1 unless the task is a regression or `labels` names -1.
+    Such pairs are left out and counted. A test part without any label is not written. The label names of a `ClassLabel`
+    are kept.
 
     Arguments:
       data: a DataFrame or a Dataset, which is split by `split`; or a mapping of 'train', 'dev' (or 'validation') and
-        'test' to such, as a DatasetDict is.
-      folder: a new folder, an empty one, or one that this function wrote, which is replaced.
-      columns: 'text_a', 'text_b', 'label', 'group' -> the column's name, where it is another.
-      labels: label in the data -> its name; train must have each.
-      task: 'classification', 'regression' or 'ranking'; empty: a ranking if there is a column 'group'.
-      split: the shares of train, dev and test, like "0.8/0.1/0.1"; groups stay together.
-      split_seed: seed of the split.
+        'test' to DataFrames or Datasets, such as a DatasetDict.
+      folder: a new folder, an empty folder, or a folder that this function wrote, which is replaced.
+      columns: 'text_a', 'text_b', 'label', 'group' -> the name of the column, if it is different.
+      labels: label in the data -> its name; each of these labels must occur in train.
+      task: 'classification', 'regression' or 'ranking'. If it is empty, the task is a ranking if a column 'group'
+        exists, and a classification otherwise.
+      split: the shares of train, dev and test, such as "0.8/0.1/0.1"; groups stay together.
+      split_seed: the seed of the split.
 
     Returns:
-      Split -> {'pairs': how many were written, 'dropped': reason -> how many were not}.
+      Split -> {'pairs': the number of pairs written, 'dropped': reason -> the number of pairs left out}.
 
     Raises:
-      InputError: a column is missing or a row cannot be used, train lacks a label of `labels`, the parts are not known,
-        or the folder holds other files.
+      InputError: a column is missing, a row cannot be used, train lacks a label of `labels`, the name of a part is
+        unknown, or the folder holds other files.
     """
     if task not in ("", *TASKS):
         raise InputError(f"there is no task {shown(task)}", remedy=f"the tasks are {', '.join(TASKS)}")
@@ -82,7 +84,7 @@ def save(
 
 
 def _parts(data: Any, layout: Layout) -> dict[str, Any]:
-    """Split -> what holds its pairs, "train" first."""
+    """Returns split -> the table of its pairs, "train" first."""
     if not isinstance(data, Mapping):
         if not layout.shares:
             raise InputError("one table is given", remedy='give the shares to split it by: split="0.8/0.1/0.1"')
@@ -103,16 +105,16 @@ def _parts(data: Any, layout: Layout) -> dict[str, Any]:
 
 
 def _columns(frame: Any) -> list[str]:
-    names = getattr(frame, "column_names", None)  # of a Dataset
+    names = getattr(frame, "column_names", None)  # a Dataset
     if names is None:
-        names = getattr(frame, "columns", None)  # of a DataFrame
+        names = getattr(frame, "columns", None)  # a DataFrame
     if names is None:
         raise InputError(f"{type(frame).__name__} is neither a DataFrame nor a Dataset", remedy="give one of them")
     return list(names)
 
 
 def _records(frame: Any, names: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Rows counted from 0, as column -> Python's own value; None for a missing one."""
+    """Yields the index of each row, from 0, and the row as column -> plain Python value; None for a missing value."""
     if hasattr(frame, "column_names"):
         yield from enumerate(frame.select_columns(list(names)).with_format(None))
         return

@@ -1,8 +1,9 @@
-"""Word vectors made from the spelling of words, for those who have no vector file.
+"""Word vectors made from the spelling of words, for users without a vector file.
 
-As in fastText (Bojanowski et al., 2017, section 3.2), a word is the sum of its character n-grams and of the whole word.
-An n-gram's vector is not trained here: its numbers are the signs that its hash gives (a random projection, Achlioptas,
-2003). Words that share a stem have similar vectors. They hold nothing of what a word means.
+As in fastText (Bojanowski et al., 2017, section 3.2), the vector of a word is the sum of the vectors of its character
+n-grams and of the whole word. The vector of an n-gram is not trained here: it consists of signs that come from the hash
+of the n-gram (a random projection, Achlioptas, 2003). Words that share a stem have similar vectors. The vectors hold no
+information about the meaning of words.
 """
 
 import hashlib
@@ -11,21 +12,21 @@ from typing import Any
 
 import numpy as np
 
-# What `data.vectors` calls them.
+# The value of `data.vectors` that selects these vectors.
 HASHED = "hashed"
 DIMENSIONS = 300
-# Counts up when a word comes to have another vector.
+# Increased when a change gives a word another vector.
 HASHED_VERSION = 1
 _LENGTHS = range(3, 7)
-# The length of a vector, about that of GloVe's.
+# The norm of a vector, about that of GloVe's vectors.
 _NORM = 6.0
 _DIGEST_BYTES = -(-DIMENSIONS // 8)
-# What is held beside the result at most: sums of so many words (30 MB), and signs of so many n-grams (80 MB).
+# Limits of the memory used besides the result: sums of this many words (30 MB), signs of this many n-grams (80 MB).
 WORDS_AT_ONCE, MOST_GRAMS = 4096, 1 << 17
 
 
 def rule() -> dict[str, Any]:
-    """How the vectors are made, as plain values for programs without this package (docs/how_to/export.md)."""
+    """Returns how the vectors are made, as plain values for programs without this package (docs/how_to/export.md)."""
     return {
         "version": HASHED_VERSION,
         "ngrams": list(_LENGTHS),
@@ -37,7 +38,7 @@ def rule() -> dict[str, Any]:
 
 
 def hashed_vectors(words: Collection[str]) -> np.ndarray:
-    """The vectors of words: <float32>[words, 300]. They are the same on every machine."""
+    """Computes the vectors of words, <float32>[words, 300]. They are the same on every machine."""
     signs: dict[str, np.ndarray] = {}
     result, words = np.zeros((len(words), DIMENSIONS), np.float32), list(words)
     for start in range(0, len(words), WORDS_AT_ONCE):
@@ -50,14 +51,14 @@ def hashed_vectors(words: Collection[str]) -> np.ndarray:
                 if gram not in signs:
                     signs[gram] = _signs(gram)
                 sums[row] += signs[gram]
-        # In float64 these sums of whole numbers are exact, so that machines do not differ.
+        # In float64 these sums of whole numbers are exact, so that the result is the same on every machine.
         norms = np.sqrt((sums.astype(np.float64) ** 2).sum(axis=1, keepdims=True))
         result[start : start + len(block)] = _NORM * sums / np.maximum(norms, 1.0)
     return result
 
 
 def _grams(word: str) -> set[str]:
-    """The n-grams of a word between < and >, and the whole of it."""
+    """Returns the n-grams of a word between < and >, and the whole word between < and >."""
     marked = f"<{word}>"
     return {marked} | {
         marked[start : start + length] for length in _LENGTHS for start in range(len(marked) - length + 1)
@@ -65,6 +66,6 @@ def _grams(word: str) -> set[str]:
 
 
 def _signs(gram: str) -> np.ndarray:
-    """300 numbers, 1 or -1, from the bits of a hash."""
+    """Returns 300 numbers, 1 or -1, from the bits of the hash of an n-gram."""
     digest = hashlib.blake2b(gram.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
     return 2 * np.unpackbits(np.frombuffer(digest, np.uint8), count=DIMENSIONS).astype(np.int8) - 1

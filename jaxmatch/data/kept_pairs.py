@@ -1,5 +1,6 @@
-"""Which pairs can be trained on: training pairs with too long a text are left out on request, and a split without words
-is refused.
+"""Checks and filters of pairs before training.
+
+A split without words is an error. Training pairs with long texts are left out on request.
 """
 
 import dataclasses
@@ -14,10 +15,10 @@ from jaxmatch.errors import InputError
 
 
 def check_words(data: DataSet, corpus: Corpus, preprocessing: Preprocessing) -> None:
-    """Refuses a split in which no text has a word left: nothing distinguishes its pairs.
+    """Checks that tokenization leaves a word in each split. Without words, nothing distinguishes the pairs of a split.
 
     Raises:
-      InputError: there is one.
+      InputError: tokenization leaves no word in a split.
     """
     unknown = corpus.words.get(vocabulary.UNKNOWN_WORD)
     if unknown is None:
@@ -35,10 +36,10 @@ def check_words(data: DataSet, corpus: Corpus, preprocessing: Preprocessing) -> 
 
 
 def check_drop_length(length: int, maximum_length: int) -> None:
-    """Refuses a length that no text reaches, because texts are cut before.
+    """Checks that texts can have `length` tokens after they are cut to the maximum length.
 
     Raises:
-      InputError: it is more than the maximum length.
+      InputError: the length is more than the maximum length.
     """
     if maximum_length and length > maximum_length:
         raise InputError(
@@ -51,12 +52,13 @@ def check_drop_length(length: int, maximum_length: int) -> None:
 def without_long_pairs(data: DataSet, corpus: Corpus, length: int) -> DataSet:
     """Leaves out the training pairs that have a text of `length` tokens or more, and counts them as dropped.
 
-    As in the codes of RE2's authors, dev and test stay whole, and so do the words of the corpus and their counts.
+    As in the code of RE2's authors, dev and test do not change. The words of the corpus and their counts do not change
+    either.
 
     Arguments:
       data: the data set.
-      corpus: its texts; loses the same pairs.
-      length: in tokens, as they are counted for the maximum length.
+      corpus: the texts of the data set; the same pairs are removed from it.
+      length: a number of tokens, which are counted as for the maximum length.
 
     Raises:
       InputError: no training pair is left.

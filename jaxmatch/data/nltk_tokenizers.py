@@ -1,4 +1,4 @@
-"""NLTK's tokenisers without the rest of NLTK, which takes one to two seconds to import."""
+"""NLTK's tokenizers without the rest of NLTK, which takes one to two seconds to import."""
 
 import functools
 import importlib
@@ -9,28 +9,28 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-# Tokeniser -> the module of NLTK that it lies in.
+# Tokenizer -> the module of NLTK that defines it.
 MODULES = {"NLTKWordTokenizer": "nltk.tokenize.destructive", "TweetTokenizer": "nltk.tokenize.casual"}
 _importing = threading.Lock()
 
 
 @functools.cache
 def tokenizer(name: str) -> Any:
-    """The tokeniser "NLTKWordTokenizer" or "TweetTokenizer"."""
+    """Returns the tokenizer "NLTKWordTokenizer" or "TweetTokenizer"."""
     with _importing:
         if "nltk" not in sys.modules:
             try:
                 return getattr(_alone(MODULES[name]), name)()
-            except (ImportError, AttributeError):  # another release keeps its modules elsewhere
+            except (ImportError, AttributeError):  # another release of NLTK has other modules
                 pass
         return getattr(importlib.import_module("nltk.tokenize"), name)()
 
 
 def _alone(name: str) -> ModuleType:
-    """A module of NLTK, imported without running `nltk/__init__.py` and `nltk/tokenize/__init__.py`.
+    """Imports a module of NLTK without running `nltk/__init__.py` and `nltk/tokenize/__init__.py`.
 
-    Empty packages replace both while it is imported, and are gone afterwards: whoever imports NLTK later gets all
-    of it.
+    Empty packages replace both during the import. They are removed afterwards, so that a later import of NLTK imports
+    all of it.
     """
     (folder,) = importlib.util.find_spec("nltk").submodule_search_locations
     for package, path in (("nltk", folder), ("nltk.tokenize", str(Path(folder, "tokenize")))):

@@ -1,4 +1,4 @@
-"""What can be fetched: data sets and word vectors, their addresses, checksums and licences (releases.toml)."""
+"""The data sets and word vectors that can be fetched: their addresses, checksums and licenses (releases.toml)."""
 
 import dataclasses
 import functools
@@ -15,9 +15,9 @@ class ReleaseFile:
     """A file to download.
 
     Attributes:
-      name: of the file.
-      address: an official URL; empty if there is none that a program may use.
-      checksum: "sha256:..." or "md5:..." with hexadecimal digits; empty if none is known.
+      name: the name of the file.
+      address: an official URL that a program may use; empty if no such URL exists.
+      checksum: "sha256:..." or "md5:..." with hexadecimal digits; empty if no checksum is known.
     """
 
     name: str
@@ -30,13 +30,14 @@ class Release:
     """A data set or a file of word vectors, as its owners publish it.
 
     Attributes:
-      name: what it is fetched by.
-      title: what it is, with its size where it is large.
-      licence: in words.
-      home: the owners' page.
+      name: the name by which the release is fetched.
+      title: a description, which includes the size of a large release.
+      licence: the license, in words.
+      home: the web page of the owners.
       files: an archive, or several files.
-      data_sets: names of the catalog that are read from it; none of word vectors.
-      folder: the folder of a data directory that it fills; empty for word vectors, which are next to the folders.
+      data_sets: the data sets of the catalog that are read from the release; empty for word vectors.
+      folder: the folder of a data directory that the release fills; empty for word vectors, which are stored directly
+        in the data directory.
     """
 
     name: str
@@ -49,13 +50,13 @@ class Release:
 
     @property
     def has_addresses(self) -> bool:
-        """Whether all its files have an official address."""
+        """Whether all files of the release have an official address."""
         return all(file.address for file in self.files)
 
 
 @functools.cache
 def releases() -> Mapping[str, Release]:
-    """All releases by name."""
+    """Returns all releases by name."""
     text = importlib.resources.files("jaxmatch.data").joinpath("releases.toml").read_text(encoding="utf-8")
     return {
         name: Release(
@@ -69,10 +70,10 @@ def releases() -> Mapping[str, Release]:
 
 
 def release_of(name: str) -> Release:
-    """The release with this name, or the one that a data set is read from.
+    """Returns the release with this name, or the release that the data set with this name is read from.
 
     Raises:
-      InputError: there is none.
+      InputError: no release and no data set of a release has this name.
     """
     for release in releases().values():
         if name == release.name or name in release.data_sets:

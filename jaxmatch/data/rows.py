@@ -1,4 +1,4 @@
-"""Pairs as rows of tokens, which is how the models take them."""
+"""Pairs as rows of tokens, the input format of the models."""
 
 import numpy as np
 
@@ -8,18 +8,18 @@ from jaxmatch.data.vocabulary import PADDING
 def side_by_side(
     tokens_a: np.ndarray, lengths_a: np.ndarray, tokens_b: np.ndarray, lengths_b: np.ndarray, length: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The tokens of a pair's first sentence, then those of the second, then padding.
+    """Lays out each pair as a row: the tokens of the first sentence, then those of the second, then padding.
 
     Arguments:
-      tokens_a: <int32>[total], word ids of all first sentences, laid end to end; or another feature of each token, of
+      tokens_a: <int32>[total], the word ids of all first sentences, concatenated; or another feature of each token, in
         which 0 is padding, too.
-      lengths_a: <int32>[pairs].
-      tokens_b, lengths_b: of the second sentences.
-      length: of a row; every pair's tokens fit in.
+      lengths_a: <int32>[pairs], the number of tokens in each first sentence.
+      tokens_b, lengths_b: the same for the second sentences.
+      length: the length of a row; the tokens of every pair fit into it.
 
     Returns:
-      ids <int32>[pairs, length], of the type of the tokens, and sentences <int8>[pairs, length]: 1 or 2, which sentence
-      a token is of; 0 is padding.
+      ids <int32>[pairs, length], or the dtype of another feature, and sentences <int8>[pairs, length]: the sentence of
+      each token, 1 or 2; 0 is padding.
     """
     columns = np.arange(length)
     first = columns < lengths_a[:, None]

@@ -15,20 +15,20 @@ class Source:
     """A data set that can be read from its official files.
 
     Attributes:
-      name: its name.
+      name: the name of the data set.
       task: "classification", "regression" or "ranking".
       labels: label names in the order of the model's outputs; empty for a regression.
       folder: the official folder, relative to the data directory.
-      files: split -> candidate file names in that folder, of which the first that exists is read; none where the
-        official release has no such split.
-      read: reads one split's file.
+      files: split -> candidate file names in that folder. The first file that exists is read. Empty if the official
+        release has no such split.
+      read: the function that reads the file of a split.
       selection: the score that chooses a checkpoint.
-      read_split: split -> what reads it instead of `read`.
-      about: split -> what it is, where that is not what its name says, or why it is not there.
-      filtered: of a ranking, whether only questions with right and wrong candidates count in its scores; otherwise all
-        with a right one.
-      companion_suffix: the suffix of a second file that each split's file needs in the same folder; empty if there is
-        none.
+      read_split: split -> the function that reads it instead of `read`.
+      about: split -> a description, if its name does not describe it, or the reason why it does not exist.
+      filtered: whether only questions with right and wrong candidates count in the scores of a ranking; otherwise all
+        questions with a right candidate count.
+      companion_suffix: the suffix of a second file that each split's file needs in the same folder; empty if no second
+        file is needed.
     """
 
     name: str
@@ -59,7 +59,7 @@ def _trecqa(name: str, train: str, *, clean: bool) -> Source:
         files={"train": (train,), "dev": ("dev.xml",), "test": ("test.xml",)},
         read=trecqa.read_clean if clean else trecqa.read,
         selection="map",
-        # The clean sets differ in dev and test (Rao et al., 2016, Table 1); all questions are trained on.
+        # The clean sets differ in dev and test (Rao et al., 2016, Table 1). Training uses all questions.
         read_split={"train": trecqa.read},
         about=dict.fromkeys(("dev", "test"), kept if clean else counted),
         filtered=clean,
@@ -68,7 +68,7 @@ def _trecqa(name: str, train: str, *, clean: bool) -> Source:
 
 _SICK_FILES = {"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)}
 
-# The repository of the corpus shows samples of the files that its authors send on request.
+# The repository of the corpus holds samples of the files that its authors send on request.
 _TWITTER_TRAIN = ("Twitter_URL_Corpus_train.txt", "Twitter_URL_Corpus_train_sample.txt")
 
 CATALOG: dict[str, Source] = {

@@ -1,4 +1,4 @@
-"""Parts of speech, by NLTK's averaged perceptron tagger for English."""
+"""Parts of speech from NLTK's averaged perceptron tagger for English."""
 
 import functools
 from collections.abc import Iterable
@@ -11,8 +11,8 @@ from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.errors import InputError
 
 MODEL = "averaged_perceptron_tagger_eng"
-# Those of the Penn Treebank that the tagger gives. Their order is part of every model trained with them: never change
-# it.
+# The tags of the Penn Treebank that the tagger predicts. Their order is part of every model trained with tags: never
+# change it.
 _TAGS = (
     "#",
     "$",
@@ -60,10 +60,10 @@ _TAGS = (
     "WRB",
     "``",
 )
-# 0 is padding; 1 is no tag: a text of which no token was left, or a tag that a later tagger may give.
+# 0 is padding. 1 means no known tag: the text has no token left, or a later tagger predicted a new tag.
 NO_TAG = 1
 NUMBERS = {tag: number for number, tag in enumerate(_TAGS, start=NO_TAG + 1)}
-LEAST_KNOWN = len(_TAGS) + 2  # numbers, padding included
+LEAST_KNOWN = len(_TAGS) + 2  # the count of numbers, padding included
 
 
 def _missing() -> InputError:
@@ -74,10 +74,10 @@ def _missing() -> InputError:
 
 
 def model_files() -> tuple[Path, ...]:
-    """The files of the tagger's model, sorted by name.
+    """Returns the files of the tagger's model, sorted by name.
 
     Raises:
-      InputError: it is not installed.
+      InputError: the model is not installed.
     """
     import nltk.data
 
@@ -95,7 +95,7 @@ def model_files() -> tuple[Path, ...]:
 def nltk_tagger() -> Any:
     from nltk.tag.perceptron import PerceptronTagger
 
-    model_files()  # raises the error that explains it
+    model_files()  # raises an error that names the download
     try:
         return PerceptronTagger(lang="eng")
     except (LookupError, OSError, ValueError) as error:
@@ -106,17 +106,17 @@ def nltk_tagger() -> Any:
 
 
 def check_installed() -> None:
-    """Raises an InputError that names the download if the tagger's model is not there or cannot be read."""
+    """Raises an InputError that names the download if the tagger's model is not installed or cannot be read."""
     nltk_tagger()
 
 
 def tags(text: str, preprocessing: Preprocessing) -> list[int]:
-    """One number from 1 on for each of the tokens that `preprocessing.tokens` gives for the text.
+    """Returns one number, 1 or more, for each of the tokens that `preprocessing.tokens` returns for the text.
 
-    The tagger sees the text as it is written: it uses capitals and punctuation that the tokens lack.
+    The tagger reads the text as it is written, because it uses capitals and punctuation that the tokens lack.
 
     Raises:
-      InputError: the tagger's model is not installed.
+      InputError: the tagger's model is not installed or cannot be read.
     """
     pieces = preprocessing.pieces(text)
     tagged = nltk_tagger().tag(pieces)
@@ -125,5 +125,5 @@ def tags(text: str, preprocessing: Preprocessing) -> list[int]:
 
 
 def tags_of(texts: Iterable[str], preprocessing: Preprocessing) -> np.ndarray:
-    """The tags of all texts end to end, <uint8>[tokens]; see `tags`."""
+    """Returns the tags of all texts, concatenated, <uint8>[tokens]; see `tags`."""
     return np.fromiter((tag for text in texts for tag in tags(text, preprocessing)), np.uint8)

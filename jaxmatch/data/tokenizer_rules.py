@@ -7,31 +7,32 @@ from jaxmatch.data.nltk_tokenizers import tokenizer
 
 Rules = list[tuple[str, str]]
 
-# An end of a sentence inside a text: a lower-case word, a full stop, white space and a capital.
-# The full stop is looked for first, which text has few of.
+# The end of a sentence inside a text: a lower-case word, a full stop, white space and a capital.
+# The pattern begins with the full stop, because a text has few of them.
 SENTENCE_END = re.compile(r"\.(?<=[a-z]{2}\.)(?=\s+[A-Z])")
 
 
 def substitutions(name: str) -> Rules | None:
-    """What makes tokens of a text: apply `re.sub(pattern, replacement, text)` for each rule, then `text.split()`.
+    """Returns the rules of a tokenizer: apply `re.sub(pattern, replacement, text)` for each, then `text.split()`.
 
-    The patterns are NLTK's. NLTK itself compiles them with the module `re` or, from version 3.10.4 on, with `regex`,
-    which takes other characters for letters: "¹" is one to `re` alone. Here they are always followed with `re`, so that
-    tokens do not depend on the version.
+    The patterns are NLTK's. NLTK itself compiles them with the module `re` or, from version 3.10.4 on, with `regex`.
+    The two modules differ in the characters that they take for letters: "¹" is a letter for `re` alone. Here the
+    patterns are always applied with `re`, so that tokens do not depend on the version.
 
     Arguments:
       name: a key of `jaxmatch.data.tokens.TOKENIZERS`.
 
     Returns:
-      (pattern, replacement) for Python's module `re`; None for the tokenizers of tweets, which are no substitutions.
+      (pattern, replacement) for Python's module `re`, in order; None for the tokenizers of tweets, which are not made
+      of substitutions.
     """
     if name == "whitespace":
         return []
     if name != "word":
         return None
     found = tokenizer("NLTKWordTokenizer")
-    # NLTK takes a full stop for the end of a sentence only at the end of the text, hence the first rule. How many
-    # spaces there are makes no token, but some rules would take time quadratic in them.
+    # NLTK takes a full stop for the end of a sentence only at the end of the text, hence the first rule. The second
+    # rule does not change the tokens. Without it, some rules would take time quadratic in the number of spaces.
     rules = [(SENTENCE_END, " . "), (" {2,}", " "), (r"\A | \Z", ""), *found.STARTING_QUOTES, *found.PUNCTUATION]
     rules += [found.PARENS_BRACKETS, found.DOUBLE_DASHES, (r"\A|\Z", " "), *found.ENDING_QUOTES]
     rules += [(pattern, r" \1 \2 ") for pattern in (*found.CONTRACTIONS2, *found.CONTRACTIONS3)]
@@ -39,7 +40,7 @@ def substitutions(name: str) -> Rules | None:
 
 
 def _text_of(pattern: Any) -> str:
-    """A pattern as text, with its flag for either case inside."""
+    """Returns a pattern as text. The flag `re.IGNORECASE` becomes part of the text."""
     text = getattr(pattern, "pattern", pattern)
     either_case = getattr(pattern, "flags", 0) & re.IGNORECASE
     return f"(?i){text}" if either_case and not text.startswith("(?i)") else text

@@ -1,4 +1,4 @@
-"""Text to tokens, with NLTK's rule-based tokenisers, which need no downloaded models."""
+"""Tokenization of text with NLTK's rule-based tokenizers, which need no downloaded models."""
 
 import dataclasses
 import functools
@@ -12,10 +12,10 @@ from jaxmatch.data.tokenizer_rules import SENTENCE_END, substitutions
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
 from jaxmatch.errors import InputError
 
-# Plain text, on which the word tokeniser's thirty rules come to a handful: nothing but ASCII words, marks that are
-# always set apart, a comma before a space, single dashes and full stops, and the clitics of English. Most text is
-# plain, and is split 28 times faster than rule by rule, which takes two minutes for SNLI (benchmarks/NOTES.md); the
-# tests hold both ways to each other.
+# Plain text, for which the thirty rules of the word tokenizer reduce to a handful. It has only ASCII words, marks that
+# are always tokens of their own, commas before a space, single dashes and full stops, and the clitics of English. Most
+# text is plain. It is split 28 times faster than rule by rule, which takes two minutes for SNLI (benchmarks/NOTES.md).
+# The tests compare both ways.
 _PLAIN = re.compile(
     r"""(?:[A-Za-z0-9 ?!();&%$\#@]++
          |,(?=\ |$) | -(?!-) | \.(?!\.)
@@ -27,7 +27,7 @@ _PLAIN_MARKS = str.maketrans({mark: f" {mark} " for mark in "?!();&%$#@,"})
 _PLAIN_CLITIC = re.compile(r"(?<=[^' ])(?:'[sSmMdD]|'ll|'LL|'re|'RE|'ve|'VE|n't|N'T)(?= )")
 _CONTRACTED = ("cannot", "gimme", "gonna", "gotta", "lemme", "wanna")
 
-# SciTail's preparation in RE2's released code: marks that become spaces, apostrophes that are no clitic's, clitics.
+# The preprocessing of SciTail in RE2's released code: marks that become spaces, apostrophes outside clitics, clitics.
 _MARKS = re.compile(r"[-.#\"/]")
 _LONE_APOSTROPHE = re.compile(r"'(?!(?:s|m|ve|t|re|d|ll)(?: |$))")
 _CLITIC = re.compile(r"'(?:s|m|ve|re|d|ll)|n't")
@@ -48,14 +48,14 @@ def _word_rules() -> list[tuple[re.Pattern[str], str]]:
 
 
 def _plain_words(text: str) -> list[str] | None:
-    """What the word tokeniser gives for plain text, or None if the text is not plain."""
+    """Returns the tokens of the word tokenizer for plain text, or None if the text is not plain."""
     stem = text.removesuffix(".").rstrip(" ")
-    # A full stop is set apart at the very end, which brackets may follow: an end that is clear is asked for.
+    # The last full stop is a token of its own, even if brackets follow it. Only texts with a clear end are plain.
     if not stem or not (stem[-1].isalnum() or stem[-1] in "?!,"):
         return None
     if text.endswith("..") or _has_contraction(stem):
         return None
-    # Most of plain text is plainer still: words and commas.
+    # Most plain text consists of words and commas alone.
     apart = stem.replace(", ", " , ")
     letters = apart.replace(" , ", "").replace(" ", "")
     if letters.isascii() and letters.isalnum():
@@ -92,7 +92,7 @@ TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
 
 @functools.lru_cache(maxsize=1 << 16)
 def is_punctuation(token: str) -> bool:
-    """Whether a token is nothing but punctuation and symbols (Unicode categories P and S)."""
+    """Returns whether a token consists of punctuation and symbols alone (Unicode categories P and S)."""
     return all(unicodedata.category(character)[0] in "PS" for character in token)
 
 
@@ -101,17 +101,17 @@ TRUNCATION_SIDES = ("right", "left")
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessing:
-    """How a text becomes tokens; a trained model carries it to read new text the same way.
+    """The settings by which a text becomes tokens. A trained model stores them, to tokenize new text in the same way.
 
     Attributes:
       tokenizer: a key of `TOKENIZERS`.
-      lowercase: whether tokens are lower-cased.
-      remove_punctuation: whether tokens that are nothing but punctuation are dropped.
-      maximum_length: tokens kept of a text, 0 for all.
-      truncation_side: where a longer text loses tokens: "right", at its end, or "left".
+      lowercase: whether tokens are converted to lower case.
+      remove_punctuation: whether tokens that consist of punctuation alone are dropped.
+      maximum_length: the maximum number of tokens of a text; 0 for no limit.
+      truncation_side: the side on which a longer text loses tokens: "right", its end, or "left", its beginning.
 
     Raises:
-      InputError: no such tokeniser or side, or a negative length.
+      InputError: the tokenizer or the side is unknown, or the maximum length is negative.
     """
 
     tokenizer: str = DataConfig.tokenizer
@@ -131,23 +131,23 @@ class Preprocessing:
             )
 
     def tokens(self, text: str) -> list[str]:
-        """The tokens of a text; one '<unknown>' if nothing is left, so that no sentence is empty."""
+        """Returns the tokens of a text, or one '<unknown>' if no token is left, so that no sentence is empty."""
         tokens = [token for piece in self.pieces(text) if (token := self.token(piece)) is not None]
         return tokens[self.window] or [UNKNOWN_WORD]
 
     @property
     def window(self) -> slice:
-        """Which of a text's tokens are kept."""
+        """The slice of a text's tokens that is kept."""
         if not self.maximum_length:
             return slice(None)
         return slice(self.maximum_length) if self.truncation_side == "right" else slice(-self.maximum_length, None)
 
     def pieces(self, text: str) -> list[str]:
-        """What the tokeniser makes of a text."""
+        """Splits a text into pieces with the tokenizer."""
         return TOKENIZERS[self.tokenizer](text)
 
     def token(self, piece: str) -> str | None:
-        """The token that a piece of a text becomes, or None where it is dropped; the same for the same piece."""
+        """Returns the token that a piece becomes, or None if it is dropped. The result depends on the piece alone."""
         if self.remove_punctuation and is_punctuation(piece):
             return None
         return piece.lower() if self.lowercase else piece

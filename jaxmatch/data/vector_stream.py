@@ -1,4 +1,4 @@
-"""Opens a file of word vectors as lines of bytes: plain text, gzip, or a member of a zip archive."""
+"""Files of word vectors as lines of bytes: plain text, gzip, or a member of a zip archive."""
 
 import codecs
 import contextlib
@@ -14,14 +14,14 @@ from jaxmatch.data.readers.lines import listed
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
-# So much of the file is held at a time while it is read.
+# The number of bytes that are read at a time.
 BLOCK_BYTES = 1 << 22
-# A longer line is no vector: it has room for 50,000 numbers of 20 characters.
+# A longer line is not a vector: this length has room for 50,000 numbers of 20 characters.
 LONGEST_LINE = 1 << 20
 
 
 def split_path(path: str | Path) -> tuple[Path, str]:
-    """(the file on disk, the member meant inside it or ''), for a path that may lead into a zip archive."""
+    """Splits a path that may lead into a zip archive. Returns the file on disk, and the member inside it or ''."""
     path = Path(path)
     if not os.path.exists(path):
         for parent in path.parents:
@@ -31,10 +31,10 @@ def split_path(path: str | Path) -> tuple[Path, str]:
 
 
 def file_of(path: str | Path) -> Path:
-    """The file on disk that holds the vectors.
+    """Returns the file on disk that holds the vectors.
 
     Raises:
-      InputError: it is not there, or is no regular file.
+      InputError: the file does not exist, or is not a regular file.
     """
     archive, _ = split_path(path)
     plain_file.require_plain_file(
@@ -44,7 +44,7 @@ def file_of(path: str | Path) -> Path:
 
 
 def file_name(path: str | Path) -> str:
-    """A short name for tables: 'glove.840B.300d' for '/data/glove.840B.300d.txt.gz'."""
+    """Returns a short name for tables: 'glove.840B.300d' for '/data/glove.840B.300d.txt.gz'."""
     name = Path(path).name
     for suffix in (".gz", ".zip", ".txt"):
         name = name.removesuffix(suffix)
@@ -53,10 +53,11 @@ def file_name(path: str | Path) -> str:
 
 @contextlib.contextmanager
 def open_lines(path: Path) -> Iterator[Iterator[bytes]]:
-    """The lines of a file of word vectors, without their ends.
+    """Opens a file of word vectors. Yields an iterator over its lines, without line ends.
 
     Raises:
-      InputError: no such file, no regular file, a damaged archive, or a line longer than 1 MiB.
+      InputError: the file does not exist, is not a regular file, or is a damaged archive; or a line is longer than
+        1 MiB.
     """
     archive = file_of(path)
     with contextlib.ExitStack() as opened:
@@ -67,21 +68,24 @@ def open_lines(path: Path) -> Iterator[Iterator[bytes]]:
 
 @contextlib.contextmanager
 def _naming(archive: Path) -> Iterator[None]:
-    """Has whatever reading a file raises name it: the errors of the decompressors have no class in common."""
+    """Turns errors of reading a file into an InputError that names the file.
+
+    Every exception except MemoryError is converted, because the errors of the decompressors have no common class.
+    """
     try:
         yield
     except (InputError, MemoryError):
         raise
     except Exception as error:
         of_the_system = isinstance(error, OSError) and error.errno is not None
-        if of_the_system or isinstance(error, RuntimeError):  # encrypted, or packed by an unknown method
+        if of_the_system or isinstance(error, RuntimeError):  # encrypted, or compressed by an unknown method
             reason = error.strerror if of_the_system else error
             raise InputError(f"the word vectors cannot be read ({reason})", path=archive) from error
         raise InputError(f"the archive is damaged ({error})", path=archive, remedy="fetch it again") from error
 
 
 def _open(opened: contextlib.ExitStack, path: Path) -> BinaryIO:
-    """The stream to read; `opened` closes it."""
+    """Opens the stream to read; `opened` closes it."""
     archive, member = split_path(path)
     if archive.suffix.lower() == ".zip":
         contents = opened.enter_context(zipfile.ZipFile(archive))
@@ -111,11 +115,11 @@ def _member(archive: zipfile.ZipFile, path: Path, wanted: str) -> str:
 
 
 def _lines(stream: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Lines without their ends; every stream is read in large blocks, whatever its own line reading costs.
+    """Yields lines without their ends. The stream is read in large blocks, because its own line reading can be slow.
 
     Raises:
-      InputError: the stream is damaged, or a line is longer than `LONGEST_LINE`; of such a line no more than a block
-        is held.
+      InputError: the stream is damaged, or a line is longer than `LONGEST_LINE`. At most `LONGEST_LINE` bytes and one
+        block of such a line are held in memory.
     """
     rest, before = b"", 0
     archive, _ = split_path(path)

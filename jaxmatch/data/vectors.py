@@ -1,7 +1,7 @@
-"""Word vectors in GloVe's text layout, streamed: a word and its numbers a line, separated by spaces.
+"""A streaming reader of word vectors in GloVe's text layout: on each line a word and its numbers, separated by spaces.
 
-Only the rows of wanted words are held: lines are read as bytes (vector_stream.py), and the numbers of a line become
-floats only if its word is wanted.
+Only the rows of wanted words are held in memory. Lines are read as bytes (vector_stream.py), and the numbers of a line
+become floats only if its word is wanted.
 """
 
 import dataclasses
@@ -15,22 +15,22 @@ from jaxmatch.data.vector_stream import BLOCK_BYTES, LONGEST_LINE, file_name, op
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
-# How many lines are looked at to learn the number of dimensions, and how many broken ones are described.
+# How many lines are read to find the number of dimensions, and how many broken lines are described.
 _LINES_LOOKED_AT, _EXAMPLES = 200, 5
 _NUMBER_BYTES = b"0123456789+-.eE "
 
 
 @dataclasses.dataclass(frozen=True)
 class VectorReport:
-    """What was met in a vector file.
+    """Statistics of a vector file.
 
     Attributes:
-      name: file name without folder and suffixes.
-      dimensions: numbers a word.
-      lines: lines with a vector or what should have been one.
-      kept: wanted words found.
-      broken: lines that are no word with `dimensions` finite numbers; they were left out.
-      broken_examples: the first few of them, described.
+      name: the file name without folder and suffixes.
+      dimensions: the number of dimensions of a vector.
+      lines: the number of lines with a vector, broken lines included.
+      kept: the number of wanted words that were found.
+      broken: the number of lines that are not a word with `dimensions` finite numbers; they were left out.
+      broken_examples: descriptions of the first few broken lines.
     """
 
     name: str
@@ -46,7 +46,7 @@ class WordVectors:
     """The wanted rows of a vector file.
 
     Attributes:
-      index: word -> row.
+      index: word -> row in `matrix`.
       matrix: <float32>[kept, dimensions].
     """
 
@@ -65,17 +65,18 @@ def read_vectors(
 ) -> tuple[WordVectors, VectorReport]:
     """Reads the vectors of the wanted words.
 
-    A first line of two whole numbers (count and dimensions, as word2vec writes) is skipped. A word may contain spaces:
-    the numbers are counted from the right. Of several lines for a word the first counts.
+    A first line of two whole numbers (count and dimensions, as word2vec writes) is skipped. A word may contain spaces,
+    because the numbers are counted from the right. If a word has several lines, the first line counts.
 
     Arguments:
-      path: a text file, such a file with gzip (.gz), or a zip archive with one such file. A file of a larger archive is
-        named as if the archive were a folder: `glove.6B.zip/glove.6B.300d.txt`.
+      path: a text file, a text file compressed with gzip (.gz), or a zip archive with one text file. A file of a larger
+        archive is named as if the archive were a folder: `glove.6B.zip/glove.6B.300d.txt`.
       words: the wanted words.
-      lowercase: whether the file's words are lower-cased before they are looked up.
+      lowercase: whether the words of the file are converted to lower case before they are looked up.
 
     Raises:
-      InputError: no such file, no regular file, a damaged archive, a line longer than 1 MiB, or no vectors in it.
+      InputError: the file does not exist, is not a regular file, or is a damaged archive; or a line is longer than
+        1 MiB, or no line holds a vector.
     """
     path = Path(path)
     with open_lines(path) as lines:
@@ -83,7 +84,7 @@ def read_vectors(
 
 
 class _Rows:
-    """A float table that grows without a second copy of itself being held for long."""
+    """A float table that grows. A second copy of it is never held for long."""
 
     def __init__(self, dimensions: int):
         self._table, self.count = np.empty((max(1, min(1024, BLOCK_BYTES // dimensions)), dimensions), np.float32), 0
@@ -139,7 +140,7 @@ def _read(
             elif len(words_of := name.split()) > 1 and _is_number(words_of[-1]):
                 problem = f"more than {dimensions} numbers"
         count += 1
-        # Most lines are not wanted, and are only checked to be made of the characters of numbers.
+        # Most words are not wanted. Their numbers are only checked for characters that do not occur in numbers.
         numbers = numbers.rstrip(b" \t\r")
         if not problem and numbers.translate(None, _NUMBER_BYTES):
             problem = "a value that is not a finite number"
@@ -168,7 +169,7 @@ def _read(
 
 
 def _parse(numbers: bytes, dimensions: int) -> np.ndarray | None:
-    """<float32>[dimensions], or None if these are not so many finite numbers."""
+    """Parses numbers as <float32>[dimensions]. Returns None if they are not `dimensions` finite numbers."""
     fields = numbers.split()
     if len(fields) != dimensions:
         return None
@@ -176,7 +177,7 @@ def _parse(numbers: bytes, dimensions: int) -> np.ndarray | None:
         row = np.array(list(map(float, fields)))
     except ValueError:
         return None
-    # Judged after the cast: a number beyond float32 is as useless as infinity.
+    # Checked after the cast: a number beyond the range of float32 is as useless as infinity.
     with np.errstate(over="ignore"):
         row = row.astype(np.float32)
     return row if np.isfinite(row).all() else None
@@ -191,15 +192,15 @@ def _is_number(field: bytes) -> bool:
 
 
 def _header(head: list[bytes], path: Path) -> int:
-    """The dimensions that a first line "count dimensions" states, or 0 if the first line is no header.
+    """Returns the dimensions that a first line "count dimensions" states, or 0 if the first line is not a header.
 
     Raises:
-      InputError: it states more than a line can hold.
+      InputError: the header states more dimensions than a line can hold.
     """
     fields = head[0].split() if head else []
     if len(fields) != 2 or not all(field.isdigit() for field in fields):
         return 0
-    # In a file of one-number vectors the first line "7 3" may as well be the word 7.
+    # In a file of one-dimensional vectors, the first line "7 3" may also be the word "7" and its number.
     if len(head) > 1 and len(head[1].split()) <= 2 and fields[1].lstrip(b"0") != b"1":
         return 0
     if len(fields[1]) > len(str(LONGEST_LINE)) or int(fields[1]) > LONGEST_LINE // 2:
@@ -213,6 +214,6 @@ def _header(head: list[bytes], path: Path) -> int:
 
 
 def _common_dimensions(head: list[bytes]) -> int:
-    """The number of numbers that most of the first lines have."""
+    """Returns the number of dimensions that most of the first lines have."""
     counts = Counter(len(fields) - 1 for fields in (line.split() for line in head) if fields)
     return counts.most_common(1)[0][0] if counts else 0

@@ -1,1 +1,1 @@
-"""Trained models: the folder they are stored in, what predicts with them, and models from other programs."""
+"""Trained models: the folder that stores a model, prediction, and conversion from and to other programs."""

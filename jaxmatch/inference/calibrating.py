@@ -1,4 +1,4 @@
-"""Chooses a calibration on labelled pairs: the temperature, and the threshold between two labels."""
+"""Chooses a calibration on labeled pairs: the temperature, and the threshold between two labels."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,7 +10,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.inference.calibration import OBJECTIVES, Calibration
 from jaxmatch.inference.matcher import probabilities_of
 
-# The temperature of a model that is always right would fall to 0, that of one that knows nothing rise without bound.
+# Without bounds, the temperature of a model that is always right would fall to 0, and that of a model that knows
+# nothing would rise to infinity.
 LEAST_TEMPERATURE, MOST_TEMPERATURE = 0.05, 100.0
 BINS = 15
 
@@ -25,25 +26,25 @@ def chosen_calibration(
     positive: str | None = None,
     data: str = "",
 ) -> Calibration:
-    """The calibration that suits labelled pairs best: temperature scaling (Guo et al., 2017, section 4.2), and a
+    """Chooses the calibration that suits labeled pairs best: a temperature (Guo et al., 2017, section 4.2), and a
     threshold between two labels.
 
     Arguments:
-      logits: <float32>[pairs, labels], of a classification or a ranking.
-      numbers: <int32>[pairs], the right labels, as positions in `labels`.
+      logits: <float32>[pairs, labels], the logits of a classification or a ranking.
+      numbers: <int32>[pairs], the right labels, as indices of `labels`.
       labels: the names of the labels.
-      objective: what the threshold between two labels is chosen for: "accuracy", "f1" of the positive label, or
-        "precision": at least `precision` of the pairs with the positive label are right, and as many as possible are
-        found. Models with more labels have no threshold.
-      precision: above 0, at most 1.
-      positive: the label that the threshold is for; None: the second one.
-      data: what the pairs are, for `Calibration.data`.
+      objective: the score that the threshold between two labels is chosen for: "accuracy", "f1" of the positive label,
+        or "precision": the highest recall of the positive label whose precision is at least `precision`. Models with
+        more labels have no threshold.
+      precision: the required precision, above 0 and at most 1, for the objective "precision"; otherwise None.
+      positive: the label that the threshold is for; None: the second label.
+      data: the name of the data with the pairs, for `Calibration.data`.
 
     Returns:
-      The calibration, with its scores of these pairs (`before`, `after`).
+      The calibration, with its scores on these pairs (`before`, `after`).
 
     Raises:
-      InputError: there are no labels or no pairs, a setting makes no sense, or no threshold has this precision.
+      InputError: there are no labels or no pairs, an argument is invalid, or no threshold reaches the precision.
     """
     if not len(labels):
         raise InputError("a regression has no probabilities to calibrate")
@@ -78,7 +79,7 @@ def chosen_calibration(
 
 
 def chosen_temperature(logits: np.ndarray, numbers: np.ndarray) -> float:
-    """The temperature of the highest likelihood (Guo et al., 2017, section 4.2), from 0.05 to 100.
+    """Chooses the temperature with the highest likelihood (Guo et al., 2017, section 4.2), from 0.05 to 100.
 
     Arguments:
       logits: <float32>[pairs, labels].
@@ -90,25 +91,25 @@ def chosen_temperature(logits: np.ndarray, numbers: np.ndarray) -> float:
         return _log_loss(logits / np.exp(log_temperature), numbers)
 
     bounds = np.log([LEAST_TEMPERATURE, MOST_TEMPERATURE])
-    # The loss is convex in 1 / temperature, so it has one valley.
+    # The loss is convex in 1 / temperature, so it has one minimum.
     return float(np.exp(scipy.optimize.minimize_scalar(loss, bounds=bounds, method="bounded").x))
 
 
 def chosen_threshold(probabilities: np.ndarray, right: np.ndarray, objective: str, precision: float | None) -> float:
-    """The threshold that is best for the objective; of equally good ones that which is nearest to 0.5.
+    """Chooses the threshold that is best for the objective; among equally good thresholds, the nearest to 0.5.
 
     Arguments:
-      probabilities: <float64>[pairs], of the positive label.
-      right: <bool>[pairs], whether the positive label is the right one.
-      objective, precision: as `chosen_calibration` takes them.
+      probabilities: <float64>[pairs], the probabilities of the positive label.
+      right: <bool>[pairs], whether the positive label is the right label.
+      objective, precision: as in `chosen_calibration`.
 
     Raises:
-      InputError: no threshold has this precision.
+      InputError: no threshold reaches the precision.
     """
     order = np.argsort(-probabilities, kind="stable")
     falling = probabilities[order]
     hits, taken = np.cumsum(right[order]), np.arange(1, len(order) + 1)
-    # A threshold lies between two different probabilities, or below or above them all.
+    # A threshold lies between two different probabilities, or below or above all of them.
     ends = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))
     thresholds = (falling[ends] + np.append(falling[ends][1:], 0.0)) / 2
     hits, taken = hits[ends], taken[ends]
@@ -117,12 +118,12 @@ def chosen_threshold(probabilities: np.ndarray, right: np.ndarray, objective: st
         if not enough.any():
             highest = (hits / taken).max()
             raise InputError(f"no threshold reaches a precision of {precision}; the highest is {highest:.4f}")
-        merits = np.where(enough, hits * (len(order) + 1) - taken, -1)  # most hits, and fewest that are none
+        merits = np.where(enough, hits * (len(order) + 1) - taken, -1)  # most hits, then fewest false positives
     elif objective == "f1":
         merits = 2 * hits / (taken + right.sum())
     else:
         merits = hits + (~right).sum() - (taken - hits)
-    if objective != "precision":  # no pair at all
+    if objective != "precision":  # a threshold above all probabilities
         thresholds = np.append(thresholds, (1 + falling[0]) / 2)
         merits = np.append(merits, (~right).sum() if objective == "accuracy" else 0)
     inside = (thresholds > 0) & (thresholds < 1)
@@ -136,13 +137,15 @@ def chosen_threshold(probabilities: np.ndarray, right: np.ndarray, objective: st
 def quality(
     calibration: Calibration, logits: np.ndarray, numbers: np.ndarray, labels: Sequence[str]
 ) -> dict[str, float]:
-    """Accuracy, log loss, expected calibration error and, of two labels, precision, recall and F1 of the positive one.
+    """Computes the accuracy, the log loss and the expected calibration error of predictions.
+
+    For two labels, it also computes the precision, the recall and the F1 of the positive label.
 
     Arguments:
       calibration: how logits become probabilities and labels.
       logits: <float32>[pairs, labels].
       numbers: <int32>[pairs], the right labels.
-      labels: their names.
+      labels: the names of the labels.
     """
     guessed = calibration.decisive(logits, labels).argmax(axis=1)
     scores = {
@@ -163,9 +166,10 @@ def quality(
 
 
 def expected_calibration_error(probabilities: np.ndarray, numbers: np.ndarray) -> float:
-    """How far the probability of the most probable label is from the share of right ones (Guo et al., 2017, Eq. 3).
+    """Computes the expected calibration error (Guo et al., 2017, Eq. 3).
 
-    The mean over 15 bins of equal width, weighted by their pairs.
+    Predictions are put in 15 bins of equal width by the probability of the most probable label. The error is the mean
+    difference between this probability and the share of right predictions in a bin, weighted by the pairs of a bin.
 
     Arguments:
       probabilities: <float64>[pairs, labels].
@@ -178,7 +182,7 @@ def expected_calibration_error(probabilities: np.ndarray, numbers: np.ndarray) -
 
 
 def _log_loss(logits: np.ndarray, numbers: np.ndarray) -> float:
-    """Mean of -log of the softmax at the right labels."""
+    """Computes the mean of -log of the softmax at the right labels."""
     largest = logits.max(axis=1, keepdims=True)
     sums = np.log(np.exp(logits - largest).sum(axis=1)) + largest[:, 0]
     return float(np.mean(sums - logits[np.arange(len(numbers)), numbers]))

@@ -1,7 +1,7 @@
-"""What dev says about a trained model's probabilities: a temperature, and a threshold between two labels.
+"""The calibration of a trained model's probabilities: a temperature, and a threshold between two labels.
 
-calibration.json is in the folder of model.json. A folder without it loads as before, and versions that do not know it
-read the rest.
+It is stored as calibration.json beside model.json. The file is optional, and versions of jaxmatch that do not know it
+can still read the model folder.
 """
 
 import dataclasses
@@ -28,16 +28,16 @@ class Calibration:
     """How logits become probabilities and labels.
 
     Attributes:
-      temperature: what logits are divided by before the softmax (Guo et al., 2017, section 4.2).
-      threshold: the probability from which a pair is given the positive label; None: it is given the most probable
-        label.
+      temperature: the divisor of the logits before the softmax (Guo et al., 2017, section 4.2).
+      threshold: the probability from which on the prediction is the positive label; None: the prediction is the most
+        probable label.
       positive: the label that the threshold is for.
-      objective: what the threshold was chosen for: "accuracy", "f1" or "precision"; "" without a threshold.
-      precision: the precision that was required.
-      data: what it was chosen on, such as "quora dev".
-      pairs: how many.
-      before: scores of these pairs as trained.
-      after: scores of the same pairs with the calibration.
+      objective: the score that the threshold was chosen for: "accuracy", "f1" or "precision"; "" without a threshold.
+      precision: the precision that was required; None unless the objective is "precision".
+      data: the data that the calibration was chosen on, such as "quora dev".
+      pairs: the number of pairs in that data.
+      before: the scores on these pairs without the calibration.
+      after: the scores on these pairs with the calibration.
     """
 
     temperature: float = 1.0
@@ -51,13 +51,13 @@ class Calibration:
     after: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def scaled(self, logits: np.ndarray) -> np.ndarray:
-        """Logits whose softmax are the probabilities: <float32>[pairs, labels] -> <float64>[pairs, labels]."""
+        """Returns logits whose softmax is the probabilities: <float32>[pairs, labels] -> <float64>[pairs, labels]."""
         return logits.astype(np.float64) / self.temperature
 
     def decisive(self, logits: np.ndarray, labels: Sequence[str]) -> np.ndarray:
-        """Logits whose maximum is at the predicted label: <float32>[pairs, labels] -> <float64>[pairs, labels].
+        """Returns logits whose maximum is at the predicted label: <float32>[pairs, labels] -> <float64>[pairs, labels].
 
-        As `scaled`, with log(threshold / (1 - threshold)) subtracted for the positive label.
+        They are those of `scaled`, with log(threshold / (1 - threshold)) subtracted for the positive label.
         """
         result = self.scaled(logits)
         if self.threshold is not None:
@@ -69,21 +69,21 @@ class Calibration:
 
         Arguments:
           folder: the model folder.
-          parameters: the checksum of the model's parameters, for which alone it holds.
+          parameters: the checksum of the model's parameters. The calibration holds for these parameters only.
         """
         files.write_json(folder / FILE, {"format": FORMAT, "parameters": parameters, **dataclasses.asdict(self)})
 
     @classmethod
     def read(cls, folder: Path, parameters: Any, labels: Sequence[str]) -> Self | None:
-        """The calibration in a model folder; None if there is none.
+        """Reads the calibration in a model folder; None if the folder has none.
 
         Arguments:
           folder: the model folder.
           parameters: the checksum of the model's parameters.
-          labels: of the model.
+          labels: the model's labels.
 
         Raises:
-          InputError: the file is damaged, was written by a newer version, or is that of another model.
+          InputError: the file is damaged, was written by a newer version, or belongs to another model.
         """
         path = folder / FILE
         try:
@@ -113,7 +113,7 @@ class Calibration:
 
 
 def _problem(values: Mapping[str, Any], labels: Sequence[str]) -> str:
-    """What is wrong with the fields that are used; "" if nothing is."""
+    """Returns what is wrong with the fields that predictions depend on; "" if they are valid."""
     if not _is_between(values["temperature"], 0, math.inf):
         return "'temperature' is not a number above 0"
     if not len(labels):

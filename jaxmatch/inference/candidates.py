@@ -1,4 +1,4 @@
-"""Orders texts by how well they match a query."""
+"""The ranking of texts by how well they match a query."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Candidate:
     """A text that was ranked.
 
     Attributes:
-      index: its position among the texts that were given.
+      index: the position of the text among the given texts.
       text: the text.
-      score: the probability of the label that means a match; the predicted number in a regression.
+      score: the probability of the label that means a match; in a regression, the predicted number.
     """
 
     index: int
@@ -33,19 +33,19 @@ class Candidate:
 def ranked(
     matcher: Matcher, query: str, candidates: Sequence[str], top_k: int | None = None, label: str | None = None
 ) -> list[Candidate]:
-    """The candidates that match a query best, the best first; equal ones in the order given.
+    """Ranks candidates by how well they match a query. The best is first; equal candidates keep their order.
 
     Arguments:
       matcher: the model. The query is the first text of each pair.
       query: a text.
-      candidates: the texts to order.
-      top_k: how many to return; None: all.
-      label: the label that means a match; None: `matched_label`.
+      candidates: the texts to rank.
+      top_k: the maximum number of candidates to return; None: all.
+      label: the label that means a match; None: the label that `matched_label` chooses.
 
     Raises:
       ValueError: `top_k` is below 1.
-      TypeError: a text is no string, or `top_k` no whole number.
-      InputError: as `matched_label` and `Matcher.logits`.
+      TypeError: a text is not a string, or `top_k` is not a whole number.
+      InputError: as in `matched_label` and `Matcher.logits`.
     """
     if top_k is not None and operator.index(top_k) < 1:
         raise ValueError(f"top_k is {top_k}; it must be at least 1")
@@ -54,7 +54,7 @@ def ranked(
     logits = matcher.logits([(query, text) for text in candidates])
     if label is None:
         merits = logits[:, 0]
-    else:  # as the probability orders them, without its saturation at 0 and 1
+    else:  # the log odds, which do not saturate as the probability does at 0 and 1
         column, scaled = matcher.labels.index(label), matcher.scaled(logits)
         merits = scaled[:, column] - np.logaddexp.reduce(np.delete(scaled, column, axis=1), axis=1)
     best = np.argsort(-merits, kind="stable")[:top_k]
@@ -63,12 +63,12 @@ def ranked(
 
 
 def matched_label(matcher: Matcher, label: str | None = None) -> str | None:
-    """The label whose probability orders candidates; None for a regression.
+    """Returns the label whose probability ranks candidates; None for a regression.
 
-    Unless one is given it is the positive label of the calibration, or the second of two labels.
+    The default is the positive label of the calibration, or else the second of two labels.
 
     Raises:
-      InputError: the model has no such label, or more than two labels of which none is given.
+      InputError: the model has no such label, or it has no default label and no label is given.
     """
     labels = matcher.labels
     if not labels:

@@ -1,4 +1,4 @@
-"""Reads the files of a model folder, an index or an export. A damaged file raises an InputError that names it."""
+"""Reads the files of a model folder, an index or an export. A damaged file raises an InputError with its path."""
 
 import contextlib
 import hashlib
@@ -16,7 +16,7 @@ COPY_AGAIN = "copy the folder again"
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turns an OSError into an InputError."""
+    """Turns an OSError in the block into an InputError about the file."""
     try:
         yield
     except OSError as error:
@@ -25,7 +25,7 @@ def reading(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def array_file(path: Path) -> Iterator[None]:
-    """Checks that the file is a plain one, which can be read to its end, and turns a ValueError into an InputError."""
+    """Checks that a file is a plain file, which has an end, and turns an OSError or ValueError into an InputError."""
     try:
         with reading(path):
             check_plain_file(path, COPY_AGAIN)
@@ -37,14 +37,22 @@ def array_file(path: Path) -> Iterator[None]:
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
-    """The content of a plain file of at most `most` bytes."""
+    """Reads a plain file of at most `most` bytes.
+
+    Raises:
+      InputError: the file cannot be read, is not a plain file, or is larger.
+    """
     with reading(path):
         check_plain_file(path, COPY_AGAIN, most)
         return path.read_bytes()
 
 
 def read_checked_bytes(path: Path, expected: Any, most: int | None = None) -> bytes:
-    """The content of a plain file whose SHA-256 checksum is `expected`."""
+    """Reads a plain file of at most `most` bytes, and checks that its SHA-256 checksum is `expected`.
+
+    Raises:
+      InputError: the file cannot be read, is not a plain file, is larger, or has another checksum.
+    """
     content = read_bytes(path, most)
     if hashlib.sha256(content).hexdigest() != expected:
         raise InputError("is damaged: its checksum is not the one in model.json", path=path, remedy=COPY_AGAIN)
@@ -52,15 +60,15 @@ def read_checked_bytes(path: Path, expected: Any, most: int | None = None) -> by
 
 
 def check_replaceable(folder: Path, description: str, kind: str) -> None:
-    """Refuses to replace a folder that holds more than its description lists, since all of it would be removed.
+    """Checks that a folder holds only the files that its description lists, since replacing it removes all files.
 
     Arguments:
-      folder: to be written; it may be missing.
-      description: the name of the JSON file in it that lists all other files under "sha256".
-      kind: what the folder is to hold, such as "an index".
+      folder: the folder to write. It may be missing or empty.
+      description: the name of the JSON file in the folder that lists all other files under "sha256".
+      kind: the content that the folder is to have, such as "an index", for error messages.
 
     Raises:
-      InputError: something else is there.
+      InputError: the folder has no such description, or holds a file that the description does not list.
     """
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return

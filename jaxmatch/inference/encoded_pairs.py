@@ -1,4 +1,4 @@
-"""Pairs of texts as what a model takes: word ids and other features of the tokens."""
+"""Pairs of texts as the inputs of a model: word ids and other features of the tokens."""
 
 import dataclasses
 import functools
@@ -12,7 +12,7 @@ from jaxmatch.data.exact_match import exact_matches_of
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import PADDING, PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary, WordTable
 
-# Name -> a number for each token of the first and of the second texts.
+# Name -> the feature of each token of the first texts, and of each token of the second texts.
 Features = dict[str, tuple[list[list[int]], list[list[int]]]]
 
 
@@ -21,9 +21,9 @@ class Encoded:
     """Pairs of texts as word ids.
 
     Attributes:
-      sides: the word ids of the first and of the second texts.
-      features: name -> another feature of each token, for the first and the second texts.
-      words: the table that the ids point into.
+      sides: the word ids of the first texts and of the second texts.
+      features: name -> the feature of each token, for the first texts and for the second texts.
+      words: the table that the ids index.
     """
 
     sides: tuple[list[list[int]], list[list[int]]]
@@ -33,7 +33,7 @@ class Encoded:
     def batch(
         self, rows: Sequence[int] | np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, dict[str, tuple[np.ndarray, np.ndarray]]]:
-        """The padded ids and features of some of the pairs, as `InferenceModel.logits` takes them."""
+        """Returns the padded ids and features of the pairs `rows`, as `InferenceModel.logits` takes them."""
         ids_a, ids_b = (padded([side[row] for row in rows]) for side in self.sides)
         features = {
             name: (padded([a[row] for row in rows]), padded([b[row] for row in rows]))
@@ -43,7 +43,7 @@ class Encoded:
 
 
 def padded(rows: list[list[int]]) -> np.ndarray:
-    """<int32>[batch, length of the longest row], padded at the end."""
+    """Returns the rows as <int32>[batch, length of the longest row], padded at the end."""
     result = np.full((len(rows), max(map(len, rows))), PADDING, np.int32)
     for number, row in enumerate(rows):
         result[number, : len(row)] = row
@@ -53,18 +53,19 @@ def padded(rows: list[list[int]]) -> np.ndarray:
 def word_ids(
     pairs: Sequence[tuple[str, str]], vocabulary: Vocabulary, preprocessing: Preprocessing, new: dict[str, int] | None
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """The word ids of the first and of the second texts.
+    """Converts pairs of texts to the word ids of the first texts and of the second texts.
 
     Arguments:
-      pairs: of texts.
-      vocabulary: the words that are known.
+      pairs: pairs of texts.
+      vocabulary: the known words.
       preprocessing: how texts become tokens.
-      new: is given the words outside the vocabulary, with ids behind it; None: they are unknown words.
+      new: a dict that receives the words outside the vocabulary. Their ids follow those of the vocabulary. None: such
+        words have the id of the unknown word.
 
     Raises:
       TypeError: an element is not a pair of two strings.
     """
-    known: dict[str, list[int]] = {}  # the same question may be in many pairs: each text is tokenized once
+    known: dict[str, list[int]] = {}  # a text may be in many pairs, but is tokenized once
 
     def ids_of(text: str) -> list[int]:
         if text not in known:
@@ -90,15 +91,15 @@ def word_ids(
 
 
 def token_features(names: Sequence[str], pairs: Sequence[tuple[str, str]], preprocessing: Preprocessing) -> Features:
-    """The features besides word ids that a model takes, of most models none.
+    """Computes the features besides word ids that a model takes. Most models take none.
 
     Arguments:
-      names: of the features: "tags" and "exact_match" (`PairModel.token_features`).
-      pairs: of texts.
+      names: the names of the features, "tags" and "exact_match" (`PairModel.token_features`).
+      pairs: pairs of texts.
       preprocessing: how texts become tokens.
 
     Raises:
-      InputError: the model takes parts of speech, and the tagger's model is not installed.
+      InputError: the model takes parts of speech, and the model of NLTK's tagger is not installed.
     """
     found = {}
     if "tags" in names:

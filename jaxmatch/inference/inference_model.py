@@ -1,4 +1,4 @@
-"""A model with its parameters and word vectors: turns word ids into logits."""
+"""A model with its parameters and word vectors, which converts word ids to logits."""
 
 import dataclasses
 import functools
@@ -17,7 +17,7 @@ from jaxmatch.inference.padding import MANY_LENGTHS, pad_batch, padded_size, tok
 from jaxmatch.layers import weights
 from jaxmatch.layers.matmul import products_for
 
-# Threads that share a model share one predictor, too.
+# Threads that share a model also share its predictor.
 _making_a_predictor = threading.Lock()
 
 
@@ -27,12 +27,12 @@ class InferenceModel:
 
     Attributes:
       module: the model (jaxmatch/models).
-      params: its parameters, of one run.
-      vectors: <float32>[words, dimensions], the table of word vectors that ids point into.
+      params: the parameters of the model, from one run.
+      vectors: <float32>[words, dimensions], the table of word vectors that ids index.
       characters: <uint16 or uint32>[words, 16], the characters of the same words (data/characters.py), for a model
-        that takes them.
-      optimize_for_cpu: whether a model on a CPU takes the shortcuts of jaxmatch/inference/cpu. They use more memory:
-        for RE2 with the paper's setting for SNLI 16.2 kB a word, at most 1 GiB for all models of a process.
+        that takes characters; otherwise None.
+      optimize_for_cpu: whether a model on a CPU uses the optimizations of jaxmatch/inference/cpu. They use more memory:
+        16.2 kB per word for RE2 with the paper's setting for SNLI, at most 1 GiB for all models of a process.
     """
 
     module: nn.Module
@@ -42,34 +42,34 @@ class InferenceModel:
     optimize_for_cpu: bool = True
 
     def __post_init__(self):
-        # Moved to the device once, not with every batch.
+        # Arrays are moved to the device once, not with every batch.
         object.__setattr__(self, "params", jax.device_put(self.params))
         object.__setattr__(self, "vectors", jnp.asarray(self.vectors, jnp.float32))
         if self.characters is not None:
             object.__setattr__(self, "characters", jnp.asarray(self.characters))
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled and copied: the fields, not the compiled programs."""
+        """Returns the fields, so that compiled programs are neither pickled nor copied."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     @property
     def batch_size(self) -> int:
-        """Pairs of a batch: few on a CPU, so that arrays stay in its caches; elsewhere enough to fill the device."""
+        """The number of pairs in a batch: few on a CPU, where arrays stay in caches; else enough to fill the device."""
         return 32 if is_on_cpu(self.vectors) else 256
 
     @property
     def words(self) -> jax.Array | WordTable:
-        """The words as the module takes them."""
+        """The words of the model, as the module takes them."""
         return self.vectors if self.characters is None else WordTable(self.vectors, self.characters)
 
     def words_with(self, vectors: np.ndarray, characters: np.ndarray | None) -> jax.Array | WordTable:
-        """The model's words and new ones.
+        """Returns the model's words, followed by new words.
 
-        The number of new words is padded to a power of two, so that few programs are compiled.
+        The number of new words is padded to 8 or a larger power of two, so that few programs are compiled.
 
         Arguments:
-          vectors: <float32>[new words, dimensions]; 0 for a word without a vector.
-          characters: <integer>[new words, 16] for a model that takes characters, otherwise None.
+          vectors: <float32>[new words, dimensions], the vectors of the new words; 0 for a word without a vector.
+          characters: <integer>[new words, 16], their characters, for a model that takes characters; otherwise None.
         """
         padding = padded_size(len(vectors)) - len(vectors)
 
@@ -81,7 +81,7 @@ class InferenceModel:
 
     @functools.cached_property
     def folded(self) -> tuple[nn.Module, Any]:
-        """The module and parameters with weight normalization folded into the kernels."""
+        """The module and its parameters with weight normalization folded into the kernels."""
         if self.module.config.weight_normalization == "none":
             return self.module, self.params
         config = dataclasses.replace(self.module.config, weight_normalization="none")
@@ -95,29 +95,30 @@ class InferenceModel:
         words: jax.Array | WordTable | None = None,
         lengths: int = MANY_LENGTHS,
     ) -> np.ndarray:
-        """Matches pairs of padded sentences.
+        """Computes the logits of pairs of padded sentences.
 
         Batches are padded to powers of two and rows to a few lengths (padding.py), so that few programs are compiled.
 
         Arguments:
-          ids_a: <int32>[batch, length_a], 0 = padding.
-          ids_b: <int32>[batch, length_b].
+          ids_a: <int32>[batch, length_a], word ids of the first sentences; 0 is padding.
+          ids_b: <int32>[batch, length_b], word ids of the second sentences.
           features: name -> <integer>[batch, length_a] and [batch, length_b], the other features of the tokens that the
             module takes (`module.token_features`).
-          words: a table that begins with the model's own words and has more (`words_with`); None: the model's own.
-          lengths: how many there are between two powers of two; of few pairs `FEW_LENGTHS`.
+          words: a table of the model's own words followed by new words (`words_with`); None: the model's own words.
+          lengths: the number of steps of the padded length from one power of two to the next (padding.py). For few
+            pairs, use `FEW_LENGTHS`.
 
         Returns:
-          <float32>[batch, outputs].
+          The logits, <float32>[batch, outputs].
 
         Raises:
-          InputError: if the shapes do not fit, an id is outside the table, or a feature is missing.
+          InputError: the shapes do not fit, an id is outside the table, or a feature is missing.
         """
         words = self.words if words is None else words
         tokens, sentences = self.inputs(ids_a, ids_b, features, words, lengths)
         batch = len(sentences)
         if tokens["ids"].max(initial=0) < self.vectors.shape[0]:
-            words = self.words  # no new word is in this batch
+            words = self.words  # this batch has no new words
         return np.asarray(self.predictor(words, *pad_batch(tokens, sentences)))[:batch]
 
     def inputs(
@@ -128,21 +129,21 @@ class InferenceModel:
         words: jax.Array | WordTable | None = None,
         lengths: int = MANY_LENGTHS,
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Tokens and sentences for the module's `match`, as `padding.token_rows` returns them."""
+        """Returns tokens and sentences for the module's `match`, as `padding.token_rows` makes them."""
         table = self.words if words is None else words
         vectors = table.vectors if isinstance(table, WordTable) else table
         return token_rows(ids_a, ids_b, features, vectors.shape[0], lengths)
 
     @property
     def predictor(self) -> Callable[[Any, dict[str, jax.Array], jax.Array], jax.Array]:
-        """(words, tokens, sentences) -> logits <float32>[batch, outputs]; on a CPU what `cpu.prepare` returns."""
+        """The function (words, tokens, sentences) -> logits <float32>[batch, outputs]; on a CPU by `cpu.prepare`."""
         with _making_a_predictor:  # from Python 3.12 on, `cached_property` has no lock of its own
             return self._predictor
 
     @functools.cached_property
     def _predictor(self) -> Callable[[Any, dict[str, jax.Array], jax.Array], jax.Array]:
         if self.optimize_for_cpu and is_on_cpu(self.vectors):
-            from jaxmatch.inference.cpu import prepare  # not imported for other devices
+            from jaxmatch.inference.cpu import prepare  # other devices do not need it
 
             return prepare(*self.folded, self.vectors)
         (device, *_) = self.vectors.devices()
@@ -151,13 +152,13 @@ class InferenceModel:
 
 
 def is_on_cpu(array: jax.Array) -> bool:
-    """Whether an array is in the memory of CPUs alone."""
+    """Returns whether an array is in the memory of CPUs alone."""
     return all(device.platform == "cpu" for device in array.devices())
 
 
 @functools.cache
 def _match(module: nn.Module, platform: str) -> Callable[..., jax.Array]:
-    """`match` of a model, jitted for devices of a platform: (params, words, tokens, sentences) -> logits."""
+    """Returns `match` of a model, jitted for a platform: (params, words, tokens, sentences) -> logits."""
 
     def match(params: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array) -> jax.Array:
         with products_for(platform):

@@ -27,7 +27,7 @@ from jaxmatch.inference.padding import FEW_LENGTHS, MANY_LENGTHS, padded_batch_s
 from jaxmatch.inference.search_index import SearchIndex
 from jaxmatch.inference.similar_lengths import batches
 
-# Pairs in a call for which compiling a program costs more than the padding that it would save.
+# Up to so many pairs in a call, compiling another program costs more than the padding that it would save.
 FEW = 4096
 
 
@@ -36,7 +36,7 @@ class Prediction:
     """The prediction for one pair.
 
     Attributes:
-      label: the most probable label, or what a calibration's threshold says; None for a regression.
+      label: the most probable label, or the label by the threshold of a calibration; None for a regression.
       score: the predicted number; None unless the task is a regression.
       probabilities: label -> its probability, in the order of the model's labels; empty for a regression.
     """
@@ -47,16 +47,16 @@ class Prediction:
 
 
 class Matcher:
-    """A model with the vocabulary, vectors, label names and preprocessing it was trained with.
+    """A model with the vocabulary, vectors, label names and preprocessing that it was trained with.
 
     Attributes:
       task: "classification", "ranking" or "regression".
       labels: label names in the order of the model's outputs; empty for a regression.
       config: the whole configuration of the run, as plain dicts.
-      model: turns word ids into logits.
-      vocabulary: the words it knows.
+      model: the model, which converts word ids to logits.
+      vocabulary: the words that the model knows.
       preprocessing: how texts become tokens.
-      calibration: how logits become probabilities and labels; None: by the softmax, and the most probable one.
+      calibration: how logits become probabilities and labels; None: by the softmax and the most probable label.
     """
 
     def __init__(
@@ -75,23 +75,24 @@ class Matcher:
 
     @property
     def outputs(self) -> int:
-        """The number of logits of a pair: one for each label, or one for a regression."""
+        """The number of logits of a pair: one for each label, or a single one for a regression."""
         return len(self.labels) or 1
 
     def logits(self, pairs: Iterable[tuple[str, str]], batch_size: int | None = None) -> np.ndarray:
-        """The logits, in the order of the pairs.
+        """Computes the logits of pairs.
 
-        Pairs of similar length are put in one batch, which needs less padding.
+        Pairs of similar length share a batch, which needs less padding.
 
         Arguments:
-          pairs: of texts.
-          batch_size: None: as suits the device. Batches of very long pairs may be smaller.
+          pairs: pairs of texts.
+          batch_size: the number of pairs in a batch; None: a size that suits the device. Batches of very long pairs may
+            be smaller.
 
         Returns:
-          <float32>[pairs, outputs]
+          The logits in the order of the pairs, <float32>[pairs, outputs].
 
         Raises:
-          TypeError: an element is not a pair of two strings, or the batch size no whole number.
+          TypeError: an element is not a pair of two strings, or the batch size is not a whole number.
           ValueError: the batch size is below 1.
           InputError: a logit is not a finite number, or NLTK's tagger, which the model needs, is not installed.
         """
@@ -109,13 +110,13 @@ class Matcher:
         return result
 
     def predict(self, pairs: Iterable[tuple[str, str]], batch_size: int | None = None) -> list[Prediction]:
-        """Predictions in the order of the pairs.
+        """Predicts the label of each pair, or its score in a regression.
 
         Arguments:
           pairs, batch_size: as in `logits`.
 
         Returns:
-          The label of each pair and the probabilities of all, calibrated if the model is; in a regression its score.
+          The predictions in the order of the pairs. Probabilities are calibrated if the model is.
 
         Raises:
           TypeError, ValueError, InputError: as in `logits`.
@@ -131,43 +132,43 @@ class Matcher:
         ]
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
-        """The probabilities of the labels, calibrated if the model is.
+        """Computes the probabilities of the labels, calibrated if the model is.
 
-        <float32>[pairs, labels] -> <float64>[pairs, labels], of which each row sums to 1.
+        <float32>[pairs, labels] -> <float64>[pairs, labels]. Each row sums to 1.
         """
         return probabilities_of(self.scaled(logits))
 
     def scaled(self, logits: np.ndarray) -> np.ndarray:
-        """Logits whose softmax are the probabilities: <float32>[pairs, labels] -> <float64>[pairs, labels]."""
+        """Returns logits whose softmax is the probabilities: <float32>[pairs, labels] -> <float64>[pairs, labels]."""
         return (self.calibration or Calibration()).scaled(logits)
 
     def rank(
         self, query: str, candidates: Sequence[str], top_k: int | None = None, label: str | None = None
     ) -> list[Candidate]:
-        """Orders texts by how well they match a query.
+        """Ranks texts by how well they match a query.
 
         Arguments:
           query: the first text of each pair.
           candidates: the second texts.
-          top_k: how many to return; None: all.
+          top_k: the maximum number of candidates to return; None: all.
           label: the label that means a match; None: the positive label of the calibration, or the second of two.
 
         Returns:
-          The best first, equal ones in the order given. The score is the probability of the label, from 0 to 1 and
-          calibrated if the model is; in a regression it is the predicted number.
+          The candidates. The best is first; equal candidates keep their order. The score is the probability of the
+          label, calibrated if the model is; in a regression it is the predicted number.
 
         Raises:
-          TypeError: a text is not a string, or `top_k` not a whole number.
+          TypeError: a text is not a string, or `top_k` is not a whole number.
           ValueError: `top_k` is below 1.
-          InputError: as in `logits`; there is no such label, or there are more than two and none is given.
+          InputError: as in `logits`; or the model has no such label; or it has no default and no label is given.
         """
         return ranked(self, query, candidates, top_k, label)
 
     def index(self, texts: Iterable[str], prefilter: str = "vectors") -> SearchIndex:
-        """Stores texts to be searched, with the prefilter "vectors" or "bm25".
+        """Builds an index for searching texts, with the prefilter "vectors" or "bm25".
 
         Raises:
-          TypeError, InputError: as of `SearchIndex`.
+          TypeError, InputError: as in `SearchIndex`.
         """
         return SearchIndex(self, texts, prefilter)
 
@@ -175,25 +176,26 @@ class Matcher:
         """Reads an index that `SearchIndex.save` wrote.
 
         Raises:
-          InputError: there is no index, it is damaged, or it was made with another vocabulary.
+          InputError: there is no index, or the index is damaged or does not fit this model (`SearchIndex.load`).
         """
         return SearchIndex.load(self, folder)
 
     def ids(self, text: str) -> list[int]:
-        """The word ids of a text."""
+        """Returns the word ids of a text."""
         return self.vocabulary.ids(self.preprocessing.tokens(text))
 
     def warmup(self, lengths: Iterable[int] = range(2, 65), batch_sizes: Iterable[int] = (1,)) -> None:
-        """Compiles what predictions of these sizes need, so that the first of them is as fast as all others.
+        """Compiles the programs for predictions of these sizes, so that the first prediction is as fast as later ones.
+
+        A model that reads the spelling of words is prepared for up to 8 words per call that are not in its vocabulary.
 
         Arguments:
-          lengths: of the pairs that will come, in tokens of both texts together.
-          batch_sizes: how many pairs will be asked at once, which is computed in batches that suit the device. A batch
-            is padded to 8, 16, 32, ... pairs. A model that reads the spelling of words is prepared for up to 8 words in
-            a call that are not in its vocabulary.
+          lengths: the lengths of the pairs to expect, in tokens of both texts together.
+          batch_sizes: the numbers of pairs to expect in one call. The pairs of a call are predicted in batches that
+            suit the device. A batch is padded to 8, 16, 32, ... pairs.
 
         Raises:
-          ValueError: a length is below 2, or a batch size below 1.
+          ValueError: a length is below 2, or a batch size is below 1.
         """
         lengths, batch_sizes = list(lengths), list(batch_sizes)
         if min(lengths, default=2) < 2 or min(batch_sizes, default=1) < 1:
@@ -203,7 +205,7 @@ class Matcher:
             tables.append((self._words_with(["new"]), len(self.vocabulary)))
         most = self.model.batch_size
         sizes = {size for asked in batch_sizes for size in (min(asked, most), asked % most) if size}
-        # Equal shapes are one program, which is looked for once.
+        # Equal shapes have the same program, which is needed once.
         shapes = {(padded_batch_size(size, n), padded_size(n, FEW_LENGTHS)) for size in sizes for n in lengths}
         for (table, word), (batch, length) in itertools.product(tables, sorted(shapes)):
             ids_a, ids_b = np.full((batch, length - 1), word), np.full((batch, 1), word)
@@ -211,15 +213,15 @@ class Matcher:
             self.model.logits(ids_a, ids_b, features, table, FEW_LENGTHS)
 
     def tokens(self, text: str) -> tuple[str, ...]:
-        """The tokens of a text, as the model sees it."""
+        """Returns the tokens of a text, as the model sees them."""
         return tuple(self.preprocessing.tokens(text))
 
     def encoded(self, pairs: Sequence[tuple[str, str]]) -> Encoded:
-        """Pairs of texts as word ids and features.
+        """Converts pairs of texts to word ids and features.
 
         Raises:
           TypeError: an element is not a pair of two strings.
-          InputError: as `features`.
+          InputError: as in `features`.
         """
         new: dict[str, int] = {}
         sides = word_ids(pairs, self.vocabulary, self.preprocessing, new if self._takes_new_words else None)
@@ -229,7 +231,7 @@ class Matcher:
     def _takes_new_words(self) -> bool:
         """Whether the model reads the spelling of words outside the vocabulary.
 
-        In training it did so for all words, or for those without a vector.
+        It does if training used the spelling too: of all words, or of those without a vector.
         """
         if self.hashed:
             return True
@@ -237,12 +239,12 @@ class Matcher:
 
     @property
     def hashed(self) -> bool:
-        """Whether the word vectors are made from the spelling, and were not trained since: new words have them, too."""
+        """Whether the word vectors are made from spelling and are not trained, so that new words have vectors, too."""
         data, model = self.config.get("data", {}), self.config.get("model", {})
         return data.get("vectors") == HASHED and model.get("words", "fixed") == "fixed"
 
     def _words_with(self, new: list[str]) -> jax.Array | WordTable:
-        """The model's words, and behind them words that are not in the vocabulary."""
+        """Returns the model's words, followed by words that are not in the vocabulary."""
         model, characters = self.model, None
         vectors = hashed_vectors(new) if self.hashed else np.zeros((len(new), model.vectors.shape[1]), np.float32)
         if model.characters is not None:
@@ -251,12 +253,12 @@ class Matcher:
         return model.words_with(vectors, characters)
 
     def features(self, pairs: Sequence[tuple[str, str]]) -> Features:
-        """The features besides word ids that the model takes of these pairs; see `encoded_pairs.token_features`."""
+        """Computes the features besides word ids that the model takes; see `encoded_pairs.token_features`."""
         return token_features(self.model.module.token_features, pairs, self.preprocessing)
 
 
 def probabilities_of(logits: np.ndarray) -> np.ndarray:
-    """<float32>[pairs, classes] -> <float64>[pairs, classes], of which each row sums to 1 (softmax)."""
+    """Computes the softmax: <float32>[pairs, classes] -> <float64>[pairs, classes]. Each row sums to 1."""
     logits = logits.astype(np.float64)
     with np.errstate(invalid="ignore"):
         powers = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
@@ -268,11 +270,11 @@ def load(path: str | os.PathLike, *, optimize_for_cpu: bool = True) -> Matcher:
 
     Arguments:
       path: a run's folder, or the model folder inside it.
-      optimize_for_cpu: on a CPU, predict faster with more memory (docs/cpu_inference.md).
+      optimize_for_cpu: whether a CPU predicts faster and uses more memory (docs/cpu_inference.md).
 
     Raises:
-      InputError: there is no model, it is damaged or was written by a newer version; it takes parts of speech, and
-        NLTK's tagger is not installed; or JAX finds no device.
+      InputError: there is no model; the model is damaged or was written by a newer version; it takes parts of speech,
+        and NLTK's tagger is not installed; or JAX finds no device.
     """
     devices_there_are()
     keep_compiled_programs()

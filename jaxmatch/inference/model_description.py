@@ -1,4 +1,4 @@
-"""model.json, the description in a model folder."""
+"""The description in a model folder, model.json."""
 
 import dataclasses
 import hashlib
@@ -29,10 +29,10 @@ _MOST_BYTES = 1 << 24
 
 
 def read_description(path: Path) -> dict[str, Any]:
-    """The content of model.json; each value has the right type, and the checksum is right.
+    """Reads model.json, and checks the type of each value and the checksum.
 
     Raises:
-      InputError: it cannot be read, is damaged or was written by a newer version.
+      InputError: the file cannot be read, is damaged or was written by a newer version.
     """
     try:
         description = json.loads(read_bytes(path, _MOST_BYTES))
@@ -62,16 +62,17 @@ def read_description(path: Path) -> dict[str, Any]:
 
 
 def description_checksum(description: Mapping[str, Any]) -> str:
-    """The checksum of model.json, which depends on its content and not on its layout."""
+    """Computes the checksum of model.json, which depends on its content and not on its layout."""
     digests = {name: digest for name, digest in description["sha256"].items() if name != FILE}
     return hashlib.sha256(json.dumps({**description, "sha256": digests}, sort_keys=True).encode()).hexdigest()
 
 
 def check_task(task: str, labels: Sequence[str], path: Path) -> None:
-    """Checks the task and the labels that go with it.
+    """Checks the task and its labels.
 
     Raises:
-      InputError: the task is unknown, a label is no text in one line, or the task needs another number of labels.
+      InputError: the task is unknown, a label is not a single line of text, two labels are equal, or the task needs
+        another number of labels.
     """
     if task not in TASKS:
         raise InputError(f"unknown task {shown(task)}", path=path, remedy=f"use one of {', '.join(TASKS)}")
@@ -84,7 +85,7 @@ def check_task(task: str, labels: Sequence[str], path: Path) -> None:
 
 
 def _is_encodable(text: str) -> bool:
-    """Whether a text can be written: JSON may hold halves of characters."""
+    """Returns whether a text can be encoded in UTF-8: JSON may contain halves of surrogate pairs."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -93,7 +94,7 @@ def _is_encodable(text: str) -> bool:
 
 
 def _check_data(data: Any, path: Path) -> None:
-    """Checks the types of the values that are used of a run's config; others are only shown."""
+    """Checks the types of the settings in a run's config that the package uses. The other settings are only shown."""
     kinds = {
         "name": str,
         "directory": str,
@@ -108,10 +109,10 @@ def _check_data(data: Any, path: Path) -> None:
 
 
 def preprocessing_of(description: Mapping[str, Any]) -> Preprocessing:
-    """How the model's texts become tokens.
+    """Returns how the model's texts become tokens.
 
     Raises:
-      InputError: a setting is unknown or of another type.
+      InputError: a setting of the preprocessing is unknown or has another type.
     """
     values = description["preprocessing"]
     known = {field.name: field.type for field in dataclasses.fields(Preprocessing)}

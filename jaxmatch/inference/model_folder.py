@@ -1,14 +1,14 @@
-"""The folder of a trained model: plain arrays and JSON, no pickle, nothing that is executed.
+"""The folder of a trained model: plain arrays and JSON, without pickles or code.
 
     model.json              format number, task, labels, settings, preprocessing, the run's config, checksums
     parameters.safetensors  <float32> arrays, named by their path in the parameter tree: "blocks_0/encoder/..."
-    vocabulary.txt          one word a line, in the order of the ids (vocabulary_file.py)
+    vocabulary.txt          one word per line, in the order of the ids (vocabulary_file.py)
     vectors.npy             <float32>[words, dimensions]
     calibration.json        optional (calibration.py)
 
-This is format 2. Folders of format 1 can be read, too: they have `parameters.npz` instead of the safetensors file, and
-no checksum of model.json itself. Checksums protect against accidents only, so shapes and sizes are checked as well,
-before memory is allocated.
+This is format 2. Folders of format 1 can also be read. They have `parameters.npz` instead of the safetensors file, and
+no checksum of model.json itself. Checksums protect against accidents only. Shapes and sizes are therefore checked as
+well, before memory is allocated.
 
 The characters of words are computed from the vocabulary, and exact matches from the texts. Parts of speech need NLTK's
 tagger, whose model is not in the folder (data/tagging.py).
@@ -49,7 +49,7 @@ _MOST_OF_A_WORD = 1 << 10  # bytes, on average
 
 @dataclasses.dataclass(frozen=True)
 class StoredModel:
-    """The content of a model folder, checked: arrays fit the module, words fit the vectors."""
+    """The checked content of a model folder: the arrays fit the module, and the words fit the vectors."""
 
     module: nn.Module
     parameters: Mapping[str, Any]
@@ -78,17 +78,17 @@ def save(
     """Writes a model folder, atomically.
 
     Arguments:
-      directory: the folder to make; an existing one is replaced.
-      model_settings: of `jaxmatch.models.build`.
+      directory: the folder to create; an existing one is replaced.
+      model_settings: the settings, as `jaxmatch.models.build` takes them.
       params: the parameter tree, arrays of float32.
-      vocabulary_words: the words in the order of their ids, padding and unknown included.
-      vectors: <float32>[words, dimensions]; may be None when `vectors_file` is given.
+      vocabulary_words: the words in the order of their ids, including the padding and the unknown word.
+      vectors: <float32>[words, dimensions]; None if `vectors_file` is given.
       labels: label names in the order of the outputs; empty for a regression.
       task: "classification", "ranking" or "regression".
       preprocessing: the fields of `jaxmatch.data.tokens.Preprocessing`.
-      config: the run's whole configuration; must be JSON.
-      vectors_file: an .npy file with the same vectors, which is linked, or copied where the file system has no links:
-        the runs of a sweep share one file on the disk.
+      config: the run's whole configuration, which can be written as JSON.
+      vectors_file: an .npy file with the vectors, used instead of `vectors`. It is hard-linked, or copied if the file
+        system has no links, so that the runs of a sweep share one file on disk.
     """
     model_description.check_task(task, labels, Path(directory))
     with files.directory_atomically(directory) as folder:
@@ -121,14 +121,14 @@ def save(
 
 
 def save_calibration(path: str | os.PathLike, calibration: Calibration) -> Path:
-    """Writes a calibration into a model's folder, atomically, and returns its file.
+    """Writes a calibration into a model folder, atomically, and returns the path of its file.
 
     Arguments:
-      path: as `find` takes it.
-      calibration: of this model.
+      path: the model folder or the run folder around it.
+      calibration: the calibration of this model.
 
     Raises:
-      InputError: there is no model.
+      InputError: there is no model, or its description cannot be read.
     """
     folder = find(path)
     description = model_description.read_description(folder / model_description.FILE)
@@ -137,10 +137,10 @@ def save_calibration(path: str | os.PathLike, calibration: Calibration) -> Path:
 
 
 def find(path: str | os.PathLike) -> Path:
-    """The model folder at `path`, which may be the folder itself or the run folder around it.
+    """Returns the model folder at `path`, which may be the model folder itself or the run folder around it.
 
     Raises:
-      InputError: there is none.
+      InputError: there is no model folder.
     """
     path = Path(path)
     with reading(path):
@@ -161,10 +161,10 @@ def find(path: str | os.PathLike) -> Path:
 
 
 def read(path: str | os.PathLike) -> StoredModel:
-    """Reads and checks a model folder (see `find` for what `path` may be).
+    """Reads and checks a model folder. `path` may also be the run folder around it.
 
     Raises:
-      InputError: there is no model, or it is damaged, or it was written by a newer version.
+      InputError: there is no model, it is damaged, or it was written by a newer version.
     """
     folder = find(path)
     try:
@@ -215,7 +215,7 @@ def _read(folder: Path) -> StoredModel:
 
 @contextlib.contextmanager
 def _settings_of(path: Path) -> Iterator[None]:
-    """Adds the file that the settings are in to an InputError about them."""
+    """Adds the path of the file with the settings to an InputError about them."""
     try:
         yield
     except InputError as error:
@@ -231,7 +231,7 @@ def _shape_of_vectors(path: Path) -> tuple[int, int]:
 
 
 def _vocabulary(path: Path, digest: Any, table: tuple[int, int]) -> Vocabulary:
-    """The vocabulary; it has as many words as the table has rows."""
+    """Reads the vocabulary and checks that it has as many words as the table has rows."""
     words = decode_words(read_checked_bytes(path, digest, most=_MOST_OF_A_WORD * (table[0] + 1024)), path)
     if len(words) != table[0]:
         problem = f"vectors {list(table)} do not fit {len(words)} words"
@@ -245,8 +245,8 @@ def _vocabulary(path: Path, digest: Any, table: tuple[int, int]) -> Vocabulary:
 def _check_shapes(
     module: nn.Module, stored: Mapping[str, stored_arrays.Shape], table: tuple[int, int], path: Path
 ) -> None:
-    """Compares the shapes of the stored arrays with those of the module's parameters, without computing anything."""
-    # A model of a thousand layers takes half a minute to trace.
+    """Checks that the stored arrays have the shapes of the module's parameters, without computing anything."""
+    # Tracing a model of a thousand layers takes half a minute, so the number of arrays is checked first.
     if (layers := module.config.least_layers) > len(stored):
         problem = (
             f"holds {len(stored)} arrays, too few for the {layers} layers of the settings in {model_description.FILE}"
@@ -254,7 +254,7 @@ def _check_shapes(
         raise InputError(problem, path=path)
     side = {"ids": jax.ShapeDtypeStruct((1, 2), np.int32)}
     with _settings_of(path.with_name(model_description.FILE)):
-        # The key is made inside, where nothing is computed and no program compiled for it.
+        # The key is made inside `eval_shape`, where JAX neither computes it nor compiles a program for it.
         wanted = jax.eval_shape(
             lambda side, words: module.init(jax.random.key(0), side, side, words)["params"],
             side,
@@ -271,7 +271,7 @@ def _check_shapes(
 
 
 def _check_finite(name: str, array: np.ndarray, path: Path) -> None:
-    # NaN and infinity survive the smallest and the largest, which take no memory.
+    # The minimum and the maximum propagate NaN and infinity, and they take no memory.
     if array.size and not (math.isfinite(array.min()) and math.isfinite(array.max())):
         raise InputError(f"{name} holds NaN or infinity", path=path, remedy="train the model again")
 
@@ -285,5 +285,5 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON knows no tuples, and a module's attributes must not be lists."""
+    """Converts lists to tuples: JSON has no tuples, and the attributes of a module must not be lists."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}

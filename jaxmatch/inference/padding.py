@@ -1,4 +1,4 @@
-"""Pads pairs of sentences to a few shapes: a program is compiled for each."""
+"""Pads pairs of sentences to a few shapes, since a program is compiled for each shape."""
 
 from collections.abc import Mapping
 
@@ -9,27 +9,30 @@ from jaxmatch.data.rows import side_by_side
 from jaxmatch.errors import InputError
 
 _SMALLEST = 8
-# How many lengths there are between two powers of two. Many need less padding. Few need fewer programs: one takes
-# seconds to compile, and a third of a second to find again in the next process.
+# The number of steps of the padded length from one power of two to the next. Many steps need less padding. Few steps
+# need fewer programs: a program takes seconds to compile, and a third of a second to load in the next process.
 MANY_LENGTHS, FEW_LENGTHS = 4, 2
-# Batches of rows this long are not padded: to compute eight rows instead of one would take eight times the memory.
+# Batches of rows this long are not padded: eight rows instead of one would take eight times the memory.
 _LONG = 1024
 
 
 def padded_size(size: int, steps: int = 1) -> int:
-    """The smallest allowed size >= `size`: 8 or more, a power of two or one of `steps` sizes between powers."""
+    """Returns the smallest allowed size >= `size`.
+
+    The smallest allowed size is 8. From there, at most `steps` equal steps lead from each power of two to the next.
+    """
     power = 1 << max(0, size - 1).bit_length()
     step = max(4, power // (2 * steps))
     return max(_SMALLEST, -(-size // step) * step)
 
 
 def padded_batch_size(batch: int, length: int) -> int:
-    """The number of rows that a batch of rows of this length is padded to."""
+    """Returns the number of rows that a batch of rows of this length is padded to."""
     return batch if length >= _LONG else padded_size(batch)
 
 
 def pad_batch(tokens: dict[str, np.ndarray], sentences: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Adds rows of padding to what `token_rows` returns, up to `padded_batch_size`."""
+    """Adds rows of padding to the results of `token_rows`, up to `padded_batch_size`."""
     more = padded_batch_size(*sentences.shape) - len(sentences)
     if more == 0:
         return tokens, sentences
@@ -43,21 +46,21 @@ def token_rows(
     words: int,
     lengths: int = MANY_LENGTHS,
 ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Puts the tokens of both sentences of a pair in one row, and pads the rows to one of a few lengths.
+    """Puts the tokens of both sentences of a pair in one row, and pads all rows to one of a few lengths.
 
     Arguments:
       ids_a: <integer>[batch, length_a], word ids of the first sentences; 0 is padding.
-      ids_b: <integer>[batch, length_b], of the second sentences.
+      ids_b: <integer>[batch, length_b], word ids of the second sentences.
       features: name -> <integer>[batch, length_a] and [batch, length_b], other features of the tokens.
-      words: the size of the vocabulary; ids are below it.
-      lengths: how many there are between two powers of two.
+      words: the size of the vocabulary; all ids are below it.
+      lengths: the number of steps of the padded length from one power of two to the next.
 
     Returns:
-      tokens: 'ids' <int32>[batch, length], and the features alike.
-      sentences: <int8>[batch, length]: 1 or 2, the sentence of a token; 0 is padding.
+      tokens: 'ids' and the features, each <int32>[batch, length].
+      sentences: <int8>[batch, length], the sentence of a token, 1 or 2; 0 is padding.
 
     Raises:
-      InputError: if the shapes do not fit, or an id is not in the vocabulary.
+      InputError: the shapes do not fit, the type of an array is not an integer, or an id is not in the vocabulary.
     """
     ids_a, ids_b = _checked(ids_a, words, "ids_a"), _checked(ids_b, words, "ids_b")
     if ids_b.shape[0] != ids_a.shape[0]:
@@ -85,7 +88,7 @@ def _checked(ids: np.ndarray, words: int, name: str) -> np.ndarray:
 
 
 def _without_end_padding(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Positions before the padding at the end of each row <bool>[batch, length], and their number <int>[batch]."""
+    """Returns a mask of the positions before the end padding <bool>[batch, length], and their number <int>[batch]."""
     positions = np.arange(1, ids.shape[1] + 1)
     lengths = np.max(np.where(ids > 0, positions, 0), axis=1, initial=0)
     return positions <= lengths[:, None], lengths

@@ -1,6 +1,6 @@
-"""Fast measures of how alike texts are, which choose the candidates that a model then ranks.
+"""Fast measures of similarity between texts, which choose the candidates that a model then ranks.
 
-A prefilter has `scores(query)`, <float32>[texts], `save(folder)`, and is made by `of` or `load`.
+A prefilter is made by `of` or `load`. It has `scores(query)` -> <float32>[texts], and `save(folder)`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ _BLOCK = 4096
 
 
 class MeanVectors:
-    """The cosine of the mean word vectors; words without a vector are left out. With hashed vectors every word has one.
+    """A prefilter by the cosine of mean word vectors.
+
+    Unknown words are left out. With hashed vectors, no word is unknown.
 
     Arguments:
-      matcher: has the word vectors.
-      means: <float32>[texts, dimensions], of length 1, or 0 for texts without a known word.
+      matcher: the model with the word vectors.
+      means: <float32>[texts, dimensions], the mean vectors of the texts, scaled to length 1; 0 for a text without a
+        known word.
     """
 
     def __init__(self, matcher: Matcher, means: np.ndarray):
@@ -37,13 +40,13 @@ class MeanVectors:
 
     @classmethod
     def of(cls, matcher: Matcher, texts: Sequence[str]) -> Self:
-        """The prefilter of some texts."""
+        """Builds the prefilter of texts."""
         blocks = [mean_vectors(matcher, texts[start : start + _BLOCK]) for start in range(0, len(texts), _BLOCK)]
         return cls(matcher, np.concatenate(blocks))
 
     @classmethod
     def load(cls, matcher: Matcher, folder: Path) -> Self:
-        """What `save` wrote.
+        """Reads a prefilter that `save` wrote.
 
         Raises:
           OSError, ValueError: the file is missing or damaged.
@@ -65,7 +68,7 @@ class MeanVectors:
 
 
 def mean_vectors(matcher: Matcher, texts: Sequence[str]) -> np.ndarray:
-    """<float32>[texts, dimensions], the mean of the vectors of a text's words that have one, scaled to length 1."""
+    """Computes the mean vector of the known words of each text, scaled to length 1: <float32>[texts, dimensions]."""
     table = np.asarray(matcher.model.vectors)
     new: dict[str, int] = {}
     pairs = [(text, "") for text in texts]
@@ -85,11 +88,11 @@ def mean_vectors(matcher: Matcher, texts: Sequence[str]) -> np.ndarray:
 
 
 class Bm25:
-    """BM25 of the words of the query, by the library bm25s; words outside the vocabulary count, too.
+    """A prefilter by BM25, computed by the library bm25s. Words outside the vocabulary count as well.
 
     Arguments:
-      matcher: makes tokens of texts.
-      index: a `bm25s.BM25`.
+      matcher: the model, which tokenizes texts.
+      index: the index of the texts, a `bm25s.BM25`.
     """
 
     def __init__(self, matcher: Matcher, index: Any):
@@ -97,17 +100,18 @@ class Bm25:
 
     @classmethod
     def of(cls, matcher: Matcher, texts: Sequence[str]) -> Self:
-        """The prefilter of some texts."""
+        """Builds the prefilter of texts."""
         index = _bm25s().BM25()
         index.index([list(matcher.tokens(text)) for text in texts], show_progress=False)
         return cls(matcher, index)
 
     @classmethod
     def load(cls, matcher: Matcher, folder: Path) -> Self:
-        """What `save` wrote.
+        """Reads a prefilter that `save` wrote.
 
         Raises:
-          OSError, ValueError, KeyError, TypeError: a file is missing, damaged, or of another release of bm25s.
+          OSError, ValueError, KeyError, TypeError: a file is missing or damaged, or another release of bm25s wrote it.
+          InputError: the library bm25s is not installed.
         """
         return cls(matcher, _bm25s().BM25.load(str(folder), allow_pickle=False))
 
@@ -129,7 +133,7 @@ def _bm25s() -> Any:
         raise InputError(
             "BM25 needs the library bm25s", remedy="pip install 'jaxmatch[search]', or take the prefilter 'vectors'"
         ) from None
-    logging.getLogger("bm25s").setLevel(logging.WARNING)  # it would report each step
+    logging.getLogger("bm25s").setLevel(logging.WARNING)  # otherwise it logs each step
     return bm25s
 
 

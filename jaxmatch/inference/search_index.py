@@ -1,11 +1,11 @@
-"""Searches many stored texts: a prefilter finds candidates for a query, and the model ranks these.
+"""Searches many stored texts: a prefilter finds candidates for a query, and the model ranks them.
 
-A saved index is a folder, anywhere, of plain arrays and JSON:
+A saved index is a folder of plain arrays and JSON:
 
     index.json     format number, prefilter, number of texts, fingerprint of the vocabulary, checksums of all files
-    texts.jsonl    a text a line, as a JSON string
+    texts.jsonl    one text per line, as a JSON string
     lines.json     the number of each text, such as its line in the file that it came from
-    prefilter/     what the prefilter keeps (prefilters.py)
+    prefilter/     the files of the prefilter (prefilters.py)
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 FORMAT = 1
 _INDEX, _TEXTS, _LINES, _PREFILTER = "index.json", "texts.jsonl", "lines.json", "prefilter"
 _ANEW = "make the index again"
-# What reading a file raises that holds something else than `save` writes.
+# The exceptions that are raised when a file does not hold what `save` writes.
 _DAMAGED = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 class SearchIndex:
-    """Stored texts to search for matches of a query; made by `Matcher.index` or `Matcher.load_index`.
+    """Stored texts that are searched for matches of a query; made by `Matcher.index` or `Matcher.load_index`.
 
     Attributes:
-      matcher: the model that ranks.
+      matcher: the model that ranks the candidates.
       texts: the stored texts.
       prefilter: the name of the prefilter: "vectors" or "bm25".
-      lines: a number for each text, such as its line in a file; unless they are given, 1, 2, 3, ...
+      lines: a number for each text, such as its line in a file; by default 1, 2, 3, ...
 
     Raises:
       TypeError: a text is not a string.
-      InputError: there are no texts, a text cannot be encoded in UTF-8, there is no such prefilter, or "bm25" is named
-        and the library bm25s is not installed.
+      InputError: there are no texts, a text cannot be encoded in UTF-8, the prefilter is unknown, or the prefilter is
+        "bm25" and the library bm25s is not installed.
     """
 
     def __init__(
@@ -80,20 +80,21 @@ class SearchIndex:
         return len(self.texts)
 
     def search(self, query: str, top_k: int = 10, candidates: int = 100, label: str | None = None) -> list[Candidate]:
-        """The stored texts that match a query best, the best first.
+        """Finds the stored texts that match a query best.
 
         Arguments:
           query: a text, the first of each pair.
-          top_k: how many to return, at most.
-          candidates: how many the prefilter chooses for the model to rank; more take longer.
-          label: the label that means a match; None: as in `Matcher.rank`.
+          top_k: the maximum number of texts to return.
+          candidates: the number of texts that the prefilter chooses for the model to rank; more texts take longer.
+          label: the label that means a match; None: the default of `Matcher.rank`.
 
         Returns:
-          As of `Matcher.rank`, at most `candidates` of them. `index` is the position among the stored texts.
+          The texts as `Matcher.rank` returns them, at most `candidates`. `index` is the position of a text among all
+          stored texts.
 
         Raises:
-          TypeError: the query is not a string, or a number not a whole one.
-          ValueError: a number is below 1.
+          TypeError: the query is not a string, or `top_k` or `candidates` is not a whole number.
+          ValueError: `top_k` or `candidates` is below 1.
           InputError: as in `Matcher.rank`.
         """
         if operator.index(candidates) < 1:
@@ -111,10 +112,10 @@ class SearchIndex:
         """Writes the index, atomically.
 
         Arguments:
-          folder: to make; an index that is there is replaced.
+          folder: the folder to create; an existing index is replaced.
 
         Raises:
-          InputError: something else is there.
+          InputError: the folder holds something other than an index.
         """
         path = Path(folder)
         check_replaceable(path, _INDEX, "an index")
@@ -136,14 +137,15 @@ class SearchIndex:
 
     @classmethod
     def load(cls, matcher: Matcher, folder: str | os.PathLike) -> Self:
-        """Reads what `save` wrote.
+        """Reads an index that `save` wrote.
 
         Arguments:
-          matcher: the model to rank with; its vocabulary, word vectors and preprocessing are those of the index.
-          folder: of the index.
+          matcher: the model that ranks; its vocabulary, word vectors and preprocessing must be those of the index.
+          folder: the folder of the index.
 
         Raises:
-          InputError: there is no index, it is damaged, or it was made with another vocabulary.
+          InputError: there is no index; it is damaged, or was made with other words, vectors or preprocessing; or it
+            needs the library bm25s, which is not installed.
         """
         folder = Path(folder)
         described = _description(folder)
@@ -157,7 +159,7 @@ class SearchIndex:
                 if hashlib.sha256(read_bytes(folder / name)).hexdigest() != expected:
                     raise InputError("is damaged: its checksum is not the one in index.json", path=folder / name)
             texts = [json.loads(line) for line in (folder / _TEXTS).read_bytes().splitlines()]
-            # An index of an earlier version has no such file.
+            # An index of an earlier version has no lines.json.
             lines = files.read_json(folder / _LINES) if _LINES in names else range(1, len(texts) + 1)
             if not all(isinstance(line, int) for line in lines):
                 raise ValueError(f"{_LINES} holds something else than whole numbers")
@@ -173,7 +175,7 @@ class SearchIndex:
 
 
 def _description(folder: Path) -> dict[str, Any]:
-    """The checked content of index.json."""
+    """Reads index.json and checks its content."""
     path = folder / _INDEX
     with reading(path):
         if not path.is_file():
@@ -194,7 +196,7 @@ def _description(folder: Path) -> dict[str, Any]:
 
 
 def fingerprint(matcher: Matcher) -> str:
-    """A checksum of what an index depends on: vocabulary, word vectors and those of new words, preprocessing."""
+    """Computes a checksum of an index's dependencies: vocabulary, preprocessing, and vectors of known and new words."""
     of_new_words = [hashed_vectors.rule()] if matcher.hashed else []
     described = [vars(matcher.preprocessing), matcher.vocabulary.words, *of_new_words]
     digest = hashlib.sha256(json.dumps(described).encode())

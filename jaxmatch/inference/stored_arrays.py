@@ -1,7 +1,7 @@
-"""Reads float32 arrays from untrusted files; names, types, shapes and sizes are checked before the numbers are read.
+"""Reads float32 arrays from untrusted files. Names, types, shapes and sizes are checked before the numbers are read.
 
-Read the shapes first, which reads only headers, and the arrays only if the shapes are right: a compressed array may
-take a thousand times the memory of its file. Nothing is executed. A damaged file raises ValueError.
+Read the shapes first, which reads the headers only, and read the arrays only if the shapes are right. A compressed
+array may take a thousand times the memory of its file. No code in a file is executed. A damaged file raises ValueError.
 """
 
 import io
@@ -26,7 +26,7 @@ _NPY_HEADER = re.compile(
     r"\{'descr': '([^']{1,9})', 'fortran_order': (True|False), "
     r"'shape': \(((?:\d{1,18}, )*\d{1,18}|\d{1,18},|)\), \} *\n"
 )
-_MOST_OF_NAMES = 1 << 24  # bytes; the names and shapes of any model's arrays take less
+_MOST_OF_NAMES = 1 << 24  # bytes, more than the names and shapes of any model's arrays take
 _BROKEN_ARCHIVE = (
     OSError,
     ValueError,
@@ -44,18 +44,18 @@ _BROKEN_ARCHIVE = (
 
 
 def npy_shape(file: BinaryIO, size: int, name: str = "it") -> Shape:
-    """The shape of the array in an .npy file of `size` bytes; `name` is used in errors."""
+    """Reads the shape of the array in an .npy file of `size` bytes; `name` is for error messages."""
     return _npy_header(file, size, name)[0]
 
 
 def read_npy(content: bytes, name: str = "it") -> np.ndarray:
-    """The array in the bytes of an .npy file; it shares their memory."""
+    """Returns the array in the bytes of an .npy file; it shares their memory."""
     shape, order, start = _npy_header(io.BytesIO(content), len(content), name)
     return np.frombuffer(content, "<f4", offset=start).reshape(shape, order=order)
 
 
 def _npy_header(file: BinaryIO, size: int, name: str) -> tuple[Shape, str, int]:
-    """Shape, order ('C' or 'F'), and where the numbers begin."""
+    """Reads the shape, the order ('C' or 'F') and the offset of the numbers in bytes."""
     if file.read(8) != _NPY_MAGIC:
         raise ValueError(f"{name} is not an array that NumPy wrote")
     length = int.from_bytes(file.read(2), "little")
@@ -75,7 +75,7 @@ def _check_type(found: str, wanted: str, name: str) -> None:
 
 
 def safetensors_shapes(path: Path) -> dict[str, Shape]:
-    """name -> shape of the arrays in a safetensors file."""
+    """Reads the shapes of the arrays in a safetensors file: name -> shape."""
     with open(path, "rb") as file:
         if int.from_bytes(file.read(8), "little") > _MOST_OF_NAMES:
             raise ValueError("it is not a safetensors file")
@@ -92,7 +92,7 @@ def safetensors_shapes(path: Path) -> dict[str, Shape]:
 
 
 def read_safetensors(content: bytes) -> dict[str, np.ndarray]:
-    """name -> array, from the bytes of a safetensors file."""
+    """Reads the arrays in the bytes of a safetensors file: name -> array."""
     try:
         return safetensors.numpy.load(content)
     except safetensors.SafetensorError as error:
@@ -100,7 +100,7 @@ def read_safetensors(content: bytes) -> dict[str, np.ndarray]:
 
 
 def npz_shapes(path: Path) -> dict[str, Shape]:
-    """name -> shape of the arrays in an .npz file."""
+    """Reads the shapes of the arrays in an .npz file: name -> shape."""
     with open(path, "rb") as file:
         return _read_members(
             file, lambda archive, member, name: npy_shape(archive.open(member), member.file_size, name)
@@ -108,12 +108,12 @@ def npz_shapes(path: Path) -> dict[str, Shape]:
 
 
 def read_npz(content: bytes) -> dict[str, np.ndarray]:
-    """name -> array, from the bytes of an .npz file."""
+    """Reads the arrays in the bytes of an .npz file: name -> array."""
     return _read_members(io.BytesIO(content), lambda archive, member, name: read_npy(archive.read(member), name))
 
 
 def _read_members(file: BinaryIO, read: Callable[[zipfile.ZipFile, zipfile.ZipInfo, str], Any]) -> dict[str, Any]:
-    """name -> what `read` returns for the archive, the member of an array and its name."""
+    """Applies `read` to each array of an .npz file: name of the array -> `read(archive, member, name)`."""
     found = {}
     try:
         _check_directory(file)
@@ -129,7 +129,7 @@ def _read_members(file: BinaryIO, read: Callable[[zipfile.ZipFile, zipfile.ZipIn
 
 
 def _check_directory(file: BinaryIO) -> None:
-    """Checks the size of the list of members, which `zipfile` reads at once; NumPy writes no comment behind it."""
+    """Checks the size of the list of members, which `zipfile` reads at once. NumPy writes no comment after the list."""
     file.seek(0, io.SEEK_END)
     size = file.tell()
     file.seek(max(size - 42, 0))

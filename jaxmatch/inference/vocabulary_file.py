@@ -1,4 +1,4 @@
-"""The words of a vocabulary as lines of text."""
+"""The file format of a vocabulary: words as lines of text."""
 
 import json
 from collections.abc import Sequence
@@ -8,20 +8,20 @@ from jaxmatch.errors import InputError
 
 
 def encode_words(words: Sequence[str]) -> bytes:
-    """One word a line, in UTF-8. A word that a line would not keep unchanged is written as JSON, in quotes."""
+    """Encodes words in UTF-8, one per line. A word that a line cannot store unchanged is written as JSON, in quotes."""
     return "".join(f"{_escaped(word)}\n" for word in words).encode()
 
 
 def _escaped(word: str) -> str:
-    # Line ends, blanks of other scripts and lone surrogates would not come back as they went in.
+    # Line ends, blanks of other scripts and lone surrogates would not be read as they were written.
     return word if word and word.isprintable() and not word.startswith('"') else json.dumps(word)
 
 
 def decode_words(content: bytes, path: Path) -> tuple[str, ...]:
-    """The words that `encode_words` was given; `path` is named in errors.
+    """Decodes the words that `encode_words` encoded; `path` is for error messages.
 
     Raises:
-      InputError: a line is not a word.
+      InputError: a line is not a word, or the last line is incomplete.
     """
     *lines, rest = content.split(b"\n")
     if rest:

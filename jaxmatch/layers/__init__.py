@@ -1,1 +1,1 @@
-"""The parts of the models: each file is one box of a paper's figure."""
+"""The layers that the models are built from. Most of them are one box of a paper's figure."""

@@ -12,31 +12,31 @@ from jaxmatch.layers.parts import Parts
 
 
 def co_stack_affinity(stack: Parts, precision: str) -> jax.Array:
-    """Eq. 4: how well two tokens match at the two layers at which they match best.
+    """Computes Eq. 4: the affinity of two tokens at the pair of layers at which they match best.
 
-    The equation has sums over p and q under a maximum; its text, and the released code, take the maximum over all
-    pairs of layers.
+    The printed equation has sums over p and q under the maximum. The paper's text and the released code take the
+    maximum over all pairs of layers.
 
     Arguments:
-      stack: each layer's <float32>[batch, length, size].
-      precision: of the matrix products.
+      stack: the output of each layer, <float32>[batch, length, size].
+      precision: the precision of the matrix products.
 
     Returns:
-      s_ij = max_{p, q} a_pi^T b_qj of all pairs of tokens of a row, <float32>[batch, length, length].
+      s_ij = max_{p, q} a_pi^T b_qj for all pairs of tokens of a row, <float32>[batch, length, length].
     """
-    # Layers (q, p) give the transpose of what (p, q) give: half of the products will do.
+    # The product of layers (q, p) is the transpose of that of layers (p, q), so half of the products suffice.
     pairs = itertools.combinations_with_replacement(stack, 2)
     best = functools.reduce(jnp.maximum, (matmul(one, jnp.swapaxes(other, -1, -2), precision) for one, other in pairs))
     return jnp.maximum(best, jnp.swapaxes(best, -1, -2)) if len(stack) > 1 else best
 
 
 def co_stack_weights(stack: Parts, sentences: jax.Array, precision: str) -> jax.Array:
-    """The softmax of the affinity over the other sentence: how much each token attends to each.
+    """Computes how much each token attends to each token of the other sentence: the softmax of the affinity.
 
     Arguments:
-      stack: each layer's <float32>[batch, length, size].
-      sentences: <int8>[batch, length], which sentence a token is of; 0 is padding.
-      precision: of the matrix products.
+      stack: the output of each layer, <float32>[batch, length, size].
+      sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
+      precision: the precision of the matrix products.
 
     Returns:
       <float32>[batch, length, length].
@@ -45,14 +45,14 @@ def co_stack_weights(stack: Parts, sentences: jax.Array, precision: str) -> jax.
 
 
 def bidirectional_alignment(stack: Parts, weights: jax.Array, precision: str) -> Parts:
-    """Eq. 5: what each token finds in the other sentence, at every layer.
+    """Computes Eq. 5: the aligned representation of each token at every layer, a weighted sum over the other sentence.
 
     Arguments:
-      stack: each layer's <float32>[batch, length, size].
-      weights: <float32>[batch, length, length], of `co_stack_weights`.
-      precision: of the matrix products.
+      stack: the output of each layer, <float32>[batch, length, size].
+      weights: <float32>[batch, length, length], the result of `co_stack_weights`.
+      precision: the precision of the matrix products.
 
     Returns:
-      parts as `stack` has them.
+      parts with the shapes of `stack`.
     """
     return tuple(matmul(weights, layer, precision) for layer in stack)

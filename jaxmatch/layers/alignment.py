@@ -1,4 +1,4 @@
-"""The alignment layer of RE2 (section 2.2): each token meets the other sentence's tokens, weighted by similarity."""
+"""The alignment layer of RE2 (section 2.2): a weighted sum of the other sentence's tokens for each token."""
 
 import math
 
@@ -15,12 +15,12 @@ from jaxmatch.layers.parts import Parts
 
 
 class Alignment(nn.Module):
-    """What each token finds in the other sentence."""
+    """The alignment of each token with the tokens of the other sentence, weighted by similarity."""
 
     config: RE2Config
 
     def setup(self):
-        # The paper does not mention the temperature; the released code has one learned scalar a block.
+        # The paper does not mention the temperature; the released code has one learned scalar per block.
         if self.config.temperature == "learned":
             start = nn.initializers.constant(1 / math.sqrt(self.config.hidden_size))
             self.temperature = self.param("temperature", start, (), jnp.float32)
@@ -29,7 +29,7 @@ class Alignment(nn.Module):
         self.dropout = Dropout()
 
     def _project(self, sequence: Parts, dropout_rate: jax.Array | None) -> Parts:
-        """F of Eq. 2."""
+        """Applies F of Eq. 2: the identity, or a single-layer feed-forward network."""
         if self.config.alignment == "identity":
             return sequence
         return (self.projection(*self.dropout.in_parts(sequence, dropout_rate)),)
@@ -39,11 +39,11 @@ class Alignment(nn.Module):
 
         Arguments:
           sequence: parts of <float32>[batch, length, size], the tokens a_i of sentence 1 and b_j of sentence 2.
-          sentences: <int8>[batch, length], which sentence a token is of; 0 is padding.
-          dropout_rate: <float32>[] or None in evaluation.
+          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
+          dropout_rate: <float32>[], or None in evaluation.
 
         Returns:
-          parts as `sequence` has them, what each token finds in the other sentence: a'_i and b'_j.
+          parts with the shapes of `sequence`, the aligned representations a'_i and b'_j.
         """
         projected = self._project(sequence, dropout_rate)
         # Eq. 2: e_ij = F(a_i)^T F(b_j)
@@ -52,7 +52,7 @@ class Alignment(nn.Module):
         if self.config.temperature == "learned":
             scores = scores * self.temperature.astype(scores.dtype)
         weights = attention_weights(scores, of_other_sentence(sentences))
-        # Kept only where a caller asks for intermediates (analysis/attention.py); otherwise nothing is added to the
+        # Stored only if a caller requests intermediates (analysis/attention.py). Otherwise nothing is added to the
         # program.
         self.sow("intermediates", "weights", weights)
         # Eq. 3: a'_i = sum_j softmax_j(e_ij) b_j, and b'_j likewise

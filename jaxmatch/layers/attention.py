@@ -1,4 +1,4 @@
-"""Which tokens a token may attend to, and how much it attends to each."""
+"""Attention: the tokens that a token may attend to, and the weight of each."""
 
 import flax.linen as nn
 import jax
@@ -10,36 +10,37 @@ from jaxmatch.layers.parts import Parts
 
 
 def of_other_sentence(sentences: jax.Array) -> jax.Array:
-    """<int8>[batch, length] -> <bool>[batch, length, length]: pairs of a token of one sentence and one of the other."""
+    """Marks the pairs of tokens of different sentences: <int8>[batch, length] -> <bool>[batch, length, length]."""
     return sentences[:, :, None] + sentences[:, None, :] == 3
 
 
 def of_same_sentence(sentences: jax.Array) -> jax.Array:
-    """<int8>[batch, length] -> <bool>[batch, length, length]: pairs of tokens of one sentence."""
+    """Marks the pairs of tokens of the same sentence: <int8>[batch, length] -> <bool>[batch, length, length]."""
     return (sentences[:, :, None] == sentences[:, None, :]) & (sentences > 0)[:, :, None]
 
 
 def attention_weights(scores: jax.Array, allowed: jax.Array) -> jax.Array:
-    """A softmax over what each token may attend to; zeros where that is nothing.
+    """Computes a softmax over the tokens that each token may attend to.
 
     Arguments:
-      scores: <float32 or bfloat16>[batch, length, length]; the softmax is in float32.
-      allowed: <bool>[batch, length, length].
+      scores: <float32 or bfloat16>[batch, ..., length, length]; the softmax is computed in float32.
+      allowed: <bool>[batch, ..., length, length], True where a token may attend to another; broadcast to `scores`.
 
     Returns:
-      as `scores`; every row sums to 1 or is zero.
+      the weights, in the shape and type of `scores`. The weights of a token sum to 1. They are all 0 if the token may
+      attend to no token.
     """
     weights = nn.softmax(jnp.where(allowed, scores.astype(jnp.float32), lowest(jnp.float32)), axis=-1)
-    # A token finds nothing, rather than the mean of everything, where there is nothing to attend to.
+    # A token that may attend to no token gets zeros. The softmax alone would give it the mean of all tokens.
     return jnp.where(allowed, weights, 0.0).astype(scores.dtype)
 
 
 class DotProductAttention(nn.Module):
-    """What each token finds in the other sentence, by the dot products of what is given of the tokens (DecAtt, section
-    3.1; ESIM, Eq. 11 to 13).
+    """The alignment of each token with the tokens of the other sentence, weighted by dot products (DecAtt, section 3.1;
+    ESIM, Eq. 11 to 13).
 
     Arguments:
-      precision: of the matrix products.
+      precision: the precision of the matrix products.
     """
 
     precision: str = "float32"
@@ -49,12 +50,12 @@ class DotProductAttention(nn.Module):
         """Aligns the two sentences of a row, in both directions at once.
 
         Arguments:
-          compared: <float32>[batch, length, inputs], of which the dot products are taken.
-          sequence: parts of <float32>[batch, length, size], of which the weighted means are found.
-          sentences: <int8>[batch, length], which sentence a token is of; 0 is padding.
+          compared: <float32>[batch, length, inputs], the vectors of the tokens whose dot products are the scores.
+          sequence: parts of <float32>[batch, length, size], the vectors of the tokens that are averaged.
+          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
 
         Returns:
-          parts as `sequence` has them.
+          parts with the shapes of `sequence`, the aligned representation of each token.
         """
         scores = matmul(compared, jnp.swapaxes(compared, -1, -2), self.precision)
         weights = attention_weights(scores, of_other_sentence(sentences))

@@ -1,4 +1,4 @@
-"""ESAN's feature augmentation (section 2.2.1): word and contextual features are added to what a layer is given."""
+"""ESAN's feature augmentation (section 2.2.1): word and contextual features are added to the input of a layer."""
 
 import flax.linen as nn
 import jax
@@ -7,11 +7,11 @@ from jaxmatch.layers.linear import Linear
 
 
 class Augmentation(nn.Module):
-    """Adds the features that it is given, each through a gate of its own.
+    """The sum of a layer's input and the given features, each through a gate of its own.
 
     Arguments:
       kind: 'gated' (Eq. 1 to 3), 'simple' (Eq. 4, without gates) or 'none' (the ablation "w/o Feat. Augment.").
-      precision: of the matrix products.
+      precision: the precision of the matrix products.
     """
 
     kind: str
@@ -19,15 +19,21 @@ class Augmentation(nn.Module):
 
     @nn.compact
     def __call__(self, sequence: jax.Array, features: dict[str, jax.Array]) -> jax.Array:
-        """sequence a: <float32>[batch, length, size]; features, {'word': e, 'contextual': h}: as `sequence` -> the
-        same.
+        """Augments a sequence.
+
+        Arguments:
+          sequence: a, <float32>[batch, length, size].
+          features: {'word': e, 'contextual': h}, or some of them, each with the shape of `sequence`.
+
+        Returns:
+          <float32>[batch, length, size].
         """
         if self.kind == "none" or not features:
             return sequence
         if self.kind == "simple":
             return sequence + sum(features.values())  # Eq. 4
         size, options = sequence.shape[-1], dict(precision=self.precision)
-        # W_g is one matrix for both gates, so that its product is made once.
+        # W_g is one matrix for both gates, so its product is computed once.
         shared = Linear(size, use_bias=False, **options, name="intermediate")(sequence)
         augmented = sequence
         for name, feature in features.items():

@@ -1,4 +1,4 @@
-"""A word from its characters: by a convolution (ESAN, section 2.1) or a bidirectional LSTM (CSRAN, section 2.1)."""
+"""Word features from characters: by a convolution (ESAN, section 2.1) or a bidirectional LSTM (CSRAN, section 2.1)."""
 
 import flax.linen as nn
 import jax
@@ -12,12 +12,12 @@ from jaxmatch.layers.pooling import final_states
 
 
 class CharacterConvolution(nn.Module):
-    """A convolution over a word's characters, ReLU, and the largest value of each filter.
+    """A convolution over the characters of a word, ReLU, and the maximum of each filter over the characters.
 
     Arguments:
-      features: number of filters.
-      width: characters a filter sees; odd.
-      precision: of the matrix products.
+      features: the number of filters.
+      width: the number of characters that a filter sees; odd.
+      precision: the precision of the matrix products.
     """
 
     features: int
@@ -26,28 +26,34 @@ class CharacterConvolution(nn.Module):
 
     @nn.compact
     def __call__(self, embedded: jax.Array, mask: jax.Array) -> jax.Array:
-        """embedded <float32 or bfloat16>[words, characters, size], mask <bool>[words, characters] -> <alike>[words,
-        features].
+        """Encodes words.
+
+        Arguments:
+          embedded: <float32 or bfloat16>[words, characters, size], the embeddings of the characters.
+          mask: <bool>[words, characters], False at padding.
+
+        Returns:
+          [words, features] in the type of `embedded`.
         """
         shape = (self.width, embedded.shape[-1], self.features)
         kernel = self.param("kernel", nn.initializers.glorot_uniform(), shape, jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
-        # Characters lie before words: of an array's last two axes, a TPU would fill 16 characters up to 128.
+        # The characters are the first axis. If they were one of the last two axes, a TPU would pad 16 to 128.
         embedded, mask = jnp.swapaxes(embedded, 0, 1), mask.T[..., None]
         around = self.width // 2
         padded = jnp.pad(jnp.where(mask, embedded, 0), ((around, around), (0, 0), (0, 0)))
         windows = [padded[first : first + len(embedded)] for first in range(self.width)]
-        # One product of the windows: products that are shifted and summed would be `width` times as wide.
+        # One product of the windows. A product that is shifted and summed instead would be `width` times as wide.
         filtered = matmul(jnp.concatenate(windows, axis=-1), kernel.reshape(-1, self.features), self.precision)
         return jnp.max(jnp.where(mask, nn.relu(filtered + over_features(bias, filtered)), 0), axis=0)
 
 
 class CharacterLstm(nn.Module):
-    """The states of a bidirectional LSTM at both ends of a word.
+    """The final states of both directions of an LSTM over the characters of a word.
 
     Arguments:
-      features: of both directions together; even.
-      precision: of the matrix products.
+      features: the number of features of both directions together; even.
+      precision: the precision of the matrix products.
     """
 
     features: int
@@ -55,10 +61,10 @@ class CharacterLstm(nn.Module):
 
     @nn.compact
     def __call__(self, embedded: jax.Array, mask: jax.Array) -> jax.Array:
-        """As `CharacterConvolution`, but -> <float32>[words, features].
+        """Encodes words as `CharacterConvolution` does, but returns <float32>[words, features].
 
         Raises:
-          InputError: if the number of features is odd.
+          InputError: the number of features is odd.
         """
         if self.features % 2:
             raise InputError(
@@ -72,11 +78,11 @@ CHARACTER_ENCODERS = {"cnn": CharacterConvolution, "bilstm": CharacterLstm}
 
 
 class CharacterFeatures(nn.Module):
-    """Trained embeddings of characters, encoded to a vector for each word.
+    """A vector for each word, encoded from trained embeddings of its characters.
 
     Arguments:
-      config: its `characters`, `character_features`, `known_characters` and `precision` count.
-      size: of a character's embedding.
+      config: the settings, of which `characters`, `character_features`, `known_characters` and `precision` apply.
+      size: the size of a character's embedding.
     """
 
     config: ModelConfig
@@ -84,8 +90,13 @@ class CharacterFeatures(nn.Module):
 
     @nn.compact
     def __call__(self, characters: jax.Array) -> jax.Array:
-        """characters: <int32>[batch, length, characters of a word], 0 is padding -> <float32 or bfloat16>[batch,
-        length, features].
+        """Encodes the word of each token.
+
+        Arguments:
+          characters: <int32>[batch, length, characters of a word], 0 is padding.
+
+        Returns:
+          <float32 or bfloat16>[batch, length, features].
         """
         config = self.config
         table = self.param(

@@ -10,11 +10,11 @@ from jaxmatch.layers.matmul import matmul
 
 
 class CoAttention(nn.Module):
-    """What each token finds in the other sentence, by the similarity of their ReLU projections.
+    """The alignment of each token with the tokens of the other sentence, weighted by products of ReLU projections.
 
     Arguments:
-      features: of the projection.
-      precision: of the matrix products.
+      features: the number of features of the projection.
+      precision: the precision of the matrix products.
     """
 
     features: int
@@ -26,10 +26,10 @@ class CoAttention(nn.Module):
 
         Arguments:
           sequence: <float32>[batch, length, size], the tokens of both sentences.
-          sentences: <int8>[batch, length], which sentence a token is of; 0 is padding.
+          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
 
         Returns:
-          <float32>[batch, length, size], what each token finds in the other sentence.
+          <float32>[batch, length, size], the aligned representations a'_i and b'_j.
         """
         # Eq. 5: e_ij = ReLU(W_c a_i)^T ReLU(W_c b_j), without a bias
         projected = Linear(self.features, "relu", use_bias=False, precision=self.precision, name="projection")(sequence)

@@ -1,7 +1,7 @@
 """A convolution along a sentence, as matrix products.
 
-`lax.conv` turns into a grouped convolution under vmap, which is several times slower than the same work as matrix
-products and adds all-gathers when sharded; no convolution may be left in a compiled step.
+Under vmap, `lax.conv` becomes a grouped convolution. It is several times slower than the same work as matrix products,
+and adds all-gathers when sharded. No compiled step may contain a convolution.
 """
 
 import flax.linen as nn
@@ -14,12 +14,12 @@ from jaxmatch.layers.matmul import matmul_in_parts, over_features
 from jaxmatch.layers.parts import Parts, sizes
 from jaxmatch.layers.weights import normalized_kernel
 
-# The paper and the PyTorch code of RE2 have GeLU; in its TensorFlow code only the dense layers do.
+# The paper and the PyTorch code of RE2 use GeLU. The TensorFlow code uses it for dense layers only.
 ACTIVATIONS = {"gelu": gelu, "relu": nn.relu}
 
 
 def _shifted(values: jax.Array, distance: int) -> jax.Array:
-    """<...>[batch, length, ...] whose place t holds what stood at t + distance; zeros beyond both ends."""
+    """Shifts <...>[batch, length, ...]: place t gets the value of place t + distance, or zero beyond the ends."""
     length = values.shape[1]
     before, after = min(max(-distance, 0), length), min(max(distance, 0), length)
     padding = [(0, 0), (before, after)] + [(0, 0)] * (values.ndim - 2)
@@ -27,16 +27,17 @@ def _shifted(values: jax.Array, distance: int) -> jax.Array:
 
 
 def convolve(parts: Parts, kernel: jax.Array, sentences: jax.Array, precision: str) -> jax.Array:
-    """Correlates along each sentence of a row, with zeros beyond both of its ends ("same" padding).
+    """Computes a correlation along each sentence of a row, with zeros beyond its ends ("same" padding).
 
-    One wide product gives what every token contributes to its neighbours; the contributions are then shifted to them
-    and summed, unless a boundary lies between. A shift of the narrow outputs costs less than one of the inputs.
+    One wide product computes the contributions of every token to itself and its neighbors. The contributions are then
+    shifted to the neighbors and summed, except across the boundary of a sentence. Shifting the narrow outputs costs
+    less than shifting the inputs.
 
     Arguments:
-      parts: of <float32>[batch, length, inputs] (layers/parts.py).
+      parts: parts of <float32>[batch, length, inputs] (layers/parts.py).
       kernel: <float32>[width, inputs, features], width odd.
-      sentences: <int8>[batch, length], which sentence of the row a token is of; 0 is padding.
-      precision: of the matrix product.
+      sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
+      precision: the precision of the matrix product.
 
     Returns:
       <float32>[batch, length, features].
@@ -54,12 +55,13 @@ def convolve(parts: Parts, kernel: jax.Array, sentences: jax.Array, precision: s
 
 
 class Convolution(nn.Module):
-    """A weight-normalised convolution and its activation.
+    """A weight-normalized convolution and its activation.
 
     Arguments:
-      config: its `encoder_activation`, `weight_normalization` (layers/weights.py) and `precision` count.
-      features: number of outputs.
-      width: number of tokens it sees; odd.
+      config: the settings, of which `encoder_activation`, `weight_normalization` (layers/weights.py) and `precision`
+        apply.
+      features: the number of outputs.
+      width: the number of tokens that the convolution sees; odd.
     """
 
     config: RE2Config
@@ -68,8 +70,9 @@ class Convolution(nn.Module):
 
     @nn.compact
     def __call__(self, parts: Parts, sentences: jax.Array) -> jax.Array:
-        """Parts of <float32>[batch, length, inputs] -> <float32>[batch, length, features]; `sentences` as in
-        `convolve`.
+        """Applies the layer: parts of <float32>[batch, length, inputs] -> <float32>[batch, length, features].
+
+        `sentences` is as in `convolve`.
         """
         shape = (self.width, sum(sizes(parts)), self.features)
         kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.config.weight_normalization)

@@ -1,4 +1,4 @@
-"""The single-layer feed-forward network of RE2: a weight-normalised dense layer, with GeLU where one follows."""
+"""The single-layer feed-forward network of RE2: a weight-normalized dense layer with an optional GeLU."""
 
 import flax.linen as nn
 import jax
@@ -12,12 +12,12 @@ from jaxmatch.layers.weights import normalized_kernel
 
 
 class Dense(nn.Module):
-    """`[part; ...; part] @ kernel + bias`, through GeLU if `activated`.
+    """A dense layer: `[part; ...; part] @ kernel + bias`, followed by GeLU if `activated`.
 
     Arguments:
-      config: its `weight_normalization` (layers/weights.py) and `precision` count.
-      features: number of outputs.
-      activated: whether GeLU follows; it also sets the scale of the initialisation.
+      config: the settings, of which `weight_normalization` (layers/weights.py) and `precision` apply.
+      features: the number of outputs.
+      activated: whether GeLU follows; this also sets the scale of the initialization.
     """
 
     config: RE2Config
@@ -26,10 +26,10 @@ class Dense(nn.Module):
 
     @nn.compact
     def weights(self, *sizes: int) -> tuple[list[jax.Array], jax.Array]:
-        """Declares the layer for inputs of these sizes.
+        """Declares the parameters of the layer for parts of the given sizes.
 
         Returns:
-          each part's rows of the kernel, <float32>[size, features], and the bias, <float32>[features].
+          the rows of the kernel for each part, <float32>[size, features]; and the bias, <float32>[features].
         """
         kernel = normalized_kernel(
             self,
@@ -41,7 +41,7 @@ class Dense(nn.Module):
         return parts_module.split(kernel, sizes, axis=0), bias
 
     def __call__(self, *parts: jax.Array) -> jax.Array:
-        """parts: <float32>[..., inputs of the part], as if concatenated -> <float32>[..., features]."""
+        """Applies the layer to the concatenation of parts of <float32>[..., inputs] -> <float32>[..., features]."""
         rows, bias = self.weights(*parts_module.sizes(parts))
         outputs = matmul_by_rows(parts, rows, self.config.precision)
         outputs = outputs + over_features(bias, outputs)

@@ -1,5 +1,5 @@
-"""DenseNet (Huang et al., 2017) as DIIN has it (section 3.2): blocks of convolutions that see all that came before
-them, without batch normalization.
+"""DenseNet (Huang et al., 2017) as in DIIN (section 3.2): blocks in which each convolution sees the block's input and
+the outputs of all earlier convolutions, without batch normalization.
 """
 
 import itertools
@@ -16,24 +16,24 @@ from jaxmatch.layers.parts import split
 
 
 def scaled(channels: int, scale: float) -> int:
-    """How many channels are left; at least one."""
+    """Returns the scaled number of channels, at least one."""
     return max(int(channels * scale), 1)
 
 
 def convolve_grid(grid: jax.Array, kernel: jax.Array, precision: str) -> jax.Array:
-    """Correlates over both axes of a grid, with zeros beyond its edges, as one matrix product (layers/convolution.py).
+    """Computes a correlation over a grid, with zeros beyond its edges, as one matrix product (layers/convolution.py).
 
     Arguments:
       grid: <float32>[batch, height, width, inputs].
       kernel: <float32>[extent, extent, inputs, features], extent odd.
-      precision: of the matrix product.
+      precision: the precision of the matrix product.
 
     Returns:
       <float32>[batch, height, width, features].
     """
     extent, _, inputs, features = kernel.shape
     wide = kernel.transpose(2, 0, 1, 3).reshape(inputs, -1)
-    # What each place contributes to each of its neighbours, then shifted to them.
+    # The contributions of each place to itself and its neighbors, which are then shifted and summed.
     contributions = split(matmul(grid, wide, precision), [features] * extent**2)
     distances = range(-(extent // 2), extent // 2 + 1)
     places = itertools.product(distances, distances)
@@ -41,24 +41,30 @@ def convolve_grid(grid: jax.Array, kernel: jax.Array, precision: str) -> jax.Arr
 
 
 def _shifted(values: jax.Array, down: int, right: int) -> jax.Array:
-    """<...>[batch, height, width, ...] whose place (y, x) holds what stood at (y + down, x + right); zeros beyond."""
+    """Shifts <...>[batch, height, width, ...].
+
+    Place (y, x) gets the value of place (y + down, x + right), or zero beyond the edges.
+    """
     edges = [(0, 0, 0), (-down, down, 0), (-right, right, 0), (0, 0, 0)]
     return jax.lax.pad(values, jnp.zeros((), values.dtype), edges)
 
 
 def halved(grid: jax.Array) -> jax.Array:
-    """The largest of every 2 x 2 places; a last odd row or column is left out: [batch, height, width, channels]."""
+    """Returns the maximum of every 2 x 2 places of [batch, height, width, channels].
+
+    A last odd row or column is left out.
+    """
     batch, height, width, channels = grid.shape
     grid = grid[:, : height // 2 * 2, : width // 2 * 2]
     return grid.reshape(batch, height // 2, 2, width // 2, 2, channels).max(axis=(2, 4))
 
 
 class GridConvolution(nn.Module):
-    """A 3 x 3 convolution and ReLU.
+    """A 3 x 3 convolution followed by ReLU.
 
     Arguments:
-      features: channels that it gives.
-      precision: of the matrix product.
+      features: the number of output channels.
+      precision: the precision of the matrix product.
     """
 
     features: int
@@ -66,7 +72,7 @@ class GridConvolution(nn.Module):
 
     @nn.compact
     def __call__(self, grid: jax.Array) -> jax.Array:
-        """<float32>[batch, height, width, channels] -> <float32>[batch, height, width, features]."""
+        """Applies the layer: <float32>[batch, height, width, channels] -> <float32>[batch, height, width, features]."""
         shape = (3, 3, grid.shape[-1], self.features)
         kernel = self.param("kernel", nn.initializers.glorot_uniform(), shape, jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, shape[-1:], jnp.float32)
@@ -75,25 +81,30 @@ class GridConvolution(nn.Module):
 
 
 class DenseBlock(nn.Module):
-    """Convolutions each of which sees the block's input and what all before it gave, and a transition layer: scaled
-    down channels (without an activation) on a halved grid.
+    """A dense block and its transition layer.
+
+    Each convolution sees the block's input and the outputs of all convolutions before it. The transition layer scales
+    down the number of channels, without an activation, and halves the grid.
 
     Arguments:
-      config: its `block_layers`, `growth_rate`, `transition_scale` and `precision` count.
+      config: the settings, of which `block_layers`, `growth_rate`, `transition_scale` and `precision` apply.
     """
 
     config: DIINConfig
 
     @nn.compact
     def __call__(self, grid: jax.Array) -> jax.Array:
-        """<float32>[batch, height, width, channels] -> <float32>[batch, height // 2, width // 2, new channels].
+        """Applies the block to <float32>[batch, height, width, channels].
+
+        Returns:
+          <float32>[batch, height // 2, width // 2, new channels].
 
         Raises:
-          InputError: if nothing would be left of the grid.
+          InputError: the grid is too small to be halved.
         """
         if min(grid.shape[1:3]) < 2:
             raise InputError("the grid is too small for its dense blocks", remedy="give a larger model.grid_length")
-        # Side by side in one array: with a product for each part (layers/parts.py) a step holds twice the memory.
+        # The channels are concatenated: with a product for each part (layers/parts.py), a step takes twice the memory.
         config = self.config
         for number in range(config.block_layers):
             new = GridConvolution(config.growth_rate, config.precision, name=f"layer_{number}")(grid)

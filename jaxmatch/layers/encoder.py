@@ -11,7 +11,7 @@ from jaxmatch.layers.parts import Parts
 
 
 class ConvolutionalEncoder(nn.Module):
-    """Contextual features of each token."""
+    """The encoder, whose outputs are the contextual features of each token."""
 
     config: RE2Config
 
@@ -25,11 +25,11 @@ class ConvolutionalEncoder(nn.Module):
 
     @nn.compact
     def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """Encodes the sentences of a row, each for itself.
+        """Encodes each sentence of a row separately.
 
         Arguments:
           sequence: parts of <float32>[batch, length, inputs] (layers/parts.py).
-          sentences: <int8>[batch, length], which sentence a token is of; 0 is padding.
+          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
           dropout_rate: <float32>[], or None in evaluation.
 
         Returns:
@@ -37,7 +37,8 @@ class ConvolutionalEncoder(nn.Module):
         """
         before_every_layer = self.config.dropout_placement == "every_layer"
         for layer in range(self.config.encoder_layers):
-            # As released: the input of the first convolution is an embedding already dropped, or the output of a block.
+            # The released code has no dropout before the first convolution. The input of the first convolution is the
+            # embeddings after dropout, or the output of a block.
             if layer > 0 or before_every_layer:
                 sequence = Dropout().in_parts(sequence, dropout_rate)
             sequence = (self._layer(layer, sequence, sentences),)

@@ -1,4 +1,4 @@
-"""Factorisation machines (Rendle, 2010; CSRAN, Eq. 3)."""
+"""Factorization machines (Rendle, 2010; CSRAN, Eq. 3)."""
 
 import flax.linen as nn
 import jax
@@ -9,7 +9,9 @@ from jaxmatch.layers.parts import Parts, sizes
 
 
 class FactorizationMachine(nn.Module):
-    """A number from a vector: each entry weighted, and each pair of entries weighted by the product of their factors.
+    """A factorization machine, M(x) of Eq. 3: a bias, and weighted sums of the entries of x and of their products.
+
+    The weight of the product of two entries is the inner product of their factors.
 
     Arguments:
       factors: k, the size of an entry's factor.
@@ -19,13 +21,13 @@ class FactorizationMachine(nn.Module):
 
     @nn.compact
     def __call__(self, parts: Parts) -> jax.Array:
-        """Parts of <float32>[..., inputs], as if concatenated -> <float32>[..., 1]."""
+        """Computes M(x), where x is the concatenation of parts of <float32>[..., inputs] -> <float32>[..., 1]."""
         inputs = sum(sizes(parts))
         parts = tuple(part.astype(jnp.float32) for part in parts)
         bias = self.param("bias", nn.initializers.zeros, (1,), jnp.float32)
         linear = self.param("linear", nn.initializers.zeros, (inputs, 1), jnp.float32)
         factors = self.param("factors", nn.initializers.glorot_uniform(), (inputs, self.factors), jnp.float32)
-        # Always in float32, on an accelerator too: the pairs are the small difference of two large sums.
+        # Always in float32, also on an accelerator: the sum over pairs is the small difference of two large sums.
         weighted = matmul_in_parts(parts, jnp.concatenate([linear, factors], axis=-1), "highest")
         lengths = jnp.sum(factors * factors, axis=1, keepdims=True)
         squares = matmul_in_parts(tuple(part * part for part in parts), lengths, "highest")

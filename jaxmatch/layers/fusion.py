@@ -1,4 +1,4 @@
-"""The fusion layer of RE2 (section 2.3): a sentence and what it was aligned with, compared and fused."""
+"""The fusion layer of RE2 (section 2.3), which compares and fuses a sentence and its aligned representation."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,8 @@ def _product(own: Parts, aligned: Parts) -> Parts:
     return tuple(a * other for a, other in zip(own, aligned, strict=True))
 
 
-# Used as written only in training with dropout_placement=every_layer. Else `_together` computes Eq. 4.
+# The inputs of the networks of Eq. 4 besides `a`. All three are computed as written here only in training with
+# dropout_placement=every_layer. Otherwise `_together` computes the equation.
 PERSPECTIVES = {
     "concatenation": lambda own, aligned: aligned,  # Eq. 4: G_1([a; a'])
     "difference": _difference,  # Eq. 4: G_2([a; a - a'])
@@ -31,15 +32,16 @@ PERSPECTIVES = {
 
 
 def _together(own: Parts, aligned: Parts, rows: Sequence[Sequence[jax.Array]], precision: str) -> jax.Array:
-    """What the networks of Eq. 4 sum before their activation, without their biases.
+    """Computes the sums in G_1, G_2 and G_3 of Eq. 4, before their activations and without their biases.
 
-    All three see `a`, and two see `a'`: one product with kernels side by side is faster than three. With the rows W and
-    W' of G_2's kernel, W a + W' (a - a') = (W + W') a - W' a', so that the difference is never made.
+    All three networks see `a`, and two see `a'`. One product with the kernels side by side is faster than three. With
+    the rows W and W' of G_2's kernel, W a + W' (a - a') = (W + W') a - W' a', so the difference is never computed.
 
     Arguments:
-      own, aligned: parts of <float32>[batch, length, size], the tokens a and what they were aligned with, a'.
-      rows: of the networks in the order of `PERSPECTIVES`, each part's rows of the kernel, <float32>[size, features].
-      precision: of the matrix products.
+      own, aligned: parts of <float32>[batch, length, size], the tokens a and their aligned representations a'.
+      rows: for each network in the order of `PERSPECTIVES`, the rows of its kernel for each part,
+        <float32>[size, features].
+      precision: the precision of the matrix products.
 
     Returns:
       <float32>[batch, length, 3 * features].
@@ -60,13 +62,13 @@ def _together(own: Parts, aligned: Parts, rows: Sequence[Sequence[jax.Array]], p
 
 
 class FullFusion(nn.Module):
-    """Compares in three perspectives, each through a network of its own, and fuses them (Eq. 4)."""
+    """The full fusion (Eq. 4): comparisons in three perspectives, each through a network of its own, then fused."""
 
     config: RE2Config
 
     @nn.compact
     def __call__(self, own: Parts, aligned: Parts, dropout_rate: jax.Array | None) -> jax.Array:
-        """own, aligned: parts of <float32>[batch, length, size] -> <float32>[batch, length, hidden]."""
+        """Fuses `own` and `aligned`, parts of <float32>[batch, length, size] -> <float32>[batch, length, hidden]."""
 
         def network(name: str) -> Dense:
             return Dense(self.config, self.config.hidden_size, name=name)
@@ -74,7 +76,7 @@ class FullFusion(nn.Module):
         precision = self.config.precision
         rows, biases = zip(*(network(name).weights(*sizes(own), *sizes(own)) for name in PERSPECTIVES), strict=True)
         if self.config.dropout_placement == "every_layer" and dropout_rate is not None:
-            # Each network drops its own of the numbers in `a`.
+            # Each network has its own dropout of `a`.
             inputs = [
                 Dropout().in_parts((*own, *compare(own, aligned)), dropout_rate) for compare in PERSPECTIVES.values()
             ]
@@ -88,13 +90,13 @@ class FullFusion(nn.Module):
 
 
 class SimpleFusion(nn.Module):
-    """One network over both ("simple fusion" of the paper's Table 6): G_1 of Eq. 4 alone."""
+    """The "simple fusion" of the paper's Table 6: G_1 of Eq. 4 alone, one network over a and a'."""
 
     config: RE2Config
 
     @nn.compact
     def __call__(self, own: Parts, aligned: Parts, dropout_rate: jax.Array | None) -> jax.Array:
-        """own, aligned: parts of <float32>[batch, length, size] -> <float32>[batch, length, hidden]."""
+        """Fuses `own` and `aligned`, parts of <float32>[batch, length, size] -> <float32>[batch, length, hidden]."""
         network = Dense(self.config, self.config.hidden_size, name="output")
         if self.config.dropout_placement == "every_layer":
             return network(*Dropout().in_parts((*own, *aligned), dropout_rate))

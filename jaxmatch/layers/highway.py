@@ -9,12 +9,13 @@ from jaxmatch.layers.parts import Parts, sizes
 
 
 class HighwayLayer(nn.Module):
-    """`gate * relu(W_h x) + (1 - gate) * x`; where the sizes differ, x is first mapped to the layer's, as in CSRAN's
-    code.
+    """A highway layer: `gate * relu(W_h x) + (1 - gate) * x`.
+
+    If the sizes differ, the carried x is mapped to the size of the layer, as in CSRAN's code.
 
     Arguments:
-      features: number of outputs.
-      precision: of the matrix products.
+      features: the number of outputs.
+      precision: the precision of the matrix products.
     """
 
     features: int
@@ -22,7 +23,7 @@ class HighwayLayer(nn.Module):
 
     @nn.compact
     def __call__(self, *parts: jax.Array) -> jax.Array:
-        """parts: <float32>[..., inputs of the part], as if concatenated -> <float32>[..., features]."""
+        """Applies the layer to the concatenation of parts of <float32>[..., inputs] -> <float32>[..., features]."""
         options = dict(precision=self.precision)
         transformed = Linear(self.features, "relu", **options, name="transform")(*parts)
         gate = Linear(self.features, "sigmoid", **options, name="gate")(*parts)
@@ -34,12 +35,12 @@ class HighwayLayer(nn.Module):
 
 
 class Highway(nn.Module):
-    """Highway layers on top of each other, dropout before each.
+    """Highway layers on top of each other, with dropout before each.
 
     Arguments:
-      features: number of outputs of each.
-      layers: how many.
-      precision: of the matrix products.
+      features: the number of outputs of each layer.
+      layers: the number of layers.
+      precision: the precision of the matrix products.
     """
 
     features: int
@@ -48,7 +49,10 @@ class Highway(nn.Module):
 
     @nn.compact
     def __call__(self, parts: Parts, dropout_rate: jax.Array | None) -> Parts:
-        """Parts of <float32>[..., inputs] -> one part of <float32>[..., features]."""
+        """Applies the layers: parts of <float32>[..., inputs] -> one part of <float32>[..., features].
+
+        Without layers, the parts are returned unchanged.
+        """
         for layer in range(self.layers):
             parts = Dropout().in_parts(parts, dropout_rate)
             parts = (HighwayLayer(self.features, self.precision, name=f"layer_{layer}")(*parts),)

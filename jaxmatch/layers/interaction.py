@@ -1,4 +1,4 @@
-"""The sentences of a row as arrays of one fixed length, and what two of them are word by word (DIIN, section 3.1)."""
+"""The sentences of a row as arrays of a fixed length, and their interactions word by word (DIIN, section 3.1)."""
 
 import flax.linen as nn
 import jax
@@ -13,17 +13,17 @@ from jaxmatch.layers.linear import Linear
 def gathered(
     tokens: dict[str, jax.Array], sentences: jax.Array, which: int, length: int
 ) -> tuple[dict[str, jax.Array], jax.Array]:
-    """The tokens of one sentence of each row, from the left without gaps; those beyond `length` are cut.
+    """Gathers the tokens of one sentence of each row, from the left without gaps. Tokens beyond `length` are cut.
 
     Arguments:
-      tokens: <integer or float32>[batch, row, ...] each.
-      sentences: <int8>[batch, row], which sentence a token is of; 0 is padding.
-      which: 1 or 2.
-      length: tokens that are kept.
+      tokens: named arrays, <integer or float32>[batch, row, ...] each.
+      sentences: <int8>[batch, row], the sentence of each token, 1 or 2; 0 is padding.
+      which: the sentence, 1 or 2.
+      length: the number of tokens that are kept.
 
     Returns:
-      <...>[batch, length, ...] of the same names, zeros after the sentence's end; and where there is a token,
-      <bool>[batch, length].
+      the gathered arrays under the same names, <...>[batch, length, ...], zeros after the sentence's end; and a mask,
+      <bool>[batch, length], True where there is a token.
     """
     is_of_it = sentences == which
     places = jnp.argsort(~is_of_it, axis=1, stable=True)[:, :length]
@@ -38,11 +38,12 @@ def gathered(
 
 
 class Interaction(nn.Module):
-    """The interaction tensor, I_ij = a_i * b_j, whose channels a linear layer scales down. Where either sentence has no
-    token, the products are zero, and the layer makes its bias of them.
+    """The interaction tensor, I_ij = a_i * b_j, whose channels are scaled down by a linear layer.
+
+    Where either sentence has no token, the product is zero, and the layer returns its bias.
 
     Arguments:
-      config: its `first_scale` and `precision` count.
+      config: the settings, of which `first_scale` and `precision` apply.
     """
 
     config: DIINConfig
@@ -51,8 +52,9 @@ class Interaction(nn.Module):
     def __call__(
         self, a: jax.Array, b: jax.Array, is_token: tuple[jax.Array, jax.Array], dropout_rate: jax.Array | None
     ) -> jax.Array:
-        """a, b: <float32>[batch, length, size]; is_token: <bool>[batch, length] of each -> <float32>[batch, length,
-        length, channels].
+        """Computes the tensor: a, b <float32>[batch, length, size] -> <float32>[batch, length, length, channels].
+
+        `is_token` is <bool>[batch, length] for each sentence.
         """
         a, b = (jnp.where(known[..., None], one, 0.0) for one, known in zip((a, b), is_token, strict=True))
         interaction = Dropout()(a[:, :, None] * b[:, None], dropout_rate)

@@ -1,4 +1,4 @@
-"""A dense layer as ESAN and CSRAN have it: Glorot-initialised (CSRAN, section 3.2), not weight-normalised."""
+"""The dense layer of ESAN and CSRAN: Glorot-initialized (CSRAN, section 3.2), not weight-normalized."""
 
 import flax.linen as nn
 import jax
@@ -11,13 +11,13 @@ ACTIVATIONS = {"none": lambda values: values, "relu": nn.relu, "sigmoid": nn.sig
 
 
 class Linear(nn.Module):
-    """`activation([part; ...; part] @ kernel + bias)`.
+    """A dense layer: `activation([part; ...; part] @ kernel + bias)`.
 
     Arguments:
-      features: number of outputs.
-      activation: a key of `ACTIVATIONS`.
+      features: the number of outputs.
+      activation: the activation, a key of `ACTIVATIONS`.
       use_bias: whether there is a bias.
-      precision: of the matrix product.
+      precision: the precision of the matrix product.
     """
 
     features: int
@@ -27,7 +27,7 @@ class Linear(nn.Module):
 
     @nn.compact
     def __call__(self, *parts: jax.Array) -> jax.Array:
-        """parts: <float32>[..., inputs of the part], as if concatenated -> <float32>[..., features]."""
+        """Applies the layer to the concatenation of parts of <float32>[..., inputs] -> <float32>[..., features]."""
         shape = (sum(sizes(parts)), self.features)
         kernel = self.param("kernel", nn.initializers.glorot_uniform(), shape, jnp.float32)
         outputs = matmul_in_parts(parts, kernel, self.precision)

@@ -18,7 +18,7 @@ _ON_A_CPU = contextvars.ContextVar("on_a_cpu", default=False)
 
 @contextlib.contextmanager
 def traced_for_a_cpu() -> Iterator[None]:
-    """Traces only the CPU form, without a platform switch, so that its jaxpr can be inspected."""
+    """Traces LSTMs in their CPU form only, without a platform switch, so that the jaxpr can be inspected."""
     before = _ON_A_CPU.set(True)
     try:
         yield
@@ -27,9 +27,9 @@ def traced_for_a_cpu() -> Iterator[None]:
 
 
 def _begins(sentences: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Where each direction begins its second sentence: <int8>[row, step] -> two of <bool>[row, step, 1].
+    """Marks where each direction begins its second sentence: <int8>[row, step] -> two of <bool>[row, step, 1].
 
-    Its first sentence needs no mark: the state is zero at the start anyway.
+    The first sentence needs no mark because the state is zero at the start.
     """
     of_first, of_second = sentences == 1, sentences == 2
     place = jax.lax.iota(jnp.int32, sentences.shape[1])[None]
@@ -39,16 +39,15 @@ def _begins(sentences: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 
 class Lstm(nn.Module):
-    """Hidden states; each sentence of a row is encoded separately.
+    """An LSTM that encodes each sentence of a row separately.
 
-    Glorot-initialised, gate by gate (CSRAN, section 3.2), with one bias a gate.
+    The kernels are Glorot-initialized, gate by gate (CSRAN, section 3.2). Each gate has one bias.
 
     Arguments:
-      features: of a direction.
+      features: the number of features of a direction.
       bidirectional: whether the sentences are also read from their ends.
-      forget_bias: what the bias of the forget gate starts at; the papers do not say, and cuDNN, which CSRAN uses, has
-        0.
-      precision: of the matrix products.
+      forget_bias: the initial bias of the forget gate; the papers do not state it, and cuDNN, which CSRAN uses, has 0.
+      precision: the precision of the matrix products.
     """
 
     features: int
@@ -57,7 +56,7 @@ class Lstm(nn.Module):
     precision: str = "float32"
 
     def _weights(self, inputs: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The kernel of inputs, that of states, and the bias, each <float32>[..., 4, features]."""
+        """Declares the kernels of the inputs and of the states, and the bias, each <float32>[..., 4, features]."""
         directions, features = 1 + self.bidirectional, self.features
         glorot = functools.partial(nn.initializers.variance_scaling, 1.0, "fan_avg", "uniform", out_axis=-1)
         of_inputs = glorot(in_axis=0, batch_axis=(1, 2))
@@ -73,11 +72,11 @@ class Lstm(nn.Module):
 
     @nn.compact
     def __call__(self, sequence: Parts, sentences: jax.Array) -> jax.Array:
-        """Encodes the sentences of a row.
+        """Computes the hidden states of the sentences of a row.
 
         Arguments:
           sequence: parts of <float32>[batch, length, inputs] (layers/parts.py).
-          sentences: <int8>[batch, length], which sentence a token is of, the first before the second; 0 is padding.
+          sentences: <int8>[batch, length], the sentence of each token, 1 before 2; 0 is padding.
 
         Returns:
           <float32>[batch, length, directions * features], zeros at padding.
@@ -87,11 +86,11 @@ class Lstm(nn.Module):
         begins = _begins(sentences)[: 1 + self.bidirectional]
         forms = {"cpu": lstm_on_cpu.hidden_states, "default": lstm_on_device.hidden_states}
         forms = {platform: functools.partial(form, precision=self.precision) for platform, form in forms.items()}
-        # Each direction is given the sequence for itself, the second first: so their gradients are added, in this
-        # order, to those that come from elsewhere, as if there were no choice.
+        # The sequence is a separate argument for each direction, the second direction first. The gradients of these
+        # arguments are then added, in this order, to the gradients from elsewhere, as if there were a single form.
         sequences = (sequence,) * len(begins)
-        # Which of the two is known when the program is lowered; the other leaves nothing in it. In both, the cell of a
-        # scan is float32 whatever the rest is in: rounding would add up over the steps.
+        # The form is chosen when the program is lowered, and the other form leaves nothing in the program. In both, the
+        # cell of the scan is float32 in every precision, because rounding errors would add up over the steps.
         arguments = sequences, *weights, is_token, begins
         states = forms["cpu"](*arguments) if _ON_A_CPU.get() else jax.lax.platform_dependent(*arguments, **forms)
         return jnp.where(is_token, states, 0.0).astype(sequence[0].dtype)

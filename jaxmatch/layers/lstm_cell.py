@@ -1,4 +1,4 @@
-"""The equations of an LSTM's cell that every form of its recurrence shares."""
+"""The equations of the LSTM cell that all forms of the recurrence share."""
 
 import jax
 import jax.numpy as jnp
@@ -9,14 +9,14 @@ GATES = 4  # in the order input, forget, candidate, output
 def gradient_of_sums(
     of_sum: jax.Array, of_output: jax.Array, gates: tuple[jax.Array, ...], cell: jax.Array, squashed: jax.Array
 ) -> jax.Array:
-    """The gradient of the sums that go into the gates.
+    """Computes the gradient of the gate pre-activations.
 
     Arguments:
-      of_sum: gradient of the new cell, forget * cell + input * candidate, <float32>[..., features].
-      of_output: gradient of the new hidden state, output * squashed, <float32>[..., features].
-      gates: input, forget, candidate and output, <float32>[..., features] each.
-      cell: that the step met, <float32>[..., features].
-      squashed: tanh of the new cell, <float32>[..., features].
+      of_sum: the gradient of the new cell, forget * cell + input * candidate, <float32>[..., features].
+      of_output: the gradient of the new hidden state, output * squashed, <float32>[..., features].
+      gates: the input, forget, candidate and output gates, <float32>[..., features] each.
+      cell: the cell before the step, <float32>[..., features].
+      squashed: the tanh of the new cell, <float32>[..., features].
 
     Returns:
       <float32>[..., 4 * features], gate by gate.

@@ -1,12 +1,12 @@
-"""The recurrence of an LSTM for a CPU's memory and compiler.
+"""The recurrence of an LSTM, written for the memory and the compiler of a CPU.
 
-Both directions and both sentences of all rows run in one scan. What does not depend on the step before is kept out of
-it: the product with the inputs is made once before the scan, and in the backward pass the gradient of the recurrent
-kernel is one product after the scan rather than a sum over its steps.
+Both directions and both sentences of all rows run in one scan. Work that does not depend on the previous step is kept
+out of it: the product with the inputs is computed once before the scan, and in the backward pass the gradient of the
+recurrent kernel is one product after the scan rather than a sum over its steps.
 
-The large arrays, [row, step, 4 * features] of a direction, are updated in place, without a copy or another layout. They
-first hold the input projections, then the gates. The backward pass writes the gradients of the gate pre-activations to
-separate arrays: if it overwrote the gates, XLA would copy the whole arrays in each step.
+The large arrays, [row, step, 4 * features] for each direction, are updated in place, without a copy or another layout.
+They first hold the input projections, then the gates. The backward pass writes the gradients of the gate
+pre-activations to separate arrays: if it overwrote the gates, XLA would copy the whole arrays in each step.
 """
 
 import functools
@@ -18,43 +18,43 @@ from jaxmatch.layers.lstm_cell import GATES, gradient_of_sums
 from jaxmatch.layers.matmul import matmul, matmul_in_parts, over_features
 from jaxmatch.layers.parts import Parts, split
 
-Directions = tuple[jax.Array, ...]  # an array for each: the first reads a row from its start, the second from its end
+Directions = tuple[jax.Array, ...]  # one array per direction; the first reads from the start, the second from the end
 
 
 def _activated(gates: jax.Array) -> jax.Array:
-    """The sums that go into the gates -> the gates, [..., 4 * features] both."""
+    """Computes the gates from their pre-activations, [..., 4 * features] both."""
     features = gates.shape[-1] // GATES
-    # One tanh serves all four, in one pass over memory: sigmoid(x) = tanh(x / 2) / 2 + 1 / 2.
+    # One tanh serves all four gates, in one pass over memory: sigmoid(x) = tanh(x / 2) / 2 + 1 / 2.
     scale = over_features(jnp.where(jnp.arange(GATES * features) // features == 2, 1.0, 0.5), gates)
     return jnp.tanh(gates * scale) * scale + (1 - scale)
 
 
 def _at(values: jax.Array, place: jax.Array, first: int = 0, size: int | None = None) -> jax.Array:
-    """The given columns of one place of all rows: [row, step, columns] -> [row, size]."""
+    """Reads the given columns at one place of all rows: [row, step, columns] -> [row, size]."""
     rows, _, columns = values.shape
     return jax.lax.dynamic_slice(values, (0, place, first), (rows, 1, columns if size is None else size))[:, 0]
 
 
 def _put(values: jax.Array, new: jax.Array, place: jax.Array, first: int = 0) -> jax.Array:
-    """Writes one place of all rows; inside a scan that copies none of the others."""
+    """Writes one place of all rows. Inside a scan, this copies none of the other places."""
     return jax.lax.dynamic_update_slice(values, new[:, None], (0, place, first))
 
 
 def _places(step: jax.Array, length: int, directions: int) -> tuple[jax.Array, ...]:
-    """Where each direction reads in a step."""
+    """Returns the place that each direction reads in a step."""
     return (step, length - 1 - step)[:directions]
 
 
 def _scan(added: Directions, kernel, bias, is_token, begins, precision, keep: bool):
-    """As `recurrence`.
+    """Runs the scan of `recurrence`, whose arguments it takes.
 
     Returns:
-      hidden states, <float32>[row, step, directions * features]; and, for the backward pass, the gates in the place of
-      `added` and the cells that each step met, <float32>[step, row, features] of each direction.
+      the hidden states, <float32>[row, step, directions * features]; and, with `keep` for the backward pass, the gates
+      in the buffers of `added` and the cells before each step, <float32>[step, row, features] for each direction.
     """
     rows, length, _ = added[0].shape
     directions, features, _ = kernel.shape
-    kernels, biases = list(kernel), list(bias[:, None])  # cut outside the scan, not in each step
+    kernels, biases = list(kernel), list(bias[:, None])  # split outside the scan, not in each step
 
     def one_step(carry, step):
         states, buffers, hidden_states = carry
@@ -84,19 +84,21 @@ def _scan(added: Directions, kernel, bias, is_token, begins, precision, keep: bo
 def recurrence(
     added: Directions, kernel: jax.Array, bias: jax.Array, is_token: jax.Array, begins: Directions, precision: str
 ) -> jax.Array:
-    """The recurrent part of an LSTM. Padding keeps the state; at the first token of a sentence the state is zero.
+    """Computes the recurrent part of an LSTM.
+
+    Padding keeps the state. At the first token of a sentence, the state is zero.
 
     Arguments:
-      added: input projections, summed into the gates, <float32>[row, step, 4 * features] of each direction.
+      added: the input projections, which are added to the gate pre-activations, <float32>[row, step, 4 * features] for
+        each direction.
       kernel: <float32>[direction, features, 4 * features].
       bias: <float32>[direction, 4 * features].
       is_token: <bool>[row, step, 1].
-      begins: <bool>[row, step, 1] of each direction, the first token of a sentence as the direction reads it.
-      precision: of the matrix products.
+      begins: <bool>[row, step, 1] for each direction, True at the first token of a sentence in its reading order.
+      precision: the precision of the matrix products.
 
     Returns:
-      the hidden states, <float32>[row, step, directions * features]; where there is no token, those of the token
-      before.
+      the hidden states, <float32>[row, step, directions * features]; at padding, that of the token read before.
     """
     return _scan(added, kernel, bias, is_token, begins, precision, keep=False)[0]
 
@@ -113,14 +115,14 @@ def _backward(precision, residuals, state_gradients):
     transposed = list(jnp.swapaxes(kernel, -1, -2))
 
     def one_step(carry, step_and_cells):
-        """One backward step: gradients of the next state -> those of the previous state and gate pre-activations."""
+        """Computes the gradients of the previous state and of the gate pre-activations from those of the next state."""
         gradients, of_added = carry
         step, met = step_and_cells
         before, written = [], []
         for direction, place in enumerate(_places(step, length, directions)):
             starts, token, cell = _at(begins[direction], place), _at(is_token, place), met[direction]
-            # Each read for itself: cut from one read of all four, XLA's CPU compiler does not vectorise what reads
-            # them.
+            # Each gate is read separately. If one read of all four were split, XLA's CPU compiler would not vectorize
+            # the code that uses them.
             let_in, forget, candidate, let_out = (
                 _at(gates[direction], place, gate * features, features) for gate in range(GATES)
             )
@@ -148,18 +150,18 @@ def _backward(precision, residuals, state_gradients):
 
 
 def _met(hidden_states: jax.Array, begins: Directions, features: int) -> list[jax.Array]:
-    """The hidden states that each step met: <float32>[row, step, features] of each direction."""
+    """Returns the hidden states before each step: <float32>[row, step, features] for each direction."""
     met = []
     for direction, starts in enumerate(begins):
         own = split(hidden_states, [features] * len(begins))[direction]
-        # One place on in the order of reading, with zeros at the start.
+        # Shifted by one place in the reading order, with zeros at the start.
         one_on = (1, -1, 0) if direction == 0 else (-1, 1, 0)
         met.append(jnp.where(starts, 0.0, jax.lax.pad(own, jnp.zeros((), own.dtype), ((0, 0, 0), one_on, (0, 0, 0)))))
     return met
 
 
 def _flat(values: jax.Array) -> jax.Array:
-    """[row, step, size] -> [row * step, size]."""
+    """Merges rows and steps: [row, step, size] -> [row * step, size]."""
     return values.reshape(-1, values.shape[-1])
 
 
@@ -175,17 +177,18 @@ def hidden_states(
     begins: Directions,
     precision: str,
 ) -> jax.Array:
-    """The hidden states of an LSTM.
+    """Computes the hidden states of an LSTM.
 
     Arguments:
-      sequences: for each direction, the last first, the same parts of <float32>[row, step, inputs] (layers/parts.py).
+      sequences: for each direction, the last direction first, the same parts of <float32>[row, step, inputs]
+        (layers/parts.py).
       input_kernel: <float32>[inputs, direction, 4, features].
       kernel: <float32>[direction, features, 4, features].
       bias: <float32>[direction, 4, features].
-      is_token, begins, precision: as of `recurrence`.
+      is_token, begins, precision: the same as for `recurrence`.
 
     Returns:
-      as of `recurrence`.
+      the hidden states, as `recurrence` returns them.
     """
     inputs, directions, *_ = input_kernel.shape
     input_kernels = [one.reshape(inputs, -1) for one in split(input_kernel, [1] * directions, axis=1)]

@@ -1,16 +1,16 @@
 """The recurrence of an LSTM on an accelerator, where each kernel launch in a step costs time.
 
-A step makes one matrix product for both directions, which `jax.vmap` extends to all replicas. XLA compiles the rest of
-a step to two more kernels on a GPU, three in the backward pass: one or two that compute, and one that stores what is
-saved. Optimisation barriers keep it at that: without them, each kernel that reads a value computes it again. One more
-kernel counts the steps.
+A step computes one matrix product for both directions, which `jax.vmap` extends to all replicas. XLA compiles the rest
+of a step to two more kernels on a GPU, or three in the backward pass: one or two that compute, and one that stores the
+outputs of the step. Optimization barriers ensure this number: without them, each kernel that reads a value computes it
+again. One more kernel counts the steps.
 
-Scan arrays are step-major, in each direction's reading order: [step, direction, row, ...]. Input projections (`added`)
-stay batch-major.
+Scan arrays are step-major, in each direction's reading order: [step, direction, row, ...]. The input projections
+(`added`) stay batch-major.
 
-Saved for the backward pass (`kept`): the four gates, the previous cell and tanh(new cell), so that the backward pass
-only multiplies and adds. At padding, input gate 0 and forget and output gates 1 are saved, and the previous hidden
-state instead of the tanh: hidden state = output gate * saved tanh holds everywhere.
+Six values are saved for the backward pass (`kept`): the four gates, the previous cell and tanh(new cell). The backward
+pass then only multiplies and adds. At padding, the saved input gate is 0, the saved forget and output gates are 1, and
+the previous hidden state is saved instead of the tanh. So hidden state = output gate * saved tanh holds everywhere.
 """
 
 import functools
@@ -23,18 +23,18 @@ from jaxmatch.layers.matmul import PRECISIONS, matmul, matmul_in_parts
 from jaxmatch.layers.parts import Parts
 
 _KEPT = GATES + 2
-# The factors of a bfloat16 product with other extents XLA pads for the matrix units of a GPU, and would do so in each
-# step.
+# The features are padded to a multiple of this. Otherwise XLA would pad the factors of a bfloat16 product for the
+# matrix units of a GPU, and would do so in each step.
 _MULTIPLE = 8
 
 
 def _in_order(values: jax.Array) -> jax.Array:
-    """[row, step, direction, size] -> [step, direction, row, size], in each direction's reading order."""
+    """Converts [row, step, direction, size] to [step, direction, row, size], in each direction's reading order."""
     return jnp.concatenate([values[:, :, :1], values[:, ::-1, 1:]], axis=2).transpose(1, 2, 0, 3)
 
 
 def _in_place(values: jax.Array) -> jax.Array:
-    """The inverse of `_in_order`: [step, direction, row, size] -> [row, step, direction * size]."""
+    """Inverts `_in_order`: [step, direction, row, size] -> [row, step, direction * size]."""
     values = values.transpose(2, 0, 1, 3)
     return jnp.concatenate(
         [values[:, :, 0], *(values[:, ::-1, direction] for direction in range(1, values.shape[2]))], axis=-1
@@ -42,7 +42,7 @@ def _in_place(values: jax.Array) -> jax.Array:
 
 
 def _added_in(step: jax.Array, added: jax.Array, directions: int) -> jax.Array:
-    """The input projections of a step: <float32>[row, step, directions * size] -> [direction, row, size]."""
+    """Returns the input projections of a step: <float32>[row, step, directions * size] -> [direction, row, size]."""
     rows, length, columns = added.shape
     size = columns // directions
     places = (step, length - 1 - step)[:directions]
@@ -51,11 +51,11 @@ def _added_in(step: jax.Array, added: jax.Array, directions: int) -> jax.Array:
 
 
 def _scan(added, kernel, bias, is_token, starts, precision, keep: bool) -> jax.Array:
-    """The steps one after the other; as `recurrence`.
+    """Runs the scan of `recurrence`, whose arguments it takes.
 
     Returns:
-      the hidden states, <float32>[step, direction, row, features], or what is kept, [step, direction, row, 6 *
-      features] in the type of the products.
+      the hidden states, <float32>[step, direction, row, features]; or, with `keep`, the values saved for the backward
+      pass, [step, direction, row, 6 * features] in the type of the products.
     """
     steps, directions, rows, _ = is_token.shape
     dtype = PRECISIONS[precision]
@@ -77,7 +77,7 @@ def _scan(added, kernel, bias, is_token, starts, precision, keep: bool) -> jax.A
         if not keep:
             return after, new_hidden
         kept = tuple(one.astype(dtype) for one in (let_in, forget, candidate, let_out, met, squashed))
-        # Writing these reads no state: the states after the step can be written over those before it.
+        # After the barrier, this write reads no state: the states after the step can overwrite those before it.
         return after, jnp.concatenate(jax.lax.optimization_barrier(kept), axis=-1)
 
     zeros = jnp.zeros((directions, rows, kernel.shape[1]), jnp.float32)
@@ -85,13 +85,13 @@ def _scan(added, kernel, bias, is_token, starts, precision, keep: bool) -> jax.A
 
 
 def _hidden_states(kept: jax.Array) -> jax.Array:
-    """[..., 6 * features] -> <float32>[..., features]."""
+    """Computes the hidden states from the saved values: [..., 6 * features] -> <float32>[..., features]."""
     *_, let_out, _, squashed = _parts(kept)
     return let_out * squashed
 
 
 def _parts(kept: jax.Array) -> list[jax.Array]:
-    """[..., 6 * features] -> <float32>[..., features], six of them."""
+    """Splits the saved values: [..., 6 * features] -> six of <float32>[..., features]."""
     return jnp.split(kept.astype(jnp.float32), _KEPT, axis=-1)
 
 
@@ -99,15 +99,19 @@ def _parts(kept: jax.Array) -> list[jax.Array]:
 def recurrence(
     added: jax.Array, kernel: jax.Array, bias: jax.Array, is_token: jax.Array, starts: jax.Array, precision: str
 ) -> jax.Array:
-    """The recurrent part of an LSTM. Padding keeps the state; at the start of a sentence the state is zero.
+    """Computes the recurrent part of an LSTM.
+
+    Padding keeps the state. At the first token of a sentence, the state is zero.
 
     Arguments:
-      added: input projections, summed into the gates, <float32 or bfloat16>[row, step, directions * 4 * features].
+      added: the input projections, which are added to the gate pre-activations, <float32 or bfloat16>[row, step,
+        directions * 4 * features].
       kernel: <float32>[direction, features, 4 * features].
       bias: <float32>[direction, 4 * features].
-      is_token: <bool>[step, direction, row, 1], in the order in which each direction reads.
-      starts: <bool>[step, direction, row, 1], likewise; everywhere in the first step.
-      precision: of the matrix products.
+      is_token: <bool>[step, direction, row, 1], in each direction's reading order.
+      starts: <bool>[step, direction, row, 1] in the same order, True at the first token of a sentence and everywhere in
+        the first step.
+      precision: the precision of the matrix products.
 
     Returns:
       the hidden states, <float32>[row, step, directions * features].
@@ -120,7 +124,7 @@ def _forward(added, kernel, bias, is_token, starts, precision):
     return _in_place(_hidden_states(kept)), (kernel, is_token, starts, kept, jnp.zeros(0, added.dtype))
 
 
-# Traced when `matmul.products_for` is over: `_MULTIPLE` fills up the features instead.
+# This is traced after the end of `matmul.products_for`, so the features are padded to `_MULTIPLE` instead.
 def _backward(precision, residuals, state_gradients):
     kernel, is_token, starts, kept, of_type = residuals
     steps, directions, rows, _ = is_token.shape
@@ -129,7 +133,7 @@ def _backward(precision, residuals, state_gradients):
     zeros = jnp.zeros((directions, rows, features), jnp.float32)
 
     def one_step(carry, given):
-        """One backward step: gradients of the next state -> those of the previous state and gate pre-activations."""
+        """Computes the gradients of the previous state and of the gate pre-activations from those of the next state."""
         product, passed, of_cell = carry
         of_state, token, next_start, kept = given
         *gates, cell, squashed = _parts(kept)
@@ -150,10 +154,11 @@ def _backward(precision, residuals, state_gradients):
     _, of_sums = jax.lax.scan(one_step, (zeros.astype(dtype), zeros, zeros), given, reverse=True)
     met = jnp.concatenate([zeros[None], _hidden_states(kept[:-1])])
     met = _in_place(jnp.where(starts, 0.0, met)).reshape(rows * steps, -1)
-    # What was kept in the forward pass is held no longer than until here.
+    # Because of the barrier, the values saved in the forward pass are held only until here.
     of_sums, met = jax.lax.optimization_barrier((of_sums, met))
     of_added = _in_place(of_sums).reshape(rows * steps, -1)
-    # The states of each direction with the sums of both: that moves fewer bytes than to lay them out by direction.
+    # The states of each direction are multiplied with the gradients of both directions. This moves fewer bytes than
+    # laying out the arrays by direction.
     of_kernel = matmul(met.T, of_added, precision).reshape(directions, features, directions, -1)
     of_kernel = jnp.stack([of_kernel[direction, :, direction] for direction in range(directions)])
     of_bias = of_added.astype(jnp.float32).sum(axis=0).reshape(directions, -1)
@@ -172,10 +177,10 @@ def hidden_states(
     begins: tuple[jax.Array, ...],
     precision: str,
 ) -> jax.Array:
-    """As `lstm_on_cpu.hidden_states`."""
+    """Computes the hidden states of an LSTM; the arguments and the result are those of `lstm_on_cpu.hidden_states`."""
     rows, steps, _ = is_token.shape
     directions, features, *_ = kernel.shape
-    more = -features % _MULTIPLE  # states that stay zero
+    more = -features % _MULTIPLE  # additional features, whose states stay zero
     input_kernel, bias = (jnp.pad(one, [(0, 0)] * (one.ndim - 1) + [(0, more)]) for one in (input_kernel, bias))
     kernel = jnp.pad(kernel, [(0, 0), (0, more), (0, 0), (0, more)])
     added = matmul_in_parts(sequences[0], input_kernel.reshape(len(input_kernel), -1), precision)

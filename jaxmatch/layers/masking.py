@@ -1,8 +1,8 @@
-"""What padding must not touch."""
+"""Masking of padding."""
 
 import jax.numpy as jnp
 
 
 def lowest(dtype: jnp.dtype) -> float:
-    """The lowest finite number: -inf would make NaN of a row in which everything is masked."""
+    """Returns the lowest finite number of a type. Unlike -inf, it gives no NaN if a whole row is masked."""
     return float(jnp.finfo(dtype).min)

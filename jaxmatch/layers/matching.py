@@ -1,5 +1,5 @@
 """Multi-perspective matching (BiMPM, section 3.2): each token of a sentence is compared with the other sentence by
-cosines, each under weights of its own.
+several cosines, each with weights of its own.
 """
 
 import flax.linen as nn
@@ -12,9 +12,9 @@ from jaxmatch.layers.attention import of_other_sentence
 from jaxmatch.layers.masking import lowest
 from jaxmatch.layers.matmul import matmul, of_scores
 
-LEAST = 1e-6  # of a squared norm, and of a sum of cosines: a sentence may be empty
+LEAST = 1e-6  # lower bound of a squared norm, and of the size of a sum of cosines: a sentence may be empty
 
-# strategy -> the setting that asks for it, in the order of section 3.2
+# strategy -> the setting that enables it, in the order of section 3.2
 STRATEGIES = {
     "full": "full_matching",
     "maxpooling": "maxpooling_matching",
@@ -24,37 +24,36 @@ STRATEGIES = {
 
 
 def _normalized(vectors: jax.Array) -> jax.Array:
-    """<float32>[..., size] -> the same, each of norm 1; one that is next to zero stays so."""
+    """Scales vectors <float32>[..., size] to norm 1. A vector near zero stays near zero."""
     squares = jnp.sum(vectors * vectors, axis=-1, keepdims=True)
     return vectors * jax.lax.rsqrt(jnp.maximum(squares, LEAST))
 
 
 class PerspectiveMatching(nn.Module):
-    """The matchings of one direction of the context LSTM, from either sentence to the other, by the same weights.
+    """The matching layer for one direction of the context LSTM. Both sentences are matched with the same weights.
 
-    Cosines are in float32.
+    Cosines are computed in float32.
 
     Arguments:
-      config: its `perspectives`, its four strategies and `precision` count.
+      config: the settings, of which `perspectives`, the four strategies and `precision` apply.
     """
 
     config: BiMPMConfig
 
     @nn.compact
     def __call__(self, states: jax.Array, opposite: jax.Array, sentences: jax.Array) -> jax.Array:
-        """Matches each token.
+        """Matches each token with the other sentence.
 
         Arguments:
-          states: <float32>[batch, length, hidden].
-          opposite: <float32>[batch, length, hidden], for each token the state with which the LSTM leaves the other
-            sentence.
-          sentences: <int8>[batch, length], which sentence a token is of; 0 is padding.
+          states: <float32>[batch, length, hidden], the states of the LSTM.
+          opposite: <float32>[batch, length, hidden], for each token the last state of the LSTM in the other sentence.
+          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
 
         Returns:
           <float32>[batch, length, strategies * perspectives].
 
         Raises:
-          InputError: if the config has no strategy.
+          InputError: the config enables no strategy.
         """
         config, precision = self.config, of_scores(self.config.precision)
         strategies = [name for name, setting in STRATEGIES.items() if getattr(config, setting)]
@@ -64,7 +63,7 @@ class PerspectiveMatching(nn.Module):
         allowed = of_other_sentence(sentences)
         directed = _normalized(own)
         similarity = jnp.where(allowed, matmul(directed, jnp.swapaxes(directed, -1, -2), precision), 0.0)  # Eq. 5
-        # Kept as in layers/alignment.py, whichever strategies there are.
+        # Stored as in layers/alignment.py, whichever strategies are enabled.
         attention = _over_sum(similarity)
         self.sow("intermediates", "weights", attention)
         matched = []
@@ -79,7 +78,7 @@ class PerspectiveMatching(nn.Module):
             elif name == "attentive":
                 other = matmul(attention, own, precision)  # Eq. 6
             else:
-                # A product rather than a gather, whose gradient would be a scatter.
+                # A product is used instead of a gather, whose gradient would be a scatter.
                 nearest = jnp.argmax(jnp.where(allowed, similarity, lowest(jnp.float32)), axis=-1)
                 picked = (jax.lax.iota(jnp.int32, own.shape[1])[None, None] == nearest[..., None]) & allowed
                 other = matmul(picked.astype(jnp.float32), own, precision)
@@ -88,24 +87,24 @@ class PerspectiveMatching(nn.Module):
 
 
 def _over_sum(similarity: jax.Array) -> jax.Array:
-    """The weights of Eq. 6: each row over its sum.
+    """Computes the weights of Eq. 6: each row divided by its sum.
 
-    What is made with them is seen by cosines alone, on which the size of the sum has no effect: it needs no gradient.
+    Only cosines use the weighted means, and the size of the sum has no effect on cosines. So the sum needs no gradient.
     """
     total = jax.lax.stop_gradient(jnp.sum(similarity, axis=-1, keepdims=True))
     return similarity / jnp.where(jnp.abs(total) < LEAST, LEAST, total)
 
 
 def _match(own: jax.Array, other: jax.Array, weights: jax.Array, precision: str) -> jax.Array:
-    """Eq. 1 and 2: m_k = cosine(W_k * own, W_k * other).
+    """Computes Eq. 1 and 2: m_k = cosine(W_k * own, W_k * other).
 
-    Each sum of three factors, one of them W_k^2, is a product with the matrix of all W^2: no vector is made for each
-    perspective.
+    A cosine consists of sums over products of three factors, one of which is W_k^2. These sums are computed as a matrix
+    product with all W_k^2, so that no vectors are made for each perspective.
 
     Arguments:
       own, other: <float32>[batch, length, hidden].
       weights: W, <float32>[perspectives, hidden].
-      precision: of the matrix products.
+      precision: the precision of the matrix products.
 
     Returns:
       <float32>[batch, length, perspectives].
@@ -116,10 +115,11 @@ def _match(own: jax.Array, other: jax.Array, weights: jax.Array, precision: str)
 
 
 def _best_match(own: jax.Array, allowed: jax.Array, weights: jax.Array, precision: str) -> jax.Array:
-    """Maxpooling-matching: of each perspective the best match with any token of the other sentence; as `_match`.
+    """Computes maxpooling-matching: for each perspective, the best match with any token of the other sentence.
 
-    The weighted vectors, [batch, perspectives, length, hidden], and their cosines, [batch, perspectives, length,
-    length], are computed again in the backward pass.
+    `allowed` is <bool>[batch, length, length], True for tokens of different sentences. The other arguments and the
+    result are those of `_match`. The weighted vectors, [batch, perspectives, length, hidden], and their cosines,
+    [batch, perspectives, length, length], are computed again in the backward pass.
     """
 
     @jax.checkpoint

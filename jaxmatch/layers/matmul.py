@@ -1,4 +1,4 @@
-"""The one matrix product all layers use, in the precision a config asks for."""
+"""The matrix product that all layers use, in the precision that a config requests."""
 
 import contextlib
 import contextvars
@@ -9,15 +9,15 @@ import jax.numpy as jnp
 
 from jaxmatch.layers.parts import Parts, sizes, split
 
-# precision -> the type of the factors, and of what layers hand on. What a device makes of float32 ones:
-# jaxmatch/products.py.
+# precision -> the type of the factors and of the outputs of layers. jaxmatch/products.py describes how a device rounds
+# float32 factors.
 PRECISIONS = {"highest": jnp.float32, "float32": jnp.float32, "tensorfloat32": jnp.float32, "bfloat16": jnp.bfloat16}
-# How a product is asked for; the others as JAX does by default.
+# precision -> the precision that JAX is given for a product; the others use JAX's default.
 ASKED = {"highest": jax.lax.Precision.HIGHEST, "tensorfloat32": jax.lax.Precision.HIGH}
 
-# What JAX and XLA call GPUs.
+# The names of GPUs in JAX and XLA.
 GPUS = ("gpu", "cuda", "rocm")
-# Rows of matrices begin at multiples of so many bytes where products are aligned. cuBLAS reads what begins elsewhere
+# In aligned products, rows of matrices begin at multiples of this many bytes. cuBLAS reads rows that begin elsewhere
 # number by number (benchmarks/NOTES.md).
 ALIGNMENT = 16
 _ALIGNED = contextvars.ContextVar("aligned", default=False)
@@ -25,8 +25,10 @@ _ALIGNED = contextvars.ContextVar("aligned", default=False)
 
 @contextlib.contextmanager
 def products_for(platform: str) -> Iterator[None]:
-    """Traces products as suits devices of a platform: for GPUs, rows of matrices are filled up with zeros to
-    `ALIGNMENT`. Results have the same shapes, and the same numbers up to rounding.
+    """Traces products for the devices of a platform.
+
+    For GPUs, rows of matrices are padded with zeros to `ALIGNMENT`. Results have the same shapes, and the same values
+    up to rounding.
     """
     before = _ALIGNED.set(platform in GPUS)
     try:
@@ -36,35 +38,41 @@ def products_for(platform: str) -> Iterator[None]:
 
 
 def of_scores(precision: str) -> str:
-    """For what scores are read from, in a model of some precision: float32 where that is bfloat16, else the same."""
+    """Returns the precision of logits and cosines: float32 if a model's precision is bfloat16, otherwise the same."""
     return "float32" if precision == "bfloat16" else precision
 
 
 def over_features(vector: jax.Array, values: jax.Array) -> jax.Array:
-    """One number a feature, such as a bias, for all rows of `values`: <float32>[features] -> [1, ..., features] of the
-    type of `values` <float32 or bfloat16>[..., features].
+    """Prepares a vector with one number per feature, such as a bias, for arithmetic with all rows of `values`.
+
+    Arguments:
+      vector: <float32>[features].
+      values: <float32 or bfloat16>[..., features].
+
+    Returns:
+      [1, ..., features] in the type of `values`.
     """
     return vector.astype(values.dtype).reshape((1,) * (values.ndim - 1) + vector.shape)
 
 
 def matmul(left: jax.Array, right: jax.Array, precision: str) -> jax.Array:
-    """Multiplies matrices in `precision`, or in bfloat16 where the left one is.
+    """Multiplies matrices in `precision`, or in bfloat16 if `left` is bfloat16.
 
     Arguments:
       left: <float32 or bfloat16>[..., rows, inner].
       right: <float32 or bfloat16>[..., inner, columns].
-      precision: a key of `PRECISIONS`.
+      precision: the precision, a key of `PRECISIONS`.
 
     Returns:
-      [..., rows, columns] of the left one's type.
+      [..., rows, columns] in the type of `left`.
     """
     dtype = jnp.bfloat16 if left.dtype == jnp.bfloat16 else PRECISIONS[precision]
     *rows, inner = left.shape
     if right.ndim == 2 and len(rows) > 1:
-        # As one product of two matrices, whose gradients need no copies in another layout on a CPU.
+        # As one product of two matrices: on a CPU, its gradients need no copies in another layout.
         return matmul(left.reshape(-1, inner), right, precision).reshape(*rows, right.shape[-1])
-    # The result is rounded to `dtype` before it becomes the left one's, so that the gradient's two products run in it
-    # as well.
+    # The result is rounded to `dtype` before it is converted to the type of `left`, so that the two products of the
+    # gradient are computed in `dtype` as well.
     columns, given = right.shape[-1], left.dtype
     left, right = left.astype(dtype), right.astype(dtype)
     if _ALIGNED.get():
@@ -73,19 +81,19 @@ def matmul(left: jax.Array, right: jax.Array, precision: str) -> jax.Array:
 
 
 def _aligned(matrices: jax.Array, axes: Sequence[int]) -> jax.Array:
-    """Fills up axes with zeros to multiples of `ALIGNMENT` bytes."""
+    """Pads the given axes with zeros to multiples of `ALIGNMENT` bytes."""
     least = ALIGNMENT // matrices.dtype.itemsize
     widths = [(0, -size % least if axis in axes else 0) for axis, size in enumerate(matrices.shape)]
     return jnp.pad(matrices, widths)
 
 
 def matmul_in_parts(parts: Parts, kernel: jax.Array, precision: str) -> jax.Array:
-    """`[part; ...; part] @ kernel` without the concatenation (layers/parts.py).
+    """Computes `[part; ...; part] @ kernel` without the concatenation (layers/parts.py).
 
     Arguments:
-      parts: of <float32>[..., inputs of the part].
+      parts: parts of <float32>[..., inputs of the part].
       kernel: <float32>[inputs, columns].
-      precision: as of `matmul`.
+      precision: the precision, as for `matmul`.
 
     Returns:
       <float32>[..., columns].
@@ -94,5 +102,5 @@ def matmul_in_parts(parts: Parts, kernel: jax.Array, precision: str) -> jax.Arra
 
 
 def matmul_by_rows(parts: Parts, rows: Sequence[jax.Array], precision: str) -> jax.Array:
-    """As `matmul_in_parts`, of a kernel that is given as each part's rows: <float32>[inputs of the part, columns]."""
+    """Computes `matmul_in_parts` with the rows of the kernel for each part, <float32>[inputs of the part, columns]."""
     return sum(matmul(part, own_rows, precision) for part, own_rows in zip(parts, rows, strict=True))

@@ -1,6 +1,7 @@
-"""What depends on a word alone, computed once for each distinct word of a batch.
+"""Features that depend on a word alone, computed once for each distinct word of a batch.
 
-Of the tokens of 64 pairs of SNLI a third to a quarter are distinct words, of those of 512 pairs a sixth to an eighth.
+Among the tokens of 64 pairs of SNLI, a third to a quarter are distinct words; among those of 512 pairs, a sixth to an
+eighth.
 """
 
 import contextlib
@@ -15,8 +16,9 @@ _MOST_WORDS: contextvars.ContextVar[int | None] = contextvars.ContextVar("most_w
 
 @contextlib.contextmanager
 def at_most_words(most: int | None) -> Iterator[None]:
-    """Traces models for batches with at most so many distinct words, padding included; None: for any batch, whose
-    tokens are each computed by themselves.
+    """Traces models for batches with at most `most` distinct words, padding included.
+
+    None means that a batch may have any number of distinct words. Each token is then encoded by itself.
     """
     before = _MOST_WORDS.set(most)
     try:
@@ -26,13 +28,14 @@ def at_most_words(most: int | None) -> Iterator[None]:
 
 
 def once_a_word(encode: Callable[[jax.Array], jax.Array], ids: jax.Array, given: jax.Array, words: int) -> jax.Array:
-    """`encode(given)`, where `given` is the same for all tokens that are the same word.
+    """Computes `encode(given)`, where `given` is the same for all tokens of the same word.
 
     Arguments:
-      encode: [batch, length, ...] -> <float32 or bfloat16>[batch, length, features], each token by itself.
-      ids: <int32>[batch, length].
-      given: [batch, length, ...], of each token.
-      words: in the vocabulary.
+      encode: a function [batch, length, ...] -> <float32 or bfloat16>[batch, length, features] that encodes each token
+        by itself.
+      ids: <int32>[batch, length], the word of each token.
+      given: [batch, length, ...], the input of `encode` for each token.
+      words: the number of words in the vocabulary.
 
     Returns:
       <float32>[batch, length, features].
@@ -42,16 +45,18 @@ def once_a_word(encode: Callable[[jax.Array], jax.Array], ids: jax.Array, given:
         return encode(given).astype(jnp.float32)
     first, place = distinct(ids.reshape(-1), most, words)
     encoded = encode(given.reshape(-1, *given.shape[2:])[first][None])[0]
-    # In float32, as the gradient sums over all tokens of a word.
+    # In float32, because the gradient sums over all tokens of a word.
     return encoded.astype(jnp.float32)[place].reshape(*ids.shape, -1)
 
 
 def distinct(ids: jax.Array, most: int, words: int) -> tuple[jax.Array, jax.Array]:
-    """The distinct numbers among `ids` <int32>[tokens], each below `words`; there must be no more than `most`.
+    """Finds the distinct ids among `ids` <int32>[tokens].
+
+    Each id must be below `words`, and at most `most` of them may be distinct.
 
     Returns:
-      Where each of them comes first, <int32>[most], 0 where there are fewer; and which of these each token is,
-      <int32>[tokens].
+      the position of the first occurrence of each distinct id, <int32>[most], padded with 0; and for each token the
+      index of its id among the distinct ones, <int32>[tokens].
     """
     tokens = jax.lax.iota(jnp.int32, len(ids))
     first_of = jnp.full(words, len(ids), jnp.int32).at[ids].min(tokens)[ids]

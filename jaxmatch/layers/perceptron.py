@@ -1,5 +1,5 @@
-"""The prediction layers of all models but RE2, as of ESAN (Eq. 11 and 12) and CSRAN (section 2.5): a perceptron over
-both sentences' vectors.
+"""The prediction layers of all models except RE2 and DIIN: a perceptron over the vectors of both sentences, as in ESAN
+(Eq. 11 and 12) and CSRAN (section 2.5).
 """
 
 import flax.linen as nn
@@ -13,15 +13,18 @@ from jaxmatch.layers.prediction import PREDICTIONS
 
 
 class Perceptron(nn.Module):
-    """Logits of the classes, or one number in regression. Dropout before every layer.
+    """A perceptron whose outputs are the logits of the classes, or one number in regression.
+
+    Every layer has dropout before it.
 
     Arguments:
-      kind: what of the two vectors it sees, a key of `PREDICTIONS`.
-      hidden_layer: 'dense' (with ReLU), 'tanh' (ESIM, BiMPM) or 'highway' (CAFE, and CSRAN's released run).
-      layers: how many there are, the last, which gives the logits, included.
-      features: of the layers before the last.
-      outputs: number of classes, or 1.
-      precision: of the matrix products.
+      kind: the inputs that are computed from the two vectors, a key of `PREDICTIONS`.
+      hidden_layer: the kind of the hidden layers: 'dense' (with ReLU), 'tanh' (ESIM, BiMPM) or 'highway' (CAFE, and
+        CSRAN's released run).
+      layers: the number of layers, including the last, which computes the logits.
+      features: the number of outputs of each layer before the last.
+      outputs: the number of classes, or 1 in regression.
+      precision: the precision of the matrix products.
     """
 
     kind: str
@@ -33,7 +36,7 @@ class Perceptron(nn.Module):
 
     @nn.compact
     def __call__(self, a: jax.Array, b: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """a, b: <float32>[batch, size] -> <float32>[batch, outputs]."""
+        """Computes the logits: a, b <float32>[batch, size] -> <float32>[batch, outputs]."""
         seen = tuple(PREDICTIONS[self.kind](a, b))
         options = dict(precision=self.precision)
         for layer in range(self.layers - 1):
@@ -43,7 +46,7 @@ class Perceptron(nn.Module):
             else:
                 activation = "tanh" if self.hidden_layer == "tanh" else "relu"
                 seen = (Linear(self.features, activation, **options, name=f"hidden_{layer}")(*seen),)
-        # Logits never in bfloat16, as in layers/prediction.py.
+        # Logits are never in bfloat16, as in layers/prediction.py.
         return Linear(self.outputs, precision=of_scores(self.precision), name="output")(
             *Dropout().in_parts(seen, dropout_rate)
         )

@@ -8,11 +8,11 @@ from jaxmatch.layers.masking import lowest
 
 
 def max_over_time(sequence: jax.Array, mask: jax.Array) -> jax.Array:
-    """The largest value of each feature among the tokens; zeros for a sentence with no token.
+    """Returns the maximum of each feature over the tokens; zeros for a sentence without tokens.
 
     Arguments:
       sequence: <float32>[batch, length, features].
-      mask: <bool>[batch, length].
+      mask: <bool>[batch, length], True at the tokens of the sentence.
 
     Returns:
       <float32>[batch, features].
@@ -22,10 +22,11 @@ def max_over_time(sequence: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 def max_by_place(sequence: jax.Array, mask: jax.Array) -> jax.Array:
-    """As `max_over_time`, for a sequence that is cheap to compute, such as a normalization's output.
+    """Computes `max_over_time` of a sequence that is cheap to compute, such as the output of a normalization.
 
-    The gradient of a maximum compares it with the sequence. Where XLA computes the sequence a second time for that,
-    with another rounding, the largest number may not be found. Here its place is found, and takes the whole gradient.
+    The gradient of a maximum compares the maximum with the sequence. If XLA computes the sequence a second time for
+    this, with another rounding, the maximum may not be found in it. This function finds the place of the maximum
+    instead, which gets the whole gradient.
     """
     masked = jnp.where(mask[..., None], sequence, lowest(sequence.dtype))
     place = jnp.argmax(jax.lax.stop_gradient(masked), axis=1)
@@ -34,23 +35,25 @@ def max_by_place(sequence: jax.Array, mask: jax.Array) -> jax.Array:
 
 
 def sum_over_time(sequence: jax.Array, mask: jax.Array) -> jax.Array:
-    """The sum of each feature over the tokens; arguments and result as of `max_over_time`."""
+    """Returns the sum of each feature over the tokens; arguments and result are those of `max_over_time`."""
     return jnp.sum(jnp.where(mask[..., None], sequence, 0.0), axis=1, dtype=jnp.float32)
 
 
 def mean_over_time(sequence: jax.Array, mask: jax.Array) -> jax.Array:
-    """The mean of each feature over the tokens; arguments and result as of `max_over_time`."""
+    """Returns the mean of each feature over the tokens; arguments and result are those of `max_over_time`."""
     return sum_over_time(sequence, mask) / jnp.maximum(jnp.sum(mask, axis=1), 1)[:, None]
 
 
 def mean_and_max(sequence: jax.Array, mask: jax.Array) -> jax.Array:
-    """Both side by side, <float32>[batch, 2 * features] (ESAN, Eq. 9 and 10)."""
+    """Returns the mean and the maximum side by side, <float32>[batch, 2 * features] (ESAN, Eq. 9 and 10)."""
     return jnp.concatenate([mean_over_time(sequence, mask), max_over_time(sequence, mask)], axis=-1)
 
 
 def final_states(states: jax.Array, mask: jax.Array) -> jax.Array:
-    """Where each direction of a bidirectional LSTM ends: the forward half of the last token's states, the backward half
-    of the first token's. Arguments and result as of `max_over_time`.
+    """Returns the final state of each direction of a bidirectional LSTM.
+
+    This is the forward half of the last token's state, and the backward half of the first token's. Arguments and result
+    are those of `max_over_time`.
     """
     forward, backward = jnp.split(states, 2, axis=-1)
     place = jax.lax.iota(jnp.int32, mask.shape[1])[None]

@@ -11,7 +11,7 @@ from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.matmul import of_scores
 
-# kind -> what of the two sentences' vectors H sees
+# kind -> the inputs of H, computed from the vectors of both sentences
 PREDICTIONS = {
     "full": lambda a, b: [a, b, a - b, a * b],  # Eq. 5
     "symmetric": lambda a, b: [a, b, jnp.abs(a - b), a * b],  # Eq. 6
@@ -20,16 +20,16 @@ PREDICTIONS = {
 
 
 class Prediction(nn.Module):
-    """Logits of the classes, or one number in regression."""
+    """The prediction layer, whose outputs are the logits of the classes, or one number in regression."""
 
     config: RE2Config
     outputs: int
 
     @nn.compact
     def __call__(self, a: jax.Array, b: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """a, b: <float32>[batch, hidden] -> <float32>[batch, outputs]."""
+        """Computes the logits: a, b <float32>[batch, hidden] -> <float32>[batch, outputs]."""
         seen = jnp.concatenate(PREDICTIONS[self.config.prediction](a, b), axis=-1)
         hidden = Dense(self.config, self.config.hidden_size, name="hidden")(Dropout()(seen, dropout_rate))
-        # Never in bfloat16: a ranking must not tie what that cannot tell apart.
+        # The logits are never in bfloat16, whose rounding would cause ties in a ranking.
         precise = dataclasses.replace(self.config, precision=of_scores(self.config.precision))
         return Dense(precise, self.outputs, activated=False, name="output")(Dropout()(hidden, dropout_rate))

@@ -13,24 +13,26 @@ from jaxmatch.layers.parts import Parts
 
 
 class AttentionRefinement(nn.Module):
-    """Aligns each token with the other sentence and with its own, and compresses each comparison to one number.
+    """The CAFE block.
 
-    The factorization machines run in float32.
+    It aligns each token with the other sentence and with its own, and compresses each comparison to one number. The
+    factorization machines run in float32.
     """
 
     config: RefinementConfig
 
     @nn.compact
     def __call__(self, sequence: jax.Array, sentences: jax.Array) -> Parts:
-        """Augments the tokens.
+        """Augments the tokens with features of their alignments.
 
         Arguments:
           sequence: <float32>[batch, length, size].
-          sentences: <int8>[batch, length], which sentence a token is of; 0 is padding.
+          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
 
         Returns:
-          `sequence`; three features from the other sentence and three from its own, <float32>[batch, length, 6], seven
-          with `meta_factors`; with `flow_intra` also what each token finds in its own sentence, shaped as `sequence`.
+          `sequence`; three features from the other sentence and three from its own, <float32>[batch, length, 6], or
+          seven features with `meta_factors`; and with `flow_intra` also the aligned representation of each token in its
+          own sentence, with the shape of `sequence`.
         """
         _, between = self._compared("between", sequence, of_other_sentence(sentences), projected=True)
         found, within = self._compared(
@@ -45,15 +47,19 @@ class AttentionRefinement(nn.Module):
     def _compared(
         self, name: str, sequence: jax.Array, allowed: jax.Array, *, projected: bool
     ) -> tuple[jax.Array, list[jax.Array]]:
-        """What each token finds among `allowed` ones, and three comparisons with it, <float32>[batch, length, 1]."""
+        """Aligns each token with the `allowed` tokens, and compares it with its aligned representation.
+
+        Returns:
+          the aligned representations, and three comparisons, <float32>[batch, length, 1] each.
+        """
         precision, seen = self.config.precision, sequence
         if projected:
             # E_ij = F(a_i)^T F(b_j); F is a ReLU layer without bias in the released code.
             size = sequence.shape[-1]
             seen = Linear(size, "relu", use_bias=False, precision=precision, name=f"{name}_projection")(sequence)
         weights = attention_weights(matmul(seen, jnp.swapaxes(seen, -1, -2), precision), allowed)
-        if name == "between":  # how a token attends to its own sentence is no alignment of two
-            self.sow("intermediates", "weights", weights)  # kept as in layers/alignment.py
+        if name == "between":  # attention within one sentence is no alignment of two
+            self.sow("intermediates", "weights", weights)  # stored as in layers/alignment.py
         aligned = matmul(weights, sequence, precision)  # Eq. 2
         comparisons = {
             "concatenation": (aligned, sequence),

@@ -1,4 +1,4 @@
-"""Weight normalisation (Salimans and Kingma, 2016) with He initialisation (He et al., 2015); RE2, section 3.2."""
+"""Weight normalization (Salimans and Kingma, 2016) with He initialization (He et al., 2015); RE2, section 3.2."""
 
 import math
 from collections.abc import Mapping
@@ -12,18 +12,18 @@ from jaxmatch.layers.matmul import over_features
 
 
 def column_norms(direction: jax.Array) -> jax.Array:
-    """The length of each output's weight vector: <float32>[..., outputs] -> <float32>[outputs]."""
+    """Returns the norm of the weight vector of each output: <float32>[..., outputs] -> <float32>[outputs]."""
     return jnp.sqrt(jnp.sum(jnp.square(direction), axis=tuple(range(direction.ndim - 1))))
 
 
 def folded(params: Any) -> Any:
-    """The parameters of the same model without weight normalisation: each direction and gain as the kernel they make.
+    """Folds weight normalization into kernels: each direction and gain become the kernel that they define.
 
     Arguments:
-      params: the tree of parameters of a module whose `weight_normalization` is not 'none'.
+      params: the parameter tree of a module whose `weight_normalization` is not 'none'.
 
     Returns:
-      the tree of one whose `weight_normalization` is 'none', which computes the same with less work.
+      the parameter tree of the same module with `weight_normalization` 'none', which computes the same with less work.
     """
     if not isinstance(params, Mapping):
         return params
@@ -34,8 +34,14 @@ def folded(params: Any) -> Any:
 
 
 def kernel_of(direction: jax.Array, gain: jax.Array) -> jax.Array:
-    """`gain * direction / norm(direction)`: <float32>[..., outputs] and <float32>[outputs] -> <float32>[...,
-    outputs].
+    """Computes `gain * direction / norm(direction)`.
+
+    Arguments:
+      direction: <float32>[..., outputs].
+      gain: <float32>[outputs].
+
+    Returns:
+      <float32>[..., outputs].
     """
     return direction * over_features(gain / column_norms(direction), direction)
 
@@ -43,19 +49,20 @@ def kernel_of(direction: jax.Array, gain: jax.Array) -> jax.Array:
 def normalized_kernel(
     module: nn.Module, shape: tuple[int, ...], *, activated: bool, weight_normalization: str
 ) -> jax.Array:
-    """Declares the weights of a layer in `module` and returns the kernel they make.
+    """Declares the weights of a layer in `module` and returns the kernel that they define.
 
-    The kernel is `gain * direction / norm(direction)`, one gain and one norm an output. The direction starts with
-    standard deviation sqrt(2 / fan in), or sqrt(1 / fan in) where no activation follows. The gain starts
-      'he': at the direction's norm, so that the kernel starts at the direction (the paper; the PyTorch code);
-      'unit': at 1, which cancels the scale of the direction (the TensorFlow code).
-    With 'none' the kernel is a parameter itself.
+    The kernel is `gain * direction / norm(direction)`, with one gain and one norm per output. The direction is
+    initialized with standard deviation sqrt(2 / fan in), or sqrt(1 / fan in) if no activation follows. The gain is
+    initialized to
+      'he': the norm of the direction, so that the kernel starts at the direction (the paper; the PyTorch code);
+      'unit': 1, which cancels the scale of the direction (the TensorFlow code).
+    With 'none', the kernel itself is the parameter.
 
     Arguments:
       module: the compact module that owns the parameters `direction` and `gain` (or `kernel`).
-      shape: (..., outputs); the fan in is the product of all but the last.
+      shape: (..., outputs); the fan in is the product of all dimensions but the last.
       activated: whether an activation follows.
-      weight_normalization: 'he', 'unit' or 'none'.
+      weight_normalization: 'he', 'unit' or 'none', as described above.
 
     Returns:
       <float32>[*shape].

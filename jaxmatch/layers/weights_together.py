@@ -1,7 +1,8 @@
-"""Weight normalisation of all layers of a model at once, for GPUs, where each kernel that is started costs time.
+"""Weight normalization of all layers of a model at once, for GPUs, where each kernel launch costs time.
 
-A layer's norms, gains and their gradients are about four kernels, which take longer to start than to run. Here
-the layers' directions are stacked, so that all norms are one kernel, and all sums of the backward pass another.
+The norms and gains of a layer and their gradients take about four GPU kernels, which take longer to launch than to run.
+Here the directions of all layers are stacked. One GPU kernel computes all norms, and another one all sums of the
+backward pass.
 """
 
 import dataclasses
@@ -17,14 +18,14 @@ from jaxmatch.layers.matmul import over_features
 
 
 def folded(module: nn.Module, params: Any) -> tuple[nn.Module, Any]:
-    """The same model without weight normalisation; as `weights.folded`, in few kernels.
+    """Folds weight normalization into kernels as `weights.folded` does, with few GPU kernels.
 
     Arguments:
-      module: a model whose `weight_normalization` is not 'none'.
-      params: its tree of parameters.
+      module: the model, whose `weight_normalization` is not 'none'.
+      params: the parameter tree of the model.
 
     Returns:
-      the model whose `weight_normalization` is 'none', and its parameters.
+      the same model with `weight_normalization` 'none', and its parameters.
     """
     flat = flax.traverse_util.flatten_dict(dict(params))
     layers = [path[:-1] for path in flat if path[-1] == "direction"]
@@ -36,13 +37,13 @@ def folded(module: nn.Module, params: Any) -> tuple[nn.Module, Any]:
 
 @jax.custom_vjp
 def kernels_of(directions: list[jax.Array], gains: list[jax.Array]) -> list[jax.Array]:
-    """`weights.kernel_of` each: <float32>[..., outputs] and <float32>[outputs] -> <float32>[..., outputs]."""
+    """Computes `weights.kernel_of` of each: <float32>[..., outputs], <float32>[outputs] -> <float32>[..., outputs]."""
     return _forward(directions, gains)[0]
 
 
 def _forward(directions, gains):
     norms = jnp.sqrt(jnp.sum(jnp.square(_stacked(directions)), axis=1))
-    norms = jnp.where(norms > 0, norms, 1.0)  # of columns that a layer does not have
+    norms = jnp.where(norms > 0, norms, 1.0)  # padding columns have norm 0
     scales = _stacked(gains)[:, 0] / norms
     return _scaled(directions, scales), (directions, norms, scales)
 
@@ -51,7 +52,7 @@ def _backward(saved, gradients):
     directions, norms, scales = saved
     of_scales = jnp.sum(_stacked(gradients) * _stacked(directions), axis=1)
     of_gains = of_scales / norms
-    # Of d / |d| only what stands at right angles to d is left.
+    # Only the part of the gradient that is orthogonal to d remains, because the kernel depends on d / |d|.
     less = _scaled(directions, of_gains * scales / norms)
     of_directions = [one - other for one, other in zip(_scaled(gradients, scales), less, strict=True)]
     return of_directions, [each[: one.shape[-1]] for each, one in zip(of_gains, directions, strict=True)]
@@ -61,12 +62,12 @@ kernels_of.defvjp(_forward, _backward)
 
 
 def _stacked(arrays: Sequence[jax.Array]) -> jax.Array:
-    """<float32>[..., outputs] each -> <float32>[array, rows, outputs], filled up with zeros."""
+    """Stacks arrays of <float32>[..., outputs] as <float32>[array, rows, outputs], padded with zeros."""
     flat = [each.reshape(-1, each.shape[-1]) for each in arrays]
     rows, columns = (max(each.shape[axis] for each in flat) for axis in (0, 1))
     return jnp.stack([jnp.pad(each, ((0, rows - each.shape[0]), (0, columns - each.shape[1]))) for each in flat])
 
 
 def _scaled(arrays: Sequence[jax.Array], factors: jax.Array) -> list[jax.Array]:
-    """Each <float32>[..., outputs] times its row of <float32>[array, outputs]."""
+    """Multiplies each array, <float32>[..., outputs], with its row of `factors`, <float32>[array, outputs]."""
     return [each * over_features(factor[: each.shape[-1]], each) for each, factor in zip(arrays, factors, strict=True)]

@@ -1,5 +1,5 @@
-"""What a model is given for each word: its vector, and features beside it, as ESAN (section 2.1), CSRAN (section 2.1)
-and CAFE have.
+"""The inputs of a model for each word: its vector, and further features as in ESAN (section 2.1), CSRAN (section 2.1)
+and CAFE.
 """
 
 from collections.abc import Mapping
@@ -19,14 +19,18 @@ from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.layers.once_a_word import once_a_word
 from jaxmatch.layers.parts import Parts
 
-# The name of the parameter in the tree of `WordFeatures`.
+# The name of the trained word vectors in the parameter tree of `WordFeatures`.
 WORDS = "word_embedding"
 
 
 def with_characters(
     tokens: dict[str, jax.Array], words: jax.Array | WordTable
 ) -> tuple[dict[str, jax.Array], jax.Array]:
-    """Looks up the characters of the tokens, if they are known; the tokens with them, and the vectors."""
+    """Looks up the characters of the tokens if `words` has them.
+
+    Returns:
+      the tokens, with their characters if `words` has them; and the word vectors.
+    """
     if not isinstance(words, WordTable):
         return tokens, words
     return {**tokens, "characters": words.characters[tokens["ids"]]}, words.vectors
@@ -35,15 +39,15 @@ def with_characters(
 def with_fixed_words(
     settings: Mapping[str, Any], params: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], jax.Array | None]:
-    """A trained model as one whose words are fixed, which answers the same.
+    """Converts a trained model to a model with fixed words that makes the same predictions.
 
     Arguments:
-      settings: of `jaxmatch.models.build`.
-      params: the tree of parameters.
+      settings: the settings of the model, as for `jaxmatch.models.build`.
+      params: the parameter tree of the model.
 
     Returns:
-      the settings and parameters of a model with fixed words, and the words that were trained, <float32>[words,
-      dimensions]; None, and the others as they are, if they were not.
+      the settings and parameters of the model with fixed words, and the trained word vectors, <float32>[words,
+      dimensions]. If the model did not train words, the settings and parameters are unchanged and the vectors are None.
     """
     flat = flax.traverse_util.flatten_dict(dict(params))
     trained = [path for path in flat if path[-1] == WORDS]
@@ -55,10 +59,10 @@ def with_fixed_words(
 
 
 def initial_words(key: jax.Array, vectors: jax.Array) -> jax.Array:
-    """What trained word vectors start at: <float32>[words, dimensions] alike.
+    """Returns the initial values of trained word vectors: <float32>[words, dimensions] -> the same shape.
 
-    That is the vector of a word that has one. Other words start at random numbers with standard deviation 0.1; padding
-    stays 0.
+    A word that has a vector starts at it. Other words start at random numbers with standard deviation 0.1. Padding
+    is 0.
     """
     random = 0.1 * jax.random.normal(key, vectors.shape, vectors.dtype)
     is_known = (vectors != 0).any(axis=1, keepdims=True)
@@ -66,26 +70,26 @@ def initial_words(key: jax.Array, vectors: jax.Array) -> jax.Array:
 
 
 class WordFeatures(nn.Module):
-    """The word vectors and the features that are asked for, in the type that layers hand on."""
+    """The word vectors and the features that a config requests, in the type of the outputs of layers."""
 
     config: ModelConfig
 
     @nn.compact
     def __call__(self, tokens: dict[str, jax.Array], vectors: jax.Array) -> Parts:
-        """Looks up what is known of each word.
+        """Looks up the vector and computes the features of each token.
 
         Arguments:
-          tokens: 'ids' <int32>[batch, length] and, as far as they are asked for, 'characters' <integer>[batch, length,
+          tokens: 'ids' <int32>[batch, length] and, if the config requests them, 'characters' <integer>[batch, length,
             16], 'tags' <integer>[batch, length] and 'exact_match' <int8 or float32>[batch, length]. Features may be
-            missing when parameters are made, which do not depend on them.
-          vectors: <float32>[words, dimensions]; with trained words, of which the parameters hold their own, only the
-            shape matters.
+            missing when parameters are initialized, because the parameters do not depend on them.
+          vectors: <float32>[words, dimensions]. With trained words, they are only the initial values of a parameter.
+            Once the parameters exist, only the shape matters.
 
         Returns:
-          parts of <float32, or bfloat16 in this precision>[batch, length, size].
+          parts of <float32>[batch, length, size], or <bfloat16> in that precision.
 
         Raises:
-          InputError: if a feature is missing.
+          InputError: the data lacks a feature that the config requests.
         """
         config = self.config
         if config.words == "trained":

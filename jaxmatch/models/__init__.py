@@ -1,7 +1,7 @@
-"""The models, by the name a config gives them.
+"""The models, by the name that a config gives them.
 
-A model is a Flax linen module: `init` makes its parameters and `apply` is a pure function of them. It takes the table
-of word vectors as an argument and never holds it, so that a thousand runs share one.
+A model is a Flax linen module: `init` creates its parameters and `apply` is a pure function of them. It takes the table
+of word vectors as an argument and never stores it, so that a thousand runs share one table.
 """
 
 from collections.abc import Mapping
@@ -37,20 +37,23 @@ MODELS = {
 
 
 def build(settings: Mapping[str, Any], *, outputs: int) -> nn.Module:
-    """Makes the model that a config's `model` part describes.
+    """Builds the model that the `model` part of a config describes.
 
     Arguments:
-      settings: `name`, a key of `MODELS`, and any of that model's fields (jaxmatch/config/); the rest keep their
-        defaults.
-      outputs: number of classes, or 1 in regression.
+      settings: `name`, a key of `MODELS`, and any of that model's fields (jaxmatch/config/); the other fields have
+        their defaults.
+      outputs: the number of classes, or 1 in regression.
+
+    Returns:
+      the model, without parameters.
 
     Raises:
-      InputError: on an unknown name, field or value.
+      InputError: the settings have an unknown name, field or value.
     """
     config = model_config(settings)
     return MODELS[config.name](config, outputs)
 
 
 def count_parameters(params: Any) -> int:
-    """How many numbers are trained; of one run, not of a cohort's stack."""
+    """Returns the number of trained parameters of one run, not of a cohort's stack."""
     return sum(leaf.size for leaf in jax.tree.leaves(params))

@@ -1,13 +1,15 @@
 """CAFE: compare, compress and propagate (Tay et al., EMNLP 2018), the single-layer model that CSRAN stacks.
 
-As its released code has it where CSRAN's paper compares with it: a highway network, one CAFE block over the words, an
-LSTM, mean and max pooling, and highway layers over both vectors, their product and their difference (dense layers in
-the authors' own command for CAFE: model.head = "dense"). What that code adds to the block by default is left out, and
-can be asked for: a factorization machine over its six features (model.meta_factors=4), and the vector that a token
-finds in its own sentence (model.flow_intra). That code's mask adds -1e-30, which masks nothing: padding takes part in
-its attention, and not here. Its dropout differs: it is also on aligned vectors, and on pooled vectors before their
-product and difference, not after; it repeats for all tokens. Its dense head has two layers for each of head_layers, and
-its LSTM begins at a trained state. A word's characters are read as in models/csran.py.
+The structure is that of the released code, as CSRAN's paper compares with it: a highway network, one CAFE block over
+the words, an LSTM, mean and max pooling, and highway layers over both vectors, their product and their difference
+(dense layers in the authors' own command for CAFE: model.head = "dense"). By default, the released code adds two parts
+to the block, which are optional here: a factorization machine over the six features of the block
+(model.meta_factors=4), and the aligned representation of each token in its own sentence (model.flow_intra).
+
+The released code differs in these points. Its mask adds -1e-30, which masks nothing: padding takes part in its
+attention, but not here. Its dropout is also on aligned vectors, and on pooled vectors before their product and
+difference, not after; one mask serves all tokens. Its dense head has two layers for each of head_layers. Its LSTM
+begins at a trained state. The characters of a word are read as in models/csran.py.
 """
 
 import jax
@@ -23,7 +25,7 @@ from jaxmatch.models.pair_model import PairModel
 
 
 class CAFE(PairModel):
-    """From words to logits."""
+    """The CAFE model, from words to logits."""
 
     config: CAFEConfig
 
@@ -37,7 +39,11 @@ class CAFE(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """All below the prediction layers: as `match` -> <float32>[batch, 2 * directions * hidden] each."""
+        """Computes everything below the prediction layers; the arguments are those of `match`.
+
+        Returns:
+          the pooled vector of each sentence, <float32>[batch, 2 * directions * hidden].
+        """
         words = self.highway(self.words(tokens, vectors), dropout_rate)
         augmented = self.refine(jnp.concatenate(words, axis=-1), sentences)
         states = self.encode(self.dropout.in_parts(augmented, dropout_rate), sentences)

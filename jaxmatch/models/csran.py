@@ -1,12 +1,14 @@
-"""CSRAN: co-stack residual affinity networks (Tay et al., EMNLP 2018), its figure 1.
+"""CSRAN: co-stack residual affinity networks (Tay et al., EMNLP 2018), figure 1 of its paper.
 
-Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens
-(models/pair_model.py). As in the released code, a CAFE block comes before each LSTM layer of the stack
-(model.refinement_place=after: between them, as the paper says), and dropout before every highway, LSTM and dense layer.
-Unlike there, the LSTMs begin at zeros, not at trained states, dropout draws anew for each token, and the first
-prediction layer has dropout before it, too. The LSTM over characters has no dropout, and gives both its ends, where
-theirs gives both directions at the last character. Biases of highway layers begin at 0, not at 0.1. Their mask adds
--1e-30, which masks nothing: padding takes part in their attention, their LSTMs and their pooling, and not here.
+Both sentences share all parameters up to the pooling layer. A pair is one row of tokens (models/pair_model.py). As in
+the released code, a CAFE block comes before each LSTM layer of the stack (model.refinement_place=after: between the
+LSTM layers, as in the paper), and dropout before every highway, LSTM and dense layer.
+
+The model differs from the released code in these points. LSTMs begin at zeros, not at trained states. Dropout draws a
+mask for each token. The first prediction layer also has dropout before it. The LSTM over characters has no dropout, and
+returns the state of each direction at its own end, where theirs returns both directions at the last character. Biases
+of highway layers begin at 0, not at 0.1. Their mask adds -1e-30, which masks nothing: padding takes part in their
+attention, their LSTMs and their pooling, but not here.
 """
 
 import jax
@@ -25,11 +27,12 @@ from jaxmatch.models.pair_model import PairModel
 
 
 class CSRAN(PairModel):
-    """The whole of figure 1, from words to logits.
+    """The CSRAN model (the whole of figure 1), from words to logits.
 
-    In the setting of the released run it trains 14.5M numbers, most of them where the first aggregation LSTM meets the
-    comparisons of all layers. The paper prints no number; RE2's Table 1 prints 13.9M, and ESAN's figure 2 more than
-    10M. Without `refinement` and `co_stack` it is the stacked baseline of figure 2.
+    In the setting of the released run it has 14.5M trained parameters, most of them in the first aggregation LSTM,
+    whose inputs are the comparisons of all layers. The paper prints no number of parameters; RE2's Table 1 prints
+    13.9M, and ESAN's figure 2 more than 10M. Without `refinement` and `co_stack`, the model is the stacked baseline of
+    figure 2.
     """
 
     config: CSRANConfig
@@ -47,12 +50,16 @@ class CSRAN(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """All below the prediction layers: as `match` -> the halves of z (Eq. 8), <float32>[batch, 2 * hidden] each."""
+        """Computes everything below the prediction layers; the arguments are those of `match`.
+
+        Returns:
+          the halves of z (Eq. 8), <float32>[batch, 2 * hidden] each.
+        """
         co_stack, precision = self.config.co_stack, self.config.precision
         sequence = self.highway(self.words(tokens, vectors), dropout_rate)
         own = self._stacked(sequence, sentences, dropout_rate)
         weights = co_stack_weights(own if co_stack else own[-1:], sentences, precision)
-        self.sow("intermediates", "weights", weights)  # kept as in layers/alignment.py
+        self.sow("intermediates", "weights", weights)  # stored as in layers/alignment.py
         own = own if co_stack or self.config.aligned_layers == "all" else own[-1:]
         aligned = bidirectional_alignment(own, weights, precision)
         sequence = compared(own, aligned)
@@ -61,7 +68,7 @@ class CSRAN(PairModel):
         return tuple(sum_over_time(sequence[0], sentences == which) for which in (1, 2))
 
     def _stacked(self, sequence: Parts, sentences: jax.Array, dropout_rate) -> Parts:
-        """Eq. 1: the outputs of every layer of the stack, <float32>[batch, length, 2 * hidden] each."""
+        """Computes Eq. 1: the outputs of every layer of the stack, <float32>[batch, length, 2 * hidden] each."""
         outputs = []
         for number, layer in enumerate(self.stack):
             block = number if self.config.refinement_place == "before" else number - 1

@@ -1,13 +1,15 @@
-"""DecAtt: the decomposable attention model (Parikh et al., EMNLP 2016), its figure 1: attend, compare, aggregate.
+"""DecAtt: the decomposable attention model (Parikh et al., EMNLP 2016), figure 1 of its paper.
 
-It has no recurrence: but for the optional intra-sentence attention, the order of the words does not count. Both
-sentences go through the same parameters; a pair is one row of tokens (models/pair_model.py). The paper projects word
-vectors of length 1, which are not trained themselves. It also puts a NULL token before each sentence, which other words
-may align with; here there is none. In the setting of its section 5.1 (300-dimensional vectors, the defaults) it trains
-381,803 numbers, and with intra-sentence attention 582,215; its Table 1 prints 382K and 582K.
+The model attends, compares and aggregates. It has no recurrence: except in the optional intra-sentence attention, the
+order of the words has no effect. Both sentences share all parameters. A pair is one row of tokens
+(models/pair_model.py). As in the paper, word vectors are scaled to length 1 and projected; by default they are not
+trained. In the setting of section 5.1 (300-dimensional vectors, the defaults), the model has 381,803 trained
+parameters, and 582,215 with intra-sentence attention; the paper's Table 1 prints 382K and 582K.
 
-Unlike there, the last layer has dropout before it, weights begin as by Glorot and not with a deviation of 0.01, words
-without a vector share zeros in place of 100 random vectors, and the bias of a distance does not depend on its sign.
+The model differs from the paper in these points. The paper puts a NULL token before each sentence, with which words of
+the other sentence may align; here no such token exists. The last layer has dropout before it. Weights have Glorot's
+initialization, not a standard deviation of 0.01. Words without a vector are zeros, where the paper has 100 random
+vectors. The bias of a distance does not depend on the sign of the distance.
 """
 
 import flax.linen as nn
@@ -24,17 +26,25 @@ from jaxmatch.layers.pooling import sum_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
-FARTHEST = 10  # all greater distances share a bias; section 3.4
+FARTHEST = 10  # all greater distances share one bias; section 3.4
 
 
 class FeedForward(nn.Module):
-    """Two layers with ReLU, dropout before each: F, G and F_intra of the paper."""
+    """Two dense layers with ReLU and with dropout before each: F, G and F_intra of the paper."""
 
     config: DecAttConfig
 
     @nn.compact
     def __call__(self, parts: Parts, dropout_rate: jax.Array | None) -> jax.Array:
-        """Parts of <float32>[batch, length, inputs], as if concatenated -> <float32>[batch, length, hidden]."""
+        """Applies both layers to the concatenation of `parts`.
+
+        Arguments:
+          parts: parts of <float32>[batch, length, inputs].
+          dropout_rate: <float32>[], or None in evaluation.
+
+        Returns:
+          <float32>[batch, length, hidden].
+        """
         for layer in range(2):
             parts = Dropout().in_parts(parts, dropout_rate)
             size, precision = self.config.hidden_size, self.config.precision
@@ -43,17 +53,17 @@ class FeedForward(nn.Module):
 
 
 class IntraAttention(nn.Module):
-    """What each token finds in its own sentence (section 3.4)."""
+    """Intra-sentence attention: the aligned representation of each token in its own sentence (section 3.4)."""
 
     config: DecAttConfig
 
     @nn.compact
     def __call__(self, sequence: jax.Array, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """sequence <float32>[batch, length, hidden] -> the same shape."""
+        """Aligns each token with its own sentence: <float32>[batch, length, hidden] -> the same shape."""
         seen = FeedForward(self.config, name="feed_forward")((sequence,), dropout_rate)
         scores = matmul(seen, jnp.swapaxes(seen, -1, -2), self.config.precision)
         distance_bias = self.param("distance_bias", nn.initializers.zeros, (FARTHEST + 2,), jnp.float32)
-        # Counted in tokens: padding may lie between them.
+        # Distances are counted in tokens, because padding may lie between them.
         place = jnp.cumsum(sentences > 0, axis=1)
         distance = jnp.minimum(jnp.abs(place[:, :, None] - place[:, None, :]), FARTHEST + 1)
         scores = scores + distance_bias[distance].astype(scores.dtype)
@@ -62,7 +72,7 @@ class IntraAttention(nn.Module):
 
 
 class DecAtt(PairModel):
-    """From words to logits."""
+    """The DecAtt model, from words to logits."""
 
     config: DecAttConfig
 
@@ -78,10 +88,14 @@ class DecAtt(PairModel):
         self.predict = self.perceptron("dense", 3, config.hidden_size)
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """All below the prediction layers: as `match` -> v_1 and v_2 (section 3.3), <float32>[batch, hidden] each."""
+        """Computes everything below the prediction layers; the arguments are those of `match`.
+
+        Returns:
+          v_1 and v_2 (section 3.3), <float32>[batch, hidden] each.
+        """
         word, *others = self.words(tokens, vectors)
         squares = jnp.sum(jnp.square(word.astype(jnp.float32)), axis=-1, keepdims=True)
-        # Bounded below the root, whose slope at 0, where padding is, is not finite.
+        # The bound is inside the root: at 0, the vector of padding, the slope of the root is not finite.
         word = word / jnp.sqrt(jnp.maximum(squares, 1e-24)).astype(word.dtype)
         own = self.project(word, *others)
         own = (own, self.intra(own, sentences, dropout_rate)) if self.config.intra_attention else (own,)

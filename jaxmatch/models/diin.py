@@ -1,15 +1,17 @@
-"""DIIN: densely interactive inference network (Gong et al., ICLR 2018), its figure 1.
+"""DIIN: densely interactive inference network (Gong et al., ICLR 2018), figure 1 of its paper.
 
-A pair is one row of tokens (models/pair_model.py); the first `grid_length` tokens of each sentence are taken out of it,
-and words beyond are cut, as by the authors, who keep 48. The grid of interactions therefore has one size, whatever the
-lengths of the sentences and of the row: places without a token are zeros in it, where the authors' code has what its
-layers make of padding. Self-attention, fuse gate and their parameters are each sentence's own; the penalty on their
-difference is left out. Dropout is before each layer with weights except the convolutions over characters and of the
-dense blocks, and not also after the word vectors, as in the paper; before a highway layer it is also on what that
-carries. A character has 20 numbers, 8 in the authors' code. Words match exactly when they are equal in any case, in the
-paper when they have one stem or lemma.
+A pair is one row of tokens (models/pair_model.py). The first `grid_length` tokens of each sentence are taken from it,
+and the words beyond are cut, as in the authors' code, which keeps 48. The grid of interactions therefore has one size,
+whatever the lengths of the sentences and of the row. Places without a token are zeros in it, where the authors' code
+has the outputs of its layers for padding.
 
-DIIN takes about 290 lines: this file, layers/self_attention.py, layers/interaction.py and layers/dense_net.py. It is
+Each sentence has its own self-attention and fuse gate, with separate parameters. The penalty on the difference of these
+parameters is left out. Dropout is before each layer with weights, except the convolutions over characters and in the
+dense blocks. The paper also has dropout after the word vectors; this model does not. Before a highway layer, dropout
+also applies to the carried input. The embedding of a character has 20 numbers; 8 in the authors' code. Words match
+exactly if they are equal apart from case; in the paper, if they have the same stem or lemma.
+
+DIIN takes about 300 lines: this file, layers/self_attention.py, layers/interaction.py and layers/dense_net.py. It is
 the only model here that computes on a grid of token pairs. No other model has the grid, the two-dimensional
 convolutions and the self-attention with its fuse gate.
 """
@@ -32,7 +34,7 @@ from jaxmatch.models.pair_model import PairModel
 
 
 class Encoder(nn.Module):
-    """The encoding layer: highway layers that keep the size of the words, and self-attention."""
+    """The encoding layer: highway layers, which keep the size of the word features, and self-attention."""
 
     config: DIINConfig
 
@@ -40,8 +42,9 @@ class Encoder(nn.Module):
     def __call__(
         self, words: Parts, is_token: tuple[jax.Array, jax.Array], dropout_rate: jax.Array | None
     ) -> tuple[jax.Array, jax.Array]:
-        """words: parts of <float32>[batch, 2 * length, inputs], is_token: <bool>[batch, length] of each sentence ->
-        <float32>[batch, length, size] of each.
+        """Encodes parts of <float32>[batch, 2 * length, inputs] -> <float32>[batch, length, size] for each sentence.
+
+        `is_token` is <bool>[batch, length] for each sentence, True where there is a token.
         """
         config = self.config
         whole = jnp.concatenate(words, axis=-1)
@@ -56,10 +59,10 @@ class Encoder(nn.Module):
 
 
 class DIIN(PairModel):
-    """From words to logits.
+    """The DIIN model, from words to logits.
 
-    In the setting for SNLI it trains 4.38M numbers; RE2's Table 1 prints 4.4M. `sentence_vectors` is the one vector of
-    the pair, the flattened feature map: of 48 tokens 6 x 6 places are left.
+    In the setting for SNLI it has 4.38M trained parameters; RE2's Table 1 prints 4.4M. `sentence_vectors` returns one
+    vector for the pair, the flattened feature map, which has 6 x 6 places for 48 tokens.
     """
 
     config: DIINConfig
@@ -74,7 +77,7 @@ class DIIN(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array]:
-        """All below the last layer: as `match` -> <float32>[batch, places * channels]."""
+        """Computes everything below the last layer from `match`'s arguments: <float32>[batch, places * channels]."""
         sides = [gathered(tokens, sentences, which, self.config.grid_length) for which in (1, 2)]
         both = {name: jnp.concatenate([side[name] for side, _ in sides], axis=1) for name in tokens}
         is_token = tuple(known for _, known in sides)
@@ -85,5 +88,5 @@ class DIIN(PairModel):
         return (grid.reshape(len(grid), -1),)
 
     def predict(self, features: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """<float32>[batch, places * channels] -> <float32>[batch, outputs]."""
+        """Computes the logits: <float32>[batch, places * channels] -> <float32>[batch, outputs]."""
         return self.output(self.dropout(features, dropout_rate))

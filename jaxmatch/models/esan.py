@@ -1,7 +1,7 @@
-"""ESAN: enhanced sentence alignment network (Hu et al., W-NUT 2020), its figure 1.
+"""ESAN: enhanced sentence alignment network (Hu et al., W-NUT 2020), figure 1 of its paper.
 
-Both sentences go through the same parameters up to the pooling layer; a pair is one row of tokens
-(models/pair_model.py). The paper does not say where dropout is. Here, as in RE2's code: once on the words, once on the
+Both sentences share all parameters up to the pooling layer. A pair is one row of tokens (models/pair_model.py). The
+paper does not state where dropout is applied. Here it is applied as in RE2's code: once to the words, once to the
 encoder's output, and before every later trained layer except co-attention and gates.
 """
 
@@ -22,21 +22,20 @@ from jaxmatch.models.pair_model import PairModel
 
 
 class ContextualEncoder(nn.Module):
-    """The encoding layer: bidirectional LSTMs on top of each other, whose outputs have the size of the word
-    features.
-    """
+    """The encoding layer: stacked bidirectional LSTMs, whose outputs have the size of the word features."""
 
     config: ESANConfig
 
     @nn.compact
     def __call__(self, words: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """words: parts of <float32>[batch, length, inputs] -> h <float32>[batch, length, size], size that of all
-        inputs.
+        """Computes the contextual features h, <float32>[batch, length, size].
+
+        `words` are parts of <float32>[batch, length, inputs]. The size of h is that of all inputs together.
         """
         size = sum(sizes(words))
         for layer in range(self.config.encoder_layers):
             words = words if layer == 0 else Dropout().in_parts(words, dropout_rate)
-            # Of an odd size, one direction has a state more than is handed on.
+            # If the size is odd, the last feature of the second direction is cut off.
             options = dict(forget_bias=self.config.forget_bias, precision=self.config.precision)
             lstm = Lstm(-(-size // 2), **options, name=f"layer_{layer}")
             words = (lstm(words, sentences)[..., :size],)
@@ -52,7 +51,7 @@ class EnhancedAlignment(nn.Module):
     def __call__(
         self, sequence: jax.Array, features: dict[str, jax.Array], sentences: jax.Array, dropout_rate: jax.Array | None
     ) -> jax.Array:
-        """sequence, features: <float32>[batch, length, size] each -> <float32>[batch, length, size]."""
+        """Applies the layer: `sequence` and `features`, all <float32>[batch, length, size] -> the same shape."""
         size, precision = sequence.shape[-1], self.config.precision
         augmented = Augmentation(self.config.augmentation, precision, name="augmentation")(sequence, features)
         aligned = CoAttention(size, precision, name="alignment")(augmented, sentences)
@@ -60,10 +59,10 @@ class EnhancedAlignment(nn.Module):
 
 
 class ESAN(PairModel):
-    """The whole of figure 1, from words to logits.
+    """The ESAN model (the whole of figure 1), from words to logits.
 
-    In the Quora setting (300-dimensional vectors, a character convolution of 100 filters, the defaults below) it trains
-    3.86M numbers; the paper's Table 5 prints 3.9M.
+    In the Quora setting (300-dimensional vectors, a character convolution of 100 filters, the default config) it has
+    3.86M trained parameters; the paper's Table 5 prints 3.9M.
     """
 
     config: ESANConfig
@@ -79,14 +78,18 @@ class ESAN(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """All below the prediction layer: as `match` -> V'_a and V'_b (Eq. 9, 10), <float32>[batch, 2 * size] each."""
+        """Computes everything below the prediction layer; the arguments are those of `match`.
+
+        Returns:
+          V'_a and V'_b (Eq. 9 and 10), <float32>[batch, 2 * size] each.
+        """
         words = self.dropout.in_parts(self.words(tokens, vectors), dropout_rate)
         sequence = contextual = self.encode(words, sentences, dropout_rate)
         features = {"word": jnp.concatenate(words, axis=-1)} if self.config.word_features else {}
         for number, layer in enumerate(self.align):
             if (
                 number == 1 and self.config.contextual_features
-            ):  # the first layer is given the contextual features themselves
+            ):  # the input of the first layer already is the contextual features
                 features = {**features, "contextual": contextual}
             sequence = layer(sequence, features, sentences, dropout_rate)
         return mean_and_max(sequence, sentences == 1), mean_and_max(sequence, sentences == 2)

@@ -1,9 +1,10 @@
-"""ESIM: the enhanced sequential inference model (Chen et al., ACL 2017), the left half of its figure 1.
+"""ESIM: the enhanced sequential inference model (Chen et al., ACL 2017), the left half of figure 1 of its paper.
 
-Encode with a BiLSTM, align by the dot products of its states, compare, compose with a second BiLSTM, pool, predict.
-Both sentences go through the same parameters; a pair is one row of tokens (models/pair_model.py). The paper trains the
-word vectors along; here they are given. In its setting (300-dimensional vectors, the defaults, three classes) it trains
-4,326,303 numbers; RE2's Table 1 prints 4.3M. The tree LSTM of the paper's HIM is left out: it takes parsed sentences.
+The model encodes with a BiLSTM, aligns by the dot products of its states, compares, composes with a second BiLSTM,
+pools and predicts. Both sentences share all parameters. A pair is one row of tokens (models/pair_model.py). The paper
+also trains the word vectors; here they are fixed by default. In the paper's setting (300-dimensional vectors, the
+defaults, three classes) the model has 4,326,303 trained parameters; RE2's Table 1 prints 4.3M. The tree LSTM of the
+paper's HIM is left out because it needs parsed sentences.
 """
 
 import jax
@@ -18,7 +19,7 @@ from jaxmatch.models.pair_model import PairModel
 
 
 class ESIM(PairModel):
-    """From words to logits."""
+    """The ESIM model, from words to logits."""
 
     config: ESIMConfig
 
@@ -33,8 +34,10 @@ class ESIM(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """All below the prediction layers: as `match` -> [v_ave; v_max] of each (Eq. 18 to 20), <float32>[batch, 4 *
-        hidden].
+        """Computes everything below the prediction layers; the arguments are those of `match`.
+
+        Returns:
+          [v_ave; v_max] of each sentence (Eq. 18 to 20), <float32>[batch, 4 * hidden] each.
         """
         words = self.dropout.in_parts(self.words(tokens, vectors), dropout_rate)
         states = self.encode(words, sentences)  # Eq. 1 and 2

@@ -1,4 +1,4 @@
-"""The base of all models: its inputs are a pair of sentences, and features of each word."""
+"""The base class of all models. Their inputs are pairs of sentences, and features of each word."""
 
 import flax.linen as nn
 import jax
@@ -12,8 +12,14 @@ from jaxmatch.layers.words import with_characters
 
 
 def side_by_side(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict[str, jax.Array], jax.Array]:
-    """Padded sentences as rows of both: {'ids': <int32>[batch, length_a]} and [batch, length_b] -> what `match`
-    takes.
+    """Concatenates padded sentences to rows of both sentences.
+
+    Arguments:
+      a: {'ids': <int32>[batch, length_a]} and further features, the first sentences.
+      b: {'ids': <int32>[batch, length_b]} and the same features, the second sentences.
+
+    Returns:
+      the arguments `tokens` and `sentences` of `PairModel.match`.
     """
     tokens = {name: jnp.concatenate([a[name], b[name]], axis=1) for name in a}
     is_token_a, is_token_b = (jnp.asarray(side["ids"]) > 0 for side in (a, b))
@@ -21,39 +27,43 @@ def side_by_side(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict
 
 
 class PairModel(nn.Module):
-    """A model of pairs of sentences. A subclass has:
+    """The base class of models of pairs of sentences. A subclass has these methods:
 
         sentence_vectors(tokens, sentences, vectors, dropout_rate) -> two arrays <float32>[batch, size]
-            All below the prediction layer, with the arguments of `match`: a vector of each first and second sentence.
+            Computes everything below the prediction layer, with the arguments of `match`: a vector for the first
+            sentence of each pair, and one for the second.
         predict(vector_a, vector_b, dropout_rate) -> <float32>[batch, outputs]
-            The prediction layer: the logits. Both vectors are <float32>[batch, size].
+            Computes the logits with the prediction layer. Both vectors are <float32>[batch, size].
 
     Arguments:
-      config: its settings (jaxmatch/config/).
-      outputs: number of classes, or 1 in regression.
+      config: the settings of the model (jaxmatch/config/).
+      outputs: the number of classes, or 1 in regression.
     """
 
     config: ModelConfig
     outputs: int
 
     def lstm(self, name: str, bidirectional: bool = True) -> Lstm:
-        """A layer of the config's hidden size, for `setup`."""
+        """Returns an LSTM layer of the config's hidden size; called in `setup`."""
         config = self.config
         return Lstm(config.hidden_size, bidirectional, config.forget_bias, config.precision, name=name)
 
     def perceptron(self, hidden_layer: str, layers: int, features: int, kind: str = "") -> Perceptron:
-        """Prediction layers, for `setup`; arguments as of `Perceptron`, `kind` by default the config's `prediction`."""
+        """Returns the prediction layers; called in `setup`.
+
+        The arguments are those of `Perceptron`. An empty `kind` means the config's `prediction`.
+        """
         kind = kind or self.config.prediction
         return Perceptron(kind, hidden_layer, layers, features, self.outputs, self.config.precision, name="prediction")
 
     @property
     def takes_characters(self) -> bool:
-        """Whether it is given the characters of each word."""
+        """Whether the model takes the characters of each word."""
         return self.config.characters != "none"
 
     @property
     def token_features(self) -> tuple[str, ...]:
-        """What it is given of each token besides its word: 'tags', 'exact_match', both or nothing."""
+        """The features that the model takes of each token besides its word: 'tags', 'exact_match', both or none."""
         return ("tags",) * self.config.tags + ("exact_match",) * self.config.exact_match
 
     def __call__(
@@ -68,10 +78,10 @@ class PairModel(nn.Module):
         Arguments:
           a: {'ids': <int32>[batch, length_a]}, the words of the first sentences; 0 is padding. A model may take further
             features of each word (layers/words.py).
-          b: {'ids': <int32>[batch, length_b]}, of the second.
+          b: {'ids': <int32>[batch, length_b]}, the words of the second sentences.
           vectors: <float32>[words, dimensions], the word vectors; with `model.words=trained`, only their initial
-            values. Or a table that has the characters, too.
-          dropout_rate: <float32>[], or None in evaluation; otherwise the random numbers come from the key 'dropout'.
+            values. A table that also has the characters may be given instead.
+          dropout_rate: <float32>[], or None in evaluation. In training, the random numbers come from the key 'dropout'.
 
         Returns:
           <float32>[batch, outputs], logits.
@@ -85,13 +95,13 @@ class PairModel(nn.Module):
         vectors: jax.Array | WordTable,
         dropout_rate: jax.Array | float | None = None,
     ) -> jax.Array:
-        """As a call, for pairs that already are rows; padding may be anywhere in them.
+        """Matches pairs that are already rows. Padding may be anywhere in a row.
 
         Arguments:
           tokens: {'ids': <int32>[batch, length]}, the words of both sentences, those of the first before those of the
             second.
-          sentences: <int8>[batch, length], 1 or 2: which sentence a token is of; 0 is padding.
-          vectors, dropout_rate: as in a call.
+          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
+          vectors, dropout_rate: the same as in a call.
 
         Returns:
           <float32>[batch, outputs], logits.

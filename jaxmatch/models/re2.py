@@ -1,8 +1,9 @@
-"""RE2: simple and effective text matching with richer alignment features (Yang et al., ACL 2019), its figure 1.
+"""RE2: simple and effective text matching with richer alignment features (Yang et al., ACL 2019), figure 1 of
+its paper.
 
-Up to the pooling layer both sentences go through the same parameters, so a pair is one row of tokens, the second
-sentence after the first: every token-wise layer is one product over both, and rows need padding at one end only.
-Convolution, alignment and pooling get the sentence of each token as an argument.
+Up to the pooling layer, both sentences share all parameters. A pair is therefore one row of tokens, the second sentence
+after the first: every token-wise layer is one product over both, and rows need padding at one end only. Convolution,
+alignment and pooling get the sentence of each token as an argument.
 """
 
 import flax.linen as nn
@@ -23,7 +24,7 @@ from jaxmatch.models.pair_model import PairModel
 
 
 class Block(nn.Module):
-    """A dashed box of figure 1: encode each sentence, align the two, fuse each with its aligned one."""
+    """A dashed box of figure 1: encodes and aligns both sentences, and fuses each with its aligned representation."""
 
     config: RE2Config
 
@@ -33,20 +34,22 @@ class Block(nn.Module):
         self.fuse = FUSIONS[self.config.fusion](self.config, name="fusion")
 
     def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """x(n), parts of <float32>[batch, length, inputs] -> o(n) <float32>[batch, length, hidden], of both
-        sentences.
+        """Computes o(n), <float32>[batch, length, hidden], from x(n), parts of <float32>[batch, length, inputs].
+
+        The rows of x(n) and o(n) hold the tokens of both sentences.
         """
         encoded = self.encoder(sequence, sentences, dropout_rate)
-        # The ablation "w/o enc-in" hands on the contextual features alone.
+        # The ablation "w/o enc-in" passes on the contextual features alone.
         sequence = (*sequence, encoded) if self.config.encoder_input else (encoded,)
         aligned = self.align(sequence, sentences, dropout_rate)
         return self.fuse(sequence, aligned, dropout_rate)
 
 
 class RE2(PairModel):
-    """The whole of figure 1, from word ids to logits. Both sentences share all parameters but the prediction layer's.
+    """The RE2 model (the whole of figure 1), from word ids to logits.
 
-    The paper gives it nothing of a word but its vector; what else is asked for becomes part of the embedding.
+    Both sentences share all parameters but the prediction layer's. The paper uses only the vector of a word; the other
+    features that a config requests become part of the embedding.
     """
 
     config: RE2Config
@@ -59,7 +62,11 @@ class RE2(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """All below the prediction layer: as `match` -> v_1 and v_2 of Eq. 5, <float32>[batch, hidden] each."""
+        """Computes everything below the prediction layer; the arguments are those of `match`.
+
+        Returns:
+          v_1 and v_2 of Eq. 5, <float32>[batch, hidden] each.
+        """
         words = self.words(tokens, vectors)
         embedded = words[0] if len(words) == 1 else jnp.concatenate(words, axis=-1)
         if self.config.dropout_placement == "released":
@@ -68,7 +75,7 @@ class RE2(PairModel):
         return max_over_time(output, sentences == 1), max_over_time(output, sentences == 2)
 
     def _stacked(self, embedded, sentences, dropout_rate):
-        """The output of the last of the consecutive blocks."""
+        """Returns the output of the last of the consecutive blocks."""
         block_input, outputs = (embedded,), []
         for block in self.block:
             if outputs:
@@ -77,5 +84,5 @@ class RE2(PairModel):
         return outputs[-1]
 
     def _parallel(self, embedded, sentences, dropout_rate):
-        """The sum of the outputs of blocks that all see the embeddings."""
+        """Returns the sum of the outputs of blocks that all see the embeddings."""
         return sum(block((embedded,), sentences, dropout_rate) for block in self.block)

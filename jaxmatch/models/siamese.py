@@ -1,9 +1,9 @@
-"""A siamese BiLSTM: each sentence becomes a vector without a look at the other (Conneau et al., EMNLP 2017, figure 1).
+"""A siamese BiLSTM, which encodes each sentence without the other (Conneau et al., EMNLP 2017, figure 1).
 
-Both sentences go through the same bidirectional LSTM and the maximum over time; the prediction layers see both vectors,
+Both sentences go through the same bidirectional LSTM and the maximum over time. The prediction layers see both vectors,
 their absolute difference and their product. A pair is one row of tokens (models/pair_model.py). The paper's InferSent
-has 2,048 features in each direction; the default here is of the size of the other models. Unlike there, the hidden
-prediction layer has ReLU, and there is dropout before the LSTM and both prediction layers.
+has 2,048 features in each direction; the default here gives a model of the size of the others. Unlike InferSent, the
+hidden prediction layer has ReLU, and the LSTM and both prediction layers have dropout before them.
 """
 
 import jax
@@ -16,7 +16,7 @@ from jaxmatch.models.pair_model import PairModel
 
 
 class Siamese(PairModel):
-    """From words to logits."""
+    """The siamese BiLSTM, from words to logits."""
 
     config: SiameseConfig
 
@@ -28,7 +28,11 @@ class Siamese(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """All below the prediction layers: as `match` -> u and v, <float32>[batch, 2 * hidden] each."""
+        """Computes everything below the prediction layers; the arguments are those of `match`.
+
+        Returns:
+          u and v, <float32>[batch, 2 * hidden] each.
+        """
         states = self.words(tokens, vectors)
         for lstm in self.encode:
             states = (lstm(self.dropout.in_parts(states, dropout_rate), sentences),)

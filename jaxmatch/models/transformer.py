@@ -2,8 +2,8 @@
 
 A pair is one sequence, in which each token attends to all tokens of both sentences (Vaswani et al., 2017; the sentences
 are distinguished by an embedding as in BERT, Devlin et al., 2019). Layer normalization comes before each sublayer
-(Xiong et al., 2020), so that training needs little warmup. Each sentence is pooled by mean and maximum. Nothing is
-pretrained but the word vectors; no paper has this setting.
+(Xiong et al., 2020), so that training needs little warmup. Each sentence is pooled by mean and maximum. Only the word
+vectors are pretrained. No paper has this setting.
 """
 
 import math
@@ -26,16 +26,23 @@ LONGEST_WAVE = 10_000.0
 
 
 def places(sentences: jax.Array) -> jax.Array:
-    """The position of each token in its sentence, from 0; padding does not count: <int8>[batch, length] ->
-    <int32>[batch, length].
+    """Returns the position of each token in its sentence, from 0: <int8>[batch, length] -> <int32>[batch, length].
+
+    Padding does not count.
     """
     first, second = (jnp.cumsum(sentences == which, axis=1) for which in (1, 2))
     return jnp.maximum(jnp.where(sentences == 1, first, second) - 1, 0)
 
 
 def sinusoids(places: jax.Array, size: int) -> jax.Array:
-    """Vaswani et al. (2017), section 3.5, sines before cosines: <int32>[batch, length] -> <float32>[batch, length,
-    size], of an even size.
+    """Computes the position encoding of Vaswani et al. (2017), section 3.5, with the sines before the cosines.
+
+    Arguments:
+      places: <int32>[batch, length], the positions.
+      size: the size of the encoding; even.
+
+    Returns:
+      <float32>[batch, length, size].
     """
     waves = jnp.exp(-math.log(LONGEST_WAVE) * jnp.arange(size // 2) / (size // 2))
     angles = places[..., None] * waves[None, None]
@@ -49,8 +56,14 @@ class SelfAttention(nn.Module):
 
     @nn.compact
     def __call__(self, sequence: jax.Array, is_token: jax.Array) -> jax.Array:
-        """sequence <float32>[batch, length, hidden], is_token <bool>[batch, length] -> <float32>[batch, length,
-        hidden].
+        """Applies the attention.
+
+        Arguments:
+          sequence: <float32>[batch, length, hidden].
+          is_token: <bool>[batch, length], False at padding.
+
+        Returns:
+          <float32>[batch, length, hidden].
         """
         config, (batch, length, hidden) = self.config, sequence.shape
         projected = Linear(3 * hidden, precision=config.precision, name="projection")(sequence)
@@ -70,7 +83,7 @@ class Layer(nn.Module):
 
     @nn.compact
     def __call__(self, sequence: jax.Array, is_token: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """sequence <float32>[batch, length, hidden] -> the same shape."""
+        """Applies the layer: <float32>[batch, length, hidden] -> the same shape."""
         config, dtype = self.config, sequence.dtype
         found = SelfAttention(config, name="attention")(nn.LayerNorm(dtype=dtype)(sequence), is_token)
         sequence = sequence + Dropout()(found, dropout_rate)
@@ -80,7 +93,7 @@ class Layer(nn.Module):
 
 
 class Transformer(PairModel):
-    """From words to logits."""
+    """The transformer model, from words to logits."""
 
     config: TransformerConfig
 
@@ -97,7 +110,11 @@ class Transformer(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """All below the prediction layers: as `match` -> <float32>[batch, 2 * hidden] each."""
+        """Computes everything below the prediction layers; the arguments are those of `match`.
+
+        Returns:
+          the pooled vector of each sentence, <float32>[batch, 2 * hidden].
+        """
         sequence = self.project(*self.words(tokens, vectors))
         added = sinusoids(places(sentences), self.config.hidden_size) + self.sentence_embedding[sentences]
         sequence = self.dropout(sequence + added.astype(sequence.dtype), dropout_rate)

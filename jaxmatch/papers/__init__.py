@@ -1,3 +1,1 @@
-"""What the papers trained and what they printed: the settings behind the rows of their tables, and the figures in
-them.
-"""
+"""The settings behind the rows of the papers' tables, and the numbers that the papers printed."""

@@ -1,8 +1,9 @@
 """CSRAN (Tay et al., 2018): the settings behind the rows of its Tables 2-8 and the curves of its Figures 2 and 3.
 
-The figures printed in the tables and in the text are in csran.toml; what the curves show is only drawn.
+The numbers printed in the tables and in the text are in csran.toml. The paper draws the curves without numbers.
 
-The paper gives ranges of sizes, not those of each table (configs/csran.py says which are taken), and no number of runs.
+The paper gives ranges of sizes, not the sizes of each table (configs/csran.py says which are used), and no number of
+runs.
 """
 
 import dataclasses
@@ -19,7 +20,7 @@ PRINTED = printed("csran")
 DATA_SETS, data_set = PRINTED.data_sets, PRINTED.data_set
 SEEDS = 5
 ORIGINAL = "Original"
-# What the paper gives of each word (section 2.1); the released code also has part of speech and exact match.
+# The features of each word in the paper (section 2.1). The released code also has part of speech and exact match.
 FEATURES: Mapping[str, Any] = {"characters": "bilstm"}
 
 ABLATION = ("snli", "scitail", "trecqa")
@@ -32,7 +33,7 @@ ABLATIONS: Mapping[str, Mapping[str, Any]] = {
     "w/o CSRA": {"co_stack": False},
     "w/o MAR/CSRA": _WITHOUT_BOTH,
 }
-# What a table with a row "w/o CSRA" or with the stacked baseline has to say.
+# The note of a table with a row "w/o CSRA" or with the stacked baseline.
 ALIGNED_NOTE = (
     "Without co-stack affinity, the affinity is of the last layer; the alignment is then of all layers, which section "
     "3.5 calls identical, unless model.aligned_layers is changed to last, as in the released code"
@@ -47,12 +48,14 @@ CURVES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 
 def ablation_scores(name: str) -> tuple[str, ...]:
-    """What Table 8 shows of a data set, and section 3.4 says."""
+    """Returns the scores that Table 8 and section 3.4 print for a data set."""
     return tuple(_ablation_figures(name, ORIGINAL))
 
 
 def depth_notes(name: str) -> tuple[str, ...]:
-    """What a table of the curves has to say of a data set: the paper draws them, and prints two differences."""
+    """Returns the notes of a table of the curves for a data set. The paper draws the curves, and prints only two
+    differences.
+    """
     figure = 2 if name == "scitail" else 3
     found = PRINTED.rows("section 3.5", name)
     if not found:
@@ -65,29 +68,35 @@ def depth_notes(name: str) -> tuple[str, ...]:
 
 
 def _stated(config: ConfigDict) -> dict[str, Any]:
-    """The settings by which a row of the paper finds the same row here: its words' features are part of them."""
+    """Returns the settings by which a row of the paper finds the same row here, including the features of its words."""
     known = {"model.name": "csran", "data.name": config.data.name, "model.stacked_layers": config.model.stacked_layers}
     return known | {f"model.{key}": value for key, value in FEATURES.items()}
 
 
 def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Tables 2 to 7: CSRAN and the single models it is compared with; nothing for a set that is not in the paper.
+    """Returns Tables 2 to 7: CSRAN and the single models it is compared with. A data set that is not in the paper has
+    no rows.
 
     Arguments:
-      name: of the data set.
-      config: its setting.
+      name: the name of the data set.
+      config: the config of the data set.
     """
     return PRINTED.main_rows(name, _stated(config))
 
 
 def published_for_train_all() -> tuple[Published, ...]:
-    """CSRAN's figures for TrecQA, for a table of models trained on the smaller TRAIN, below its rows."""
+    """Returns CSRAN's row for TrecQA, to be shown below the rows of a table of models trained on the smaller TRAIN."""
     (row,) = (row for row in published_main("trecqa", default_config("csran")) if row.label == PRINTED.label)
     return (dataclasses.replace(row, label=f"{PRINTED.label[:-1]}, trained on TRAIN-ALL)", settings={}),)
 
 
 def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Table 8 and what section 3.4 says of it; arguments as of `published_main`, the setting that of its first row."""
+    """Returns Table 8 with the scores that section 3.4 adds.
+
+    Arguments:
+      name: the name of the data set.
+      config: the config of the table's first row.
+    """
     stated = _stated(config)
     rows = PRINTED.variant_rows("Table 8", name, {row: {"variant": row} | stated for row in ABLATIONS})
     said = any(PRINTED.rows("section 3.4", name))
@@ -102,7 +111,7 @@ def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:
 
 
 def _ablation_figures(name: str, label: str) -> dict[str, str]:
-    """The figures of a row of Table 8, those of the text last."""
+    """Returns the scores of a row of Table 8, followed by its scores in the text."""
     return {
         score: text
         for table in ("Table 8", "section 3.4")

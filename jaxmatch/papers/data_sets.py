@@ -1,4 +1,4 @@
-"""What the modules of all papers share."""
+"""Definitions that the modules of all papers share."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.settings import with_overrides
 
 ACCURACY = ("dev.accuracy", "test.accuracy")
-# What a launcher's option --features may be.
+# The values of a launcher's option --features.
 PAPER, NONE = "paper", "none"
 VECTOR_ALONE = {"model.characters": "none", "model.tags": False, "model.exact_match": False}
 
@@ -20,11 +20,11 @@ class DataSet:
     """A data set of a paper, or one that is only trained here.
 
     Attributes:
-      title: as it is written.
-      config: stem of its file in configs/.
-      main_table: the number of its table of results; "" for one that is not in the paper.
-      scores: what a table shows, the score that chooses the checkpoint first.
-      training_pairs: of the official training set; 0: not known.
+      title: the name of the data set, as tables show it.
+      config: the stem of its file in configs/.
+      main_table: the number of its table of results, or "" if the data set is not in the paper.
+      scores: the scores that a table shows. The first is the score that chooses the checkpoint.
+      training_pairs: the number of pairs of the official training set; 0 if unknown.
     """
 
     title: str
@@ -35,19 +35,20 @@ class DataSet:
 
 
 def settings(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Variants as a sweep takes them: {"1 block": {"blocks": 1}} as {"1 block": {"model.blocks": 1}}."""
+    """Returns variants as a sweep takes them: {"1 block": {"blocks": 1}} becomes {"1 block": {"model.blocks": 1}}."""
     return {name: {f"model.{key}": value for key, value in changes.items()} for name, changes in variants.items()}
 
 
 def feature_settings(features: Mapping[str, Any], asked: str) -> dict[str, Any]:
-    """The settings that give a model what its paper gives of each word besides the vector, or nothing.
+    """Returns the settings that give a model the features that its paper gives each word besides the vector, or no
+    features.
 
     Arguments:
       features: fields of `config.model`.
       asked: 'paper', or 'none' for the vector alone.
 
     Raises:
-      InputError: something else is asked.
+      InputError: `asked` has another value.
     """
     if asked not in (PAPER, NONE):
         raise InputError(f'--features cannot be "{asked}"', remedy=f'it is "{PAPER}" or "{NONE}"')
@@ -60,5 +61,5 @@ def feature_settings(features: Mapping[str, Any], asked: str) -> dict[str, Any]:
 
 
 def with_features(config: ConfigDict, features: Mapping[str, Any], asked: str) -> ConfigDict:
-    """The config with `feature_settings`."""
+    """Returns the config with `feature_settings`."""
     return with_overrides(config, feature_settings(features, asked))

@@ -1,8 +1,9 @@
 """ESAN (Hu et al., 2020): the settings behind the rows of its Tables 1-5 and its Figure 2.
 
-The figures printed there, and those of the authors' slides, are in esan.toml.
+The numbers printed there, and the numbers of the authors' slides, are in esan.toml.
 
-The paper gives ranges of sizes, not those of each table (configs/esan.py says which are taken), and no number of runs.
+The paper gives ranges of sizes, not the sizes of each table (configs/esan.py says which are used), and no number of
+runs.
 """
 
 from collections.abc import Mapping
@@ -24,8 +25,8 @@ _INFERENCE = ("snli", "multinli", "scitail", "sick", "rte", "embedded_inference"
 
 
 def features(name: str) -> dict[str, Any]:
-    """Of a data set, what the paper gives of each word: characters, and on inference tasks part of speech and exact
-    match (section 2.1).
+    """Returns the features that the paper gives each word of a data set: characters and, on inference tasks, part of
+    speech and exact match (section 2.1).
     """
     return _CHARACTERS | (_SYNTAX if name in _INFERENCE else {})
 
@@ -39,16 +40,16 @@ ABLATIONS: Mapping[str, Mapping[str, Any]] = {
     "w/ Simple Augment.": {"augmentation": "simple"},
 }
 
-TIMED_BATCHES = 1000  # of Table 5
+TIMED_BATCHES = 1000  # the number of batches in Table 5
 
 
 def published_times() -> tuple[Published, ...]:
-    """Table 5, and what is said of Figure 2."""
+    """Returns Table 5, and the numbers that the text gives for Figure 2."""
     return PRINTED.rows("Table 5") + PRINTED.rows("section 4.2")
 
 
 def _stated(name: str, config: ConfigDict) -> dict[str, Any]:
-    """The settings by which a row of the paper finds the same row here: its words' features are part of them."""
+    """Returns the settings by which a row of the paper finds the same row here, including the features of its words."""
     return {
         "model.name": "esan",
         "data.name": config.data.name,
@@ -57,18 +58,18 @@ def _stated(name: str, config: ConfigDict) -> dict[str, Any]:
 
 
 def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Tables 1 to 3: ESAN and the single models it is compared with, those of the slides last; nothing for a set that
-    is not in the paper.
+    """Returns Tables 1 to 3: ESAN and the single models it is compared with, followed by the rows of the slides. A data
+    set that is not in the paper has no rows.
 
     Arguments:
-      name: of the data set.
-      config: its setting.
+      name: the name of the data set.
+      config: the config of the data set.
     """
     known = PRINTED.rows("Table 5")[0].settings if name == "quora" else {}  # the size of the model, as timed there
     return PRINTED.main_rows(name, _stated(name, config) | known) + PRINTED.rows("slides", name)
 
 
 def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Table 4, which has Quora alone; arguments as of `published_main`."""
+    """Returns Table 4, which covers Quora alone. The arguments are as in `published_main`."""
     stated = _stated(name, config)
     return PRINTED.variant_rows("Table 4", name, {row: {"variant": row} | stated for row in ABLATIONS})

@@ -1,4 +1,4 @@
-"""Reads what the papers printed: one data file for each paper (re2.toml, esan.toml, csran.toml).
+"""The numbers that the papers printed, read from one data file for each paper (re2.toml, esan.toml, csran.toml).
 
 A file has the paper's data sets and its tables, each under the name of the table or section that it was copied from:
 
@@ -6,9 +6,9 @@ A file has the paper's data sets and its tables, each under the name of the tabl
     columns = ["row", "parameters", "wikiqa test.map", "wikiqa test.mrr"]
     rows = [["KVMN (Miller et al., 2016)", "", "0.7069", "0.7265"]]
 
-A column of figures is named by data set and score, or by the score alone where the table has no data sets. An empty
-cell means that the paper prints nothing there. `unlike` says of a column why our score of that name must not be
-compared with it.
+A column of numbers is named by data set and score, or by the score alone if the table has no data sets. An empty cell
+means that the paper prints nothing there. `unlike` gives, for a column, the reason why our score of that name must
+not be compared with it.
 """
 
 import dataclasses
@@ -28,12 +28,12 @@ class Printed:
     """The data file of a paper.
 
     Attributes:
-      name: of its model, as the rows of its tables have it.
-      citation: "Yang et al. (2019)".
-      label: of its model in our tables.
+      name: the name of the paper's model, as in the rows of its tables.
+      citation: the citation of the paper: "Yang et al. (2019)".
+      label: the label of its model in our tables.
       data_sets: name -> data set.
       tables: name of a table or section -> its columns and rows.
-      notes: data set -> what a table of ours must say.
+      notes: data set -> notes that our tables of it must have.
     """
 
     name: str
@@ -44,14 +44,14 @@ class Printed:
     notes: Mapping[str, tuple[str, ...]]
 
     def data_set(self, name: str, among: Sequence[str] = ()) -> DataSet:
-        """A data set by its name.
+        """Returns a data set by its name.
 
         Arguments:
-          name: the one that is asked for.
-          among: the names a sweep takes; all if there are none.
+          name: the requested name.
+          among: the names that a sweep takes; all names if it is empty.
 
         Raises:
-          InputError: there is none; names the nearest.
+          InputError: no data set has this name. The message suggests the nearest name.
         """
         known = list(among or self.data_sets)
         if name not in known:
@@ -59,11 +59,11 @@ class Printed:
         return self.data_sets[name]
 
     def rows(self, table: str, data_set: str = "") -> tuple[Published, ...]:
-        """The rows of a table, in its order.
+        """Returns the rows of a table, in its order.
 
         Arguments:
-          table: its name in the file.
-          data_set: whose columns; "" for all columns. Rows without a figure for it are left out.
+          table: the name of the table in the file.
+          data_set: the data set of the columns; "" for all columns. Rows without a number for it are left out.
         """
         known = self.tables[table]
         source = f"{self.citation}, {known.get('source', table)}"
@@ -78,12 +78,12 @@ class Printed:
         return tuple(found)
 
     def main_rows(self, name: str, settings: Mapping[str, Any], **more: Any) -> tuple[Published, ...]:
-        """The main table of a data set: the paper's own model first, then the models it is compared with. Where it has
-        no sizes of the models, they have those of RE2's Table 1.
+        """Returns the main table of a data set: the paper's own model, followed by the models it is compared with. If
+        the table has no sizes of the models, the sizes in RE2's Table 1 are added.
 
         Arguments:
-          name: of the data set; without a main table there are no rows.
-          settings: by which the paper's own row finds the same row of ours.
+          name: the name of the data set. Without a main table, it has no rows.
+          settings: the settings by which the paper's own row finds the same row of ours.
           **more: further attributes of that row.
         """
         if name not in self.data_sets or not self.data_sets[name].main_table:
@@ -96,11 +96,11 @@ class Printed:
         return tuple(_with_size(row, name) for row in main)
 
     def variant_rows(self, table: str, name: str, settings: Mapping[str, Mapping[str, Any]]) -> tuple[Published, ...]:
-        """The rows of a table about variants of the paper's own model.
+        """Returns the rows of a table about variants of the paper's own model.
 
         Arguments:
-          table: its name in the file.
-          name: of the data set; one that the table lacks has no rows.
+          table: the name of the table in the file.
+          name: the name of the data set. A data set that the table lacks has no rows.
           settings: row of the table -> the settings by which it finds the same row of ours.
         """
         rows = {row.label: row for row in self.rows(table, name)}
@@ -128,8 +128,8 @@ def printed(paper: str) -> Printed:
 
 
 def _with_size(row: Published, data_set: str) -> Published:
-    """The row with the number of parameters that RE2's Table 1, which is of SNLI, prints of its model; as it was where
-    it has one or that table has none.
+    """Returns the row with the number of parameters that RE2's Table 1, which covers SNLI, prints for its model.
+    Returns the row unchanged if it has a number of parameters or if Table 1 has none for its model.
     """
     model = row.label.partition(" (")[0]
     found = [each for each in printed("re2").rows("Table 1", data_set) if each.label.partition(" (")[0] == model]
@@ -144,7 +144,9 @@ def _with_size(row: Published, data_set: str) -> Published:
 
 
 def _of_data_set(columns: Mapping[str, str], data_set: str) -> dict[str, str]:
-    """The columns of a data set under the names of their scores; "" for all columns under their own names."""
+    """Returns the columns of a data set under the names of their scores. With "", returns all columns under their own
+    names.
+    """
     prefix = f"{data_set} " if data_set else ""
     return {column.removeprefix(prefix): text for column, text in columns.items() if column.startswith(prefix)}
 

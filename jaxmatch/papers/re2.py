@@ -1,4 +1,4 @@
-"""RE2 (Yang et al., 2019): the settings behind the rows of its Tables 1-7. The figures printed there are in re2.toml.
+"""RE2 (Yang et al., 2019): the settings behind the rows of its Tables 1-7. The numbers printed there are in re2.toml.
 
 Settings are fields of `config.model` that differ from the setting of the data set (configs/re2.py, re2_settings.py).
 """
@@ -21,9 +21,9 @@ PAPER = tuple(name for name, one in DATA_SETS.items() if one.main_table)
 ROBUSTNESS = ("snli", "quora", "scitail")
 SEEDS = 10  # "the average score and the standard deviation of 10 runs", section 3.2
 ORIGINAL = "original"
-UP_TO = 5  # blocks and encoder layers of Table 7
-# What a row of the paper says about its model. The hidden size is left out: the paper gives 150 for all sets, the
-# released settings use 200 for three of them.
+UP_TO = 5  # the largest numbers of blocks and of encoder layers in Table 7
+# The settings that a row of the paper states. The hidden size is left out: the paper gives 150 for all data sets, and
+# the released settings use 200 for three of them.
 STATED = (
     "blocks",
     "encoder_layers",
@@ -36,20 +36,20 @@ STATED = (
 )
 
 
-# What is trained
+# Settings that are trained
 
 
 def ablation_notes(config: ConfigDict, asked: str = CONFIGURED) -> tuple[str, ...]:
-    """`setting_notes` of Table 6, and which residual connection it has."""
+    """Returns `setting_notes` for Table 6, and a note about the residual connection in it."""
     _, kind = residual_connection(config.model)
     return (*setting_notes(config, asked), f"residual conn. is {kind}")
 
 
 def ablations(model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Table 6: row -> what it changes.
+    """Returns Table 6: row -> what it changes.
 
     Arguments:
-      model: `config.model` of the data set; the alternative of a layer is the one it does not use.
+      model: `config.model` of the data set. The alternative of a layer is the option that this model does not use.
     """
     return {
         ORIGINAL: {},
@@ -63,7 +63,7 @@ def ablations(model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def robustness(up_to: int = UP_TO) -> dict[str, dict[str, Any]]:
-    """Table 7: row -> what it changes. "2 blocks" and "2 enc. layers" are the same model."""
+    """Returns Table 7: row -> what it changes. "2 blocks" and "2 enc. layers" are the same model."""
     counts = range(1, up_to + 1)
     blocks = {count_text(count, "block"): {"blocks": count, "encoder_layers": 2} for count in counts}
     layers = {count_text(count, "enc. layer"): {"blocks": 2, "encoder_layers": count} for count in counts}
@@ -71,7 +71,7 @@ def robustness(up_to: int = UP_TO) -> dict[str, dict[str, Any]]:
 
 
 def distinct(variants: Mapping[str, Mapping[str, Any]], model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The variants that are models of their own: of those with equal settings, the first."""
+    """Returns the variants that are different models. Of variants with equal settings, the first is kept."""
     kept: dict[str, dict[str, Any]] = {}
     for name, changes in variants.items():
         if not any({**model, **changes} == {**model, **other} for other in kept.values()):
@@ -84,25 +84,26 @@ TIMED_LAYERS = 3
 TIMED_BATCHES = 100
 
 
-# Rows of Table 5 that are models of ours, too: name -> row. (That of "DIIN with EM feature" counts the search for exact
-# matches, which is no part of a model here.)
+# Rows of Table 5 for models that are also implemented here: name -> row. (The row "DIIN with EM feature" includes the
+# search for exact matches, which is not part of a model here.)
 TIMED_BESIDE = {
     "bimpm": "BiMPM (Wang et al., 2017)",
     "cafe": "CAFE (Tay et al., 2018b)",
     "diin": "DIIN (Gong et al., 2018)",
     "csran": "CSRAN (Tay et al., 2018a)",
 }
-# The network over characters that they have; parts of speech are left out, as their times there leave out the tagging.
+# The network over characters of these models. Parts of speech are left out, because the times of Table 5 leave out the
+# tagging.
 TIMED_CHARACTERS = {"bimpm": "bilstm", "cafe": "bilstm", "diin": "cnn", "csran": "bilstm"}
 
 
 def timed() -> dict[str, dict[str, Any]]:
-    """Table 5: row -> what it changes."""
+    """Returns Table 5: row -> what it changes."""
     return {f"RE2 ({count_text(count, 'block')})": {"blocks": count} for count in (1, 2, 3)}
 
 
-# Figure 2 is of "a three-block RE2 model", section 3.7, as the released setting of SNLI is; Figure 3 shows the third
-# block as the last. The paper gives no number of seeds for either.
+# Figure 2 shows "a three-block RE2 model" (section 3.7), like the released setting of SNLI. In Figure 3, the third
+# block is the last. The paper gives no number of seeds for either figure.
 ANALYSED_BLOCKS = 3
 ANALYSED_SEEDS = 3
 
@@ -117,38 +118,39 @@ TUNING = {
 TUNING_QUORA = {"model.prediction": ("symmetric", "simple")}
 
 
-# What was printed
+# Numbers that were printed
 
 ENSEMBLE_SEEDS = 8  # RE2's ensemble in Table 1, section 3.3
 
 
 def published_times() -> tuple[Published, ...]:
-    """Table 5."""
+    """Returns the rows of Table 5."""
     return PRINTED.rows("Table 5")
 
 
 def _stated(config: ConfigDict, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings by which a row of the paper finds the same row here."""
+    """Returns the settings by which a row of the paper finds the same row here."""
     model = {**config.model.to_dict(), **changes}
     stated = {
         f"model.{key}": model[key] for key in STATED
-    } | VECTOR_ALONE  # of each word the paper gives RE2 its vector alone
+    } | VECTOR_ALONE  # the paper gives RE2 only the vector of each word
     return {"model.name": "re2", "data.name": config.data.name, **stated, "seeds": SEEDS}
 
 
 def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Tables 1 to 4: RE2 and the single models it is compared with; nothing for a set that is not in the paper.
+    """Returns Tables 1 to 4: RE2 and the single models it is compared with. A data set that is not in the paper has no
+    rows.
 
     Arguments:
-      name: of the data set.
-      config: its released setting, which is that of the paper's row.
+      name: the name of the data set.
+      config: its released setting, which is the setting of the paper's row.
     """
-    # configs/main.json5 of the released code: eval_file 'test', for all four.
+    # configs/main.json5 of the released code sets eval_file to 'test' for all four data sets.
     return PRINTED.main_rows(name, _stated(config, {}), chosen_on_test=True)
 
 
 def published_ensembles(name: str) -> tuple[Published, ...]:
-    """The ensembles of Table 1; nothing for another set than SNLI."""
+    """Returns the ensembles of Table 1. Data sets other than SNLI have no rows."""
     if name != "snli":
         return ()
     of = {"data.name": name}
@@ -164,13 +166,15 @@ def published_ensembles(name: str) -> tuple[Published, ...]:
 
 
 def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Table 6; arguments as of `published_main`."""
+    """Returns Table 6. The arguments are as in `published_main`."""
     variants = ablations(config.model)
     settings = {row: {"variant": row} | _stated(config, changes) for row, changes in variants.items()}
     return PRINTED.variant_rows("Table 6", name, settings)
 
 
 def published_robustness(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Table 7; arguments as of `published_main`. Of its two rows for one model, whose figures are equal, the first."""
+    """Returns Table 7. The arguments are as in `published_main`. Two of its rows are of the same model and have equal
+    numbers; the first is returned.
+    """
     variants = distinct(robustness(), config.model.to_dict())
     return PRINTED.variant_rows("Table 7", name, {row: _stated(config, changes) for row, changes in variants.items()})

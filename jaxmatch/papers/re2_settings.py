@@ -1,8 +1,8 @@
-"""What a launcher's `--setting` trains: RE2 as the file of a data set says, as its paper says, or as either code of its
-authors has it.
+"""The values of a launcher's `--setting`: RE2 as configured for a data set, as in its paper, or as in either code of
+its authors.
 
 `configs/re2.py` has the model and optimizer of the authors' codes, treats text as the paper says, and scores dev after
-every epoch. The other settings follow one source each. The paper's numbers were made by the TensorFlow code
+every epoch. Each of the other settings follows one source. The paper's numbers come from the TensorFlow code
 (hitvoice/RE2). The PyTorch code came later (alibaba-edu/simple-effective-text-matching-pytorch) and reads the same
 settings (configs/*.json5).
 """
@@ -25,7 +25,7 @@ CONFIGURED, PAPER, RELEASED_PYTORCH, RELEASED_TENSORFLOW = (
 
 # Section 3.2: the hidden size is "150 in all experiments"; "We do not limit the maximum sequence length"; dropout "is
 # applied before every fully-connected or convolutional layer"; Eq. 2 has no temperature; "we tokenize sentences with
-# the NLTK toolkit"; no rate is named that decay stops at.
+# the NLTK toolkit"; the paper names no rate at which decay stops.
 _PAPER = {
     "model.hidden_size": 150,
     "model.dropout_placement": "every_layer",
@@ -34,8 +34,8 @@ _PAPER = {
     "data.tokenizer": "word",
     "optimizer.learning_rate_floor": 0.0,
 }
-# "An exponentially decaying learning rate with a linear warmup", without numbers. Where a file has none, the decay is
-# the default of the authors' codes, and the warmup is an epoch.
+# The paper has an "exponentially decaying learning rate with a linear warmup" without numbers. If a config has no
+# decay, the default of the authors' codes is used. If a config has no warmup, the warmup is one epoch.
 _DECAY = {"optimizer.decay_rate": 0.95, "optimizer.decay_samples": 128_000}
 _WARMUP = {"scitail": 23_596, "quora": 384_348, "wikiqa": 20_360, "sick": 4_500}
 
@@ -45,10 +45,10 @@ _OFTEN_LATE = {
     "training.evaluate_every_samples_late": 12_800,
     "training.minimum_samples": 5_120_000,
 }
-# Where configs/re2.py does otherwise than both codes. Residual parts are summed over all blocks before. Batches mix
-# lengths. Texts are split at white space, which for SNLI and SciTail takes the codes' own preparation, and keep their
-# punctuation, but for SNLI, whose file had lost it before. Dev is scored more often. Training pairs with a text of
-# `max_len` tokens or more are left out; that is 100 on Quora, and 999 elsewhere, which no text reaches.
+# Settings in which both codes differ from configs/re2.py. The codes sum residual parts over all previous blocks. Their
+# batches mix lengths. They split texts at white space, which requires their own preparation for SNLI and SciTail. They
+# keep punctuation, except for SNLI, whose file had lost it before. They score dev more often. They leave out training
+# pairs with a text of `max_len` tokens or more. `max_len` is 100 on Quora, and 999 elsewhere, which no text reaches.
 _RELEASED = {
     "snli": _OFTEN_LATE | {"training.late_from_samples": 5_120_000},
     "scitail": {
@@ -68,7 +68,7 @@ _RELEASED = {
 _PYTORCH = {"model.connection": "augmented_running_sum", "training.maximum_buckets": 1}
 # Half an epoch, in pairs.
 _SHORT = {"scitail": 11_798, "wikiqa": 10_180}
-# Its `conv1d` has ReLU, where `dense` replaces it by GeLU; the gain of a weight starts at 1.
+# The `conv1d` of the TensorFlow code has ReLU, which its `dense` replaces by GeLU. The gain of a weight starts at 1.
 _TENSORFLOW = _PYTORCH | {"model.encoder_activation": "relu", "model.weight_normalization": "unit"}
 
 
@@ -77,9 +77,9 @@ class Setting:
     """One value of `--setting`.
 
     Attributes:
-      called: what it adds to the title of a table.
-      residual: the connection of "residual conn." in Table 6, and what a caption says of it.
-      notes: what a caption says of the setting, besides what differs from the paper.
+      called: the text that it adds to the title of a table.
+      residual: the connection of "residual conn." in Table 6, and the text about it in a caption.
+      notes: notes about the setting in a caption, besides the differences from the paper.
     """
 
     called: str
@@ -90,7 +90,7 @@ class Setting:
 _OF_THE_PAPER = ("vanilla", "the sum of the last two blocks' outputs, as the paper has it")
 _MIXED = "batches hold pairs of similar length unless training.maximum_buckets is 1; the authors' code mixes lengths"
 _BY_DEV = "dev scores choose the checkpoint and end the training; in the authors' code test scores do both"
-# Not of the paper's network, but of the one that its numbers come from.
+# This note names a difference from the network that made the paper's numbers, not from the network in the paper.
 _NOT_TENSORFLOW = (
     "the convolutions have GeLU, as the paper says, and the gains of weights start as in the PyTorch code; in the "
     "TensorFlow code, which made the paper's numbers, the convolutions have ReLU and the gains start at 1"
@@ -133,10 +133,10 @@ SETTINGS = {
 
 
 def setting(asked: str) -> Setting:
-    """What `--setting` asks for.
+    """Returns the setting that `--setting` requests.
 
     Raises:
-      InputError: there is no such setting.
+      InputError: no setting has this name.
     """
     if asked not in SETTINGS:
         raise InputError(f'--setting cannot be "{asked}"', remedy=nearest(asked, SETTINGS))
@@ -144,15 +144,15 @@ def setting(asked: str) -> Setting:
 
 
 def with_setting(name: str, config: ConfigDict, asked: str) -> ConfigDict:
-    """The config of a data set in one of the settings.
+    """Returns the config of a data set in one of the settings.
 
     Arguments:
-      name: of the data set.
-      config: of its file.
+      name: the name of the data set.
+      config: the config from its file.
       asked: a key of `SETTINGS`.
 
     Raises:
-      InputError: something else is asked, or the setting of a code for a set that it has none for.
+      InputError: `asked` is not such a key, or is the setting of a code that has none for the data set.
     """
     setting(asked)
     if asked in (RELEASED_PYTORCH, RELEASED_TENSORFLOW) and name not in _RELEASED:
@@ -172,13 +172,13 @@ def _changes(name: str, config: ConfigDict, asked: str) -> Mapping[str, Any]:
 
 
 def short_training(name: str) -> dict[str, Any]:
-    """The training that `differences` starts from: six epochs, scored every half epoch.
+    """Returns the training that `differences` starts from: six epochs, scored every half epoch.
 
     Arguments:
-      name: of the data set.
+      name: the name of the data set.
 
     Raises:
-      InputError: neither code has a setting for it, or its training is longer.
+      InputError: neither code has a setting for the data set, or its training is longer.
     """
     if name not in _SHORT:
         raise InputError(f'there is no short training for "{name}"', remedy=f"known: {', '.join(_SHORT)}")
@@ -186,16 +186,17 @@ def short_training(name: str) -> dict[str, Any]:
 
 
 def differences(name: str, config: ConfigDict) -> dict[str, dict[str, Any]]:
-    """Rows from the configured setting with a short training to that of the TensorFlow code: row -> what it changes.
+    """Returns rows from the configured setting with a short training to the TensorFlow code's setting: row -> what it
+    changes.
 
-    A running sum of residual parts differs from three blocks on only, so the row is left out below.
+    The running sum of residual parts has no row of its own: with fewer than three blocks it makes no difference.
 
     Arguments:
-      name: of the data set.
-      config: of its file.
+      name: the name of the data set.
+      config: the config from its file.
 
     Raises:
-      InputError: there is no such training for it.
+      InputError: there is no short training for the data set.
     """
     short_training(name)
     long = {"training.epochs": config.training.epochs}
@@ -217,17 +218,17 @@ def differences(name: str, config: ConfigDict) -> dict[str, dict[str, Any]]:
 
 
 def called_after(asked: str) -> tuple[str, str]:
-    """What a setting adds to the name and to the title of a sweep."""
+    """Returns what a setting adds to the name and to the title of a sweep."""
     return "" if asked == CONFIGURED else f"-{asked.replace('_', '-')}", setting(asked).called
 
 
 def setting_notes(config: ConfigDict, asked: str = CONFIGURED, of: str = "Sweep file") -> tuple[str, ...]:
-    """What a table has to say of a setting that is not the paper's.
+    """Returns the notes of a table about the differences of a setting from the paper's.
 
     Arguments:
-      config: the setting.
-      asked: what `with_setting` made it.
-      of: what has that setting, where not all rows of the table do.
+      config: the config in that setting.
+      asked: the setting that `with_setting` applied.
+      of: the part of the table that has the setting, if not all of its rows do.
     """
     size, notes = config.model.hidden_size, []
     if size != _PAPER["model.hidden_size"]:
@@ -256,8 +257,8 @@ def setting_notes(config: ConfigDict, asked: str = CONFIGURED, of: str = "Sweep 
 
 
 def residual_connection(model: Mapping[str, Any]) -> tuple[str, str]:
-    """The connection of "residual conn." in Table 6 and what a caption says of it: that of the source that
-    `config.model` follows.
+    """Returns the connection of "residual conn." in Table 6 and the text about it in a caption. Both follow the source
+    that `config.model` follows.
     """
     if model["connection"] != "augmented_running_sum":
         return setting(PAPER).residual

@@ -1,4 +1,4 @@
-"""What the papers of further systems print of their own models; the figures are in systems.toml."""
+"""The numbers that the papers of further systems print for their own models, read from systems.toml."""
 
 import functools
 import tomllib
@@ -9,7 +9,9 @@ from jaxmatch.reporting.tables import Published
 
 @functools.cache
 def published(model: str, data_set: str) -> tuple[Published, ...]:
-    """The rows of a model, by its name in a config, for a data set such as 'snli'; none where nothing is known."""
+    """Returns the rows of a model, by its name in a config, for a data set such as 'snli', or no rows if none are
+    known.
+    """
     text = resources.files("jaxmatch.papers").joinpath("systems.toml").read_text(encoding="utf-8")
     rows = tomllib.loads(text)["figures"]
     found = [row for row in rows if (row.pop("model"), row.pop("data_set")) == (model, data_set)]

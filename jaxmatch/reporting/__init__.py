@@ -1,3 +1,3 @@
-"""What is made of records: tables, pages, figures. Nothing here needs JAX."""
+"""Tables, pages and figures that are made from records. Nothing in this package needs JAX."""
 
-FORMATS = ("markdown", "latex", "csv", "json")  # of a table
+FORMATS = ("markdown", "latex", "csv", "json")  # the formats of a table

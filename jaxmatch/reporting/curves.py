@@ -10,18 +10,18 @@ from jaxmatch.reporting.significance import mean_and_deviation
 
 
 def curves(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The curves of the score that chose each run's checkpoint.
+    """Computes the learning curves of the score that chose each run's checkpoint.
 
     Arguments:
-      records: as the runs left them; those that did not finish are left out.
+      records: the records of the runs. Runs that did not finish are left out.
 
     Returns:
-      Plain values, of which `drawings.curves` draws the figure: for each setting the seeds, and for each evaluation the
-      samples seen, the mean over the seeds that were still training, their sample standard deviation (None for one
-      seed) and count.
+      Plain values, from which `drawings.curves` draws the figure. Each setting has its seeds and its evaluations. An
+      evaluation has the samples seen, the mean over the seeds that were still training, their sample standard deviation
+      (None for one seed) and their number.
 
     Raises:
-      InputError: no run has finished, or the runs were not chosen by one score.
+      InputError: no run has finished, or the checkpoints of the runs were chosen by different scores.
     """
     settings = by_setting(records)
     if not settings:

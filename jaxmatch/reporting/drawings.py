@@ -1,7 +1,7 @@
-"""The drawings of what the analyses found: each makes a matplotlib figure of plain values.
+"""Drawings of the results of analyses. Each function makes a matplotlib figure from plain values.
 
-They can be told apart in print and by colour-blind readers: zero is white in every heat map, above it is blue and below
-it red, lines differ in their markers too, and cells of signed values have their numbers in them.
+The drawings can be read in print and by color-blind readers. In every heat map, zero is white, values above zero are
+blue and values below zero are red. Lines differ in their markers, too, and cells of signed values show their numbers.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _MARKERS = "osD^v<"
 _LONGEST_LABEL = 24
 _LARGEST = 60
 _BELOW_ZERO, _ABOVE_ZERO, _NOTHING = "#b2182b", "#2166ac", "#d9d9d9"
-# More lines than these get a panel each.
+# If there are more lines than this, each line gets its own panel.
 _LINES_TOGETHER, _PANELS_ACROSS = 6, 3
 _TITLE_SIZE, _CHARACTERS_AN_INCH = 9, 13
 
 
 def attention(data: Mapping[str, Any]) -> Figure:
-    """Attention weights of a pair (RE2's Figure 3): a row a block, a column a direction; see
+    """Draws the attention weights of a pair (RE2's Figure 3), with one row per block and one column per direction. See
     `PairAttention.as_json`.
     """
     rows, columns = len(data["tokens_a"]), len(data["tokens_b"])
     directions = {"over_b": "first over second\n(rows sum to 1)", "over_a": "second over first\n(columns sum to 1)"}
     weights = [np.array(block[key], float).reshape(rows, columns) for block in data["blocks"] for key in directions]
     strongest = max(np.abs(each).max() for each in weights)
-    weakest = -strongest if min(each.min() for each in weights) < 0 else 0.0  # those of BiMPM may be negative
+    weakest = -strongest if min(each.min() for each in weights) < 0 else 0.0  # weights of BiMPM may be negative
     width, height = 1.2 + 0.33 * columns, 1.3 + 0.27 * rows
     figure = _figure(max(6.4, 2 * width + 1), height * len(data["blocks"]) + 0.8)
     places = figure.subplots(len(data["blocks"]), 2, squeeze=False)
@@ -55,7 +55,7 @@ def attention(data: Mapping[str, Any]) -> Figure:
 
 
 def _answer(data: Mapping[str, Any]) -> str:
-    """The score of a pair, or its label and how probable that is."""
+    """Returns the predicted score of a pair, or its predicted label with the probability of that label."""
     if data["score"] is not None:
         return f"{data['score']:.3f}"
     probability = data["probabilities"].get(data["label"])
@@ -63,11 +63,12 @@ def _answer(data: Mapping[str, Any]) -> str:
 
 
 def occlusion(data: Mapping[str, Any]) -> Figure:
-    """Changes of accuracy without a feature (RE2's Figure 2): a panel a class; see `Occlusion.as_json`.
+    """Draws the changes of accuracy without a feature (RE2's Figure 2), with one panel per class. See
+    `Occlusion.as_json`.
 
-    Over several seeds (`SeedOcclusion.as_json`) colours are those of the mean, and the deviation stands below it.
+    Over several seeds (`SeedOcclusion.as_json`), the colors show the mean, and the deviation is printed below the mean.
     """
-    # <float>[blocks, features, classes] in percentage points; NaN where there is nothing
+    # <float>[blocks, features, classes] in percentage points; NaN where there is no value
     change = 100 * np.array(data["change"], float)
     deviation = 100 * np.array(data.get("change_deviation", np.full(change.shape, np.nan)), float).reshape(change.shape)
     blocks, features, classes = change.shape
@@ -97,7 +98,9 @@ def occlusion(data: Mapping[str, Any]) -> Figure:
 
 
 def curves(data: Mapping[str, Any]) -> Figure:
-    """Learning curves: the mean over the seeds, and a band of one sample standard deviation; see `curves.curves`."""
+    """Draws learning curves: the mean over the seeds, with a band of one sample standard deviation; see
+    `curves.curves`.
+    """
     lines = []
     for one in data["settings"]:
         lines.append((f"{_printable(one['name'], 100)} ({_seeds({len(one['seeds'])})})", "samples", one["points"]))
@@ -105,7 +108,7 @@ def curves(data: Mapping[str, Any]) -> Figure:
 
 
 def scores(data: Mapping[str, Any]) -> Figure:
-    """A score against a setting (CSRAN's Figures 2 and 3), with bands as in `curves`; see
+    """Draws a score against a setting (CSRAN's Figures 2 and 3), with bands as in `curves`. See
     `score_vs_setting.scores_against`.
     """
     lines = []
@@ -120,8 +123,9 @@ def scores(data: Mapping[str, Any]) -> Figure:
 
 
 def timing(data: Mapping[str, Any]) -> Figure:
-    """Parameters of models (ESAN's Figure 2), and the time they take for a batch, beside what papers printed; see
-    `sweep.inference_times`."""
+    """Draws the parameters of models (ESAN's Figure 2) and the time that they take for a batch, next to the numbers
+    that papers printed. See `sweep.inference_times`.
+    """
     from matplotlib.ticker import EngFormatter, NullFormatter
 
     ours = {}
@@ -167,26 +171,27 @@ def timing(data: Mapping[str, Any]) -> Figure:
 
 
 def _parameters(text: str | None) -> float | None:
-    """ "3.9M" as 3.9e6; None for what is no number ("> 10M")."""
+    """Parses "3.9M" as 3.9e6. Returns None for text that is not such a number ("> 10M")."""
     found = re.fullmatch(r"([\d.]+)M", text or "")
     return 1e6 * float(found[1]) if found else None
 
 
 def _seconds(text: str | None) -> tuple[float | None, float]:
-    """ "0.04 ± 0.01" as (0.04, 0.01)."""
+    """Parses "0.04 ± 0.01" as (0.04, 0.01)."""
     mean, _, deviation = (text or "").partition(" ± ")
     return (float(mean) if mean else None), float(deviation or 0)
 
 
 def _seeds(counts: Collection[int]) -> str:
-    """{2, 3} as "2 to 3 seeds"."""
+    """Formats the numbers of seeds {2, 3} as "2 to 3 seeds"."""
     least, most = min(counts), max(counts)
     return count_text(least, "seed") if least == most else f"{least} to {most} seeds"
 
 
 def _bands(lines: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]], score: str, across: str) -> Figure:
-    """Lines with a band of one sample standard deviation: (label, key of the place, points with "mean" and "deviation")
-    each. Many lines get a panel each, with the others in grey behind it.
+    """Draws lines with a band of one sample standard deviation. Each line is (label, key of the horizontal position,
+    points with "mean" and "deviation"). If there are many lines, each gets its own panel, with the other lines in gray
+    behind it.
     """
     import matplotlib
 
@@ -227,28 +232,30 @@ def _bands(lines: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]], score:
 
 
 def _words(name: str) -> str:
-    """ "dev.macro_f1" as "dev macro f1"."""
+    """Formats "dev.macro_f1" as "dev macro f1"."""
     return name.replace(".", " ").replace("_", " ")
 
 
 def _figure(width: float, height: float) -> Figure:
-    """An empty figure of a size in inches, cut to what can be drawn however long the texts are."""
+    """Returns an empty figure of a size in inches, limited to what can be drawn however long the texts are."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(min(width, _LARGEST), min(height, _LARGEST)), layout="constrained")
 
 
 def _white_at_zero(signed: bool) -> Colormap:
-    """From white to blue; of signed values, whose limits must be alike, from red through white to blue."""
+    """Returns a colormap from white to blue. For signed values, whose limits must be symmetric, it goes from red
+    through white to blue.
+    """
     from matplotlib.colors import LinearSegmentedColormap
 
     colours = ["white", _ABOVE_ZERO, "#053061"]
-    # Of an odd number the middle one is zero's.
+    # In an odd number of colors, the middle one is the color of zero.
     return LinearSegmentedColormap.from_list("", ["#67001f", _BELOW_ZERO, *colours] if signed else colours, N=257)
 
 
 def _wrapped(text: str, width: int) -> str:
-    """Text on two lines at most."""
+    """Wraps text to at most two lines."""
     return textwrap.fill(_printable(text, 2 * width), width, max_lines=2, placeholder=" …")
 
 
@@ -258,7 +265,9 @@ def _name_ticks(axes: Axes, rows: Sequence[Any], columns: Sequence[Any], upright
 
 
 def _printable(text: Any, longest: int = _LONGEST_LABEL) -> str:
-    """Text that can stand in a figure: control characters would make an SVG file that no program reads."""
+    """Returns text that a figure can contain. It is shortened, and control characters are replaced, because no program
+    could read an SVG file with them.
+    """
     text = "".join(character if character.isprintable() else "\ufffd" for character in str(text))
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 

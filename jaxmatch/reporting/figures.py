@@ -1,6 +1,6 @@
-"""Figures of what the analyses found, each a pure function of plain values, which are kept as JSON next to it.
+"""Figures of the results of analyses. Each is a pure function of plain values, which are saved as JSON next to it.
 
-What is drawn is in drawings.py; here it becomes files. The same values give the same bytes.
+drawings.py makes the drawings; this module writes them to files. The same values give the same bytes.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from jaxmatch.reporting.drawings import KINDS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# No clock and no random names in the files.
+# The files contain no dates and no random names.
 _METADATA = {"svg": {"Date": None}, "png": {"Software": None}}
 _LARGEST_NUMBER = 1e15
 _STYLE = {"svg.hashsalt": "jaxmatch", "text.parse_math": False, "savefig.dpi": 150, "font.size": 9}
 
 
 def write(data: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
-    """Keeps values as JSON, and draws them next to it as PNG and SVG.
+    """Saves values as JSON, and draws them next to it as PNG and SVG.
 
     Arguments:
-      data: plain values; "kind" says what they are of.
-      folder: is made where it is not there.
-      name: of the files, without their ending.
+      data: plain values. "kind" names the kind of figure.
+      folder: the folder of the files. It is created if it does not exist.
+      name: the name of the files, without their extension.
 
     Returns:
       The files.
 
     Raises:
-      InputError: matplotlib is not installed; the JSON has been written by then.
+      InputError: matplotlib is not installed, or the values are not those of a figure. The JSON file exists by then.
     """
     values = Path(folder) / f"{name}.json"
     write_json(values, data)
@@ -49,10 +49,10 @@ def draw(data: Mapping[str, Any], folder: Path, name: str, source: Path | None =
     """Draws values as PNG and SVG.
 
     Arguments:
-      data: plain values; "kind" says what they are of.
-      folder: is made where it is not there.
-      name: of the files, without their ending.
-      source: the file of the values, for errors.
+      data: plain values. "kind" names the kind of figure.
+      folder: the folder of the files. It is created if it does not exist.
+      name: the name of the files, without their extension.
+      source: the file of the values, for error messages.
 
     Raises:
       InputError: matplotlib is not installed, or the values are not those of a figure.
@@ -74,17 +74,17 @@ def draw(data: Mapping[str, Any], folder: Path, name: str, source: Path | None =
 def _drawn(figure: Figure, ending: str) -> bytes:
     content = io.BytesIO()
     with warnings.catch_warnings():
-        # Long texts may leave no room; the figure is then drawn as if it had no layout.
+        # Long texts may leave no room for the layout. The figure is then drawn without it.
         warnings.filterwarnings("ignore", "constrained_layout not applied")
         figure.savefig(content, format=ending, metadata=_METADATA[ending])
     return content.getvalue()
 
 
 def _check_numbers(value: Any) -> None:
-    """Refuses numbers for whose axis matplotlib would look for ticks without end.
+    """Checks that no number is so large that matplotlib would search for ticks of its axis without end.
 
     Raises:
-      ValueError: a number is infinite or larger than any that an analysis finds.
+      ValueError: a number is infinite, or larger than any number that an analysis finds.
     """
     if isinstance(value, int | float) and abs(value) > _LARGEST_NUMBER:
         raise ValueError("a number is too large to be drawn")
@@ -94,10 +94,10 @@ def _check_numbers(value: Any) -> None:
 
 
 def redraw(source: Path, folder: Path) -> list[Path]:
-    """Draws again the figure whose values a JSON file keeps.
+    """Draws a figure again from the JSON file that stores its values.
 
     Raises:
-      InputError: the file cannot be read or holds something else, or matplotlib is not installed.
+      InputError: the file cannot be read or does not hold the values of a figure, or matplotlib is not installed.
     """
     check_plain_file(source, "give the JSON file of a figure")
     try:
@@ -111,13 +111,21 @@ def redraw(source: Path, folder: Path) -> list[Path]:
 
 @contextlib.contextmanager
 def style_of(source: Path | None) -> Iterator[None]:
-    """Matplotlib as it is delivered, whatever the user's own settings, with ours on top."""
+    """Applies matplotlib's default style with the changes in `_STYLE` inside a block, whatever the user's own settings
+    are.
+
+    Arguments:
+      source: the file of the values, for the error message.
+
+    Raises:
+      InputError: matplotlib is not installed.
+    """
     try:
         import matplotlib.style
     except ModuleNotFoundError:
         again = f", then jaxmatch figure {source}" if source else ""
         raise InputError("figures need matplotlib", remedy=f"pip install 'jaxmatch[figures]'{again}") from None
     with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings():
-        # A character that the font lacks is drawn as a box, which says enough.
+        # A character that the font lacks is drawn as a box, so a warning is not needed.
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
         yield

@@ -18,10 +18,10 @@ _PARTS = ("dev", "test", "times")
 
 
 def read_floors(directory: Path) -> Mapping[str, Any] | None:
-    """What the file says, or None where there is none: {"fingerprint", "rows", ...}.
+    """Reads the floors file: {"fingerprint", "rows", ...}. Returns None if the file does not exist.
 
     Raises:
-      InputError: it is damaged, or of another version.
+      InputError: the file is damaged, or has the format of another version.
     """
     file = Path(directory) / FLOORS_FILE
     check_plain_file(file, _REMEDY)
@@ -43,7 +43,8 @@ def read_floors(directory: Path) -> Mapping[str, Any] | None:
 
 
 def floor_rows(directory: Path, names: Sequence[str]) -> tuple[FloorRow, ...]:
-    """The rows of these floors, in this order, as far as the file has them.
+    """Returns the rows of the named floors, in the order of the names. Floors that the file does not contain are left
+    out.
 
     Raises:
       InputError: as in `read_floors`.
@@ -60,7 +61,7 @@ def _row(row: Mapping[str, Any]) -> FloorRow:
 
 
 def _problem(row: Any) -> str:
-    """What is wrong with a row, or ""."""
+    """Returns what is wrong with a row, or "" if it is valid."""
     if not isinstance(row, Mapping):
         return "is not a JSON object"
     for field, kind in (("name", str), ("title", str), ("parameters", int)):

@@ -1,4 +1,4 @@
-"""The table of a sweep's folder, from its records alone."""
+"""The table of a sweep's folder, made from its records alone."""
 
 import dataclasses
 from pathlib import Path
@@ -10,10 +10,10 @@ from jaxmatch.reporting.tables import Table, make_table
 
 
 def table(directory: Path, format: str = "markdown") -> str:
-    """The table of a sweep folder, from its records alone.
+    """Returns the table of a sweep folder as text, made from its records alone.
 
     Raises:
-      InputError: no sweep was run there, or none of its runs has finished.
+      InputError: no sweep was run in the folder, none of its runs has ended, or the format is unknown.
     """
     if format not in FORMATS:
         raise InputError(f'there is no table format "{format}"', remedy=nearest(format, list(FORMATS)))
@@ -21,10 +21,10 @@ def table(directory: Path, format: str = "markdown") -> str:
 
 
 def table_of(folder: SweepFolder) -> Table:
-    """The table of a sweep folder.
+    """Returns the table of a sweep folder.
 
     Raises:
-      InputError: none of its runs has finished, or the layout in its notes cannot be followed.
+      InputError: none of its runs has ended, or the layout in its notes cannot be followed.
     """
     layout = folder.layout
     if not folder.records:

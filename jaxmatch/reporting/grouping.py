@@ -1,4 +1,6 @@
-"""The runs of a sweep, setting by setting: all that differ in the seed alone. And those scored on the same pairs."""
+"""Groups of runs: the runs of a setting, which differ in the seed alone, and the runs that were scored on the same
+pairs.
+"""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -10,7 +12,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """Items of one key together; keys in the order of their first item, items in their own."""
+    """Groups items by a key. Keys are in the order of their first items, and the items of a group keep their order."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -18,18 +20,18 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
 
 
 def setting_of_run(run: str) -> str:
-    """The name of a run without its seed: a hash of settings and data."""
+    """Returns the name of a run without its seed: a hash of its settings and data."""
     return run.rpartition("-seed")[0]
 
 
 def by_setting(records: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, Any], ...]]:
-    """Groups the finished runs.
+    """Groups the finished runs by setting.
 
     Arguments:
-      records: as the runs left them, in any order; those that did not finish are left out.
+      records: the records of the runs, in any order. Runs that did not finish are left out.
 
     Returns:
-      One tuple a setting, in the order of the seeds; the settings in the order of their variants and grid values.
+      One tuple per setting, in the order of the seeds. The settings are in the order of their variants and grid values.
     """
     finished = (record for record in records if record["status"] == "finished")
     settings = grouped(finished, lambda record: setting_of_run(record["run"]))
@@ -38,14 +40,15 @@ def by_setting(records: Iterable[Mapping[str, Any]]) -> list[tuple[Mapping[str, 
 
 
 def by_pairs(items: Iterable[Item], record_of: Callable[[Item], Mapping[str, Any]]) -> dict[str, list[Item]]:
-    """Items whose runs were scored on the same dev and test pairs together: others cannot be compared.
+    """Groups items whose runs were scored on the same dev and test pairs. Items of different groups cannot be compared.
 
     Arguments:
-      items: such as records.
-      record_of: a record of an item.
+      items: the items, such as records.
+      record_of: a function that returns a record of an item.
 
     Returns:
-      The name of the data set -> its items; where files of one name differ, with the directory or a number.
+      The name of the data set -> its items. If data sets of the same name have different files, the directory or a
+      number is added to the name.
     """
     groups = list(grouped(items, lambda item: _pairs(record_of(item))).values())
     firsts = [record_of(members[0]) for members in groups]
@@ -64,7 +67,9 @@ def by_pairs(items: Iterable[Item], record_of: Callable[[Item], Mapping[str, Any
 
 
 def _pairs(record: Mapping[str, Any]) -> Hashable:
-    """The data set, its files but those of training, and how they are read. Records of older versions have no files."""
+    """Returns a key of the scored pairs: the data set, its files except those of training, and how the files are read.
+    Records of older versions have no files.
+    """
     files = record["data"].get("files") or {}
     scored = tuple(sorted((file, digest) for file, digest in files.items() if file.partition(".")[0] != "train"))
     settings = record["config"].get("data", {})
@@ -72,14 +77,14 @@ def _pairs(record: Mapping[str, Any]) -> Hashable:
 
 
 def setting_name(record: Mapping[str, Any]) -> str:
-    """A setting in words: how it differs from the sweep's config."""
+    """Describes a setting in words, by its differences from the sweep's config."""
     parts = [record["variant"]] if record["variant"] else []
     parts += [f"{key}={value}" for key, value in record["overrides"].items()]
     return ", ".join(parts) or "as configured"
 
 
 def _rank(record: Mapping[str, Any]) -> tuple:
-    """Numbers by their size, before all else."""
+    """Returns the sorting key of a setting. Grid values that are numbers come first, sorted by size."""
     values = record["overrides"].values()
     ranks = [(0, value) if isinstance(value, (int, float)) else (1, str(value)) for value in values]
     return record["variant"], ranks, record["run"]

@@ -1,4 +1,4 @@
-"""The worst answers of a run on dev, as training left them beside its record (training/mistakes.py)."""
+"""The worst predictions of a run on dev, which training saved next to its record (training/mistakes.py)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,10 +21,10 @@ _ROWS: dict[str, dict[str, Any]] = {
 
 
 def read_mistakes(directory: Path, run: str) -> Mapping[str, Any] | None:
-    """What the file of a run says; None where there is none, as in folders of version 0.1.0.
+    """Reads the mistakes of a run. Returns None if it has no file of mistakes, as in folders of version 0.1.0.
 
     Raises:
-      InputError: it is damaged.
+      InputError: the file is damaged.
     """
     file = Workdir(directory).run_folder(run) / MISTAKES_FILE
     if not file.parent.exists():

@@ -1,4 +1,4 @@
-"""What a table reads out of a record: checked fields, settings, scores."""
+"""The parts of a record that a table reads: checked fields, settings and scores."""
 
 import json
 import math
@@ -10,10 +10,10 @@ from jaxmatch.printable import without_nan
 
 STATUSES = ("finished", "diverged", "dropped")
 FORMAT = 1
-# What labels a row besides settings of its config.
+# The labels of a row besides the settings of its config.
 NAMED = ("seed", "variant")
 
-# Field -> what it must be. A bool is an int to Python but not to a record.
+# Field -> its types. A bool is an int in Python, but is not accepted in a record.
 _FIELDS: dict[str, tuple[type, ...]] = {
     "run": (str,),
     "seed": (int,),
@@ -37,7 +37,7 @@ _DATA_FIELDS: dict[str, tuple[type, ...]] = {
     "test": (int, type(None)),
     "vectors": (str, type(None)),
 }
-# What a learning curve and a line a run need besides.
+# Further fields, for learning curves and for tables with one line per run.
 _CURVE_FIELDS: dict[str, tuple[type, ...]] = {
     "curve": (list,),
     "times": (Mapping,),
@@ -67,14 +67,15 @@ def _check_fields(record: Mapping, fields: Mapping[str, tuple[type, ...]], name:
 
 
 def check_record(record: Any, position: int = 0) -> None:
-    """Refuses a record that a table could misread.
+    """Checks that a table cannot misread a record.
 
     Arguments:
-      record: one record, as read from its file.
-      position: its place among the records, from 0, by which it is named if its run has no name.
+      record: a record, as read from its file.
+      position: the index of the record among the records, from 0. Error messages use it if the run has no name.
 
     Raises:
-      InputError: names the record and the field that is missing or damaged.
+      InputError: the record is not a JSON object, or a field is missing or damaged. The message names the record and
+        the field.
     """
     if not isinstance(record, Mapping):
         raise InputError(f"record number {position + 1} is not a JSON object")
@@ -103,7 +104,7 @@ def check_record(record: Any, position: int = 0) -> None:
 
 
 def _check_sampling(record: Mapping, name: str) -> None:
-    """Records of older versions, and of other tasks than rankings, have none."""
+    """Checks the field `test_sampling`. Records of older versions, and of tasks other than ranking, do not have it."""
     sampling = record.get("test_sampling")
     if sampling is None:
         return
@@ -116,8 +117,8 @@ def _check_sampling(record: Mapping, name: str) -> None:
 
 
 def deviation_of(record: Mapping, score: str) -> tuple[float, int] | None:
-    """How much "test.mrr" differs between questions: its standard deviation and their number; None where the record
-    does not tell.
+    """Returns the standard deviation of a score such as "test.mrr" over the questions, and the number of questions.
+    Returns None if the record does not contain them.
     """
     part, _, name = score.partition(".")
     sampling = record.get("test_sampling") if part == "test" else None
@@ -128,10 +129,10 @@ def deviation_of(record: Mapping, score: str) -> tuple[float, int] | None:
 
 
 def check_curve(record: Mapping) -> None:
-    """Refuses a record whose learning curve, times or versions cannot be shown.
+    """Checks that the learning curve, the times and the versions of a record can be shown.
 
     Raises:
-      InputError: names the record and the field.
+      InputError: a field is missing or damaged. The message names the record and the field.
     """
     name = _name(record, 0)
     _check_fields(record, _CURVE_FIELDS, name)
@@ -143,7 +144,7 @@ def check_curve(record: Mapping) -> None:
 
 
 def scores_of(record: Mapping, part: str, name: str = "") -> Mapping[str, Any]:
-    """The scores of "dev", "test", "best_on_test" or "times"; empty where the record has none."""
+    """Returns the scores of "dev", "test", "best_on_test" or "times", which are empty if the record has none."""
     scores = record.get(part)
     if part == "best_on_test" and scores is not None:
         scores = scores.get("scores")
@@ -153,19 +154,20 @@ def scores_of(record: Mapping, part: str, name: str = "") -> Mapping[str, Any]:
 
 
 def score_of(record: Mapping, score: str) -> float | None:
-    """The value of a score such as "test.mrr"; None where the record has none or an undefined one (NaN)."""
+    """Returns the value of a score such as "test.mrr", or None if it is missing or undefined (NaN) in the record."""
     part, _, name = score.partition(".")
     value = scores_of(record, part).get(name)
     return None if value is None else without_nan(float(value))
 
 
 def has_setting(record: Mapping, key: str) -> bool:
-    """Whether `setting_of` finds the key."""
+    """Returns whether `setting_of` finds the key."""
     return _find(record, key) is not _MISSING
 
 
 def setting_of(record: Mapping, key: str) -> Any:
-    """The value a run has for a grid key: "seed", "variant", or a dotted path of its config; None if it has none.
+    """Returns the value that a run has for a grid key: "seed", "variant", or a dotted path of its config. Returns None
+    if the run does not have the key.
 
     A key that the run's grid did not name is looked up in its resolved config, so that runs of an earlier, narrower
     grid find their place in the table of a wider one.
@@ -188,7 +190,9 @@ def _find(record: Mapping, key: str) -> Any:
 
 
 def identity(value: Any) -> str:
-    """Text that two settings share when they mean the same: 1 and 1.0 do, [3, 5] and (3, 5) do, 1 and True do not."""
+    """Returns a text that two settings share if they mean the same. 1 and 1.0 share it, [3, 5] and (3, 5) share it, 1
+    and True do not.
+    """
     if isinstance(value, (list, tuple)):
         return "[" + ",".join(identity(each) for each in value) + "]"
     if isinstance(value, float) and value.is_integer():
@@ -197,7 +201,9 @@ def identity(value: Any) -> str:
 
 
 def differing_settings(first: Mapping, second: Mapping) -> list[str]:
-    """Dotted config keys, and "record.data.fingerprint" and such, in which two records differ; the seed left out."""
+    """Returns the config keys (dotted) and data keys (such as "record.data.fingerprint") in which two records differ,
+    except for the seed.
+    """
 
     def flat(value: Any, prefix: str) -> dict[str, str]:
         if not isinstance(value, Mapping):

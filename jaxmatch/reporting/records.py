@@ -1,4 +1,4 @@
-"""Records of runs, read back."""
+"""Reading the records of runs, and choosing the best of them."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,7 +12,9 @@ from jaxmatch.reporting.record_schema import ANEW, FORMAT, check_curve, check_re
 
 
 def best_record(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The finished run with the best dev score, or None if none has one; the first of equals."""
+    """Returns the record of the finished run with the best dev score, the first if several are equal. Returns None if
+    no finished run has a dev score.
+    """
 
     def merit(record: Mapping[str, Any]) -> float:
         score = record["selected_on"].removeprefix("dev.")
@@ -26,19 +28,19 @@ def best_record(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | Non
 
 
 def placed(record: Mapping[str, Any], variant: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """A record at the place that its run has in the grid now.
+    """Returns a record with the place that its run has in the grid now.
 
-    A run keeps its name when a grid gains an axis or a variant is called otherwise, and its file the place it was
-    trained at.
+    A run keeps its name when the grid gains an axis or a variant is renamed. Its record file keeps the place that the
+    run had when it was trained.
     """
     return {**record, "variant": variant, "overrides": dict(overrides)}
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """A record from its file.
+    """Reads a record from its file.
 
     Raises:
-      InputError: the file is missing, is not a record, or lacks a field.
+      InputError: the file does not exist or is not a record, or a field is missing or damaged.
     """
     check_plain_file(path, ANEW)
     try:

@@ -1,4 +1,4 @@
-"""A score against one setting of a sweep's grid, over the seeds: CSRAN's Figures 2 and 3 draw accuracy against stacked
+"""A score against one setting of a sweep's grid, over the seeds. CSRAN's Figures 2 and 3 draw accuracy against stacked
 layers.
 """
 
@@ -13,21 +13,22 @@ PARTS = ("dev", "test")
 
 
 def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str = "") -> dict[str, Any]:
-    """A curve for each setting of all else.
+    """Computes one curve for each combination of the other settings.
 
     Arguments:
-      records: as the runs left them, of one sweep or of several data sets; those that diverged or were dropped are left
-        out.
+      records: the records of the runs, of one sweep or of several data sets. Runs that diverged or were dropped are
+        left out.
       axis: a setting of the grid whose values are numbers, such as "model.stacked_layers", or its last part alone.
-      score: "dev." or "test." and a score's name; by default the dev score that chose the checkpoints.
+      score: "dev." or "test." and the name of a score. The default is the dev score that chose the checkpoints.
 
     Returns:
-      Plain values, of which `drawings.scores` draws the figure: for each curve its name and, for each value of the
+      Plain values, from which `drawings.scores` draws the figure. Each curve has its name and, for each value of the
       axis, the mean of the checkpoints' scores, their sample standard deviation (None for one seed) and the seeds.
 
     Raises:
-      InputError: no run has finished, the grid has no such axis, its values are no numbers, a run has no such score or
-        an undefined one, or two settings have one place.
+      InputError: no run has finished, the grid has no such axis, a value of the axis is not a number, a run does not
+        have the score or has an undefined one, two settings have the same place, or no score is given and the
+        checkpoints were chosen by different ones.
     """
     settings = by_setting(records)
     if not settings:
@@ -74,7 +75,7 @@ def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str =
 
 
 def _axis(settings: Sequence[Sequence[Mapping[str, Any]]], asked: str) -> str:
-    """The grid's own name of the axis."""
+    """Returns the grid's own name of the axis."""
     known = sorted({key for members in settings for key in members[0]["overrides"]})
     found = [key for key in known if asked in (key, key.rpartition(".")[2])]
     if len(found) != 1:

@@ -1,8 +1,8 @@
-"""How sure a difference between seeds is: confidence intervals of means, Welch's t-test, and the paired one.
+"""The certainty of differences between scores over seeds: confidence intervals, Welch's t-test, and the paired t-test.
 
-They take the scores of the seeds as independent and roughly normal. That is all they take into account: seeds say how
-much a score depends on chance in training, not how much it depends on which pairs the test set holds; of an accuracy,
-`wilson` says that.
+The functions assume that the scores of the seeds are independent and roughly normal. They consider nothing else: seeds
+show how much a score depends on chance in training, not how much it depends on which pairs are in the test set. For an
+accuracy, `wilson` shows the latter.
 """
 
 import bisect
@@ -26,10 +26,10 @@ class Interval:
     """A mean, and the range that covers it with a given confidence.
 
     Attributes:
-      mean: of the values.
-      lower, upper: ends of the range.
-      confidence: such as 0.95.
-      count: how many values.
+      mean: the mean of the values.
+      lower, upper: the ends of the range.
+      confidence: the confidence, such as 0.95.
+      count: the number of values.
     """
 
     mean: float
@@ -41,15 +41,16 @@ class Interval:
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """How the mean of some values differs from that of others, by a t-test.
+    """The difference between the means of two groups of values, by a t-test.
 
     Attributes:
-      difference: the mean of the values less the mean of the others.
-      lower, upper: its confidence interval.
-      statistic: t.
-      degrees_of_freedom: of t.
-      p_value: two-sided, not corrected for other comparisons.
-      confidence: of the interval.
+      difference: the mean of the values minus the mean of the others.
+      lower, upper: the confidence interval of the difference.
+      statistic: the statistic t.
+      degrees_of_freedom: the degrees of freedom of t.
+      p_value: the two-sided p value, not corrected for other comparisons.
+      confidence: the confidence of the interval.
+      method: `METHOD` or `PAIRED`.
     """
 
     difference: float
@@ -59,11 +60,12 @@ class Difference:
     degrees_of_freedom: float
     p_value: float
     confidence: float
+    method: str = METHOD
 
 
 def mean_and_deviation(values: Collection[float]) -> tuple[float, float | None]:
-    """The mean, and the sample standard deviation with n - 1 in its denominator; None for a single value. Both are NaN
-    where a value is not finite.
+    """Returns the mean, and the sample standard deviation with n - 1 in its denominator. Both are NaN if a value is not
+    finite, but the deviation of a single value is None.
     """
     if not all(map(math.isfinite, values)):
         return math.nan, math.nan if len(values) > 1 else None
@@ -71,17 +73,17 @@ def mean_and_deviation(values: Collection[float]) -> tuple[float, float | None]:
 
 
 def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """The confidence interval of a mean, by Student's t: mean ± t(n - 1) * s / sqrt(n).
+    """Computes the confidence interval of a mean by Student's t: mean ± t(n - 1) * s / sqrt(n).
 
     Arguments:
-      values: one score a seed.
-      confidence: between 0 and 1.
+      values: the scores, one per seed.
+      confidence: the confidence, between 0 and 1.
 
     Returns:
-      None for fewer than two values, which say nothing about their spread.
+      The interval, or None for fewer than two values, which do not show their spread.
 
     Raises:
-      ValueError: a value is not finite, or the confidence is no share.
+      ValueError: a value is not finite, or the confidence is not between 0 and 1.
     """
     values = _checked(values, confidence)
     if len(values) < 2:
@@ -98,20 +100,20 @@ def to_published(
     count: int | None = None,
     confidence: float = CONFIDENCE,
 ) -> tuple[float, float] | None:
-    """The confidence interval of how far our mean is from a published one.
+    """Computes the confidence interval of the difference between our mean and a published mean.
 
     Arguments:
-      values: one score a seed.
+      values: the scores, one per seed.
       published: the published mean, in the same unit.
-      deviation: the sample standard deviation printed with it, if there is one.
-      count: of how many runs; without it, or without a deviation, the published mean counts as exact.
-      confidence: between 0 and 1.
+      deviation: the published sample standard deviation, if there is one.
+      count: the number of runs of the published mean. Without it or the deviation, that mean counts as exact.
+      confidence: the confidence, between 0 and 1.
 
     Returns:
-      (lower, upper) of ours less theirs, by Welch's t; None where nothing spreads or there are fewer than two values.
+      (lower, upper) of our mean minus theirs, by Welch's t. None without a spread, or for fewer than two values.
 
     Raises:
-      ValueError: a value is not finite, or the confidence is no share.
+      ValueError: a value is not finite, or the confidence is not between 0 and 1.
     """
     values = _checked(values, confidence)
     if len(values) < 2:
@@ -129,8 +131,8 @@ def to_published(
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """The interval of a share of `count` independent draws (Wilson, 1927), with the confidence `CONFIDENCE`. Unlike the
-    normal approximation it is right for few draws and near 0 and 1, too.
+    """Computes the interval of a share of `count` independent draws (Wilson, 1927), with the confidence `CONFIDENCE`.
+    Unlike the normal approximation, it is also right for few draws and near 0 and 1.
     """
     square = NORMAL_REACH**2
     center = (share + square / (2 * count)) / (1 + square / count)
@@ -139,24 +141,24 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 
 
 def fisher(correlation: float, count: int) -> tuple[float, float]:
-    """The interval of Pearson's correlation of more than three pairs, with the confidence `CONFIDENCE` (Fisher, 1921):
-    its inverse hyperbolic tangent is about normal, with a deviation of `1 / sqrt(count - 3)`.
+    """Computes the interval of Pearson's correlation of more than three pairs, with the confidence `CONFIDENCE`
+    (Fisher, 1921). Its inverse hyperbolic tangent is about normal, with a deviation of `1 / sqrt(count - 3)`.
     """
     center, reach = math.atanh(max(-1 + 1e-12, min(1 - 1e-12, correlation))), NORMAL_REACH / math.sqrt(count - 3)
     return math.tanh(center - reach), math.tanh(center + reach)
 
 
 def judge(lower: float, upper: float, higher_is_better: bool = True, rounding: float = 0.0) -> str:
-    """What the interval of a difference to a published number says.
+    """Judges our mean by the interval of its difference from a published number.
 
     Arguments:
-      lower, upper: its ends, of ours less theirs.
-      higher_is_better: whether a greater score is the better one.
-      rounding: how far the number may lie from what it was rounded from.
+      lower, upper: the ends of the interval of our mean minus the published number.
+      higher_is_better: whether a greater score is better.
+      rounding: how far the published number may be from the number before rounding.
 
     Returns:
-      "covers" if the interval holds zero, ends included, or may do so but for rounding; else "beats" if all of it is
-      better, and "misses" if all of it is worse.
+      "covers" if the interval contains zero, ends included, or may contain it but for rounding. Otherwise "beats" if
+      all of it is better, and "misses" if all of it is worse.
     """
     if lower - rounding <= 0 <= upper + rounding:
         return "covers"
@@ -164,13 +166,13 @@ def judge(lower: float, upper: float, higher_is_better: bool = True, rounding: f
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p values corrected for how many there are (Holm, 1979).
+    """Corrects p values for the number of tests (Holm, 1979).
 
     Arguments:
-      p_values: of m tests.
+      p_values: the p values of m tests.
 
     Returns:
-      `max_{j <= i} min(1, (m - j + 1) p_(j))` for the i-th smallest, in the order given.
+      `max_{j <= i} min(1, (m - j + 1) p_(j))` for the i-th smallest p value, in the order given.
     """
     order = sorted(range(len(p_values)), key=lambda place: p_values[place])
     corrected, largest = [0.0] * len(p_values), 0.0
@@ -181,19 +183,19 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def seeds_to_separate(values: Sequence[float], others: Sequence[float], level: float = LEVEL) -> int | None:
-    """How many seeds each of two settings needs, so that Welch's test finds a difference as large as theirs, at their
-    spreads, with a power of 80% (two-sided).
+    """Computes how many seeds each of two settings needs, so that Welch's test finds a difference as large as theirs,
+    at their spreads, with a power of 80% (two-sided).
 
     Arguments:
-      values: one score a seed, of one setting.
-      others: one score a seed, of the other.
-      level: of the test; with k tests, `LEVEL / k` is enough for Holm's correction, too.
+      values: the scores of one setting, one per seed.
+      others: the scores of the other setting, one per seed.
+      level: the level of the test. With k tests, `LEVEL / k` is enough for Holm's correction, too.
 
     Returns:
-      None where there is no difference, no spread, or more than `MOST_SEEDS` are needed.
+      The number of seeds. None if there is no difference or no spread, or if more than `MOST_SEEDS` are needed.
 
     Raises:
-      statistics.StatisticsError: fewer than two values on a side.
+      statistics.StatisticsError: a side has fewer than two values.
     """
     difference = abs(statistics.fmean(values) - statistics.fmean(others))
     one, other = statistics.variance(values), statistics.variance(others)
@@ -217,15 +219,15 @@ def welch(values: Sequence[float], original: Sequence[float], confidence: float 
     """Compares two means by Welch's t-test, which lets the two spreads differ (Welch, 1947).
 
     Arguments:
-      values: one score a seed, of the changed setting.
-      original: one score a seed, of the original one; the seeds need not be the same, and are not paired.
-      confidence: of the interval of the difference.
+      values: the scores of the changed setting, one per seed.
+      original: the scores of the original setting, one per seed. The seeds need not be the same, and are not paired.
+      confidence: the confidence of the interval of the difference.
 
     Returns:
-      None where no test is possible: fewer than two values on a side, or no spread on either.
+      The difference, or None if no test is possible: a side has fewer than two values, or neither side has a spread.
 
     Raises:
-      ValueError: a value is not finite, or the confidence is no share.
+      ValueError: a value is not finite, or the confidence is not between 0 and 1.
     """
     values, original = _checked(values, confidence), _checked(original, confidence)
     if min(len(values), len(original)) < 2 or (np.ptp(values) == 0 and np.ptp(original) == 0):
@@ -233,7 +235,7 @@ def welch(values: Sequence[float], original: Sequence[float], confidence: float 
     from scipy import special
 
     (mean, variance), (other_mean, other_variance) = _mean_and_its_variance(values), _mean_and_its_variance(original)
-    with np.errstate(all="ignore"):  # of scores too large or too small to be squared: infinity and NaN
+    with np.errstate(all="ignore"):  # scores too large or too small to be squared give infinity and NaN
         freedom = (variance + other_variance) ** 2 / (
             variance**2 / (len(values) - 1) + other_variance**2 / (len(original) - 1)
         )
@@ -252,19 +254,19 @@ def welch(values: Sequence[float], original: Sequence[float], confidence: float 
 
 
 def paired(values: Sequence[float], original: Sequence[float], confidence: float = CONFIDENCE) -> Difference | None:
-    """Compares two means by the t-test of the differences of pairs: what both of a pair share, such as the order of the
-    batches, is not taken for chance.
+    """Compares two means by the t-test of the differences of pairs. It does not count as chance what both of a pair
+    share, such as the order of the batches.
 
     Arguments:
-      values: one score a seed, of the changed setting.
-      original: of the original one, by the same seeds in the same order.
-      confidence: of the interval of the difference.
+      values: the scores of the changed setting, one per seed.
+      original: the scores of the original setting, by the same seeds in the same order.
+      confidence: the confidence of the interval of the difference.
 
     Returns:
-      None where no test is possible: fewer than two pairs, or all with the same difference but for rounding.
+      The difference, or None if no test is possible: fewer than two pairs, or equal differences but for rounding.
 
     Raises:
-      ValueError: a value is not finite, the confidence is no share, or the numbers of values differ.
+      ValueError: a value is not finite, the confidence is not between 0 and 1, or the numbers of values differ.
     """
     pairs = zip(_checked(values, confidence), _checked(original, confidence), strict=True)
     differences = [value - other for value, other in pairs]
@@ -274,22 +276,22 @@ def paired(values: Sequence[float], original: Sequence[float], confidence: float
         return None
     from scipy import special
 
-    freedom = len(differences) - 1
+    freedom = float(len(differences) - 1)
     statistic = interval.mean / (statistics.stdev(differences) / math.sqrt(len(differences)))
     p_value = 2 * float(special.stdtr(freedom, -abs(statistic)))
-    return Difference(interval.mean, interval.lower, interval.upper, statistic, float(freedom), p_value, confidence)
+    return Difference(interval.mean, interval.lower, interval.upper, statistic, freedom, p_value, confidence, PAIRED)
 
 
 def _quantile(share: float, freedom: float) -> float:
-    """Of Student's t distribution."""
-    # Not scipy.stats, which takes most of a second to import: as long as all the rest of a table.
+    """Returns a quantile of Student's t distribution."""
+    # scipy.stats is not used: importing it takes most of a second, as long as the rest of a table.
     from scipy import special
 
     return float(special.stdtrit(freedom, share))
 
 
 def _mean_and_its_variance(values: Sequence[float]) -> tuple[np.float64, np.float64]:
-    """The mean, and the square of its standard error; rounded as in scipy.stats.ttest_ind."""
+    """Returns the mean and the square of its standard error, rounded as in scipy.stats.ttest_ind."""
     mean, count = np.mean(values), len(values)
     with np.errstate(over="ignore"):
         return mean, np.mean((np.asarray(values) - mean) ** 2) * (count / (count - 1)) / count

@@ -1,4 +1,4 @@
-"""Reads the folder of a sweep: the layout of its table, its runs, the records of those that ended."""
+"""The folder of a sweep, as it is read: the layout of its table, its runs, and the records of the runs that ended."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -22,14 +22,16 @@ class SweepFolder:
 
     Attributes:
       path: the folder.
-      name: of the sweep.
-      layout: of its table.
-      runs: names of all its runs, as planned -> {"variant", "overrides", "seed"}; empty where the folder does not say.
-      records: name -> record, of the runs that ended, in the order of `runs` and each at its place there.
-      analyses: command -> its options: what the sweep asks to be made of its runs.
-      plan: of all its runs, in words; "" where the folder does not say.
-      floors: lines of its table that have no runs.
-      command: the words that started it, or "".
+      name: the name of the sweep.
+      layout: the layout of its table.
+      runs: the name of each planned run -> {"variant", "overrides", "seed"}, which is empty if the folder does not
+        store it.
+      records: name -> record, for the runs that ended. They are in the order of `runs`, and each has the place that it
+        has there.
+      analyses: command -> its options, for the analyses that the sweep requests.
+      plan: the plan of all runs, in words; "" if the folder does not store it.
+      floors: lines of the table that have no runs.
+      command: the command that started the sweep, or "".
     """
 
     path: Path
@@ -44,17 +46,19 @@ class SweepFolder:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Names of the runs that have not ended."""
+        """The names of the runs that have not ended."""
         return tuple(run for run in self.runs if run not in self.records)
 
 
 def notes_file(directory: Path) -> Path:
-    """The file with the layout of a sweep's table and the names of its runs."""
+    """Returns the path of the file with the layout of a sweep's table and the names of its runs."""
     return Path(directory) / "sweep.json"
 
 
 def name_of_sweep(directory: Path) -> str | None:
-    """The name of the sweep that was started in a folder; None where none was, or if sweep.json is damaged."""
+    """Returns the name of the sweep that was started in a folder, or None if there was no sweep or sweep.json is
+    damaged.
+    """
     file = notes_file(directory)
     try:
         check_plain_file(file, "")
@@ -64,7 +68,7 @@ def name_of_sweep(directory: Path) -> str | None:
 
 
 def _place(place: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's place in the grid; nothing where an earlier version wrote none."""
+    """Returns a run's place in the grid, which is empty if an earlier version did not write it."""
     return (
         {"variant": str(place["variant"]), "overrides": dict(place["overrides"]), "seed": int(place["seed"])}
         if place
@@ -76,7 +80,7 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
     """Reads a sweep's folder.
 
     Raises:
-      InputError: no sweep was run there, or a file is damaged.
+      InputError: no sweep was run in the folder, or a file is damaged.
     """
     directory = Path(directory)
     file = notes_file(directory)

@@ -1,5 +1,5 @@
-"""What a sweep found, in sentences: the best setting, whether the seeds bear it out, the run to use, the command to
-repeat it. And the effect of each axis of its grid.
+"""The conclusions of a sweep, in sentences: the best setting, whether the seeds confirm it, the run to use, and the
+command that repeats the sweep. Also the effect of each axis of its grid.
 """
 
 import dataclasses
@@ -21,13 +21,13 @@ from jaxmatch.reporting.wording import setting_text
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """The finished runs of a setting that have a score.
+    """A setting that has finished runs with a score.
 
     Attributes:
-      name: how it differs from the others.
+      name: the name of the setting, made from its place in the grid.
       variant, overrides: its place in the grid.
-      records: of its runs, one a seed.
-      values: the score of each.
+      records: the records of its finished runs, one per seed.
+      values: the scores of these runs, except for undefined ones.
     """
 
     name: str
@@ -42,8 +42,11 @@ class Setting:
 
 
 def ranked(folder: SweepFolder) -> tuple[str, list[Setting]]:
-    """The dev score that chooses checkpoints, and the settings by its mean, the best first. Empty where the sweep's
-    runs chose by different scores or were scored on different pairs: their means cannot be compared.
+    """Returns the dev score that chooses checkpoints, and the settings in the order of its mean over their runs, the
+    best first.
+
+    There are no settings if checkpoints of the sweep were chosen by different scores, or if its runs were scored on
+    different pairs, because their means cannot be compared.
     """
     done = [record for record in folder.records.values() if record["status"] == "finished"]
     score = done[0]["selected_on"] if done else ""
@@ -62,7 +65,7 @@ def ranked(folder: SweepFolder) -> tuple[str, list[Setting]]:
 
 
 def verdict(folder: SweepFolder) -> list[str]:
-    """Sentences, the most important first; empty where nothing can be said yet."""
+    """Returns the conclusions as sentences, the most important first. There are none while nothing can be concluded."""
     score, settings = ranked(folder)
     if not settings:
         return []
@@ -92,7 +95,7 @@ def verdict(folder: SweepFolder) -> list[str]:
 
 
 def run_to_use(folder: SweepFolder) -> Mapping[str, Any] | None:
-    """The record of the best run on dev of the best setting, or None where none is."""
+    """Returns the record of the run of the best setting that is best on dev, or None if no setting is ranked."""
     settings = ranked(folder)[1]
     return best_record(settings[0].records) if settings else None
 
@@ -117,13 +120,13 @@ def _best(score: str, best: Setting, others: Sequence[Setting], settings: int) -
 
 
 def _end(sentence: str) -> str:
-    """With a full stop, which the name of a setting may have already."""
+    """Ends a sentence with a full stop. The name of a setting may end with one already."""
     return sentence if sentence.endswith(".") else f"{sentence}."
 
 
 def _noise(score: str, best: Setting, others: Sequence[Setting], settings: int) -> list[str]:
-    """Whether the seeds tell the best from the others, by Welch's test with Holm's correction. Of `settings`, those
-    without a dev score are not tested.
+    """Describes whether the seeds tell the best setting from the others, by Welch's test with Holm's correction.
+    `settings` also counts those without a dev score, which are not tested.
     """
     if not others:
         return []
@@ -155,13 +158,14 @@ def _noise(score: str, best: Setting, others: Sequence[Setting], settings: int) 
 
 @dataclasses.dataclass(frozen=True)
 class Effect:
-    """A value of an axis.
+    """The effect of a value of an axis.
 
     Attributes:
-      axis, value: which.
-      settings: how many settings have it.
-      mean: of their means.
-      difference: from the best value of the axis, over settings that differ in nothing else; None for the best.
+      axis, value: the axis and its value.
+      settings: the number of settings that have the value.
+      mean: the mean of the mean scores of these settings.
+      difference: the difference from the best value of the axis, over settings that differ in nothing else. None for
+        the best value, or if no such settings exist.
     """
 
     axis: str
@@ -172,7 +176,9 @@ class Effect:
 
 
 def effects(folder: SweepFolder) -> list[Effect]:
-    """The effect of each axis of the grid on the dev score: its values compared where all else is equal."""
+    """Computes the effect of each axis of the grid on the dev score. Values of an axis are compared where all else is
+    equal.
+    """
     score, settings = ranked(folder)
     sign = 1 if numbers.higher_is_better(score) else -1
     places = {id(setting): {"variant": setting.variant, **setting.overrides} for setting in settings}

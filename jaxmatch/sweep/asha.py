@@ -1,11 +1,11 @@
-"""Successive halving without a barrier: a setting goes on as soon as it is among the best of those that came as far.
+"""Successive halving without a barrier: a setting continues as soon as it is among the best that reached its rung.
 
 ASHA, Algorithm 2 of Li et al., "A System for Massively Parallel Hyperparameter Tuning" (MLSys 2020), for a grid: each
-setting begins once, and when all have come to a rung that will, the best 1/eta of them, rounded up, have gone on. More
-may have: who was among the best early stays on its way.
+setting begins once. When all settings that will reach a rung have reached it, at least the best 1/eta of them, rounded
+up, have been promoted. There may be more, because a setting that was among the best early keeps its promotion.
 
-What is decided follows from the order in which settings came to rungs, and how they stood there. That is kept, so an
-interrupted launch decides the same.
+The decisions follow from the order in which settings reach rungs, and from their standings there. A journal stores
+both, so an interrupted launch makes the same decisions again.
 
     WORKDIR/arrivals.jsonl    a line for each setting at a rung: its name, the rung, score and divergence of each run
 """
@@ -37,17 +37,17 @@ JOURNAL = "arrivals.jsonl"
 
 
 class Ladder:
-    """Decides who goes on.
+    """The rungs of a grid, and the decisions about which settings continue from them.
 
     Arguments:
-      settings: of the grid.
-      count: of rungs, which are numbered from 0.
+      settings: the settings of the grid.
+      count: the number of rungs, which are numbered from 0.
       eta: see `Halving`.
-      score: that compares, "accuracy".
+      score: the name of the score that compares settings, such as "accuracy".
 
     Attributes:
-      arrived: for each rung the settings that came to it, in this order, each with the standings of its runs.
-      promoted: for each rung the settings that went on from it, in this order.
+      arrived: for each rung, the settings that reached it, in order of arrival, each with the standings of its runs.
+      promoted: for each rung, the settings that were promoted from it, in order of promotion.
     """
 
     def __init__(self, settings: Iterable[str], count: int, eta: int, score: str):
@@ -56,17 +56,20 @@ class Ladder:
         self.promoted: list[list[str]] = [[] for _ in range(count)]
 
     def arrive(self, setting: str, rung: int, standings: Sequence[Standing]) -> list[tuple[str, int]]:
-        """A setting has come to a rung. Who goes on now, each with the rung that it comes from."""
+        """Records that a setting reached a rung. Returns the settings promoted now, each with the rung it leaves."""
         self.arrived[rung][setting] = standings
         new = []
-        for at, promoted in enumerate(self.promoted):  # upwards: when a rung is complete, the next may be
+        for at, promoted in enumerate(self.promoted):  # upward: a complete rung may complete the next one
             going = [each for each in self._best(at) if each not in promoted]
             promoted += going
             new += [(each, at) for each in going]
         return new
 
     def complete(self, rung: int = -1) -> bool:
-        """Whether all settings that will come to a rung have; default: the last rung, with nothing left to decide."""
+        """Returns whether all settings that will reach a rung have reached it.
+
+        By default, checks the last rung. Once that is complete, nothing is left to decide.
+        """
         rung %= len(self.arrived)
         if rung == 0:
             return self.arrived[0].keys() == self._settings
@@ -80,11 +83,11 @@ class Ladder:
         ]
 
     def ranking(self, rung: int) -> list[tuple[str, float | None]]:
-        """The settings at a rung, see `halving.ranking`; of equals, the first to come."""
+        """Ranks the settings at a rung as `halving.ranking` does. Of equal settings, the first to arrive is first."""
         return ranking(self.arrived[rung], self._score)
 
     def dropped(self) -> dict[str, int]:
-        """The settings that stay at a rung -> its number, once all is decided."""
+        """Returns dropped setting -> the number of the rung where it stops. Call this once everything is decided."""
         return {
             setting: rung
             for rung, arrived in enumerate(self.arrived)
@@ -94,7 +97,10 @@ class Ladder:
 
 
 def one_setting_each(plan: Plan) -> Plan:
-    """A plan whose cohorts hold runs of one setting: all of them, or an equal share where they do not fit together."""
+    """Regroups a plan so that each cohort holds runs of one setting.
+
+    A cohort holds all runs of its setting, or an equal share of them if they do not fit into memory together.
+    """
     fit: dict[str, int] = {}
     for cohort in plan.cohorts:
         fit[cohort.signature] = max(fit.get(cohort.signature, 1), len(cohort.runs))
@@ -109,11 +115,12 @@ def one_setting_each(plan: Plan) -> Plan:
 
 
 def check_folder(plan: Plan, workdir: Workdir) -> None:
-    """Refuses a folder in which cohorts were begun that hold several settings, or would be: what some settings lack is
-    packed together.
+    """Checks that each cohort of a folder, begun or still to begin, holds runs of one setting.
+
+    Runs that no cohort holds yet are packed together, even if they are of several settings.
 
     Raises:
-      InputError: there is one.
+      InputError: a cohort holds runs of several settings, or would hold them.
     """
     known = workdir.finished(rungs.on_record).union(*(folder.runs for folder in workdir.cohorts() if not folder.done))
     left = pack([(cohort.signature, cohort.names()) for cohort in plan.cohorts], lambda run: run not in known)
@@ -135,11 +142,11 @@ def check_folder(plan: Plan, workdir: Workdir) -> None:
 def execute(
     plan: Plan, workdir: Workdir, display: Display, halving: Halving, engine: Engine | None = None
 ) -> list[dict[str, Any]]:
-    """As `rungs.execute`, of a plan from `one_setting_each`.
+    """Trains a plan from `one_setting_each` and returns its records, as `rungs.execute` does with a barrier.
 
     Raises:
       InputError: another launcher decides in this folder, or the journal is damaged.
-      FailedCohorts: some failed; the others have come as far as they can without them.
+      FailedCohorts: some cohorts failed. The others have trained as far as they can without them.
     """
     engine = engine or Engine()
     rungs.begin(plan, workdir, display, halving)
@@ -164,7 +171,7 @@ def execute(
 
 
 class _Climb:
-    """The settings of a plan on their way."""
+    """The settings of a plan on their way from rung to rung."""
 
     def __init__(self, plan: Plan, workdir: Workdir, display: Display, halving: Halving, journal: Path, engine: Engine):
         self.settings = settings_of(plan)
@@ -173,14 +180,14 @@ class _Climb:
         self._score = next(iter(plan.runs.values()))[0].config.training.selection
         self.ladder = Ladder(self.settings, len(halving.rungs), halving.eta, self._score)
         self._stages = [Stage(until, {}, halving.rule()) for until in (*halving.rungs, None)]
-        # Setting -> number of the rung that it is on its way to, or waits at; beyond the last: the end.
+        # Setting -> the number of the rung that it trains toward or waits at. Beyond the last: the end of training.
         self._target = dict.fromkeys(self.settings, 0)
         self._folders: dict[str, CohortFolder] = {}
         for setting, rung, standings in _read(journal, self.ladder, self.settings):
             self._go_on(self.ladder.arrive(setting, rung, standings))
 
     def train(self) -> None:
-        """Trains until all is decided; who goes on to the end may not be there yet."""
+        """Trains until everything is decided. Settings that continue beyond the last rung may still be unfinished."""
         planned = [(cohort.signature, cohort.names()) for cohort in self._plan.cohorts]
         before = {folder.name: folder.failure() for folder in self._workdir.cohorts()}
         work = Work(self._plan, self._workdir, self._display, self._stages[-1], before)
@@ -199,25 +206,25 @@ class _Climb:
                 time.sleep(SECONDS_BETWEEN_TRIES)
 
     def _there(self, setting: str) -> list[CohortFolder]:
-        """The cohorts of a setting that have not all their records yet."""
+        """Returns the cohorts of a setting that were unfinished at the last claim."""
         return list({f.name: f for run in self.settings[setting] if (f := self._folders.get(run))}.values())
 
     def _left(self, setting: str) -> list[CohortFolder]:
-        """The cohorts of a setting that have not come where it goes."""
+        """Returns the cohorts of a setting that have not reached its target."""
         stage = self._stages[self._target[setting]]
         return [folder for folder in self._there(setting) if not stage.reached(folder)]
 
     def _tasks(self, setting: str) -> list[Task]:
-        """What a setting lacks to come where it goes."""
+        """Returns the tasks that train a setting to its target."""
         # Another launcher may train a cohort with runs that are not planned here.
         left = [folder for folder in self._left(setting) if self._plan.runs.keys() >= set(folder.runs)]
         return [self._engine.task(self._plan, folder, self._stages[self._target[setting]]) for folder in left]
 
     def _look(self) -> list[Task]:
-        """Notes who has come to a rung. Tasks for those that go on now."""
+        """Records which settings have reached a rung. Returns tasks for those that are promoted now."""
         tasks: list[Task] = []
         going = True
-        while going:  # a setting whose runs are over comes to the next rung at once
+        while going:  # a setting whose runs have ended reaches the next rung at once
             going = False
             for setting, rung in list(self._target.items()):
                 if rung == len(self._rungs) or setting in self.ladder.arrived[rung]:
@@ -257,10 +264,10 @@ class _Climb:
 def _read(
     journal: Path, ladder: Ladder, settings: Mapping[str, Sequence[str]]
 ) -> Iterable[tuple[str, int, list[Standing]]]:
-    """The arrivals that a journal tells of.
+    """Yields the arrivals that a journal stores: setting, rung, and the standings of the setting's runs.
 
     Raises:
-      InputError: it is damaged.
+      InputError: the journal is damaged.
     """
     lines = journal.read_text(encoding="utf-8", errors="replace").splitlines() if journal.exists() else []
     for line in lines:

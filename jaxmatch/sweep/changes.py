@@ -1,4 +1,4 @@
-"""What a command line changes in a sweep: settings, axes of the grid, seeds; and what its table shows then."""
+"""Changes that a command line makes to a sweep: settings, grid axes and seeds, and the table that follows from them."""
 
 import ast
 import dataclasses
@@ -14,7 +14,7 @@ from jaxmatch.sweep.grid import NOT_IDENTITY, Sweep
 
 MOST_SEEDS = 100_000
 
-# What a table shows for the score that chose the checkpoint, where its layout names no scores.
+# The score that selects the checkpoint -> the scores that a table shows if its layout names none.
 _SHOWN_SCORES = {
     "mrr": ("dev.mrr", "test.map", "test.mrr"),
     "map": ("dev.map", "test.map", "test.mrr"),
@@ -25,7 +25,7 @@ _SHOWN_SCORES = {
 
 
 def shown_scores(selection: str) -> tuple[str, ...]:
-    """What a table shows by default where `selection` chooses the checkpoint."""
+    """Returns the scores that a table shows by default, given the score that selects the checkpoint."""
     return _SHOWN_SCORES.get(selection, (f"dev.{selection}", f"test.{selection}"))
 
 
@@ -36,11 +36,11 @@ def changed(
     overrides: Mapping[str, Any] | None = None,
     grid_overrides: Mapping[str, str] | None = None,
 ) -> Sweep:
-    """A sweep with what a command line changes in it; see `launch.sweep` for the arguments.
+    """Applies the changes of a command line to a sweep; see `launch.sweep` for the arguments.
 
     Raises:
-      InputError: a setting that does not exist or a value it cannot have; an override of a grid axis, or of what a
-        variant sets.
+      InputError: a setting does not exist or cannot have the given value, an override names a grid axis or a setting
+        that a variant sets, or there are too many seeds.
     """
     overrides = overrides or {}
     grid = _changed_grid(planned, overrides, grid_overrides or {})
@@ -56,7 +56,7 @@ def changed(
 def _changed_grid(
     planned: Sweep, overrides: Mapping[str, Any], grid_overrides: Mapping[str, str]
 ) -> dict[str, Sequence[Any]]:
-    """The grid with some axes removed (""), and others new or with other values ("1,2,3")."""
+    """Returns the grid with some axes removed (text "") and others added or changed (text "1,2,3")."""
     grid = dict(planned.grid)
     new = {key: text for key, text in grid_overrides.items() if text.strip()}
     for key in (key for key in grid_overrides if key not in new):
@@ -74,12 +74,12 @@ def _changed_grid(
 
 
 def _variants_with(planned: Sweep, key: str) -> list[str]:
-    """The variants that set a setting themselves."""
+    """Returns the names of the variants that set `key` themselves."""
     return [name for name, settings in planned.variants.items() if key in settings]
 
 
 def _check_override(planned: Sweep, grid: Mapping[str, Any], key: str) -> None:
-    """Refuses to change a setting that would not reach all runs."""
+    """Checks that an override of a setting reaches all runs."""
     leave_out = "leave it out, or change the sweep file"
     if key in grid:
         raise InputError(f"config.{key} is an axis of this sweep's grid", remedy=f"give its values with --grid.{key}=…")
@@ -88,7 +88,7 @@ def _check_override(planned: Sweep, grid: Mapping[str, Any], key: str) -> None:
         raise InputError(f"every variant of this sweep sets config.{key}", remedy=leave_out)
     if key.startswith("model.") and _variants_with(planned, "model.name"):
         raise InputError(f"config.{key} is not common to the models of this sweep", remedy=leave_out)
-    # It would be lost there without a word.
+    # The settings of these variants would silently replace the override.
     if own:
         raise InputError(
             f"config.{key} would not reach {' and '.join(own)}, which set{'s' * (len(own) == 1)} it",
@@ -99,7 +99,7 @@ def _check_override(planned: Sweep, grid: Mapping[str, Any], key: str) -> None:
 def _changed_table(
     planned: Sweep, config: ConfigDict, grid: Mapping[str, Any], overrides: Mapping[str, Any]
 ) -> TableLayout:
-    """The layout of the table, with the axes of the grid and the scores that runs of the config have."""
+    """Returns the layout of the table, adapted to the grid's axes and to the scores that runs of the config have."""
     layout, removed = planned.table, planned.grid.keys() - grid.keys()
     rows = [key for key in layout.rows if key not in removed]
     rows += [key for key in grid if key not in layout.rows and key != layout.columns]
@@ -112,8 +112,8 @@ def _changed_table(
         scores = (*scores, *(score for score in on_test or [f"best_on_test.{selection}"] if score not in scores))
         published = tuple(dataclasses.replace(row, scores={**row.scores, **_on_test(row)}) for row in published)
     before, now = flatten(planned.config), flatten(config)
-    # A reader compares with the settings of the file; where the data lies and how a run is made are not settings of a
-    # result.
+    # A reader compares with the settings of the file. The place of the data and the way a run is computed do not
+    # describe a result.
     different = [
         f"{key}={now[key]}" for key in overrides if now[key] != before.get(key) and not key.startswith(NOT_IDENTITY)
     ]
@@ -136,7 +136,7 @@ def _changed_table(
 
 
 def _first_seeds(seeds: Sequence[int], count: int) -> tuple[int, ...]:
-    """So many seeds: the first of a sweep, and others after its last."""
+    """Returns the first `count` seeds of a sweep. If it has fewer, seeds above its largest one are added."""
     if count > MOST_SEEDS:
         raise InputError(f"{count} seeds are more than can be planned", remedy=f"give up to {MOST_SEEDS}")
     first = tuple(seeds)[:count]
@@ -145,7 +145,7 @@ def _first_seeds(seeds: Sequence[int], count: int) -> tuple[int, ...]:
 
 
 def _on_test(row: Published) -> dict[str, str]:
-    """Published test scores that go with "best on test", because they were chosen there."""
+    """Returns a row's published test scores as "best_on_test" scores if they were chosen on test."""
     return {
         score.replace("test.", "best_on_test.", 1): text
         for score, text in row.scores.items()
@@ -154,7 +154,7 @@ def _on_test(row: Published) -> dict[str, str]:
 
 
 def _values(text: str) -> Sequence[Any]:
-    """ "1,2,3" as (1, 2, 3) and "3,(1,3)" as (3, (1, 3)); words stay words."""
+    """Parses the values of a grid axis: "1,2,3" as (1, 2, 3), "3,(1,3)" as (3, (1, 3)). Words stay strings."""
     try:
         return ast.literal_eval(f"({text},)")
     except (ValueError, SyntaxError):

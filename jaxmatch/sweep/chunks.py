@@ -1,4 +1,4 @@
-"""Cutting cohorts into smaller ones where that fills more workers."""
+"""Division of cohorts into smaller ones that keep more workers busy."""
 
 import dataclasses
 import heapq
@@ -8,24 +8,24 @@ from collections.abc import Iterable
 from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.plan import Plan, PlannedCohort
 
-# With so many cohorts for each worker, all workers end at about the same time anyway.
+# With this many cohorts for each worker, all workers finish at about the same time anyway.
 ENOUGH_COHORTS = 8
-# Of the time: what another cut must save. Each cohort more costs a start somewhere.
+# The share of the time that a further cut must save. Each additional cohort costs the start of a worker or job.
 LEAST_GAIN = 0.05
-# What a cohort costs besides its work: its worker or job starts, reads the data and compiles.
+# The cost of a cohort besides its work: its worker or job starts, reads the data and compiles.
 SECONDS_OF_A_START = 30.0
 
 
 def split(plan: Plan, slots: int, overhead: float) -> Plan:
-    """Cuts the cohorts of the signatures that last longest, as long as that makes the whole last clearly shorter.
+    """Cuts the cohorts of the signatures that take longest, as long as that clearly shortens the whole training.
 
-    All cohorts of a signature keep one size, but for the last: `workdir.pack` would pack others anew. To the bit, a run
-    depends on how many are trained beside it, so another cut can change the last bits of its scores.
+    All cohorts of a signature have the same size, except the last, because `workdir.pack` would regroup others. The
+    last bits of a run's scores depend on how many runs are trained beside it, so another cut can change them.
 
     Arguments:
-      plan: each of its cohorts is trained by one worker.
-      slots: how many are trained at once.
-      overhead: of a cohort, besides its work, in multiplications: its worker starts, reads data and compiles.
+      plan: a plan in which one worker trains each cohort.
+      slots: the number of cohorts that are trained at once.
+      overhead: the cost of a cohort besides its work, in multiplications: its worker starts, reads data and compiles.
     """
     if len(plan.cohorts) >= ENOUGH_COHORTS * slots:
         return plan
@@ -38,7 +38,7 @@ def split(plan: Plan, slots: int, overhead: float) -> Plan:
         longest = sorted(cuts, key=lambda signature: -cuts[signature][0].device_work)
         for signature in longest:
             tried = [cuts | {signature: cut} for cut in _smaller(cuts[signature])]
-            best = min(tried, key=lambda each: _lasts(each, slots, overhead), default=cuts)  # of equals the fewest
+            best = min(tried, key=lambda each: _lasts(each, slots, overhead), default=cuts)  # ties: the fewest
             if _lasts(best, slots, overhead) < (1 - LEAST_GAIN) * now:
                 cuts = best
                 break
@@ -47,7 +47,7 @@ def split(plan: Plan, slots: int, overhead: float) -> Plan:
 
 
 def _smaller(cohorts: list[PlannedCohort]) -> Iterable[list[PlannedCohort]]:
-    """All ways to cut the runs of a signature into more cohorts than there are."""
+    """Yields the ways to cut the runs of a signature into more cohorts than it has, the fewest cohorts first."""
     runs: list[Run] = [run for cohort in cohorts for run in cohort.runs]
     sizes = {math.ceil(len(runs) / count) for count in range(len(cohorts) + 1, len(runs) + 1)}
     for size in sorted(sizes, reverse=True):
@@ -59,7 +59,7 @@ def _smaller(cohorts: list[PlannedCohort]) -> Iterable[list[PlannedCohort]]:
 
 
 def _lasts(cuts: dict[str, list[PlannedCohort]], slots: int, overhead: float) -> float:
-    """How long all last together: the longest first, each on the worker that is free soonest."""
+    """Computes how long all cohorts take together: the longest first, each on the worker that is free soonest."""
     works = sorted((cohort.device_work + overhead for cut in cuts.values() for cohort in cut), reverse=True)
     ends = [0.0] * max(1, slots)
     for work in works:

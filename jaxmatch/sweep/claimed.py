@@ -1,4 +1,4 @@
-"""Training a cohort that was claimed: its lock is taken, its failure is noted, its records are written."""
+"""Training of a claimed cohort, under its lock. The outcome is stored: its records, or the error."""
 
 import contextlib
 import dataclasses
@@ -38,12 +38,12 @@ SECONDS_BETWEEN_TRIES = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """How far a plan is to be trained.
+    """The point up to which a plan is trained.
 
     Attributes:
-      until: epochs after which its cohorts pause; None: to the end.
-      dropped: names of runs that were given up -> the epochs they were trained for.
-      halving: by what rule, for their records.
+      until: the number of epochs after which its cohorts pause. None: they are trained to the end.
+      dropped: names of runs that were dropped -> the number of epochs after which they stop.
+      halving: the rule by which runs were dropped, for their records.
     """
 
     until: int | None = None
@@ -51,27 +51,27 @@ class Stage:
     halving: Mapping[str, Any] | None = None
 
     def settled(self, run: str, record: Mapping[str, Any]) -> bool:
-        """Whether a record holds all that this stage wants of a run."""
+        """Returns whether a record holds everything that this stage requires of a run."""
         if trained_to_its_end(run, record):
             return True
         wanted = self.dropped.get(run, self.until)
         return wanted is not None and (record.get("dropped") or {}).get("after_epochs", 0) >= wanted
 
     def left_of(self, plan: Plan, folder: CohortFolder) -> list[Run]:
-        """The runs of a cohort that were not given up; all of them where none is left."""
+        """Returns the runs of a cohort that were not dropped, or all of its runs if every run was dropped."""
         left = [plan.runs[name][0] for name in folder.runs if name not in self.dropped]
         return left or [plan.runs[name][0] for name in folder.runs]
 
     def reached(self, folder: CohortFolder) -> bool:
-        """Whether a cohort is done, or pauses where this stage does."""
+        """Returns whether a cohort is done or has paused where this stage ends."""
         return folder.done or (self.until is not None and folder.rung(self.until).exists())
 
 
 class Shown(Protocol):
-    """What shows how cohorts are doing: a `Display`, or what stands for it in a worker."""
+    """An object that shows the progress of cohorts: a `Display`, or `events.Telling` in a worker."""
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> Any:
-        """A cohort begins; a listener that also has `done`, `paused`, `failed` and `left`."""
+        """Shows that a cohort begins. Returns a `Listener` that also has `done`, `paused`, `failed` and `left`."""
 
 
 def train_claimed(
@@ -85,29 +85,29 @@ def train_claimed(
     failed_before: bytes | None,
     wait: float = 0.0,
 ) -> bool:
-    """Trains a cohort unless somebody else does or has.
+    """Trains a cohort unless another process is training it or has done so.
 
     Arguments:
-      plan: what the cohort is of.
-      folder: of the cohort.
-      workdir: where it lies.
-      display: told how it goes.
-      stage: how far.
-      devices: to train on.
-      stop: says when to end before that, with a checkpoint.
-      failed_before: `CohortFolder.failure` when the stage began; one that has failed since is not tried again.
-      wait: seconds to wait for somebody else who holds the cohort.
+      plan: the plan that holds the runs of the cohort.
+      folder: the folder of the cohort.
+      workdir: the folder of the sweep, in which that folder is.
+      display: the display that shows the progress.
+      stage: the stage to train the cohort to.
+      devices: the devices to train on.
+      stop: an event that ends training early, with a checkpoint.
+      failed_before: `CohortFolder.failure` when the stage began. A cohort that has failed since is not tried again.
+      wait: the number of seconds to wait while another process holds the cohort.
 
     Returns:
-      Whether it was trained here.
+      Whether the cohort was trained here. That includes training that failed.
 
     Raises:
-      Stopped: it was told to stop.
-      OSError: the system hinders it, as by a full disk.
+      Stopped: `stop` was set.
+      OSError: the system prevents training, for example because the disk is full.
     """
     try:
         with folder.lock().acquire(timeout=wait, poll_interval=SECONDS_BETWEEN_TRIES):
-            # Somebody may have finished it, or taken it away, since it was claimed.
+            # Another process may have finished or removed the cohort since it was claimed.
             there = (folder.path / "cohort.json").exists()
             if there and not stage.reached(folder) and folder.failure() in (None, failed_before):
                 shown = display.cohort(folder, stage.left_of(plan, folder))
@@ -120,7 +120,7 @@ def train_claimed(
 
 
 class _Stoppable:
-    """A listener that ends training when an event says so, at the next checkpoint, which it asks for."""
+    """A listener that requests a checkpoint once an event is set, and ends training when the checkpoint is saved."""
 
     def __init__(self, listener: Listener, stop: threading.Event):
         self._listener, self._stop = listener, stop
@@ -137,14 +137,17 @@ class _Stoppable:
 
 
 def _try(folder: CohortFolder, shown: Any, train: Callable[[], bool]) -> None:
-    """Trains a cohort by `train`, which says whether it has its records, and marks it if that fails."""
+    """Trains a cohort and shows the outcome. Marks the cohort if it fails, unless the error would affect the others.
+
+    `train` returns whether the records of the cohort are written.
+    """
     folder.error.unlink(missing_ok=True)
     try:
         if train():
             shown.done()
         else:
             shown.paused()
-    except Exception as error:  # whatever it is, other cohorts need not meet it
+    except Exception as error:  # of any kind: it need not affect other cohorts
         if of_the_machine(error) or isinstance(error, hosts.OutOfStep):
             raise
         shown.failed(mark_failed(folder, error))
@@ -160,8 +163,8 @@ def _train(
     stage: Stage,
     devices: tuple[jax.Device, ...],
 ) -> bool:
-    """Trains a cohort as far as the stage goes; whether it has its records."""
-    commit()  # kept for the records: of the code that trains, not of what the checkout holds by the end
+    """Trains a cohort to the end of the stage. Returns whether its records are written."""
+    commit()  # cached for the records: the code that trains, not what the checkout holds at the end
     planned = plan.runs
     runs = [planned[name][0] for name in folder.runs]
     data = planned[folder.runs[0]][1].data
@@ -228,15 +231,16 @@ def _train(
 
 
 def _small_work_on(devices: tuple[jax.Device, ...]) -> contextlib.AbstractContextManager:
-    """JAX's default device, for what is computed outside of a cohort's programs: one of its own, where another cohort
-    may be at work on the first device of this process.
+    """Returns a context in which JAX's default device is one of the cohort's own.
+
+    It serves computations outside of the cohort's programs: another cohort may use the first device of this process.
     """
     own, default = hosts.local(devices)[0], jax.local_devices()[0]
     return contextlib.nullcontext() if own == default else jax.default_device(own)
 
 
 def _note_pause(path: Path, folder: CohortFolder, cohort: Cohort) -> None:
-    """Writes down how the runs of a paused cohort have done so far, with what it took."""
+    """Stores the curves of a paused cohort's runs so far, with the seconds and steps that training took."""
     histories = {
         name: {"curve": progress.curve, "diverged_at_samples": progress.diverged_at}
         for name, progress in zip(folder.runs, cohort.progress.runs, strict=True)
@@ -247,7 +251,7 @@ def _note_pause(path: Path, folder: CohortFolder, cohort: Cohort) -> None:
 
 
 def _shared_vectors(workdir: Workdir, data: EncodedData) -> Path:
-    """One copy of the embedding table for all models of the folder; one that is damaged is replaced."""
+    """Returns the file of the embedding table, which all models of the folder share. Replaces a damaged file."""
     path, vectors = workdir.shared_vectors(data.fingerprint), np.asarray(data.vectors, np.float32)
     try:
         there = np.load(path, mmap_mode="r", allow_pickle=False)

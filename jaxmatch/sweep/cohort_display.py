@@ -17,21 +17,24 @@ if TYPE_CHECKING:
 
 
 def _record(run: FollowedRun) -> Mapping[str, Any] | None:
-    """A run's record; None where it has not come here yet, as from a store when this command is interrupted."""
+    """Returns a run's record, or None if it is not in the workdir yet.
+
+    With a store, that is so if the command is interrupted before it has downloaded the record.
+    """
     file = run.folder / "record.json"
     return read_record(file) if file.exists() else None
 
 
 class CohortDisplay(Listener):
-    """What is shown of a cohort in training.
+    """The display of one cohort in training.
 
     Arguments:
-      display: of the whole sweep.
-      name: of the cohort's folder.
-      label: what it is called.
-      work: multiplications that it takes.
-      again: whether this process trained it before, up to a rung.
-      following: calls the listeners of its runs.
+      display: the display of the whole sweep.
+      name: the name of the cohort's folder.
+      label: the name of the cohort in messages.
+      work: the number of multiplications that its training takes.
+      again: whether this process trained the cohort before, up to a rung.
+      following: the listeners of its runs.
     """
 
     def __init__(self, display: Display, name: str, label: str, work: float, again: bool, following: Following):
@@ -64,7 +67,7 @@ class CohortDisplay(Listener):
     def resumed(self, done: int, total: int) -> None:
         if self._again:
             self._reached = done / total
-        self._advance(done / total, here=False)  # what was done before says nothing about the speed here
+        self._advance(done / total, here=False)  # earlier work says nothing about the speed here
         self._say(f"resumed from a checkpoint at step {done:,} of {total:,}")
 
     def fitted(self, part: str, at_once: int) -> None:
@@ -75,28 +78,31 @@ class CohortDisplay(Listener):
         self._say(f"out of memory in {part}; continuing with {count_text(at_once, 'run')} at once")
 
     def done(self) -> None:
-        """Its records are written."""
+        """Shows that the cohort is done and its records are written."""
         self._advance(1.0, here=False)
         self._following.ended(_record)
         self._say("done")
 
     def failed(self, message: str) -> None:
-        """It has failed; the others continue."""
+        """Shows that the cohort has failed. The others continue."""
         self._say(f"failed ({message})")
 
     def paused(self) -> None:
-        """It has come to a rung and waits there for the others."""
+        """Shows that the cohort has reached a rung and waits there for the others."""
         self._display.pause(self._name)
         self._say("paused at the rung")
 
     def lost(self, reason: str) -> None:
-        """Its worker is gone: what it has done since a checkpoint is to be done again, by another one."""
+        """Takes back the counted work, because the worker is gone.
+
+        Another worker resumes from the last checkpoint, and counts the work up to there again.
+        """
         self._display.advance(-self._counted, here=False)
         self._counted = 0.0
         self._say(f"{reason}; it resumes from its last checkpoint")
 
     def left(self) -> None:
-        """Nothing more happens to it for now, whatever came of it."""
+        """Shows that the cohort no longer trains for now, whatever the outcome."""
         self._following.ended()
         self._display.left(self._name)
 

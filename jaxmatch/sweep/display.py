@@ -1,4 +1,4 @@
-"""What a launcher shows: the plan, then how training goes. All of it on stderr; stdout is for the table."""
+"""The output of a launcher: the plan, then the progress of training. It goes to stderr; stdout is for the table."""
 
 import dataclasses
 import datetime
@@ -23,32 +23,32 @@ from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
 from jaxmatch.sweep.time_left import TimeLeft, assumed_seconds
 from jaxmatch.workdir import CohortFolder, Workdir
 
-# Where there is no terminal to draw a bar in, a line tells how far training is, this often.
+# Without a terminal to draw a bar in, a line reports the progress of training at this interval.
 SECONDS_BETWEEN_LINES = 60.0
 
 
 def _shared(runs: Sequence[Run]) -> str:
-    """What the runs of a cohort have in common in the grid."""
+    """Returns the grid settings that the runs of a cohort share, or the name of their model if they share none."""
     return shared_text([(run.overrides, run.variant) for run in runs]) or runs[0].config.model.name
 
 
 def _training_seconds(plan: Plan, cohorts: Sequence[PlannedCohort]) -> float:
-    """How long some cohorts of a plan are expected to train."""
+    """Returns the expected training time of some cohorts of a plan, in seconds."""
     if plan.slots is None:
         work = lasting([Job(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].there_are)
-    else:  # each has the devices of a worker to itself
+    else:  # each cohort has the devices of a worker to itself
         work = lasting([Job(1, cohort.device_work) for cohort in cohorts], max(1, plan.slots))
     return work / ((plan.speed or multiplications_a_second()) * SHARE_OF_PEAK)
 
 
 def _at_whose_speed(plan: Plan) -> str:
-    """What a reader must know of an estimate for workers that nobody has measured."""
+    """Returns a remark for the time estimate if the speed of the workers was not measured, otherwise ""."""
     unknown = plan.slots is not None and plan.speed is None
     return "; at the speed of this machine's CPU, since that of the jobs is not known" if unknown else ""
 
 
 def _platform(cohorts: Sequence[PlannedCohort]) -> str:
-    """Of the devices that the cohorts are planned for."""
+    """Returns the platform of the devices that the cohorts are planned for: "cpu" or "accelerator"."""
     return "cpu" if cohorts[0].needs.most is not None else "accelerator"
 
 
@@ -57,11 +57,11 @@ def _clock_text(seconds: float) -> str:
 
 
 def plan_text(plan: Plan, finished: set[str]) -> str:
-    """The plan as a few lines: runs, and what is left to do: programs, cohorts, steps, memory, estimated time.
+    """Describes a plan in a few lines: runs, and what remains: programs, cohorts, steps, memory, estimated time.
 
     Arguments:
-      plan: the whole sweep.
-      finished: names of runs that are on record; they are counted, but not as something to do.
+      plan: the plan of the whole sweep.
+      finished: the names of the runs that are on record. They are counted, but not as remaining work.
     """
     runs, cohorts = plan.runs, plan.missing(finished)
     begin = f"sweep {plan.sweep.name}: {count_text(len(runs), 'run')}"
@@ -96,7 +96,7 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
 
 
 def _left_out(cohorts: Sequence[PlannedCohort]) -> list[str]:
-    """A line for each data set of which pairs, or lines of its vectors, were left out when it was read."""
+    """Returns lines about the pairs and vector lines that were left out when a data set was read."""
     lines = []
     for data in {cohort.data.fingerprint: cohort.data for cohort in cohorts}.values():
         of_splits = [
@@ -117,9 +117,9 @@ class Display:
     """Live progress of a sweep: one bar with the time left (or a line a minute), and a line for every evaluation.
 
     Arguments:
-      console: where to write; default: stderr.
-      listeners: told about every run (`following.py`).
-      clock: gives the time in seconds.
+      console: the console to write to. Default: stderr.
+      listeners: the listeners of every run (`following.py`).
+      clock: the function that returns the time in seconds.
     """
 
     def __init__(
@@ -129,8 +129,7 @@ class Display:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.listeners, self._clock = [*listeners], clock
-        # In a notebook rich would print past the file, as HTML, and take FORCE_COLOR, which is set there, for a
-        # terminal.
+        # In a notebook, rich would bypass the file with HTML, and take FORCE_COLOR, which is set, for a terminal.
         self.console = console or Console(
             file=sys.stderr, highlight=False, soft_wrap=True, force_jupyter=False, force_terminal=sys.stderr.isatty()
         )
@@ -139,21 +138,21 @@ class Display:
         self._said_waiting, self._lock = False, threading.RLock()
 
     def show(self, text: str) -> None:
-        """Prints lines; control characters in them, of labels or file names, are escaped."""
+        """Prints lines. Control characters in them, such as those of labels or file names, are escaped."""
         (self._bar.console if self._bar else self.console).print(printable(text, keep="\n"), markup=False)
 
     def begin(self, plan: Plan, finished: set[str], note: str = "", share: float = 1.0) -> None:
-        """Shows the plan.
+        """Shows the plan and starts the progress bar.
 
         Arguments:
-          plan: the whole sweep.
-          finished: names of runs that are on record.
-          note: a line to add.
-          share: of the work that is expected to be done.
+          plan: the plan of the whole sweep.
+          finished: the names of the runs that are on record.
+          note: a line to add to the plan.
+          share: the fraction of the work that is expected to be done.
         """
         self.show("\n".join([plan_text(plan, finished), *([note] if note else [])]))
         missing = plan.missing(finished)
-        # As in the plan that was shown, of each of its runs.
+        # The number of each run's cohort, as in the plan that was shown.
         self._numbers = {run: number for number, cohort in enumerate(missing, start=1) for run in cohort.names()}
         self._plan, self._paused, self._compiled_for = plan, set(), {}
         self._time_left = None
@@ -168,17 +167,16 @@ class Display:
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        # Work is counted in multiplications.
-        work = share * sum(cohort.device_work * cohort.devices for cohort in missing)
+        work = share * sum(cohort.device_work * cohort.devices for cohort in missing)  # in multiplications
         assumed = share * _training_seconds(plan, missing), assumed_seconds(_platform(missing))
         self._time_left, self._line_at = TimeLeft(work, to_compile(missing), *assumed, self._clock), self._clock()
         self._task = self._bar.add_task("training", total=work, left=_clock_text(self._time_left.seconds()))
         self._bar.start()
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> CohortDisplay:
-        """A cohort begins; what tells how it goes."""
+        """Shows that a cohort begins. Returns the listener that shows its progress."""
         known = [self._numbers[run] for run in folder.runs if run in self._numbers]
-        number = min(known, default=len(set(self._numbers.values())) + 1)  # a run on record may be trained anew
+        number = min(known, default=len(set(self._numbers.values())) + 1)  # a run on record may be trained again
         planned = dataclasses.replace(self._plan.runs[folder.runs[0]][1], runs=tuple(runs))
         label, paused = f"cohort {number} ({_shared(runs)})", folder.name in self._paused
         self.say(f"{label}: {count_text(len(runs), 'run')}, compiling")
@@ -197,13 +195,13 @@ class Display:
         )
 
     def advance(self, work: float, *, here: bool, label: str = "", steps: str = "") -> None:
-        """Some work is behind a cohort.
+        """Records work that a cohort has done.
 
         Arguments:
-          work: in multiplications.
-          here: whether this process has just done it, which tells how fast it is.
-          label: of the cohort, for the bar.
-          steps: how far it is, for a line.
+          work: the number of multiplications.
+          here: whether this process has just done the work, so that it counts toward the speed.
+          label: the name of the cohort, for the bar.
+          steps: the steps that the cohort has done, as text, for a line.
         """
         with self._lock:
             if self._time_left:
@@ -212,7 +210,7 @@ class Display:
                 self._update(label, f"{label}: {steps} steps")
 
     def compiling(self, name: str, label: str, part: str, number: int, lengths: int) -> None:
-        """A cohort compiles a program of "training" or "evaluation", the `number`th of so many."""
+        """Shows that a cohort compiles a program of "training" or "evaluation", for the `number`th of `lengths`."""
         with self._lock:
             if self._time_left and self._bar:
                 self._time_left.compiling(name, self._compiled_for[name], part, lengths)
@@ -222,25 +220,25 @@ class Display:
                 self._update(told, told)
 
     def compiled(self, name: str, part: str, seconds: float) -> None:
-        """A cohort has compiled a program."""
+        """Records that a cohort has compiled a program."""
         with self._lock:
             if self._time_left:
                 self._time_left.compiled(name, self._compiled_for[name], part, seconds)
 
     def slowed(self) -> None:
-        """A cohort trains with fewer runs at once from here on."""
+        """Records that a cohort trains fewer runs at once from now on."""
         with self._lock:
             if self._time_left:
                 self._time_left.slowed()
 
     def left(self, name: str) -> None:
-        """A cohort trains no more."""
+        """Records that a cohort no longer trains."""
         with self._lock:
             if self._time_left:
                 self._time_left.left(name)
 
     def _update(self, description: str, line: str) -> None:
-        """Shows how far all is: in the bar, or once a minute as a line."""
+        """Shows the progress of the sweep: in the bar or, without a terminal, as a line once a minute."""
         left, now = self._time_left.seconds(), self._clock()
         self._bar.update(
             self._task, completed=self._time_left.done, description=printable(description), left=_clock_text(left)
@@ -250,25 +248,25 @@ class Display:
             self._line_at = now
 
     def pause(self, name: str) -> None:
-        """A cohort waits at a rung; when it goes on, what it has done is not counted again."""
+        """Records that a cohort waits at a rung. When it continues, its work so far is not counted again."""
         self._paused.add(name)
 
     def rung(self, epochs: int, score: str, means: Sequence[float | None], settings: int, go_on: int) -> None:
-        """It is settled which settings go on.
+        """Shows how many settings continue after a rung.
 
         Arguments:
-          epochs: behind all runs.
-          score: by which they were compared.
-          means: of the settings that did not diverge, the best first.
-          settings: how many were compared.
-          go_on: how many go on.
+          epochs: the place of the rung, in epochs.
+          score: the score by which settings were compared.
+          means: the mean scores of the settings that did not diverge, the best first.
+          settings: the number of settings that were compared.
+          go_on: the number of settings that continue.
         """
         last = next((mean for mean in reversed(means[:go_on]) if mean is not None), None)
         spread = "" if last is None or means[0] is None else f" (mean {score} so far {means[0]:.4f} to {last:.4f})"
         self.say(f"rung after epoch {epochs}: {go_on} of {settings} settings continue{spread}")
 
     def saved(self, saving: Mapping[str, Mapping[str, float]]) -> None:
-        """Successive halving has come to its end; see `rungs.saving`."""
+        """Shows, at the end, what successive halving has saved (`rungs.saving`)."""
         steps = ", ".join(
             f"{saving[part]['made']:,.0f} of {saving[part]['whole']:,.0f} {part.replace('_', ' ')}"
             + (f" ({100 * saving[part]['made'] / saving[part]['whole']:.0f}%)" if saving[part]["whole"] else "")
@@ -281,22 +279,22 @@ class Display:
         )
 
     def waiting(self, cohorts: int) -> None:
-        """Another launcher trains what is left."""
+        """Shows once that another launcher trains the remaining cohorts."""
         if not self._said_waiting:
             self.say(f"waiting for another launcher that trains {count_text(cohorts, 'cohort')} of this folder")
         self._said_waiting = True
 
     def best(self, record: Mapping[str, Any], folder: Path) -> None:
-        """Everything is on record: which trained model to take."""
+        """Shows the best trained model, once all runs are on record."""
         score = record["dev"][record["selected_on"].removeprefix("dev.")]
         self.say(f"best on dev: {folder} ({record['selected_on']} {score:.4f}, seed {record['seed']})")
 
     def end(self) -> None:
-        """Everything is trained."""
+        """Ends the display: stops the progress bar."""
         if self._bar:
             self._bar.stop()
             self._bar = None
 
     def say(self, line: str) -> None:
-        """Prints a line."""
+        """Prints a single line. Line breaks in it are escaped, too."""
         self.show(printable(line))

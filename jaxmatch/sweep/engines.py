@@ -1,4 +1,4 @@
-"""Who trains the cohorts of a plan: this process, or workers elsewhere (`worker.py`)."""
+"""Engines that train the cohorts of a plan: in this process, or by workers elsewhere (`worker.py`)."""
 
 import dataclasses
 import threading
@@ -23,10 +23,10 @@ class Task:
     """A cohort to train.
 
     Attributes:
-      folder: of the cohort.
-      devices: how many it takes (`Engine.devices_for`).
-      lasts: how long in proportion to the others.
-      stage: how far; None: as far as the others (`Work.stage`).
+      folder: the folder of the cohort.
+      devices: the number of devices that it takes (`Engine.devices_for`).
+      lasts: the expected duration, in proportion to the other tasks.
+      stage: the stage to train it to. None: the common one (`Work.stage`).
     """
 
     folder: CohortFolder
@@ -37,13 +37,13 @@ class Task:
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """What tasks are of.
+    """The context that tasks have in common.
 
     Attributes:
-      plan: holds all runs of the tasks, and maybe more.
-      workdir: where.
-      display: shows how it goes.
-      stage: how far.
+      plan: a plan that holds all runs of the tasks, and maybe more.
+      workdir: the folder of the sweep.
+      display: the display that shows the progress.
+      stage: the stage to train the cohorts to.
       before: name of a cohort -> its failure when the stage began (`CohortFolder.failure`).
     """
 
@@ -55,14 +55,14 @@ class Work:
 
 
 class Submitted(Exception):
-    """Cohorts were given to jobs that train them later; its text says how many."""
+    """Cohorts were submitted as jobs, which train them later. The text says how many."""
 
 
 class Engine:
-    """Trains cohorts in this process. Another engine overrides all methods but `task`.
+    """An engine that trains cohorts in this process. Other engines override all methods but `task`.
 
     Arguments:
-      devices: default: all there are.
+      devices: the devices to train on. Default: all available devices.
     """
 
     def __init__(self, devices: Sequence[jax.Device] | None = None):
@@ -73,49 +73,50 @@ class Engine:
         return tuple(self._given or devices_there_are())
 
     def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
-        """Gets ready, before anything is planned or written.
+        """Prepares the engine, before anything is planned or written.
 
         Arguments:
-          workdir: of the sweep.
-          name: of the sweep.
-          dry_run: nothing will be trained there.
+          workdir: the folder of the sweep.
+          name: the name of the sweep.
+          dry_run: whether nothing will be trained in the folder.
 
         Raises:
-          InputError: it cannot train there.
+          InputError: the engine cannot train the sweep.
         """
 
     def plan(self, sweep: Sweep) -> Plan:
-        """Plans a sweep for where it will be trained; errors as of `make_plan`."""
+        """Plans a sweep for the devices that will train it. Raises the errors of `make_plan`."""
         return make_plan(sweep, self._given)
 
     def devices_for(self, runs: int) -> int:
-        """How many devices a cohort of so many runs takes."""
+        """Returns the number of devices that a cohort of `runs` runs takes."""
         devices = self._devices
-        # Devices of one process alone are nothing that the others could follow.
+        # All processes train a cohort together, so it cannot use the devices of one of them alone.
         return len(devices) if hosts.several() else devices_filled(runs, len(devices))
 
     def task(self, plan: Plan, folder: CohortFolder, stage: Stage | None = None) -> Task:
-        """The training of a cohort of a plan; `stage` as of `Task`."""
+        """Returns the task that trains a cohort of a plan; see `Task` for `stage`."""
         runs = tuple(plan.runs[name][0] for name in folder.runs)
         lasts = dataclasses.replace(plan.runs[folder.runs[0]][1], runs=runs).device_work
         return Task(folder, self.devices_for(len(runs)), lasts, stage)
 
     def run(self, tasks: Sequence[Task], work: Work, more: Callable[[], Iterable[Task]] = tuple) -> bool:
-        """Trains cohorts, the longest first, and others beside it where there is room.
+        """Trains cohorts: the longest first, and others beside it on the devices that it leaves free.
 
-        A cohort that fails is marked. What somebody else trains is left to them.
+        A cohort that fails is marked. A cohort that another process trains is left to it.
 
         Arguments:
-          tasks: what to train.
-          work: what they are of.
-          more: called in this thread whenever a task is over; gives tasks that go before those that wait.
+          tasks: the tasks to do.
+          work: their context.
+          more: a function that is called in this thread whenever a task is over, and returns tasks to do before those
+            that wait.
 
         Returns:
-          Whether any was trained.
+          Whether any cohort was trained.
 
         Raises:
-          OSError: the system hinders all of them, as by a full disk.
-          Submitted: by another engine: they are trained later.
+          OSError: the system prevents all training, for example because the disk is full.
+          Submitted: another engine has submitted the tasks, which are done later.
         """
 
         def job(task: Task) -> Job:

@@ -1,8 +1,9 @@
-"""What a worker tells of its cohort, in a file that the driver reads: it passes through whatever the two share.
+"""Events of a cohort, which a worker reports to the driver through a file.
 
-    WORKDIR/cohorts/COHORT/events.jsonl    an event a line: its attempt, a method of a listener, what it is given
+    WORKDIR/cohorts/COHORT/events.jsonl    an event a line: its attempt, a method of a listener, its arguments
 
-An attempt is one task that was given to a worker. Of a worker that died, or was given up, nothing is shown any more.
+An attempt is one task that was given to a worker. Once a worker has died or was given up, its events are not shown any
+more. With an object store, the worker sends the lines to the driver, which writes the file (`ray_places.py`).
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from jaxmatch.workdir import CohortFolder
 
 FILE = "events.jsonl"
 SECONDS_BETWEEN_STEPS = 1.0
-# "cohort", which makes the listener, and what training calls of it.
+# "cohort", which makes the listener, and the methods of the listener that training calls.
 METHODS = frozenset(
     "cohort stepped evaluated begun noted compiling compiled resumed fitted ran_out done failed paused left".split()
 )
@@ -29,9 +30,10 @@ Tell = Callable[[str, str, Sequence[Any]], None]
 
 
 def writer(folder: CohortFolder, attempt: str) -> Tell:
-    """What a worker tells: (name of the cohort, method, arguments). Each call is one line of the cohort's file.
+    """Returns the function by which a worker reports an event: (name of the cohort, method, arguments).
 
-    The file is opened for each, so that a network file system hands it on.
+    Each call appends a line to the cohort's file. It opens the file again, so that a network file system passes the
+    line on.
     """
 
     def tell(cohort: str, method: str, arguments: Sequence[Any]) -> None:
@@ -42,34 +44,34 @@ def writer(folder: CohortFolder, attempt: str) -> Tell:
 
 
 def line_of(attempt: str, method: str, arguments: Sequence[Any]) -> str:
-    """An event as a line of the file."""
+    """Returns an event as a line of the file."""
     return json.dumps([attempt, method, list(arguments)], default=_plain) + "\n"
 
 
 def _plain(value: Any) -> Any:
-    """A number of numpy as Python's own."""
+    """Converts a NumPy number to a Python number."""
     return value.item()
 
 
 class Telling:
-    """Stands in a worker for the display (`claimed.Shown`).
+    """The display of a worker (`claimed.Shown`), which passes on events.
 
     Arguments:
-      tell: passes on what happens.
-      clock: gives the time in seconds.
+      tell: the function that passes on an event.
+      clock: the function that returns the time in seconds.
     """
 
     def __init__(self, tell: Tell, clock: Callable[[], float] = time.monotonic):
         self._tell, self._clock = tell, clock
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> Any:
-        """A cohort begins."""
+        """Passes on the event that a cohort begins. Returns its listener."""
         self._tell(folder.name, "cohort", ())
         return _TellingCohort(functools.partial(self._tell, folder.name), self._clock)
 
 
 class _TellingCohort:
-    """A listener that passes on all that it hears, steps once a second."""
+    """A listener that passes on all events, but steps at most once a second."""
 
     def __init__(self, tell: Callable[[str, Sequence[Any]], None], clock: Callable[[], float]):
         self._tell, self._clock, self._told_at = tell, clock, -SECONDS_BETWEEN_STEPS
@@ -80,7 +82,7 @@ class _TellingCohort:
         return lambda *arguments: self._tell(method, arguments)
 
     def stepped(self, done: int, total: int) -> None:
-        """At most once a second, but for the last."""
+        """Passes on a step if a second has passed since the one before, or if it is the last."""
         now = self._clock()
         if done == total or now - self._told_at >= SECONDS_BETWEEN_STEPS:
             self._told_at = now
@@ -88,18 +90,18 @@ class _TellingCohort:
 
 
 class Replay:
-    """Shows on the driver's display what a worker tells of a cohort, in one attempt to train it.
+    """The events of one attempt to train a cohort, shown on the driver's display.
 
     Arguments:
-      work: what the cohort is of.
-      folder: of the cohort.
-      attempt: that has begun already, all of which is shown; None: a new one.
-      until_ended: show only in `ended` that the cohort is done. Its records may not be in the folder before, as with a
-        store.
+      work: the context of the cohort's task.
+      folder: the folder of the cohort.
+      attempt: the id of an attempt that has begun already; all its events are shown. None: a new attempt.
+      until_ended: whether to show only in `ended` that the cohort is done. With a store, its records may not be in the
+        folder before.
 
     Attributes:
-      attempt: to be given to the worker's `writer`.
-      left: whether the worker has told that it trains no more.
+      attempt: the id of the attempt, for the worker's `writer`.
+      left: whether the worker has reported that it no longer trains the cohort.
     """
 
     def __init__(self, work: Work, folder: CohortFolder, attempt: str | None = None, until_ended: bool = False):
@@ -108,11 +110,11 @@ class Replay:
         self._shown: CohortDisplay | None = None
         self._latest: CohortDisplay | None = None
         self.left, self._held = False, [] if until_ended else None
-        # What others have told before is passed over.
+        # Events of earlier attempts are skipped.
         self._read = self._file.stat().st_size if attempt is None and self._file.exists() else 0
 
     def look(self) -> None:
-        """Shows what is new."""
+        """Shows new events."""
         told = self._new()
         if self._held is not None:
             self._held += told
@@ -141,10 +143,10 @@ class Replay:
         self.left = False
 
     def ended(self, lost: str = "") -> None:
-        """The attempt is over.
+        """Shows the remaining events, after the attempt is over.
 
         Arguments:
-          lost: why it did not come to its end.
+          lost: the reason, if the attempt ended before the cohort was done.
         """
         self.look()
         self._show(self._held or ())
@@ -157,7 +159,7 @@ class Replay:
             self._file.unlink(missing_ok=True)
 
     def _new(self) -> list[Any]:
-        """The whole lines behind what was read."""
+        """Returns the events of the complete lines that were not read yet."""
         try:
             with open(self._file, "rb") as file:
                 file.seek(self._read)
@@ -168,7 +170,7 @@ class Replay:
         self._read += len(whole)
         found = []
         for line in whole.splitlines():
-            with contextlib.suppress(ValueError):  # cut short by a death or a full disk
+            with contextlib.suppress(ValueError):  # a line cut short by a death or a full disk
                 attempt, method, arguments = json.loads(line)
                 found.append((attempt, method, arguments))
         return found

@@ -1,4 +1,4 @@
-"""Training what a plan still misses, safely beside other launchers."""
+"""Training of the runs that a plan still lacks, safe beside other launchers."""
 
 import time
 from collections.abc import Container
@@ -16,19 +16,19 @@ SECONDS_BETWEEN_TRIES = 1.0
 
 
 def execute(plan: Plan, workdir: Workdir, display: Display, engine: Engine | None = None) -> list[dict[str, Any]]:
-    """Trains the runs of a plan that are not on record, and returns all its records.
+    """Trains the runs of a plan that are not on record, and returns all records of the plan.
 
     Several processes may execute plans on one folder: each cohort is trained by one of them, and the others wait for
-    it. What a killed process leaves is taken up from its last checkpoint.
+    it. A cohort that a killed process leaves is resumed from its last checkpoint.
 
     Arguments:
-      plan: what to train.
-      workdir: where.
-      display: told how it goes.
-      engine: trains the cohorts; default: this process, on all its devices.
+      plan: the plan to train.
+      workdir: the folder of the sweep.
+      display: the display that shows the progress.
+      engine: the engine that trains the cohorts. Default: this process, on all its devices.
 
     Raises:
-      FailedCohorts: some failed; the others are trained.
+      FailedCohorts: some cohorts failed. The others are trained.
     """
     display.begin(plan, workdir.finished())
     execute_stage(plan, workdir, display, Stage(), engine)
@@ -37,15 +37,15 @@ def execute(plan: Plan, workdir: Workdir, display: Display, engine: Engine | Non
 
 
 def records_of(plan: Plan, workdir: Workdir, names: Container[str] | None = None) -> list[dict[str, Any]]:
-    """The records of the runs of a plan, each at its place in the plan.
+    """Reads the records of a plan's runs, in the order of the plan, each with the run's place in the grid.
 
     Arguments:
-      plan: of these.
-      workdir: where.
-      names: of the runs to read; default: all.
+      plan: the plan of the runs.
+      workdir: the folder of the sweep.
+      names: the names of the runs whose records are read. Default: all.
 
     Raises:
-      InputError: one is missing or damaged.
+      InputError: a record is missing or damaged.
     """
     return [
         placed(read_record(workdir.run_folder(name) / "record.json"), run.variant, run.overrides)
@@ -55,13 +55,13 @@ def records_of(plan: Plan, workdir: Workdir, names: Container[str] | None = None
 
 
 def execute_stage(plan: Plan, workdir: Workdir, display: Display, stage: Stage, engine: Engine | None = None) -> None:
-    """Trains the runs of a plan as far as a stage goes; other launchers on the folder as in `execute`.
+    """Trains the runs of a plan to the end of a stage. As in `execute`, other launchers may work on the folder.
 
-    A cohort that fails is marked, and the others go on. What failed before is tried again, once.
+    A cohort that fails is marked, and the others continue. A cohort that failed before is tried again, once.
 
     Raises:
-      FailedCohorts: some failed, here or in another launcher; the others have come as far as the stage goes.
-      OSError: the system hinders all of them, as by a full disk.
+      FailedCohorts: some cohorts failed, here or in another launcher. The others have reached the end of the stage.
+      OSError: the system prevents all training, for example because the disk is full.
     """
     engine = engine or Engine()
     planned = [(cohort.signature, cohort.names()) for cohort in plan.cohorts]
@@ -70,14 +70,14 @@ def execute_stage(plan: Plan, workdir: Workdir, display: Display, stage: Stage, 
     work = Work(plan, workdir, display, stage, before)
 
     def failed(folder: CohortFolder) -> bool:
-        """Whether it has failed since this began, whoever trained it."""
+        """Returns whether a cohort has failed since the stage began, in any process."""
         return folder.failure() not in (None, before.get(folder.name))
 
     while claimed := [folder for folder in workdir.claim(planned, stage.settled) if not stage.reached(folder)]:
         if all(map(failed, claimed)):
             raise FailedCohorts(claimed, len(wanted))
-        # Somebody may have stopped at one that holds runs which are not planned here, and which the next claim
-        # abandons.
+        # A cohort with runs that are not planned here belongs to another process. If that has stopped, the next claim
+        # abandons the cohort.
         trained = engine.run([engine.task(plan, folder) for folder in claimed if wanted.issuperset(folder.runs)], work)
         left = [folder for folder in claimed if not stage.reached(folder) and not failed(folder)]
         if not trained and left:

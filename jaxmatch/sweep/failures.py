@@ -10,25 +10,25 @@ from jaxmatch.files import read_json, write_json
 from jaxmatch.workdir import CohortFolder
 
 _LONGEST = 400
-# A cohort whose workers or jobs die so often without a newer checkpoint has failed.
+# A cohort has failed once its workers or jobs have died this often without a newer checkpoint.
 MOST_DEATHS = 3
 
 
 class Deaths:
-    """Counts the deaths of workers or jobs, by cohort."""
+    """The counts of the deaths of workers or jobs, by cohort."""
 
     def __init__(self) -> None:
         self._counted: dict[str, tuple[int, int]] = {}
 
     def count(self, name: str, newest: int) -> int:
-        """Counts a death. After `MOST_DEATHS` of them, the cohort is counted anew.
+        """Counts a death. After `MOST_DEATHS` deaths, the count of the cohort starts again.
 
         Arguments:
-          name: of the cohort.
+          name: the name of the cohort.
           newest: the number of its newest checkpoint, or -1 (`CohortFolder.newest_checkpoint`).
 
         Returns:
-          How many there were so far without a newer checkpoint, with this one.
+          The number of deaths without a newer checkpoint, including this one.
         """
         before, newest_before = self._counted.get(name, (0, -1))
         deaths = 1 if newest > newest_before else before + 1
@@ -39,14 +39,14 @@ class Deaths:
 
 
 def of_the_machine(error: Exception) -> bool:
-    """Whether an error would meet every other cohort, too: the disk is full, a folder is gone, standard error is
-    closed.
+    """Returns whether an error would affect every other cohort, too: the disk is full, a folder is gone, or standard
+    error is closed.
     """
     return isinstance(error, OSError) and error.errno is not None
 
 
 def mark_failed(folder: CohortFolder, error: Exception) -> str:
-    """Writes an error down in the folder of its cohort, and gives it in one line."""
+    """Stores an error in the folder of its cohort, and returns its message in one line."""
     if isinstance(error, InputError):
         message = "; ".join(filter(None, (error.problem, error.remedy)))
     else:
@@ -63,10 +63,10 @@ def mark_failed(folder: CohortFolder, error: Exception) -> str:
 
 
 def message_of(folder: CohortFolder) -> str:
-    """Why a cohort failed, in a line."""
+    """Returns why a cohort failed, in one line."""
     try:
         return str(read_json(folder.error)["message"])
-    except (OSError, ValueError, KeyError, TypeError):  # another launcher tries it again, or it is damaged
+    except (OSError, ValueError, KeyError, TypeError):  # another launcher tries again, or the file is damaged
         return "the reason is lost"
 
 
@@ -74,12 +74,12 @@ class FailedCohorts(InputError):
     """Some cohorts failed; the others were trained.
 
     Arguments:
-      folders: of the cohorts that failed.
-      runs: how many runs were planned.
+      folders: the folders of the cohorts that failed.
+      runs: the number of runs that were planned.
 
     Attributes:
-      records: of the runs that did not fail.
-      table: of these, in Markdown; "" where there is none.
+      records: the records of the runs that did not fail.
+      table: the table of these records, in Markdown, or "" if there is no table.
     """
 
     def __init__(self, folders: Sequence[CohortFolder], runs: int):

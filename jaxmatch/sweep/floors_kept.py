@@ -1,4 +1,4 @@
-"""The lines of a sweep's table without runs, floors and a cross-encoder: made once and kept in its folder."""
+"""The rows of a sweep's table that have no runs (floors, a cross-encoder): computed once and stored in its folder."""
 
 from jaxmatch.baselines import cross_encoder
 from jaxmatch.baselines.floors import FLOORS
@@ -15,10 +15,10 @@ from jaxmatch.workdir import FLOORS_FILE, Workdir
 
 
 def check_floors(planned: Sweep) -> None:
-    """Refuses, before anything is trained, what cannot be made here.
+    """Checks, before anything is trained, that the floors and the cross-encoder of a sweep can be computed here.
 
     Raises:
-      InputError: a package is not installed, or there is no such cross-encoder.
+      InputError: a package is not installed, or the cross-encoder does not exist.
     """
     check_installed(planned.floors)
     if planned.cross_encoder:
@@ -26,16 +26,17 @@ def check_floors(planned: Sweep) -> None:
 
 
 def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
-    """Makes the lines without runs that a sweep asks for, unless the folder holds them for the same data. Those of one
-    data set would say nothing about others: a sweep over several has none.
+    """Computes the rows without runs that a sweep requests, unless its folder holds them for the same data.
+
+    The rows of one data set say nothing about other data sets, so a sweep over several data sets has none.
 
     Arguments:
-      plan: of the sweep.
-      folder: where they are kept.
-      display: says that they are made, which takes minutes on the largest data sets.
+      plan: the plan of the sweep.
+      folder: the folder that stores the rows.
+      display: the display, which reports the computation. It takes minutes on the largest data sets.
 
     Raises:
-      InputError: one cannot be made here, or those of the folder are damaged.
+      InputError: a row cannot be computed here, or the stored rows are damaged.
     """
     asked, pretrained = list(plan.sweep.floors), plan.sweep.cross_encoder
     if pretrained:

@@ -18,11 +18,11 @@ class FollowedRun:
     """A run in training.
 
     Attributes:
-      name: of its folder, which stays the same when it is resumed.
+      name: the name of its folder, which stays the same when the run is resumed.
       sweep: the name of the sweep.
-      folder: where its record and its model will lie.
+      folder: the folder that will hold its record and its model.
       seed: its seed.
-      settings: what the grid and the variant set for it: dotted name -> value.
+      settings: the settings that the grid and the variant give it: dotted name -> value.
       config: all its settings, as plain dicts.
     """
 
@@ -37,20 +37,20 @@ class FollowedRun:
 class RunListener:
     """Receives training events. Override the methods that you need.
 
-    Calls never overlap, but many runs train at once: between the start and the end of one run come calls about others.
+    Calls never overlap, but many runs train at once: calls about other runs come between the start and the end of one.
     """
 
     def started(self, run: FollowedRun, curve: Sequence[Mapping[str, Any]]) -> None:
-        """Training begins or is resumed.
+        """Called when training begins or is resumed.
 
         Arguments:
           run: the run.
-          curve: its evaluations before this point, as in `evaluated`. Later ones that were already reported are
+          curve: its evaluations before this point, as in `evaluated`. Later evaluations that were already reported are
             computed and reported again.
         """
 
     def evaluated(self, run: FollowedRun, evaluation: Mapping[str, Any]) -> None:
-        """Dev was scored.
+        """Called after the run was evaluated on dev.
 
         Arguments:
           run: the run.
@@ -59,24 +59,24 @@ class RunListener:
         """
 
     def ended(self, run: FollowedRun, record: Mapping[str, Any] | None) -> None:
-        """Training ends.
+        """Called when training ends.
 
         Arguments:
           run: the run.
-          record: as in its record.json; None if it did not come to its end: it failed, was interrupted, or waits at a
-            rung of successive halving.
+          record: its record, as in record.json. None if training is not finished: the run failed, was interrupted, or
+            waits at a rung of successive halving.
         """
 
 
 class Following:
-    """Tells listeners about the runs of a cohort.
+    """The listeners of a cohort's runs.
 
-    A listener that raises an exception is removed; training goes on.
+    A listener that raises an exception is removed, and training continues.
 
     Arguments:
-      listeners: their methods are called. One that fails is removed from the list.
-      runs: in the order of the cohort.
-      say: prints a line.
+      listeners: the listeners to call. A listener that fails is removed from this list.
+      runs: the runs, in the order of the cohort.
+      say: the function that prints a line.
     """
 
     _lock = threading.RLock()  # cohorts train side by side
@@ -86,13 +86,13 @@ class Following:
         self._open: set[int] = set()
 
     def started(self, curves: Sequence[Sequence[Mapping[str, Any]]]) -> None:
-        """Training begins, or goes on behind these curves, one a run."""
+        """Calls `started` for all runs. `curves` holds the curve of each run so far."""
         for position, curve in enumerate(curves):
             self._tell("started", position, [*curve])
             self._open.add(position)
 
     def evaluated(self, position: int, evaluation: Mapping[str, Any]) -> None:
-        """A run of the cohort was scored."""
+        """Calls `evaluated` for a run of the cohort."""
         self._tell("evaluated", position, evaluation)
 
     def ended(self, record_of: Callable[[FollowedRun], Mapping[str, Any] | None] = lambda run: None) -> None:
@@ -113,14 +113,14 @@ class Following:
 
 
 def listeners_of(names: Iterable[str], workdir: Path) -> list[RunListener]:
-    """The listeners that a command line names.
+    """Creates the listeners that a command line names.
 
     Arguments:
-      names: "tensorboard", "module:Class" or "file.py:Class". A class is called without arguments.
-      workdir: of the sweep.
+      names: names such as "tensorboard", "module:Class" or "file.py:Class". A class is called without arguments.
+      workdir: the folder of the sweep.
 
     Raises:
-      InputError: there is no such class, it is no listener, or it cannot be made.
+      InputError: a class does not exist, is not a listener, or cannot be created.
     """
     return [_listener(name, workdir) for name in dict.fromkeys(names)]
 

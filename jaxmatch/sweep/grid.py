@@ -17,14 +17,14 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.tables import TableLayout
 from jaxmatch.settings import flatten, with_overrides
 
-# What may differ inside one compiled program, besides the seed.
+# The section of settings that may differ inside one compiled program, as the seed may.
 TRACED = "optimizer"
-# What a sweep can ask to be made of its runs once they are trained: command -> the options that it may give.
+# The analyses that a sweep can request of its trained runs: command -> the options that the sweep may give.
 ANALYSES = {"ensemble": ("split",), "occlusion": ("split",), "inspect": ("pair",)}
-# What says how a run is made, not what it is.
+# Settings that say how a run is computed, not what it is.
 NOT_IDENTITY = ("execution.", "data.directory", "data.vectors")
-# Settings that came after runs had been recorded, at the value that these were trained with: it does not change a run's
-# name.
+# Settings that were added after runs had been recorded, with the value that those runs were trained with. A setting at
+# this value does not change a run's name.
 _SILENT = {
     "model.words": "fixed",
     "model.encoder_activation": "gelu",
@@ -53,9 +53,9 @@ class Run:
     """One config and one seed.
 
     Attributes:
-      config: resolved and locked.
-      seed: of its parameters, masks and batch order.
-      overrides: how it differs from the sweep's config: its place in the grid.
+      config: the resolved and locked config.
+      seed: the seed of its parameters, masks and batch order.
+      overrides: its place in the grid: the settings that the grid gives it.
       variant: the name of its variant, or "".
     """
 
@@ -65,18 +65,22 @@ class Run:
     variant: str = ""
 
     def signature(self, fingerprint: str) -> str:
-        """Names what a program is compiled for and trained on: all settings but the traced ones, and the data's
-        content.
+        """Returns an id of what a program is compiled for and trained on.
+
+        It depends on all settings that say what the run is, except traced ones, and on the content of the data.
         """
         kept = {key: value for key, value in self._said().items() if not key.startswith(f"{TRACED}.")}
         return _hash({"settings": kept, "data": fingerprint})
 
     def identity(self, fingerprint: str) -> str:
-        """Names the run: its settings, its seed and the data's content, wherever the files lie."""
+        """Returns the name of the run.
+
+        It depends on the settings, the seed and the content of the data, not on where the files are stored.
+        """
         return f"{_hash({'settings': self._said(), 'data': fingerprint})}-seed{self.seed}"
 
     def _said(self) -> dict[str, Any]:
-        """The settings that say what the run is."""
+        """Returns the settings that say what the run is."""
         flat = flatten(self.config)
         return {
             key: value
@@ -86,14 +90,14 @@ class Run:
 
 
 def _values(name: str, values: Any) -> tuple[Any, ...]:
-    """Values of a grid as Python's own; they may come as a range or an array.
+    """Converts values of a grid, which may be a range or an array, to Python values.
 
     Raises:
-      TypeError: not several values.
+      TypeError: `values` is a single value.
     """
     if isinstance(values, np.ndarray):
         values = values.tolist()
-    if isinstance(values, str) or not isinstance(values, Iterable):  # a text would be taken letter by letter
+    if isinstance(values, str) or not isinstance(values, Iterable):  # a text would be split into letters
         raise TypeError(f"{name} of the sweep is {values!r}: make it a tuple, with a comma behind a single value")
     return tuple(value.item() if isinstance(value, np.generic) else value for value in values)
 
@@ -107,26 +111,27 @@ class Sweep:
     """A grid of runs.
 
     Attributes:
-      name: what the folder and the table are called.
-      config: what all runs share.
-      grid: dotted setting -> the values it takes; every combination is trained.
-      seeds: every combination is trained with each.
-      table: which scores the table shows, how, and with which published ones; a launcher adds those that go with
-        `training.selection` where there are none but times. None: a row for each variant and each value of the grid.
-      variants: name -> settings that change together (the rows of an ablation); every variant meets the whole grid,
-        which goes before what the variant sets itself.
-      analyses: command -> its options: what is made of the trained runs, in this order (`ANALYSES`).
-      floors: simple baselines that the table shows below the runs, of "majority", "overlap", "cosine", "tfidf" and
-        "bm25" (docs/how_to/papers.md).
-      cross_encoder: folder of a pretrained cross-encoder (`baselines/cross_encoder.py`) that the table shows below
-        them, or "".
-      command: the words that started it, for whoever wants to repeat it; "" where it was started from Python.
+      name: the name of the folder and the table.
+      config: the settings that all runs share.
+      grid: dotted setting -> the values it takes. Every combination is trained.
+      seeds: the seeds that every combination is trained with.
+      table: the layout of the table: its scores, how it shows them, and published scores. If it names no scores other
+        than times, a launcher adds those that go with `training.selection`. None: a row for each variant and each
+        value of the grid.
+      variants: name -> settings that change together (the rows of an ablation). Every variant is combined with the
+        whole grid, whose values override those of the variant.
+      analyses: command -> its options: the analyses of the trained runs, in this order (`ANALYSES`).
+      floors: the simple baselines that the table shows below the runs, out of "majority", "overlap", "cosine", "tfidf"
+        and "bm25" (docs/how_to/papers.md).
+      cross_encoder: the folder of a pretrained cross-encoder (`baselines/cross_encoder.py`) that the table shows below
+        the floors, or "".
+      command: the command line that started the sweep, so that it can be repeated, or "" for a start from Python.
       space: dotted setting -> a range as text, "1:3", "8:64:8" or "log:1e-4:1e-2", which `jaxmatch tune --optuna`
-        searches in place of an axis.
+        searches instead of a grid axis.
 
     Raises:
-      TypeError: a field is of another type than above, or names a floor or an analysis that there is not; or the
-        config lacks a section.
+      TypeError: a field has another type than above, or names an unknown floor or analysis, or the config lacks a
+        section.
     """
 
     name: str
@@ -188,18 +193,18 @@ class Sweep:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The names of the table's lines without runs (reporting/floors_file.py)."""
+        """The names of the table's rows that have no runs (reporting/floors_file.py)."""
         return (*self.floors, *([CROSS_ENCODER] if self.cross_encoder else []))
 
     def runs(self) -> list[Run]:
-        """All runs, in the order of the grid.
+        """Returns all runs, in the order of the grid.
 
         Returns:
           A run for each variant, combination of the grid's values and seed. Seeds vary fastest, variants slowest.
 
         Raises:
-          InputError: an axis without values, no seeds or unusable ones, a value given twice, or a setting that does not
-            exist.
+          InputError: an axis has no values, seeds are missing or unusable, a value is given twice, or a setting does
+            not exist.
         """
         if not self.seeds:
             raise InputError(f'the sweep "{self.name}" has no seeds', remedy="give at least one")

@@ -1,8 +1,8 @@
-"""Successive halving: at a few rungs of training, only the best settings of a grid go on.
+"""Successive halving: at a few rungs of training, only the best settings of a grid continue.
 
 Algorithm 1 of Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization" (AISTATS
-2016), which keeps a half at a time; a share of 1/eta is that of Li et al., "Hyperband" (JMLR 18, 2018). What is here
-decides; `rungs` trains.
+2016), which keeps one half at a time. The share of 1/eta is from Li et al., "Hyperband" (JMLR 18, 2018). This module
+decides which settings continue; `rungs` trains them.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ from jaxmatch.sweep.plan import Plan
 from jaxmatch.training import evaluation_times
 
 ETA = 3
-# Of themselves, not more: scores of the first epochs say little, least of all about small learning rates and long
+# The most rungs by default: scores of the first epochs say little, least of all about small learning rates and long
 # warmups.
 MOST_RUNGS = 2
 # Runs that differ in one of these settings are scored on different pairs.
@@ -29,14 +29,14 @@ SAME_PAIRS = tuple(f"data.{name}" for name in ("name", "directory", *OWN_LAYOUT)
 
 @dataclasses.dataclass(frozen=True)
 class Halving:
-    """When settings are dropped, and how many.
+    """The rule that says when settings are dropped, and how many.
 
     Attributes:
-      eta: of n settings the best n / eta, rounded up, go on.
-      rungs: epochs after which that happens, ascending.
-      epochs: of the whole training.
-      settings: of the grid.
-      barrier: whether all settings come to a rung before any goes on from it; else see `asha`.
+      eta: the divisor: of n settings, the best n / eta, rounded up, continue.
+      rungs: the numbers of epochs after which settings are dropped, ascending.
+      epochs: the number of epochs of the whole training.
+      settings: the number of settings in the grid.
+      barrier: whether all settings reach a rung before any continues from it. If not, see `asha`.
     """
 
     eta: int
@@ -46,28 +46,28 @@ class Halving:
     barrier: bool = True
 
     def counts(self) -> tuple[int, ...]:
-        """The numbers of settings that train before the first rung, between rungs, and after the last."""
+        """Returns the numbers of settings that train before the first rung, between rungs, and after the last."""
         counts = [self.settings]
         for _ in self.rungs:
             counts.append(math.ceil(counts[-1] / self.eta))
         return tuple(counts)
 
     def share(self) -> float:
-        """The fraction of the whole grid that is trained, if all settings cost the same and no run stops early."""
+        """Returns the trained fraction of the whole grid, if all settings cost the same and no run stops early."""
         ends = (0, *self.rungs, self.epochs)
         lengths = (end - start for start, end in zip(ends, ends[1:], strict=False))
         trained = sum(count * length for count, length in zip(self.counts(), lengths, strict=True))
         return trained / (self.settings * self.epochs)
 
     def rule(self) -> dict[str, Any]:
-        """What a record of a dropped run says of it."""
+        """Returns the rule as the record of a dropped run states it."""
         return {"eta": self.eta, "rungs": list(self.rungs)} | ({} if self.barrier else {"barrier": False})
 
     def text(self, replica_steps: int) -> str:
-        """One line for a plan.
+        """Describes the rule in one line, for a plan.
 
         Arguments:
-          replica_steps: of the whole grid.
+          replica_steps: the number of replica steps of the whole grid.
         """
         steps = ", ".join(
             f"{count:,} after epoch {rung}" for rung, count in zip(self.rungs, self.counts()[1:], strict=True)
@@ -81,13 +81,13 @@ class Halving:
 
 
 def default_rungs(epochs: int, settings: int, eta: int, first: int = 1) -> tuple[int, ...]:
-    """The rungs at 1/eta and 1/eta² of the training: as many as leave one setting, and not more than `MOST_RUNGS`.
+    """Returns rungs at 1/eta and 1/eta² of the training: as many as leave one setting, but at most `MOST_RUNGS`.
 
     Arguments:
-      epochs: of the whole training.
-      settings: of the grid.
+      epochs: the number of epochs of the whole training.
+      settings: the number of settings in the grid.
       eta: see `Halving`.
-      first: no rung comes before this epoch is over.
+      first: the first epoch after which a rung is possible.
     """
     count, left = 0, settings
     while left > 1 and count < MOST_RUNGS:
@@ -97,13 +97,13 @@ def default_rungs(epochs: int, settings: int, eta: int, first: int = 1) -> tuple
 
 
 def check_common(fields: Mapping[str, set[str]]) -> None:
-    """Refuses settings that cannot be compared.
+    """Checks that the settings of a grid can be compared.
 
     Arguments:
-      fields: setting -> the values it has in a grid.
+      fields: name of a field -> the values it has in the grid.
 
     Raises:
-      InputError: one has several.
+      InputError: a field has several values.
     """
     for field, values in fields.items():
         if len(values) > 1:
@@ -115,21 +115,21 @@ def check_common(fields: Mapping[str, set[str]]) -> None:
 
 
 def settings_of(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """The settings of a grid, each with the names of its runs, which differ in the seed alone."""
+    """Returns the settings of a grid, each with the names of its runs, which differ only in the seed."""
     return {setting: tuple(runs) for setting, runs in grouped(plan.runs, setting_of_run).items()}
 
 
 def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None, barrier: bool = True) -> Halving:
-    """The rungs for a plan.
+    """Returns the rule by which a plan is halved.
 
     Arguments:
-      plan: of a grid.
+      plan: the plan of a grid.
       eta: see `Halving`.
-      rungs: epochs, or None for `default_rungs`.
+      rungs: the numbers of epochs after which settings are dropped, or None for `default_rungs`.
       barrier: see `Halving`.
 
     Raises:
-      InputError: the settings cannot be compared at a rung, there is nothing to drop, or a rung is out of place.
+      InputError: the settings cannot be compared at a rung, no setting can be dropped, or a rung is out of range.
     """
     configs = [run.config for run, _ in plan.runs.values()]
     check_common(
@@ -168,8 +168,8 @@ class Standing:
     """The state of a run at a rung.
 
     Attributes:
-      score: the best selection score so far, or None without one.
-      diverged: its loss is no longer finite.
+      score: the best selection score so far, or None if there is no score.
+      diverged: whether its loss is no longer finite.
     """
 
     score: float | None
@@ -177,12 +177,12 @@ class Standing:
 
 
 def standing(history: Mapping[str, Any], score: str, samples: int) -> Standing:
-    """The state of a run after some samples, whatever came after.
+    """Returns the state of a run at a rung, regardless of later evaluations.
 
     Arguments:
-      history: "curve" and "diverged_at_samples", as in a record.
-      score: what chooses checkpoints, "accuracy".
-      samples: seen at the rung.
+      history: a mapping with "curve" and "diverged_at_samples", as in a record.
+      score: the name of the score that selects checkpoints, such as "accuracy".
+      samples: the number of pairs that the run has seen at the rung.
     """
     diverged_at = history["diverged_at_samples"]
     if diverged_at is not None and diverged_at < samples:
@@ -193,9 +193,10 @@ def standing(history: Mapping[str, Any], score: str, samples: int) -> Standing:
 
 
 def ranking(standings: Mapping[str, Collection[Standing]], score: str) -> list[tuple[str, float | None]]:
-    """The settings that may go on, the best first, each with the mean score of its seeds; equals stay in their order.
+    """Ranks the settings that may continue, best first, each with its seeds' mean score. Ties keep their order.
 
-    One with a diverged run may not: it could not be chosen in the end. One whose mean is not defined (yet) is the last.
+    A setting with a diverged run is left out, because it could not be chosen in the end. A setting whose mean is not
+    defined (yet) comes last.
     """
     sign = -1 if SCORES[score].higher_is_better else 1
     means: list[tuple[str, float | None]] = []

@@ -1,5 +1,6 @@
-"""Times the models of a plan (timing_plan.py) on the CPU, with random weights or trained, for a table with the papers'
-times.
+"""Inference times of the models of a plan (timing_plan.py) on the CPU, for a table beside the papers' times.
+
+The models have random weights; a trained model can be added.
 """
 
 import contextlib
@@ -28,13 +29,19 @@ from jaxmatch.sweep.timing_plan import NO_SPLIT, Timing, answers_of, configs_of
 from jaxmatch.workdir import TIMING_FILE, Workdir
 
 FORMAT = 1
-# Words enough for random ones where no split is read.
+# Enough words to draw random ones from if no split is read.
 _MADE_UP = tuple(f"word{number}" for number in range(10_000))
 
 
 @dataclasses.dataclass(frozen=True)
 class Trained:
-    """A trained model to be timed with the random ones: its name, itself, and the pairs of its data set or None."""
+    """A trained model that is timed beside the random ones.
+
+    Attributes:
+      name: the name of its row.
+      matcher: the model.
+      split: the pairs of its data set for the throughput, or None.
+    """
 
     name: str
     matcher: Matcher
@@ -43,10 +50,10 @@ class Trained:
 
 @contextlib.contextmanager
 def on_the_cpu() -> Iterator[jax.Device]:
-    """Loads, compiles and computes on the CPU in the block, even if there is an accelerator.
+    """Makes JAX load, compile and compute on the CPU in the block, even if there is an accelerator.
 
     Raises:
-      InputError: JAX is kept from the CPU.
+      InputError: JAX cannot use the CPU.
     """
     device = devices_there_are("cpu")[0]
     with jax.default_device(device):
@@ -61,26 +68,26 @@ def run(
     command: str = "",
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Times every model, and a trained one if it is given.
+    """Times every model of a plan, and a trained model if one is given.
 
     Arguments:
-      timing: what is timed.
-      split: the pairs of the throughput, or `NO_SPLIT`.
-      trained: a trained model, which was loaded `on_the_cpu`.
-      command: that asked for it, for the record.
-      say: called with a line about the next model.
+      timing: the timing plan.
+      split: the name of the split whose pairs measure the throughput, or `NO_SPLIT`.
+      trained: a trained model, which was loaded inside `on_the_cpu`.
+      command: the command line that requested the timing, for the record.
+      say: a function that is called with the name of each model before that is timed.
 
     Returns:
-      The record, as plain values for JSON; `drawings.timing` draws its figure, `tables.times` makes its table.
+      The record, as plain values for JSON. `drawings.timing` draws its figure, `tables.times` makes its table.
 
     Raises:
-      InputError: the split cannot be read, a model takes parts of speech and NLTK's tagger is not installed, or JAX is
-        kept from the CPU.
+      InputError: the split cannot be read, a model takes parts of speech and NLTK's tagger is not installed, or JAX
+        cannot use the CPU.
     """
     load = os.getloadavg()[0]
-    pairs, answers = None if split == NO_SPLIT else split_of(timing, split), answers_of(timing)
+    answers, pairs = answers_of(timing), None if split == NO_SPLIT else split_of(timing, split)
     if pairs is not None and any(config.model.get("tags") for config in configs_of(timing).values()):
-        tagging.check_installed()  # found missing before anything is timed
+        tagging.check_installed()  # before anything is timed
     with on_the_cpu() as device:
         rows = []
         for name, config in configs_of(timing).items():
@@ -125,12 +132,13 @@ def run(
 
 
 def check_folder(workdir: Path, timing: Timing) -> None:
-    """Refuses, before anything is timed, a folder that holds a sweep or another timing, or that cannot be written.
+    """Checks, before anything is timed, that a folder can be written and holds no sweep and no other timing.
 
     Raises:
-      InputError: it does, what it holds cannot be read, or it or what it would lie in cannot be written.
+      InputError: the folder holds a sweep or another timing, its timing cannot be read, or the folder, or the one it
+        would be created in, cannot be written.
     """
-    Workdir(workdir)  # refuses a file
+    Workdir(workdir)  # raises an error if it is a file
     if (workdir / "sweep.json").exists():
         raise InputError("a sweep was run in this folder", path=workdir, remedy="give a --workdir of its own")
     if (workdir / TIMING_FILE).exists() and (other := read_times(workdir / TIMING_FILE).get("name")) != timing.name:
@@ -141,7 +149,7 @@ def check_folder(workdir: Path, timing: Timing) -> None:
 
 
 def write(record: Mapping[str, Any], workdir: Path) -> Path:
-    """Keeps a record in its folder, and gives its file."""
+    """Writes a record to a folder, and returns its file."""
     write_json(workdir / TIMING_FILE, record)
     return workdir / TIMING_FILE
 
@@ -162,7 +170,7 @@ def _matcher(
 
 
 def _row(timing: Timing, matchers: Iterable[Matcher], split: Split | None, data: str, name: str) -> dict[str, Any]:
-    """A row of the record: a model's settings and size, seconds of each batch, and of each pass over the split."""
+    """Returns a row of the record: a model's settings and size, and seconds of each batch and pass over the split."""
     row: dict[str, Any] = {}
     for matcher in matchers:
         seconds = batch_seconds(

@@ -1,4 +1,4 @@
-"""Journals: files of lines that a launcher adds to while it decides what to train next."""
+"""Journals: files to which a launcher appends lines while it decides what to train next."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from jaxmatch.errors import InputError
 
 @contextlib.contextmanager
 def held(journal: Path) -> Iterator[Path]:
-    """Holds a journal against other launchers. A line that a killed one left half written is cut off.
+    """Locks a journal against other launchers. A line that a killed launcher left half written is cut off.
 
     Arguments:
-      journal: in the folder of a sweep, which is made.
+      journal: the file, in the folder of a sweep, which is created if it does not exist.
 
     Raises:
-      InputError: another launcher holds it.
+      InputError: another launcher holds the journal.
     """
     journal.parent.mkdir(parents=True, exist_ok=True)
     try:

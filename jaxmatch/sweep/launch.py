@@ -47,28 +47,28 @@ def sweep(
     command: str = "",
     engine: Engine | None = None,
 ) -> str:
-    """Runs a sweep file: shows the plan, trains what is missing, writes and returns the table.
+    """Runs a sweep file: shows the plan, trains what is missing, and returns the table.
 
     Arguments:
       file: a Python file with `get_sweep()`, or with `get_config()` for a single setting.
-      workdir: its folder.
-      seeds: how many seeds, from the file's first on.
-      dry_run: show the plan and train nothing.
+      workdir: the folder of the sweep.
+      seeds: the number of seeds, starting with the first of the file.
+      dry_run: whether to show the plan and train nothing.
       overrides: dotted setting -> value or its text, for all runs.
       grid_overrides: dotted setting -> comma-separated values of a grid axis; "" removes the axis.
-      options: those of `resolving.OF_THE_DATA`, and whatever the file's `get_sweep` takes.
-      smoke: shrink everything to seconds, on generated data (see `smoke.smoked`).
-      display: shows progress.
-      log: names of listeners (`following.listeners_of`).
-      command: the words that a user gave, kept beside the records.
-      engine: trains the cohorts; default: this process.
+      options: the options of `resolving.OF_THE_DATA`, and those that the file's `get_sweep` takes.
+      smoke: whether to shrink everything to seconds, on generated data (see `smoke.smoked`).
+      display: the display that shows the progress.
+      log: the names of listeners (`following.listeners_of`).
+      command: the command line that the user gave. It is stored beside the records.
+      engine: the engine that trains the cohorts. Default: this process.
 
     Returns:
       The table in Markdown, or "" for a dry run.
 
     Raises:
-      InputError: anything the user can fix.
-      FailedCohorts: some runs failed; it brings the table of the others.
+      InputError: something is wrong that the user can fix.
+      FailedCohorts: some runs failed. The error holds the table of the others.
     """
     changes: dict[str, Any] = {"overrides": overrides, "grid_overrides": grid_overrides, "options": options}
     planned = resolve(file, seeds=seeds, smoke=smoke, command=command, **changes)
@@ -82,7 +82,7 @@ def sweep(
 
 
 def train(file: Path, **arguments: Any) -> str:
-    """As `sweep`, for a config file: one seed unless told otherwise."""
+    """Runs a config file as `sweep` does, with one seed by default."""
     if arguments.get("grid_overrides"):
         raise InputError("a training has no grid", remedy="use jaxmatch sweep for --grid.…")
     if arguments.get("seeds") is None:
@@ -94,12 +94,12 @@ def train(file: Path, **arguments: Any) -> str:
 def table_of_the_others(
     layout: TableLayout, before: Sequence[str] = (), floors: Callable[[], Sequence[FloorRow]] = tuple
 ) -> Iterator[None]:
-    """Adds to the error about failed cohorts the table of the runs that did not fail.
+    """Adds the table of the runs that did not fail to an error about failed cohorts.
 
     Arguments:
-      layout: of the table.
-      before: tables in Markdown that stand before it.
-      floors: gives its lines without runs.
+      layout: the layout of the table.
+      before: the tables, in Markdown, that precede it.
+      floors: the function that returns its rows without runs.
     """
     try:
         yield
@@ -121,7 +121,7 @@ def show_plan(
 ) -> None:
     """Shows what a sweep would train in a folder, and trains nothing.
 
-    Arguments: as of `run`.
+    Arguments: as in `run`.
     """
     display, folder = display or Display(), Workdir(workdir)
     plan, halving = _planned(planned, folder, engine or Engine(), halve, dry_run=True)
@@ -141,27 +141,27 @@ def run(
     listeners: Iterable[RunListener] = (),
     engine: Engine | None = None,
 ) -> list[dict[str, Any]]:
-    """Trains what a folder lacks of a sweep.
+    """Trains the runs of a sweep that its folder lacks.
 
     Arguments:
       planned: the sweep.
       workdir: the folder.
-      display: shows progress.
-      halve: settles at which rungs trailing settings are dropped; None: all are trained to the end.
-      listeners: told when a run starts, is scored and ends.
-      engine: trains the cohorts; default: this process.
+      display: the display that shows the progress.
+      halve: the function that returns the rule that drops trailing settings. None: all are trained to the end.
+      listeners: the listeners that are called when a run starts, is scored and ends.
+      engine: the engine that trains the cohorts. Default: this process.
 
     Returns:
-      The records of the sweep's runs (docs/reference/files.md), also of those that were trained before.
+      The records of the sweep's runs (docs/reference/files.md), including those that were trained before.
 
     Raises:
-      InputError: the data cannot be read, a run stands in the grid twice, the grid cannot be halved, the table asks for
-        what no run will have, or the folder cannot be written, or is that of a timing or of another sweep.
-      FailedCohorts: an `InputError` (jaxmatch.sweep.failures): some runs failed; its `records` are those of the others.
+      InputError: the data cannot be read, the grid holds a run twice, the grid cannot be halved, the table requests
+        what no run will have, or the folder cannot be written or belongs to a timing or another sweep.
+      FailedCohorts: some runs failed. This `InputError` (jaxmatch.sweep.failures) holds the `records` of the others.
     """
     display, engine = display or Display(), engine or Engine()
     display.listeners += listeners
-    planned = changed(planned)  # of Python, its table may lack scores
+    planned = changed(planned)  # the table of a sweep made in Python may lack scores
     folder = Workdir(Path(workdir))
     plan, halving = _planned(planned, folder, engine, halve)
     if halving is not None:
@@ -189,7 +189,7 @@ def run(
 def _planned(
     planned: Sweep, folder: Workdir, engine: Engine, halve: Callable[[Plan], Halving] | None, dry_run: bool = False
 ) -> tuple[Plan, Halving | None]:
-    """The plan of a sweep, once all is checked that can be before anything is written."""
+    """Plans a sweep, and checks all that can be checked before anything is written."""
     keep_compiled_programs(planned.config.execution.cache_directory)
     check_folder(planned, folder.path)
     check_floors(planned)
@@ -204,10 +204,10 @@ def _planned(
 
 
 def check_folder(planned: Sweep, workdir: Path) -> None:
-    """Refuses a folder that a sweep cannot be kept in; writes nothing.
+    """Checks that a sweep can be stored in a folder. Writes nothing.
 
     Raises:
-      InputError: the folder cannot be written, or is that of a timing or of another sweep.
+      InputError: the folder cannot be written, or belongs to a timing or another sweep.
     """
     folder = Workdir(workdir)
     check_usable(folder.path)

@@ -20,7 +20,7 @@ from jaxmatch.plain_file import check_plain_file
 from jaxmatch.settings import flatten
 from jaxmatch.sweep.named_files import CONFIGS, SWEEPS, closest, find
 
-MOST_BYTES_OF_A_FILE = 2**20  # of a config or sweep file, which Python compiles as a whole
+MOST_BYTES_OF_A_FILE = 2**20  # the limit for a config or sweep file, which Python compiles as a whole
 
 
 @contextlib.contextmanager
@@ -28,9 +28,9 @@ def mistakes_of(path: Path, options: Mapping[str, str] | None = None) -> Iterato
     """Turns an exception of a config or sweep file into an `InputError` that names the file and, if known, the line.
 
     Arguments:
-      path: of the file.
-      options: values of the command line that are passed to the file. With any, an `InputError` that the file raises is
-        about them, and passes unchanged.
+      path: the file.
+      options: the values of the command line that are passed to the file. If there are any, an `InputError` that the
+        file raises is about them, and passes unchanged.
     """
     try:
         yield
@@ -40,7 +40,7 @@ def mistakes_of(path: Path, options: Mapping[str, str] | None = None) -> Iterato
         raise InputError(error.problem, path=path, remedy=error.remedy) from error
     except SyntaxError as error:
         raise InputError(f"{error.msg}", path=path, line=error.lineno, remedy="fix the file") from error
-    except (Exception, SystemExit) as error:  # a file that ends the program would end it without a word
+    except (Exception, SystemExit) as error:  # SystemExit would end the program without a message
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == Path(path).resolve()]
         raise InputError(
@@ -55,7 +55,7 @@ def load_module(path: Path) -> ModuleType:
     """Runs a config or sweep file and returns it as a module.
 
     Raises:
-      InputError: there is no such file, it is no plain file or has more than 1 MiB, or it fails while it runs.
+      InputError: the file does not exist, is not a plain Python file of at most 1 MiB, or fails while it runs.
     """
     path, remedy = Path(path), "give a file of configs/ or sweeps/, or one of your own"
     check_plain_file(path, remedy, MOST_BYTES_OF_A_FILE)
@@ -71,10 +71,10 @@ def load_module(path: Path) -> ModuleType:
 
 
 def load_named(name: str, remedy: str) -> ModuleType:
-    """Imports a module that a command line names, of the working directory too, as `python -m` does.
+    """Imports a module that a command line names. As with `python -m`, it may be in the working directory.
 
     Raises:
-      InputError: there is no such module (with this remedy), or it fails.
+      InputError: the module does not exist (with `remedy`), or it fails.
     """
     if (here := os.getcwd()) not in sys.path:
         sys.path.insert(0, here)
@@ -89,7 +89,7 @@ def load_named(name: str, remedy: str) -> ModuleType:
 
 
 def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path) -> Any:
-    """What a function of a launcher's file returns for the options of a command line.
+    """Calls a function of a launcher's file with the options of a command line, and returns its result.
 
     Raises:
       InputError: the function takes no such option, or it fails.
@@ -113,8 +113,9 @@ def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path
 
 
 def config_file(path: str | Path) -> tuple[Path, dict[str, str]]:
-    """The file and the options of a path or a name (named_files.py). Where there is no configs/re2_snli.py,
-    it is configs/re2.py with dataset=snli.
+    """Returns the file and the options for a path or a name (named_files.py).
+
+    If configs/re2_snli.py does not exist, it stands for configs/re2.py with dataset=snli.
     """
     path = find(path, (CONFIGS,))
     if not path.exists():
@@ -126,14 +127,14 @@ def config_file(path: str | Path) -> tuple[Path, dict[str, str]]:
 
 
 def load_config(path: str | Path, **options: str) -> ConfigDict:
-    """The config that a file's `get_config()` returns.
+    """Loads a config file and returns the config from its `get_config()`.
 
     Arguments:
       path: the file, or a name such as "re2", "re2_snli" or "configs/re2_snli.py" (`config_file`).
-      options: what `get_config()` is called with.
+      options: the options that `get_config()` is called with.
 
     Raises:
-      InputError: there is no such file or function, or it fails, or it returns something else.
+      InputError: the file or the function does not exist, fails, or returns something that is not a config.
     """
     path, named = config_file(path)
     module = load_module(path)
@@ -146,20 +147,21 @@ def load_config(path: str | Path, **options: str) -> ConfigDict:
 
 
 def known_data_sets(config: str) -> list[str]:
-    """The data sets that a config of the package has settings for."""
+    """Returns the names of the data sets that a config of the package has settings for."""
     return sorted(load_module(find(config, (CONFIGS,))).DATA_SETS)
 
 
 def model_settings(model: str, dataset: str, *more: str) -> dict[str, Any]:
-    """The settings that turn a config into that of a model: its name, and those of its file in configs/ for a data set.
+    """Returns the settings that turn a config into one of a model.
 
-    If the file does not have the data set, the model has its default structure, and the settings in `more` are those of
-    the data set that the file takes by default. Numbers of pairs (warmup, decay) are left out, since they follow the
-    size of a data set. An embedded data set gets nothing in `more`: its generated pairs need other learning rates.
+    These are the name of the model and its settings for a data set, from its file in configs/. If the file does not
+    have the data set, the model has its default structure, and the settings in `more` are those of the file's default
+    data set. Numbers of pairs (warmup, decay) are then left out, because they depend on the size of a data set. An
+    embedded data set gets no settings in `more`, because its generated pairs need other learning rates.
 
     Arguments:
-      model: its name, which is also that of its file.
-      dataset: a name of a data set.
+      model: the name of the model, which is also the name of its file.
+      dataset: the name of a data set.
       *more: prefixes of settings to take in addition to those of the model.
     """
     found: dict[str, Any] = {"model.name": model}

@@ -1,4 +1,4 @@
-"""Estimates the peak memory of a program from its jaxpr, without compiling or running it.
+"""Estimates of the peak memory of a program from its jaxpr, without compiling or running it.
 
 XLA fuses element-wise operations into their users, so only some values are written to memory: results and factors of
 matrix products, gathered rows, reductions, concatenations, and the outputs. Such a value stays until its last use,
@@ -24,7 +24,7 @@ class _Trace:
     """The equations of a program, with those of inner programs inlined.
 
     Attributes:
-      equations: (name, values used, values made), in order; a value is a number.
+      equations: (name, values used, values made), in order. A value is identified by a number.
       size: value -> bytes.
     """
 
@@ -44,7 +44,7 @@ class _Trace:
         return number
 
     def _add(self, program: Any, values: dict[int, int]) -> None:
-        """Appends a program whose variables have the given values so far; literals have none."""
+        """Appends a program. `values` holds the values of its variables so far; literals have no values."""
         for equation in program.eqns:
             name = equation.primitive.name
             used = [values.get(id(variable)) for variable in equation.invars]
@@ -68,15 +68,15 @@ class _Trace:
 
 
 def peak_bytes(program: Any, least_item_bytes: int = 4) -> int:
-    """The peak of bytes of written values during a program, without its arguments.
+    """Returns the peak number of bytes of written values during a program, without its arguments.
 
     Arguments:
       program: the `jaxpr` of `jax.make_jaxpr`.
-      least_item_bytes: what smaller numbers count as: a CPU widens half floats to float32.
+      least_item_bytes: the size that smaller numbers count as, because a CPU widens half floats to float32.
     """
     trace = _Trace(program, least_item_bytes)
     written = _written(trace) - trace.inputs
-    # value -> the written values it is computed from element by element; a written value is its own.
+    # value -> the written values it is computed from element by element. A written value maps to itself.
     origins: dict[int, frozenset[int]] = {}
     born, last = {}, dict.fromkeys(trace.outputs, len(trace.equations))
     for time, (_, used, made) in enumerate(trace.equations):
@@ -98,7 +98,7 @@ def peak_bytes(program: Any, least_item_bytes: int = 4) -> int:
 
 
 def _written(trace: _Trace) -> frozenset[int]:
-    """The values that are written to memory."""
+    """Returns the values that are written to memory."""
     maker = {value: (name, used) for name, used, made in trace.equations for value in made}
     found = set(trace.outputs)
     for name, used, made in trace.equations:
@@ -106,6 +106,6 @@ def _written(trace: _Trace) -> frozenset[int]:
             found.update(made)
         for value in used if name == "dot_general" else ():
             while value in maker and maker[value][0] in _VIEWS and maker[value][1]:
-                value = maker[value][1][0]  # a product reads a transposed matrix where it lies
+                value = maker[value][1][0]  # a product reads a transposed matrix in place
             found.add(value)
     return frozenset(found)

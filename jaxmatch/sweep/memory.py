@@ -1,4 +1,4 @@
-"""Estimates how many replicas fit into memory. Nothing is compiled.
+"""Estimates of how many replicas fit into memory. Nothing is compiled.
 
 A plan divides the runs of a signature into cohorts by this estimate. Cohorts therefore do not depend on the compiler.
 How many of a cohort's replicas an accelerator computes at the same time is decided later, from the compiled programs
@@ -55,7 +55,7 @@ class Calibration(NamedTuple):
 
 _CALIBRATIONS = {
     # `memory_analysis()` of the training program, 1 to 3 blocks, 8 to 512 pairs of 24 to 96 tokens: 1.45 to 1.65 with
-    # JAX 0.10; with 0.11, 0.8 to 1.0 (three sizes). `python -m benchmarks memory` measures it anew. The rest of the
+    # JAX 0.10; with 0.11, 0.8 to 1.0 (three sizes). `python -m benchmarks memory` measures it again. The rest of the
     # memory is for the runtime and what an estimate leaves out.
     "cpu": Calibration(held=1.5, least_item_bytes=4, to_use=0.7),
     # Temporaries of the training programs of all models as compiled for an H100, 10 and 32 runs at 64 and 512 pairs of
@@ -64,14 +64,14 @@ _CALIBRATIONS = {
     # device idle, one that is too low is corrected by the compiled program.
     "gpu": Calibration(held=0.55, least_item_bytes=2, to_use=SHARE_TO_USE),
     # The same for a v5e, v6e and v5p, ten runs at 64 pairs, and RE2's at 512 on a v5e: RE2 0.66 to 0.99, ESAN 0.75 to
-    # 0.96, CSRAN 0.83 to 0.87, CAFE 0.93 to 1.13; these three when they encoded the characters of each token. Not
-    # the low end here: a TPU's programs take minutes to compile, and a correction compiles another one.
+    # 0.96, CSRAN 0.83 to 0.87, CAFE 0.93 to 1.13; the last three when they encoded the characters of each token.
+    # Not the low end here: a TPU's programs take minutes to compile, and a correction compiles another one.
     "tpu": Calibration(held=1.0, least_item_bytes=2, to_use=SHARE_TO_USE),
 }
 
 
 def calibration(platform: str) -> Calibration:
-    """The constants of a platform such as "cpu". An unknown platform gets those of a GPU."""
+    """Returns the constants of a platform such as "cpu". An unknown platform gets those of a GPU."""
     return _CALIBRATIONS.get(platform, _CALIBRATIONS["gpu"])
 
 
@@ -80,7 +80,7 @@ def _array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
 
 
 def parameter_count(module: Any, dimensions: int, words: int = 2) -> int:
-    """The number of trained parameters of a model over `words` word vectors (see `words_trained`)."""
+    """Returns the number of trained parameters of a model over `words` word vectors (see `words_trained`)."""
     return flattening(module, dimensions, words).count
 
 
@@ -88,7 +88,7 @@ def parameter_count(module: Any, dimensions: int, words: int = 2) -> int:
 def _state(
     module: Any, dimensions: int, words: int, added: tuple[str, ...]
 ) -> tuple[Any, Hyperparameters, jax.ShapeDtypeStruct, jax.ShapeDtypeStruct]:
-    """The shapes of a run's state, settings (with those that were added), seed and word vectors."""
+    """Returns the shapes of a run's state, settings (with those that were added), seed and word vectors."""
     defaults = stack([dataclasses.asdict(SECTIONS["optimizer"]())])
     settings = jax.tree.map(lambda leaf: _array(leaf.shape[1:], leaf.dtype), defaults)
     seed, vectors = _array((), np.uint32), _array((words, dimensions), np.float32)
@@ -97,9 +97,9 @@ def _state(
 
 
 def step_shapes(module: Any, task: str, dimensions: int, batch: int, length: int, words: int = 2) -> tuple:
-    """The shapes of the arguments of one training step of one run, without the static arguments (training/step.py).
+    """Returns the shapes of the arguments of a run's training step, without the static arguments (training/step.py).
 
-    Arguments: as of `step_program`.
+    Arguments: as in `step_program`.
 
     Returns:
       state, settings, seed, active, rows, weights, split, vectors.
@@ -124,12 +124,12 @@ def step_program(
 
     Arguments:
       module: the model.
-      task: which loss.
-      dimensions: of the word vectors.
-      batch: pairs a step.
-      length: tokens of a pair, padding included.
+      task: the task, which determines the loss.
+      dimensions: the number of dimensions of the word vectors.
+      batch: the number of pairs of a step.
+      length: the number of tokens of a pair, padding included.
       words: `words_trained` of the model.
-      most_words: as of `BatchShape`.
+      most_words: as in `BatchShape`.
     """
     step = functools.partial(train_step, flattening(module, dimensions, words), task, BatchShape(length, most_words))
     return jax.make_jaxpr(step)(*step_shapes(module, task, dimensions, batch, length, words)).jaxpr
@@ -148,7 +148,7 @@ def step_bytes(
 ) -> int:
     """Estimates the temporary memory of one replica's training step, in bytes. Nothing is compiled or run.
 
-    Arguments: as of `step_program`.
+    Arguments: as in `step_program`.
     """
     held, least, _ = calibration(platform)
     return int(held * peak_bytes(step_program(module, task, dimensions, batch, length, words, most_words), least))
@@ -184,13 +184,16 @@ class Needs:
     most: int | None
 
     def of(self, replicas: int) -> int:
-        """The bytes that training this number of replicas takes on one device."""
+        """Returns the bytes that training this number of replicas takes on one device."""
         side_by_side = at_once(replicas, self.most)
         copies = COPIES_OF_PARAMETERS + (COPIES_OF_A_LOOP if side_by_side < replicas else 0)
         return side_by_side * self.step + replicas * copies * self.parameters
 
     def within(self, room: float) -> int:
-        """A number of replicas that fit into `room` bytes on one device, as any smaller number does. At least 1."""
+        """Returns a number of replicas that fit into `room` bytes on one device, at least 1.
+
+        Any smaller number fits, too.
+        """
         fit = max(1, int(room / self.of(1)))
         if self.most is None or fit <= self.most:
             return fit
@@ -198,12 +201,13 @@ class Needs:
         return max(self.most, int((room - self.most * self.step) / (copies * self.parameters)))
 
     def that_fit(self, devices: Sequence[jax.Device], shared: int = 0) -> int:
-        """A number of replicas that fit on all devices together, as any smaller number does. At least one for each
-        device.
+        """Returns a number of replicas that fit on all devices together, at least one for each device.
+
+        Any smaller number fits, too.
 
         Arguments:
-          devices: all of one kind.
-          shared: bytes on each device that its replicas share (`shared_bytes`).
+          devices: the devices, all of one kind.
+          shared: the bytes on each device that its replicas share (`shared_bytes`).
         """
         to_use = calibration(devices[0].platform).to_use
         return len(devices) * self.within(max(0, to_use * (device_bytes(devices[0]) - shared)))
@@ -223,25 +227,25 @@ def needs(
 
     Arguments:
       module: the model.
-      task: which loss.
-      dimensions: of the word vectors.
+      task: the task, which determines the loss.
+      dimensions: the number of dimensions of the word vectors.
       shapes: (pairs, tokens) of the training batches.
-      platform: of the devices, as "cpu".
+      platform: the platform of the devices, such as "cpu".
       answered: (pairs, tokens) of the evaluation batches.
       words: `words_trained` of the model.
-      most_words: (pairs, tokens) of training batches -> as of `BatchShape`. Evaluation is estimated without it.
+      most_words: (pairs, tokens) of training batches -> `BatchShape.most_words`. Evaluation is estimated without it.
     """
     shapes, most_words = list(shapes), most_words or {}
     step = max(step_bytes(module, task, dimensions, *shape, platform, words, most_words.get(shape)) for shape in shapes)
     most = most_at_once(max(batch for batch, _ in shapes), platform)
-    if most is None:  # where replicas take turns, an evaluation holds the answers of few
+    if most is None:  # where replicas take turns, an evaluation holds the outputs of few
         step = max([step, *(answer_bytes(module, task, dimensions, *shape, platform, words) for shape in answered)])
     return Needs(step, 4 * flattening(module, dimensions, words).count, most)
 
 
 def shared_bytes(data: EncodedData) -> int:
-    """The bytes that all replicas on a device share: the word vectors, and the pairs of each split, padded to its
-    longest.
+    """Returns the bytes that all replicas on a device share: the word vectors, and the pairs of each split, padded to
+    the longest pair of the split.
 
     A training step gathers its batch from these arrays (`evaluation.device_split`). Evaluation keeps its batches.
     """
@@ -256,8 +260,8 @@ def shared_bytes(data: EncodedData) -> int:
 
 
 def device_bytes(device: jax.Device) -> int:
-    """The memory of one device. An accelerator that does not report it is assumed to be small."""
-    if not hosts.local([device]):  # only local devices report it; those of a pod are alike
+    """Returns the memory of one device, in bytes. An accelerator that does not report it is assumed to be small."""
+    if not hosts.local([device]):  # only local devices report it; those of a pod are equal
         device = jax.local_devices()[0]
     statistics: Mapping[str, int] = device.memory_stats() or {}
     if "bytes_limit" in statistics:
@@ -269,11 +273,11 @@ def device_bytes(device: jax.Device) -> int:
 
 
 def granted_bytes(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[int]:
-    """The memory limits of this process, in bytes, from the control groups of Linux (containers, batch systems).
+    """Returns the memory limits of this process, in bytes, from Linux control groups (containers, batch systems).
 
     Arguments:
       groups: the file that lists the process's groups.
-      root: where the control groups are mounted.
+      root: the folder where the control groups are mounted.
     """
     try:
         lines = [line.split(":", 2) for line in groups.read_text().splitlines()]
@@ -281,7 +285,7 @@ def granted_bytes(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/
         return []
     limits = []
     for line in lines:
-        # Version 2 has no names, version 1 a tree of its own for memory.
+        # A line of version 2 names no controllers. Version 1 has a hierarchy of its own for memory.
         if len(line) != 3 or (line[1] and "memory" not in line[1].split(",")):
             continue
         base, name = (root / "memory", "memory.limit_in_bytes") if line[1] else (root, "memory.max")

@@ -1,7 +1,7 @@
 """Config and sweep files by name: `re2` for configs/re2.py, `quickstart` for sweeps/quickstart.py.
 
 The folders configs/ and sweeps/ are at the top of the source tree. An installed package has copies of them in
-jaxmatch/launchers/. A file in configs/ or sweeps/ of the current folder goes before both, so that an edited one counts.
+jaxmatch/launchers/. A file in configs/ or sweeps/ of the current folder takes precedence, so that edited copies count.
 """
 
 import ast
@@ -15,13 +15,13 @@ CONFIGS, SWEEPS = "configs", "sweeps"
 
 
 def _folders(kind: str) -> list[Path]:
-    """Where files of a kind are looked for, in this order."""
+    """Returns the folders that are searched for files of a kind, in this order."""
     package = Path(jaxmatch.__file__).parent
     return [Path(kind), package / "launchers" / kind, package.parent / kind]
 
 
 def files(kind: str) -> dict[str, Path]:
-    """Name -> file, of all files of a kind."""
+    """Returns name -> file, for all files of a kind."""
     found: dict[str, Path] = {}
     for folder in _folders(kind):
         for file in sorted(folder.glob("[!_.]*.py")):
@@ -30,12 +30,12 @@ def files(kind: str) -> dict[str, Path]:
 
 
 def configs() -> dict[str, str]:
-    """Name -> title of the configs that `load_config` finds by name. `jaxmatch configs` lists them, and the sweeps."""
+    """Returns name -> title of the configs that `load_config` finds. `jaxmatch configs` also lists the sweeps."""
     return {name: title(file) for name, file in files(CONFIGS).items()}
 
 
 def data_sets(file: Path) -> list[str]:
-    """The data sets in a config's `DATA_SETS`; nothing is executed."""
+    """Reads the names of the data sets in a config's `DATA_SETS`. Nothing is executed."""
     for node in _parsed(file).body:
         if isinstance(node, ast.Assign) and [getattr(name, "id", "") for name in node.targets] == ["DATA_SETS"]:
             constants = [key.value for key in getattr(node.value, "keys", ()) if isinstance(key, ast.Constant)]
@@ -44,7 +44,7 @@ def data_sets(file: Path) -> list[str]:
 
 
 def closest(name: str, kinds: Sequence[str]) -> str:
-    """`did you mean "…"?`, the closest name of a file, or "" where none is close."""
+    """Returns `did you mean "…"?` with the closest name of a file, or "" if no name is close."""
     known = [each for kind in kinds for each in files(kind)]
     if CONFIGS in kinds:
         stems = [(stem, file) for stem, file in files(CONFIGS).items() if name.startswith(f"{stem}_")]
@@ -53,18 +53,18 @@ def closest(name: str, kinds: Sequence[str]) -> str:
 
 
 def find(path: str | Path, kinds: Sequence[str]) -> Path:
-    """The file of a path or a name.
+    """Finds the file of a path or a name.
 
     Arguments:
-      path: a path, or the name of a file. A config's name may end in that of a data set: `re2_snli`. So may a path as
-        in the source tree, configs/re2_snli.py, which is used where there is no such file.
-      kinds: `CONFIGS`, `SWEEPS`, or both in the order in which they are looked in.
+      path: a path, or the name of a file. A config's name may end in the name of a data set: `re2_snli`. A path as in
+        the source tree, such as configs/re2_snli.py, is looked up by its name if there is no file at the path.
+      kinds: `CONFIGS`, `SWEEPS`, or both, in the order in which they are searched.
 
     Returns:
-      The file; another path is returned as it is, whether or not there is a file.
+      The file. Any other path is returned unchanged, whether or not a file exists there.
 
     Raises:
-      InputError: there is no file of this name.
+      InputError: no file has this name.
     """
     path = Path(path)
     name = str(path)
@@ -82,7 +82,7 @@ def find(path: str | Path, kinds: Sequence[str]) -> Path:
 
 
 def _named(name: str, kinds: Sequence[str]) -> Path | None:
-    """The file of a name; with the name of a data set at the end (configs/re2_snli.py), it may not exist."""
+    """Finds the file of a name, or None. A name that ends in a data set (re2_snli) gives a path that may not exist."""
     for kind in kinds:
         there = files(kind)
         if name in there:
@@ -95,12 +95,12 @@ def _named(name: str, kinds: Sequence[str]) -> Path | None:
 
 
 def title(file: Path) -> str:
-    """The first paragraph of a file's docstring, in one line; nothing is executed."""
+    """Reads the first paragraph of a file's docstring, as one line. Nothing is executed."""
     return " ".join((ast.get_docstring(_parsed(file)) or "").partition("\n\n")[0].split())
 
 
 def _parsed(file: Path) -> ast.Module:
-    """A file's code; that of one which cannot be read is empty."""
+    """Parses a file. The result is empty if the file cannot be read or parsed."""
     try:
         return ast.parse(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, SyntaxError):

@@ -9,7 +9,7 @@ from jaxmatch.workdir import Workdir
 
 
 def write_notes(folder: Workdir, plan: Plan, text: str) -> None:
-    """Writes down, in a sweep's folder, what `read_sweep_folder` reads besides records; `text` is the plan in words."""
+    """Writes the notes of a sweep, which `read_sweep_folder` reads besides records. `text` is the plan in words."""
     places = {
         name: {"variant": run.variant, "overrides": dict(run.overrides), "seed": run.seed}
         for name, (run, _) in plan.runs.items()

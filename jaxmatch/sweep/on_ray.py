@@ -1,8 +1,8 @@
-"""Training cohorts as tasks of a Ray cluster (https://docs.ray.io), which says where they run.
+"""Training of cohorts as tasks of a Ray cluster (https://docs.ray.io), which decides where they run.
 
-The workdir, on a file system that all nodes share, or an object store is the truth: a cohort whose worker or node dies
-goes on elsewhere from its last checkpoint, and so does everything when the driver has died. Ray itself is told to retry
-nothing.
+The workdir (on a file system that all nodes share) or an object store holds the state. A cohort whose worker or node
+dies is resumed elsewhere from its last checkpoint. If the driver dies, the next command resumes all cohorts in the same
+way. Ray itself retries nothing.
 """
 
 import dataclasses
@@ -33,18 +33,19 @@ from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
 
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_UNTIL_IT_IS_SAID = 10.0
-# How long workers have to write a checkpoint when they are told to stop.
+# The time that workers have to write a checkpoint when they are told to stop.
 SECONDS_TO_STOP = 60.0
 
 
 def _train(
     order: worker.Order, data: EncodedData, train: Trains, extend: Callable[[], None] | None, platform: str
 ) -> bool:
-    """The task: trains a cohort in a worker. An interrupt, as by `ray.cancel`, and SIGTERM lead to a checkpoint.
+    """Trains a cohort in a worker, as a task. An interrupt, as by `ray.cancel`, and SIGTERM lead to a checkpoint.
 
     Raises:
-      InputError: the worker has no such device, or its system hinders it, as by a full disk.
-      StoreError: it cannot use the store.
+      InputError: JAX does not use `platform` in the worker, or the worker's system prevents training, for example
+        because the disk is full.
+      StoreError: the worker cannot use the store.
     """
     stop, before = threading.Event(), {}
     terminated = threading.Event()
@@ -59,7 +60,7 @@ def _train(
     try:
         if extend is not None:
             extend()
-        if jax.default_backend() != platform:  # a CPU would be many times slower than a GPU, and nobody would know why
+        if jax.default_backend() != platform:  # a CPU would be many times slower than a GPU for no visible reason
             raise InputError(
                 f"JAX finds no {platform} on the node {socket.gethostname()}",
                 remedy="install the same packages there as on the others, or remove it from the cluster",
@@ -78,7 +79,7 @@ def _train(
 
 
 def _measure() -> tuple[str, str, int, float]:
-    """The task: platform, kind, memory in bytes and multiply-adds a second of a worker's device."""
+    """Measures a worker's device, as a task: platform, kind, memory in bytes and multiply-adds a second."""
     device = jax.devices()[0]
     return device.platform, device.device_kind, memory.device_bytes(device), multiplications_a_second()
 
@@ -90,19 +91,19 @@ class _Running:
 
 
 class RayEngine(Engine):
-    """Trains each cohort as a task of a Ray cluster, with a GPU if there are any, else with CPUs.
+    """An engine that trains each cohort as a task of a Ray cluster, on a GPU if there are any, otherwise on CPUs.
 
-    A task takes as many CPUs as XLA uses on the driver (`devices.cores`), or all of the largest node: how many cores
-    XLA sees changes the last bits of what it computes, so workers are told the driver's number. This process itself
-    computes on CPUs from then on.
+    A task takes as many CPUs as XLA uses on the driver (`devices.cores`), or all CPUs of the largest node if it has
+    fewer. The number of cores that XLA sees changes the last bits of its results, so workers use the driver's number.
+    From `begin` on, this process itself computes on CPUs.
 
     Arguments:
-      address: HOST:PORT of the cluster's head; "": see `ray_cluster.connect`.
-      extend: called in each worker first: loads what extends the package.
-      store: URL of an object store; "": the workdir is on a file system that all nodes share.
+      address: HOST:PORT of the cluster's head. For "", see `ray_cluster.connect`.
+      extend: a function that each worker calls first, to load extensions of the package.
+      store: the URL of an object store, or "" if the workdir is on a file system that all nodes share.
 
     Raises:
-      InputError: Ray is not installed, or the store cannot be one.
+      InputError: Ray is not installed, or the URL cannot be that of a store.
     """
 
     def __init__(self, address: str = "", extend: Callable[[], None] | None = None, store: str = ""):
@@ -115,7 +116,7 @@ class RayEngine(Engine):
         self._deaths = Deaths()
 
     def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
-        # On a GPU of its own the driver would take the memory that workers need.
+        # With a GPU of its own, the driver would take memory that workers need.
         jax.config.update("jax_platforms", "cpu")
         if self._ray is None:
             self._ray = ray_cluster.connect(self._address)
@@ -128,23 +129,23 @@ class RayEngine(Engine):
 
     @property
     def _platform(self) -> str:
-        """What workers must compute on."""
+        """The platform that workers must compute on."""
         return self._device.platform
 
     def _options(self) -> dict[str, Any]:
-        """What a task takes of a node."""
+        """Returns the options of a task, such as the resources that it takes of a node."""
         needs = {"num_gpus": 1, "num_cpus": 0, "max_calls": 1} if self._gpus else {"num_cpus": self._cpus}
         return {**needs, "max_retries": 0, "scheduling_strategy": "SPREAD"}
 
     def _slots(self) -> int:
-        """How many tasks the nodes there are now can run at once."""
+        """Returns how many tasks the current nodes can run at once."""
         resources = [node["Resources"] for node in ray_cluster.nodes(self._ray)]
         return sum(
             int(each.get("GPU", 0)) if self._gpus else int(each.get("CPU", 0) // self._cpus) for each in resources
         )
 
     def _measured(self) -> tuple[worker.WorkerDevice, float]:
-        """The device of a worker, and its speed."""
+        """Returns the device of a worker, and its speed in multiply-adds a second."""
         ray = self._ray
         asked = ray.remote(**self._options())(_measure).remote()
         if not ray.wait([asked], timeout=SECONDS_UNTIL_IT_IS_SAID)[0]:
@@ -176,7 +177,7 @@ class RayEngine(Engine):
         return 1
 
     def close(self) -> None:
-        """Leaves the cluster."""
+        """Disconnects from the cluster."""
         self._place.close()
         if self._ray is not None:
             self._ray.shutdown()
@@ -231,11 +232,11 @@ class RayEngine(Engine):
         return trained
 
     def _outcome(self, answer: Any, ended: _Running) -> bool | str:
-        """Whether a task that is over has trained its cohort; or how its worker died.
+        """Returns whether a task that is over has trained its cohort, or how its worker died.
 
         Raises:
-          Exception: what the task has raised.
-          InputError: Ray cannot run it.
+          Exception: the task raised this exception.
+          InputError: Ray cannot run the task.
         """
         errors = self._ray.exceptions
         died = {
@@ -265,8 +266,8 @@ class RayEngine(Engine):
         return trained
 
     def _again(self, task: Task, lost: str, work: Work) -> bool:
-        """Whether a cohort whose worker died is tried again; one whose workers die again and again is marked."""
-        if (task.stage or work.stage).reached(task.folder):  # its worker died after that
+        """Returns whether to retry a cohort whose worker died. Marks a cohort whose workers keep dying."""
+        if (task.stage or work.stage).reached(task.folder):  # the worker died after that
             return False
         deaths = self._deaths.count(task.folder.name, task.folder.newest_checkpoint())
         if deaths < MOST_DEATHS:

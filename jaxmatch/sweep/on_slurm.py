@@ -1,8 +1,7 @@
-"""Training cohorts as jobs of Slurm, through submitit (https://github.com/facebookincubator/submitit).
+"""Training of cohorts as jobs of Slurm, through submitit (https://github.com/facebookincubator/submitit).
 
-A command submits an array of jobs and ends, or waits for them (`slurm_waiting.py`). The workdir, on a file system that
-all nodes share, is the truth. A job that reaches its time limit, or makes room for another, writes a checkpoint and is
-queued again.
+A command submits an array of jobs and ends, or waits for them (`slurm_waiting.py`). The workdir, shared by all nodes,
+holds the state. A job that reaches its time limit or is preempted writes a checkpoint and is queued again.
 """
 
 import contextlib
@@ -35,22 +34,20 @@ from jaxmatch.sweep.slurm_waiting import Waiting
 from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
 from jaxmatch.training.replicas import devices_filled
 
-# submitit counts down at each time limit, also where a job of less than ten minutes only makes room for another.
+# submitit counts down each time a job reaches its time limit, and also when a job under ten minutes is preempted.
 MOST_TIMES_QUEUED = 10_000
-# Slurm takes no longer arrays by default (its MaxArraySize is 1001).
-MOST_IN_AN_ARRAY = 1000
-# submitit tells a job on this machine so long before its time is over, and only a year is that of no limit.
-LOCAL_SIGNAL_SECONDS, LOCAL_MINUTES = 30, 525_600
+MOST_IN_AN_ARRAY = 1000  # Slurm accepts no longer arrays by default (its MaxArraySize is 1001)
+LOCAL_SIGNAL_SECONDS, LOCAL_MINUTES = 30, 525_600  # submitit signals this long before a limit; a year is no limit
 
 
 class SlurmEngine(Engine):
-    """Submits each cohort as a job of Slurm.
+    """An engine that submits each cohort as a job of Slurm.
 
     Arguments:
-      options: of the jobs; None: the defaults.
-      local: run the jobs on this machine, one at a time (`options.at_once`: or more).
-      extend: called in each job first: loads what extends the package.
-      waits: for the jobs, whose results the command needs; else it leaves them to Slurm.
+      options: the options of the jobs. None: the defaults.
+      local: whether to run the jobs on this machine, `options.at_once` at a time (default: one).
+      extend: a function that each job calls first, to load extensions of the package.
+      waits: whether to wait for the jobs, whose results the command needs, or to leave them to Slurm.
 
     Raises:
       InputError: submitit is not installed.
@@ -74,8 +71,7 @@ class SlurmEngine(Engine):
         self._over: set[str] = set()
 
     def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
-        # The GPUs are those of the jobs.
-        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_platforms", "cpu")  # the GPUs are for the jobs
         if not self._local:
             slurm_jobs.run("sbatch", "--version")
             text = self._executor(workdir)._make_submission_file_text("true", "")
@@ -83,11 +79,10 @@ class SlurmEngine(Engine):
         self.gpus_of_turns()
 
     def gpus_of_turns(self) -> tuple[str, ...]:
-        """CUDA_VISIBLE_DEVICES of each job that trains at the same time on this machine: other GPUs for each, of those
-        that this process may use. Empty where Slurm sees to that, and on CPUs.
+        """Returns CUDA_VISIBLE_DEVICES of each concurrent local job: GPUs of its own. Empty on Slurm and on CPUs.
 
         Raises:
-          InputError: there are too few.
+          InputError: there are too few GPUs.
         """
         gpus, turns = self._options.gpus, self._options.at_once or 1
         if not self._local or not gpus:
@@ -110,7 +105,7 @@ class SlurmEngine(Engine):
             device = worker.WorkerDevice("cpu", "cpu", int(options.memory_gb * 1e9))
         plan = make_plan(sweep, device and [device] * max(1, options.gpus))
         if options.at_once is not None:
-            # How fast the jobs are is not known here: a start counts as if they were as fast as this machine.
+            # The speed of the jobs is not known here. A start counts as if they were as fast as this machine.
             overhead = chunks.SECONDS_OF_A_START * SHARE_OF_PEAK * multiplications_a_second()
             plan = chunks.split(plan, options.at_once, overhead)
         at_once = 1 if self._local else len(plan.cohorts)
@@ -137,11 +132,10 @@ class SlurmEngine(Engine):
             "cpus_per_task": self._cpus() if not options.gpus else options.cpus,
             "gpus_per_node": options.gpus or None,
             "signal_delay_s": options.signal_seconds,
-            # Without a number, submitit lets 256 run.
-            "array_parallelism": options.at_once or MOST_IN_AN_ARRAY,
+            "array_parallelism": options.at_once or MOST_IN_AN_ARRAY,  # without a number, submitit lets 256 run
             "stderr_to_stdout": True,
             "additional_parameters": {"requeue": True, **options.sbatch},
-            # srun no longer takes the number of CPUs from the job.
+            # srun does not take the number of CPUs from the job any more.
             "setup": [f"export {name}={shlex.quote(value)}" for name, value in self._variables().items()]
             + ['[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"'],
         }
@@ -152,9 +146,9 @@ class SlurmEngine(Engine):
         return self._options.cpus or cores()
 
     def _variables(self) -> dict[str, str]:
-        """What a job's environment must hold besides this one's, so that it computes what this process would."""
+        """Returns the variables that a job needs besides the environment, to compute the same as this process."""
         variables = worker.variables()
-        del variables["NPROC"]  # with a GPU, a job may use what CPUs the cluster gives it
+        del variables["NPROC"]  # with a GPU, a job may use all CPUs that the cluster gives it
         if not self._options.gpus:
             variables["JAX_PLATFORMS"] = "cpu"
         if self._options.cpus or not self._options.gpus:
@@ -170,18 +164,15 @@ class SlurmEngine(Engine):
         raise Submitted(f"{begin} ({slurm_jobs.counted(slurm_jobs.states(workdir))}); logs are in {workdir / 'slurm'}")
 
     def _submitted(self, tasks: Sequence[Task], work: Work, over: Collection[str] = ()) -> tuple[dict[str, str], int]:
-        """Submits the tasks whose cohorts no job trains yet.
+        """Submits the tasks whose cohorts no job trains yet. Returns the job of each cohort, and how many are new.
 
         Arguments:
-          tasks: to train.
-          work: what they are of.
-          over: jobs that have done what they were to do, whatever Slurm says of them.
-
-        Returns:
-          The job of each cohort, and how many of them are new.
+          tasks: the tasks to submit.
+          work: their context.
+          over: the jobs that have done their task, even if Slurm still lists them.
 
         Raises:
-          InputError: Slurm refuses them, or does not answer.
+          InputError: Slurm refuses the jobs or does not answer, or jobs of the other kind (`local`) are not over.
         """
         workdir = work.workdir.path.absolute()
         slurm_jobs.folder_of(workdir).mkdir(parents=True, exist_ok=True)
@@ -198,25 +189,22 @@ class SlurmEngine(Engine):
         return {task.folder.name: job_of[task.folder.name] for task in tasks}, len(new)
 
     def _submit_all(self, tasks: Sequence[Task], work: Work, workdir: Path) -> dict[str, str]:
-        """Submits tasks, as several arrays if there are many, and notes the jobs of each array before the next.
-
-        Returns:
-          The job of each cohort.
+        """Submits tasks in arrays, and notes the jobs of each array before the next. Returns the job of each cohort.
 
         Raises:
-          InputError: Slurm refuses them, or the rest of them.
+          InputError: Slurm refuses the jobs, or the rest of them.
         """
         job_of: dict[str, str] = {}
         left, most = list(tasks), MOST_IN_AN_ARRAY
         while left:
             trainings = [self._training(task, work, workdir) for task in left[:most]]
             try:
-                with not_interrupted():  # what is submitted is noted, too
+                with not_interrupted():  # so that submitted jobs are also noted
                     cohort_of = {job: each.cohort for job, each in zip(self._submit(trainings, workdir), trainings)}
                     slurm_jobs.add_jobs(workdir, self._local, cohort_of)
             except InputError as error:
                 if isinstance(error, slurm_jobs.TooManyJobs) and len(trainings) > 1:
-                    most = len(trainings) // 2  # as many as it takes
+                    most = len(trainings) // 2  # until Slurm accepts the array
                     continue
                 if not job_of:
                     raise
@@ -249,10 +237,10 @@ class SlurmEngine(Engine):
         )
 
     def _submit(self, trainings: Sequence[Training], workdir: Path) -> list[str]:
-        """The names of the jobs.
+        """Submits an array of jobs and returns their names.
 
         Raises:
-          InputError: Slurm refuses them.
+          InputError: Slurm refuses the jobs.
         """
         executor = self._executor(workdir)
         with self._environment(), _silent():
@@ -262,12 +250,12 @@ class SlurmEngine(Engine):
                 raise slurm_jobs.refusal(slurm_jobs.said(str(error))) from None
         names = [job.job_id for job in jobs]
         with warnings.catch_warnings(action="ignore", category=ResourceWarning):
-            del jobs, executor  # those on this machine go on when this process has ended
+            del jobs, executor  # jobs on this machine continue after this process has ended
         return names
 
     @contextlib.contextmanager
     def _environment(self) -> Iterator[None]:
-        """The environment that the jobs inherit."""
+        """Sets the environment that the jobs inherit, within the block."""
         before = dict(os.environ)
         for name in worker.NOT_SHARED:
             os.environ.pop(name, None)
@@ -281,7 +269,7 @@ class SlurmEngine(Engine):
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
-    """Jobs on this machine must not hold the output of the command: who reads it would wait for them."""
+    """Keeps local jobs from inheriting the output of the command, whose reader would wait for the jobs to end."""
     kept = [os.dup(number) for number in (1, 2)]
     nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
@@ -297,13 +285,11 @@ def _silent() -> Iterator[None]:
 
 @contextlib.contextmanager
 def not_interrupted() -> Iterator[None]:
-    """An interrupt in the block is raised at its end. Jobs that are started in it, on this machine, never get one, nor
-    the end of a terminal: they inherit the mask.
-    """
+    """Defers an interrupt in the block to its end. Local jobs started in the block never get SIGINT or SIGHUP."""
     came: list[int] = []
     main = threading.current_thread() is threading.main_thread()
     handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number)) if main else None
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})  # local jobs inherit it
     try:
         yield
     finally:

@@ -1,9 +1,9 @@
-"""Settings that Optuna (https://optuna.org) suggests, for spaces that are no grids.
+"""Search of a space, instead of a grid, with settings that Optuna (https://optuna.org) suggests.
 
-Suggestions are taken in batches: the first one of a batch fixes the settings that change a program's shape, so that the
-batch trains as one program. All trials together are a sweep of the folder.
+Optuna suggests trials in batches. The first trial of a batch fixes the settings that change the shape of a program, so
+that the batch trains as one program. All trials together are one sweep in the folder.
 
-WORKDIR/optuna.journal    Optuna's study: what was suggested, and how it did
+WORKDIR/optuna.journal    Optuna's study: the suggested trials and their results
 """
 
 import json
@@ -26,10 +26,10 @@ JOURNAL = "optuna.journal"
 
 
 def import_optuna() -> Any:
-    """The package.
+    """Imports and returns the `optuna` package, which is set to log warnings only.
 
     Raises:
-      InputError: it is not installed.
+      InputError: Optuna is not installed.
     """
     try:
         import optuna
@@ -42,15 +42,16 @@ def import_optuna() -> Any:
 
 
 class Study:
-    """Optuna's study of a space. What is suggested does not depend on interruptions.
+    """Optuna's study of a space. Its suggestions do not depend on interruptions.
 
     Arguments:
-      space: to search.
-      journal: file that keeps the study; None: it is not kept.
-      at_once: trials of a batch.
+      space: the space to search.
+      journal: the file that stores the study. None means that the study is not stored.
+      at_once: the number of trials in a batch.
 
     Raises:
-      InputError: Optuna is not installed, or the journal is damaged or that of another space.
+      InputError: Optuna is not installed, or the journal is damaged, or it belongs to another space, other seeds, other
+        settings or another batch size.
     """
 
     def __init__(self, space: Space, journal: Path | None, at_once: int):
@@ -64,7 +65,7 @@ class Study:
                 self._space[name] = distributions.IntDistribution(span.low, span.high, span.log, span.step)
             else:
                 self._space[name] = distributions.FloatDistribution(span.low, span.high, span.log)
-        # Without a setting that may differ in a program, the trials of a batch would all be the same.
+        # If no searched setting may differ within a program, the trials of a batch would all be the same.
         self.at_once = at_once if any(map(_traced, self._space)) else 1
         config = space.sweep.config
         rule = {
@@ -93,7 +94,7 @@ class Study:
                 remedy="give another --workdir, and with --store another of these",
             )
         self._study.set_user_attr("rule", rule)
-        for trial in self._study.trials:  # whoever asked for it was killed before it was whole
+        for trial in self._study.trials:  # its process was killed before the trial was complete
             if trial.state.name == "RUNNING" and not self._whole(trial):
                 self._study.tell(trial.number, state=self._optuna.trial.TrialState.FAIL)
 
@@ -108,11 +109,11 @@ class Study:
         return [trial for trial in self._study.trials if self._whole(trial)]
 
     def batch(self, start: int, most: int) -> list[Any]:
-        """Trials that share a program, asked for if there are none yet.
+        """Returns trials that share a program, and asks Optuna for those that do not exist yet.
 
         Arguments:
-          start: the place of the first.
-          most: of all trials.
+          start: the index of the first trial.
+          most: the number of all trials of the search.
         """
         end = min(start + self.at_once, most)
         for place in range(len(self._trials()), end):
@@ -121,13 +122,16 @@ class Study:
                 shape = {name: value for name, value in first.items() if not _traced(name)}
                 if shape and not any(trial.state.name == "WAITING" for trial in self._study.trials):
                     self._study.enqueue_trial(shape)
-            # What is suggested follows from the trials before.
+            # With this seed, a suggestion depends on the earlier trials alone.
             self._study.sampler = self._optuna.samplers.TPESampler(seed=place)
             self._study.ask(self._space)
         return self._trials()[start:end]
 
     def tell(self, trial: Any, mean: float | None) -> None:
-        """How a trial did; None: it diverged or cannot be trained, and counts as worse than all others."""
+        """Reports the mean score of a trial to Optuna.
+
+        A mean of None tells that the trial diverged or cannot be trained. Such a trial counts as worse than all others.
+        """
         pruned = self._optuna.trial.TrialState.PRUNED
         self._study.tell(trial.number, mean, state=pruned if mean is None else None)
 
@@ -137,7 +141,7 @@ def _traced(name: str) -> bool:
 
 
 def first_batch(space: Space, trials: int, at_once: int) -> Points:
-    """The sweep of the first trials, for a plan; writes nothing."""
+    """Returns the sweep of the first batch of trials, for a plan. Writes nothing."""
     batch = Study(space, None, at_once).batch(0, trials)
     places = {_key(place): place for trial in batch if (place := _place(space, trial)) is not None}
     return space.points(list(places.values()))
@@ -146,29 +150,32 @@ def first_batch(space: Space, trials: int, at_once: int) -> Points:
 def execute(
     space: Space, workdir: Path, display: Display, *, trials: int, at_once: int = AT_ONCE, engine: Engine | None = None
 ) -> list[dict[str, Any]]:
-    """Trains what Optuna suggests, batch by batch; all records. Begun again, it goes on where it stopped.
+    """Trains the settings that Optuna suggests, batch by batch, and returns all records.
+
+    A search that was interrupted is resumed where it stopped.
 
     Arguments:
-      space: to search.
-      workdir: where.
-      display: shows progress.
-      trials: how many settings are tried; each is trained with all seeds of the space's sweep.
-      at_once: how many are suggested before any of them is trained.
-      engine: trains the cohorts; default: this process.
+      space: the space to search.
+      workdir: the folder of the sweep.
+      display: the display of the progress.
+      trials: the number of settings to try. Each is trained with all seeds of the space's sweep.
+      at_once: the number of settings that are suggested before any of them is trained.
+      engine: the engine that trains the cohorts; default: this process.
 
     Raises:
-      InputError: as of `launch.run`, or the folder's trials cannot go on.
-      FailedCohorts: some runs failed; the same trials are trained by the next launch.
+      InputError: `launch.run` raises it, the trials of the folder cannot be resumed, or no suggested setting can be
+        trained.
+      FailedCohorts: some runs failed. The next launch trains the same trials.
     """
     import_optuna()
     engine = engine or Engine()
     launch.check_folder(space.sweep, workdir)
     engine.begin(workdir, space.sweep.name)
-    preparation.prepare(space.sweep.config)  # what it refuses is refused before anything is written
+    preparation.prepare(space.sweep.config)  # raises its errors before anything is written
     places: dict[str, Mapping[str, Any]] = {}
     records: list[dict[str, Any]] = []
     with held(workdir / JOURNAL) as journal:
-        journal.with_name(f"{JOURNAL}.lock").unlink(missing_ok=True)  # Optuna's own, of a killed launcher
+        journal.with_name(f"{JOURNAL}.lock").unlink(missing_ok=True)  # Optuna's own lock, left by a killed launcher
         study = Study(space, journal, at_once)
         for start in range(0, trials, study.at_once):
             batch = study.batch(start, trials)
@@ -188,7 +195,7 @@ def execute(
 
 
 def _place(space: Space, trial: Any) -> dict[str, Any] | None:
-    """The settings of a trial, or None where they do not go together."""
+    """Returns the settings of a trial, or None if no run can have them together."""
     try:
         return space.place(trial.params)
     except InputError:
@@ -200,7 +207,7 @@ def _key(place: Mapping[str, Any]) -> str:
 
 
 def _means(records: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    """Place -> mean of the best dev scores of its seeds, or None where one has none."""
+    """Returns the key of each place -> the mean of its seeds' best dev scores, or None if a seed has no score."""
     scores: dict[str, list[float | None]] = {}
     for record in records:
         name = record["selected_on"].removeprefix("dev.")

@@ -1,4 +1,4 @@
-"""Plans a sweep before anything trains: runs are grouped into cohorts that fit into memory."""
+"""The plan of a sweep, made before anything trains: runs are grouped into cohorts that fit into memory."""
 
 import dataclasses
 import functools
@@ -32,18 +32,18 @@ class PlannedCohort:
     """Runs that one program trains together.
 
     Attributes:
-      signature: identifies the program that the runs share.
+      signature: the id of the program that the runs share.
       runs: the runs, at most as many as fit into memory.
-      data: their encoded data.
+      data: the encoded data of the runs.
       buckets: the number of shapes that the program is compiled for.
-      steps_per_epoch: steps that visit every pair once.
-      steps: steps of a run that is not stopped early.
-      needs: estimated memory of the runs.
-      multiplications: estimated multiply-adds of one run, for training and scoring together.
+      steps_per_epoch: the number of steps that visit every pair once.
+      steps: the number of steps of a run that is not stopped early.
+      needs: the estimated memory of the runs.
+      multiplications: the estimated multiply-adds of one run, for training and scoring together.
       there_are: the number of available devices. The cohort uses as many as it fills.
-      limit: the estimated number of replicas that fit on one device at the same time; None: no limit.
+      limit: the estimated number of replicas that fit on one device at the same time. None means no limit.
       scored_shapes: the number of shapes that scoring is compiled for.
-      one_program: whether one training program holds all shapes, as where a dispatch takes several steps.
+      one_program: whether one training program holds all shapes. It does if a dispatch takes several steps.
     """
 
     signature: str
@@ -71,9 +71,9 @@ class PlannedCohort:
 
     @property
     def device_work(self) -> float:
-        """Multiply-adds of each device.
+        """The multiply-adds of each device.
 
-        Where a device's replicas are not all computed at the same time, they take turns. Every turn counts as a full
+        If a device does not compute all its replicas at the same time, they take turns. Every turn counts as a full
         one.
         """
         side_by_side = at_once(self._on_a_device, self.needs.most, self.limit)
@@ -85,16 +85,16 @@ class PlannedCohort:
 
     @property
     def program(self) -> tuple[str, int]:
-        """What its programs are compiled for; cohorts that agree in it share them."""
+        """The signature and the number of runs. Cohorts that agree in both share their compiled programs."""
         return self.signature, len(self.runs)
 
     def names(self) -> tuple[str, ...]:
-        """The identities of its runs."""
+        """Returns the identities of the runs."""
         return tuple(run.identity(self.data.fingerprint) for run in self.runs)
 
 
 def to_compile(cohorts: Iterable[PlannedCohort]) -> dict[tuple[str, int], dict[str, int]]:
-    """`program` of some cohorts -> "training" and "evaluation" -> how often it is compiled."""
+    """Returns how often programs are compiled: `program` of a cohort -> "training" or "evaluation" -> count."""
     return {
         cohort.program: {
             "training": 1 if cohort.one_program else cohort.buckets,
@@ -109,10 +109,11 @@ class Plan:
     """The cohorts of a sweep.
 
     Attributes:
-      sweep: what is planned.
-      cohorts: in the order they are trained.
-      slots: how many of them are trained at once by workers elsewhere, each on a device; None: in this process.
-      speed: multiply-adds a second of a worker's device (`speed.multiplications_a_second`); None: this process's own.
+      sweep: the planned sweep.
+      cohorts: the cohorts, in the order they are trained.
+      slots: the number of workers elsewhere that train cohorts at the same time. None means that this process trains.
+      speed: the multiply-adds per second of a worker's device (`speed.multiplications_a_second`). None means that
+        the speed of this process's device is used.
     """
 
     sweep: Sweep
@@ -122,7 +123,7 @@ class Plan:
 
     @functools.cached_property
     def runs(self) -> dict[str, tuple[Run, PlannedCohort]]:
-        """Run name -> the run and its cohort."""
+        """The run and its cohort for each run name."""
         return {
             name: (run, cohort)
             for cohort in self.cohorts
@@ -130,10 +131,10 @@ class Plan:
         }
 
     def missing(self, finished: Container[str]) -> tuple[PlannedCohort, ...]:
-        """The cohorts that remain to be trained: runs without a record, packed into as few cohorts as possible.
+        """Returns the cohorts that remain to be trained: runs without a record, packed into as few cohorts as possible.
 
         Arguments:
-          finished: names of the runs that have a record.
+          finished: the names of the runs that have a record.
         """
         runs = self.runs
         like = {cohort.signature: cohort for cohort in self.cohorts}
@@ -148,11 +149,12 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
     """Groups the runs of a sweep into cohorts that fit into memory.
 
     Arguments:
-      sweep: the runs.
-      devices: to train on; by default all of JAX's default backend.
+      sweep: the sweep to plan.
+      devices: the devices to train on; default: all devices of JAX's default backend.
 
     Raises:
-      InputError: the data cannot be read, or two places of the grid are the same run.
+      InputError: the data cannot be read, a run cannot be trained or scored on it, or two places of the grid are the
+        same run.
     """
     devices = tuple(devices or devices_there_are())
     encoded: dict[DataSettings, EncodedData] = {}
@@ -186,7 +188,7 @@ def _cohorts(
     devices: tuple[jax.Device, ...],
     counted: dict[tuple, dict[int, int | None]],
 ) -> list[PlannedCohort]:
-    """The cohorts of a signature. `counted` keeps the most distinct words of batches, which signatures share."""
+    """Returns the cohorts of a signature. `counted` caches the most distinct words of batches across signatures."""
     config = runs[0].config
     if "train" not in data.splits or not data.splits["train"].pairs:
         raise InputError(f'the data set "{data.name}" has no pairs to train on', remedy="add a train file")
@@ -223,8 +225,8 @@ def _cohorts(
     fit = config.execution.maximum_replicas or that_fit
     limit = that_fit // len(devices) if needs.most is None else None
     steps = config.training.epochs * batches.steps_per_epoch
-    # For every token and parameter one forward, and in training two products of the same size backward. Word vectors
-    # are looked up, also those that are trained.
+    # Every token and parameter costs one product forward and, in training, two products of the same size backward. Word
+    # vectors are looked up, even if they are trained.
     fixed = models.build({**config.model.to_dict(), "words": "fixed"}, outputs=data.outputs)
     work = memory.parameter_count(fixed, dimensions) * (
         3.0 * batches.tokens() * config.training.epochs + tokens_scored(config.training, data, steps)
@@ -243,7 +245,7 @@ def _cohorts(
 
 
 def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) -> float:
-    """The number of tokens in all the pairs that a run of `steps` steps is scored on.
+    """Returns the number of tokens in all the pairs that a run of `steps` steps is scored on.
 
     Dev is scored at each evaluation. Test is scored once, or as often as dev with `best_on_test`.
     """
@@ -256,7 +258,7 @@ def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
     """Checks that a checkpoint can be chosen. Without this check a run would fail at its first evaluation.
 
     Raises:
-      InputError: there is no split to choose a checkpoint on, or its selection score does not exist or is not defined.
+      InputError: there is no split to choose a checkpoint on, or the selection score does not exist or is not defined.
     """
     for split in ("dev", *(["test"] if training["best_on_test"] else [])):
         if split not in data.splits or not data.splits[split].pairs:
@@ -273,7 +275,7 @@ def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
             remedy=f"use one of {', '.join(known)}",
         )
     dev = data.splits["dev"]
-    constant = np.zeros((dev.pairs, data.outputs), np.float32)  # has a score, however bad, wherever anything has
+    constant = np.zeros((dev.pairs, data.outputs), np.float32)  # has a score, however bad, if any prediction has one
     about_labels = {
         "label_names": data.labels,
         "groups": dev.groups,

@@ -1,4 +1,4 @@
-"""From a config's data section to encoded data."""
+"""Preparation of encoded data from the data section of a config."""
 
 import os
 from collections.abc import Mapping
@@ -15,23 +15,23 @@ from jaxmatch.data.readers.own_layout import layout_of
 from jaxmatch.errors import InputError
 from jaxmatch.settings import check
 
-# Names the folder that holds the official folders of the data sets.
+# The environment variable that names the folder with the official folders of the data sets.
 DATA_VARIABLE = "JAXMATCH_DATA"
 
 
 def check_data_settings(**values: Any) -> None:
-    """Refuses values of data settings that a training would refuse.
+    """Checks values of data settings as training would.
 
     Raises:
-      InputError: one is out of bounds, or there is no such setting.
+      InputError: a value is out of bounds, or a setting does not exist.
     """
     check(DataConfig, values, "data")
 
 
 def data_directory(name: str, *said: str | None) -> str:
-    """The folder to read data set `name` from: the first that was said, else $JAXMATCH_DATA; "" if there is none.
+    """Returns the folder to read data set `name` from: the first in `said`, else $JAXMATCH_DATA, else "".
 
-    One's own data is never looked for in $JAXMATCH_DATA, which is the folder of the official data sets.
+    $JAXMATCH_DATA is the folder of the official data sets, so the user's own data is never looked for there.
     """
     places = [place for place in said if place]
     if not places and name in catalog.CATALOG:
@@ -40,7 +40,10 @@ def data_directory(name: str, *said: str | None) -> str:
 
 
 def vectors_file(name: str, directory: str) -> str:
-    """A vector file named by its path or by its place below the data directory; "hashed" and "none" are no files."""
+    """Returns the path of a vector file that is named by its path or by its place below the data directory.
+
+    "hashed" and "none" are not files and are returned as they are.
+    """
     if name in (HASHED, encoding.NO_VECTORS):
         return name
     directory = directory or os.environ.get(DATA_VARIABLE, "")
@@ -50,9 +53,10 @@ def vectors_file(name: str, directory: str) -> str:
 
 
 def guessed_task(config: Mapping[str, Any]) -> str:
-    """The task of own data, from its columns.
+    """Returns the task of the user's own data, guessed from its columns.
 
-    "" where the config has it, for other data, and for files that cannot be read: reading them raises the error.
+    The task is "" if the config states it, for other data sets, and for files that cannot be read. Reading such files
+    later raises the error.
     """
     data = config["data"]
     if data["name"] != catalog.OWN or data["task"]:
@@ -66,10 +70,10 @@ def guessed_task(config: Mapping[str, Any]) -> str:
 
 
 def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:
-    """What to read for a run's config, and how: its data section, and the features of words that its model takes.
+    """Returns the data settings of a run's config: its data section, and the word features that its model takes.
 
     Raises:
-      InputError: the model knows fewer characters or tags than there are, or its words have no vectors and are not
+      InputError: the model's `known_characters` or `known_tags` is too small, or its words have no vectors and are not
         trained.
     """
     settings = dict(config["data"])
@@ -87,7 +91,7 @@ def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:
 
 
 def _features(model: Mapping[str, Any]) -> dict[str, Any]:
-    """The features of words that a model takes; a model without such settings takes none."""
+    """Returns the word features that a model takes. A model without such settings takes no features."""
     found: dict[str, Any] = {}
     if model.get("characters", "none") != "none":
         found["characters"] = _enough(model, "known_characters", characters.LEAST_KNOWN)
@@ -105,10 +109,10 @@ def _enough(model: Mapping[str, Any], name: str, least: int) -> int:
 
 
 def prepare(config: Mapping[str, Any]) -> EncodedData:
-    """The encoded data of a run's config.
+    """Returns the encoded data of a run's config.
 
     Raises:
-      InputError: files are missing or damaged, or no vectors are named; or the model takes parts of speech, and NLTK's
+      InputError: files are missing or damaged, no vectors are given, or the model takes parts of speech and NLTK's
         tagger is not installed.
     """
     return encoding.prepare(data_settings(config), cache_folder(config["execution"]["cache_directory"]))

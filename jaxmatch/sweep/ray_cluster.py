@@ -1,6 +1,6 @@
-"""Connecting to a Ray cluster, and what is checked before anything is planned or written there.
+"""Connection to a Ray cluster, and checks of the cluster before anything is planned or written there.
 
-Imported only with `--on ray`: Ray is an extra.
+This module is imported only with `--on ray`, because Ray is an optional dependency.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from jaxmatch.store import Store
 from jaxmatch.sweep import worker
 
 SECONDS_TO_ANSWER = 10.0
-# The check is a process that imports Ray, which takes long from a slow file system.
+# The health check is a process that imports Ray, which takes long on a slow file system.
 SECONDS_FOR_HEALTH = 60.0
 SECONDS_TO_PROBE = 120.0
 ADDRESS_VARIABLE = "RAY_ADDRESS"
@@ -27,10 +27,10 @@ TOKEN = ".reached-"
 
 
 def import_ray() -> Any:
-    """Ray.
+    """Imports and returns Ray.
 
     Raises:
-      InputError: it is not installed.
+      InputError: Ray is not installed.
     """
     try:
         import ray
@@ -44,11 +44,11 @@ def connect(address: str) -> Any:
     """Connects this process, as a driver, to a running cluster.
 
     Arguments:
-      address: HOST:PORT of its head; "": that of $RAY_ADDRESS, or, also where this is "auto", of the cluster that runs
-        on this machine.
+      address: HOST:PORT of the head of the cluster. "" means the address in $RAY_ADDRESS or, if that is unset or
+        "auto", the address of the cluster that runs on this machine.
 
     Raises:
-      InputError: there is none at the address, or it runs another version of Ray or Python.
+      InputError: no cluster runs at the address, or it runs another version of Ray or Python.
     """
     ray = import_ray()
     if ray.is_initialized():
@@ -80,22 +80,22 @@ def connect(address: str) -> Any:
 
 
 def _of_this_machine() -> str:
-    """The address of the cluster that this machine is part of, or ""."""
+    """Returns the address of the cluster that this machine is part of, or ""."""
     import ray._private.utils
 
     return ray._private.utils.read_ray_address() or ""
 
 
 def _check_address(place: str, of_variable: bool) -> None:
-    """Checks that a place is HOST:PORT.
+    """Checks that an address has the form HOST:PORT.
 
     Raises:
-      InputError: it is not; says so if it is that of the variable.
+      InputError: the address has another form. The message names $RAY_ADDRESS if the address comes from there.
     """
     host, _, port = place.rpartition(":")
     if "://" not in place and host and port.isdigit():
         return
-    if of_variable:  # it may be there for other tools of Ray
+    if of_variable:  # the variable may be set for other tools of Ray
         place, remedy = f"{ADDRESS_VARIABLE}={place}", "unset it, or give --on ray:HOST:PORT of its head"
     else:
         remedy = "give --on ray:HOST:PORT of its head"
@@ -103,10 +103,10 @@ def _check_address(place: str, of_variable: bool) -> None:
 
 
 def _check_answers(place: str) -> None:
-    """Asks for a sign of life; `ray.init` would wait for minutes and end the process.
+    """Checks that Ray answers at an address. If it does not, `ray.init` waits for minutes and ends the process.
 
     Raises:
-      InputError: nobody answers, or it is not Ray.
+      InputError: no process answers in time, or the one that answers is not Ray or is too busy.
     """
     remedy = "start it with ray start --head, or give --on ray:HOST:PORT of a running one"
     host, _, port = place.rpartition(":")
@@ -127,8 +127,9 @@ def _check_answers(place: str) -> None:
 
 
 def _keep_quiet() -> None:
-    """Keeps Ray from printing to standard output, which is for the table: of nodes that die it prints pages. What
-    matters of it is shown with the cohort.
+    """Keeps Ray from printing to standard output, which is reserved for the table.
+
+    Ray prints pages about nodes that die. The display of a cohort shows what matters about them.
     """
     import ray._private.worker
 
@@ -137,7 +138,7 @@ def _keep_quiet() -> None:
 
 
 def nodes(ray: Any) -> list[Mapping[str, Any]]:
-    """The living nodes that have CPUs or GPUs for tasks."""
+    """Returns the living nodes that have CPUs or GPUs for tasks."""
     alive = (node for node in ray.nodes() if node["Alive"])
     return [node for node in alive if node["Resources"].get("CPU", 0) >= 1 or node["Resources"].get("GPU", 0) >= 1]
 
@@ -146,13 +147,13 @@ def check_workers(ray: Any, workdir: Path | None, store: Store | None = None) ->
     """Starts a worker on every node and compares it with this process.
 
     Arguments:
-      ray: connected.
-      workdir: of the sweep, which every worker must reach; None: that is not checked.
+      ray: the `ray` module, connected to the cluster.
+      workdir: the working folder of the sweep, which every worker must reach. None means that this is not checked.
       store: an object store that every worker must be able to use.
 
     Raises:
-      InputError: a worker cannot be started, lacks the package, has other versions, or does not reach the folder or the
-        store.
+      InputError: no node can run a task, or a worker cannot be started, lacks the package, has other versions, or does
+        not reach the folder or the store.
     """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -172,7 +173,7 @@ def check_workers(ray: Any, workdir: Path | None, store: Store | None = None) ->
             try:
                 found = ray.get(answer, timeout=SECONDS_TO_PROBE)
             except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):
-                continue  # the node died, which Ray has just noticed
+                continue  # the node died, and Ray has only just noticed it
             except ray.exceptions.RayError as error:
                 raise InputError(
                     f"no worker can be started on {host} ({first_line(getattr(error, 'cause', None) or error)})",
@@ -185,7 +186,10 @@ def check_workers(ray: Any, workdir: Path | None, store: Store | None = None) ->
 
 
 def _probe() -> Callable[..., dict[str, Any]]:
-    """What a worker is asked. A function inside one is sent by its code: the worker may lack this package."""
+    """Returns the function that checks a worker.
+
+    It is a nested function, which Ray sends by its code, because the worker may lack this package.
+    """
 
     def probe(file: str, content: str, store: str | None, token: Any) -> dict[str, Any]:
         try:
@@ -239,7 +243,10 @@ def _check_worker(host: str, found: Mapping[str, Any], workdir: Path | None) -> 
 
 @contextlib.contextmanager
 def _token(workdir: Path | None) -> Iterator[tuple[str, str]]:
-    """A file in the folder that workers have to read and to append to, and its content. Nothing of it stays."""
+    """Writes a file that workers must read and append to, and yields its path and its content.
+
+    The file, and the folders that were created for it, are removed at the end.
+    """
     if workdir is None:
         yield "", ""
         return
@@ -255,5 +262,5 @@ def _token(workdir: Path | None) -> Iterator[tuple[str, str]]:
             file.unlink(missing_ok=True)
     finally:
         for folder in missing:
-            with contextlib.suppress(OSError):  # somebody else uses it by now
+            with contextlib.suppress(OSError):  # another process uses the folder by now
                 folder.rmdir()

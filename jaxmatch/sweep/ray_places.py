@@ -1,4 +1,4 @@
-"""What the command and the workers of a Ray cluster share: a folder, or an object store."""
+"""The places that the command and the workers of a Ray cluster can share: a folder, or an object store."""
 
 import contextlib
 import functools
@@ -16,40 +16,40 @@ from jaxmatch.sweep.stored_sweep import StoredSweep
 from jaxmatch.sweep.stored_training import execute_stored
 from jaxmatch.workdir import CohortFolder
 
-# Called in a worker: order, stop -> whether it trained.
+# The function that a worker calls: (order, stop) -> whether it trained the cohort.
 Trains = Callable[[worker.Order, threading.Event], bool]
 SECONDS_TO_HEAR = 10.0
 
 
 class SharedFolder:
-    """A workdir on a file system that all nodes share."""
+    """A working folder on a file system that all nodes share."""
 
     def begin(self, ray: Any, workdir: Path, name: str, dry_run: bool) -> None:
-        """Checks that every worker reaches it.
+        """Checks that every worker reaches the shared place.
 
         Arguments:
-          ray: connected.
-          workdir: of the sweep.
-          name: of the sweep.
-          dry_run: nothing will be written.
+          ray: the `ray` module, connected to the cluster.
+          workdir: the working folder of the sweep.
+          name: the name of the sweep.
+          dry_run: whether nothing will be written.
 
         Raises:
-          InputError: as of `ray_cluster.check_workers`.
+          InputError: `ray_cluster.check_workers` raises it.
         """
         ray_cluster.check_workers(ray, None if dry_run else workdir.absolute())
 
     def hand_out(self, folder: CohortFolder, attempt: str) -> Trains:
-        """Gets ready for a worker that is about to be given a cohort; gives what it calls."""
+        """Prepares a cohort for the worker that will train it, and returns the function that the worker calls."""
         return functools.partial(_train_in, folder.path.parents[1].absolute())
 
     def look(self) -> None:
-        """Called about once a second while workers train."""
+        """Fetches what workers report. It is called about once a second while they train."""
 
     def take(self, folder: CohortFolder) -> None:
-        """A worker is done with a cohort, or has died."""
+        """Fetches the state of a cohort whose worker has finished or died."""
 
     def close(self) -> None:
-        """Nothing is trained any more."""
+        """Releases the shared place when training is over."""
 
 
 def _train_in(workdir: Path, order: worker.Order, stop: threading.Event) -> bool:
@@ -58,13 +58,13 @@ def _train_in(workdir: Path, order: worker.Order, stop: threading.Event) -> bool
 
 
 class ObjectStore(SharedFolder):
-    """An object store. The workdir is the command's own.
+    """An object store. Only the command itself uses the working folder.
 
     Arguments:
-      url: of the store.
+      url: the URL of the store.
 
     Raises:
-      InputError: it cannot be one.
+      InputError: the URL cannot be that of a store, or a package for it is missing.
     """
 
     def __init__(self, url: str):
@@ -77,10 +77,12 @@ class ObjectStore(SharedFolder):
         self._events: Any = None
 
     def begin(self, ray: Any, workdir: Path, name: str, dry_run: bool) -> None:
-        """Checks that this process and every worker can use it, and brings what is done to the workdir.
+        """Checks that this process and every worker can use the store, and synchronizes it with the working folder.
+
+        A dry run only checks.
 
         Raises:
-          InputError: they cannot, another command uses it, or it holds another sweep.
+          InputError: the store cannot be used, another command uses it, or it holds another sweep.
         """
         if workdir in self._sweeps:
             return
@@ -110,7 +112,7 @@ class ObjectStore(SharedFolder):
 
     def look(self) -> None:
         self._lease.check()
-        with contextlib.suppress(self._ray.exceptions.RayError):  # with the node of the command; nothing can be shown
+        with contextlib.suppress(self._ray.exceptions.RayError):  # the actor died with its node; nothing can be shown
             for attempt, line in self._ray.get(self._events.take.remote(), timeout=SECONDS_TO_HEAR):
                 with open(self._handed_out[attempt].path / FILE, "a", encoding="utf-8") as file:
                     file.write(line)
@@ -121,11 +123,11 @@ class ObjectStore(SharedFolder):
             self._of(folder).take(folder)
 
     def close(self) -> None:
-        """Uploads the last notes, and gives the lease back."""
+        """Uploads the last notes and releases the lease."""
         if self._lease is None:
             return
         with contextlib.suppress(StoreError, InputError):
-            self._lease.check()  # if another command has the store by now, the notes there are its own
+            self._lease.check()  # notes of another command, if it holds the lease by now, must stay
             for sweep in self._sweeps.values():
                 sweep.push_notes()
         self._lease.release()
@@ -146,30 +148,30 @@ class ObjectStore(SharedFolder):
 
 
 class Events:
-    """An actor that takes what workers tell until the command fetches it."""
+    """An actor that collects the events of workers until the command fetches them."""
 
     def __init__(self):
         self._told: list[tuple[str, str]] = []
 
     def add(self, attempt: str, line: str) -> None:
-        """A worker tells a line."""
+        """Adds an event of an attempt, as a line of text."""
         self._told.append((attempt, line))
 
     def take(self) -> list[tuple[str, str]]:
-        """What was told since the last time."""
+        """Returns and removes the events that were added since the last call."""
         told, self._told = self._told, []
         return told
 
     def heard(self) -> None:
-        """Answers when all that a worker has told before has arrived."""
+        """Does nothing. Its answer shows a worker that all its earlier events have arrived."""
 
 
 def _events(ray: Any) -> Any:
-    """The actor, on the node of the command."""
+    """Returns a new `Events` actor on the node of the command."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-    # Ray puts an actor that needs nothing on any node, whatever it is told. Every node has memory; not every one CPUs.
+    # Ray ignores the strategy of an actor that needs no resources. Every node has memory, but not every node has CPUs.
     return ray.remote(num_cpus=0, memory=1, max_restarts=-1, scheduling_strategy=here)(Events).remote()
 
 

@@ -1,4 +1,4 @@
-"""What one run left behind."""
+"""The record of a run."""
 
 import dataclasses
 import functools
@@ -28,7 +28,7 @@ _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "nlt
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Python, jaxmatch and the packages a result may depend on."""
+    """Returns the versions of Python, jaxmatch and the packages that a result may depend on."""
     found = {"python": platform.python_version(), "jaxmatch": jaxmatch.__version__}
     for name in _PACKAGES:
         try:
@@ -39,7 +39,7 @@ def versions() -> dict[str, str]:
 
 
 def device_name(devices: Iterable[jax.Device]) -> str:
-    """Devices in words: "1 x cpu (AMD EPYC, 2 cores)"."""
+    """Returns a description of devices, such as "1 x cpu (AMD EPYC, 2 cores)"."""
     devices = list(devices)
     kind = devices[0].device_kind
     if devices[0].platform == "cpu":
@@ -59,7 +59,10 @@ def _processor() -> str:
 
 @functools.cache
 def commit() -> str:
-    """The commit of the checkout that this package runs from, with "+" if it was changed since; "" outside of one."""
+    """Returns the commit of the checkout that this package runs from.
+
+    The commit ends in "+" if the package was changed since, and is "" outside of a checkout.
+    """
     folder = Path(jaxmatch.__file__).parent
     try:
         inside = subprocess.run(
@@ -89,14 +92,14 @@ def make_record(
     halving: Mapping[str, Any] | None = None,
     ran_out: Sequence[RanOut] = (),
 ) -> dict[str, Any]:
-    """The record of a run, as plain values for JSON.
+    """Returns the record of a run, as plain values for JSON.
 
-    `times` are those of the whole cohort, which trains in lockstep; `replicas` says how many runs share them. A run's
-    share of the training and what it takes to answer a pair (see `Evaluator.answered`) make models comparable.
-    `dropped` says, of a run whose status is "dropped", how far it came and by what rule it was given up (`halving`,
-    see `halving.Halving`). `products` is what the matrix products really use on the devices (`products.products_of`).
-    `ran_out` is there where the memory of a device ran out, with what was done about it (`room.RanOut`).
-    `test_sampling` is there for a ranking that was tested (`ranking.ranking_deviations`).
+    `times` holds the times of the whole cohort, which trains in lockstep. Its `replicas` is the number of runs that
+    share them. The training time per run and the time to predict a pair (see `Evaluator.answered`) make models
+    comparable. `dropped` tells how far a run with the status "dropped" was trained, and by which rule it was dropped
+    (`halving`, see `halving.Halving`). `products` is the precision that matrix products actually have on the devices
+    (`products.products_of`). `ran_out` exists if a device ran out of memory, and tells how training continued
+    (`room.RanOut`). `test_sampling` exists if a ranking was scored on test (`ranking.ranking_deviations`).
     """
     progress = result.progress
     dropped = None

@@ -35,14 +35,14 @@ def resolve(
     smoke: bool = False,
     command: str = "",
 ) -> Sweep:
-    """The sweep that a file and a command line describe together; see `launch.sweep` for the arguments."""
+    """Returns the sweep that a file and a command line describe together. See `launch.sweep` for the arguments."""
     options, overrides = dict(options or {}), dict(overrides or {})
     for option, setting in OF_THE_DATA.items():
         value = options.pop(option, None)
         if value is not None and not smoke:  # generated data needs none of them
             overrides[setting] = value
     planned = _load_sweep(Path(file), options)
-    if smoke:  # these only say which generated data is like the data
+    if smoke:  # these only select the generated data that resembles the user's
         hints = {key: overrides.pop(key) for key in ("data.task", "training.selection") if key in overrides}
         planned = smoked(dataclasses.replace(planned, config=with_overrides(planned.config, hints)))
     else:
@@ -52,8 +52,10 @@ def resolve(
 
 
 def _with_selection(planned: Sweep, overrides: Mapping[str, Any]) -> Sweep:
-    """The sweep with the score of the data set as `training.selection` where none was asked for: that of the catalog,
-    or MRR for one's own data with groups.
+    """Returns the sweep with the score of its data set as `training.selection`, unless a score is requested.
+
+    The score is that of the catalog. For the user's own data it is that of the task, which is guessed unless the config
+    states it.
     """
     asked = {*overrides, *planned.grid, *(key for settings in planned.variants.values() for key in settings)}
     if "training.selection" in asked or planned.config.training.selection != TrainingConfig().selection:
@@ -63,7 +65,8 @@ def _with_selection(planned: Sweep, overrides: Mapping[str, Any]) -> Sweep:
     if config.data.name in catalog.CATALOG:
         selection = catalog.CATALOG[config.data.name].selection
     else:
-        selection = catalog.SELECTION[guessed_task(config) or "classification"]
+        task = config.data.task or catalog.EMBEDDED_TASKS.get(config.data.name) or guessed_task(config)
+        selection = catalog.SELECTION[task or "classification"]
     return dataclasses.replace(planned, config=with_overrides(planned.config, {"training.selection": selection}))
 
 

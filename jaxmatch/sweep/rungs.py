@@ -1,11 +1,11 @@
-"""Training a grid rung by rung, by successive halving.
+"""Training of a grid rung by rung, by successive halving.
 
-Every cohort pauses at a rung with a checkpoint. When all have, the settings that trail are dropped: their runs stop
-there, and what is left of a cohort goes on in a smaller program (on an accelerator, where that pays). A decision
-follows from what is on disk alone (the notes of paused cohorts, and records), so launchers that are killed, or work
-side by side, come to the same.
+Every cohort pauses at a rung with a checkpoint. When all cohorts have paused, the worst settings are dropped. Their
+runs stop there, and the other runs of a cohort continue in a smaller program (on an accelerator, if that pays off). A
+decision depends only on files: the notes of paused cohorts, and records. So launchers that are killed, or that work
+side by side, make the same decisions.
 
-    WORKDIR/halving.json    the rule, what was decided at each rung, what it saved
+    WORKDIR/halving.json    the rule, the decision at each rung, and the training that halving avoided
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,11 +26,11 @@ from jaxmatch.workdir import CohortFolder, Workdir
 
 
 def agree(plan: Plan, workdir: Workdir, halving: Halving) -> None:
-    """Writes down by what rule a folder is halved.
+    """Writes down the rule by which the grid of a folder is halved, or compares it with the earlier one.
 
     Raises:
-      InputError: it was halved by another one, or with other runs, before: its decisions would not be those of this
-        one.
+      InputError: the grid was halved by another rule or with other runs before, so its decisions would not be those of
+        this rule.
     """
     notes = {"rule": halving.rule(), "epochs": halving.epochs, "runs": sorted(plan.runs)}
     file = workdir.path / "halving.json"
@@ -48,17 +48,17 @@ def agree(plan: Plan, workdir: Workdir, halving: Halving) -> None:
 def execute(
     plan: Plan, workdir: Workdir, display: Display, halving: Halving, engine: Engine | None = None
 ) -> list[dict[str, Any]]:
-    """Trains the runs of a plan that are not on record, as far as halving lets them, and returns all its records.
+    """Trains the runs of a plan that have no record, as far as halving lets them, and returns all records of the plan.
 
     Arguments:
-      plan: a grid.
-      workdir: where; see `agree`.
-      display: shows the progress.
+      plan: the plan of a grid.
+      workdir: the working folder, for which `agree` was called.
+      display: the display of the progress.
       halving: when settings are dropped, and how many.
-      engine: trains the cohorts; default: this process.
+      engine: the engine that trains the cohorts; default: this process.
 
     Raises:
-      FailedCohorts: some failed, so that nothing can be decided at the next rung; the others have come to it.
+      FailedCohorts: some cohorts failed, so that nothing can be decided at the next rung. The others have reached it.
     """
     begin(plan, workdir, display, halving)
     score = next(iter(plan.runs.values()))[0].config.training.selection
@@ -82,7 +82,7 @@ def execute(
 
 
 def begin(plan: Plan, workdir: Workdir, display: Display, halving: Halving) -> None:
-    """Shows the plan."""
+    """Shows the plan, and how much of the grid halving will train."""
     whole = sum(cohort.steps * len(cohort.runs) for cohort in plan.cohorts)
     display.begin(plan, workdir.finished(on_record), note=halving.text(whole), share=halving.share())
 
@@ -90,7 +90,7 @@ def begin(plan: Plan, workdir: Workdir, display: Display, halving: Halving) -> N
 def end(
     plan: Plan, workdir: Workdir, display: Display, halving: Halving, decisions: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Everything is trained: writes down what was decided and saved, and returns all records."""
+    """Writes down the decisions and the training that they avoided, and returns all records, after all training."""
     display.end()
     records = records_of(plan, workdir)
     made = saving(plan, workdir, halving, records)
@@ -101,19 +101,19 @@ def end(
 
 
 def on_record(run: str, record: Mapping[str, Any]) -> bool:
-    """Every record counts: that of a dropped run is all there will be of it."""
+    """Returns True: every record is complete, also that of a dropped run, which is not trained any further."""
     return True
 
 
 def saving(
     plan: Plan, workdir: Workdir, halving: Halving, records: Sequence[Mapping[str, Any]]
 ) -> dict[str, dict[str, float]]:
-    """Training steps and seconds of the grid with halving, and how many it would have taken without.
+    """Returns the training steps and seconds of the grid with halving, and those that it would take without halving.
 
     Returns:
-      "lockstep_steps", "replica_steps" (steps times slots) and "train_seconds" -> {"made", "whole"}. `whole` is without
-      halving, if no run had stopped early; its seconds are estimated from the speed up to the first rung.
-      "compile_seconds" has `made` only: smaller cohorts need programs of their own.
+      "lockstep_steps", "replica_steps" (steps times replica slots) and "train_seconds" -> {"made", "whole"}. `made` is
+      with halving. `whole` is without halving if no run stops early; its seconds are estimated from the speed up to
+      the first rung. "compile_seconds" has only `made`, because smaller cohorts need programs of their own.
     """
     times = {record["cohort"]: record["times"] for record in records}
     parts = ("lockstep_steps", "replica_steps", "train_seconds", "compile_seconds")
@@ -127,7 +127,7 @@ def saving(
         whole["lockstep_steps"] += steps
         whole["replica_steps"] += steps * -(-len(folder.runs) // devices) * devices
         begun = _paused(folder, halving.rungs[0])
-        if begun is None:  # it ended before the first rung
+        if begun is None:  # the cohort ended before the first rung
             whole["train_seconds"] += times[folder.name]["train_seconds"]
         else:
             whole["train_seconds"] += begun["seconds"]["train"] * steps / begun["steps"]["lockstep"]
@@ -138,14 +138,17 @@ def saving(
 
 
 def pairs(plan: Plan, run: str) -> int:
-    """How many pairs a run is trained on in an epoch."""
+    """Returns the number of pairs that a run is trained on in an epoch."""
     return plan.runs[run][1].data.splits["train"].pairs
 
 
 def histories(
     workdir: Workdir, folders: Iterable[CohortFolder], runs: Iterable[str], rung: int
 ) -> dict[str, Mapping[str, Any]]:
-    """Run -> its curve up to the rung or beyond, from the records there are and the notes of paused cohorts."""
+    """Returns the history of each run up to a rung or beyond, as `halving.standing` takes it.
+
+    Histories come from the existing records and from the notes of paused cohorts.
+    """
     found: dict[str, Mapping[str, Any]] = {}
     for folder in folders:
         found.update((_paused(folder, rung) or {"runs": {}})["runs"])
@@ -173,7 +176,7 @@ def _paused(folder: CohortFolder, rung: int) -> dict[str, Any] | None:
 
 
 def check_number(*values: Any) -> None:
-    """Raises a TypeError if a value is no number."""
+    """Raises a TypeError unless all values are numbers."""
     if not all(isinstance(value, int | float) for value in values):
         raise TypeError(f"{values[0]!r} is not a number")
 
@@ -191,7 +194,7 @@ def _read(file: Path) -> dict[str, Any] | None:
 
 
 def damaged(file: Path, error: Exception) -> InputError:
-    """What is said of a file that makes no sense."""
+    """Returns the error for a file with unusable content."""
     return InputError(
         f"the file is damaged ({error})",
         path=file,

@@ -1,7 +1,7 @@
-"""Cohorts trained by several processes: process 0 plans, claims, writes and shows; the others follow it.
+"""Training of cohorts by several processes: process 0 plans, claims, writes and displays, and the others follow it.
 
-A process that follows reads no data and writes no file. Process 0 sends it what a cohort is made of, and both train it
-(training/hosts.py says how they keep in step).
+A process that follows reads no data and writes no file. Process 0 sends it the settings and the data of each cohort,
+and both train the cohort (training/hosts.py describes how they keep in step).
 """
 
 import contextlib
@@ -23,15 +23,15 @@ _sent: list[str] = []
 
 
 def versions() -> dict[str, str]:
-    """What must be the same on all hosts."""
+    """Returns the versions that must be the same on all hosts."""
     return {"jaxmatch": jaxmatch.__version__, "jax": jax.__version__}
 
 
 def agree_on_versions() -> None:
-    """Compares this process with process 0.
+    """Checks that this process runs the same versions as process 0.
 
     Raises:
-      InputError: they run different versions.
+      InputError: the versions differ.
     """
     of_first = hosts.decide(versions)
     if of_first != versions():
@@ -50,8 +50,8 @@ def followed(settings: Mapping[str, Any], until: int | None, dropped: Mapping[in
     """Makes the other processes train a cohort while process 0 trains it in the block.
 
     Arguments:
-      settings: of the `Cohort`, without its devices.
-      until, dropped: as `Cohort.train` takes them.
+      settings: the arguments of the `Cohort`, without its devices.
+      until, dropped: the arguments of `Cohort.train`.
 
     Raises:
       OutOfStep: training failed in one process alone.
@@ -72,22 +72,22 @@ def followed(settings: Mapping[str, Any], until: int | None, dropped: Mapping[in
 
 
 def dismiss() -> None:
-    """Tells the others that nothing is left to train."""
+    """Tells the other processes that nothing is left to train."""
     hosts.decide(lambda: None)
 
 
 class _Elsewhere:
-    """Stands for the checkpoints, which process 0 reads and writes."""
+    """A stand-in for the checkpoints, which process 0 alone reads and writes."""
 
     def save(self, number: int, arrays: Any, notes: dict) -> None:
         """Does nothing."""
 
 
 def follow() -> None:
-    """Trains what process 0 trains, until it says that nothing is left.
+    """Trains every cohort that process 0 trains, until process 0 says that nothing is left.
 
     Raises:
-      OutOfStep: training failed here alone.
+      OutOfStep: training failed in one process alone.
     """
     data = None
     while (work := hosts.decide(lambda: None)) is not None:
@@ -98,6 +98,6 @@ def follow() -> None:
         try:
             cohort = Cohort(**{**settings, "data": data}, devices=tuple(jax.devices()))
             cohort.train(_Elsewhere(), until=until, dropped=dropped)
-        except Exception as error:  # where process 0 has met it, too, it goes on with the next cohort
+        except Exception as error:  # if process 0 failed, too, the next cohort follows
             failure = error
         hosts.meet(failure)

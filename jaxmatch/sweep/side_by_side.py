@@ -1,4 +1,4 @@
-"""Runs jobs at the same time, each in its own thread, on its own devices."""
+"""Jobs that run at the same time, each in its own thread and on its own devices."""
 
 import concurrent.futures
 import dataclasses
@@ -9,22 +9,22 @@ from typing import Any
 
 import jax
 
-# An interrupt may be raised anew by another thread (cli/interrupts.py), which does not end a wait.
+# Waits are short because another thread may raise an interrupt again (cli/interrupts.py), which does not end a wait.
 SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class Stopped(BaseException):
-    """Ends a job that is asked to stop. Not an `Exception`, so that it does not count as a failure of the job."""
+    """Raised to end a job that is told to stop. It is no `Exception`, so it does not count as a failure of the job."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """Something to do on some devices.
+    """Work to do on some devices.
 
     Attributes:
-      devices: how many it takes.
-      lasts: how long in proportion to the other jobs.
-      run: is given that many devices, and an event that says when to stop.
+      devices: the number of devices that the job takes.
+      lasts: the duration of the job in proportion to the other jobs.
+      run: the function that does the work. It takes that many devices, and an event that is set when it must stop.
     """
 
     devices: int
@@ -33,7 +33,7 @@ class Job:
 
 
 def lasting(jobs: Iterable[Job], devices: int) -> float:
-    """How long jobs last together, run as by `run_jobs` on so many devices."""
+    """Returns how long jobs last in total if `run_jobs` runs them on `devices` devices."""
     waiting = sorted(jobs, key=lambda job: -job.lasts)
     running: list[tuple[float, int]] = []
     now, free = 0.0, devices
@@ -51,21 +51,21 @@ def lasting(jobs: Iterable[Job], devices: int) -> float:
 def run_jobs(
     jobs: Sequence[Job], devices: Sequence[jax.Device], more: Callable[[], Iterable[Job]] = tuple
 ) -> list[Any]:
-    """Runs jobs on devices: the longest first, others at the same time on the devices that it leaves free.
+    """Runs jobs on devices: the longest first, and others at the same time on the devices that it leaves free.
 
-    Where no two of them have room, they run in this thread, in the order given.
+    As long as no two jobs fit on the devices together, jobs run in this thread, in the given order.
 
     Arguments:
-      jobs: none takes more devices than there are.
-      devices: to share.
-      more: called in this thread whenever a job has ended; gives jobs to run before those that wait.
+      jobs: the jobs, none of which takes more devices than there are.
+      devices: the devices that the jobs share.
+      more: a function that returns jobs to run before those that wait. This thread calls it whenever a job has ended.
 
     Returns:
-      What each returned; of those that came later behind the others.
+      The results of the jobs, in their order. The results of jobs from `more` follow.
 
     Raises:
-      BaseException: what the first job that failed has raised, or what interrupts this thread, as Ctrl-C does. All jobs
-        that had begun have stopped by then.
+      BaseException: the first job that failed raised it, or this thread was interrupted, for example by Ctrl-C. All
+        jobs that had begun have stopped by then.
     """
     stop, jobs = threading.Event(), list(jobs)
     waiting, returned = list(range(len(jobs))), {}

@@ -1,8 +1,8 @@
-"""The jobs of a sweep on Slurm: which cohort each trains, and how they are.
+"""The jobs of a sweep on Slurm: the cohort that each job trains, and the state of the cohorts.
 
-WORKDIR/slurm/jobs.json            the cohort of each job, and who runs them: Slurm, or this machine
-WORKDIR/slurm/JOB_0_log.out        what a job writes
-WORKDIR/slurm/JOB_submitted.pkl    what it is to do; JOB_0_result.pkl: how it ended (both are submitit's)
+WORKDIR/slurm/jobs.json            the cohort of each job, and whether Slurm or this machine runs the jobs
+WORKDIR/slurm/JOB_0_log.out        the output of a job
+WORKDIR/slurm/JOB_submitted.pkl    the task of a job; JOB_0_result.pkl: its result (submitit writes both)
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from jaxmatch.sweep.failures import message_of
 from jaxmatch.workdir import CohortFolder, Workdir
 
 SECONDS_TO_ANSWER = 60.0
-# The remedies for what Slurm does not take, and for too much of it.
+# The remedies for jobs that Slurm refuses, and for too many jobs.
 _REFUSED = "see sinfo, and set the options of jobs in --slurm FILE"
 _TOO_MANY = "run the same command again once some of your jobs are over; for tune, set at_once in --slurm FILE"
 STATES = ("queued", "running", "paused", "done", "failed", "stopped", "not submitted")
@@ -30,7 +30,7 @@ _QUEUED = {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "CONFIGURING", 
 
 
 def folder_of(workdir: Path) -> Path:
-    """Where submitit keeps its files."""
+    """Returns the folder in which submitit stores its files."""
     return workdir.absolute() / "slurm"
 
 
@@ -39,8 +39,8 @@ class Jobs:
     """The jobs that were submitted last for each cohort.
 
     Attributes:
-      local: whether they run on this machine (`--on slurm:local`).
-      cohorts: job -> name of its cohort.
+      local: whether the jobs run on this machine (`--on slurm:local`).
+      cohorts: job -> the name of its cohort.
     """
 
     local: bool
@@ -48,10 +48,10 @@ class Jobs:
 
 
 def read_jobs(workdir: Path) -> Jobs | None:
-    """The jobs of a sweep, or None where none were submitted.
+    """Reads the jobs of a sweep. Returns None if no jobs were submitted.
 
     Raises:
-      InputError: the file is damaged.
+      InputError: jobs.json is damaged.
     """
     path = folder_of(workdir) / "jobs.json"
     try:
@@ -68,7 +68,10 @@ def read_jobs(workdir: Path) -> Jobs | None:
 
 
 def add_jobs(workdir: Path, local: bool, new: Mapping[str, str]) -> None:
-    """Notes new jobs, which take the place of older ones of the same cohorts, and of all in the other place."""
+    """Writes down new jobs, which replace older jobs of the same cohorts.
+
+    If the older jobs ran in the other place (Slurm or this machine), all of them are replaced.
+    """
     before = read_jobs(workdir)
     same = before is not None and before.local == local
     kept = {job: cohort for job, cohort in before.cohorts.items() if cohort not in new.values()} if same else {}
@@ -76,21 +79,21 @@ def add_jobs(workdir: Path, local: bool, new: Mapping[str, str]) -> None:
 
 
 class TooManyJobs(InputError):
-    """The user, an account or a QOS may have no more submitted jobs, or an array no more of them."""
+    """Slurm refuses jobs because the user, an account, a QOS or an array may have no more of them."""
 
 
 def refusal(text: str) -> InputError:
-    """The error for what a command of Slurm has said when it took no job."""
-    if re.search(r"Submit\w*Limit|Invalid job array", text):  # the latter: more than MaxArraySize
+    """Returns the error for the message of a Slurm command that refused a job."""
+    if re.search(r"Submit\w*Limit|Invalid job array", text):  # the latter is about more jobs than MaxArraySize
         return TooManyJobs(f"Slurm refuses: {text}", remedy=_TOO_MANY)
     return InputError(f"Slurm refuses: {text}", remedy=_REFUSED)
 
 
 def run(*words: str, text: str = "") -> str:
-    """The output of a command of Slurm.
+    """Runs a command of Slurm and returns its output.
 
     Raises:
-      InputError: there is no such command, or it fails; gives its own words.
+      InputError: the command does not exist, does not answer, or fails. If it fails, the error quotes its message.
     """
     try:
         done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=SECONDS_TO_ANSWER)
@@ -107,13 +110,13 @@ def run(*words: str, text: str = "") -> str:
 
 
 def said(text: str) -> str:
-    """What a command of Slurm has said, in one line."""
+    """Returns the messages of a Slurm command in one line."""
     lines = [line.partition(": error: ")[2] or line.partition(": ")[2] or line for line in text.splitlines()]
     return "; ".join(dict.fromkeys(line.strip() for line in lines if line.strip()))
 
 
 def alive(workdir: Path, jobs: Jobs) -> dict[str, str]:
-    """Jobs that are not over -> what Slurm says of them.
+    """Returns jobs that are not over -> their states in Slurm.
 
     Raises:
       InputError: Slurm does not answer.
@@ -127,17 +130,23 @@ def alive(workdir: Path, jobs: Jobs) -> dict[str, str]:
 
 
 def is_queued(state: str) -> bool:
-    """Whether a job waits, by what Slurm says of it (`alive`)."""
+    """Returns whether a job waits, given its state in Slurm (see `alive`)."""
     return state in _QUEUED
 
 
 def end_of(job: str, local: bool) -> str:
-    """What Slurm says of a job that is over, as "CANCELLED" or "OUT_OF_MEMORY"; "" where it has forgotten it."""
+    """Returns the state in Slurm of a job that is over, such as "CANCELLED" or "OUT_OF_MEMORY".
+
+    The state is "" for local jobs, and for jobs that Slurm has forgotten.
+    """
     return _ends(local, "--jobs", job).get(job, "")
 
 
 def _ends(local: bool, *which: str) -> dict[str, str]:
-    """Jobs, also those that are over -> what Slurm says of them. It forgets them some minutes after their end."""
+    """Returns jobs, including those that are over -> their states in Slurm.
+
+    Slurm forgets a job some minutes after its end.
+    """
     if local:
         return {}
     try:
@@ -149,17 +158,20 @@ def _ends(local: bool, *which: str) -> dict[str, str]:
 
 
 def out_of_memory(state: str) -> bool:
-    """Whether Slurm has ended a job because it took more memory than it was given, by what it says of it."""
+    """Returns whether a state in Slurm means that the job was ended because it exceeded its memory."""
     return state.startswith("OUT_OF_ME")
 
 
 def more_memory(folder: CohortFolder) -> str:
-    """What helps a cohort whose job ran out of memory. It keeps its size as long as its folder is there."""
+    """Returns the remedy for a cohort whose job ran out of memory.
+
+    To train fewer runs at once, the folder must be removed: a cohort keeps its size as long as its folder exists.
+    """
     return f"give more memory_gb, or remove {folder.path} and set a smaller execution.maximum_replicas"
 
 
 def is_held(workdir: Path, cohort: str) -> bool:
-    """Whether somebody trains a cohort."""
+    """Returns whether a process holds the lock of a cohort, which means that it trains the cohort."""
     try:
         with CohortFolder(workdir / "cohorts" / cohort, "", ()).lock().acquire(timeout=0):
             return False
@@ -168,7 +180,7 @@ def is_held(workdir: Path, cohort: str) -> bool:
 
 
 def _is_controller(process: str) -> bool:
-    """Whether a process of this machine runs a job, as far as the system tells."""
+    """Returns whether a process of this machine runs a job, as far as the system can tell."""
     try:
         os.kill(int(process), 0)
     except (OSError, ValueError):
@@ -181,14 +193,14 @@ def _is_controller(process: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class CohortState:
-    """How a cohort is doing.
+    """The state of a cohort.
 
     Attributes:
-      folder: of the cohort.
-      state: one of `STATES`; "paused": its job is over, for it has come to a rung; "stopped": its job is over, and has
-        neither trained it nor failed.
-      job: that was submitted last, or "".
-      note: why, or where to read more.
+      folder: the folder of the cohort.
+      state: one of `STATES`. "paused" means that the job is over because the cohort has reached a rung. "stopped" means
+        that the job is over, but has neither trained the cohort nor failed.
+      job: the job that was submitted last, or "".
+      note: the reason for the state, or where to read more.
     """
 
     folder: CohortFolder
@@ -198,10 +210,10 @@ class CohortState:
 
 
 def states(workdir: Path) -> list[CohortState]:
-    """How each cohort of a sweep is doing.
+    """Returns the state of each cohort of a sweep.
 
     Raises:
-      InputError: nothing was submitted there, or Slurm does not answer.
+      InputError: no jobs were submitted for the folder, or Slurm does not answer.
     """
     jobs = read_jobs(workdir)
     if jobs is None:
@@ -240,16 +252,16 @@ def _state(
 
 
 def counted(found: list[CohortState]) -> str:
-    """How many cohorts are in which state."""
+    """Returns the number of cohorts in each state, as text."""
     count: Counter[Any] = Counter(each.state for each in found)
     return ", ".join(f"{count[state]} {state}" for state in STATES if count[state])
 
 
 def status(workdir: Path) -> str:
-    """All cohorts as lines of text: name, number of runs, state, job, and where to read more.
+    """Returns all cohorts as lines of text: name, number of runs, state, job, and where to read more.
 
     Raises:
-      InputError: as of `states`.
+      InputError: `states` raises it.
     """
     found = sorted(states(workdir), key=lambda each: (STATES.index(each.state), each.folder.name))
     rows = [("cohort", "runs", "state", "job", "log")]

@@ -1,4 +1,4 @@
-"""What jobs ask of Slurm: a small TOML file (`--slurm FILE`).
+"""Options of Slurm jobs, from a small TOML file (`--slurm FILE`).
 
 partition = "gpu"
 minutes = 240
@@ -23,18 +23,21 @@ REMEDY = "see docs/how_to/clusters.md"
 
 @dataclasses.dataclass(frozen=True)
 class SlurmOptions:
-    """What each job of a cohort is given, and how.
+    """The resources and limits of the jobs that train cohorts.
 
     Attributes:
-      partition: of the cluster; None: its default. Likewise `account`, `qos` and `constraint`.
-      minutes: time limit of a job; a cohort that needs longer is queued again.
-      signal_seconds: how long before that a job is told to write a checkpoint.
-      memory_gb: of a job; None: the cluster's default.
-      cpus: of a job; None: as many as XLA uses here, or, with `gpus`, the cluster's default.
-      gpus: of a job; 0: it trains on CPUs.
-      gpu_memory_gb: of one GPU; the plan is made for it.
-      at_once: how many jobs of an array may run at once; cohorts are cut to fill them. None: no limit, no cut.
-      sbatch: more options of sbatch.
+      partition: the partition of the cluster. None means the default of the cluster, as for `account`, `qos` and
+        `constraint`.
+      minutes: the time limit of a job, in minutes. A cohort that needs longer is queued again.
+      signal_seconds: how many seconds before the time limit a job is told to write a checkpoint.
+      memory_gb: the memory of a job, in GB. None means the default of the cluster.
+      cpus: the number of CPUs of a job. None means as many as XLA uses on this machine or, with `gpus`, the default of
+        the cluster.
+      gpus: the number of GPUs of a job. With 0 GPUs, a job trains on CPUs.
+      gpu_memory_gb: the memory of one GPU, in GB, for which the plan is made.
+      at_once: the number of jobs of an array that may run at the same time. Cohorts are split to fill them. None means
+        no limit and no split.
+      sbatch: additional options of sbatch.
     """
 
     partition: str | None = None
@@ -56,13 +59,13 @@ _MAY_BE_FRACTIONS = {"memory_gb", "gpu_memory_gb"}
 
 
 def read_options(path: Path | None) -> SlurmOptions:
-    """The options of a file.
+    """Reads the options of a file.
 
     Arguments:
-      path: None: all as they are without a file.
+      path: the file to read. None means the default options.
 
     Raises:
-      InputError: there is no such file, or something in it is no option or cannot be its value.
+      InputError: the file does not exist or is not TOML, or it contains an unknown option or an invalid value.
     """
     if path is None:
         return SlurmOptions()
@@ -88,7 +91,7 @@ def read_options(path: Path | None) -> SlurmOptions:
 
 
 def _wanted(name: str, value: Any) -> str:
-    """What a value should be, if it is not."""
+    """Returns what the value of an option must be, or "" if `value` is valid."""
     if name == "sbatch":
         return "" if isinstance(value, dict) else "a table"
     if name in _TEXTS:

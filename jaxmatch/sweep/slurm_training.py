@@ -1,4 +1,4 @@
-"""What a job of Slurm does: it trains a cohort, and writes a checkpoint when submitit says that its time is over."""
+"""The work of a Slurm job: it trains a cohort, and writes a checkpoint when submitit signals that its time is over."""
 
 import contextlib
 import dataclasses
@@ -23,30 +23,30 @@ from jaxmatch.sweep.failures import MOST_DEATHS, Deaths, mark_failed
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.workdir import CohortFolder
 
-# How long Slurm may take to end a job that it has told to end.
+# How long Slurm may take to end a job after it has told the job to end.
 SECONDS_TO_BE_KILLED = 600.0
 
 
 @dataclasses.dataclass(eq=False)
 class Training:
-    """The job: trains a cohort in a thread, for submitit's signals interrupt the main one.
+    """A job that trains a cohort in a thread, because the signals of submitit interrupt the main thread.
 
     Attributes:
-      plan: what the cohort needs of it, without the data.
-      data: file of the data.
-      cohort: its name.
-      workdir: of the sweep.
-      stage: how far.
-      failed_before: its failure when the job was submitted.
-      devices: on how many.
-      gpus: whether these must be GPUs.
-      seconds: how long it may take to write a checkpoint.
-      turns: how many jobs may train at once on this machine; 0: Slurm sees to that.
-      gpus_of_turns: CUDA_VISIBLE_DEVICES of each of these; empty: as it is.
-      extend: called first: loads what extends the package.
-      tells: whether a command waits for it, to which it tells how it goes (`events.py`).
-      newest: number of the newest checkpoint when it was queued last.
-      deaths: how often it was queued without a new one.
+      plan: the part of the plan that the cohort needs, without the data.
+      data: the file of the data.
+      cohort: the name of the cohort.
+      workdir: the working folder of the sweep.
+      stage: how far the cohort is trained.
+      failed_before: the failure of the cohort when the stage began (`CohortFolder.failure`).
+      devices: the number of devices to train on.
+      gpus: whether the devices must be GPUs.
+      seconds: how many seconds the job may take to write a checkpoint.
+      turns: the number of jobs that may train at the same time on this machine. 0 means that Slurm decides.
+      gpus_of_turns: the CUDA_VISIBLE_DEVICES of each of these jobs. If empty, the variable is left as it is.
+      extend: a function that loads extensions of the package. It is called before training.
+      tells: whether a command waits for the job, so that the job reports its progress to it (`events.py`).
+      newest: the number of the newest checkpoint when the job was last queued.
+      deaths: how often the job was queued without a new checkpoint.
     """
 
     plan: Plan
@@ -80,7 +80,7 @@ class Training:
         return CohortFolder(self.workdir / "cohorts" / self.cohort, "", ())
 
     def __call__(self) -> str:
-        # scancel sends SIGTERM, and so may a job that needs the room.
+        # scancel sends SIGTERM, and so may Slurm to make room for another job.
         signal.signal(signal.SIGTERM, lambda number, frame: self._stop.set())
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -89,19 +89,22 @@ class Training:
         if self._error is not None:
             raise self._error
         if self._stop.is_set() and not self.turns:
-            # Slurm queues again a job that it ends to make room, but not one that ends itself.
+            # If Slurm ends a job to make room, it queues the job again. It does not queue a job that ends by itself.
             time.sleep(SECONDS_TO_BE_KILLED)
         return "done" if self._folder.done else "left"
 
     def checkpoint(self) -> Any:
-        """submitit calls this at a time limit or where another job needs the room; what it gives is queued again."""
+        """Stops training with a checkpoint, and returns the job to queue again or, if its cohort failed, None.
+
+        submitit calls this method at the time limit, and when another job needs the resources.
+        """
         from submitit.helpers import DelayedSubmission
 
         self._stop.set()
         if self._thread is not None:
             self._thread.join(self.seconds)
         newest = self._folder.newest_checkpoint()
-        if newest > self.newest or self._folder.done:  # it was not ended in vain
+        if newest > self.newest or self._folder.done:  # the job has made progress
             self.newest = newest
             return DelayedSubmission(self)
         if (deaths := self.deaths.count(self.cohort, newest)) < MOST_DEATHS:
@@ -118,12 +121,12 @@ class Training:
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
-        """Waits until few enough jobs train on this machine."""
+        """Waits until fewer than `turns` other jobs train on this machine, and takes a turn for the block."""
         locks = [FileLock(slurm_jobs.folder_of(self.workdir) / f"turn-{turn}.lock") for turn in range(self.turns)]
         while locks and not self._stop.is_set():
             for turn, lock in enumerate(locks):
                 with contextlib.suppress(Timeout), lock.acquire(timeout=0):
-                    if self.gpus_of_turns:  # before JAX looks for them; submitit gives each job the first ones
+                    if self.gpus_of_turns:  # before JAX looks for GPUs; submitit gives each job the first
                         os.environ["CUDA_VISIBLE_DEVICES"] = self.gpus_of_turns[turn]
                     yield
                     return
@@ -131,10 +134,10 @@ class Training:
         yield
 
     def train(self) -> None:
-        """Trains the cohort, or ends at once if it was told to.
+        """Trains the cohort, or returns at once if the job was told to stop.
 
         Raises:
-          InputError: JAX does not see the GPU that was asked for, or as of `worker.execute_cohort`.
+          InputError: JAX does not see the GPU that was requested, or `worker.execute_cohort` raises the error.
         """
         if self._stop.is_set():
             return
@@ -158,7 +161,7 @@ class Training:
 
 
 def _shown(display: Display, plan: Plan, stage: Stage, folder: CohortFolder) -> Tell:
-    """What shows on a display, in the job's log, what a worker tells."""
+    """Returns a function that shows the events of a worker on a display, in the log of the job."""
     whole = CohortFolder(folder.path, plan.cohorts[0].signature, plan.cohorts[0].names())
     shown: list[Any] = []
 
@@ -172,7 +175,7 @@ def _shown(display: Display, plan: Plan, stage: Stage, folder: CohortFolder) -> 
 
 
 def _own_name() -> str:
-    """The name of the job that this process is."""
+    """Returns the name of the job that this process runs."""
     from submitit import JobEnvironment
 
     return JobEnvironment().job_id

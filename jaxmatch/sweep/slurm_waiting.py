@@ -1,7 +1,7 @@
-"""Waiting in the foreground for jobs of Slurm: `jaxmatch tune` needs what they have trained.
+"""Waiting in the foreground for jobs of Slurm, because `jaxmatch tune` needs the runs that they train.
 
-The workdir says how far a cohort is, and Slurm is asked now and then whether its job is still there. The command may be
-interrupted and given again: the jobs go on meanwhile, and are not submitted twice.
+The working folder tells how far a cohort is, and Slurm is asked now and then whether its job still exists. The user may
+interrupt the command and start it again. The jobs continue meanwhile, and are not submitted twice.
 """
 
 import dataclasses
@@ -17,22 +17,22 @@ from jaxmatch.sweep.events import Replay
 from jaxmatch.sweep.failures import MOST_DEATHS, Deaths, mark_failed
 
 SECONDS_BETWEEN_LOOKS = 0.5
-# Slurm is asked for all jobs of the user at once; one asker every few seconds does not burden it.
+# One query is about all jobs of the user. A query every few seconds does not burden Slurm.
 SECONDS_BETWEEN_QUESTIONS = 5.0
 SECONDS_BETWEEN_LINES = 60.0
-# How long after its end a job's files may be seen on another machine.
+# How long after the end of a job its files may take to appear on another machine.
 SECONDS_TO_BE_SEEN = 10.0
 
 
 @dataclasses.dataclass
 class _Running:
-    """A job that is waited for.
+    """A job that the command waits for.
 
     Attributes:
-      task: that it does.
-      job: its name.
-      replay: shows what it tells.
-      there_at: when it was among the jobs that are not over, or did what it was to do.
+      task: the task of the job.
+      job: the name of the job.
+      replay: the replay that displays the events of the job.
+      there_at: the last time when the job was known not to be over; -inf once its cohort has been marked as failed.
     """
 
     task: Task
@@ -42,15 +42,16 @@ class _Running:
 
 
 class Waiting:
-    """Has tasks trained by jobs, and waits for them.
+    """A wait for jobs that train tasks.
 
     Arguments:
-      work: what the tasks are of.
-      submit: takes tasks, the work, and jobs that have done theirs; gives the job of each cohort, and how many are new.
+      work: the work that the tasks are part of.
+      submit: a function that takes tasks, the work, and jobs that have finished their tasks. It returns the job of each
+        cohort, and the number of new jobs.
       local: whether the jobs run on this machine.
-      at_once: how many jobs there may be at once; None: one for each task.
-      over: jobs that have done theirs, and may still be there for a while; those of these tasks are added.
-      clock: gives the time in seconds.
+      at_once: the largest number of jobs at the same time. None means one job for each task.
+      over: the jobs that have finished their tasks but may exist for a while longer. Finished jobs are added to it.
+      clock: a function that returns the time in seconds.
     """
 
     def __init__(
@@ -71,10 +72,10 @@ class Waiting:
         self._said = ""
 
     def run(self, tasks: Sequence[Task], more: Callable[[], Iterable[Task]] = tuple) -> bool:
-        """As `Engine.run`.
+        """Trains tasks as `Engine.run` does.
 
         Raises:
-          KeyboardInterrupt: with words about the jobs that continue.
+          KeyboardInterrupt: the user interrupted the command. The message names the jobs that continue.
           InputError: Slurm refuses a job.
         """
         waiting, trained = sorted(tasks, key=lambda task: -task.lasts), False
@@ -99,7 +100,7 @@ class Waiting:
         job_of, new = self._submit(tasks, self._work, self._over)
         for task in tasks:
             job = job_of[task.folder.name]
-            self._over.discard(job)  # on one machine, names of jobs come again
+            self._over.discard(job)  # on one machine, the names of jobs are reused
             replay = Replay(self._work, task.folder, job)
             self._running[task.folder.name] = _Running(task, job, replay, self._clock())
         old = len(tasks) - new
@@ -112,16 +113,19 @@ class Waiting:
         return task.folder.failure() not in (None, self._work.before.get(task.folder.name))
 
     def _taken_away(self, task: Task) -> bool:
-        """Whether another launcher has given the cohort up."""
+        """Returns whether another launcher has removed the cohort."""
         return not (task.folder.path / "cohort.json").exists()
 
     def _is_over(self, each: _Running) -> bool:
-        """Looks at a cohort; whether its job has nothing more to do."""
+        """Displays the new events of a cohort, and returns whether its job has nothing more to do.
+
+        The cohort of such a job is no longer waited for.
+        """
         each.replay.look()
         stage = each.task.stage or self._work.stage
         if not (stage.reached(each.task.folder) or self._failed(each.task) or self._taken_away(each.task)):
             return False
-        # What the job tells last comes after what it has to do; a job of an earlier command may tell nothing.
+        # The last event comes after the work of the job. A job of an earlier command may report no events.
         if not each.replay.left and self._clock() - each.there_at < SECONDS_TO_BE_SEEN:
             return False
         each.replay.ended("its job is over")
@@ -130,7 +134,7 @@ class Waiting:
         return True
 
     def _ask(self) -> None:
-        """Asks Slurm, if it was not asked just now, which jobs are over before they have done what they were to do."""
+        """Asks Slurm, unless it was asked just before, which jobs ended before they finished their tasks."""
         now = self._clock()
         if now - self._asked_at < (SECONDS_BETWEEN_LOOKS if self._local else SECONDS_BETWEEN_QUESTIONS):
             return
@@ -138,7 +142,7 @@ class Waiting:
         jobs = slurm_jobs.Jobs(self._local, {each.job: name for name, each in self._running.items()})
         try:
             living = slurm_jobs.alive(self._workdir, jobs)
-        except InputError as error:  # it may be restarted just now
+        except InputError as error:  # Slurm may be restarting
             self._say(f"{error.problem}; asking again")
             return
         for each in list(self._running.values()):
@@ -151,16 +155,16 @@ class Waiting:
             self._say(f"jobs: {queued} queued, {len(living) - queued} running")
 
     def _say(self, line: str) -> None:
-        """Says a line, at most once a minute, unless it was the last."""
+        """Displays a line, unless it repeats the last one or follows it within a minute."""
         if line != self._said and self._clock() - self._said_at > SECONDS_BETWEEN_LINES:
             self._said, self._said_at = line, self._clock()
             self._work.display.say(line)
 
     def _lost(self, each: _Running) -> None:
-        """A job is over too early: it is submitted again, or its cohort has failed."""
+        """Handles a job that ended too early: submits its task again, or marks its cohort as failed."""
         folder = each.task.folder
         if self._is_over(each) or slurm_jobs.is_held(self._workdir, folder.name):
-            return  # by another launcher, which trains it
+            return  # the task is finished by now, or another launcher trains the cohort
         state = slurm_jobs.end_of(each.job, self._local)
         log = slurm_jobs.folder_of(self._workdir) / f"{each.job}_0_log.out"
         remedy = f"see {log}" if log.exists() else f"it wrote no log: do the nodes reach {log.parent}?"
@@ -180,7 +184,7 @@ class Waiting:
         self._begin([each.task])
 
     def _counted(self, each: _Running, state: str) -> str:
-        """Counts a job that has ended; what to say if it was the last."""
+        """Counts a job that has ended. Returns the problem if the cohort gets no further job, else ""."""
         deaths = self._deaths.count(each.task.folder.name, each.task.folder.newest_checkpoint())
         ended = f"its job was ended {deaths} times without a new checkpoint{state and f' ({state})'}"
         return ended if deaths >= MOST_DEATHS else ""

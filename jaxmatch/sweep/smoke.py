@@ -1,4 +1,4 @@
-"""A sweep shrunk to seconds: does it load, train, record and tabulate? Its scores mean nothing."""
+"""A sweep shrunk to seconds, which shows whether it loads, trains, records and tabulates. Its scores mean nothing."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ from jaxmatch.sweep.grid import TRACED, Sweep
 from jaxmatch.training.scores import score_names
 
 NOTE = "Smoke run: a tiny model after a few steps on generated data; its scores mean nothing"
-# Of seeds and variants; a program takes far longer to compile than these steps to train.
+# The number of seeds and of variants that stay. A program takes far longer to compile than these few steps to train.
 _FIRST = 2
-# Those that a model does not have are left out.
+# The settings of a smoke run. Settings that a model does not have are left out.
 _SETTINGS = {
     "model.blocks": 2,
     "model.encoder_layers": 1,
@@ -26,8 +26,8 @@ _SETTINGS = {
     "model.dense_blocks": 2,
     "model.block_layers": 2,
     "model.character_features": 4,
-    "model.tags": False,  # the tagger's model is a file, too
-    "model.hidden_size": 12,  # what two, three or four kernel sizes can share
+    "model.tags": False,  # the model of the tagger is a file, which a smoke run must not need
+    "model.hidden_size": 12,  # can be divided among two, three or four kernel sizes
     "data.directory": "",
     "data.task": "",
     "data.vectors": "",
@@ -48,14 +48,14 @@ _SETTINGS = {
 
 
 def _embedded(config: ConfigDict) -> tuple[str, tuple[str, ...]]:
-    """The embedded data set used instead of a config's own, and the scores it has."""
+    """Returns the embedded data set that replaces the data set of a config, and the scores of the embedded one."""
     name, selection = config.data.name, config.training.selection
     labels: tuple[str, ...] = ()
     if name in catalog.CATALOG:
         task, labels = catalog.CATALOG[name].task, catalog.CATALOG[name].labels
     elif name in catalog.EMBEDDED_TASKS:
         return name, _scores(name)
-    else:  # own data, which is not read: the selection score shows the task
+    else:  # the user's own data, which is not read: the selection score shows the task
         task = config.data.task or (
             "ranking" if selection.startswith(("map", "mrr", "recall_at_")) else "classification"
         )
@@ -65,7 +65,7 @@ def _embedded(config: ConfigDict) -> tuple[str, tuple[str, ...]]:
 
 
 def _shrunk(config: ConfigDict, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """A variant that brings a model of its own, made as tiny as the others; any other as it is."""
+    """Returns the settings of a variant. A model of its own is made as tiny as the others."""
     if "model.name" not in settings:
         return dict(settings)
     known = flatten(with_overrides(config, settings))
@@ -80,11 +80,11 @@ def _scores(name: str) -> tuple[str, ...]:
 
 
 def smoked(sweep: Sweep) -> Sweep:
-    """The sweep with a tiny model and a few steps on an embedded data set of the same task; a classification for a
-    regression.
+    """Returns the sweep with a tiny model and a few steps on an embedded data set of the same task.
 
-    The first two variants and seeds stay. Of the grid, axes that share a program stay, of the others the first value
-    does. Published rows go: there is nothing to compare.
+    A regression becomes a classification. The first two variants and seeds stay. Axes of the grid whose values share a
+    program stay as they are, and other axes keep only their first value. Published rows are removed, because there is
+    nothing to compare.
     """
     embedded, possible = _embedded(sweep.config)
     selection = sweep.config.training.selection
@@ -97,7 +97,7 @@ def smoked(sweep: Sweep) -> Sweep:
     layout = dataclasses.replace(
         sweep.table,
         title=f"{sweep.table.title}: smoke run",
-        # Without scores, a launcher shows those that go with the selection.
+        # Without scores, a launcher shows those that match the selection score.
         scores=sweep.table.scores if all(name in possible for part, _, name in named if part != "times") else (),
         published=(),
         ensembles=(),

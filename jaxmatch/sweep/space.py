@@ -1,4 +1,4 @@
-"""Spaces that are no grids: a range or choices for each setting that is searched."""
+"""Search spaces that are not grids: a range or choices for each setting that is searched."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ DIGITS = 4
 
 @dataclasses.dataclass(frozen=True)
 class Range:
-    """Numbers between two ends, which are among them.
+    """The numbers between two ends, including the ends.
 
     Attributes:
-      low: the lower end, whole for a setting of whole numbers.
+      low: the lower end, an integer for a setting of integers.
       high: the upper end, of the same type.
-      log: whether their logarithms are equally likely.
-      step: between whole numbers.
+      log: whether the logarithms of the numbers are uniformly distributed, instead of the numbers.
+      step: the step between integers.
     """
 
     low: int | float
@@ -31,7 +31,7 @@ class Range:
     step: int = 1
 
     def rounded(self, value: int | float) -> int | float:
-        """A number of the range, with no more digits than a table can show."""
+        """Returns a value as a number of the range, with no more digits than a table can show."""
         return value if isinstance(value, int) else min(max(float(f"{value:.{DIGITS}g}"), self.low), self.high)
 
 
@@ -40,7 +40,7 @@ class Points(Sweep):
     """A sweep of chosen settings instead of a grid.
 
     Attributes:
-      points: dotted setting -> value, for each.
+      points: for each point, dotted setting -> value.
     """
 
     points: Sequence[Mapping[str, Any]] = ()
@@ -51,12 +51,12 @@ class Points(Sweep):
 
 @dataclasses.dataclass(frozen=True)
 class Space:
-    """What is searched.
+    """A search space.
 
     Attributes:
-      sweep: with what all points share: config, seeds, table.
+      sweep: the sweep that holds what all points share: config, seeds, table.
       ranges: dotted setting -> range.
-      choices: dotted setting -> a text for each of its choices -> the value.
+      choices: dotted setting -> the text of each choice -> its value.
     """
 
     sweep: Sweep
@@ -64,13 +64,13 @@ class Space:
     choices: Mapping[str, Mapping[str, Any]]
 
     def place(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings of a point.
+        """Returns the settings of a point.
 
         Arguments:
-          chosen: dotted setting -> number, or text of a choice.
+          chosen: dotted setting -> a number, or the text of a choice.
 
         Raises:
-          InputError: no run can have them together.
+          InputError: no run can have these settings together.
         """
         point = {
             name: self.choices[name][value] if name in self.choices else self.ranges[name].rounded(value)
@@ -80,25 +80,28 @@ class Space:
         return {name: resolved[name] for name in (*self.choices, *self.ranges)}
 
     def points(self, places: Sequence[Mapping[str, Any]]) -> Points:
-        """The sweep of some points."""
+        """Returns the sweep of some points."""
         kept = {field.name: getattr(self.sweep, field.name) for field in dataclasses.fields(Sweep)}
         return Points(**kept, points=tuple(places))
 
     def texts(self) -> dict[str, Any]:
-        """The space as plain values."""
+        """Returns the space as plain values."""
         ranges = {name: dataclasses.asdict(span) for name, span in self.ranges.items()}
         return ranges | {name: list(values) for name, values in self.choices.items()}
 
 
 def space_of(planned: Sweep, given: Mapping[str, str]) -> Space:
-    """The space of a sweep file and a command line. The axes of the grid are choices, unless there is a range.
+    """Returns the search space of a sweep file and a command line.
+
+    An axis of the grid becomes choices, unless a range is given for its setting.
 
     Arguments:
       planned: the sweep of the file.
-      given: dotted setting -> "LOW:HIGH", "LOW:HIGH:STEP", "log:LOW:HIGH", or choices as of a grid axis; "" removes it.
+      given: dotted setting -> "LOW:HIGH", "LOW:HIGH:STEP", "log:LOW:HIGH", or choices written like those of a grid
+        axis. "" removes the setting.
 
     Raises:
-      InputError: there is nothing to search, or a setting cannot have the values.
+      InputError: there is nothing to search, the sweep has variants, or a setting cannot have the given values.
     """
     if planned.variants:
         raise InputError("a sweep with variants cannot be searched", remedy="make the variants choices of settings")
@@ -117,7 +120,7 @@ def space_of(planned: Sweep, given: Mapping[str, str]) -> Space:
     known = flatten(planned.config)
     ranges = {}
     for name, text in texts.items():
-        with_overrides(planned.config, {name: known.get(name)})  # is there such a setting?
+        with_overrides(planned.config, {name: known.get(name)})  # checks that the setting exists
         ranges[name] = _range(name, text, type(known[name]))
     if not ranges and not named:
         raise InputError(

@@ -1,4 +1,4 @@
-"""How fast a device is, for the estimate of time."""
+"""The speed of a device, for estimates of time."""
 
 import functools
 import time
@@ -6,13 +6,13 @@ import time
 import jax
 import jax.numpy as jnp
 
-# Of the measured speed of a large product: what a training step reaches in practice.
+# The share of the measured speed of a large product that a training step reaches in practice.
 SHARE_OF_PEAK = 0.5
 
 
-@functools.cache  # a plan is written more than once
+@functools.cache  # a plan is displayed more than once
 def multiplications_a_second() -> float:
-    """Multiply-adds a second of a large matrix product on the default device."""
+    """Measures the multiply-adds per second of a large matrix product on the default device."""
     size = 1024
     matrix = jnp.ones((size, size), jnp.float32)
     product = jax.jit(jnp.matmul)

@@ -1,9 +1,10 @@
-"""Who drives a sweep in an object store: one command at a time.
+"""The lease of an object store, which ensures that only one command at a time drives the sweep there.
 
-    STORE/lease    its machine and process, and a number that it changes while it lives
+    STORE/lease    the machine and process of the command, and a number that the command changes while it lives
 
-A lease is made in one step where the store can (`Store.create`). One whose number does not change any more is that of a
-dead command, and is taken over; whoever finds another's in its place has lost it.
+A lease is created atomically if the store can do that (`Store.create`). If the number of a lease does not change any
+more, its command is dead, and another command takes the lease over. A command that finds another command's lease in
+place of its own has lost it.
 """
 
 import contextlib
@@ -22,9 +23,9 @@ from jaxmatch.store import Store, StoreError
 
 NAME = "lease"
 SECONDS_BETWEEN_BEATS = 10.0
-# Without a beat for so long, its command is dead: longer than a store is tried (`store.WAITS`).
+# A command without a beat for this long is dead, because the retries of a store end sooner (`store.WAITS`).
 SECONDS_TO_EXPIRE = 90.0
-# After taking a lease over, before it counts: another may have taken it over at the same time.
+# The wait before a lease that was taken over counts. Another command may have taken it over at the same time.
 SECONDS_TO_SETTLE = 2.0
 
 
@@ -35,7 +36,7 @@ class Lease:
       store: the store.
 
     Raises:
-      InputError: another command holds it.
+      InputError: another command holds the lease.
       StoreError: the store cannot be used.
     """
 
@@ -48,11 +49,13 @@ class Lease:
         self._thread.start()
 
     def check(self) -> None:
-        """Makes sure that it is still held. Where this process stood still, another may have taken it over since the
-        last beat, so the store is asked.
+        """Checks that this command still holds the lease.
+
+        If this process was suspended, another command may have taken the lease over since the last beat. Then the store
+        is asked.
 
         Raises:
-          InputError: another command has taken it over.
+          InputError: another command has taken over the lease.
         """
         if time.time() - self._held_at > 2 * SECONDS_BETWEEN_BEATS:
             with contextlib.suppress(StoreError):
@@ -65,7 +68,7 @@ class Lease:
             )
 
     def release(self) -> None:
-        """Gives it back."""
+        """Releases the lease and removes it from the store."""
         self._ended.set()
         self._thread.join()
         with contextlib.suppress(StoreError):
@@ -125,21 +128,21 @@ def _this_process() -> dict[str, Any]:
 
 
 def _system() -> str:
-    """What tells this start of this machine, and this container, from all others; "" where that is not known."""
+    """Returns an id of this boot of this machine and of this container, or "" if it is not known."""
     with contextlib.suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip() + os.readlink("/proc/self/ns/pid")
     return ""
 
 
 def _started(process: int) -> str:
-    """When a process of this machine started, or "" where there is none or that is not known."""
+    """Returns when a process of this machine started, or "" if the process does not exist or its start is unknown."""
     with contextlib.suppress(OSError):
         return (Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()[19]
     return ""
 
 
 def _dead(holder: dict[str, Any]) -> bool:
-    """Whether a holder was a process of this machine that is gone."""
+    """Returns whether the holder of a lease was a process of this machine that does not exist any more."""
     if not _system() or holder.get("system") != _system() or not holder.get("started"):
         return False
     return _started(holder["process"]) != holder["started"]

@@ -1,11 +1,11 @@
-"""A cohort in an object store: its checkpoints, and in the end its records.
+"""A cohort in an object store: its checkpoints and, at the end, its records.
 
-    STORE/cohorts/COHORT/state.json              what there is: the archives, each with its digest
+    STORE/cohorts/COHORT/state.json              the state: the valid archives, each with its digest
     STORE/cohorts/COHORT/checkpoint-NUMBER-*.tar a checkpoint
     STORE/cohorts/COHORT/folder-*.tar            other files of the cohort and folders of its runs, as in a workdir
 
-Archives come first, under names of their own; then state.json is replaced, and only what it names counts. So an upload
-that is interrupted is never seen.
+Archives are uploaded first, each under a new name. Then state.json is replaced. Only archives that it names are valid,
+so an interrupted upload is never seen.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ STATE = "state.json"
 
 
 class Superseded(Exception):
-    """Somebody else was given the cohort."""
+    """The cohort was given to another worker."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Archive:
     """An archive in the store.
 
     Attributes:
-      name: of the object, without its folder.
-      sha256: of its bytes.
+      name: the name of the object, without its folder.
+      sha256: the digest of its bytes.
     """
 
     name: str
@@ -46,16 +46,16 @@ class Archive:
 
 @dataclasses.dataclass(frozen=True)
 class State:
-    """What a store holds of a cohort.
+    """The content of a store for a cohort.
 
     Attributes:
-      id: differs between two trainings from the start.
-      attempt: who may write.
-      signature: of its runs.
-      runs: their names.
+      id: an id that differs between two trainings from the start.
+      attempt: the id of the attempt that may write.
+      signature: the signature of the runs.
+      runs: the names of the runs.
       checkpoints: number -> archive, the newest last.
-      folder: the other files, or None.
-      done: whether all its runs are on record.
+      folder: the archive of the other files, or None.
+      done: whether all runs are on record.
     """
 
     id: str
@@ -70,13 +70,13 @@ class State:
         return json.dumps(dataclasses.asdict(self), indent=1).encode()
 
     def before(self, number: int) -> "State":
-        """Without the checkpoints of this number and above."""
+        """Returns the state without the checkpoints of this number and above."""
         return dataclasses.replace(
             self, checkpoints={each: at for each, at in self.checkpoints.items() if each < number}
         )
 
     def with_checkpoint(self, number: int, archive: Archive) -> "State":
-        """With one more, and only as many as are kept."""
+        """Returns the state with one more checkpoint, limited to the newest `KEPT` checkpoints."""
         kept = sorted((self.checkpoints | {number: archive}).items())[-KEPT:]
         return dataclasses.replace(self, checkpoints=dict(kept))
 
@@ -94,7 +94,7 @@ class StoredCohort:
 
     Arguments:
       store: the store.
-      place: its folder there.
+      place: the folder of the cohort in the store.
     """
 
     def __init__(self, store: Store, place: str):
@@ -105,10 +105,10 @@ class StoredCohort:
         return self._store.at(self.place)
 
     def state(self, content: bytes | None = None) -> State | None:
-        """What there is, or None.
+        """Returns the state of the cohort, or None if the store has no state of it.
 
         Arguments:
-          content: of state.json, if it was read already.
+          content: the content of state.json, if it was already read.
 
         Raises:
           InputError: state.json is damaged.
@@ -125,17 +125,17 @@ class StoredCohort:
             ) from None
 
     def replace(self, state: State) -> None:
-        """Says what there is from now on, and removes all archives that are not part of it."""
+        """Writes a new state, and removes all archives that are not part of it."""
         self._store.write(f"{self.place}/{STATE}", state.json())
         named = {STATE, *(each.name for each in (*state.checkpoints.values(), state.folder) if each)}
         left = [name for name in self._store.names(self.place) if name not in named]
         self._store.remove(*(f"{self.place}/{name}" for name in left))
 
     def state_of(self, attempt: str) -> State:
-        """What there is, for an attempt.
+        """Returns the state of the cohort, for an attempt.
 
         Raises:
-          Superseded: another attempt was begun since.
+          Superseded: another attempt has begun since, or the state was removed.
         """
         state = self.state()
         if state is None or state.attempt != attempt:
@@ -143,18 +143,18 @@ class StoredCohort:
         return state
 
     def update(self, attempt: str, change: Callable[[State], State]) -> None:
-        """Changes what there is.
+        """Changes the state of the cohort, for an attempt.
 
         Raises:
-          Superseded: another attempt was begun since.
+          Superseded: another attempt has begun since, or the state was removed.
         """
         self.replace(change(self.state_of(attempt)))
 
     def put_checkpoint(self, folder: CohortFolder, number: int) -> Archive:
-        """Uploads a checkpoint of a folder.
+        """Uploads a checkpoint of a folder and returns its archive.
 
         Raises:
-          FileNotFoundError: it has been removed meanwhile.
+          FileNotFoundError: the checkpoint was removed meanwhile.
         """
         return self._put(
             f"checkpoint-{number}",
@@ -165,10 +165,13 @@ class StoredCohort:
         )
 
     def put_folder(self, workdir: Workdir, folder: CohortFolder) -> Archive:
-        """Uploads the other files of a folder, and what is in the workdir of its runs if it is done."""
+        """Uploads the other files of a folder and returns their archive.
+
+        If the cohort is done, the archive includes the folders of its runs and the shared word vectors.
+        """
         there = [path for path in folder.path.glob("*.json") if path.name != STORED]
         if folder.done:
-            # Models that share vectors by hard links share them in the archive.
+            # Models that share vectors by hard links also share them in the archive.
             there += [*workdir.path.glob("vectors/*.npy"), *map(workdir.run_folder, folder.runs), folder.path / "DONE"]
         return self._put("folder", folder.path, workdir.path, [str(path.relative_to(workdir.path)) for path in there])
 
@@ -192,18 +195,18 @@ class StoredCohort:
             return made
 
     def get(self, archive: Archive, place: Path) -> bool:
-        """Downloads an archive and unpacks it in an empty folder; False where it is missing or damaged."""
+        """Downloads an archive and unpacks it in an empty folder. Returns False if it is missing or damaged."""
         file = place / "archive.tar"
         if not self._store.download(f"{self.place}/{archive.name}", file) or hash_file(file) != archive.sha256:
             return False
         with tarfile.open(file) as content:
-            # Pythons before 3.11.4 have no filter.
+            # Python versions before 3.11.4 have no filter.
             content.extractall(place, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
         file.unlink()
         return True
 
     def get_checkpoint(self, state: State, folder: CohortFolder) -> None:
-        """Brings the newest checkpoint that is whole to a folder, unless it has a newer one of its own."""
+        """Downloads the newest intact checkpoint to a folder, unless the folder has one at least as new."""
         for number, archive in sorted(state.checkpoints.items(), reverse=True):
             if number <= newest(folder):
                 return
@@ -215,5 +218,5 @@ class StoredCohort:
 
 
 def newest(folder: CohortFolder) -> int:
-    """The number of the newest checkpoint in a folder, or -1."""
+    """Returns the number of the newest checkpoint in a folder, or -1."""
     return max(folder.checkpoint_numbers(), default=-1)

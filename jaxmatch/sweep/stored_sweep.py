@@ -1,12 +1,12 @@
-"""The command's side of a sweep in an object store: its workdir holds what is done, and the store holds all.
+"""A sweep in an object store, as the command sees it: the working folder holds finished work, the store everything.
 
-    STORE/lease        who drives (store_lease.py)
-    STORE/cohorts/     stored_cohort.py
-    STORE/*.json, ...  the notes of the workdir: sweep.json and the like, and journals
-    STORE/final/       of `jaxmatch tune`: the sweep of the chosen setting
+    STORE/lease        the command that drives the sweep (store_lease.py)
+    STORE/cohorts/     the cohorts (stored_cohort.py)
+    STORE/*.json, ...  the notes of the working folder: sweep.json and the like, and journals
+    STORE/final/       the sweep of the chosen setting, for `jaxmatch tune`
 
-What the workdir lacks is brought before anything is planned, and when a cohort is over. What the store lacks, because
-it was trained without it, is uploaded.
+The command downloads what the working folder lacks before anything is planned, and whenever a cohort is over. It
+uploads what the store lacks because it was trained without the store.
 """
 
 import dataclasses
@@ -24,17 +24,17 @@ from jaxmatch.sweep.stored_cohort import STATE, State, StoredCohort, newest
 from jaxmatch.workdir import Workdir
 from jaxmatch.workdir.cohort_folder import STORED, CohortFolder
 
-# Files of a workdir that are notes. What is added to journals decides what is trained next.
+# The suffixes of notes in a working folder. Lines that are added to journals decide what is trained next.
 _NOTES = (".json", ".jsonl", ".journal")
 _JOURNALS = (".jsonl", ".journal")
 
 
 class StoredSweep:
-    """A workdir and its copy in a store.
+    """A working folder and its copy in a store.
 
     Arguments:
       store: the store.
-      prefix: of the names of its objects, "" or "final/".
+      prefix: the prefix of the names of objects, "" or "final/".
       workdir: the folder.
     """
 
@@ -43,10 +43,10 @@ class StoredSweep:
         self._pushed: dict[str, tuple[int, int]] = {}
 
     def check(self, name: str) -> None:
-        """Refuses a store that holds another sweep.
+        """Checks that the store does not hold another sweep.
 
         Raises:
-          InputError: it does.
+          InputError: the store holds another sweep, or its notes are damaged.
         """
         key = self._prefix + notes_file(Path()).name
         try:
@@ -61,7 +61,7 @@ class StoredSweep:
             )
 
     def bring(self) -> None:
-        """Brings to the workdir what it lacks, and to the store what that lacks."""
+        """Downloads what the working folder lacks, and uploads what the store lacks."""
         names = [name for name in self._store.names(self._prefix.rstrip("/")) if name.endswith(_NOTES)]
         for name, content in self._store.read_all(self._prefix + name for name in names).items():
             self._take_note(self._workdir.path / name.removeprefix(self._prefix), content)
@@ -78,38 +78,40 @@ class StoredSweep:
             if folder.done and all(map(self._has_record, folder.runs)):
                 self._give(self._cohort(folder.name), states.get(folder.name), folder)
             elif folder.name not in states and folder.stored().get("url") == self._cohort(folder.name).url:
-                if newest(folder) < 0:  # it was removed from the store, and nothing was trained here since
+                if newest(folder) < 0:  # the store lost the cohort, and nothing was trained here since
                     shutil.rmtree(folder.path)
 
     def hand_out(self, folder: CohortFolder, attempt: str) -> None:
-        """A worker is about to be given a cohort: the store says so, and holds what the worker needs.
+        """Prepares the store for a worker that will train a cohort: uploads what it needs, and notes its attempt.
 
         Arguments:
-          folder: of the cohort, in the workdir.
-          attempt: names it.
+          folder: the folder of the cohort, in the working folder.
+          attempt: the id of the attempt.
         """
         self.push_notes()
         stored = self._cohort(folder.name)
         state, known = stored.state(), folder.stored()
-        # Finished since it was brought, as by a worker of a command that died: it is brought when it is taken.
+        # The cohort was finished since it was downloaded, for example by a worker of a command that died. `take` will
+        # download it.
         unseen = state is not None and state.done and known and known.get("folder") != state.folder.name
-        if state is None or (state.done and not unseen):  # new; or not all that is wanted is on record: it starts again
+        # The cohort is new, or its records are not all that is wanted. It starts from the beginning.
+        if state is None or (state.done and not unseen):
             state = State(secrets.token_hex(8), attempt, folder.signature, folder.runs)
             if any(folder.path.glob("rung-*.json")):
                 state = dataclasses.replace(state, folder=stored.put_folder(self._workdir, folder))
         number = newest(folder)
-        if not state.done and number > max(state.checkpoints, default=-1):  # it was trained here without the store
+        if not state.done and number > max(state.checkpoints, default=-1):  # trained here without the store
             state = state.with_checkpoint(number, stored.put_checkpoint(folder, number))
         stored.replace(dataclasses.replace(state, attempt=attempt))
 
     def take(self, folder: CohortFolder) -> None:
-        """A worker is done with a cohort: brings how it stands."""
+        """Downloads the state of a cohort whose worker has ended."""
         stored = self._cohort(folder.name)
         if state := stored.state():
             self._take(stored, state)
 
     def push_notes(self) -> None:
-        """Uploads the notes of the workdir that have changed."""
+        """Uploads the notes of the working folder that have changed."""
         for file in sorted(self._workdir.path.glob("*")):
             if file.suffix in _NOTES and not file.name.startswith(".") and file.is_file():
                 now = file.stat()
@@ -118,7 +120,7 @@ class StoredSweep:
                     self._pushed[file.name] = now.st_mtime_ns, now.st_size
 
     def place(self, folder: CohortFolder) -> str:
-        """Of a cohort in the store."""
+        """Returns the folder of a cohort in the store."""
         return self._cohort(folder.name).place
 
     def _cohort(self, name: str) -> StoredCohort:
@@ -127,7 +129,7 @@ class StoredSweep:
     def _take_note(self, file: Path, content: bytes) -> None:
         there = file.read_bytes() if file.exists() else b""
         if file.suffix in _JOURNALS and there.startswith(content):
-            return  # what was added after the last upload
+            return  # the file here has lines that were added after the last upload
         if there != content:
             write_atomically(file, content)
 
@@ -171,7 +173,7 @@ class StoredSweep:
                 shutil.rmtree(folder.checkpoints, ignore_errors=True)
 
     def _share(self, vectors: Path, found: Workdir) -> None:
-        """Makes models that were unpacked share the vectors that those of the workdir share."""
+        """Makes unpacked models share the vectors that the models of the working folder share."""
         ours = self._workdir.path / "vectors" / vectors.name
         if not ours.exists() or ours.read_bytes() != vectors.read_bytes():
             ours.parent.mkdir(parents=True, exist_ok=True)

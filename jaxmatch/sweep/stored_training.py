@@ -1,7 +1,7 @@
-"""Training a cohort of an object store in a worker: in a folder of its own, from the last checkpoint in the store.
+"""Training of a cohort of an object store in a worker: in a folder of its own, from the last checkpoint in the store.
 
-Checkpoints are uploaded by a thread beside training, which is not slowed down. Records follow in the end. What could
-not be uploaded stays in the worker's folder, and the next attempt on the same machine uploads it.
+A separate thread uploads checkpoints, so that training is not slowed down. Records are uploaded at the end. Files that
+could not be uploaded stay in the worker's folder, and the next attempt on the same machine uploads them.
 """
 
 import contextlib
@@ -25,19 +25,19 @@ from jaxmatch.sweep.stored_cohort import State, StoredCohort, Superseded, newest
 from jaxmatch.workdir import CohortFolder, Workdir
 
 SECONDS_BETWEEN_LOOKS = 0.5
-# How often the store is asked whether somebody else was given the cohort, where no checkpoint is uploaded.
+# How often the store is asked whether another worker was given the cohort, as long as no checkpoint is uploaded.
 SECONDS_BETWEEN_QUESTIONS = 60.0
-# A folder that no worker has come back to for so long is removed.
+# A folder that no worker has used for this long is removed.
 SECONDS_OF_A_SCRATCH = 7 * 86_400.0
 
 
 def execute_stored(url: str, place: str, order: worker.Order, tell: Tell, stop: threading.Event) -> bool:
-    """As `worker.execute_cohort`, for a cohort in a store.
+    """Trains a cohort in a store as `worker.execute_cohort` does.
 
     Arguments:
-      url: of the store.
-      place: of the cohort there.
-      order: nothing is done where its attempt is not that of the cohort's state.
+      url: the URL of the store.
+      place: the folder of the cohort in the store.
+      order: the order for the worker. Nothing is done unless the state of the cohort names its attempt.
 
     Raises:
       StoreError: the store cannot be used.
@@ -53,7 +53,7 @@ def execute_stored(url: str, place: str, order: worker.Order, tell: Tell, stop: 
     lock = workdir.path.with_suffix(".lock")
     try:
         with FileLock(lock).acquire(timeout=worker.SECONDS_FOR_THE_LOCK):
-            os.utime(lock)  # taking a lock that is there leaves its age
+            os.utime(lock)  # acquiring an existing lock does not change its age
             workdir.path.mkdir(exist_ok=True)
             _bring(stored, state, workdir, folder)
             with _uploaded(stored, folder, order.attempt, stop):
@@ -62,19 +62,19 @@ def execute_stored(url: str, place: str, order: worker.Order, tell: Tell, stop: 
             shutil.rmtree(workdir.path, ignore_errors=True)
             lock.unlink(missing_ok=True)
             return trained
-    except (Superseded, Timeout):  # another worker goes on, or is still at it
+    except (Superseded, Timeout):  # another worker continues, or still trains the cohort
         return False
 
 
 def scratch(url: str, state: State) -> Path:
-    """The folder of a worker for a cohort: the same for each attempt on a machine."""
+    """Returns the folder of a worker for a cohort. It is the same for each attempt on a machine."""
     name = hashlib.sha256(f"{url} {state.id}".encode()).hexdigest()[:16]
     user = os.getuid() if hasattr(os, "getuid") else ""
     return Path(tempfile.gettempdir()) / f"jaxmatch-store-{user}" / name
 
 
 def _remove_old(scratches: Path) -> None:
-    """Removes what workers that died have left here long ago."""
+    """Removes the folders that dead workers left here long ago."""
     for lock in scratches.glob("*.lock"):
         with contextlib.suppress(OSError, Timeout):
             if time.time() - lock.stat().st_mtime > SECONDS_OF_A_SCRATCH:
@@ -84,12 +84,13 @@ def _remove_old(scratches: Path) -> None:
 
 
 def _bring(stored: StoredCohort, state: State, workdir: Workdir, folder: CohortFolder) -> None:
-    """Brings what the store holds of a cohort to an empty folder, or what is newer there to that of an attempt that
-    died.
+    """Downloads what the store holds of a cohort to an empty folder.
+
+    If an attempt that died has left its folder, only a newer checkpoint is downloaded.
     """
     for place in (workdir.path, folder.path):
         remove_abandoned(place)
-    if folder.done:  # only its upload is missing
+    if folder.done:  # only the upload is missing
         return
     if state.folder is not None and not (folder.path / "cohort.json").exists():
         if not stored.get(state.folder, workdir.path):
@@ -100,8 +101,9 @@ def _bring(stored: StoredCohort, state: State, workdir: Workdir, folder: CohortF
 
 @contextlib.contextmanager
 def _uploaded(stored: StoredCohort, folder: CohortFolder, attempt: str, stop: threading.Event):
-    """Uploads the checkpoints that are written in the block. Where somebody else was given the cohort, training is
-    told to stop.
+    """Uploads the checkpoints that are written in the block.
+
+    If another worker is given the cohort, training is told to stop.
     """
     ended = threading.Event()
 
@@ -109,7 +111,7 @@ def _uploaded(stored: StoredCohort, folder: CohortFolder, attempt: str, stop: th
         uploaded, asked_at = -1, time.monotonic()
         try:
             while not ended.wait(SECONDS_BETWEEN_LOOKS):
-                with contextlib.suppress(StoreError, InputError, OSError):  # it is tried again soon
+                with contextlib.suppress(StoreError, InputError, OSError):  # the upload is tried again soon
                     if newest(folder) != uploaded:
                         uploaded = put_newest(stored, folder, attempt)
                     elif time.monotonic() - asked_at > SECONDS_BETWEEN_QUESTIONS:
@@ -128,13 +130,14 @@ def _uploaded(stored: StoredCohort, folder: CohortFolder, attempt: str, stop: th
 
 
 def put_newest(stored: StoredCohort, folder: CohortFolder, attempt: str) -> int:
-    """Uploads the newest checkpoint of a folder, unless the store has it, and gives its number, or -1 for none.
+    """Uploads the newest checkpoint of a folder, unless the store has it, and returns its number, or -1 for none.
 
-    One in the store with a higher number was brought and could not be read, so training began before it: it is removed.
+    A checkpoint in the store with a higher number was downloaded but could not be read, so training began before it.
+    It is removed.
 
     Raises:
-      FileNotFoundError: there is a newer one by now, or the cohort is done.
-      Superseded: another attempt was begun since.
+      FileNotFoundError: the checkpoint was removed meanwhile, because a newer one exists or the cohort is done.
+      Superseded: another attempt has begun since, or the state of the cohort was removed.
     """
     number = newest(folder)
     if number >= 0 and number not in stored.state_of(attempt).checkpoints:
@@ -144,7 +147,7 @@ def put_newest(stored: StoredCohort, folder: CohortFolder, attempt: str) -> int:
 
 
 def _finish(stored: StoredCohort, workdir: Workdir, folder: CohortFolder, attempt: str) -> None:
-    """Uploads how a cohort stands: its records, its failure, or how its runs did at a rung."""
+    """Uploads the state of a cohort: its records, its failure, or the results of its runs at a rung."""
     if not folder.done:
         put_newest(stored, folder, attempt)
     archive = stored.put_folder(workdir, folder)

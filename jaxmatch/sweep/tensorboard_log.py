@@ -1,4 +1,4 @@
-"""Runs in TensorBoard: a folder of event files for each."""
+"""TensorBoard logs of runs: a folder of event files for each run."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -10,10 +10,10 @@ from jaxmatch.sweep.following import FollowedRun, RunListener
 
 
 class TensorBoard(RunListener):
-    """Writes the curves of runs for TensorBoard. A step is a pair seen in training.
+    """A listener that writes the curves of runs for TensorBoard. A step is one pair seen in training.
 
     Arguments:
-      folder: gets a folder for each run, with its name.
+      folder: the folder to write to. Each run has a subfolder with its name.
 
     Raises:
       InputError: TensorBoard is not installed.
@@ -36,7 +36,7 @@ class TensorBoard(RunListener):
         folder = self._folder / run.name
         known = any(folder.glob("events.out.tfevents.*"))
         writer = self._writers[run.name] = self._make_writer(str(folder))
-        # Tells readers to drop what earlier files hold from this step on: it is made again.
+        # Tells readers to drop the events of earlier files from this step on, because they are written again.
         log = self._events.SessionLog(status=self._events.SessionLog.START)
         begin = curve[-1]["samples"] + 1 if curve and known else 0
         writer.add_event(self._events.Event(wall_time=time.time(), step=begin, session_log=log))

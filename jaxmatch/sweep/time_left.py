@@ -1,32 +1,32 @@
-"""How long a sweep still takes."""
+"""The remaining time of a sweep."""
 
 import time
 from collections.abc import Callable, Hashable, Mapping
 
-# Seconds that a program takes to compile, until one was. On a CPU: 359 s for 36 programs of RE2 with one to five blocks
-# (benchmarks/results/README.md, "9 programs, first launch"). For an H200 RE2's programs took 12 to 14 s beside
-# eleven others (benchmarks/results/device/README.md); a TPU's compiler takes longer.
+# The seconds that a program is assumed to take to compile, until one has been compiled. On a CPU, 36 programs of RE2
+# with one to five blocks took 359 s (benchmarks/results/README.md, "9 programs, first launch"). For an H200, programs
+# of RE2 took 12 to 14 s beside eleven others (benchmarks/results/device/README.md). A TPU's compiler takes longer.
 SECONDS_ON_A_CPU, SECONDS_ELSEWHERE = 10.0, 20.0
 
 Programs = Mapping[str, int]  # "training" and "evaluation" -> how many lengths a program is compiled for
 
 
 def assumed_seconds(platform: str) -> float:
-    """What a program is assumed to take to compile for a platform, "cpu" or another."""
+    """Returns the seconds that a program is assumed to take to compile for a platform, "cpu" or another."""
     return SECONDS_ON_A_CPU if platform == "cpu" else SECONDS_ELSEWHERE
 
 
 class TimeLeft:
-    """Estimates how long a sweep still takes: training at the speed so far, and what is still to be compiled.
+    """An estimate of the time that a sweep still takes, to train at the speed so far and to compile missing programs.
 
-    The time that compiling takes says nothing about the speed of training, so it is counted apart.
+    The time that programs take to compile says nothing about the speed of training, so it is counted separately.
 
     Arguments:
-      work: of the whole sweep, in any unit.
-      programs: signature -> what is compiled for it, as far as known.
-      training: the seconds that all the work is expected to take, for the time before any is done.
-      a_program: the seconds that a program is assumed to take to compile, until one was.
-      clock: gives the time in seconds.
+      work: the work of the whole sweep, in any unit.
+      programs: key -> the programs that are compiled for it, as far as known. Cohorts with one key share programs.
+      training: the seconds that all the work is expected to take. The estimate uses them until the speed is known.
+      a_program: the seconds that a program is assumed to take to compile, until one has been compiled.
+      clock: a function that returns the time in seconds.
     """
 
     def __init__(
@@ -49,24 +49,24 @@ class TimeLeft:
         self._reports, self._first = 0, 0.0
 
     def begun(self, cohort: str) -> None:
-        """A cohort trains."""
+        """Notes that a cohort begins to train."""
         self._look()
         self._running.add(cohort)
 
     def left(self, cohort: str) -> None:
-        """It does not any more."""
+        """Notes that a cohort does not train any more."""
         self._look()
         self._running.discard(cohort)
         self._compiling.discard(cohort)
 
     def compiling(self, cohort: str, key: Hashable, part: str, lengths: int) -> None:
-        """It compiles a program of a part, of one of so many lengths."""
+        """Notes that a cohort compiles a part ("training" or "evaluation") for one of `lengths` lengths."""
         self._look()
         self._compiling.add(cohort)
         self._expected.setdefault(key, {})[part] = lengths
 
     def compiled(self, cohort: str, key: Hashable, part: str, seconds: float) -> None:
-        """That took so long."""
+        """Notes that a cohort has compiled a program of a part, and how many seconds that took."""
         self._look()
         self._compiling.discard(cohort)
         made = self._made.setdefault(key, {})
@@ -74,10 +74,10 @@ class TimeLeft:
         self._seconds.setdefault(part, []).append(seconds)
 
     def did(self, work: float, *, here: bool) -> None:
-        """Some work is done; `here`: by this process, which tells how fast it is.
+        """Notes that some work is done. Work that this process did (`here`) shows the speed of training.
 
-        The first of such reports tells it only as long as there is no other: what comes before the first step, such as
-        transfers and the start of a GPU, would count as if each step had it.
+        The first report of such work is left out of the speed once there is a second. It includes what precedes the
+        first step, such as transfers and the start of a GPU, which would otherwise count as part of every step.
         """
         self._look()
         self.done += work
@@ -87,17 +87,18 @@ class TimeLeft:
             self._reports += 1
             if self._reports == 1:
                 self._first = self._training_seconds
-        self._here += work if here else 0.0  # below 0 where memory ran out and steps are made again
+        self._here += work if here else 0.0  # negative if memory ran out and steps are repeated
 
     def slowed(self) -> None:
-        """Forgets the speed so far: memory ran out, and fewer runs train at once from here on. The seconds in which XLA
-        tried to find memory were no training.
+        """Forgets the speed so far, because memory ran out and fewer runs train at the same time from now on.
+
+        The seconds in which XLA tried to find memory do not count as training.
         """
         self._look()
         self._here, self._training_seconds, self._reports = 0.0, 0.0, 0
 
     def seconds(self) -> float:
-        """The estimate; before enough was done here to tell the speed, that of the plan."""
+        """Returns the estimate in seconds. Until enough work was done here to measure the speed, it uses the plan's."""
         self._look()
         to_do = max(0.0, self.total - self.done)
         if self._here > 0 and self._reports > 1:
@@ -105,7 +106,10 @@ class TimeLeft:
         return self._expected_training * to_do / (self.total or 1.0) + self._compilation()
 
     def _compilation(self) -> float:
-        """What is still to be compiled, each at the mean of its part so far, or else of all parts, or as assumed."""
+        """Returns the seconds that the missing programs take to compile.
+
+        A program counts as the mean of its part so far, else as the mean of all parts, else as assumed.
+        """
         every = [seconds for part in self._seconds.values() for seconds in part] or [self._a_program]
         left = 0.0
         for key, parts in self._expected.items():
@@ -115,7 +119,7 @@ class TimeLeft:
         return left
 
     def _look(self) -> None:
-        """Counts the time since the last look as training, unless nothing ran or all that ran was compiling."""
+        """Counts the time since the last look as training, unless no cohort ran or all of them were compiling."""
         now = self._clock()
         if len(self._compiling) < len(self._running):
             self._training_seconds += now - self._looked

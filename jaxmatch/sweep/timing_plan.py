@@ -1,4 +1,4 @@
-"""What `jaxmatch timing` measures: a launcher with `get_timing()`, changed by the command line as sweeps are."""
+"""The plan of `jaxmatch timing`: a launcher with `get_timing()`, changed by the command line as sweeps are."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -25,24 +25,24 @@ _SMOKE_NOTE = "Smoke run: tiny models on generated data; their times mean nothin
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """What is timed.
+    """The description of a timing.
 
     Attributes:
-      name: what the folder is called.
-      title: of the table, without a full stop.
-      config: what the models share; its data set is that of the throughput.
-      models: name of a row -> settings of the config that it changes.
-      batches: how many are timed; 2 or more.
-      published: rows of papers: "times.batch_seconds" among the scores and "parameters" among the settings. One with
-        the name of a row is shown next to it.
-      notes: whatever else a reader must know.
-      pairs: of a batch.
-      length: tokens of a sentence.
-      dimensions: of the word vectors.
-      passes: over the split, that are timed.
-      most_pairs: of the split, None for all.
-      seeds: models of a row, each started from random weights of its own; batches are timed of each, the split of the
-        first.
+      name: the name of the folder.
+      title: the title of the table, without a full stop.
+      config: the config that the models share. The throughput is measured on its data set.
+      models: name of a row -> the settings of the config that it changes.
+      batches: the number of timed batches, at least 2.
+      published: rows of papers, with "times.batch_seconds" among the scores and "parameters" among the settings. A
+        published row with the name of a row is shown next to it.
+      notes: notes for the reader of the table.
+      pairs: the number of pairs in a batch.
+      length: the number of tokens in a sentence.
+      dimensions: the size of the word vectors.
+      passes: the number of timed passes over the split.
+      most_pairs: the largest number of pairs of the split. None means all pairs.
+      seeds: the number of models of a row, each with its own random weights. Batches are timed with every model, passes
+        over the split with the first.
     """
 
     name: str
@@ -69,22 +69,22 @@ def resolve(
     seeds: int | None = None,
     smoke: bool = False,
 ) -> Timing:
-    """The timing that a file and a command line describe together.
+    """Returns the timing that a file and a command line describe together.
 
     Arguments:
       file: a Python file with `get_timing()`.
-      options: "data_directory", and whatever the file's `get_timing` takes.
+      options: "data_directory", and any options that the file's `get_timing` takes.
       overrides: dotted setting -> value or its text, for all models.
-      batches: how many, where it is not the file's number.
-      seeds: how many models of each row, where it is not the file's number.
-      smoke: tiny models on generated data.
+      batches: the number of timed batches; default: that of the file.
+      seeds: the number of models of each row; default: that of the file.
+      smoke: whether to time tiny models on generated data.
 
     Raises:
-      InputError: anything the user can fix.
+      InputError: the file, an option or a setting cannot be used.
     """
     options, overrides = dict(options or {}), dict(overrides or {})
     directory = options.pop("data_directory", None)
-    if directory is not None and not smoke:  # generated data needs none
+    if directory is not None and not smoke:  # generated data needs no directory
         overrides["data.directory"] = directory
     module = load_module(file)
     if not hasattr(module, "get_timing"):
@@ -94,7 +94,7 @@ def resolve(
     timing = called(module, "get_timing", options, file)
     if not isinstance(timing, Timing):
         raise InputError(f"get_timing() returns a {type(timing).__name__}", path=file, remedy="return a Timing")
-    # As a sweep without seeds to train it is shrunk and changed as sweeps are.
+    # The timing is shrunk and changed in the form of a sweep, whose seeds are not used.
     layout = TableLayout(timing.title, (), notes=timing.notes)
     sweep = Sweep(timing.name, timing.config, {}, (0,), layout, timing.models)
     if smoke:
@@ -114,7 +114,7 @@ def resolve(
 
 
 def plan_text(timing: Timing, split: str) -> str:
-    """What would be timed, one line a model."""
+    """Returns a description of what would be timed, with one line per model."""
     outputs = len(answers_of(timing)[0]) or 1
     throughput = "" if split == NO_SPLIT else f", and {timing.passes + 1} passes over {timing.config.data.name} {split}"
     of_each = f" of each of {timing.seeds} random starts" if timing.seeds > 1 else ""
@@ -133,7 +133,11 @@ def configs_of(timing: Timing) -> dict[str, ConfigDict]:
 
 
 def answers_of(timing: Timing) -> tuple[tuple[str, ...], str]:
-    """Labels and task of the data set."""
+    """Returns the labels and the task of the data set.
+
+    Raises:
+      InputError: the labels are not known without reading the data set.
+    """
     name = timing.config.data.name
     if name in catalog.CATALOG:
         return catalog.CATALOG[name].labels, catalog.CATALOG[name].task

@@ -1,4 +1,4 @@
-"""Tries a device: a training step of a small model in each precision, timed."""
+"""A trial of a device: a timed training step of a small model in each precision."""
 
 import dataclasses
 import functools
@@ -23,21 +23,21 @@ from jaxmatch.training.step import BatchShape, flattening, initial_state, train_
 BATCH, LENGTH, HIDDEN, DIMENSIONS, WORDS, CLASSES = 64, 32, 150, 300, 1000, 3
 MODEL = {"name": "re2", "blocks": 1, "encoder_layers": 1, "hidden_size": HIDDEN}
 WHAT = f"RE2 of one block with one convolution, hidden size {HIDDEN}, one run, {BATCH} pairs of {LENGTH} tokens"
-# Steps are started one after another, as in training, in rows at least this long.
+# Steps are timed in rows of about this many seconds. In a row they are dispatched one after another, as in training.
 SECONDS_OF_A_ROW, ROWS = 0.1, 3
 SETTINGS = dataclasses.asdict(SECTIONS["optimizer"]())
 
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """How a training step went.
+    """The times of a training step.
 
     Attributes:
-      precisions: in which of `matmul.PRECISIONS`: those that are the same on the device.
-      products: what its matrix products used (`products.products_of`).
-      compile_seconds: until it could begin, tracing included.
-      step_seconds: the median of `ROWS` rows, without the one before them.
-      problem: in place of the times, why there are none.
+      precisions: the precisions of `matmul.PRECISIONS` that the trial stands for, which are the same on the device.
+      products: the precision that matrix products actually have there (`products.products_of`).
+      compile_seconds: the time until the step could begin, including tracing.
+      step_seconds: the time of a step, the median of `ROWS` rows. The row before them is not counted.
+      problem: the reason why the times are missing, or "".
     """
 
     precisions: tuple[str, ...]
@@ -48,20 +48,23 @@ class Trial:
 
 
 def trials(device: jax.Device) -> Iterator[Trial]:
-    """Compiles `WHAT` for a device and trains it for a moment on random words, once for each kind of products."""
+    """Yields a trial of a device for each kind of matrix products.
+
+    A trial compiles `WHAT` for the device and trains it briefly on random words.
+    """
     for products, precisions in grouped(PRECISIONS, lambda precision: products_of(precision, device)).items():
         try:
             with jax.default_device(device):
                 yield Trial(tuple(precisions), products, *seconds_of(precisions[0], device.platform))
-        except (jax.errors.JaxRuntimeError, FloatingPointError, ValueError) as error:  # of one precision; others may do
+        except (jax.errors.JaxRuntimeError, FloatingPointError, ValueError) as error:  # another may work
             yield Trial(tuple(precisions), products, problem=first_line(error))
 
 
 def seconds_of(precision: str, platform: str) -> tuple[float, float]:
-    """To compile a step as training does on a platform's devices, and of a step.
+    """Measures the seconds to compile a step, as training does on the devices of a platform, and those of a step.
 
     Raises:
-      FloatingPointError: the loss or its gradient was not finite.
+      FloatingPointError: the loss or its gradient is not finite.
     """
     module, random = build({**MODEL, "precision": precision}, outputs=CLASSES), np.random.default_rng(0)
     flat = flattening(module, DIMENSIONS, platform=platform)
@@ -92,7 +95,7 @@ def seconds_of(precision: str, platform: str) -> tuple[float, float]:
         jax.block_until_ready(state)
         return state, (time.perf_counter() - start) / steps
 
-    for _ in range(2):  # the first begins slowly
+    for _ in range(2):  # the first step is slow
         state, seconds = row(state, 1)
     found = []
     for _ in range(1 + ROWS):

@@ -1,9 +1,9 @@
-"""Tuning: a grid chooses a setting on dev, which is then trained with many seeds. The recipe behind a row of a table.
+"""Tuning: a grid chooses a setting on dev, which is then trained with many seeds. This is how rows of tables are made.
 
-WORKDIR/               the sweep of the grid, as any other
-WORKDIR/halving.json   which settings were dropped on the way, where that was asked for
-WORKDIR/optuna.journal what Optuna suggested, where that was asked for
-WORKDIR/choice.json    which setting was chosen, by what, among how many
+WORKDIR/               the sweep of the grid, like any other sweep
+WORKDIR/halving.json   the settings that were dropped on the way, with successive halving
+WORKDIR/optuna.journal the suggestions of Optuna, with Optuna
+WORKDIR/choice.json    the chosen setting, the score that chose it, and the number of candidates
 WORKDIR/final/         the sweep of the chosen setting
 """
 
@@ -33,7 +33,7 @@ from jaxmatch.sweep.resolving import resolve
 from jaxmatch.sweep.space import space_of
 
 FINAL_SEEDS, SMOKE_FINAL_SEEDS = 10, 2
-# A smoke run has one; a rung needs two.
+# A smoke run has one epoch, but a rung needs two.
 SMOKE_HALVING_EPOCHS = 2
 SMOKE_TRIALS = 3
 
@@ -43,14 +43,15 @@ class Choice:
     """The setting of a grid with the best mean score on dev.
 
     Attributes:
-      variant: its name, or "".
+      variant: the name of its variant, or "".
       overrides: its place in the grid.
-      score: what chose it, "dev.accuracy".
-      mean: of that score over the seeds.
-      seeds: of the grid.
-      candidates: how many settings the grid has.
-      diverged: how many of them could not be chosen, since a run of theirs diverged or has no such score.
-      dropped: how many of them were dropped before their training was over.
+      score: the score that chose it, such as "dev.accuracy".
+      mean: the mean of that score over the seeds.
+      seeds: the seeds of the grid.
+      candidates: the number of settings in the grid.
+      diverged: the number of settings that could not be chosen, because one of their runs diverged or has no such
+        score.
+      dropped: the number of settings that were dropped before their training was over.
     """
 
     variant: str
@@ -63,7 +64,7 @@ class Choice:
     dropped: int = 0
 
     def note(self) -> str:
-        """One sentence for the caption of a table."""
+        """Returns a description of the choice for the caption of a table."""
         left_out = f", {self.diverged} of which diverged" if self.diverged else ""
         if self.dropped:
             left_out += (
@@ -79,16 +80,16 @@ class Choice:
 
 
 def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
-    """The setting with the best mean dev score over its seeds; of equals, the first.
+    """Returns the setting with the best mean dev score over its seeds. Of equal settings, it returns the first.
 
-    A setting with a diverged run is not chosen: its mean would leave out what went wrong. Neither is one that was
+    A setting with a diverged run is not chosen, because its mean would leave out that run. Nor is a setting that was
     dropped.
 
     Arguments:
-      records: of all runs of a grid.
+      records: the records of all runs of a grid.
 
     Raises:
-      InputError: settings that cannot be compared, or none that can be chosen.
+      InputError: the settings cannot be compared, or no setting can be chosen.
     """
     halving.check_common(
         {
@@ -110,7 +111,7 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
             means.append((statistics.fmean(values), runs[0]))
     if not means:
         raise InputError("every setting of this grid has a diverged run", remedy="try smaller learning rates")
-    # max keeps the first of equals
+    # `max` returns the first of equal settings
     mean, first = max(means, key=lambda each: each[0] if SCORES[name].higher_is_better else -each[0])
     return Choice(
         variant=first["variant"],
@@ -125,20 +126,20 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
 
 
 def final_sweep(planned: Sweep, choice: Choice, seeds: int, on_test: bool = False) -> Sweep:
-    """The chosen setting with seeds that follow those of the grid: a score of a seed that won by luck is not reported.
+    """Returns the sweep of the chosen setting.
 
-    A published row of the model's own result is shown next to the chosen setting, whatever its structure: it was tuned,
-    too.
+    Its seeds follow those of the grid, so that no score of a seed that won by luck is reported. A published row of the
+    model's own result is shown next to the chosen setting, whatever its structure, because it was tuned, too.
 
     Arguments:
       planned: the sweep of the grid.
-      choice: of its settings.
-      seeds: how many.
-      on_test: whether best on test is recorded too, for comparison with published results that were chosen so.
+      choice: the chosen setting.
+      seeds: the number of seeds.
+      on_test: whether the best score on test is recorded, too, if there are published results that were chosen on test.
     """
     first = max(choice.seeds) + 1
     layout = planned.table
-    # A value of the grid goes before the variant's own, as it did in the grid.
+    # A value of the grid overrides that of the variant, as it did in the grid.
     variants = {choice.variant: {**planned.variants[choice.variant], **choice.overrides}} if choice.variant else {}
     settings = (
         {"training.best_on_test": True} if on_test and any(row.chosen_on_test for row in layout.published) else {}
@@ -160,11 +161,11 @@ def final_sweep(planned: Sweep, choice: Choice, seeds: int, on_test: bool = Fals
             original={},
         ),
     )
-    return changed(final)  # with the columns of those scores
+    return changed(final)  # adds the columns of these scores
 
 
 def _of_result(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What a published row says of its model and data, without the setting that won there."""
+    """Returns the settings of a published row that are about its model and data, without the setting that won there."""
     return {
         key: value for key, value in settings.items() if key in ("model.name", "data.name", *comparisons.NO_SETTINGS)
     }
@@ -190,33 +191,36 @@ def tune(
     engine: Engine | None = None,
     **arguments: Any,
 ) -> str:
-    """Trains a grid, chooses on dev, trains what was chosen with many seeds. Begun again, it goes on where it stopped.
+    """Trains a grid, chooses a setting on dev, and trains that setting with many seeds.
+
+    Tuning that was interrupted is resumed where it stopped.
 
     Arguments:
       file: a Python file with `get_sweep()`.
-      workdir: the grid's folder; what was chosen is trained in its folder "final".
-      seeds: of the grid; default: those of the file.
-      final_seeds: how many seeds the chosen setting is trained with; default 10.
-      dry_run: show the plan of the grid and train nothing.
-      smoke: shrink everything to seconds, on generated data.
-      halve: drop settings of the grid that trail, see `halving`.
-      barrier: whether settings wait for each other at a rung, see `asha`.
-      eta: of n settings the best n / eta go on at a rung.
-      rungs: epochs after which settings are dropped; default: see `halving.default_rungs`, also in a smoke run.
-      trials: how many settings Optuna suggests; None: the grid is trained.
-      trials_at_once: see `optuna_trials.execute`.
-      space: that Optuna searches, see `space_of`.
-      display: shows progress.
-      log: names of listeners (`following.listeners_of`).
-      engine: trains the cohorts; default: this process.
-      **arguments: overrides, grid_overrides, options, command: see `launch.sweep`.
+      workdir: the folder of the grid. The chosen setting is trained in its folder "final".
+      seeds: the number of seeds of the grid; default: the seeds of the file.
+      final_seeds: the number of seeds of the chosen setting; default: 10, or 2 in a smoke run.
+      dry_run: whether to show the plan of the grid and train nothing.
+      smoke: whether to shrink everything to seconds, on generated data.
+      halve: whether to drop the worst settings of the grid on the way (see `halving`).
+      barrier: whether settings wait for each other at a rung (see `asha`).
+      eta: the divisor of halving: of n settings, the best n / eta continue at a rung.
+      rungs: epochs after which settings are dropped; default, and always in a smoke run: `halving.default_rungs`.
+      trials: the number of settings that Optuna suggests. None means that the grid is trained.
+      trials_at_once: the number of settings that are suggested at once (see `optuna_trials.execute`).
+      space: the space that Optuna searches (see `space_of`).
+      display: the display of the progress.
+      log: the names of listeners (`following.listeners_of`).
+      engine: the engine that trains the cohorts; default: this process.
+      **arguments: overrides, grid_overrides, options, command (see `launch.sweep`).
 
     Returns:
       Both tables in Markdown, or "" for a dry run.
 
     Raises:
-      InputError: anything the user can fix, or nothing can be chosen.
-      FailedCohorts: some runs failed; it brings the tables of the others. A grid that is not whole chooses nothing.
+      InputError: an argument or the file cannot be used, or no setting can be chosen.
+      FailedCohorts: some runs failed. The error holds the tables of the other runs. No setting is chosen from an
+        incomplete grid.
     """
     planned = dataclasses.replace(resolve(file, seeds=seeds, smoke=smoke, **arguments), floors=(), cross_encoder="")
     if trials is not None:

@@ -1,6 +1,6 @@
-"""Training a cohort that somebody else has planned and claimed: what a Ray task or a Slurm job calls.
+"""Training of a cohort that another process has planned and claimed. Ray tasks and Slurm jobs call it.
 
-A worker is given the part of the plan that its cohort needs, and finds the cohort's folder by its name. It takes the
+A worker receives the part of the plan that its cohort needs, and finds the cohort's folder by its name. It takes the
 lock, trains and writes the records, as the driver would. It never claims or cleans, and leaves sweep.json alone.
 """
 
@@ -23,22 +23,22 @@ from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.side_by_side import Stopped
 from jaxmatch.workdir import CohortFolder, Workdir
 
-# How long a worker that has died may seem to hold its cohort: longer than NFS waits for a client (90 s).
+# How long a dead worker may seem to hold its cohort. This is longer than NFS waits for a client (90 s).
 SECONDS_FOR_THE_LOCK = 120.0
-# Variables that change what XLA computes or where it keeps programs.
+# The prefixes of variables that change what XLA computes or where it stores programs.
 _OF_JAX = ("JAX_", "XLA_FLAGS")
-# Where the driver trains nothing itself, its own platform is not that of the workers.
+# Variables that workers do not inherit. A driver that does not train may have another platform than its workers.
 NOT_SHARED = {"JAX_PLATFORMS", "JAX_COORDINATOR_ADDRESS"}
 
 
 @dataclasses.dataclass(frozen=True)
 class WorkerDevice:
-    """Stands for the device of a worker in the making of a plan.
+    """A stand-in for the device of a worker, with which a plan is made.
 
     Attributes:
-      platform: as "gpu".
-      device_kind: what its maker calls it.
-      bytes: its memory.
+      platform: the platform of the device, such as "gpu".
+      device_kind: the name that the manufacturer gives the device.
+      bytes: the memory of the device, in bytes.
     """
 
     platform: str
@@ -46,20 +46,20 @@ class WorkerDevice:
     bytes: int
 
     def memory_stats(self) -> dict[str, int]:
-        """As of `jax.Device`."""
+        """Returns the memory limit as `jax.Device.memory_stats` does."""
         return {"bytes_limit": self.bytes}
 
 
 @dataclasses.dataclass(frozen=True)
 class Order:
-    """What a worker is told of its cohort.
+    """An order for a worker to train a cohort.
 
     Attributes:
-      plan: holds the runs of the cohort.
-      cohort: the name of its folder.
-      stage: how far to train it.
-      failed_before: its failure when the stage began (`CohortFolder.failure`).
-      attempt: tells this try from others with the same cohort.
+      plan: a plan that holds the runs of the cohort.
+      cohort: the name of the cohort's folder.
+      stage: how far the cohort is trained.
+      failed_before: the failure of the cohort when the stage began (`CohortFolder.failure`).
+      attempt: an id that distinguishes this attempt from others to train the cohort.
     """
 
     plan: Plan
@@ -70,7 +70,7 @@ class Order:
 
 
 def versions() -> dict[str, str]:
-    """What must be the same on the driver and its workers."""
+    """Returns the versions that must be the same on the driver and its workers."""
     return {
         **several_hosts.versions(),
         "jaxlib": jaxlib.__version__,
@@ -79,46 +79,46 @@ def versions() -> dict[str, str]:
 
 
 def variables() -> dict[str, str]:
-    """What a worker's environment must hold before JAX is loaded, so that it computes what this process would."""
+    """Returns the variables that a worker needs before JAX is loaded, so that it computes what this process would."""
     shared = {name: value for name, value in os.environ.items() if name.startswith(_OF_JAX)}
     return {name: value for name, value in shared.items() if name not in NOT_SHARED} | {"NPROC": str(cores())}
 
 
 def part_of(plan: Plan, folder: CohortFolder) -> tuple[Plan, EncodedData]:
-    """What a worker needs of a plan to train a cohort, small; and the data, which many cohorts share."""
+    """Returns the small part of a plan that a worker needs for a cohort, and the data, which many cohorts share."""
     planned = plan.runs[folder.runs[0]][1]
     runs = tuple(plan.runs[name][0] for name in folder.runs)
-    # Its table and its grid may hold what only the driver can load.
+    # The table and the grid of the sweep may hold objects that only the driver can load.
     sweep = Sweep(name=plan.sweep.name, config=plan.sweep.config)
     return Plan(sweep, (dataclasses.replace(planned, runs=runs, data=None),)), planned.data
 
 
 def whole(part: Plan, data: EncodedData) -> Plan:
-    """A plan from `part_of`, with its data."""
+    """Returns a plan from `part_of` with its data."""
     return dataclasses.replace(part, cohorts=tuple(dataclasses.replace(each, data=data) for each in part.cohorts))
 
 
 def execute_cohort(order: Order, workdir: Path, tell: Tell, stop: threading.Event, devices: int = 1) -> bool:
-    """Trains a cohort as far as a stage goes, and marks it if that fails.
+    """Trains a cohort as far as a stage goes, and marks the cohort as failed if training fails.
 
-    It waits for somebody who holds the cohort: that may be a worker that has died.
+    If another process holds the cohort, this process waits for a while: the other may be a worker that has died.
 
     Arguments:
-      order: which cohort, and how far.
-      workdir: of the sweep.
-      tell: passes on how it goes (`events.writer`).
-      stop: says when to end before that, with a checkpoint.
-      devices: on how many devices of this process.
+      order: the order that names the cohort and the stage.
+      workdir: the working folder of the sweep.
+      tell: a function that reports events (`events.writer`).
+      stop: an event that ends training before the stage is reached, with a checkpoint.
+      devices: the number of devices of this process to train on.
 
     Returns:
-      Whether it was trained here as far as the stage goes, or marked.
+      Whether the cohort was trained here as far as the stage goes, or was marked as failed here.
 
     Raises:
-      InputError: a file of the folder is damaged, or there is no such device.
-      OSError: the system hinders it, as by a full disk.
+      InputError: a file of the folder is damaged, or a device does not exist.
+      OSError: the system prevents training, for example because the disk is full.
     """
     folder = _folder(Workdir(workdir), order.cohort)
-    if folder is None:  # a launcher has taken it away
+    if folder is None:  # a launcher has removed the cohort
         return False
     config = order.plan.runs[folder.runs[0]][0].config
     keep_compiled_programs(config.execution.cache_directory)

@@ -1,8 +1,8 @@
-"""Checkpoints of a cohort that survive a kill at any moment and notice damage.
+"""Checkpoints of a cohort that survive a kill at any moment and detect damage.
 
-Orbax writes a checkpoint next to the finished ones and renames it. A rename does not prove that every byte reached the
-disk, so a digest of the arrays goes in as well; a checkpoint that cannot be read, or whose digest differs, is passed
-over for the one before.
+Orbax writes a checkpoint next to the finished ones and renames it once it is complete. A rename does not prove that
+every byte reached the disk, so each checkpoint also stores a digest of its arrays and notes. If a checkpoint cannot be
+read, or its digest differs, the one before it is used.
 """
 
 import errno
@@ -27,7 +27,7 @@ from jaxmatch.training.remains import remove_half_written
 
 KEPT = 2
 
-# TensorStore's errors are plain ValueErrors.
+# TensorStore raises plain ValueErrors, whose messages contain the error code of the system.
 _SYSTEM_ERROR = re.compile(r"os_error_code='(\d+)'")
 _DAMAGE = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 
@@ -40,12 +40,15 @@ def digest(arrays: Any, notes: dict) -> str:
 
 
 def _numbered(tree: Any) -> dict[str, np.ndarray]:
-    """The leaves by number. So they can be restored without their shapes, which change when a cohort shrinks."""
+    """Returns the leaves of a tree by number.
+
+    Numbered leaves can be restored without their shapes, which change when a cohort shrinks.
+    """
     return {f"{number:05d}": np.asarray(leaf) for number, leaf in enumerate(jax.tree.leaves(tree))}
 
 
 def _system_error(error: Exception) -> int | None:
-    """The number of the system's error behind an error, if there is one."""
+    """Returns the code of the system error that caused an exception, or None if no system error did."""
     if isinstance(error, OSError):
         return error.errno
     found = _SYSTEM_ERROR.search(str(error))
@@ -53,26 +56,27 @@ def _system_error(error: Exception) -> int | None:
 
 
 def _hindered(error: Exception) -> bool:
-    """Whether an error says that nothing more could be read just then, rather than that a file is damaged."""
+    """Returns whether an error means that a file could not be read at that moment, rather than that it is damaged."""
     if _system_error(error) not in _DAMAGE:
         return True
     return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error) or "Too many open files" in str(error)
 
 
-# Threads that train cohorts side by side use Orbax in turn.
+# Threads that train cohorts side by side take turns with Orbax.
 _ONE_AT_A_TIME = threading.Lock()
 _ORBAX = str(Path(ocp.__file__).parent)
 
 
 @functools.cache
 def silence_orbax() -> None:
-    """Keeps Orbax from logging, from here on. Its threads would print tracebacks, some of them late; whatever went
-    wrong is raised as well.
+    """Stops Orbax from logging in this process.
+
+    Its threads would print tracebacks, some of them late. The errors themselves are still raised.
     """
     hook = sys.unraisablehook
 
     def without_late_callbacks(unraisable: Any) -> None:
-        # A thread of TensorStore tells a loop that is gone how its write ended.
+        # A TensorStore thread reports the end of its write to an event loop that is already closed.
         if "Event loop is closed" not in str(unraisable.exc_value):
             hook(unraisable)
 
@@ -81,29 +85,30 @@ def silence_orbax() -> None:
 
 
 def _plain(checkpoint: Path) -> bool:
-    """Whether a checkpoint holds nothing but files and folders: to read a pipe would wait for ever."""
+    """Returns whether a checkpoint contains only files and folders. Reading a pipe could block forever."""
     return checkpoint.is_dir() and all(path.is_file() or path.is_dir() for path in checkpoint.rglob("*"))
 
 
 class Checkpoints:
-    """The checkpoints of one cohort, numbered upwards; the newest two are kept.
+    """The checkpoints of one cohort, numbered in ascending order. Only the newest two are kept.
 
-    There is one writer at a time, which holds the cohort's lock. What a killed one has half written is removed.
+    There is one writer at a time, which holds the cohort's lock. Checkpoints that a killed writer left half written
+    are removed.
 
     Arguments:
-      folder: where they lie; made when the first is written.
+      folder: the folder of the checkpoints; created if it does not exist.
     """
 
     def __init__(self, folder: Path):
         self._folder = folder
-        self._damaged: list[int] = []  # kept until another is about to be written: it may only have been out of reach
+        self._damaged: list[int] = []  # deleted only before the next save: they may become readable again
         remove_half_written(folder)
         for odd in folder.glob("*"):
             if odd.name.isdigit() and not _plain(odd):
                 logging.getLogger(__name__).warning("checkpoint %s holds what is no file: it is removed", odd.name)
                 shutil.rmtree(odd) if odd.is_dir() and not odd.is_symlink() else odd.unlink()
         alone = {}
-        if hosts.several():  # process 0 alone is here; Orbax would wait for the others
+        if hosts.several():  # only process 0 gets here; Orbax would wait for the others
             folder.mkdir(parents=True, exist_ok=True)
             one = ocp.options.MultiprocessingOptions(primary_host=0, active_processes={0})
             alone = {"create": False, "multiprocessing_options": one}
@@ -119,25 +124,25 @@ class Checkpoints:
         """Writes a checkpoint.
 
         Arguments:
-          number: larger than any before.
+          number: the number of the checkpoint, larger than those of all earlier checkpoints.
           arrays: a tree of arrays.
-          notes: what JSON can hold.
+          notes: values that JSON can represent.
 
         Raises:
-          OSError: it cannot be written, for example on a full disk; what was half written is removed.
+          OSError: the checkpoint cannot be written, for example on a full disk. The half-written files are removed.
         """
         arrays = _numbered(arrays)
         notes = json.loads(json.dumps(notes))
         sealed = {"notes": notes, "digest": digest(arrays, notes)}
         items = ocp.args.Composite(arrays=ocp.args.StandardSave(arrays), notes=ocp.args.JsonSave(sealed))
-        # One of its own number was left by a run that was stopped right after it.
+        # A run that was stopped right after a save may have left a checkpoint of the same number.
         for old in {number, *self._damaged}.intersection(self.manager.all_steps()):
             self.manager.delete(old)
         self._damaged.clear()
         try:
             with _ONE_AT_A_TIME:
                 self.manager.save(number, args=items, force=True)
-        except Exception as error:  # what it raises where the disk is full is not specified
+        except Exception as error:  # Orbax does not specify what it raises on a full disk
             size = sum(array.nbytes for array in arrays.values())
             code = _system_error(error)
             if code is None and shutil.disk_usage(self._folder.absolute().parent).free < size:
@@ -148,13 +153,13 @@ class Checkpoints:
             raise OSError(code, os.strerror(code), str(self._folder)) from error
 
     def restore(self, like: Any) -> tuple[Any, dict] | None:
-        """The newest checkpoint that is whole, as (arrays, notes), or None.
+        """Returns the newest undamaged checkpoint as (arrays, notes), or None if no such checkpoint exists.
 
         Arguments:
           like: a tree with the structure that was saved; its shapes do not matter.
 
         Raises:
-          OSError: one cannot be read just now, which does not mean that it is damaged.
+          OSError: a checkpoint cannot be read at the moment, which does not mean that it is damaged.
         """
         structure = jax.tree.structure(like)
         for number in sorted(self.manager.all_steps(), reverse=True):
@@ -170,7 +175,7 @@ class Checkpoints:
                     problem = "it holds another structure"
                 else:
                     return jax.tree.unflatten(structure, [arrays[name] for name in sorted(arrays)]), sealed["notes"]
-            except Exception as error:  # what a damaged file raises is not specified
+            except Exception as error:  # Orbax does not specify what it raises for a damaged file
                 if _hindered(error):
                     code = _system_error(error)
                     if code is None or isinstance(error, OSError):
@@ -182,5 +187,5 @@ class Checkpoints:
         return None
 
     def close(self) -> None:
-        """Waits for nothing and frees the manager."""
+        """Frees the manager. No save is pending, because saves are synchronous."""
         self.manager.close()

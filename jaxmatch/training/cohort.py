@@ -1,4 +1,4 @@
-"""Training a cohort: all runs of one signature in lockstep, each with its own best checkpoint and its own end."""
+"""Training of a cohort: all runs of one signature in lockstep, each with its own best checkpoint and its own end."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ from jaxmatch.training.room import Limits
 from jaxmatch.training.selection import RunResult, Selection
 from jaxmatch.training.step import ReplicaState
 
-# The host waits for the device about this often, to show progress and to look at the clock.
+# The host waits for the devices about this often, to show progress and to check the time.
 SECONDS_BETWEEN_LOOKS = 0.5
 
 
@@ -30,21 +30,21 @@ class Cohort:
 
     Arguments:
       model: the model settings of `jaxmatch.models.build`.
-      training: epochs, batch_size, maximum_buckets, and those of selection.py and of evaluation_times.py.
-      execution: evaluation_batch_size, checkpoint_seconds, steps_at_once, restack.
+      training: the settings epochs, batch_size, maximum_buckets, and those of selection.py and evaluation_times.py.
+      execution: the settings evaluation_batch_size, checkpoint_seconds, steps_at_once and restack.
       data: encoded data with the splits "train" and "dev".
-      seeds: one a run.
-      optimizer: traced hyperparameters, one mapping a run.
-      devices: the replica axis is spread over them; default: all there are.
+      seeds: one seed per run.
+      optimizer: the traced hyperparameters, one mapping per run.
+      devices: the devices that the replica axis is spread over; default: all devices.
 
     Attributes:
       lockstep: the replicas on the devices.
-      evaluator: what scores them; the seconds that it counts are part of those of "evaluate".
-      progress: how far it has come.
-      limits: that memory sets.
+      evaluator: the evaluator that scores the replicas; the seconds that it counts are part of those of "evaluate".
+      progress: the progress of the cohort.
+      limits: the limits that memory sets.
 
     Raises:
-      InputError: the data has no train or no dev split.
+      InputError: the data has no train split or no dev split.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Cohort:
             batch_size=evaluation_batch_size(execution["evaluation_batch_size"], self._platform),
             maximum_buckets=training["maximum_buckets"],
         )
-        # Nothing here refers to the cohort itself: its arrays are to leave the devices when it ends, without a garbage
+        # Nothing here refers to the cohort itself, so that its arrays leave the devices when it ends, without a garbage
         # collection.
         lockstep = self.lockstep
         self.progress = progress = CohortProgress(len(seeds), lambda: lockstep.compile_seconds)
@@ -102,22 +102,23 @@ class Cohort:
         until: int | None = None,
         dropped: Mapping[int, Collection[int]] | None = None,
     ) -> list[RunResult] | None:
-        """Trains every run to its end and scores test once with the checkpoint that dev chose.
+        """Trains every run to its end, and scores test once with the checkpoint that was chosen on dev.
 
-        Where the memory of a device runs out, fewer replicas are computed side by side from then on. Training goes back
-        to the last checkpoint for that: what a step was given may be gone with it. An evaluation is made again.
+        If the memory of a device runs out, fewer replicas are computed side by side from then on. Training continues
+        from the last checkpoint, because a step that failed may have lost its arguments. An evaluation is repeated.
 
         Arguments:
-          checkpoints: where to keep and look for checkpoints; None keeps none.
-          listener: hears how it goes.
-          until: pause after so many epochs, with a checkpoint from which another call goes on; None: train to the end.
-          dropped: epochs -> runs (counted from 0) that are given up once so many epochs are over.
+          checkpoints: the checkpoints to write and to resume from; None: no checkpoints.
+          listener: the listener that receives training events.
+          until: the number of epochs after which to pause, with a checkpoint from which another call resumes; None:
+            train to the end.
+          dropped: number of epochs -> the runs (counted from 0) that are given up once that many epochs are over.
 
         Returns:
-          One result a run, in the order of the seeds given; or None when it has paused.
+          One result per run, in the order of `seeds`, or None if training has paused.
 
         Raises:
-          TooLarge: one replica at a time does not fit a device.
+          TooLarge: a device does not have enough memory for one replica at a time.
         """
         heard = listener or Listener()
         seconds = self._execution["checkpoint_seconds"]
@@ -130,11 +131,11 @@ class Cohort:
         return self.limits.within("training", train, heard)
 
     def _tell(self, listener: Listener, program: Program, seconds: float | None) -> None:
-        """Tells the listener about compilations that take long."""
+        """Tells the listener about compilations of training and evaluation programs, which take long."""
         if program is self.lockstep.programs.evaluate:
             part, lengths = "evaluation", self.evaluator.lengths
         elif program is not self.lockstep.programs.initialize:
-            several = self.lockstep.steps_at_once > 1  # then one program has all lengths
+            several = self.lockstep.steps_at_once > 1  # then one program contains all lengths
             part, lengths = "training", 1 if several else len(self.lockstep.batches.batch_rows)
         else:
             return
@@ -177,12 +178,12 @@ class Cohort:
         return self._selection.results(best, listener)
 
     def _train_epoch(self, state, best, resuming: Resuming, listener: Listener) -> tuple[ReplicaState, jax.Array]:
-        """Trains what is left of the epoch."""
+        """Trains the remaining steps of the epoch."""
         lockstep, progress = self.lockstep, self.progress
         epoch = self._epoch(state)
         due = evaluation_times.due(self._training, progress.epoch, lockstep.pairs, epoch.samples)
         steps = len(epoch.sequence)
-        stops = np.append(np.flatnonzero(due) + 1, steps)  # no dispatch goes beyond one of these
+        stops = np.append(np.flatnonzero(due) + 1, steps)  # no dispatch goes past one of these
         look_every = 1
         while (begin := progress.index) < steps:
             stop = min(begin + look_every, int(stops[np.searchsorted(stops, begin, side="right")]))
@@ -193,7 +194,7 @@ class Cohort:
                     state = lockstep.step(state, epoch, progress.index, count)
                     progress.stepped(count, len(lockstep.slots))
                 if not due[stop - 1] and stop < begin + look_every:
-                    break  # The epoch is over: the devices may still compute while the host prepares the next.
+                    break  # The epoch is over: the devices may still compute while the host prepares the next one.
                 jax.block_until_ready(state.step)
             seconds = max(progress.seconds["train"] - before, 1e-6)
             pace = max(1, int(SECONDS_BETWEEN_LOOKS * (stop - begin) / seconds))
@@ -214,7 +215,7 @@ class Cohort:
         return state, best
 
     def _epoch(self, state: ReplicaState) -> Epoch:
-        """The batches of the epoch for the slots as they are; what its steps need is compiled."""
+        """Returns the batches of the epoch for the current slots, and compiles the programs that its steps need."""
         number = self.progress.epoch
         epoch = self.lockstep.epoch(number, ahead=number + 1 < self._training["epochs"])
         if self.progress.index < len(epoch.sequence):
@@ -223,9 +224,9 @@ class Cohort:
         return epoch
 
     def _drop(self, state: ReplicaState, dropped: Mapping[int, Collection[int]]) -> ReplicaState:
-        """Gives up the runs whose time has come, and their slots.
+        """Gives up the runs whose epochs in `dropped` are over, and their slots.
 
-        One that patience has stopped has all it would ever have.
+        A run that patience has stopped is not given up, because its result is already final.
         """
         runs, due = self.progress.runs, False
         for epochs, numbers in dropped.items():
@@ -236,12 +237,12 @@ class Cohort:
         return self._restack(state) if due and not self.progress.all_done else state
 
     def _restack(self, state: ReplicaState) -> ReplicaState:
-        """Shrinks the program when patience, or dropping runs, has emptied half of its slots, and that pays.
+        """Shrinks the program if patience or dropped runs have emptied half of its slots and if shrinking pays off.
 
-        It is halved as often as it goes: every size on the way would have to be compiled.
+        The number of slots is halved as often as possible at once, because every size in between would have to be
+        compiled.
 
-        A diverged run keeps its slot, so that when the cohort is re-stacked does not depend on whether a neighbour
-        diverged.
+        A diverged run keeps its slot, so that the time of restacking does not depend on whether a neighbor diverged.
         """
         lockstep, progress = self.lockstep, self.progress
         if not self._execution["restack"]:

@@ -1,4 +1,4 @@
-"""How far a cohort has come."""
+"""The progress of a cohort."""
 
 import contextlib
 import time
@@ -10,18 +10,18 @@ from jaxmatch.training.progress import RunProgress
 
 
 class CohortProgress:
-    """How far a cohort has come; plain values, kept in the checkpoint.
+    """The progress of a cohort, as plain values that are stored in its checkpoints.
 
     Arguments:
-      runs: how many it has.
-      compile_seconds: gives the seconds that its programs took to compile so far.
+      runs: the number of runs.
+      compile_seconds: a function that returns the seconds spent so far on compiling the cohort's programs.
 
     Attributes:
-      runs: how each run has done so far.
-      epoch, index: the next step: its epoch, and its place in that.
-      seconds: time spent so far in "train", "evaluate", "compile" and "checkpoint", over all interruptions; what an
-        evaluation had to wait for the compilation of its model counts as "compile".
-      steps: made so far: "lockstep", and "replica", which counts each as often as it had slots.
+      runs: the progress of each run.
+      epoch, index: the epoch of the next step, and the position of the step in that epoch.
+      seconds: the time spent so far in "train", "evaluate", "compile" and "checkpoint", over all interruptions. The
+        time that an evaluation waits for the compilation of its model counts as "compile".
+      steps: the number of steps so far: "lockstep" counts each step once, "replica" counts it once per slot.
     """
 
     def __init__(self, runs: int, compile_seconds: Callable[[], float]):
@@ -29,7 +29,7 @@ class CohortProgress:
         self.begin()
 
     def begin(self) -> None:
-        """Forgets all training there was."""
+        """Resets the progress to the start of training."""
         self.runs = [RunProgress() for _ in range(self._count)]
         self.epoch = self.index = 0
         self.seconds = {"train": 0.0, "evaluate": 0.0, "compile": 0.0, "checkpoint": 0.0}
@@ -37,7 +37,7 @@ class CohortProgress:
 
     @property
     def active(self) -> np.ndarray:
-        """Whether a run still trains, `<bool>[run]`."""
+        """Whether each run is still training, `<bool>[run]`."""
         return np.asarray([not run.done for run in self.runs])
 
     @property
@@ -46,14 +46,14 @@ class CohortProgress:
         return all(run.done for run in self.runs)
 
     def stepped(self, count: int, slots: int) -> None:
-        """Counts some steps of so many slots."""
+        """Counts `count` steps of `slots` slots each."""
         self.steps["lockstep"] += count
         self.steps["replica"] += count * slots
         self.index += count
 
     @contextlib.contextmanager
     def timed(self, part: str) -> Iterator[None]:
-        """Adds the seconds of the block to a part of `seconds`, less those in which it compiled."""
+        """Adds the time of the block to `seconds`: compilation to "compile", and the rest to `part`."""
         start, compiled = time.perf_counter(), self._compile_seconds()
         yield
         compiled = self._compile_seconds() - compiled

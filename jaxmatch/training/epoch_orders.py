@@ -1,4 +1,4 @@
-"""Which pairs make each batch of an epoch: the host's part, done for the next epoch while the devices compute."""
+"""The pairs of each batch of an epoch. The host selects those of the next epoch while the devices compute."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,11 +11,11 @@ from jaxmatch.data.batches import BatchPlan
 
 
 class Order(NamedTuple):
-    """The batches of a run in an epoch.
+    """The batches of one run in one epoch.
 
     Attributes:
       batches: bucket -> (rows `<int32>[batches, batch]`, weights `<float32>[batches, batch]`).
-      most_words: bucket -> the most distinct words of a batch; empty if they are not counted.
+      most_words: bucket -> the most distinct words in a batch; empty if words are not counted.
     """
 
     batches: Mapping[int, tuple[np.ndarray, np.ndarray]]
@@ -26,10 +26,10 @@ class EpochOrders:
     """The orders of all runs of a cohort, epoch by epoch.
 
     Arguments:
-      plan: of the batches.
-      seeds: one a run.
-      ids: `<int32>[pairs, longest]`, whose distinct words are counted; None: they are not.
-      words: in the vocabulary.
+      plan: the plan of the batches.
+      seeds: one seed per run.
+      ids: the token ids `<int32>[pairs, longest]`, whose distinct words are counted; None: words are not counted.
+      words: the number of words in the vocabulary.
     """
 
     def __init__(self, plan: BatchPlan, seeds: Sequence[int], ids: np.ndarray | None, words: int):
@@ -39,7 +39,7 @@ class EpochOrders:
         self._thread = ThreadPoolExecutor(1)
 
     def of(self, epoch: int, runs: Iterable[int], *, ahead: bool = False) -> dict[int, Order]:
-        """The orders of an epoch for some runs. With `ahead`, those of the next epoch are begun in another thread."""
+        """Returns run -> its order of an epoch. With `ahead`, another thread starts on the orders of the next epoch."""
         keys = {run: (epoch, run) for run in runs}
         self._made = {key: order for key, order in self._made.items() if key[0] == epoch}
         for key in keys.values():

@@ -19,29 +19,29 @@ from jaxmatch.training.replicas import at_once, most_at_once, over_replicas
 from jaxmatch.training.scores import replica_scores
 from jaxmatch.training.step import Flattening
 
-# Lengths that dev and test are padded to; evaluation is a small part of the work, and every length costs a compilation.
+# The most lengths that dev and test are padded to: evaluation is little work, and every length costs a compilation.
 EVALUATION_BUCKETS = 4
-# Pairs answered at once: an accelerator wants many, a CPU few, whose arrays stay near it (benchmarks/NOTES.md).
+# Pairs predicted at once: an accelerator needs many, a CPU few, so that arrays stay in its cache (benchmarks/NOTES.md).
 PAIRS_AT_ONCE, PAIRS_AT_ONCE_ON_A_CPU = 512, 32
 
 
 def evaluation_batch_size(configured: int, platform: str) -> int:
-    """The most rows of a batch: as configured, or where that is 0, what suits devices of a platform."""
+    """Returns the most rows of a batch: `configured`, or if that is 0, the default of the platform."""
     return configured or (PAIRS_AT_ONCE_ON_A_CPU if platform == "cpu" else PAIRS_AT_ONCE)
 
 
 def evaluation_shapes(
     splits: Mapping[str, EncodedSplit], *, batch_size: int, maximum_buckets: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shapes that dev and test are padded to, common to both, so that one program scores both.
+    """Returns the shapes that dev and test are padded to. Both use the same shapes, so that one program scores both.
 
     Arguments:
-      splits: name -> split.
+      splits: split name -> split.
       batch_size: the most rows in a batch.
       maximum_buckets: the most lengths that training is padded to.
 
     Returns:
-      The lengths, and the rows of a batch of each.
+      The lengths, and the number of rows in a batch of each length.
     """
     lengths = [splits[name].lengths for name in ("dev", "test") if name in splits]
     buckets = plan_buckets(np.concatenate(lengths), maximum_buckets=min(EVALUATION_BUCKETS, maximum_buckets))
@@ -49,13 +49,13 @@ def evaluation_shapes(
 
 
 def cohort_outputs(flat: Flattening) -> Callable:
-    """Evaluation of a batch by every replica; dropout is off.
+    """Returns a function that computes the outputs of every replica for a batch, without dropout.
 
     Returns:
-      A function of (most_words, side_by_side, parameters, tokens, sentences, vectors) that gives
-      `<float32>[replica, batch, outputs]`; `parameters` is `<float32>[replica, parameters]`, `tokens` and `sentences`
-      as `match` of a model takes them. No split is among its arguments, whose size would make it another program.
-      `most_words` is as of `BatchShape`; `side_by_side` replicas are computed in a turn (replicas.py).
+      A function of (most_words, side_by_side, parameters, tokens, sentences, vectors) that returns
+      `<float32>[replica, batch, outputs]`. `parameters` is `<float32>[replica, parameters]`; `tokens` and `sentences`
+      are as `match` of a model takes them. No argument is a whole split, because each size would require another
+      program. `most_words` is as in `BatchShape`. `side_by_side` replicas are computed in a turn (replicas.py).
     """
 
     def outputs(most_words, side_by_side, parameters, tokens, sentences, vectors):
@@ -68,7 +68,7 @@ def cohort_outputs(flat: Flattening) -> Callable:
 
 
 def device_split(split: EncodedSplit) -> dict[str, Any]:
-    """A split as rows of tokens: {"tokens": {"ids", and further features}, "sentences", "labels"}; see
+    """Returns a split as rows of tokens: {"tokens": {"ids", and further features}, "sentences", "labels"}; see
     `step.take_batch`.
     """
     ids, sentences = split.side_by_side()
@@ -79,9 +79,9 @@ class PlacedBatch(NamedTuple):
     """A batch on the devices.
 
     Attributes:
-      rows: of its pairs in the split, `<int32>[pairs]`; those that only fill it up are left out.
-      most_words: as of `BatchShape`.
-      tokens, sentences: as `match` of a model takes them.
+      rows: the rows of its pairs in the split, `<int32>[pairs]`, without rows that only fill up the batch.
+      most_words: as in `BatchShape`.
+      tokens, sentences: the inputs as `match` of a model takes them.
     """
 
     rows: np.ndarray
@@ -91,21 +91,22 @@ class PlacedBatch(NamedTuple):
 
 
 class Evaluator:
-    """Scores the splits of a data set again and again.
+    """An evaluator that scores the splits of a data set any number of times.
 
     Arguments:
       data: encoded data.
       program: the compiled `cohort_outputs`.
-      place: puts a tree of arrays on the devices, a copy on each.
+      place: a function that puts a tree of arrays on the devices, a copy on each.
       vectors: the embedding table, on the devices.
       batch_size: the most rows of a batch.
       maximum_buckets: the most lengths that training is padded to.
 
     Attributes:
-      data: as given.
-      answered: pairs that runs answered so far, each counted once a run, and the seconds it took, without compilation.
-      at_once: how many replicas a device computed side by side when it last answered, at most.
-      limit: more do not fit a device (`replicas.at_once`); None: none is known.
+      data: the encoded data.
+      answered: "pairs", the number of pairs predicted so far, each counted once per run, and "seconds", the time that
+        this took without compilation.
+      at_once: the most replicas that a device computed side by side in the last evaluation.
+      limit: the most replicas that fit a device side by side (`replicas.at_once`); None: no limit is known.
     """
 
     def __init__(
@@ -129,16 +130,16 @@ class Evaluator:
 
     @property
     def lengths(self) -> int:
-        """The most compilations of the program."""
+        """The number of lengths that batches are padded to. Each length takes a compilation."""
         return len(self._buckets)
 
     def begin(self) -> None:
-        """Forgets earlier outputs."""
+        """Resets the counts of earlier predictions."""
         self.at_once = 0
         self.answered: dict[str, Any] = {"pairs": 0, "seconds": 0.0}
 
     def batches(self, split: str) -> list[PlacedBatch]:
-        """A split in batches."""
+        """Returns the batches of a split on the devices."""
         if split not in self._placed:
             if self._most_words is None:
                 self._most_words = self._most_words_of_batches()
@@ -150,8 +151,8 @@ class Evaluator:
         return self._placed[split]
 
     def _cut(self, split: str, arrays: Any) -> Iterator[tuple[int, np.ndarray, Any]]:
-        """For each batch of dev or test: its bucket, the rows of its pairs, and `arrays`, of `[pairs, longest]`, cut to
-        the batch, `[batch, length]`.
+        """Yields for each batch of dev or test: its bucket, the rows of its pairs, and `arrays`, `[pairs, longest]`,
+        cut to the batch, `[batch, length]`.
         """
         for batch in evaluation_batches(self.data.splits[split].lengths, self._buckets, self._rows):
             length = self._buckets[batch.bucket]
@@ -159,7 +160,7 @@ class Evaluator:
             yield batch.bucket, batch.rows[batch.weights > 0], cut
 
     def _most_words_of_batches(self) -> dict[int, int | None]:
-        """Bucket -> the most distinct words of its batches, common to dev and test."""
+        """Returns bucket -> `most_words` of its program, common to dev and test."""
         if self.data.characters is None:
             return {}
         batches: dict[int, list[np.ndarray]] = {}
@@ -174,11 +175,11 @@ class Evaluator:
         return at_once(replicas // mesh.size, most_at_once(len(sentences), mesh.devices.flat[0].platform), limit)
 
     def _call(self, batch: PlacedBatch, side_by_side: int, parameters: jax.Array) -> tuple[tuple, tuple]:
-        """Static arguments and arrays for the program."""
+        """Returns the static arguments and the arrays for a call of the program."""
         return (batch.most_words, side_by_side), (parameters, batch.tokens, batch.sentences, self._vectors)
 
     def _fit(self, split: str, parameters: jax.Array) -> None:
-        """Lowers `limit` where batches of the largest shapes do not fit what the devices have free."""
+        """Lowers `limit` if batches of the largest shapes do not fit the free memory of the devices."""
         free = room.free_bytes(parameters.devices())
         if free is None:
             return
@@ -192,12 +193,12 @@ class Evaluator:
             )
 
     def outputs(self, split: str, parameters: jax.Array, runs: int) -> np.ndarray:
-        """What every replica answers.
+        """Returns the outputs of every replica for every pair of a split.
 
         Arguments:
-          split: its name.
+          split: the name of the split.
           parameters: `<float32>[replica, parameters]`.
-          runs: how many of the replicas are runs; the others only fill the devices.
+          runs: the number of replicas that are runs; the others only fill the devices.
 
         Returns:
           `<float32>[replica, pairs, outputs]`, in the order of the split.
@@ -220,7 +221,7 @@ class Evaluator:
         return outputs
 
     def scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:
-        """All scores of each replica's outputs, `<float32>[replica, pairs, outputs]`, and its mean loss under
+        """Returns all scores of each replica's outputs, `<float32>[replica, pairs, outputs]`, and its mean loss under
         "loss".
         """
         data, encoded = self.data, self.data.splits[split]
@@ -237,7 +238,10 @@ class Evaluator:
         return [{**of_replica, "loss": loss} for of_replica, loss in zip(scores, losses, strict=True)]
 
     def deviations(self, split: str, outputs: np.ndarray) -> list[dict[str, Any] | None]:
-        """`ranking_deviations` of each replica's outputs, `<float32>[replica, pairs, outputs]`; None of other tasks."""
+        """Returns `ranking_deviations` of each replica's outputs, `<float32>[replica, pairs, outputs]`.
+
+        For tasks other than ranking, the entry of each replica is None.
+        """
         data, encoded = self.data, self.data.splits[split]
         if data.task != "ranking":
             return [None] * len(outputs)
@@ -245,16 +249,16 @@ class Evaluator:
 
 
 def _of_length(values: np.ndarray, length: int) -> np.ndarray:
-    """Rows `[batch, longest]` as `[batch, length]`, cut or padded; nothing but padding is cut."""
+    """Returns rows `[batch, longest]`, cut or padded to `[batch, length]`. Only padding is cut."""
     cut = values[:, :length]
     return np.pad(cut, [(0, 0), (0, length - cut.shape[1])], constant_values=PADDING)
 
 
 def mean_loss(task: str, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The mean loss (losses.py) of all pairs of a split, the last batch too; in float64 on the host.
+    """Computes the mean loss (losses.py) of all pairs of a split in float64 on the host.
 
     Arguments:
-      task: of the data set.
+      task: the task of the data set.
       outputs: `<float32>[..., pairs, outputs]`.
       labels: `<int32>[pairs]` or `<float32>[pairs]`.
 
@@ -267,5 +271,5 @@ def mean_loss(task: str, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
     highest = outputs.max(axis=-1)
     with np.errstate(invalid="ignore"):  # infinite outputs of a run that is about to diverge: the loss is NaN
         total = highest + np.log(np.exp(outputs - highest[..., None]).sum(axis=-1))
-        # In C's order, so that a replica's numbers are summed as they are alone.
+        # In C order, so that a replica's numbers are summed in the same order as without other replicas.
         return np.mean(np.subtract(total, outputs[..., np.arange(len(labels)), labels], order="C"), axis=-1)

@@ -1,4 +1,4 @@
-"""Decides when a run is evaluated. Times are counted in training pairs, so they do not depend on the batch size.
+"""The times at which a run is evaluated. They are counted in training pairs, so they do not depend on the batch size.
 
 These settings of `config.training` are used:
 
@@ -16,20 +16,20 @@ import numpy as np
 
 
 def due(training: Mapping[str, Any], epoch: int, pairs: int, samples: np.ndarray) -> np.ndarray:
-    """Tells which steps of an epoch end with an evaluation.
+    """Returns which steps of an epoch end with an evaluation.
 
     Arguments:
       training: `config.training`; the module's docstring lists the settings.
-      epoch: its number, from 0.
+      epoch: the index of the epoch, from 0.
       pairs: the number of training pairs in an epoch.
-      samples: pairs seen since training began after each step, `<int64>[steps]`.
+      samples: the number of pairs seen since training began, after each step, `<int64>[steps]`.
 
     Returns:
       `<bool>[steps]`.
     """
     every, late_every = training["evaluate_every_samples"], training["evaluate_every_samples_late"]
     before = np.concatenate([[epoch * pairs], samples[:-1]])
-    # A step may begin before the border and end behind it.
+    # A step may begin before the border and end after it.
     border = training["late_from_samples"] if late_every else samples[-1]
     is_due = np.zeros(len(samples), bool)
     if every:
@@ -42,27 +42,27 @@ def due(training: Mapping[str, Any], epoch: int, pairs: int, samples: np.ndarray
 
 
 def first_epoch(training: Mapping[str, Any], pairs: int) -> int:
-    """The first epoch, counted from 1, at whose end there has been an evaluation.
+    """Returns the first epoch, counted from 1, by whose end a run has been evaluated.
 
-    Arguments: as of `due`.
+    Arguments: as in `due`.
     """
     if training["evaluate_each_epoch"]:
         return 1
     first, late_every, late_from = (
         training[name] for name in ("evaluate_every_samples", "evaluate_every_samples_late", "late_from_samples")
     )
-    if late_every and first > late_from:  # the first of the late ones
+    if late_every and first > late_from:  # the first late evaluation
         first = late_every * (late_from // late_every + 1)
     return max(1, math.ceil(first / pairs))
 
 
 def count(training: Mapping[str, Any], pairs: int, steps: int) -> int:
-    """The approximate number of evaluations of a run that is not stopped early.
+    """Returns the approximate number of evaluations of a run that is not stopped early.
 
     Arguments:
-      training: as of `due`.
-      pairs: as of `due`.
-      steps: of the run. There is at most one evaluation a step.
+      training: as in `due`.
+      pairs: as in `due`.
+      steps: the number of steps of the run. There is at most one evaluation per step.
     """
     every, late_every = training["evaluate_every_samples"], training["evaluate_every_samples_late"]
     early = late = training["epochs"] * pairs

@@ -1,8 +1,8 @@
-"""Training by several processes, each with devices of its own: what they share and what process 0 alone decides.
+"""Communication between processes that train together, each with its own devices.
 
-The processes run the same programs on arrays that span the devices of all. What is read from a clock, a disk or a
-device's allocator can differ between them, so process 0 decides and sends its decision to the others. In a single
-process each function returns at once, without communication.
+The processes run the same programs on arrays that span the devices of all processes. Values that are read from a clock,
+a disk or a device's allocator can differ between processes, so process 0 decides and sends its decision to the others.
+In a single process, each function returns at once, without communication.
 """
 
 import dataclasses
@@ -21,26 +21,26 @@ from jaxmatch.errors import InputError
 
 Value = TypeVar("Value")
 
-# The store takes messages of less than 4 MiB.
+# The key-value store takes messages of less than 4 MiB.
 PIECE = 2 * 2**20
-# One process may compile or read while the others wait. A process that has died is noticed sooner, by its heartbeat.
+# One process may compile or read while the others wait. A dead process is detected sooner, by its heartbeat.
 MILLISECONDS_TO_WAIT = 24 * 3600 * 1000
 MILLISECONDS_TO_MEET = 60 * 1000
-# Where another process has died, JAX ends this one by then.
+# If another process has died, JAX ends this one within this time.
 SECONDS_TO_END = 3
 
 
 class GivenUp(Exception):
-    """Raised in a process that waits for a decision about a cohort which failed on process 0."""
+    """Raised in a process that waits for a decision about a cohort that failed on process 0."""
 
 
 class OutOfStep(InputError):
-    """The processes cannot go on together."""
+    """Raised if the processes cannot continue together."""
 
 
 @dataclasses.dataclass
 class _Place:
-    """The number of the next meeting and message between the processes; the same on all."""
+    """The number of meetings so far, and of messages since the last meeting. Both are the same in all processes."""
 
     meeting: int = 0
     message: int = 0
@@ -50,25 +50,25 @@ _place = _Place()
 
 
 def several() -> bool:
-    """Whether more than one process train together."""
+    """Returns whether several processes train together."""
     return jax.distributed.is_initialized() and jax.process_count() > 1
 
 
 def first() -> bool:
-    """Whether this process decides and writes."""
+    """Returns whether this is the process that decides and writes."""
     return not several() or jax.process_index() == 0
 
 
 def local(devices: Any) -> list[jax.Device]:
-    """The devices that belong to this process."""
+    """Returns those of `devices` that belong to this process."""
     return [device for device in devices if not several() or device.process_index == jax.process_index()]
 
 
 def decide(choose: Callable[[], Value]) -> Value:
-    """Calls `choose` on process 0, and returns its result on every process.
+    """Calls `choose` on process 0 and returns its result on every process.
 
     Raises:
-      GivenUp: process 0 has left the cohort; raised on the others.
+      GivenUp: process 0 has left the cohort. Only the other processes raise this.
     """
     if not several():
         return choose()
@@ -83,16 +83,16 @@ def decide(choose: Callable[[], Value]) -> Value:
 
 
 def gather(tree: Any) -> Any:
-    """Arrays that span the devices of all processes, as numpy arrays on every process."""
+    """Returns arrays that span the devices of all processes as NumPy arrays on every process."""
     if not several():
         return jax.device_get(tree)
-    # A collective on CPUs does not wait for long.
+    # A collective on CPUs does not wait long, so the processes wait for each other first.
     _store().wait_at_barrier(f"jaxmatch/gather/{_next()}", MILLISECONDS_TO_WAIT)
     return multihost_utils.process_allgather(tree, tiled=True)
 
 
 def place(tree: Any, sharding: NamedSharding) -> Any:
-    """Puts arrays, the same on every process, on devices of all processes; each process fills its own."""
+    """Puts arrays that are the same on every process on the devices of all processes. Each process fills its own."""
     if sharding.is_fully_addressable:
         return jax.device_put(tree, sharding)
 
@@ -109,11 +109,11 @@ def meet(error: Exception | None = None) -> None:
     """Waits until every process is done with a cohort.
 
     Arguments:
-      error: why training failed here, if it did. That of process 0 has the others leave the cohort, too, wherever they
-        wait for a decision.
+      error: the error with which training failed in this process, if it failed. An error of process 0 makes the other
+        processes leave the cohort, too, wherever they wait for a decision.
 
     Raises:
-      OutOfStep: one does not come.
+      OutOfStep: another process does not arrive in time.
     """
     if not several():
         return
@@ -131,7 +131,10 @@ def meet(error: Exception | None = None) -> None:
 
 
 def all_come() -> bool:
-    """Whether every process comes to this point, too, and does not go on without a word."""
+    """Returns whether every process reaches this point in time.
+
+    A process that continues without a failure does not reach it.
+    """
     if not several():
         return True
     try:
@@ -151,7 +154,7 @@ def _next() -> str:
 
 
 def _tell(value: Any) -> None:
-    """Says something to all other processes."""
+    """Sends a value to all other processes."""
     key, said = f"jaxmatch/said/{_next()}", pickle.dumps(value)
     pieces = [said[start : start + PIECE] for start in range(0, len(said), PIECE)]
     for number, piece in enumerate(pieces[1:], start=1):
@@ -160,7 +163,7 @@ def _tell(value: Any) -> None:
 
 
 def _hear() -> Any:
-    """The next message of process 0. It comes from the same command, so its pickle may be loaded."""
+    """Receives the next value from process 0. The sender runs the same command, so its pickle is safe to load."""
     key = f"jaxmatch/said/{_next()}"
     begin = _store().blocking_key_value_get_bytes(f"{key}/0", MILLISECONDS_TO_WAIT)
     rest = (

@@ -1,4 +1,4 @@
-"""Traced hyperparameters: what may differ between the runs of one compiled program."""
+"""Traced hyperparameters: the settings that may differ between the runs of one compiled program."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -11,18 +11,18 @@ from jaxmatch.config import ADDED_DEFAULTS
 class Hyperparameters(NamedTuple):
     """The numbers of one run that enter its program as arrays, each `<float32>[]` (stacked: `<float32>[replica]`).
 
-    Samples are training pairs, so that one setting means the same at every batch size.
+    Samples are training pairs, so that a setting means the same at every batch size.
 
     Attributes:
-      learning_rate: the rate after warmup.
+      learning_rate: the learning rate after warmup.
       learning_rate_floor: the rate that warmup starts from and that decay stops at; never above `learning_rate`.
-      warmup_samples: pairs over which the rate rises linearly.
-      decay_rate: factor on the rate after every `decay_samples` pairs; 1 keeps the rate.
-      decay_samples: pairs between two factors.
+      warmup_samples: the number of pairs over which the rate rises linearly.
+      decay_rate: the factor by which the rate is multiplied after every `decay_samples` pairs; 1 keeps the rate.
+      decay_samples: the number of pairs between two decays; 0: no decay.
       dropout_rate: the share of units that are zeroed.
       weight_decay: the L2 penalty added to the gradient.
       gradient_clip: the largest global norm of the gradient; 0 does not clip.
-      added: those of jaxmatch/extend.py, by name.
+      added: the hyperparameters added with jaxmatch/extend.py, by name.
     """
 
     learning_rate: np.ndarray

@@ -1,8 +1,8 @@
-"""Random keys: what a run draws depends on its seed and the step, and on nothing else.
+"""Random keys: the random numbers of a run depend on its seed and the step, and on nothing else.
 
-Keys are derived by `fold_in`, never by splitting and carrying, so a resumed run needs (seed, step) alone. They are
-always threefry keys: `rbg` keys under `vmap` take every replica's bits from the first key, and a companion's seed would
-change a run's dropout masks.
+Keys are derived by `fold_in`, never by splitting and carrying, so a resumed run only needs (seed, step). They are
+always threefry keys. Under `vmap`, `rbg` keys take every replica's bits from the first key, so the seed of another run
+would change a run's dropout masks.
 """
 
 import jax
@@ -12,10 +12,10 @@ PURPOSES = {"parameters": 0, "dropout": 1}
 
 
 def run_key(seed: jax.Array | int, purpose: str) -> jax.Array:
-    """The key of one run for one purpose. `seed` may be traced: `<uint32>[]`."""
+    """Returns the key of one run for one purpose. `seed` may be traced: `<uint32>[]`."""
     return jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), PURPOSES[purpose])
 
 
 def step_key(seed: jax.Array | int, purpose: str, step: jax.Array | int) -> jax.Array:
-    """The key of one run for one purpose at one step."""
+    """Returns the key of one run for one purpose at one step."""
     return jax.random.fold_in(run_key(seed, purpose), step)

@@ -1,4 +1,4 @@
-"""The replicas of a cohort on the devices: which run trains in which slot, and a step of them all."""
+"""The replicas of a cohort on the devices: which run trains in which slot, and the training step of all slots."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -24,11 +24,11 @@ class Epoch(NamedTuple):
     """The batches of an epoch.
 
     Attributes:
-      sequence: (bucket, which batch of it) for every step, `<int32>[steps, 2]`; the same for all runs.
+      sequence: (bucket, index of the batch in the bucket) for every step, `<int32>[steps, 2]`; the same for all runs.
       batches: bucket -> (rows `<int32>[replica, batches, batch]`, weights `<float32>[...]`) on the devices.
-      shapes: bucket -> what the step of its batches is compiled for.
-      placed_sequence: `sequence` on the devices, each bucket as its place among those of `batches`.
-      samples: pairs seen since training began after each step, `<int64>[steps]`.
+      shapes: bucket -> the batch shape that its step is compiled for.
+      placed_sequence: `sequence` on the devices, with each bucket as its position among the sorted keys of `batches`.
+      samples: the number of pairs seen since training began, after each step, `<int64>[steps]`.
     """
 
     sequence: np.ndarray
@@ -39,24 +39,24 @@ class Epoch(NamedTuple):
 
 
 class Lockstep:
-    """Trains the runs of a signature side by side.
+    """The runs of a signature, trained side by side.
 
     A slot is a place on the replica axis. There may be more slots than runs, so that the devices share them evenly.
 
     Arguments:
       model: the model settings of `jaxmatch.models.build`.
       data: encoded data.
-      batch_size: pairs a step, at most.
-      maximum_buckets: lengths to compile for.
-      seeds: one a run.
-      optimizer: traced hyperparameters, one mapping a run.
-      devices: the replica axis is spread over them.
+      batch_size: the most pairs in a step.
+      maximum_buckets: the most lengths to compile for.
+      seeds: one seed per run.
+      optimizer: the traced hyperparameters, one mapping per run.
+      devices: the devices that the replica axis is spread over.
       steps_at_once: the most steps of a dispatch.
 
     Attributes:
-      slots: the run of each slot, `<int64>[slot]`; -1: none, it only fills the devices.
-      active: whether a run still learns, `<bool>[run]`.
-      limit: more replicas side by side do not fit a device (`replicas.at_once`); None: none is known.
+      slots: the run of each slot, `<int64>[slot]`; -1: the slot has no run and only fills the devices.
+      active: whether each run still learns, `<bool>[run]`.
+      limit: the most replicas that fit a device side by side (`replicas.at_once`); None: no limit is known.
       steps_at_once: the most steps of a dispatch.
     """
 
@@ -95,19 +95,19 @@ class Lockstep:
         self.begin()
 
     def begin(self) -> None:
-        """Gives every run a slot, in which it learns."""
+        """Gives every run a slot and marks it as active."""
         runs = len(self.seeds)
         self.active = np.ones(runs, bool)
         self.slots = np.full(self._whole(runs), -1)
         self.slots[:runs] = np.arange(runs)
 
     def _whole(self, count: int) -> int:
-        """The least number of slots, `count` or more, that the devices share evenly."""
+        """Returns the smallest number of slots, `count` or more, that the devices share evenly."""
         return -(-count // self._mesh.size) * self._mesh.size
 
     @property
     def device_count(self) -> int:
-        """How many devices share the slots."""
+        """The number of devices that share the slots."""
         return self._mesh.size
 
     @property
@@ -119,13 +119,13 @@ class Lockstep:
         return at_once(len(self.slots) // self._mesh.size, self._most_at_once, limit)
 
     def fit(self, state: ReplicaState) -> None:
-        """Lowers `limit` where a step of the largest shapes does not fit what the devices have free.
+        """Lowers `limit` if a step of the largest shapes does not fit the free memory of the devices.
 
-        The programs compiled for this are those that train. Where free memory is unknown, as on a CPU, nothing is
-        done.
+        The programs compiled for this are those that train. If the amount of free memory is unknown, as on a CPU,
+        nothing is done.
 
         Arguments:
-          state: of all slots.
+          state: the state of all slots.
         """
         free = room.free_bytes(jax.block_until_ready(state).step.devices())
         if free is None:
@@ -142,9 +142,9 @@ class Lockstep:
             self.limit = room.limit_that_fits(self._at_once, compiled, self.limit, free)
 
     def compile_lengths(self, state: ReplicaState, epoch: Epoch) -> None:
-        """Compiles the steps of all lengths that are new, side by side where that is faster; `epoch` has all lengths.
+        """Compiles the steps of all new lengths side by side, if that is faster. Every epoch has all lengths.
 
-        Where a dispatch has several steps, one program holds all lengths.
+        If a dispatch has several steps, nothing is done, because one program contains all lengths.
         """
         if self.steps_at_once == 1 and self.programs.train.compiles_together:
             _, first = np.unique(epoch.sequence[:, 0], return_index=True)
@@ -153,7 +153,7 @@ class Lockstep:
 
     @property
     def compile_seconds(self) -> float:
-        """Seconds of compiling the programs of this signature so far, for this cohort and others."""
+        """The seconds spent so far on compiling the programs of this signature, for this cohort and others."""
         _, *compiled = self.programs
         return sum(program.compile_seconds for program in compiled)
 
@@ -166,11 +166,11 @@ class Lockstep:
         return place(tree, self._mesh, by_replica=True)
 
     def settings(self, run: int) -> hyperparameters.Hyperparameters:
-        """The traced hyperparameters of one run."""
+        """Returns the traced hyperparameters of one run."""
         return jax.tree.map(lambda leaf: leaf[run], self._hyperparameters)
 
     def _slot_runs(self) -> np.ndarray:
-        """The run whose seed and settings a slot uses; a filler copies the first."""
+        """Returns the run whose seed and settings each slot uses. A slot without a run copies the first run."""
         return np.maximum(self.slots, 0)
 
     def _slot_settings(self) -> tuple[np.ndarray, hyperparameters.Hyperparameters]:
@@ -178,12 +178,12 @@ class Lockstep:
         return self.seeds[runs], jax.tree.map(lambda leaf: leaf[runs], self._hyperparameters)
 
     def initial(self) -> ReplicaState:
-        """The states before the first step."""
+        """Returns the state of all slots before the first step."""
         return self.programs.initialize((), *self.by_replica(self._slot_settings()), self.vectors)
 
     def epoch(self, number: int, *, ahead: bool = False) -> Epoch:
-        """The batches of an epoch, for the slots as they are. With `ahead`, the host begins with those of the next one
-        while the devices compute.
+        """Returns the batches of an epoch for the current slots. With `ahead`, the host starts on those of the next
+        epoch while the devices compute.
         """
         runs = self._slot_runs().tolist()
         orders = self._orders.of(number, dict.fromkeys(runs), ahead=ahead)
@@ -199,8 +199,8 @@ class Lockstep:
         return Epoch(sequence, batches, shapes, self.everywhere(places), seen + number * self.pairs)
 
     def _shape(self, bucket: int, orders: Iterable[Order]) -> BatchShape:
-        """What the step of a bucket is compiled for: if a batch has more distinct words than expected, which is very
-        unlikely, it has another program in this epoch.
+        """Returns the shape that the step of a bucket is compiled for. If a batch has more distinct words than
+        expected, which is very unlikely, the bucket uses another program in this epoch.
         """
         most = self._most_words.get(bucket)
         if most is not None and any(order.most_words[bucket] > most for order in orders):
@@ -208,13 +208,13 @@ class Lockstep:
         return BatchShape(self.buckets[bucket], most)
 
     def step(self, state: ReplicaState, epoch: Epoch, index: int, count: int = 1) -> ReplicaState:
-        """One step of every slot, or several in one dispatch; `state` is used up.
+        """Makes one step of every slot, or several steps in one dispatch. `state` is donated.
 
         Arguments:
-          state: of all slots.
-          epoch: whose batches are taken.
-          index: of the first step in it.
-          count: how many, at most `steps_at_once`.
+          state: the state of all slots.
+          epoch: the epoch whose batches are used.
+          index: the index of the first step in the epoch.
+          count: the number of steps, at most `steps_at_once`.
         """
         program, static, arrays = self._call(state, epoch, index, count, self.at_once)
         return program(static, *arrays)
@@ -222,7 +222,7 @@ class Lockstep:
     def _call(
         self, state: ReplicaState, epoch: Epoch, index: int, count: int, side_by_side: int
     ) -> tuple[Program, tuple, tuple]:
-        """The program for some steps, its static arguments, and its arrays."""
+        """Returns the program for some steps, its static arguments, and its arrays."""
         seeds, settings, active = self._arguments()
         if self.steps_at_once > 1:
             buckets = sorted(epoch.batches)
@@ -236,7 +236,7 @@ class Lockstep:
         return self.programs.train, (epoch.shapes[bucket], side_by_side), arrays
 
     def _arguments(self) -> tuple[jax.Array, hyperparameters.Hyperparameters, jax.Array]:
-        """Seeds, hyperparameters and active marks of the slots, on the devices; copied only when they change."""
+        """Returns seeds, hyperparameters and active flags of the slots, on the devices; copied only if they changed."""
         key = (self.slots.tobytes(), self.active.tobytes())
         if self._placed_for != key:
             active = (self.slots >= 0) & self.active[self._slot_runs()]
@@ -245,11 +245,11 @@ class Lockstep:
         return self._placed
 
     def spread(self, state: ReplicaState, slots: np.ndarray) -> ReplicaState:
-        """Adopts the state of a cohort that was trained on another number of devices. Filler slots are dropped.
+        """Adopts the state of a cohort that was trained on another number of devices. Slots without a run are dropped.
 
         Arguments:
-          state: of all slots that it had.
-          slots: their runs, as in the attribute `slots`.
+          state: the state of all slots on the earlier devices.
+          slots: the runs of these slots, as in the attribute `slots`.
 
         Returns:
           The state of the new slots.
@@ -260,28 +260,28 @@ class Lockstep:
         return self.rows_for(jax.tree.map(lambda leaf: leaf[kept], state))
 
     def rows_for(self, tree: Any) -> Any:
-        """Leaves with as many rows, or a few more copies of the first, as the devices share evenly."""
+        """Fills up the leaves with copies of their first row until the devices share the rows evenly."""
         return jax.tree.map(
             lambda leaf: np.concatenate([leaf, leaf[:1].repeat(self._whole(len(leaf)) - len(leaf), axis=0)]), tree
         )
 
     def halved(self, count: int) -> int:
-        """The number of slots after halving them as often as leaves `count` or more."""
+        """Returns the number of slots after halving it as often as possible without going below `count`."""
         size = len(self.slots)
         while count <= (half := self._whole(-(-size // 2))) < size:
             size = half
         return size
 
     def restack(self, state: ReplicaState, kept: Sequence[int], size: int) -> ReplicaState:
-        """Goes on with fewer slots.
+        """Reduces the number of slots.
 
         Arguments:
-          state: of all slots.
-          kept: positions of slots, ascending; the others are given up.
-          size: the number of slots from now on, one for each that is kept or more.
+          state: the state of all slots.
+          kept: the positions of the slots to keep, ascending; the others are given up.
+          size: the number of slots from now on, at least as many as are kept.
 
         Returns:
-          The state of the slots that are left.
+          The state of the remaining slots.
         """
         chosen = np.asarray((list(kept) + list(kept)[:1] * size)[:size])
         self.slots = np.where(np.arange(size) < len(kept), self.slots[chosen], -1)

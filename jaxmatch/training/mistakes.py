@@ -1,4 +1,4 @@
-"""What a trained model gets wrong on dev: counts, and a bounded number of pairs with their texts."""
+"""The wrong predictions of a trained model on dev: counts, and a bounded number of pairs with their texts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,25 +12,26 @@ MOST_PAIRS, MOST_CHARACTERS = 20, 300
 
 
 def mistakes(data: EncodedData, outputs: np.ndarray, split: str = "dev") -> dict[str, Any] | None:
-    """The worst answers of a model, as plain values for JSON.
+    """Returns the worst predictions of a model, as plain values for JSON.
 
     Texts are the tokens that the model reads, cut to 300 characters.
 
     Arguments:
       data: the data set.
-      outputs: `<float32>[pairs, outputs]`, of the split.
-      split: its name.
+      outputs: the outputs for the split, `<float32>[pairs, outputs]`.
+      split: the name of the split.
 
     Returns:
       "task", "split", "pairs" and "worst", at most 20 rows with "text_a" and "text_b", the worst first:
 
-      - classification: wrong answers by the probability that they were given: "label", "answer", "probability"; and
-        beside them "labels" and "confusion", the number of pairs of each label (row) by their answer (column);
-      - regression: the largest errors: "label", "answer";
-      - ranking: the questions whose first right candidate (text_b) ranks lowest: "rank", of "candidates", and
-        "preferred", the text that is ranked first.
+      - classification: the wrong predictions with the highest probability: "label", "answer" (the predicted label) and
+        "probability"; next to "worst" also "labels" and "confusion", the number of pairs of each label (row) by their
+        predicted label (column);
+      - regression: the predictions with the largest errors: "label" and "answer" (the predicted number);
+      - ranking: the questions whose best right candidate (text_b) ranks lowest: "rank", the rank of that
+        candidate, "candidates", their number, and "preferred", the text that is ranked first.
 
-      None where an output is not finite.
+      None if an output is not finite.
     """
     encoded = data.splits[split]
     outputs = np.asarray(outputs, np.float64)
@@ -100,7 +101,7 @@ def _lowest_ranks(split: EncodedSplit, scores: np.ndarray, filtered: bool, text:
     ranks = candidate_ranks(split.labels, scores, groups, split.documents)
     candidates, hits = np.bincount(groups), np.bincount(groups, weights=right)
     found = []
-    # The best right candidate of each group: of rising ranks the first.
+    # The best right candidate of each group is the first in ascending order of ranks.
     rising = np.lexsort((ranks, groups))
     for row in rising[right[rising]]:
         if not found or groups[found[-1]] != groups[row]:

@@ -1,11 +1,12 @@
-"""Compiled programs, counted.
+"""Compiled programs, and counts of their compilations.
 
 A signature has one training program and one evaluation program. A program is compiled once for every shape it meets
-(one a length bucket); the numbers that a grid varies are its arguments, so a wider grid compiles nothing more.
+(one per length bucket). The numbers that a grid varies are its arguments, so a wider grid needs no more compilations.
 
-`jax.jit` alone does that, too. A `Program` keeps the executables itself for what `jax.jit` does not do: it tells before
-a compilation begins and how long it took, gives the executable that will run to whoever asks how much memory it takes,
-and where a process cannot keep all that a long sweep compiles, gives up what was used longest ago and no more.
+`jax.jit` alone does that, too. A `Program` stores the executables itself to do what `jax.jit` does not do. It reports
+when a compilation begins and how long it took. It returns the executable that will run, so that a caller can find out
+how much memory it takes. If a process cannot keep all executables of a long sweep, only those that were used longest
+ago are given up.
 """
 
 import concurrent.futures
@@ -26,11 +27,11 @@ from jaxmatch.devices import compiler_options, cores
 from jaxmatch.training import hosts
 
 REPLICA = "replica"
-# Programs that threads compile side by side, at most, all cohorts together: a compiler takes memory of the host.
+# The most programs that threads of all cohorts compile side by side, because a compiler takes memory of the host.
 MOST_TOGETHER = 4
 _together = threading.BoundedSemaphore(MOST_TOGETHER)
 alive: weakref.WeakSet["Program"] = weakref.WeakSet()
-# What is kept of all programs is changed by one thread at a time; they compile side by side.
+# Threads compile side by side, but only one at a time changes the stored executables of the programs.
 _bookkeeping = threading.Lock()
 _hearing = threading.local()
 
@@ -46,12 +47,12 @@ def compilations_told(hear: Callable[["Program", float | None], None]) -> Iterat
 
 
 def replica_mesh(devices: tuple[jax.Device, ...]) -> Mesh:
-    """The devices in a row; the replica axis is cut into as many pieces."""
+    """Returns a mesh of the devices in a row. The replica axis is split over them."""
     return Mesh(devices, (REPLICA,))
 
 
 def place(tree: Any, mesh: Mesh, *, by_replica: bool) -> Any:
-    """Puts a tree on the mesh: leading axis spread over the devices, or a whole copy on each."""
+    """Puts a tree on the mesh, with its leading axis spread over the devices or with a whole copy on each."""
     return hosts.place(tree, NamedSharding(mesh, PartitionSpec(REPLICA) if by_replica else PartitionSpec()))
 
 
@@ -59,21 +60,21 @@ class Program:
     """A function compiled ahead of time for each combination of static arguments and shapes.
 
     Arguments:
-      function: takes the static arguments first, then arrays.
-      name: what to call it in messages.
+      function: the function; it takes the static arguments first, then arrays.
+      name: the name of the compiled function in JAX's messages.
       by_replica: for each array argument, whether its leading axis is the replica axis.
-      mesh: the devices. With several, every device computes its own replicas and never talks to another.
-      donated: which array arguments (counted after the static ones) may be overwritten.
-      runs_once: compile in a hurry.
+      mesh: the devices. If there are several, every device computes its own replicas and never talks to another.
+      donated: the positions of the array arguments (counted after the static ones) that may be overwritten.
+      runs_once: whether the program runs only once, so that a fast compilation matters more than a fast program.
 
     Attributes:
-      compiles_together: whether `compile_together` does anything; not for a CPU, whose compiler uses several cores for
-        one program.
-      executables: (static arguments, shapes, JAX's default precision) -> what was compiled for them, and not given up
-        since.
-      used: when each of them was used last, by the clock of `time.perf_counter`.
-      compilations: how many executables were made, those given up since included.
-      compile_seconds: that they took.
+      compiles_together: whether `compile_together` does anything; False on a CPU, whose compiler uses several cores
+        for one program.
+      executables: (static arguments, shapes, JAX's default precision) -> the executable compiled for them, unless it
+        was given up since.
+      used: the time at which each executable was used last, by the clock of `time.perf_counter`.
+      compilations: the number of compilations so far, including those of executables that were given up since.
+      compile_seconds: the seconds that these compilations took.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Program:
             alive.add(self)
 
     def compiled(self, static: tuple, arrays: tuple) -> jax.stages.Compiled:
-        """The executable for these arguments and the precision that JAX has by default; compiles it when it is new."""
+        """Returns the executable for these arguments and JAX's current default precision. Compiles it if it is new."""
         key = self._key(static, arrays)
         executable = self.executables.get(key)
         if executable is None:
@@ -113,10 +114,10 @@ class Program:
         return executable
 
     def compile_together(self, calls: Iterable[tuple[tuple, tuple]]) -> None:
-        """Compiles side by side what is new of calls, each of static arguments and arrays.
+        """Compiles the new programs of some calls side by side. A call is (static arguments, arrays).
 
-        Nothing is done where it would not be faster, nor with several processes, whose compilers may wait for each
-        other. What XLA refuses is left to `compiled`, whose error then speaks of this program alone.
+        Nothing is done if this would not be faster, nor with several processes, whose compilers may wait for each
+        other. A program that XLA cannot compile is left to `compiled`, whose error is then about this program alone.
         """
         new = {self._key(*call): call for call in calls}
         new = {key: call for key, call in new.items() if key not in self.executables}
@@ -138,7 +139,7 @@ class Program:
                     start = time.perf_counter()
                     self._tell(None)
                     future = next(ended)
-                    self._took(time.perf_counter() - start)  # since the one before, so that seconds count once
+                    self._took(time.perf_counter() - start)  # since the one before: no second counts twice
                     if (error := future.exception()) is None:
                         self.compilations += 1
                         self._keep(futures[future], future.result())
@@ -168,14 +169,14 @@ class Program:
         return self.compiled(static, arrays)(*arrays)
 
     def _jitted(self, static: tuple) -> jax.stages.Wrapped:
-        """A new one for each compilation: JAX keeps what it compiled for as long as the function is there."""
+        """Returns a new jitted function for each compilation: JAX keeps executables as long as their function lives."""
 
         def call(*arrays):
             return self._function(*static, *arrays)
 
         if self.mesh.size > 1:
-            # Devices never talk to each other here, which is all that the check watches over; it refuses a scan that
-            # begins with zeros, because those are the same on every device and what follows from them is not.
+            # Devices never talk to each other here, so the check has nothing to find. It would reject a scan that
+            # begins with zeros, because these are the same on every device and the results of the scan are not.
             call = jax.shard_map(
                 call, mesh=self.mesh, in_specs=self._specs, out_specs=PartitionSpec(REPLICA), check_vma=False
             )
@@ -186,7 +187,7 @@ class Program:
 def _forget_some() -> None:
     """Gives up the quarter of all executables that was used longest ago.
 
-    What is wanted again is compiled again, or loaded.
+    An executable that is needed again is compiled or loaded again.
     """
     warn_once()
     with _bookkeeping:

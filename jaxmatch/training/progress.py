@@ -1,60 +1,63 @@
-"""What training reports to a display and to listeners."""
+"""The events of training for displays and other listeners, and the progress of a run."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 
 
 class Listener:
-    """Receives training events of a cohort. Override the methods that you need."""
+    """A receiver of the training events of a cohort. Override the methods that you need."""
 
     def stepped(self, done: int, total: int) -> None:
-        """`done` of `total` steps are behind the cohort (early stopping may end it sooner)."""
+        """Reports that `done` of `total` steps are done. Early stopping may end the cohort sooner."""
 
     def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
-        """Dev was scored: the selection score of every run still training."""
+        """Reports an evaluation on dev: the selection score and its value for every run that was still training."""
 
     def begun(self, curves: Sequence[Sequence[Mapping]]) -> None:
-        """Training begins, or is resumed: the evaluations of each run so far (`RunProgress.curve`)."""
+        """Reports that training begins or resumes, and the evaluations of each run so far (`RunProgress.curve`)."""
 
     def noted(self, run: int, evaluation: Mapping) -> None:
-        """An evaluation was added to the curve of a run, counted from 0."""
+        """Reports that an evaluation was added to the curve of a run. Runs are counted from 0."""
 
     def compiling(self, part: str, number: int, lengths: int) -> None:
-        """A program of "training" or "evaluation" is compiled for the `number`th of so many lengths."""
+        """Reports that a compilation for "training" or "evaluation" begins, for the `number`th of `lengths` lengths."""
 
     def compiled(self, part: str, seconds: float) -> None:
-        """That took so long."""
+        """Reports that a compilation took `seconds`."""
 
     def wants_checkpoint(self) -> bool:
-        """Whether a checkpoint is to be written now; asked about twice a second."""
+        """Returns whether a checkpoint should be written now. It is called about twice a second."""
         return False
 
     def saved(self) -> None:
-        """A checkpoint was written. What this raises ends training."""
+        """Reports that a checkpoint was written. An exception raised by this method ends training."""
 
     def resumed(self, done: int, total: int) -> None:
-        """Training is resumed from a checkpoint, `done` steps in."""
+        """Reports that training resumes from a checkpoint after `done` of `total` steps."""
 
     def fitted(self, part: str, at_once: int) -> None:
-        """The devices have memory for `at_once` replicas side by side in "training" or "evaluation", not for all."""
+        """Reports that memory allows only `at_once` replicas side by side in "training" or "evaluation", not all."""
 
     def ran_out(self, part: str, at_once: int) -> None:
-        """Memory ran out in "training" or "evaluation"; at most `at_once` replicas run side by side from now on."""
+        """Reports that memory ran out in "training" or "evaluation".
+
+        From now on, at most `at_once` replicas run side by side.
+        """
 
 
 @dataclasses.dataclass
 class RunProgress:
-    """How one run has done so far; plain values, kept in the checkpoint.
+    """The progress of one run, as plain values that are stored in the checkpoints.
 
     Attributes:
-      curve: one entry an evaluation: samples, epoch, train_loss, learning_rate, dev.
+      curve: one entry per evaluation: samples, epoch, train_loss, learning_rate, dev.
       best_score: the selection score of the best evaluation so far.
-      best_at: samples seen by then.
+      best_at: the number of samples seen by that evaluation.
       best: all dev scores of that evaluation.
-      best_on_test: scores and samples of the evaluation that was best on TEST, where that was asked for.
-      stopped: patience has run out.
-      diverged_at: samples seen when the loss was no longer finite.
-      dropped_at: samples after which the run was given up, because others did better.
+      best_on_test: scores and samples of the evaluation that was best on TEST, if this was requested.
+      stopped: whether patience has run out.
+      diverged_at: the number of samples seen when the loss or its gradient was no longer finite.
+      dropped_at: the number of samples after which the run was given up because other runs did better.
     """
 
     curve: list = dataclasses.field(default_factory=list)
@@ -72,7 +75,7 @@ class RunProgress:
 
     @property
     def status(self) -> str:
-        """What to call the run once it is done: "diverged", "dropped" or "finished"."""
+        """The status of the run once it is done: "diverged", "dropped" or "finished"."""
         if self.diverged_at is not None:
             return "diverged"
         return "finished" if self.dropped_at is None else "dropped"
@@ -80,14 +83,14 @@ class RunProgress:
     def note(
         self, entry: Mapping, score: float, higher_is_better: bool, patience_samples: int, minimum_samples: int = 0
     ) -> bool:
-        """Adds an evaluation to the curve and says whether it is the best so far.
+        """Adds an evaluation to the curve and returns whether it is the best so far.
 
         Arguments:
-          entry: of the curve.
-          score: the one that selects, of this evaluation.
-          higher_is_better: of that score.
-          patience_samples: the run stops when so many pairs brought nothing better; 0: never.
-          minimum_samples: it does not stop before it has seen more than these.
+          entry: the entry of the curve.
+          score: the selection score of this evaluation.
+          higher_is_better: whether a higher score is better.
+          patience_samples: the number of pairs without a better score after which the run stops; 0: never.
+          minimum_samples: the number of pairs that a run must exceed before it stops.
         """
         self.curve.append(dict(entry))
         better = _is_better(score, self.best_score, higher_is_better)
@@ -98,13 +101,14 @@ class RunProgress:
         return better
 
     def note_test(self, scores: Mapping[str, float], selection: str, higher_is_better: bool, samples: int) -> None:
-        """Keeps the evaluation that was best on TEST: for comparison with papers that selected so, never the headline.
+        """Keeps the evaluation that was best on TEST. It is for comparison with papers that selected on test, and is
+        never the headline.
 
         Arguments:
-          scores: of test.
-          selection: the name of the one that selects.
-          higher_is_better: of that score.
-          samples: seen so far.
+          scores: the scores on test.
+          selection: the name of the selection score.
+          higher_is_better: whether a higher selection score is better.
+          samples: the number of samples seen so far.
         """
         best = self.best_on_test and self.best_on_test["scores"][selection]
         if _is_better(scores[selection], best, higher_is_better):
@@ -112,6 +116,6 @@ class RunProgress:
 
 
 def _is_better(score: float, best: float | None, higher_is_better: bool) -> bool:
-    """Whether a score beats the best so far. One that is not a number is taken only while there is no other."""
+    """Returns whether a score beats the best so far. A NaN is accepted only while there is no other score."""
     sign = 1 if higher_is_better else -1
     return best is None or best != best or sign * score > sign * best

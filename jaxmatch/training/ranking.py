@@ -1,5 +1,6 @@
-"""Scores of rankings by trec_eval's rules: mean average precision, mean reciprocal rank, recall at k; plain numpy, no
-loop over groups or models.
+"""Scores of rankings by trec_eval's rules: mean average precision, mean reciprocal rank, recall at k.
+
+They are computed in plain NumPy, without loops over groups or models.
 """
 
 from typing import Any
@@ -11,25 +12,34 @@ RECALL_AT = (1, 2, 5)  # ranks
 
 
 def mean_or_nan(values: np.ndarray) -> np.ndarray:
-    """Over the last axis; NaN of nothing."""
+    """Returns the mean over the last axis, or NaN if that axis is empty."""
     return np.mean(values, axis=-1) if values.shape[-1] else np.full(values.shape[:-1], np.nan)
 
 
 def _in_order_of_ties(relevant: np.ndarray, groups: np.ndarray, documents: ArrayLike | None) -> np.ndarray:
-    """<int64>[pairs]: the pairs group by group, each group in the order of candidates with equal scores."""
+    """Returns the order of the pairs if all scores were equal: group by group, and by the rules for ties in each group.
+
+    Returns:
+      <int64>[pairs].
+    """
     if documents is None:
         return np.lexsort((relevant, groups))
-    # Code points order text as trec_eval's comparison of UTF-8 bytes does.
+    # Comparing code points orders text as trec_eval's comparison of UTF-8 bytes does.
     names = np.unique(np.asarray(documents), return_inverse=True)[1]
     return np.lexsort((relevant, -names, groups))
 
 
 def _by_falling_score(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """<int64>[..., pairs]: the pairs of each group by falling score (stable); groups <int64>[pairs] ascend."""
+    """Returns the order of the pairs by group, and by falling score in each group (stable), <int64>[..., pairs].
+
+    Arguments:
+      scores: <float64>[..., pairs].
+      groups: <int64>[pairs], ascending.
+    """
     # Complex numbers are sorted by their real parts first.
     key = np.empty(scores.shape, np.complex128)
     with np.errstate(over="ignore"):
-        # trec_eval keeps scores in single precision, so that what is equal there must be a tie here.
+        # trec_eval stores scores in single precision, so scores that are equal there must be ties here.
         key.real, key.imag = groups, -scores.astype(np.float32)
     return np.argsort(key, axis=-1, kind="stable")
 
@@ -37,8 +47,9 @@ def _by_falling_score(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
 def candidate_ranks(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None
 ) -> np.ndarray:
-    """The rank of each candidate in its group, from 1, by the rules of `ranking_scores`, whose arguments these are;
-    <int64>[pairs] for scores <float64>[pairs].
+    """Returns the rank of each candidate in its group, from 1, by the rules of `ranking_scores`, <int64>[pairs].
+
+    The arguments are those of `ranking_scores`, but the scores are <float64>[pairs].
     """
     relevant, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
     groups = np.unique(np.asarray(groups), return_inverse=True)[1]
@@ -53,22 +64,23 @@ def candidate_ranks(
 def ranking_scores(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None, filtered: bool = True
 ) -> dict[str, np.ndarray]:
-    """Mean average precision, mean reciprocal rank and recall at k by trec_eval's rules, over the filtered groups.
+    """Computes mean average precision, mean reciprocal rank and recall at k by trec_eval's rules.
 
-    Recall at k is the share of a group's right candidates that are ranked among its first k. Where each group holds one
-    right candidate of ten, it is R10@k of Lowe et al. (2015).
+    Recall at k is the share of a group's right candidates that are ranked among its first k. If each group has one
+    right candidate among ten, it is R10@k of Lowe et al. (2015).
 
-    Filtered: only groups that hold both right and wrong candidates count, as in RE2's and others' results on WikiQA.
-    Candidates are ranked by score (rounded to float32), falling; equal scores by document name, falling. Without
-    document names, or where even those are equal, wrong candidates come first, so that a model which cannot tell
-    candidates apart gains nothing from the order they were written in.
+    Candidates are ranked by falling score (rounded to float32), and candidates of equal score by falling document name.
+    Without document names, or if the names are equal too, wrong candidates come first, so that a model that cannot tell
+    candidates apart gains nothing from the order in which they were written.
 
     Arguments:
       labels: <int32>[pairs]; 1 is right, all else wrong.
       scores: <float64>[..., pairs].
-      groups: <int32>[pairs] or text: what a candidate competes in. Groups need not lie together.
+      groups: <int32>[pairs] or text, the group in which each candidate competes. The pairs of a group need not be
+        adjacent.
       documents: <str>[pairs], the candidates' names, or None.
-      filtered: False: all groups with a right candidate count; one without a wrong candidate cannot be ranked badly.
+      filtered: True: only groups with both right and wrong candidates count, as in the results of RE2 and others on
+        WikiQA. False: all groups with a right candidate count; a group without a wrong one cannot be ranked badly.
 
     Returns:
       "map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5", each <float64>[...]; NaN if no group counts or a score
@@ -81,7 +93,11 @@ def ranking_scores(
 def scores_of_groups(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None, filtered: bool = True
 ) -> dict[str, np.ndarray]:
-    """What `ranking_scores` takes the means of: <float64>[..., groups that count] under each name."""
+    """Computes the scores of each group that counts. `ranking_scores` returns their means and has the same arguments.
+
+    Returns:
+      Name -> <float64>[..., groups that count].
+    """
     relevant, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
     groups = np.unique(np.asarray(groups), return_inverse=True)[1]
     order = _in_order_of_ties(relevant, groups, documents)
@@ -101,7 +117,7 @@ def scores_of_groups(
     precision = np.add.reduceat(np.where(relevant, found / rank, 0.0), starts, axis=-1)
     first = np.minimum.reduceat(np.where(relevant, rank, relevant.shape[-1] + 1), starts, axis=-1)
     found_among = {k: np.add.reduceat((relevant & (rank <= k)).astype(np.int64), starts, axis=-1) for k in RECALL_AT}
-    of = np.maximum(right, 1)  # where there is none, the group does not count
+    of = np.maximum(right, 1)  # a group without a right candidate does not count
     return {
         "map": kept(precision / of),
         "mrr": kept(1.0 / first),
@@ -116,21 +132,22 @@ def ranking_deviations(
     documents: ArrayLike | None = None,
     filtered: bool = True,
 ) -> list[dict[str, Any]]:
-    """How much the scores of a ranking differ from question to question, for each of some models.
+    """Computes how much the scores of a ranking differ from question to question, for each of several models.
 
-    By it a table tells how far a mean over questions may be off because they are a sample.
+    A table uses this to show how far a mean over questions may be off because the questions are a sample.
 
     Arguments:
       labels: <int32>[pairs]; 1 is right, all else wrong.
       outputs: <float32>[replica, pairs, 2], logits.
-      groups, documents, filtered: as of `ranking_scores`.
+      groups, documents, filtered: as in `ranking_scores`.
 
     Returns:
-      For each model {"questions": how many count, "deviations": score -> sample standard deviation over them}; NaN of
-      fewer than two questions and of outputs that are not finite.
+      For each model {"questions": the number of questions that count, "deviations": score -> sample standard deviation
+      over these questions}. The deviations are NaN for fewer than two questions, and if an output of the model is not
+      finite.
     """
     outputs = np.asarray(outputs, np.float64)
-    # Outputs that are not finite are no scores of questions.
+    # Outputs that are not finite give no scores.
     difference = np.subtract(
         outputs[..., 1],
         outputs[..., 0],

@@ -1,4 +1,4 @@
-"""A function of every replica: side by side, or where that does not pay or does not fit, a few after the other."""
+"""A function computed for every replica: side by side, or a few at a time if more bring no gain or do not fit."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,23 +6,24 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-# A CPU has no more to gain from wider arrays, and their working memory grows with the replicas (benchmarks/NOTES.md).
+# A CPU gains nothing from wider arrays, and their working memory grows with the replicas (benchmarks/NOTES.md).
 PAIRS_AT_ONCE_ON_A_CPU = 128
 
 
 def most_at_once(batch: int, platform: str) -> int | None:
-    """The most replicas of `batch` pairs to compute at once; None: no limit."""
+    """Returns the most replicas to compute at once if each has a batch of `batch` pairs. None means no limit."""
     return max(1, PAIRS_AT_ONCE_ON_A_CPU // batch) if platform == "cpu" else None
 
 
 def at_once(replicas: int, most: int | None, limit: int | None = None) -> int:
-    """The number of replicas that one device computes at once, in a turn.
+    """Returns the number of replicas that one device computes at once, in a turn.
 
     Arguments:
-      replicas: how many there are.
-      most: more bring nothing (`most_at_once`). Each turn has the same number then, and none is computed twice.
-      limit: more do not fit the device's memory. The turns are as few as can be, and some replicas may be computed
-        twice.
+      replicas: the number of replicas on the device.
+      most: the most replicas that are worth computing at once (`most_at_once`). If there are more, every turn has the
+        same number, and no replica is computed twice.
+      limit: the most replicas that fit the device's memory. If it is exceeded, the turns are as few as possible, and
+        some replicas may be computed twice.
     """
     side_by_side = replicas
     if most is not None and replicas > most:
@@ -33,26 +34,25 @@ def at_once(replicas: int, most: int | None, limit: int | None = None) -> int:
 
 
 def turns(replicas: int, side_by_side: int) -> int:
-    """The number of turns to compute all replicas on one device."""
+    """Returns the number of turns in which one device computes all its replicas."""
     return -(-replicas // side_by_side)
 
 
 def devices_filled(replicas: int, devices: int) -> int:
-    """The fewest devices on which none has more replicas than if they were spread over all."""
+    """Returns the fewest devices on which no device has more replicas than if they were spread over all devices."""
     return -(-replicas // -(-replicas // devices))
 
 
 def over_replicas(function: Callable, arguments: tuple, side_by_side: int) -> Any:
-    """`function(*arguments)` of every replica.
+    """Computes `function(*arguments)` for every replica.
 
     Arguments:
-      function: of one replica's arguments.
-      arguments: arrays whose leading axis is that of the replicas of one device.
-      side_by_side: how many are computed in a turn (`at_once`); the numbers that come out are the same but for
-        rounding.
+      function: a function of one replica's arguments.
+      arguments: arrays whose leading axis is the replica axis of one device.
+      side_by_side: the number of replicas in a turn (`at_once`). It changes the results by no more than rounding.
 
     Returns:
-      the results, with that axis.
+      The results, with the replica axis.
     """
     (replicas,) = {leaf.shape[0] for leaf in jax.tree.leaves(arguments)}
     if side_by_side >= replicas:
@@ -63,10 +63,10 @@ def over_replicas(function: Callable, arguments: tuple, side_by_side: int) -> An
 
 
 def _in_overlapping_turns(function: Callable, arguments: tuple, replicas: int, side_by_side: int) -> Any:
-    """As `over_replicas`. The last turn overlaps the one before, so that all have one size and share a program."""
+    """Computes `over_replicas` in turns of one size that share a program: the last turn overlaps the one before."""
 
     def turn(number, results):
-        start = number * side_by_side  # a slice that would pass the end begins earlier
+        start = number * side_by_side  # a slice that would pass the end is moved back
         given = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, side_by_side), arguments)
         computed = jax.vmap(function)(*given)
         return jax.tree.map(

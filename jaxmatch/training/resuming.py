@@ -1,4 +1,4 @@
-"""What of a cohort goes into its checkpoints, when, and how training goes on from there."""
+"""The contents of a cohort's checkpoints, the times at which they are written, and how training resumes from them."""
 
 import dataclasses
 import time
@@ -16,17 +16,17 @@ from jaxmatch.training.progress import Listener, RunProgress
 from jaxmatch.training.room import Limits, RanOut
 from jaxmatch.training.step import ReplicaState
 
-# Of the time, about: training waits while one is written.
+# About the largest share of the time to spend on checkpoints: training waits while a checkpoint is written.
 MOST_FOR_CHECKPOINTS = 0.05
 
 
 class Resuming:
-    """Keeps and restores the state of a cohort.
+    """The saving and restoring of the state of a cohort.
 
     Arguments:
-      checkpoints: where; None keeps none.
-      seconds: between two of them; 0: as often as the host looks.
-      lockstep, evaluator, limits, progress: of the cohort.
+      checkpoints: the checkpoints to write and to restore; None: no checkpoints.
+      seconds: the seconds between two checkpoints; 0: as often as the host checks.
+      lockstep, evaluator, limits, progress: those of the cohort.
     """
 
     def __init__(
@@ -43,17 +43,17 @@ class Resuming:
         self.begin()
 
     def begin(self) -> None:
-        """Counts the time to the next checkpoint from now on."""
+        """Starts counting the time to the next checkpoint."""
         self._saved_at, self._save_seconds = time.perf_counter(), 0.0
 
     def is_due(self, listener: Listener) -> bool:
-        """Whether one is to be written now."""
+        """Returns whether a checkpoint should be written now."""
         if self._checkpoints is None:
             return False
         return hosts.decide(lambda: self._time_is_over() or listener.wants_checkpoint())
 
     def _time_is_over(self) -> bool:
-        """Where there is so much to write that it would take more than a small part of the time, it takes longer."""
+        """Returns whether the next checkpoint is due. Checkpoints that take long to write are written less often."""
         wait = max(self._seconds, self._save_seconds / MOST_FOR_CHECKPOINTS) if self._seconds else 0.0
         return time.perf_counter() - self._saved_at > wait
 
@@ -82,7 +82,15 @@ class Resuming:
         progress.seconds["checkpoint"] += self._save_seconds
 
     def restore(self, state: ReplicaState, best: jax.Array) -> tuple[Any, Any, bool]:
-        """The newest checkpoint in place of the state before the first step, and whether there is one."""
+        """Restores the cohort from its newest checkpoint, if there is one.
+
+        Arguments:
+          state: the state before the first step.
+          best: the parameters of the chosen checkpoints before the first step.
+
+        Returns:
+          (state, best, whether there is a checkpoint); without a checkpoint, the arguments themselves.
+        """
         if (checkpoints := self._checkpoints) is None:
             return state, best, False
         restored = hosts.decide(lambda: checkpoints.restore({"state": state, "best": best}))
@@ -91,7 +99,7 @@ class Resuming:
         arrays, notes = restored
         lockstep, progress = self._lockstep, self._progress
         progress.epoch, progress.index = notes["epoch"], notes["index"]
-        # Older versions kept zeros behind parameters and moments.
+        # Older versions stored zeros after parameters and moments.
         count = lockstep.programs.flat.count
         state, best = jax.tree.map(
             lambda leaf: leaf[:, :count] if leaf.ndim > 1 else leaf, (arrays["state"], arrays["best"])
@@ -105,9 +113,9 @@ class Resuming:
         progress.runs = [RunProgress(**run) for run in notes["progress"]]
         lockstep.active = progress.active
         progress.seconds.update(notes["seconds"])
-        self._evaluator.answered.update(notes.get("answered", {}))  # those of older versions have none
+        self._evaluator.answered.update(notes.get("answered", {}))  # missing in checkpoints of older versions
         self._limits.recall([RanOut(**event) for event in notes.get("ran_out", [])])
         steps = progress.epoch * lockstep.batches.steps_per_epoch + progress.index
-        # A checkpoint of an older version does not count them.
+        # A checkpoint of an older version does not contain the steps.
         progress.steps.update(notes.get("steps") or {"lockstep": steps, "replica": steps * len(lockstep.slots)})
         return state, best, True

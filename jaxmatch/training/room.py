@@ -1,4 +1,4 @@
-"""How many replicas a device can compute at once: estimated from compiled programs, reduced if memory runs out."""
+"""The number of replicas that a device computes at once: estimated from programs, and reduced if memory runs out."""
 
 import contextlib
 import dataclasses
@@ -12,24 +12,24 @@ from jaxmatch.training.progress import Listener
 
 Value = TypeVar("Value")
 
-# Of what an allocator grants; the rest is for what it cannot use between arrays, and for data that come and go.
+# The share of an allocator's memory to use. The rest is for gaps between arrays, and for data that come and go.
 SHARE_TO_USE = 0.95
 
 
 class TooLarge(MemoryError):
-    """Not even one replica fits a device, or memory ran out on one host of several alone."""
+    """Raised if not even one replica fits a device, or if memory ran out on only one of several hosts."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RanOut:
-    """Memory ran out, and training went on with fewer replicas side by side.
+    """An event in which memory ran out, and training continued with fewer replicas side by side.
 
     Attributes:
-      part: what needed too much, "training" or "evaluation".
-      after_steps: lockstep steps made by then.
+      part: the part that needed too much memory, "training" or "evaluation".
+      after_steps: the number of lockstep steps made by then.
       device: the kind of device.
-      at_once: replicas that a device computed side by side.
-      then_at_once: the most it did from then on.
+      at_once: the number of replicas that a device computed side by side.
+      then_at_once: the most replicas that a device computed side by side from then on.
     """
 
     part: str
@@ -39,17 +39,16 @@ class RanOut:
     then_at_once: int
 
 
-# Parts of messages about the memory of a device, and about that of one of its cores.
+# Parts of error messages about the memory of a device, and about the memory of one of its cores.
 _OF_THE_DEVICE = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED")
 _OF_A_CORE = ("Shared memory size limit", "memory space vmem", "memory space smem")
 
 
 def ran_out(error: Exception) -> bool:
-    """Whether an error says that a device has too little memory for a program, when that is compiled or when it
-    runs.
+    """Returns whether an error says that a device has too little memory to compile or run a program.
 
     Memory that CUDA and cuBLAS allocate outside XLA's pool counts. Memory of one core (shared memory of a GPU, vmem
-    of a TPU) does not: a program for fewer replicas needs as much of it.
+    of a TPU) does not count, because a program for fewer replicas needs as much of it.
     """
     text = str(error)
     if not isinstance(error, jax.errors.JaxRuntimeError) or any(part in text for part in _OF_A_CORE):
@@ -58,10 +57,10 @@ def ran_out(error: Exception) -> bool:
 
 
 def free_bytes(devices: Iterable[jax.Device]) -> int | None:
-    """Bytes that a program may still allocate on each of the devices: the least of them.
+    """Returns the bytes that a program may still allocate on every device, that is, the minimum over the devices.
 
-    None where a device reports no memory statistics, such as a CPU. With several processes, the devices of process 0
-    count.
+    Returns None if a device, such as a CPU, reports no memory statistics. With several processes, only the devices of
+    process 0 count.
     """
 
     def least() -> int | None:
@@ -74,7 +73,7 @@ def free_bytes(devices: Iterable[jax.Device]) -> int | None:
 
 
 def bytes_beside_arguments(program: jax.stages.Compiled) -> int | None:
-    """Bytes that a compiled program allocates on each device besides its arguments; None if XLA does not say."""
+    """Returns the bytes that a program allocates on each device besides its arguments, or None if XLA does not say."""
     analysis = program.memory_analysis()
     if analysis is None:
         return None
@@ -84,24 +83,24 @@ def bytes_beside_arguments(program: jax.stages.Compiled) -> int | None:
 def limit_that_fits(
     at_once: Callable[[int | None], int], compiled: Callable[[int], jax.stages.Compiled], limit: int | None, free: int
 ) -> int | None:
-    """How many replicas side by side a device has memory for.
+    """Returns a limit on the replicas side by side for which a device has enough memory.
 
-    The program for all replicas is compiled first; if it needs too much, one for fewer. More than three are rarely
-    compiled, and the last is the one to run.
+    The program for all replicas is compiled first. If it needs too much memory, a program for fewer replicas is
+    compiled. More than three programs are rarely compiled, and the last one is the one to run.
 
     Arguments:
-      at_once: how many are computed side by side under a limit (replicas.py).
-      compiled: the program that computes so many side by side.
-      limit: what is known already.
-      free: bytes that the program may take.
+      at_once: a function that returns how many replicas are computed side by side under a limit (replicas.py).
+      compiled: a function that returns the program for a number of replicas side by side.
+      limit: the limit known so far; None: no limit is known.
+      free: the bytes that the program may allocate.
 
     Returns:
-      The limit under which it fits, or 1.
+      The limit under which the program fits, or 1. It is the argument `limit` if the first program fits.
     """
     while (side_by_side := at_once(limit)) > 1:
         try:
             needed = bytes_beside_arguments(compiled(side_by_side))
-        except jax.errors.JaxRuntimeError as error:  # a TPU's compiler refuses what does not fit
+        except jax.errors.JaxRuntimeError as error:  # a TPU's compiler rejects a program that does not fit
             if not ran_out(error):
                 raise
             limit = side_by_side // 2
@@ -113,11 +112,11 @@ def limit_that_fits(
 
 
 class Limited(Protocol):
-    """What computes replicas side by side: a `Lockstep` or an `Evaluator`.
+    """An object that computes replicas side by side: a `Lockstep` or an `Evaluator`.
 
     Attributes:
-      at_once: how many a device computes at once.
-      limit: more do not fit a device; None: none is known.
+      at_once: the number of replicas that a device computes at once.
+      limit: the most replicas that fit a device; None: no limit is known.
     """
 
     limit: int | None
@@ -127,16 +126,16 @@ class Limited(Protocol):
 
 
 class Limits:
-    """How many replicas of a cohort are computed side by side, and what happens where they do not fit.
+    """The limits on the replicas of a cohort that are computed side by side, reduced if memory runs out.
 
     Arguments:
-      parts: "training" and "evaluation" -> what computes them.
-      devices: that each part uses.
-      steps: gives the lockstep steps made so far.
+      parts: "training" and "evaluation" -> the object that computes the part.
+      devices: the devices that each part uses.
+      steps: a function that returns the number of lockstep steps made so far.
 
     Attributes:
-      device_kind: of the devices.
-      ran_out: how often the memory of one ran out so far, over all interruptions.
+      device_kind: the kind of the devices.
+      ran_out: the events in which memory ran out so far, over all interruptions.
     """
 
     def __init__(self, parts: Mapping[str, Limited], devices: Sequence[jax.Device], steps: Callable[[], int]):
@@ -145,10 +144,10 @@ class Limits:
         self.ran_out: list[RanOut] = []
 
     def within(self, part: str, compute: Callable[[], Value], listener: Listener) -> Value:
-        """Calls `compute`, again with half as many replicas side by side as long as memory runs out.
+        """Calls `compute`. As long as memory runs out, calls it again with half as many replicas side by side.
 
         Raises:
-          TooLarge: one replica at a time does not fit a device.
+          TooLarge: a device does not have enough memory for one replica at a time.
         """
         while True:
             try:
@@ -156,16 +155,16 @@ class Limits:
             except jax.errors.JaxRuntimeError as error:
                 if not ran_out(error):
                     raise
-                if not hosts.all_come():  # a host whose devices have room goes on, and cannot be followed
+                if not hosts.all_come():  # a host whose devices have enough memory continues alone
                     raise TooLarge(str(error)) from error
                 self._compute_fewer(part, error)
                 listener.ran_out(part, self.ran_out[-1].then_at_once * self._devices)
 
     def _compute_fewer(self, part: str, error: Exception) -> None:
         limited = self._parts[part]
-        # What is computed at once is not known again before the pairs to answer are on the device.
+        # After its limit was lowered, an evaluator updates `at_once` only once its pairs are on the devices.
         at_once = min(limited.at_once, limited.limit or limited.at_once)
-        if at_once <= 1:  # 0: not even the pairs to answer
+        if at_once <= 1:  # 0: not even the pairs to predict fit
             raise TooLarge(f"one replica at a time does not fit in {part}") from error
         fewer = at_once // 2
         self.ran_out.append(RanOut(part, self._steps(), self.device_kind, at_once, fewer))
@@ -173,7 +172,7 @@ class Limits:
 
     @contextlib.contextmanager
     def told(self, part: str, listener: Listener) -> Iterator[None]:
-        """Tells the listener if a limit is found in the block."""
+        """Tells the listener if the block changes the limit of `part`."""
         limited = self._parts[part]
         before = limited.limit
         yield
@@ -181,8 +180,8 @@ class Limits:
             listener.fitted(part, limited.at_once * self._devices)
 
     def recall(self, events: Sequence[RanOut]) -> None:
-        """Takes over how often memory ran out before a checkpoint; devices of the same kind keep to what fitted
-        then.
+        """Takes over the events in which memory ran out before a checkpoint. Devices of the same kind keep the limits
+        of then.
         """
         self.ran_out = [*events, *(event for event in self.ran_out if event not in events)]
         for event in self.ran_out:

@@ -1,4 +1,4 @@
-"""The learning rate as a function of the pairs seen."""
+"""The learning rate as a function of the number of pairs seen."""
 
 import jax
 import jax.numpy as jnp
@@ -7,19 +7,21 @@ from jaxmatch.training.hyperparameters import Hyperparameters
 
 
 def learning_rate(samples: jax.Array, hyperparameters: Hyperparameters) -> jax.Array:
-    """Linear warmup, then exponential decay in steps (RE2, section 3.2; the released settings count in samples).
+    """Computes the learning rate: linear warmup, then exponential decay in steps.
+
+    It follows RE2, section 3.2; the released settings count in samples.
 
         samples < warmup:  floor + (rate - floor) * samples / warmup
         afterwards:        min(rate, max(floor, rate * decay_rate ** floor((samples - warmup) / decay_samples)))
 
-    A floor above the rate does not raise it. Without `decay_samples`, there is no decay.
+    A floor above the rate does not raise the rate. Without `decay_samples`, there is no decay.
 
-    optax has these schedules, but with lengths and rates that are compiled in; here they are traced, so that runs which
+    optax has these schedules, but with lengths and rates that are compiled in. Here they are traced, so that runs that
     differ in them share a program.
 
     Arguments:
-      samples: pairs seen before this step, `<int32>[]`.
-      hyperparameters: of one run.
+      samples: the number of pairs seen before this step, `<int32>[]`.
+      hyperparameters: the hyperparameters of one run.
 
     Returns:
       The rate, `<float32>[]`.

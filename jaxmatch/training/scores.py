@@ -1,17 +1,18 @@
-"""Scores of models' outputs against the labels: plain numpy, float64 inside, no loop over pairs, groups or models.
+"""Scores of model outputs against labels: plain NumPy, float64 inside, no loop over pairs, groups or models.
 
-What is scored is `[..., pairs]`, against labels `[pairs]`: the leading axes, as that of a cohort's replicas, are those
-of the score. A replica's score is the same bits alone and among others.
+Predictions are `[..., pairs]` and labels are `[pairs]`. The leading axes, such as the replica axis of a cohort, are
+also the axes of the score. A replica's score has the same bits whether it is computed alone or with others.
 
-No input that a training can produce raises an exception or a warning. What is undefined is NaN, so that it can be
+No input that a training can produce raises an exception or a warning. An undefined score is NaN, so that it can be
 neither chosen nor averaged by mistake:
 
 - any output that is not finite makes every score NaN (the run has diverged);
-- no pairs at all, `auc` of labels that are all alike, `pearson` and `spearman` of labels that are all alike,
-  `map`, `mrr` and `recall_at_k` without a group that holds both right and wrong candidates: NaN.
+- without pairs, every score is NaN;
+- `auc`, `pearson` and `spearman` are NaN if all labels are equal;
+- `map`, `mrr` and `recall_at_k` are NaN if no group counts (`ranking_scores`).
 
-A model that gives every pair the same answer, on the other hand, has a score, the one of a model that knows nothing:
-`auc` 0.5, `pearson` and `spearman` 0, `f1` 0 where nothing was found.
+A model that predicts the same for every pair, on the other hand, has the score of a model that knows nothing: `auc` is
+0.5, `pearson` and `spearman` are 0, and `f1` is 0 if the class is never predicted.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from jaxmatch.training.ranking import RECALL_AT, mean_or_nan, ranking_scores
 
 
 class AddedScore(NamedTuple):
-    """A score that jaxmatch/extend.py added; its arguments are described there."""
+    """A score added with jaxmatch/extend.py, which describes the arguments of its function."""
 
     task: str
     function: Callable[..., ArrayLike]
@@ -36,7 +37,7 @@ _RANKING = ("map", "mrr", *(f"recall_at_{rank}" for rank in RECALL_AT))
 
 
 def accuracy(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
-    """Share of equal entries, <float64>[...].
+    """Returns the share of pairs whose prediction equals the label, <float64>[...].
 
     Arguments:
       labels: <int32>[pairs].
@@ -46,13 +47,13 @@ def accuracy(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
 
 
 def f1(labels: ArrayLike, predictions: ArrayLike, positive: int = 1) -> np.ndarray:
-    """F1 of one class, 2 hits / (2 hits + misses + false alarms), <float64>[...]; 0 if the class is neither there nor
-    predicted.
+    """Computes F1 of one class, 2 hits / (2 hits + misses + false alarms), <float64>[...]; 0 if the class is neither
+    among the labels nor predicted.
 
     Arguments:
       labels: <int32>[pairs].
       predictions: <int32>[..., pairs].
-      positive: the class.
+      positive: the class that is scored.
     """
     right, guessed = np.asarray(labels) == positive, np.asarray(predictions) == positive
     mentioned = np.count_nonzero(right) + np.count_nonzero(guessed, axis=-1)
@@ -60,7 +61,7 @@ def f1(labels: ArrayLike, predictions: ArrayLike, positive: int = 1) -> np.ndarr
 
 
 def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
-    """Unweighted mean of `f1` over the classes that are among the labels or the predictions, <float64>[...].
+    """Computes the unweighted mean of `f1` over the classes among the labels or the predictions, <float64>[...].
 
     Arguments:
       labels: <int32>[pairs].
@@ -75,7 +76,7 @@ def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
 
 
 def average_ranks(values: ArrayLike) -> np.ndarray:
-    """Ranks from 1 upward, equal values sharing the mean of their ranks.
+    """Returns ranks from 1 upward. Equal values share the mean of their ranks.
 
     Arguments:
       values: <float64>[..., pairs].
@@ -97,9 +98,9 @@ def average_ranks(values: ArrayLike) -> np.ndarray:
 
 
 def auc(labels: ArrayLike, scores: ArrayLike) -> np.ndarray:
-    """Area under the ROC curve: how often a positive pair scores above a negative one, ties counting half.
+    """Computes the area under the ROC curve: how often a positive pair scores above a negative one; ties count half.
 
-    Computed from the rank sum (Mann and Whitney 1947).
+    It is computed from the rank sum (Mann and Whitney 1947).
 
     Arguments:
       labels: <int32>[pairs]; 1 is positive, all else negative.
@@ -119,7 +120,10 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> np.ndarray:
 
 
 def pearson(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
-    """Pearson's correlation; 0 if the predictions are all alike, NaN if the labels are (or there are fewer than two).
+    """Computes Pearson's correlation.
+
+    It is 0 if all predictions are equal. It is NaN if all labels are equal, if there are fewer than two pairs, or if a
+    prediction is not finite.
 
     Arguments:
       labels: <float64>[pairs].
@@ -129,16 +133,16 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
       <float64>[...].
     """
     labels, predictions = np.asarray(labels, np.float64), np.asarray(predictions, np.float64)
-    # Compared as they are: after the mean is subtracted, rounding makes equal numbers look different.
+    # Compared before the mean is subtracted: after that, rounding makes equal numbers look different.
     if labels.size < 2 or np.ptp(labels) == 0:
         return np.full(predictions.shape[:-1], np.nan)
     defined = np.isfinite(predictions).all(axis=-1)
     alike = (predictions == predictions[..., :1]).all(axis=-1)
     with np.errstate(
         divide="ignore", invalid="ignore"
-    ):  # the correlation of what is alike, or not finite, is not looked at
+    ):  # the correlation of equal or non-finite predictions is not used
         labels, predictions = labels - labels.mean(), predictions - predictions.mean(axis=-1, keepdims=True)
-        # Scaled to 1 first, so that squares of tiny or huge deviations neither vanish nor overflow.
+        # Scaled to 1 first, so that the squares of tiny or huge deviations neither underflow nor overflow.
         labels, predictions = (
             labels / np.abs(labels).max(),
             predictions / np.abs(predictions).max(axis=-1, keepdims=True),
@@ -149,7 +153,9 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
 
 
 def spearman(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
-    """Spearman's rank correlation: `pearson` of the average ranks, undefined where that is.
+    """Computes Spearman's rank correlation, which is `pearson` of the average ranks.
+
+    It is NaN where that correlation is NaN, and if a prediction is NaN.
 
     Arguments:
       labels: <float64>[pairs].
@@ -163,7 +169,7 @@ def spearman(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
 
 
 def mean_squared_error(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
-    """Mean of the squared differences, in the labels' unit squared, <float64>[...].
+    """Computes the mean of the squared differences, in the squared unit of the labels, <float64>[...].
 
     Arguments:
       labels: <float64>[pairs].
@@ -176,7 +182,7 @@ def _classification(labels: np.ndarray, outputs: np.ndarray) -> dict[str, np.nda
     predictions = outputs.argmax(axis=-1)
     scores = {"accuracy": accuracy(labels, predictions), "macro_f1": macro_f1(labels, predictions)}
     if outputs.shape[-1] == 2:
-        # The difference of two logits orders pairs as the probability does, without its saturation at 0 and 1.
+        # The difference of two logits orders pairs as the probability does, but does not saturate at 0 and 1.
         scores |= {"f1": f1(labels, predictions), "auc": auc(labels, outputs[..., 1] - outputs[..., 0])}
     return scores
 
@@ -200,7 +206,7 @@ def _ranking(
 
 
 def score_names(task: str, classes: int = 2) -> tuple[str, ...]:
-    """The names `score` gives for a task, the first being the task's main score."""
+    """Returns the names of the scores of a task. The first one is the task's main score."""
     names: tuple[str, ...] = {
         "classification": ("accuracy", "macro_f1"),
         "ranking": (*_RANKING, "accuracy", "auc"),
@@ -212,7 +218,7 @@ def score_names(task: str, classes: int = 2) -> tuple[str, ...]:
 
 
 def score(task: str, labels: ArrayLike, outputs: ArrayLike, **about_labels: Any) -> dict[str, float]:
-    """The scores of one model: `replica_scores` of outputs without the replica axis."""
+    """Computes the scores of one model: `replica_scores` of outputs without the replica axis."""
     return replica_scores(task, labels, np.asarray(outputs)[None], **about_labels)[0]
 
 
@@ -226,24 +232,24 @@ def replica_scores(
     documents: ArrayLike | None = None,
     filtered: bool = True,
 ) -> list[dict[str, float]]:
-    """All scores of a task, for each of some models.
+    """Computes all scores of a task for each of several models.
 
-    Classification gives accuracy and macro_f1, with two labels also f1 and auc of the second label. Ranking gives
-    map, mrr and recall_at_k over the filtered groups (`ranking_scores`), accuracy and auc over all pairs. Regression
-    gives pearson, spearman and mse. If an output is not finite, all of that model are NaN.
+    Classification gives accuracy and macro_f1, and with two labels also f1 and auc of the second label. Ranking gives
+    map, mrr and recall_at_k over the groups that count (`ranking_scores`), and accuracy and auc over all pairs.
+    Regression gives pearson, spearman and mse. If an output of a model is not finite, all its scores are NaN.
 
     Arguments:
       task: "classification", "regression" or "ranking".
       labels: <int32>[pairs], positions in `label_names`; for a regression <float32>[pairs].
       outputs: <float32>[replica, pairs, classes] logits; for a regression <float32>[replica, pairs] or
         <float32>[replica, pairs, 1].
-      label_names: as many as there are classes; for a ranking two, the second meaning right; unused in a regression.
-      groups: ranking only, <int32>[pairs] or text.
-      documents: ranking only, <str>[pairs] or None.
-      filtered: ranking only, which groups count; as in `ranking_scores`.
+      label_names: one name per class; for a ranking two names, of which the second means right; unused in a regression.
+      groups: ranking only, <int32>[pairs] or text, as in `ranking_scores`.
+      documents: ranking only, <str>[pairs] or None, as in `ranking_scores`.
+      filtered: ranking only, which groups count, as in `ranking_scores`.
 
     Raises:
-      ValueError: unknown task, or shapes that do not fit each other.
+      ValueError: the task is unknown, the shapes do not fit each other, or a ranking has no groups.
     """
     if task not in ("classification", "regression", "ranking"):
         raise ValueError(f"unknown task {task!r}; known: classification, regression, ranking")

@@ -1,4 +1,4 @@
-"""Choosing the checkpoint of each run by its dev score, and what it scores on test."""
+"""The choice of each run's checkpoint by its dev score, and the test scores of that checkpoint."""
 
 import dataclasses
 import functools
@@ -22,15 +22,17 @@ from jaxmatch.training.step import ReplicaState
 
 @dataclasses.dataclass(frozen=True)
 class RunResult:
-    """What a run left.
+    """The result of a run.
 
     Attributes:
-      parameters: of the chosen checkpoint, a tree of numpy arrays.
-      progress: its curve, best dev scores, marks.
-      test: test scores of the chosen checkpoint, or None without a test split and for a run that was dropped.
-      dev_outputs: `<float32>[pairs, outputs]`, what the chosen checkpoint answers on dev; None for a run that was
-        dropped, and without a checkpoint.
-      test_sampling: how much those of a ranking differ between questions (`ranking.ranking_deviations`), or None.
+      parameters: the parameters of the chosen checkpoint, a tree of NumPy arrays.
+      progress: the curve of the run, its best dev scores, and how it ended.
+      test: the test scores of the chosen checkpoint; None without a test split, without a chosen checkpoint, and for a
+        run that was dropped.
+      dev_outputs: the outputs of the chosen checkpoint on dev, `<float32>[pairs, outputs]`; None without a chosen
+        checkpoint, and for a run that was dropped.
+      test_sampling: how much the test scores of a ranking differ between questions (`ranking.ranking_deviations`), or
+        None.
     """
 
     parameters: Any
@@ -40,28 +42,28 @@ class RunResult:
     test_sampling: dict[str, Any] | None = None
 
 
-learning_rate = jax.jit(schedule.learning_rate)  # one program, where each operation would be one
+learning_rate = jax.jit(schedule.learning_rate)  # one program instead of one per operation
 
 
 @functools.partial(jax.jit, donate_argnums=0)
 def _keep_best(best, parameters, runs, improved):
-    """Writes the parameters of the slots that improved into the rows of their runs; all
-    `<float32>[..., parameters]`.
+    """Writes the parameters of the slots that improved, `<float32>[slot, parameters]`, into the rows of their runs in
+    `best`, `<float32>[run, parameters]`.
     """
-    target = jnp.where(improved, runs, best.shape[0])  # a row that does not exist: dropped
+    target = jnp.where(improved, runs, best.shape[0])  # a row that does not exist, so the write is dropped
     return best.at[target].set(parameters, mode="drop")
 
 
 class Selection:
-    """Scores the runs of a cohort, and chooses for each the parameters that did best on dev.
+    """The scoring of the runs of a cohort, and the choice of the parameters of each run that did best on dev.
 
     Arguments:
-      training: patience_samples (0: never stop early), minimum_samples (nor before so many), selection (a dev score),
-        best_on_test.
+      training: the settings patience_samples (0: never stop early), minimum_samples (no early stop up to this number),
+        selection (a dev score) and best_on_test.
       lockstep: the replicas on the devices.
-      evaluator: scores them.
-      limits: that memory sets.
-      progress: of the runs, to which every evaluation is added.
+      evaluator: the evaluator that scores the replicas.
+      limits: the limits that memory sets.
+      progress: the progress of the runs, to which every evaluation is added.
     """
 
     def __init__(
@@ -76,16 +78,16 @@ class Selection:
         self._limits, self._progress = limits, progress
 
     def evaluate(self, state: ReplicaState, best: jax.Array, samples: int, listener: Listener):
-        """Scores dev, keeps what improved, marks what stopped or diverged.
+        """Scores dev, keeps the parameters of runs that improved, and marks runs that stopped or diverged.
 
         Arguments:
-          state: of all slots.
-          best: parameters of the chosen checkpoints so far, `<float32>[run, parameters]`; used up.
-          samples: pairs seen so far.
-          listener: hears the scores.
+          state: the state of all slots.
+          best: the parameters of the checkpoints chosen so far, `<float32>[run, parameters]`; donated.
+          samples: the number of pairs seen so far.
+          listener: the listener that receives the scores.
 
         Returns:
-          `state` with its losses set to zero, and `best`.
+          `state` with its loss sums set to zero, and the new `best`.
         """
         before = [len(run.curve) for run in self._progress.runs]
         with self._progress.timed("evaluate"):
@@ -98,7 +100,7 @@ class Selection:
         return state._replace(loss_sum=zero, loss_weight=jnp.zeros_like(zero)), best
 
     def _keep_improved(self, state, best, samples: int, listener: Listener) -> tuple[jax.Array, list[float]]:
-        """The best parameters so far and the dev scores of all runs still training."""
+        """Returns the best parameters so far, and the selection score on dev of every run that was still training."""
         loss_sum, loss_weight = hosts.gather((state.loss_sum, state.loss_weight))
         losses = loss_sum / np.maximum(loss_weight, 1)
         self.note_divergence(state)
@@ -122,7 +124,7 @@ class Selection:
         return best, shown
 
     def _note(self, run: int, dev: dict[str, float], samples: int, train_loss: float) -> bool:
-        """Adds an evaluation to a run's curve; whether it is its best."""
+        """Adds an evaluation to the curve of a run, and returns whether it is the run's best so far."""
         selection = self._training["selection"]
         if selection not in dev:
             task = self._evaluator.data.task
@@ -140,23 +142,23 @@ class Selection:
         return self._progress.runs[run].note(entry, dev[selection], better, patience, least)
 
     def note_divergence(self, state: ReplicaState) -> None:
-        """Marks the runs whose loss is no longer finite."""
+        """Marks the runs whose loss or gradient is no longer finite."""
         diverged_at = hosts.gather(state.diverged_at)
         for slot, run in enumerate(self._lockstep.slots):
             if run >= 0 and not self._progress.runs[run].done and diverged_at[slot] >= 0:
                 self._progress.runs[run].diverged_at = int(diverged_at[slot])
 
     def results(self, best: jax.Array, listener: Listener) -> list[RunResult]:
-        """What each run left; scores test, once, with the chosen parameters.
+        """Returns the result of each run. Scores test once, with the chosen parameters.
 
         Arguments:
           best: `<float32>[run, parameters]`.
-          listener: hears if memory runs out.
+          listener: the listener that hears if memory runs out.
         """
         runs = self._progress.runs
         tests: list[tuple] = [(None, None)] * len(runs)
         dev: list[np.ndarray | None] = [None] * len(runs)
-        # What was given up half-way has no result to be tested.
+        # A run that was given up has no result to be tested.
         tested = [number for number, run in enumerate(runs) if run.best is not None and run.status != "dropped"]
         with self._progress.timed("evaluate"):
             if "test" in self._evaluator.data.splits and tested:
@@ -177,7 +179,7 @@ class Selection:
         return results
 
     def _outputs(self, split: str, parameters: jax.Array, runs: int, listener: Listener) -> np.ndarray:
-        """As `Evaluator.outputs`, with fewer replicas side by side where memory runs out."""
+        """Returns `Evaluator.outputs`, computed with fewer replicas side by side if memory runs out."""
 
         def outputs() -> np.ndarray:
             with self._limits.told("evaluation", listener):
@@ -186,5 +188,5 @@ class Selection:
         return self._limits.within("evaluation", outputs, listener)
 
     def _scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:
-        """As `Evaluator.scores`: those of process 0, whose processor may round differently from others."""
+        """Returns `Evaluator.scores` of process 0 on every process, because processors may round differently."""
         return hosts.decide(lambda: self._evaluator.scores(split, outputs))

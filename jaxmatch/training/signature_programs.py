@@ -13,7 +13,7 @@ from jaxmatch.training.step import Flattening, cohort_step, cohort_steps, flatte
 
 
 class Programs(NamedTuple):
-    """What a signature compiles."""
+    """The programs that a signature compiles, and the flattening of its parameters."""
 
     flat: Flattening
     initialize: Program
@@ -31,8 +31,9 @@ def programs(
     devices: tuple[jax.Device, ...],
     added: tuple[tuple[str, Callable], ...] = (),
 ) -> Programs:
-    """The programs of a signature, shared by all cohorts that have it. `added` are the items of `losses.ADDED`: a loss
-    that is added anew makes other programs.
+    """Returns the programs of a signature, which all its cohorts share.
+
+    `added` are the items of `losses.ADDED`. A loss that is added again therefore makes other programs.
     """
     mesh = replica_mesh(devices)
     flat = flattening(module, dimensions, words, devices[0].platform)

@@ -1,4 +1,4 @@
-"""One training step of one run, and of a whole cohort."""
+"""The training step of one run, and of a whole cohort."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -21,11 +21,11 @@ from jaxmatch.training.replicas import over_replicas
 
 
 class BatchShape(NamedTuple):
-    """What a program is compiled for, besides the number of rows.
+    """The batch shape that a program is compiled for, besides the number of rows.
 
     Attributes:
-      length: tokens of a row.
-      most_words: the most distinct words of a batch (layers/once_a_word.py); None: any number.
+      length: the number of tokens in a row.
+      most_words: the most distinct words in a batch (layers/once_a_word.py); None: any number.
     """
 
     length: int
@@ -33,16 +33,16 @@ class BatchShape(NamedTuple):
 
 
 class ReplicaState(NamedTuple):
-    """Everything that training changes in one run; in a cohort each leaf has a leading replica axis.
+    """Everything that training changes in one run. In a cohort, each leaf has a leading replica axis.
 
     Attributes:
-      parameters: the module's parameters, end to end, `<float32>[parameters]`. One array instead of a tree of small
-        ones: the update is a handful of kernels, and compiles and starts in a fraction of the time.
+      parameters: the module's parameters in one array, `<float32>[parameters]`. With one array instead of a tree of
+        small ones, the update is a handful of kernels, which compile and start in a fraction of the time.
       optimizer_state: Adam's moments.
-      step: updates so far, `<int32>[]`.
-      samples: pairs seen so far, `<int32>[]`.
-      loss_sum: summed loss of the pairs since the last evaluation, `<float32>[]`.
-      loss_weight: how many pairs that sum holds, `<float32>[]`.
+      step: the number of updates so far, `<int32>[]`.
+      samples: the number of pairs seen so far, `<int32>[]`.
+      loss_sum: the summed loss of the pairs since the last evaluation, `<float32>[]`.
+      loss_weight: the number of pairs in that sum, `<float32>[]`.
       diverged_at: `samples` when the loss or its gradient was not finite, or -1, `<int32>[]`.
     """
 
@@ -56,7 +56,7 @@ class ReplicaState(NamedTuple):
 
 
 def optimizer(hyperparameters: Hyperparameters) -> optax.GradientTransformation:
-    """Global-norm clipping, L2 penalty, Adam (Kingma and Ba, 2015); every number traced.
+    """Returns the optimizer: global-norm clipping, L2 penalty, Adam (Kingma and Ba, 2015). Every number is traced.
 
     Its updates, `<float32>[parameters]`, are Adam's steps for a learning rate of 1, with the sign of the gradient:
     `train_step` subtracts them times the learning rate.
@@ -71,13 +71,13 @@ def optimizer(hyperparameters: Hyperparameters) -> optax.GradientTransformation:
 
 
 class Flattening(NamedTuple):
-    """A module's parameters as one array and back.
+    """The conversion of a module's parameters to one array and back.
 
     Attributes:
       module: the model.
       to_tree: `<float32>[count]` -> the tree that `module.apply` takes.
-      count: how many numbers the model trains.
-      platform: of the devices. On GPUs the weights of all layers are normalised at once
+      count: the number of trained parameters.
+      platform: the platform of the devices. On GPUs, the weights of all layers are normalized at once
         (layers/weights_together.py), and products are aligned (layers/matmul.py).
     """
 
@@ -87,13 +87,13 @@ class Flattening(NamedTuple):
     platform: str
 
     def to_array(self, tree: Any) -> jax.Array:
-        """The way back of `to_tree`."""
+        """Returns a tree of parameters as one array, the inverse of `to_tree`."""
         return jax.flatten_util.ravel_pytree(tree)[0]
 
     def match(self, parameters: jax.Array, *inputs: Any, most_words: int | None = None, **options: Any) -> jax.Array:
-        """`match` of the model with `<float32>[count]` as its parameters; `most_words` as of `BatchShape`."""
+        """Calls `match` of the model with `parameters`, `<float32>[count]`; `most_words` is as in `BatchShape`."""
         module, params = self.module, self.to_tree(parameters)
-        # A TPU has nothing to gain (benchmarks/NOTES.md), and a CPU keeps what is near it.
+        # A TPU gains nothing from this (benchmarks/NOTES.md), and a CPU prefers one layer at a time, for its cache.
         if self.platform in GPUS and module.config.weight_normalization != "none":
             module, params = weights_together.folded(module, params)
         with products_for(self.platform), at_most_words(most_words):
@@ -101,22 +101,23 @@ class Flattening(NamedTuple):
 
 
 def words_trained(module: nn.Module, words: int) -> int:
-    """How many rows of a table of `words` word vectors shape the parameters of a model.
+    """Returns how many rows of a table of `words` word vectors shape the parameters of a model.
 
-    That is all if it trains them. Otherwise it is 2, and one flattening and one estimate serve all tables.
+    These are all rows if the model trains them. Otherwise it is 2, so that one flattening and one estimate serve all
+    tables.
     """
     return words if module.config.words == "trained" else 2
 
 
 @functools.lru_cache(maxsize=256)
 def flattening(module: nn.Module, dimensions: int, words: int = 2, platform: str = "cpu") -> Flattening:
-    """How the parameters of a model lie end to end.
+    """Returns the layout of a model's parameters in one array.
 
     Arguments:
       module: the model.
-      dimensions: of the word vectors.
+      dimensions: the number of dimensions of the word vectors.
       words: `words_trained` of the model.
-      platform: of the devices that compute with it.
+      platform: the platform of the devices that compute with it.
     """
     side = {"ids": jax.ShapeDtypeStruct((1, 1), np.int32)}
     vectors = jax.ShapeDtypeStruct((words, dimensions), np.float32)
@@ -128,16 +129,16 @@ def flattening(module: nn.Module, dimensions: int, words: int = 2, platform: str
 def initial_state(
     flat: Flattening, seed: jax.Array, hyperparameters: Hyperparameters, vectors: jax.Array
 ) -> ReplicaState:
-    """The state of one run before its first step.
+    """Returns the state of one run before its first step.
 
     Arguments:
       flat: the model.
       seed: `<uint32>[]`.
-      hyperparameters: of this run.
-      vectors: `<float32>[words, dimensions]`; what trained words start at.
+      hyperparameters: the hyperparameters of this run.
+      vectors: the word vectors that trained words start from, `<float32>[words, dimensions]`.
 
     Returns:
-      Parameters drawn by the seed, moments and counts of 0.
+      Parameters drawn with the seed; moments and counts are 0.
     """
     a = b = {"ids": jnp.zeros((1, 1), jnp.int32)}  # parameters do not depend on how many pairs or tokens there are
     tree = flat.module.init(keys.run_key(seed, "parameters"), a, b, vectors)["params"]
@@ -149,12 +150,12 @@ def initial_state(
 
 
 def take_batch(split: Mapping[str, Any], rows: jax.Array, length: int) -> tuple[dict[str, jax.Array], jax.Array]:
-    """The given rows of a split, cut to a bucket's length.
+    """Returns the given rows of a split, cut to a bucket's length.
 
     Arguments:
       split: {"tokens": {"ids": <int32>[pairs, longest], ...}, "sentences": <int8>[pairs, longest], ...}.
       rows: <int32>[batch].
-      length: static.
+      length: the length of the bucket; static.
 
     Returns:
       (tokens, sentences) as `match` of a model takes them.
@@ -175,23 +176,22 @@ def train_step(
     split: Mapping[str, Any],
     vectors: jax.Array,
 ) -> ReplicaState:
-    """One update of one run.
+    """Makes one update of one run.
 
-    A run that is not active, or has diverged, keeps its state bit for bit: it neither learns nor disturbs its
-    neighbours.
+    A run that is not active or has diverged keeps its state bit for bit. It neither learns nor disturbs its neighbors.
 
     Arguments:
       flat, task, shape: static.
-      state, hyperparameters: of this run.
+      state, hyperparameters: those of this run.
       seed: `<uint32>[]`.
       active: `<bool>[]`.
-      rows: which pairs of the split, `<int32>[batch]`.
+      rows: the rows of the batch in the split, `<int32>[batch]`.
       weights: 1 for a pair, 0 for a row that only fills the batch, `<float32>[batch]`.
       split: {"tokens", "sentences", "labels"}, the whole training set on the device.
       vectors: `<float32>[words, dimensions]`.
 
     Returns:
-      The state after the update; if the loss or its gradient is not finite, the old one with `diverged_at`.
+      The state after the update; if the loss or its gradient is not finite, the old state with `diverged_at` set.
     """
     tokens, sentences = take_batch(split, rows, shape.length)
     labels = split["labels"][rows]
@@ -224,13 +224,13 @@ def train_step(
 
 
 def cohort_step(flat: Flattening, task: str) -> Callable:
-    """`train_step` for every replica.
+    """Returns `train_step` for every replica.
 
     Returns:
       A function of (shape, side_by_side, state, hyperparameters, seeds, active, order, weights, batch, split,
-      vectors): `order` is `<int32>[replica, batches, batch]` and `weights` `<float32>[replica, batches, batch]`, a
-      bucket's batches of one epoch; `batch` says which of them to take, `<int32>[]`. `side_by_side` replicas are
-      computed in a turn (replicas.py).
+      vectors). `order`, `<int32>[replica, batches, batch]`, and `weights`, `<float32>[replica, batches, batch]`, are a
+      bucket's batches of one epoch; `batch`, `<int32>[]`, is the index of the batch to use. `side_by_side` replicas
+      are computed in a turn (replicas.py).
     """
 
     def step(shape, side_by_side, state, hyperparameters, seeds, active, order, weights, batch, split, vectors):
@@ -255,16 +255,16 @@ def cohort_step(flat: Flattening, task: str) -> Callable:
 
 
 def cohort_steps(flat: Flattening, task: str) -> Callable:
-    """`cohort_step` again and again, in one program that holds a step of each shape.
+    """Returns a function that repeats `cohort_step`, in one program that contains a step of each shape.
 
-    Consecutive steps are seldom of one shape, so that each chooses its own. How many there are is an argument: one
-    program makes any number of them.
+    Consecutive steps seldom have the same shape, so each step selects its own. The number of steps is an argument, so
+    one program makes any number of steps.
 
     Returns:
       A function of (shapes, side_by_side, state, hyperparameters, seeds, active, batches, sequence, first, count,
-      split, vectors): `batches` has (order, weights) as `cohort_step` takes them for each of the shapes; `sequence` is
-      `<int32>[steps, 2]`, (which shape, which of its batches) of the steps of an epoch; `first` and `count` say which
-      of these to make, `<int32>[]`.
+      split, vectors). `batches` has (order, weights) as `cohort_step` takes them for each of the shapes. `sequence`,
+      `<int32>[steps, 2]`, has (index of the shape, index of its batch) for each step of an epoch. `first` and `count`,
+      `<int32>[]`, are the index of the first step to make and the number of steps.
     """
     step = cohort_step(flat, task)
 

@@ -1,16 +1,16 @@
-"""The folder of a sweep: cohorts in the making, finished runs, and who is working on what.
+"""The folder of a sweep: unfinished cohorts, finished runs, and which process or job works on which cohort.
 
 WORKDIR/
   sweep.json              name, layout of the table and run names of the sweep started last
-  floors.json             scores of the floors that its table shows (baselines/), if it asks for some
-  runs/RUN/record.json    what a run left; the folder appears whole or not at all
-  runs/RUN/mistakes.json  its worst answers on dev, where it has a model (training/mistakes.py)
-  runs/RUN/model/         the trained model with all it needs to answer
+  floors.json             scores of the floors that its table shows (baselines/), if it shows any
+  runs/RUN/record.json    the record of a run; the folder appears whole or not at all
+  runs/RUN/mistakes.json  its worst predictions on dev, if it has a model (training/mistakes.py)
+  runs/RUN/model/         the trained model with all files that it needs to predict
   cohorts/COHORT/         cohort.json (its runs), checkpoints/, rung-EPOCHS.json (how its runs did by then), DONE, or
-                          error.json (why it failed); events.jsonl (how it goes, of a worker elsewhere);
-                          stored.json (what an object store holds of it, sweep/stored_sweep.py)
+                          error.json (why it failed); events.jsonl (its training events, from a worker elsewhere);
+                          stored.json (what an object store holds of the cohort, sweep/stored_sweep.py)
   vectors/                embedding tables that the models of this folder share by hard links
-  slurm/                  jobs.json (which job trains which cohort), logs, and what jobs are given (sweep/slurm_jobs.py)
+  slurm/                  jobs.json (which job trains which cohort), logs, and the input of jobs (sweep/slurm_jobs.py)
 """
 
 import os
@@ -27,17 +27,17 @@ from jaxmatch.workdir.cohort_folder import CohortFolder
 from jaxmatch.workdir.packing import pack
 from jaxmatch.workdir.usable import FOLDERS
 
-# What a timing leaves, in a folder of its own.
+# The result of a timing, in a folder of its own.
 TIMING_FILE = "timing.json"
 FLOORS_FILE = "floors.json"
 MISTAKES_FILE = "mistakes.json"
 
-# Says of a run's name and its record whether there is nothing left to train.
+# A function of a run's name and record that returns whether nothing is left to train.
 Settled = Callable[[str, Mapping[str, Any]], bool]
 
 
 def trained_to_its_end(run: str, record: Mapping[str, Any]) -> bool:
-    """Whether a record is of a run that was not dropped on the way."""
+    """Returns whether a record is that of a run that was not dropped."""
     return record.get("status") != "dropped"
 
 
@@ -50,7 +50,7 @@ class Workdir:
             raise InputError("this is a file, not a folder", path=self.path, remedy="give --workdir another name")
 
     def clean(self) -> None:
-        """Removes what killed launchers left half written; what live ones are writing stays."""
+        """Removes the files that killed launchers left half written. Files that live launchers are writing stay."""
         for folder in (self.path, *(self.path / name for name in FOLDERS)):
             remove_abandoned(folder)
         for path in (self.path / "cohorts").glob("*"):
@@ -61,7 +61,7 @@ class Workdir:
         return self.path / "runs" / run
 
     def clear_remains(self, runs: Iterable[str]) -> None:
-        """Removes what a killed process had begun to write for runs whose cohort the caller holds."""
+        """Removes the partial folders of runs that a killed process left. The caller must hold their cohort's lock."""
         for run in runs:
             for remains in (self.path / "runs").glob(f".{run}.*.partial"):
                 shutil.rmtree(remains, ignore_errors=True)
@@ -70,12 +70,12 @@ class Workdir:
         return self.path / "vectors" / f"{fingerprint}.npy"
 
     def cohorts(self) -> list[CohortFolder]:
-        """All cohorts there are, finished or not."""
+        """Returns all cohorts in the folder, finished or not."""
         files = sorted((self.path / "cohorts").glob("*/cohort.json"))
         return [cohort for file in files if (cohort := CohortFolder.read(file.parent))]
 
     def finished(self, settled: Settled = trained_to_its_end) -> set[str]:
-        """The runs that are on record and whose cohort is done."""
+        """Returns the runs whose record is settled and whose cohort is done."""
         return self.recorded((run for cohort in self.cohorts() if cohort.done for run in cohort.runs), settled)
 
     def recorded(self, runs: Iterable[str], settled: Settled) -> set[str]:
@@ -83,8 +83,9 @@ class Workdir:
         return {run for run, record in records if record is not None and settled(run, record)}
 
     def _record(self, run: str) -> Mapping[str, Any] | None:
-        """A run's record, or None without one; what is damaged is there, and whoever uses it says what is wrong with
-        it.
+        """Returns a run's record, or None if it does not exist.
+
+        A damaged record counts as existing and is returned empty. The code that uses it reports the damage.
         """
         try:
             record = read_json(self.run_folder(run) / "record.json")
@@ -99,28 +100,28 @@ class Workdir:
         planned: Iterable[tuple[str, Sequence[str]]],
         settled: Settled = trained_to_its_end,
     ) -> list[CohortFolder]:
-        """Settles which cohorts train the runs that are missing.
+        """Decides which cohorts train the missing runs.
 
-        A cohort that was begun goes on as it is; only what no cohort holds yet makes new ones. Settled under a lock, so
-        two launchers that start at once agree.
+        A cohort that was begun continues as it is. Only runs that no cohort holds yet form new cohorts. The decision is
+        made under a lock, so that two launchers that start at once agree.
 
         Arguments:
-          planned: (signature, run names) for each cohort, as planned if nothing were there.
-          settled: a run that is on record but not settled is trained anew.
+          planned: (signature, run names) for each cohort, as planned for an empty folder.
+          settled: a function that decides whether a run on record is settled; a run that is not is trained again.
 
         Returns:
-          The unfinished cohorts that hold planned runs: those that were begun or claimed before, in the order of the
-          plan, then new ones.
+          The unfinished cohorts that hold planned runs: first those that were begun or claimed before, in the order of
+          the plan, then new ones.
 
         Raises:
-          InputError: a cohort that was begun holds runs which are not planned any more; to go on without them it would
-            start anew.
+          InputError: a cohort with a checkpoint holds runs that are no longer planned. To continue without them, it
+            would have to start again.
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with FileLock(self.path / ".lock"):
             planned = [(signature, tuple(runs)) for signature, runs in planned]
             wanted = {run for _, runs in planned for run in runs}
-            # Looked at once: another launcher may finish a cohort at any moment, and must not be seen half finished.
+            # `done` is read only once, because another launcher may finish a cohort at any moment.
             there = [(cohort, cohort.done) for cohort in self.cohorts()]
             missing = wanted - self.recorded((run for cohort, done in there if done for run in cohort.runs), settled)
             claimed: list[CohortFolder] = []
@@ -128,7 +129,7 @@ class Workdir:
                 if not missing.intersection(cohort.runs):
                     continue
                 whole = wanted.issuperset(cohort.runs)
-                if done:  # records of it are gone: it starts again, unless it holds runs that nobody wants any more
+                if done:  # records are gone: it starts again, unless it holds runs that are no longer planned
                     if not whole or None not in map(self._record, missing.intersection(cohort.runs)):
                         if missing.issuperset(cohort.runs):  # a new cohort of the same runs gets the same folder
                             cohort.abandon()
@@ -138,7 +139,7 @@ class Workdir:
                     continue
                 claimed.append(cohort)
                 missing.difference_update(cohort.runs)
-            # As planned, so that an interrupted launch goes on with the cohort that it was at.
+            # In the order of the plan, so that an interrupted launch continues with the cohort that it was training.
             place = {run: number for number, run in enumerate(run for _, runs in planned for run in runs)}
             claimed.sort(key=lambda cohort: min(place.get(run, len(place)) for run in cohort.runs))
             return claimed + [

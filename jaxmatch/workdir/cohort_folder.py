@@ -21,9 +21,9 @@ class CohortFolder:
     """A cohort on disk: some runs of one signature, trained together.
 
     Attributes:
-      path: its folder.
-      signature: of its runs.
-      runs: their names.
+      path: the folder of the cohort.
+      signature: the signature of its runs.
+      runs: the names of its runs.
     """
 
     path: Path
@@ -32,18 +32,18 @@ class CohortFolder:
 
     @classmethod
     def new(cls, cohorts: Path, signature: str, runs: tuple[str, ...]) -> "CohortFolder":
-        """Makes the folder of some runs, below `cohorts`."""
+        """Creates the folder of a cohort of some runs in the folder `cohorts`."""
         path = cohorts / hashlib.sha256("\n".join((signature, *runs)).encode()).hexdigest()[:12]
-        (path / "DONE").unlink(missing_ok=True)  # of a cohort of these runs whose notes and records are gone
+        (path / "DONE").unlink(missing_ok=True)  # left by a cohort of these runs whose cohort.json and records are gone
         write_json(path / "cohort.json", {"signature": signature, "runs": runs})
         return cls(path, signature, runs)
 
     @classmethod
     def read(cls, path: Path) -> "CohortFolder | None":
-        """The cohort in a folder; None where another launcher has just abandoned it.
+        """Returns the cohort in a folder, or None if another launcher has just removed it.
 
         Raises:
-          InputError: its notes are damaged.
+          InputError: the file cohort.json is damaged.
         """
         file = path / "cohort.json"
         try:
@@ -73,25 +73,25 @@ class CohortFolder:
 
     @property
     def error(self) -> Path:
-        """Says why it failed, if it did."""
+        """The file that states why the cohort failed. It exists only if the cohort failed."""
         return self.path / "error.json"
 
     def checkpoint_numbers(self) -> list[int]:
-        """The numbers of the checkpoints here, the newest last."""
+        """Returns the numbers of the checkpoints in this folder, the newest last."""
         return sorted(int(path.name) for path in self.checkpoints.glob("*") if path.name.isdigit())
 
     def newest_checkpoint(self) -> int:
-        """The number of its newest checkpoint, here or in an object store; -1: it has none."""
+        """Returns the number of the newest checkpoint, in this folder or in an object store, or -1 if none exists."""
         return max((*self.checkpoint_numbers(), *self.stored().get("checkpoints", ())), default=-1)
 
     @property
     def place(self) -> str | Path:
-        """Where its checkpoints are: its folder, or a URL in an object store."""
+        """The location of the checkpoints: the folder of the cohort, or a URL in an object store."""
         return self.stored().get("url") or self.path
 
     def stored(self) -> Mapping[str, Any]:
-        """What an object store held of it when that was last asked: "url", "folder" (an archive), "checkpoints"
-        (numbers). Without a store, or where the file is damaged: nothing.
+        """Returns what an object store held of the cohort when the store was last read: "url", "folder" (an archive)
+        and "checkpoints" (numbers). It is empty without a store, or if the file is damaged.
         """
         try:
             found = read_json(self.path / STORED)
@@ -100,15 +100,16 @@ class CohortFolder:
         return found if isinstance(found, dict) else {}
 
     def failure(self) -> bytes | None:
-        """What tells its last failure from any other, or None where it did not fail."""
+        """Returns bytes that tell the last failure from any other, or None if the cohort did not fail."""
         try:
             return self.error.read_bytes()
         except FileNotFoundError:
             return None
 
     def clean(self) -> None:
-        """Removes what killed launchers left half written or had no time to remove, unless somebody is at the
-        cohort.
+        """Removes the files that killed launchers left half written or had no time to remove.
+
+        Checkpoints stay while a process holds the lock of the cohort.
         """
         remove_abandoned(self.path)
         if half_written(self.checkpoints) or (self.done and self.checkpoints.exists()):
@@ -123,10 +124,13 @@ class CohortFolder:
             (self.path / "events.jsonl").unlink(missing_ok=True)
 
     def abandon(self) -> bool:
-        """Removes it because it holds runs nobody wants any more, unless somebody is at it.
+        """Removes the cohort because it holds runs that are no longer needed, unless a process is training it.
+
+        Returns:
+          Whether the cohort was removed.
 
         Raises:
-          InputError: it has a checkpoint, which only the user may give up.
+          InputError: the cohort has a checkpoint, which only the user may give up.
         """
         try:
             with self.lock().acquire(blocking=False):
@@ -143,14 +147,17 @@ class CohortFolder:
             return False
 
     def rung(self, epochs: int) -> Path:
-        """The file that says how its runs did when it paused after so many epochs."""
+        """Returns the path of the file that states how the runs did when the cohort paused after `epochs` epochs."""
         return self.path / f"rung-{epochs}.json"
 
     def mark_done(self) -> None:
-        """Says that all its runs are on record, and drops the checkpoints, which nobody needs any more."""
+        """Marks that all runs of the cohort are on record, and removes the checkpoints, which are no longer needed."""
         write_atomically(self.path / "DONE", "")
         shutil.rmtree(self.checkpoints, ignore_errors=True)
 
     def lock(self) -> FileLock:
-        """Held by the process that trains the cohort; the system frees it when that process ends, however it ends."""
+        """Returns the lock that the process that trains the cohort holds.
+
+        The system frees the lock when that process ends, however it ends.
+        """
         return FileLock(self.path.with_name(f"{self.path.name}.lock"))

@@ -1,4 +1,4 @@
-"""Runs packed into cohorts."""
+"""The packing of runs into cohorts."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 def pack(
     cohorts: Iterable[tuple[str, Sequence[str]]], wanted: Callable[[str], bool]
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """The wanted runs of some cohorts in as few cohorts as their sizes allow.
+    """Packs the wanted runs of some cohorts into as few cohorts as their sizes allow.
 
     Arguments:
-      cohorts: (signature, run names) for each; the largest of a signature says how many of its runs fit.
-      wanted: says of a run whether to keep it.
+      cohorts: (signature, run names) for each cohort. The largest cohort of a signature determines how many of its runs
+        fit.
+      wanted: a function that returns whether to keep a run.
     """
     kept: dict[str, list[str]] = {}
     size: dict[str, int] = {}

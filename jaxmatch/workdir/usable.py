@@ -1,4 +1,4 @@
-"""Whether a sweep can be kept in a folder."""
+"""A check whether a sweep can be stored in a folder."""
 
 import glob
 import os
@@ -21,22 +21,22 @@ _FILES = (
 
 
 def check_usable(workdir: Path) -> None:
-    """Refuses, before anything is trained, a folder in which that could not be kept; writes nothing.
+    """Checks, before training starts, that a sweep can be stored in a folder. Writes nothing.
 
     Raises:
-      InputError: it cannot be written, or a pipe, a folder or a dangling link is in the place of a file.
+      InputError: the folder cannot be written, or a pipe, a folder or a dangling link is in the place of a file.
     """
     for folder in (workdir, *(workdir / name for name in FOLDERS)):
         _check_folder(folder)
     for folder in _there(workdir, "runs/*-seed*"):
-        _check_folder(folder, os.R_OK | os.X_OK)  # whole when it appears
+        _check_folder(folder, os.R_OK | os.X_OK)  # a run's folder is complete when it appears
     for folder in _there(workdir, "cohorts/*"):
         if folder.suffix != ".lock":
             _check_folder(folder)
             _check_folder(folder / "checkpoints")
     for pattern in _FILES:
         for file in _there(workdir, pattern):
-            # Another launcher may have removed it since.
+            # Another launcher may have removed the file since.
             if not file.is_file() and os.path.lexists(file):
                 raise InputError(
                     "this is not a regular file", path=file, remedy="remove it, and run the same command again"
@@ -44,15 +44,15 @@ def check_usable(workdir: Path) -> None:
 
 
 def _there(workdir: Path, pattern: str) -> Iterator[Path]:
-    """What a pattern finds, links that lead nowhere as well; not what is hidden, or has just been removed."""
+    """Returns the existing paths that match a pattern, including dangling links but not hidden files."""
     return (workdir / name for name in glob.iglob(pattern, root_dir=workdir))
 
 
 def _check_folder(folder: Path, access: int = os.R_OK | os.W_OK | os.X_OK) -> None:
-    """Refuses a folder that cannot be used, or made where it is missing.
+    """Checks that a folder can be used, or created if it does not exist.
 
     Raises:
-      InputError: a file or a link that leads nowhere is in its way, or it does not give the access that is needed.
+      InputError: a file or a dangling link is in its place, or the folder does not permit the required access.
     """
     try:
         os.stat(folder)

@@ -8,7 +8,7 @@ _WORKDIR, _COHORT_FOLDER, _USABLE, _EXECUTION, _CLAIMED, _RUNGS, _FAILURES, _LAU
 
 MUTANTS = [
     (_FILES, "fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", ["tests/test_files.py"]),
-    (_FILES, "        os.stat(scratch)  # whoever removes it, does so under the lock\n", "", ["tests/test_files.py"]),
+    (_FILES, "        os.stat(scratch)  # `remove_abandoned` holds the lock while it removes a file\n", "", ["tests/test_files.py"]),
     (_FILES, "fcntl.flock(descriptor, fcntl.LOCK_EX)\n", "pass\n", ["tests/test_files.py"]),
     (_FILES, 'text.encode(errors="backslashreplace")', "text.encode()", ["tests/test_files.py::test_a_name_that_is_not_utf_8_is_kept_in_json"]),
     (_FILES, "os.fsencode(name)[:_MOST_BYTES]", "os.fsencode(name)", ["tests/test_files.py"]),

@@ -1,1 +1,1 @@
-"""One small reader for each format: a file becomes a `Split`, or one clear error with the file and the line."""
+"""One small reader for each format: it turns a file into a `Split`, or raises one error that names file and line."""

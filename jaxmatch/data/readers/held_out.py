@@ -13,13 +13,13 @@ SHARE = 0.1
 def hold_out(whole: Split) -> tuple[Split, Split]:
     """Splits a training file into train and dev.
 
-    The pairs of one first text stay together: where many tweets answer one headline, a dev pair would otherwise have
-    near copies in train. First texts are taken in the order of their SHA-256 until a tenth of the pairs is reached, so
-    that the parts depend on the texts alone, not on their order. Pairs keep the file's order; dropped ones are counted
-    with train.
+    All pairs with the same first text stay together. In a corpus that pairs one headline with many tweets, a dev pair
+    would otherwise have near copies in train. First texts are taken in the order of their SHA-256 until a tenth of the
+    pairs is reached, so that the parts depend on the texts alone, not on their order. Pairs keep the order of the file.
+    Dropped pairs are counted with train.
 
     Returns:
-      train and dev.
+      Train and dev.
 
     Raises:
       InputError: all pairs have the same first text.

@@ -11,10 +11,10 @@ from jaxmatch.printable import shown
 
 
 def read_objects(path: Path, keys: Iterable[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields (line number, object) of a file with one JSON object a line.
+    """Yields (line number, object) for each line of a file with one JSON object a line.
 
     Arguments:
-      path: of the file.
+      path: the file to read.
       keys: as in `object_of`.
 
     Raises:
@@ -25,22 +25,22 @@ def read_objects(path: Path, keys: Iterable[str]) -> Iterator[tuple[int, dict[st
 
 
 def object_of(line: str, path: Path | str, number: int, keys: Iterable[str]) -> dict[str, Any]:
-    """The JSON object in a line.
+    """Parses a line that holds one JSON object.
 
     Arguments:
-      line: the text.
-      path: of the file, for errors.
-      number: of the line, for errors.
-      keys: what an object has, for errors.
+      line: the text of the line.
+      path: the file that the line comes from, for error messages.
+      number: the number of the line, for error messages.
+      keys: the keys of the example object in an error message.
 
     Raises:
-      InputError: it is not a JSON object, names a key twice, or holds half a surrogate pair; names `path` and line
-        `number`.
+      InputError: the line is not a JSON object, names a key twice, or holds half a surrogate pair. The error names
+        `path` and line `number`.
     """
     try:
         value = json.loads(line)
-        # Each key has a colon: where there are no more of them, none occurs twice. Looking at each key would double the
-        # time.
+        # A colon follows each key. A line with as many colons as distinct keys therefore repeats no key. To check the
+        # keys of every line would double the time.
         if isinstance(value, dict) and line.count(":") > len(value):
             value = json.loads(line, object_pairs_hook=_with_keys_once)
     except RecursionError:
@@ -55,7 +55,7 @@ def object_of(line: str, path: Path | str, number: int, keys: Iterable[str]) -> 
         remedy = f"write it like {{{example}}}, or delete it"
         raise InputError(f"the line is not a JSON object but {shown(value)}", path=path, line=number, remedy=remedy)
     if "\\u" in line:
-        # An escape can spell half a surrogate pair, which no file could hold again.
+        # An escape can spell half a surrogate pair, which cannot be written to a file as UTF-8.
         try:
             json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
@@ -64,7 +64,7 @@ def object_of(line: str, path: Path | str, number: int, keys: Iterable[str]) -> 
 
 
 def _with_keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The object of these keys and values; of a key that comes twice Python would keep the last without a word."""
+    """Returns an object as a dict. Raises ValueError if a key occurs twice; Python alone would keep the last value."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -76,17 +76,17 @@ def _with_keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def text_of(
     record: Mapping[str, Any], key: str, path: Path | str, line: int, parts: Mapping[str, str] | None = None
 ) -> str:
-    """The text under `key` of a JSON object.
+    """Returns the text that a JSON object holds under `key`.
 
     Arguments:
       record: the object.
-      key: in it.
-      path: of the file, for errors.
-      line: in the file, for errors.
+      key: the key to look up.
+      path: the file that the object comes from, for error messages.
+      line: the line of the object, for error messages.
       parts: as in `read_table`.
 
     Raises:
-      InputError: the key is missing or holds something else than text.
+      InputError: the key is missing, or its value is not a text.
     """
     try:
         value = record[key]

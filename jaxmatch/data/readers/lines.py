@@ -1,4 +1,4 @@
-"""From bytes to lines and rows, each with its line number; every format but Parquet is read through here.
+"""Lines and rows of text files, each with its line number. This module reads all formats except Parquet.
 
 Only a line feed ends a line. Texts from the web hold lone carriage returns, NULs and U+2028, at which `str.splitlines`
 or a file opened as text would cut a sentence in two and shift every following line.
@@ -17,32 +17,35 @@ from jaxmatch import plain_file
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
-# A longer line is no text that anybody wrote; it is refused before it is held whole.
+# A longer line cannot be text that a person wrote. It raises an error before all of it is in memory.
 LONGEST_LINE = 1 << 26
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _GZIP, _PARQUET, _ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
 
 
 def escaped(text: str) -> str:
-    """`text` as it may be printed: what would move a terminal's cursor, or cannot be seen, as an escape like \\x1b."""
+    """Returns `text` with its unprintable characters, some of which move a cursor, written as escapes like \\x1b."""
     if text.isprintable():
         return text
     return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
 def bounded_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of a binary file; one longer than `LONGEST_LINE` is cut, so that `decode_lines` refuses it unread."""
+    """Yields the lines of a binary file. A line longer than `LONGEST_LINE` is cut, and `decode_lines` rejects it."""
     return iter(functools.partial(file.readline, LONGEST_LINE + 1), b"")
 
 
 def read_lines(path: Path, *, keep_blank: bool = False) -> Iterator[tuple[int, str]]:
-    """Yields (line number counted from 1, line without its end) of a UTF-8 file; one named .gz is unpacked on the way.
+    """Yields (line number counted from 1, text without its line end) for each line of a UTF-8 file.
+
+    A file whose name ends in .gz is decompressed while it is read.
 
     Arguments:
+      path: the file to read.
       keep_blank: as in `decode_lines`.
 
     Raises:
-      InputError: the file cannot be opened or read, is no regular file, or as in `decode_lines`.
+      InputError: the file cannot be opened or read, or is not a regular file; also as in `decode_lines`.
     """
     plain_file.require_plain_file(path)
     try:
@@ -61,18 +64,18 @@ def read_lines(path: Path, *, keep_blank: bool = False) -> Iterator[tuple[int, s
 def decode_lines(
     raw_lines: Iterable[bytes], path: Path | str, *, keep_blank: bool = False
 ) -> Iterator[tuple[int, str]]:
-    """Yields (line number counted from 1, line without its end) of lines that end in b"\\n".
+    """Yields (line number counted from 1, text without its line end) for each of the raw lines, which end in b"\\n".
 
     A byte-order mark, Windows line ends, a missing last line end and blank lines at the end of the file are accepted.
 
     Arguments:
-      raw_lines: what iterating over a file opened in binary mode gives, or `bounded_lines`.
-      path: what an error names.
-      keep_blank: yield blank lines too, for formats in which a line is not a pair.
+      raw_lines: the lines of a file opened in binary mode, or the result of `bounded_lines`.
+      path: the name of the file or stream, for error messages.
+      keep_blank: whether blank lines are yielded too, for formats in which a line is not a pair.
 
     Raises:
-      InputError: bytes that are not UTF-8, a line longer than `LONGEST_LINE`, or a blank line with text after it that
-        is not to be kept.
+      InputError: the file is compressed or in another format, bytes are not UTF-8, a line is longer than
+        `LONGEST_LINE`, or text follows a blank line although `keep_blank` is false.
     """
     blank = 0
     for number, raw in enumerate(raw_lines, start=1):
@@ -93,7 +96,7 @@ def decode_lines(
                 raise InputError("the file is UTF-16", path=path, line=1, remedy="save it as UTF-8")
             raw = raw.removeprefix(codecs.BOM_UTF8)
         raw = raw.removesuffix(b"\n").removesuffix(b"\r")
-        if number == 1 and raw.count(0) > len(raw) // 4:  # letters of UTF-16 without a byte-order mark
+        if number == 1 and raw.count(0) > len(raw) // 4:  # UTF-16 without a byte-order mark
             raise InputError("the file is UTF-16", path=path, line=1, remedy="save it as UTF-8")
         try:
             line = raw.decode("utf-8")
@@ -113,17 +116,18 @@ def decode_lines(
 
 
 def read_columns(path: Path, count: int, layout: str, *, most: float | None = None) -> Iterator[tuple[int, list[str]]]:
-    """Yields (line number, the tab-separated columns) of a file without a header.
+    """Yields (line number, tab-separated columns) for each line of a file without a header.
 
-    Quotation marks are ordinary characters: the official files never quote.
+    Quotation marks are ordinary characters, because the official files never quote.
 
     Arguments:
-      count: how many columns there are.
-      layout: the columns' names, for the error message.
-      most: how many there may be at most; None for `count`, infinity for no limit.
+      path: the file to read.
+      count: the number of columns of a line, or the least number if `most` is given.
+      layout: the names of the columns, for error messages.
+      most: the greatest number of columns; None: `count`; infinity: no limit.
 
     Raises:
-      InputError: a line with another number of columns, or as in `read_lines`.
+      InputError: a line has another number of columns; also as in `read_lines`.
     """
     for number, line in read_lines(path):
         columns = line.split("\t")
@@ -149,18 +153,20 @@ def read_table(
     """Reads a table whose first line names the columns.
 
     Arguments:
-      required: names that the header must hold, in any order, among others.
-      may_be_cut: names of columns that a row may lack when they are the last ones.
-      quoted_by: what separates the columns of a file in which quotation marks enclose a column that holds it or a line
-        end (RFC 4180); None: columns are separated by tabs, and quotation marks are ordinary characters.
-      lines: of the file, as `read_lines` gives them, with blank ones if quotation marks enclose columns; None: read it.
-      parts: column -> what --columns calls it; None: the columns have fixed names.
+      path: the file to read, or the name of a stream for error messages.
+      required: the names of columns that the header must hold, in any order; other columns may be there too.
+      may_be_cut: the names of columns that a row may lack if they are the last columns of the table.
+      quoted_by: the separator of a file in which quotation marks enclose a column that holds a separator or a line end
+        (RFC 4180); None: tabs separate the columns, and quotation marks are ordinary characters.
+      lines: the lines as `read_lines` yields them, with blank lines if `quoted_by` is given; None: `path` is read.
+      parts: column -> its name in the option --columns; None: the columns have fixed names.
 
     Returns:
-      The column names, and an iterator over (line number, columns) of the rows; a row is named by its first line.
+      The column names, and an iterator over (line number, columns) for each row. The line number of a row is that of
+      its first line.
 
     Raises:
-      InputError: a damaged header (at once) or row (while iterating).
+      InputError: the header is damaged (raised at once), or a row is damaged (raised by the iterator).
     """
     lines = read_lines(Path(path), keep_blank=quoted_by is not None) if lines is None else lines
     rows_there = ((number, line.split("\t")) for number, line in lines)
@@ -205,15 +211,15 @@ def read_table(
 
 
 def _quoted(numbered: Iterator[tuple[int, str]], path: Path | str, separator: str) -> Iterator[tuple[int, list[str]]]:
-    """Yields (number of the first line, columns) of rows in RFC 4180's format, without blank lines between rows."""
+    """Yields (number of the first line, columns) for each row in RFC 4180's format; skips blank lines between rows."""
     number = 1
-    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # of the whole process; its default is 131,072
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))  # for the whole process; the default is 131,072
     lines = csv.reader((f"{line}\n" for _, line in numbered), delimiter=separator, strict=True)
     while True:
         try:
             columns = next(lines, None)
         except csv.Error as error:
-            if number == 1 and "new-line" in str(error):  # no text of a header holds a carriage return
+            if number == 1 and "new-line" in str(error):  # no name in a header holds a carriage return
                 refuse_carriage_returns("\r", path)
             raise InputError(
                 f"the row that begins here cannot be read ({error})",
@@ -229,7 +235,7 @@ def _quoted(numbered: Iterator[tuple[int, str]], path: Path | str, separator: st
 
 
 def refuse_carriage_returns(header: str, path: Path | str) -> None:
-    """Refuses a header with the line ends of an old Mac, which make the whole file one line.
+    """Checks that a header does not hold the line ends of an old Mac, which make the whole file one line.
 
     Raises:
       InputError: the header holds carriage returns.
@@ -243,10 +249,10 @@ def _columns(count: int) -> str:
 
 
 def rename(missing: Sequence[str], parts: Mapping[str, str]) -> str:
-    """What to do about columns that are not there.
+    """Returns the remedy of an error about missing columns.
 
     Arguments:
-      missing: their names.
+      missing: the names of the missing columns.
       parts: as in `read_table`.
     """
     names = [f"{parts[name]}=NAME" for name in missing]
@@ -255,6 +261,6 @@ def rename(missing: Sequence[str], parts: Mapping[str, str]) -> str:
 
 
 def listed(names: Iterable[str], most: int = 8) -> str:
-    """The first of some names, for an error message."""
+    """Joins the first `most` names with commas, for an error message."""
     names = list(names)
     return ", ".join([shown(name, 30) for name in names[:most]] + ["..."] * (len(names) > most))

@@ -1,7 +1,7 @@
 """MRPC, the Microsoft Research Paraphrase Corpus (Dolan and Brockett, 2005): the official files, with a header.
 
-They begin with a byte-order mark, end lines as Windows does and never quote: quotation marks in the news text are
-ordinary characters. There is no official dev file; `held_out` takes a tenth of the training file.
+The files begin with a byte-order mark, have Windows line ends and never quote: quotation marks in the news text are
+ordinary characters. There is no official dev file, so `held_out` takes a tenth of the training file.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ _COLUMNS = ("Quality", "#1 String", "#2 String")
 
 
 def read(path: Path) -> Split:
-    """Reads `msr_paraphrase_{train,test}.txt` whole.
+    """Reads all pairs of `msr_paraphrase_{train,test}.txt`.
 
     Raises:
       InputError: the file or a line of it is damaged.
@@ -30,10 +30,10 @@ def read(path: Path) -> Split:
 
 
 def read_train(path: Path) -> Split:
-    """Reads the training file without what `read_dev` gives; errors as in `read`."""
+    """Reads the training file without the pairs that `read_dev` returns; raises the errors of `read`."""
     return hold_out(read(path))[0]
 
 
 def read_dev(path: Path) -> Split:
-    """Reads the tenth of the training file that serves as dev; errors as in `read`."""
+    """Reads the tenth of the training file that serves as dev; raises the errors of `read`."""
     return hold_out(read(path))[1]

@@ -1,8 +1,8 @@
 """The user's own data: CSV, TSV, JSON lines or Parquet, each also with gzip, with columns `text_a`, `text_b`, `label`
 and optional `group`.
 
-TSV is taken as it is, unless data.quoted says otherwise: a text cannot hold a tab or a line end. The other formats can
-hold any text. Rows of Parquet are counted from 0, as pandas counts them.
+Unless data.quoted is set, quotation marks in TSV are ordinary characters, and a text cannot hold a tab or a line end.
+The other formats can hold any text. Rows of Parquet are counted from 0, as pandas counts them.
 """
 
 import contextlib
@@ -25,25 +25,25 @@ from jaxmatch.printable import shown
 FORMATS = (".tsv", ".csv", ".jsonl", ".parquet")
 SUFFIXES = (*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS))
 RANKING_LABELS = ("0", "1")
-# What Hugging Face's data sets write where there is no label.
+# Hugging Face's data sets give this label to a pair without a label.
 _UNLABELLED = "-1"
-# What pandas writes of whole numbers in a column that has a gap.
+# pandas writes whole numbers this way in a column with missing values.
 _WHOLE = re.compile(r"(-?[0-9]+)\.0+")
 Row = tuple[int, str, str, Any, str | None]
 Record = tuple[int, Mapping[str, Any]]
 
 
 def format_of(path: Path) -> str:
-    """The suffix of a file's format: ".csv" for "train.csv.gz"; "" for an unknown format."""
+    """Returns the suffix of a file's format: ".csv" for "train.csv.gz"; "" for an unknown format."""
     name = path.name.removesuffix(".gz")
     return next((suffix for suffix in FORMATS if name.endswith(suffix)), "")
 
 
 def guess_task(path: Path, layout: Layout = PLAIN) -> str:
-    """'ranking' if the file's first pair has a `group`, else 'classification'; only the first lines are read.
+    """Returns 'ranking' if the header or the first object of a file names a `group`, else 'classification'.
 
     Raises:
-      InputError: those lines are damaged.
+      InputError: the beginning of the file is damaged. No more than the beginning is read.
     """
     if format_of(path) == ".parquet":
         names: Iterable[str] = open_parquet(path).schema_arrow.names
@@ -64,29 +64,31 @@ def read(
 ) -> Split:
     """Reads one file of the user's own data.
 
-    Spaces around labels and groups are removed. Other columns and keys are ignored, unless one looks like a misspelt
-    `group` and the task is guessed. A group is read for a ranking only, which must have one in every pair. A pair whose
-    label is empty, or -1 where that is no score and no name, is dropped and counted.
+    Spaces around labels and groups are removed. Other columns and keys are ignored, unless one looks like a misspelled
+    `group` and the task is guessed. Groups are read only for a ranking, where every pair must have one. A pair is
+    dropped and counted if its label is empty, or if its label is -1 and -1 is neither a score nor a known label.
 
     Arguments:
-      path: a file with a name ending of `SUFFIXES`.
+      path: the file to read; its name ends in one of `SUFFIXES`.
       task: 'classification', 'regression' or 'ranking'.
       labels: the label names that may occur in a classification; None allows all (the training file).
-      guessed: nobody said what the task is (`guess_task`): a classification is then refused groups, and what looks
-        like them.
-      layout: which columns are read, and what labels are called.
-      training: this is the training file: a label that `layout` names must be in it.
+      guessed: whether the task comes from `guess_task` and not from the user. A classification with a group, or with
+        a name that looks like `group`, is then an error.
+      layout: the columns that are read, and the names of the labels.
+      training: whether this is the training file, in which every label that `layout` names must occur.
 
     Raises:
-      InputError: the file or a line of it is damaged, or holds no label of a name.
+      InputError: the file or a line of it is damaged, no pair has a label, or `layout` names a label that no pair of
+        the training file has.
     """
     with rows_not_lines(path) if format_of(path) == ".parquet" else contextlib.nullcontext():
         return gather(_rows(path, task, guessed, layout), path, task, labels, layout, training)
 
 
 def begins_with_whole_float(path: Path, layout: Layout = PLAIN) -> bool:
-    """Whether the first label of a file is a text like "1.0" that is read as the class "1"; only the rows up to it are
-    read. False for a file that cannot be read.
+    """Returns whether the first label of a file is a text like "1.0" that is read as the class "1".
+
+    Reading stops at the first label. The result is False for a file that cannot be read.
     """
     try:
         for _, _, _, label, _ in _rows(path, "classification", False, layout):
@@ -94,7 +96,7 @@ def begins_with_whole_float(path: Path, layout: Layout = PLAIN) -> bool:
             if name not in ("", None):
                 return isinstance(name, str) and _label_name(name, layout.labels) != name
     except InputError:
-        pass  # `read` says what is wrong
+        pass  # `read` reports the error
     return False
 
 
@@ -118,7 +120,7 @@ def _required(task: str, layout: Layout) -> list[str]:
 
 @contextlib.contextmanager
 def rows_not_lines(path: Path | str) -> Iterator[None]:
-    """Has an InputError about a line say that it is a row."""
+    """Changes an `InputError` that the block raises about a line, so that it calls the line a row."""
     try:
         yield
     except InputError as error:
@@ -135,10 +137,11 @@ def gather(
     layout: Layout,
     training: bool = False,
 ) -> Split:
-    """The pairs of rows (line, text_a, text_b, label, group); the other arguments are those of `read`.
+    """Gathers the pairs of rows (line, text_a, text_b, label, group). The other arguments are those of `read`.
 
     Raises:
-      InputError: a row cannot be used, or there is none with a label, or with one that `layout` names.
+      InputError: a row cannot be used, no row has a label, or `layout` names a label that no row of the training file
+        has.
     """
     remedy = None
     seen: set[str] = set()
@@ -180,8 +183,10 @@ def gather(
 
 
 def _label_name(label: Any, known: Container[str]) -> str | None:
-    """A label as text; also of a whole number that pandas made a float because others are missing, unless the text is
-    known. "" for a missing label, None for what names no class.
+    """Returns a label as text; "" for a missing label, None for a value that cannot name a class.
+
+    A whole number that pandas wrote as a float, because the column has missing values, becomes a whole number again:
+    "1.0" becomes "1", unless "1.0" is one of the `known` labels.
     """
     if label is None:
         return ""
@@ -214,10 +219,18 @@ def _read_table(path: Path, task: str, guessed: bool, layout: Layout) -> Iterato
 def of_records(
     records: Iterable[Record], path: Path, task: str, guessed: bool, layout: Layout, classes: Sequence[str] = ()
 ) -> Iterator[Row]:
-    """Pairs of objects or rows with typed values.
+    """Yields a row (line, text_a, text_b, label, group) for each object or table row with typed values.
 
     Arguments:
-      classes: the names of the labels 0, 1, ...
+      records: the line number and the values of each object or row.
+      path: the file, for error messages.
+      task: as in `read`.
+      guessed: as in `read`.
+      layout: the columns that are read.
+      classes: the names of the labels 0, 1, ...; empty if the labels are names already.
+
+    Raises:
+      InputError: a value is missing or has the wrong type, or a group is found as described for `guessed` in `read`.
     """
     parts = layout.parts
     a_in, b_in, label_in, group_in = known = list(parts)
@@ -225,7 +238,7 @@ def of_records(
         if guessed:
             refuse_misspelt(record, path, line, known)
         if guessed and task == "classification" and group_in in record:
-            # A ranking whose first line lost its group would silently become a classification.
+            # A ranking whose first line has no group would silently become a classification.
             raise InputError(
                 f"the pair has a {shown(group_in)}, the first pair of the training file has none",
                 path=path,
@@ -233,7 +246,7 @@ def of_records(
                 remedy="give all pairs a group, or set the task to 'classification' to ignore them",
             )
         text_a, text_b = (text_of(record, key, path, line, parts) for key in (a_in, b_in))
-        # A missing label gets the message of a missing text; any type may follow.
+        # A missing label gets the error message of a missing text. A label may have any type.
         label = record[label_in] if label_in in record else text_of(record, label_in, path, line, parts)
         if isinstance(label, int) and 0 <= label < len(classes):
             label = classes[label]
@@ -248,7 +261,17 @@ def of_records(
 
 
 def refuse_misspelt(names: Iterable[str], path: Path, line: int | None, known: Sequence[str]) -> None:
-    """A misspelt `group`, the last of the known names, would silently turn a ranking into a classification."""
+    """Checks that no name looks like a misspelled `group`, which would silently turn a ranking into a classification.
+
+    Arguments:
+      names: the names of the columns or keys.
+      path: the file, for error messages.
+      line: the line of the names, for error messages.
+      known: the names that are read, the group last. If the group is among `names`, no name is refused.
+
+    Raises:
+      InputError: a name that is not known looks like `group`.
+    """
     if known[-1] in names:
         return
     for name in names:

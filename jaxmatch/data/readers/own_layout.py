@@ -1,4 +1,4 @@
-"""The layout of own data: its columns, the names of its labels, which pairs are dev and test."""
+"""The layout of own data: its columns, the names of its labels, and which pairs are dev and test."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ EXAMPLE = "text_a=question1,text_b=question2,label=is_duplicate"
 
 @dataclasses.dataclass(frozen=True)
 class Layout:
-    """How the files of own data are read.
+    """The layout of the files of own data.
 
     Attributes:
-      columns: 'text_a', 'text_b', 'label', 'group' -> the name in the file, where that is another.
-      labels: label in the file -> its name. Empty: labels are names already.
+      columns: 'text_a', 'text_b', 'label' or 'group' -> its name in the file, where that name differs.
+      labels: label in the file -> its name; empty: the labels are names already.
       quoted: whether TSV is written with quotation marks, as CSV is.
-      shares: the shares of train and dev, or of train, dev and test, in one file; empty: each split has a file.
-      seed: another seed puts other pairs into these parts.
+      shares: the shares of train and dev, or of train, dev and test, in one file; empty: each split has its own file.
+      seed: the seed that decides which pairs go into which part.
     """
 
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -33,12 +33,12 @@ class Layout:
     seed: int = 0
 
     def column(self, name: str) -> str:
-        """The name in the file of 'text_a', 'text_b', 'label' or 'group'."""
+        """Returns the column in the file for 'text_a', 'text_b', 'label' or 'group'."""
         return self.columns.get(name, name)
 
     @property
     def parts(self) -> dict[str, str]:
-        """Column -> the part of a pair that it holds."""
+        """The parts of a pair by column: column in the file -> 'text_a', 'text_b', 'label' or 'group'."""
         return {self.column(name): name for name in KNOWN}
 
 
@@ -46,10 +46,10 @@ PLAIN = Layout()
 
 
 def layout_of(settings: Mapping[str, Any]) -> Layout:
-    """The layout that a config's data section says; settings that are missing keep their defaults.
+    """Returns the layout that the data section of a config describes; missing settings have their defaults.
 
     Raises:
-      InputError: a setting cannot be understood.
+      InputError: a setting cannot be parsed.
     """
     return Layout(
         columns=columns_of(settings.get("columns", "")),
@@ -61,12 +61,16 @@ def layout_of(settings: Mapping[str, Any]) -> Layout:
 
 
 def said(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are not at their defaults."""
+    """Returns the layout settings that differ from their defaults."""
     return {name: settings[name] for name in OWN_LAYOUT if settings.get(name)}
 
 
 def _named(text: str, setting: str, example: str) -> dict[str, str]:
-    """ "a=b,c=d" as {"a": "b", "c": "d"}."""
+    """Parses "a=b,c=d" into {"a": "b", "c": "d"}.
+
+    Raises:
+      InputError: a part is not NAME=VALUE, or a name occurs twice.
+    """
     found: dict[str, str] = {}
     for part in text.split(",") if text.strip() else ():
         name, equals, value = (piece.strip() for piece in part.partition("="))
@@ -79,14 +83,15 @@ def _named(text: str, setting: str, example: str) -> dict[str, str]:
 
 
 def columns_of(text: str, known: Sequence[str] = KNOWN, example: str = EXAMPLE) -> dict[str, str]:
-    """What "text_a=question1,text_b=question2" says: the part of a pair -> its column.
+    """Parses "text_a=question1,text_b=question2" into a dict: part of a pair -> its column.
 
     Arguments:
-      known: the parts there are.
-      example: for error messages.
+      text: the text to parse.
+      known: the parts that may be named.
+      example: the correct text that error messages show.
 
     Raises:
-      InputError: it cannot be understood.
+      InputError: the text cannot be parsed, names a part that is not known, or names a column twice.
     """
     found = _named(text, "columns", example)
     for name in found:
@@ -101,10 +106,10 @@ def columns_of(text: str, known: Sequence[str] = KNOWN, example: str = EXAMPLE) 
 
 
 def shares_of(text: str) -> tuple[Fraction, ...]:
-    """The shares of "0.8/0.1/0.1"; () of "".
+    """Parses shares like "0.8/0.1/0.1"; returns () for an empty text.
 
     Raises:
-      InputError: they are not two or three positive numbers whose sum is 1.
+      InputError: the text is not two or three positive numbers whose sum is 1.
     """
     if not text.strip():
         return ()

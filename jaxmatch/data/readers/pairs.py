@@ -1,4 +1,4 @@
-"""Gathers the pairs of one file and holds them to what every format shares."""
+"""The pairs of one file, collected and checked against the rules that all formats share."""
 
 import math
 import re
@@ -12,23 +12,27 @@ from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
-# Narrower than float(), which takes "nan", "1_000" and digits of every script.
+# Stricter than float(), which accepts "nan", "1_000" and digits of every script.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 NO_LABEL = "no label"  # a reason for which a pair is dropped
 _FILL_IN = "fill it in, or remove the pair"
-_LARGEST = 3.4e38  # of a float32, which the numbers become
-# Control characters and separators of lines: a label is printed in tables, and is a line of its own in some.
+_LARGEST = 3.4e38  # the largest float32, because the numbers become float32
+# Categories of control characters and of line separators. A label is printed in tables, sometimes as a line of its own.
 _NOT_IN_LABELS = ("Cc", "Zl", "Zp")
 
 
 def dropped_text(dropped: Mapping[str, int]) -> str:
-    """ " (2 dropped: no label)", or "": what follows a statement about the pairs that are left."""
+    """Returns a note like " (2 dropped: no label)" to append to a statement about the remaining pairs, or ""."""
     reasons = ", ".join(f"{count} dropped: {reason}" for reason, count in dropped.items())
     return f" ({reasons})" if reasons else ""
 
 
 class NoPairs(InputError):
-    """No pair of a file is left; `dropped` says why: reason -> how many."""
+    """The error about a file of which no pair is left.
+
+    Attributes:
+      dropped: reason -> number of pairs dropped for it.
+    """
 
     def __init__(self, path: Path, dropped: Mapping[str, int]):
         remedy = "remove the file, or add labels" if NO_LABEL in dropped else None
@@ -40,9 +44,9 @@ class PairCollector:
     """Collects the pairs of one file, column by column.
 
     Arguments:
-      path: the file, for errors and as the split's source.
-      labels: the label names there are; None accepts any text that is not empty, and numbers.
-      remedy: what to do about a label that is none of `labels`.
+      path: the file, for error messages and as the source of the split.
+      labels: the label names that may occur; None accepts numbers and any text that is not empty.
+      remedy: the remedy in the error about a label that is not one of `labels`.
     """
 
     def __init__(self, path: Path, labels: Sequence[str] | None = None, remedy: str | None = None):
@@ -67,8 +71,8 @@ class PairCollector:
         """Adds the pair on `line`.
 
         Raises:
-          InputError: a text, the label or the group is empty, or the label is none of those known or holds a control
-            character.
+          InputError: a text, the label or the group is empty, or the label is not one of the known labels or holds a
+            line end or a control character.
         """
         if not text_a or text_a.isspace():
             raise InputError("the first text is empty", path=self.path, line=line, remedy=_FILL_IN)
@@ -105,14 +109,14 @@ class PairCollector:
         self.labels.append(label)
 
     def drop(self, reason: str) -> None:
-        """Counts a pair that is left out on purpose."""
+        """Counts a pair that is left out on purpose, for this reason."""
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
     def split(self) -> Split:
-        """The pairs added so far.
+        """Returns the pairs added so far.
 
         Raises:
-          NoPairs: there are none.
+          NoPairs: no pair was added.
         """
         if not self.labels:
             raise NoPairs(self.path, self.dropped)
@@ -128,20 +132,25 @@ class PairCollector:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is written as a number; `number_of` also refuses some that are."""
+    """Returns whether a text is written as a number; `number_of` also checks that the number is in its range."""
     return _NUMBER.fullmatch(text.strip()) is not None
 
 
 def number_of(
     value: Any, path: Path, line: int, *, what: str, lowest: float = -_LARGEST, highest: float = _LARGEST
 ) -> float:
-    """`value` (a text or a JSON number) as a finite number from `lowest` to `highest`.
+    """Converts `value`, a text or a JSON number, to a finite float from `lowest` to `highest`.
 
     Arguments:
-      what: what the number is called in an error.
+      value: the value to convert.
+      path: the file, for error messages.
+      line: the line of the value, for error messages.
+      what: the name of the number in error messages.
+      lowest: the least allowed number.
+      highest: the greatest allowed number.
 
     Raises:
-      InputError: it is none.
+      InputError: the value is not a finite number in this range.
     """
     number = math.nan
     if isinstance(value, str):

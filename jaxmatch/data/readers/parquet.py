@@ -1,4 +1,4 @@
-"""Parquet files, row by row, through pyarrow."""
+"""Rows of Parquet files, read with pyarrow."""
 
 import gzip
 import json
@@ -15,10 +15,10 @@ _ROWS_AT_ONCE = 4096
 
 
 def open_parquet(path: Path) -> Any:
-    """A `pyarrow.parquet.ParquetFile`; a file named .gz is unpacked into memory.
+    """Opens a file as a `pyarrow.parquet.ParquetFile`; decompresses a file whose name ends in .gz into memory.
 
     Raises:
-      InputError: pyarrow is not installed, or the file is none or cannot be read.
+      InputError: pyarrow is not installed, or the file cannot be read as Parquet.
     """
     plain_file.require_plain_file(path)
     try:
@@ -44,15 +44,16 @@ def read_parquet(
     wanted: Sequence[str] | None = None,
     parts: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields (row counted from 0, column -> value) of a Parquet file.
+    """Yields (row counted from 0, column -> value) for each row of a Parquet file.
 
     Arguments:
-      required: names of columns that must be there.
-      wanted: names of columns that are read as far as they are there; None: all.
+      path: the file to read.
+      required: the names of columns that the file must have.
+      wanted: the names of columns that are read if the file has them; None: all columns.
       parts: as in `read_table`.
 
     Raises:
-      InputError: as in `open_parquet`, or a required column is missing, or the file is damaged.
+      InputError: a required column is missing, or the file is damaged; also as in `open_parquet`.
     """
     file = open_parquet(path)
     names = file.schema_arrow.names
@@ -66,7 +67,7 @@ def read_parquet(
         try:
             batch = next(batches, None)
             records = [] if batch is None else batch.to_pylist()
-        except (ValueError, OSError) as error:  # pyarrow's errors are such
+        except (ValueError, OSError) as error:  # pyarrow's errors derive from these
             raise InputError(f"the file is damaged ({first_line(error)})", path=path, remedy="copy it again") from None
         if batch is None:
             return
@@ -76,7 +77,10 @@ def read_parquet(
 
 
 def class_names(path: Path, column: str) -> list[str]:
-    """The names of a `ClassLabel` of Hugging Face's datasets, which it writes into the file; [] if there are none."""
+    """Returns the names of a `ClassLabel` column, which Hugging Face's datasets stores in the file's metadata.
+
+    The list is empty if the file stores no names for the column.
+    """
     try:
         described = json.loads((open_parquet(path).schema_arrow.metadata or {})[b"huggingface"])
         names = described["info"]["features"][column]["names"]

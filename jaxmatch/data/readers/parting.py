@@ -12,12 +12,17 @@ from jaxmatch.errors import InputError
 def part(whole: Split, shares: Sequence[Fraction], seed: int) -> list[Split]:
     """Splits the pairs of a file by shares.
 
-    Groups, or pairs of the same two texts, stay together. They are taken in the order of the SHA-256 of the seed and
-    their text, so that the parts do not depend on the order in the file. Pairs keep the file's order; dropped ones are
-    counted with the first part.
+    The pairs of a group stay together; without groups, pairs of the same two texts do. These units are taken in the
+    order of the SHA-256 of the seed and their text, so that the parts do not depend on the order of the file. Pairs
+    keep the order of the file. Dropped pairs are counted with the first part.
+
+    Arguments:
+      whole: the pairs of the file.
+      shares: the share of each part; their sum is 1.
+      seed: the seed that decides which pairs go into which part.
 
     Returns:
-      one part for each share.
+      One part for each share.
 
     Raises:
       InputError: a part has no pair.

@@ -1,6 +1,6 @@
 """Quora question pairs in the split of Wang et al. (2017): label, question, question, id; no header.
 
-The raw questions hold quotation marks, often unbalanced: they are ordinary characters.
+The raw questions hold quotation marks, often unbalanced. They are read as ordinary characters.
 """
 
 from pathlib import Path

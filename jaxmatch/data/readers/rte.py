@@ -1,5 +1,5 @@
-"""RTE, recognising textual entailment, in the layout of GLUE (Wang et al., 2019): index, sentence1, sentence2, label,
-with a header. GLUE's test file has no labels, so that no test split can be read.
+"""RTE, recognizing textual entailment, in the layout of GLUE (Wang et al., 2019): index, sentence1, sentence2, label,
+with a header. GLUE's test file has no labels, so no test split can be read.
 """
 
 from pathlib import Path
@@ -16,7 +16,7 @@ def read(path: Path) -> Split:
     """Reads `{train,dev}.tsv`.
 
     Raises:
-      InputError: the file or a line of it is damaged, or has no labels.
+      InputError: the file or a line of it is damaged, or the file has no labels.
     """
     pairs = PairCollector(path, LABELS)
     names, rows = read_table(path, _COLUMNS)

@@ -1,6 +1,6 @@
 """SICK (Marelli et al., 2014), the files of SemEval 2014 task 1, with a header.
 
-The same pairs carry two tasks: a three-way judgment (written in capitals) and a relatedness from 1 to 5.
+The same pairs serve two tasks: each has a three-way judgment (written in capitals) and a relatedness from 1 to 5.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ _JUDGMENT, _SCORE = "entailment_judgment", "relatedness_score"
 
 
 def read_entailment(path: Path) -> Split:
-    """Reads the judgments of `SICK_{train,trial,test_annotated}.txt`, lower-cased.
+    """Reads the judgments of `SICK_{train,trial,test_annotated}.txt` and converts them to lowercase.
 
     Raises:
       InputError: the file or a line of it is damaged.

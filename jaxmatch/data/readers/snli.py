@@ -1,8 +1,8 @@
 """SNLI (Bowman et al., 2015) and MultiNLI (Williams et al., 2018), which is distributed in the same formats: the
 official JSON lines, or the official tab-separated text with a header.
 
-A pair without a majority label carries the label "-"; the corpora's authors ask to leave it out, so it is dropped and
-counted.
+A pair without a majority label carries the label "-". The authors of the corpora ask users to leave such pairs out, so
+they are dropped and counted.
 """
 
 from pathlib import Path
@@ -14,12 +14,12 @@ from jaxmatch.data.readers.pairs import PairCollector
 
 LABELS = ("entailment", "neutral", "contradiction")
 _COLUMNS = ("gold_label", "sentence1", "sentence2")
-# One column for each annotator; most pairs had only one.
+# One column for each annotator; most pairs had only one annotator.
 _ANNOTATORS = ("label1", "label2", "label3", "label4", "label5")
 
 
 def read(path: Path) -> Split:
-    """Reads a `.jsonl` or `.txt` of either corpus; other fields than labels and sentences are ignored.
+    """Reads a `.jsonl` or `.txt` file of either corpus; ignores all fields except the label and the sentences.
 
     Raises:
       InputError: the file or a line of it is damaged.

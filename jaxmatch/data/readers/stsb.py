@@ -1,7 +1,7 @@
 """STS benchmark (Cer et al., 2017): genre, file, year, number, score, sentence, sentence; no header.
 
-The files are named `.csv` but separated by tabs, and never quote. Up to two columns with the sentences' sources may
-follow.
+The files are named `.csv`, but tabs separate the columns, and quotation marks are ordinary characters. Up to two
+columns with the sources of the sentences may follow.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ _LAYOUT = "genre, file, year, number, score, sentence, sentence"
 
 
 def read(path: Path) -> Split:
-    """Reads `sts-{train,dev,test}.csv`; scores are similarities from 0 to 5.
+    """Reads `sts-{train,dev,test}.csv`, whose scores are similarities from 0 to 5.
 
     Raises:
       InputError: the file or a line of it is damaged.

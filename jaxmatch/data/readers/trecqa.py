@@ -1,11 +1,11 @@
 """TrecQA (Wang et al., 2007) as distributed by Yao et al. (2013) in the jacana package, in pseudo-XML.
 
-A block of lines between `<question>`, `<positive>` or `<negative>` and its end holds a sentence, token by token between
-tabs, and below it tags, dependencies and the like, which are not read. Characters are not escaped, and sentences may
-begin with "<num>": only a line that is nothing but a tag is one. No XML parser can read it.
+A block of lines between `<question>`, `<positive>` or `<negative>` and its closing tag holds a sentence on its first
+line, with tabs between the tokens. The lines below hold tags, dependencies and the like, which are not read. No XML
+parser can read these files: characters are not escaped, and sentences may begin with "<num>". Only a line that consists
+of a tag alone is read as a tag.
 
-The clean dev and test sets (Rao et al., 2016) are what is left without questions that have only right or only wrong
-answers.
+The clean dev and test sets (Rao et al., 2016) leave out the questions that have only right or only wrong answers.
 """
 
 import re
@@ -29,9 +29,10 @@ _REMEDY = "use the official file, unchanged"
 
 
 def read(path: Path) -> Split:
-    """Reads `{train,train-all,dev,test}.xml` whole; questions without any answer give no pairs.
+    """Reads all pairs of `{train,train-all,dev,test}.xml`; questions without any answer give no pairs.
 
-    Groups are the question ids. Answers have no official names, so that among equal scores wrong ones come first.
+    The groups are the question ids. Answers have no official names, so a ranking puts wrong answers before right
+    answers of equal score.
 
     Raises:
       InputError: the file or a line of it is damaged.
@@ -71,10 +72,12 @@ def read(path: Path) -> Split:
 
 
 def read_clean(path: Path) -> Split:
-    """Reads `{dev,test}.xml` without questions that have only right or only wrong answers, which are counted.
+    """Reads `{dev,test}.xml` without the pairs of questions that have only right or only wrong answers.
+
+    Those pairs are counted as dropped.
 
     Raises:
-      InputError: as in `read`, or no question is left.
+      InputError: no question is left; also as in `read`.
     """
     whole = read(path)
     kinds: dict[str, set[object]] = {}
@@ -88,11 +91,16 @@ def read_clean(path: Path) -> Split:
 
 
 def _sentence(lines: Iterator[tuple[int, str]], path: Path, start: int, kind: str) -> str:
-    """The block's sentence with spaces between its tokens; reads up to the block's end.
+    """Reads a block up to its closing tag and returns its sentence with spaces between the tokens.
 
     Arguments:
       lines: the lines below the opening tag.
-      start: the opening tag's line.
+      path: the file, for error messages.
+      start: the line number of the opening tag.
+      kind: the name of the tag.
+
+    Raises:
+      InputError: the sentence has no words, another tag occurs in the block, or the closing tag is missing.
     """
     sentence, inside = "", f"the <{kind}> of line {start}"
     for line, text in lines:

@@ -1,8 +1,8 @@
 """Twitter-URL (Lan et al., 2017): headline or tweet, tweet, votes, address; no header.
 
-The votes "(n,6)" say how many of six annotators found a paraphrase. As the corpus' authors prescribe, 4 to 6 of them
-make a paraphrase and 0 to 2 none; pairs with 3 are dropped and counted. There is no official dev file; `held_out` takes
-a tenth of the training file.
+The votes "(n,6)" give the number of annotators out of six who judged the pair a paraphrase. As the authors of the
+corpus prescribe, a pair with 4 to 6 votes is a paraphrase and a pair with 0 to 2 votes is not. Pairs with 3 votes are
+dropped and counted. There is no official dev file, so `held_out` takes a tenth of the training file.
 """
 
 import re
@@ -21,7 +21,7 @@ _VOTES = re.compile(r"\(([0-6]),6\)")
 
 
 def read(path: Path) -> Split:
-    """Reads `Twitter_URL_Corpus_{train,test}.txt` whole.
+    """Reads all pairs of `Twitter_URL_Corpus_{train,test}.txt`.
 
     Raises:
       InputError: the file or a line of it is damaged.
@@ -40,10 +40,10 @@ def read(path: Path) -> Split:
 
 
 def read_train(path: Path) -> Split:
-    """Reads the training file without what `read_dev` gives; errors as in `read`."""
+    """Reads the training file without the pairs that `read_dev` returns; raises the errors of `read`."""
     return hold_out(read(path))[0]
 
 
 def read_dev(path: Path) -> Split:
-    """Reads the tenth of the training file that serves as dev; errors as in `read`."""
+    """Reads the tenth of the training file that serves as dev; raises the errors of `read`."""
     return hold_out(read(path))[1]

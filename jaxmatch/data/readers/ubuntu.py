@@ -1,9 +1,9 @@
 """Ubuntu dialogue corpus v1 (Lowe et al., 2015) as prepared by Xu et al. (2016): label, context, response; no header.
 
-Utterances of a context are joined by the marks `__eou__` (end of an utterance) and `__eot__` (end of a turn), which
-stay in the text; where a file gives each utterance a column of its own, they are joined by `__eot__`. In the dev and
-test files the ten candidate responses of a context are on consecutive lines; in the training file a right and a wrong
-one.
+The utterances of a context are joined by the marks `__eou__` (end of an utterance) and `__eot__` (end of a turn), which
+stay in the text. If a file gives each utterance a column of its own, the reader joins them by `__eot__`. In the dev and
+test files, the ten candidate responses of a context are on consecutive lines. In the training file, a right and a wrong
+response of a context are on consecutive lines.
 """
 
 import math
@@ -20,18 +20,18 @@ _TURN = " __eot__ "
 
 
 def read(path: Path) -> Split:
-    """Reads `{valid,test}.txt`; every context is a group of ten candidates, numbered from 1.
+    """Reads `{valid,test}.txt`; every context is a group of ten candidates, and groups are numbered from 1.
 
-    Candidates have no official names, so that among equal scores the right one comes last.
+    Candidates have no official names, so a ranking puts the right candidate after wrong ones of equal score.
 
     Raises:
-      InputError: the file or a line of it is damaged, or a context has not ten candidates.
+      InputError: the file or a line of it is damaged, or a context does not have ten candidates.
     """
     return _read(path, whole_groups=True)
 
 
 def read_train(path: Path) -> Split:
-    """Reads `train.txt`; lines that follow each other with the same context are a group, of ten lines at most.
+    """Reads `train.txt`; consecutive lines with the same context form a group of at most ten lines.
 
     Raises:
       InputError: the file or a line of it is damaged.
@@ -47,7 +47,7 @@ def _read(path: Path, *, whole_groups: bool) -> Split:
         if text != context or size == CANDIDATES:
             if whole_groups and group:
                 _check_size(size, path, start)
-            # One text for all lines of a group: a million contexts are kept once, not twice or ten times.
+            # All lines of a group share one string, so that memory holds each of a million contexts only once.
             context, group, size, start = text, group + 1, 0, line
         pairs.add(line, context, response, label, str(group))
         size += 1

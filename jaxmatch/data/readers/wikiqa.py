@@ -1,7 +1,8 @@
-"""WikiQA (Yang et al., 2015): the tokenised text, with question and document ids from the TREC file of the same split.
+"""WikiQA (Yang et al., 2015): the tokenized text, with question and document ids from the TREC file of the same split.
 
-`WikiQA-dev.txt` holds question, sentence, label by tabs; `WikiQA-dev.ref` holds `question-id 0 document-id label` for
-the same pairs in the same order. The ids are what trec_eval groups by and breaks ties with.
+`WikiQA-dev.txt` holds question, sentence and label, separated by tabs. `WikiQA-dev.ref` holds
+`question-id 0 document-id label` for the same pairs in the same order. trec_eval groups by the question ids and breaks
+ties by the document ids.
 """
 
 import itertools
@@ -22,14 +23,14 @@ def read(path: Path) -> Split:
     """Reads `WikiQA-{train,dev,test}.txt` and the `.ref` file next to it.
 
     Raises:
-      InputError: one of the files or a line of it is damaged, or they do not describe the same pairs.
+      InputError: one of the files or a line of it is damaged, or the two files do not describe the same pairs.
     """
     reference = path.with_suffix(COMPANION_SUFFIX)
     remedy = f"{path.name} and {reference.name} must be of the same release, unchanged"
     pairs = PairCollector(path, LABELS)
     questions: dict[str, tuple[str, int]] = {}
     seen: set[tuple[str, str]] = set()
-    # Each file is read whole, so that an error in one leaves the other closed.
+    # Each file is read to its end before the pairs are compared, so that an error leaves no file open.
     text_rows, reference_rows = (
         list(read_columns(path, 3, "question, sentence, label")),
         list(_read_reference(reference)),
@@ -56,7 +57,7 @@ def read(path: Path) -> Split:
                 f"document {shown(document)} of question {shown(group)} occurs here twice", path=reference, line=line
             )
         seen.add((group, document))
-        # Labels are mostly 0 and agree by accident; a shifted file shows here.
+        # Most labels are 0 and agree by accident even if one file is shifted. This check detects such a shift.
         first_text, first_line = questions.setdefault(group, (question, line))
         if question != first_text:
             raise InputError(
@@ -69,7 +70,7 @@ def read(path: Path) -> Split:
 
 
 def _read_reference(path: Path) -> Iterator[tuple[int, tuple[str, str, str]]]:
-    """Yields (line number, (question id, document id, label)) of a TREC relevance file."""
+    """Yields (line number, (question id, document id, label)) for each line of a TREC relevance file."""
     for number, line in read_lines(path):
         fields = line.split()
         if len(fields) != 4:

@@ -1,13 +1,13 @@
-"""Choosing examples so that nothing shallow goes with a label."""
+"""A choice of examples that keeps shallow features from predicting a label."""
 
 from collections.abc import Iterable, Sequence
 
 
 class Balance:
-    """Counts of features by label, and the choice that keeps them level.
+    """Counts of features by label, and a choice of examples that keeps the counts balanced.
 
     Arguments:
-      labels: how many labels there are.
+      labels: the number of labels.
     """
 
     def __init__(self, labels: int):
@@ -15,7 +15,7 @@ class Balance:
         self._counts: dict[str, list[int]] = {}
 
     def excess(self, features: Iterable[str], label: int) -> float:
-        """How much more often the features went with this label than with the average one, summed."""
+        """Returns how much more often the features occurred with this label than with the average label, summed."""
         total = 0.0
         for feature in features:
             counts = self._counts.get(feature)
@@ -29,10 +29,14 @@ class Balance:
             self._counts.setdefault(feature, [0] * self._labels)[label] += 1
 
     def choose(self, candidates: Sequence[Sequence[str]], label: int) -> int:
-        """Takes the candidate (a sequence of features each) that disturbs the balance least, the first of equals.
+        """Chooses and counts the candidate that disturbs the balance least; the first of equal candidates.
+
+        Arguments:
+          candidates: the features of each candidate.
+          label: the label that the candidates share.
 
         Returns:
-          Its position.
+          The position of the chosen candidate.
         """
         excesses = [self.excess(features, label) for features in candidates]
         best = excesses.index(min(excesses))
@@ -41,8 +45,10 @@ class Balance:
 
 
 def shallow_features(text: str, other: str) -> list[str]:
-    """What a reader who aligns nothing could see: the words of `text`, its length, and how many words both sentences
-    share.
+    """Returns the features of `text` that can be seen without aligning the two sentences.
+
+    These are the words of `text`, its length, and how many distinct words both sentences share, only `text` has, and
+    only `other` has.
     """
     words, others = text.split(), set(other.split())
     distinct = list(dict.fromkeys(words))

@@ -1,4 +1,4 @@
-"""Chance that is the same on every platform and in every Python."""
+"""Random draws that are the same on every platform and in every version of Python."""
 
 import random
 from collections.abc import Sequence
@@ -6,31 +6,32 @@ from typing import Any
 
 
 class Draws:
-    """Draws made from `random.Random(seed).random()` alone.
+    """A source of random draws that uses only `random.Random(seed).random()`.
 
-    Python promises that sequence for ever; of `choice`, `shuffle` and `sample` it does not.
+    Python promises never to change the sequence of `random`, but does not promise this for `choice`, `shuffle` and
+    `sample`.
 
     Arguments:
-      seed: the integer that fixes all draws.
+      seed: the integer that determines all draws.
     """
 
     def __init__(self, seed: int):
         self._next = random.Random(seed).random
 
     def below(self, count: int) -> int:
-        """A whole number in 0 .. count - 1."""
+        """Returns a random integer from 0 to count - 1."""
         return int(self._next() * count)
 
     def chance(self, probability: float) -> bool:
-        """True with the given probability."""
+        """Returns True with the given probability."""
         return self._next() < probability
 
     def one_of(self, things: Sequence[Any]) -> Any:
-        """One of the things, all equally likely."""
+        """Returns one of the things, each with equal probability."""
         return things[int(self._next() * len(things))]
 
     def shuffled(self, things: Sequence[Any]) -> list[Any]:
-        """The things in a new order (Fisher and Yates)."""
+        """Returns the things in a random order (Fisher and Yates)."""
         order = list(things)
         for last in range(len(order) - 1, 0, -1):
             other = self.below(last + 1)

@@ -1,6 +1,6 @@
-"""Clauses drawn at random, and small changes of a clause: what pairs of sentences are made with.
+"""Clauses drawn at random, and small edits of a clause, from which pairs of sentences are generated.
 
-An edit never looks at a label; what the edited sentence has to do with the first is for `semantics` to say.
+An edit does not depend on a label. `semantics` decides the relation of the edited sentence to the original.
 """
 
 import functools
@@ -25,13 +25,13 @@ from jaxmatch.data.synthetic.lexicon import ANIMAL, FITTING, LIVING, NEIGHBOURS,
 
 _REALMS = (PERSON, PERSON, PERSON, ANIMAL, ANIMAL, ANIMAL, *THINGS)
 _LANDMARKS = tuple(noun for realm in LIVING + THINGS for noun in NOUNS_OF[realm] if noun.lowest)
-# How often which quantifier is drawn.
+# The quantifiers to draw from. Those that are to be drawn more often are repeated.
 _QUANTIFIERS = (*[THE] * 16, *[SOME] * 3, *[ALL] * 3, *[NONE] * 3, AT_LEAST, AT_MOST)
 _PARTS = (*["verb"] * 3, *["adjective"] * 2, "position", "deed")
 
 
 def draw_adjective(draws: Draws, noun: Word, predicate: Word | None = None) -> Word | None:
-    """An adjective that suits the noun and is not of the predicate's dimension; about half the time none."""
+    """Draws an adjective that fits the noun and is not of the predicate's dimension; None about half of the time."""
     if draws.chance(0.45):
         return None
     adjective = draws.one_of(FITTING[noun.realm]["adjective"])
@@ -39,7 +39,7 @@ def draw_adjective(draws: Draws, noun: Word, predicate: Word | None = None) -> W
 
 
 def draw_clause(draws: Draws) -> Clause:
-    """A well-formed clause."""
+    """Draws a well-formed clause."""
     while True:
         noun = draws.one_of(NOUNS_OF[draws.one_of(_REALMS)])
         predicates = FITTING[noun.realm][draws.one_of(_PARTS)]
@@ -76,8 +76,13 @@ def _other_noun(draws: Draws, clause: Clause) -> Clause:
 
 
 def _shifted(draws: Draws, clause: Clause, stronger: bool) -> Clause:
-    """Says more or less than the clause, by a wider or narrower word; which one does depends on the quantifier."""
-    # "Some dogs run": a narrower word says more of dogs and of running. "All": of running. "No": of neither.
+    """Returns a clause that says more (`stronger`) or less than `clause`.
+
+    It has a wider or narrower word, another number, or an adjective more or less. Whether a wider or a narrower word
+    says more depends on the quantifier.
+    """
+    # In "some dogs run", a narrower noun and a narrower verb each say more. In "all dogs run", only a narrower verb
+    # does. In "no dogs run", neither does.
     narrower_subject = (clause.quantifier in (THE, SOME, AT_LEAST)) == stronger
     narrower_predicate = (clause.quantifier in (NONE, NOT_ALL, AT_MOST)) == (clause.negated == stronger)
     if clause.quantifier in COUNTING and draws.chance(0.4):
@@ -150,7 +155,7 @@ def _swap_adjectives(draws: Draws, clause: Clause) -> Clause:
 
 
 def _swap_roles(draws: Draws, clause: Clause) -> Clause:
-    """Exchanges the two things of a relation, adjectives and all."""
+    """Exchanges the two things of a relation together with their adjectives."""
     if clause.landmark is None or clause.quantifier != THE:
         return _other_predicate(draws, clause)
     if (
@@ -187,7 +192,7 @@ def _other_landmark_adjective(draws: Draws, clause: Clause) -> Clause:
 
 
 def exchanged(draws: Draws, first: Clause, second: Clause) -> tuple[Clause, Clause] | None:
-    """Two clauses after exchanging their adjectives or predicates; None where that is impossible or changes nothing."""
+    """Exchanges the adjectives or the predicates of two clauses; None if that is impossible or changes nothing."""
     fields = ("adjective",) if draws.chance(0.5) else ("predicate", "negated", "landmark", "landmark_adjective")
     swapped = (
         first._replace(**{field: getattr(second, field) for field in fields}),
@@ -197,7 +202,7 @@ def exchanged(draws: Draws, first: Clause, second: Clause) -> tuple[Clause, Clau
 
 
 def _say_otherwise(draws: Draws, clause: Clause) -> Clause:
-    """The same meaning in other words."""
+    """Rewords the clause without a change of its meaning."""
     if clause.landmark is not None and clause.quantifier == THE and draws.chance(0.5):
         return clause._replace(inverted=not clause.inverted)
     if styles(clause.quantifier, clause.number) > 1 and draws.chance(0.4):
@@ -233,7 +238,7 @@ EDITS: Mapping[str, Callable[[Draws, Clause], Clause]] = {
 
 
 def edited(draws: Draws, clause: Clause, names: Sequence[str], attempts: int = 6) -> Clause:
-    """The clause after one of the named edits; the clause itself where none of the attempts is well-formed."""
+    """Returns the clause after one of the named edits, or the clause itself if no attempt gives a well-formed one."""
     for _ in range(attempts):
         changed = EDITS[draws.one_of(names)](draws, clause)
         if changed is not clause and well_formed(changed):

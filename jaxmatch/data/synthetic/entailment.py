@@ -1,7 +1,7 @@
 """The three-class set: does the first sentence entail the second, contradict it, or neither?
 
-Every second sentence comes with three first sentences, one for each label, so it alone tells nothing; the first
-sentences are chosen so that neither their words nor the overlap of the two tell much either (`balance`).
+Every second sentence occurs with three first sentences, one for each label, so it alone tells nothing about the label.
+The first sentences are chosen so that neither their words nor the overlap of the two sentences tell much (`balance`).
 """
 
 from jaxmatch.data.dataset import DataSet, Split
@@ -14,7 +14,7 @@ LABELS = (semantics.ENTAILMENT, semantics.NEUTRAL, semantics.CONTRADICTION)
 SPLITS = {"train": 2000, "dev": 334, "test": 334}  # second sentences; three pairs each
 _LONGEST = 11  # words of a second sentence
 _SEED = 20_190_801
-# Edits that often give a label; whether they did is decided by `semantics.relation`.
+# Edits that often give a label. `semantics.relation` decides which label a pair has.
 _LIKELY = {
     semantics.ENTAILMENT: ("stronger", "stronger", "stronger", "wording"),
     semantics.NEUTRAL: (
@@ -31,7 +31,7 @@ _LIKELY = {
     + ("swapped adjectives", "negation", "number"),
 }
 _MORE = ("stronger", "wording", "wording", "weaker", "quantifier")
-# What makes a clause that is irrelevant: it shares words, but speaks of other things.
+# Edits that make an irrelevant clause, which shares words with the sentence but is about other things.
 _DISTRACTIONS = ("noun", "predicate", "swapped roles", "adjective", "opposite quantifier")
 
 
@@ -63,7 +63,7 @@ def _premise(draws: Draws, hypothesis: tuple[Clause, ...], aim: str) -> tuple[Cl
 def _candidates(
     draws: Draws, hypothesis: tuple[Clause, ...], text_b: str, used: set[str], wanted: int = 2, attempts: int = 3
 ):
-    """First sentences by label: text -> shallow features, at most `wanted` of each label."""
+    """Returns first sentences by label: text -> shallow features, at most `wanted` for each label."""
     meaning_b = grammar.joint_meaning(hypothesis)
     found = {label: {} for label in LABELS}
     for aim in LABELS:
@@ -83,7 +83,7 @@ def _candidates(
 
 
 def generate() -> DataSet:
-    """Makes the set; see `jaxmatch.data.synthetic.generate`."""
+    """Generates the three-class set; see `jaxmatch.data.synthetic.generate`."""
     draws = Draws(_SEED)
     balance = Balance(len(LABELS))
     used: set[str] = set()

@@ -1,4 +1,4 @@
-"""Clauses: how they are said and what they claim."""
+"""Clauses, their wording and their meaning."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from jaxmatch.data.synthetic.semantics import UNBOUNDED, Box, Claim, Meaning, un
 THE, SOME, ALL, NONE, NOT_ALL, AT_LEAST, AT_MOST, EXACTLY = range(8)
 COUNTING = (AT_LEAST, AT_MOST, EXACTLY)
 
-# quantifier -> ways to say it: (words before the noun, whether the noun is plural).
+# quantifier -> its wordings: (words before the noun, whether the noun is plural).
 _DETERMINERS = {
     THE: (("the", False),),
     SOME: (("some", True), ("a", False)),
@@ -17,7 +17,7 @@ _DETERMINERS = {
     NONE: (("no", True), ("no", False)),
     NOT_ALL: (("not all", True), ("not every", False)),
 }
-# Counting quantifiers: (words, what to add to the bound for the number said).
+# Counting quantifier -> its wordings: (words, difference between the number in the sentence and the bound).
 _COUNTERS = {
     AT_LEAST: (("at least", 0), ("more than", -1)),
     AT_MOST: (("at most", 0), ("fewer than", 1)),
@@ -26,18 +26,18 @@ _COUNTERS = {
 
 
 class Clause(NamedTuple):
-    """A quantifier, a noun with at most one adjective, and what is said of it.
+    """A clause: a quantifier, a noun with at most one adjective, and a predicate.
 
     Attributes:
       quantifier: THE, SOME, ...
-      number: the bound of a counting quantifier, 0 for the others.
-      adjective, noun: what the clause speaks of. THE takes only nouns with nothing narrower.
-      predicate: an adjective, a verb, a position or a deed; the last two have a landmark.
-      negated: whether the predicate is; only with THE and SOME, where its scope is plain.
+      number: the bound of a counting quantifier; 0 for the other quantifiers.
+      adjective, noun: the things that the clause is about. THE takes only nouns for which no narrower noun exists.
+      predicate: an adjective, a verb, a position or a deed; a position and a deed have a landmark.
+      negated: whether the predicate is negated; only with THE and SOME, where the scope of the negation is clear.
       landmark, landmark_adjective: the other thing of a position or deed, always with "the".
-      inverted: the same said from the landmark's side ("the house is behind the car", "the boy is loved by the girl");
-        only with THE.
-      style: which of the equal ways to say the quantifier.
+      inverted: whether the landmark is the subject of the sentence ("the house is behind the car", "the boy is loved
+        by the girl"), which does not change the meaning; only with THE.
+      style: the wording of the quantifier, one of several with the same meaning.
     """
 
     quantifier: int
@@ -53,10 +53,11 @@ class Clause(NamedTuple):
 
 
 def fits_landmark(noun: Word, predicate: Word, landmark: Word) -> bool:
-    """Whether the landmark can stand where the predicate needs one.
+    """Returns whether `landmark` can be the landmark of a clause with this noun and predicate.
 
-    Realms are ordered: a thing stands beside a thing of a later realm only, so that a position is always a property
-    of the same one of the two. The same holds for deeds: animals pursue persons, persons like persons or animals.
+    Realms are ordered: the landmark of a position is of a later realm than the noun, so that the position is always a
+    property of the same one of the two things. Deeds are restricted too: animals pursue persons, and persons like
+    persons or animals.
     """
     if not landmark.lowest or landmark.mask == noun.mask:
         return False
@@ -66,7 +67,7 @@ def fits_landmark(noun: Word, predicate: Word, landmark: Word) -> bool:
 
 
 def well_formed(clause: Clause) -> bool:
-    """Whether the clause obeys the rules of `Clause`."""
+    """Returns whether the clause obeys the rules of `Clause`."""
     noun, predicate, landmark = clause.noun, clause.predicate, clause.landmark
     if noun.realm not in predicate.realms or (
         clause.adjective is not None and noun.realm not in clause.adjective.realms
@@ -96,7 +97,7 @@ def _box(*words: Word | None) -> Box:
 
 
 def meaning(clause: Clause) -> Meaning:
-    """What the clause grants and says."""
+    """Returns the claims that the clause takes for granted and the claims that it asserts."""
     subject = _box(clause.adjective, clause.noun)
     dimension = clause.predicate.dimension
     if clause.landmark is not None:
@@ -125,7 +126,7 @@ def meaning(clause: Clause) -> Meaning:
 
 
 def joint_meaning(clauses: Sequence[Clause]) -> Meaning:
-    """The meaning of clauses joined by "and"."""
+    """Returns the meaning of clauses joined by "and"."""
     meanings = [meaning(clause) for clause in clauses]
     return Meaning(
         tuple(claim for each in meanings for claim in each.granted),
@@ -134,14 +135,14 @@ def joint_meaning(clauses: Sequence[Clause]) -> Meaning:
 
 
 def styles(quantifier: int, number: int) -> int:
-    """In how many ways the quantifier can be said."""
+    """Returns the number of wordings of a quantifier."""
     if quantifier == AT_LEAST and number == 2:
         return 1  # "more than one" would need a singular noun
     return len(_COUNTERS[quantifier] if quantifier in COUNTING else _DETERMINERS[quantifier])
 
 
 def noun_phrase(words: str, adjective: Word | None, noun: Word, plural: bool) -> str:
-    """Determiner, adjective, noun; "a" becomes "an" before a vowel."""
+    """Joins determiner, adjective and noun; "a" becomes "an" before a vowel."""
     phrase = f"{adjective.forms[0]} " if adjective is not None else ""
     phrase += noun.forms[plural]
     if words == "a" and phrase[0] in "aeiou":
@@ -150,7 +151,7 @@ def noun_phrase(words: str, adjective: Word | None, noun: Word, plural: bool) ->
 
 
 def subject(clause: Clause) -> tuple[str, bool]:
-    """The subject of the clause as it is said, not inverted, and whether it is plural."""
+    """Returns the words of the subject of a clause that is not inverted, and whether it is plural."""
     if clause.quantifier in COUNTING:
         words, shift = _COUNTERS[clause.quantifier][clause.style % styles(clause.quantifier, clause.number)]
         words, plural = f"{words} {NUMBERS[clause.number + shift]}", True
@@ -161,19 +162,19 @@ def subject(clause: Clause) -> tuple[str, bool]:
 
 
 def landmark(clause: Clause) -> str:
-    """The landmark as it is said."""
+    """Returns the words of the landmark of a clause."""
     return noun_phrase("the", clause.landmark_adjective, clause.landmark, False)
 
 
 def auxiliary(clause: Clause, plural: bool) -> str:
-    """The verb that a negation or a question puts first."""
+    """Returns the auxiliary verb that a negation or a question of the clause needs."""
     if clause.predicate.part in ("adjective", "position") or (clause.inverted and clause.predicate.part == "deed"):
         return "are" if plural else "is"
     return "do" if plural else "does"
 
 
 def remainder(clause: Clause) -> str:
-    """What follows an auxiliary: "left of the house", "run", "loved by the girl"."""
+    """Returns the words that follow an auxiliary: "left of the house", "run", "loved by the girl"."""
     predicate = clause.predicate
     if predicate.part == "position":
         if clause.inverted:
@@ -187,7 +188,7 @@ def remainder(clause: Clause) -> str:
 
 
 def verb_phrase(clause: Clause, plural: bool) -> str:
-    """What the clause says of its subject, in the subject's number."""
+    """Returns the words that follow the subject, in the plural if the subject is plural."""
     helper = auxiliary(clause, plural)
     if clause.negated:
         return f"{helper} not {remainder(clause)}"
@@ -198,7 +199,7 @@ def verb_phrase(clause: Clause, plural: bool) -> str:
 
 
 def say(clause: Clause) -> str:
-    """The clause in words, lower case, without punctuation."""
+    """Returns the clause in words, in lowercase and without punctuation."""
     if clause.inverted:
         return f"{landmark(clause)} {verb_phrase(clause, False)}"
     words, plural = subject(clause)
@@ -206,7 +207,10 @@ def say(clause: Clause) -> str:
 
 
 def say_all(clauses: Sequence[Clause], longest: int = 14) -> str | None:
-    """The clauses joined by "and"; None where that has under four words, over `longest`, or says a clause twice."""
+    """Returns the clauses joined by "and".
+
+    The result is None if the text has fewer than four words or more than `longest`, or repeats a clause.
+    """
     said = [say(clause) for clause in clauses]
     text = " and ".join(said)
     return text if 4 <= text.count(" ") + 1 <= longest and len(set(said)) == len(said) else None

@@ -1,10 +1,10 @@
 """The words of the embedded sets: a small taxonomy written by hand.
 
-Everything a noun, an adjective, a verb or a relation can say of a thing is a *dimension* with values that exclude each
-other: its kind, its colour, what it is doing, where it stands from the house. A word means a set of values of one
-dimension, kept as the bits of an integer. So one rule gives all lexical relations: a wider set is a hypernym, an equal
-one a synonym, a disjoint one an antonym or a co-hyponym. Every dimension has one value more than it has names ("neither
-happy nor sad"), so that the negation of a word never equals its antonym.
+Each noun, adjective, verb or relation describes a thing along one *dimension*, whose values exclude each other: its
+kind, its color, its activity, its position relative to the house. The meaning of a word is a set of values of one
+dimension, stored as the bits of an integer. One rule therefore gives all lexical relations: a wider set is a hypernym,
+an equal set a synonym, a disjoint set an antonym or a co-hyponym. Every dimension except the kind has one value more
+than its words name ("neither happy nor sad"), so that the negation of a word never equals its antonym.
 """
 
 import dataclasses
@@ -17,15 +17,15 @@ THINGS = (FRUIT, TOY, INSTRUMENT, VEHICLE, BUILDING)
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Word:
-    """One entry of the lexicon; compared by identity.
+    """An entry of the lexicon. Words are compared by identity.
 
     Attributes:
       part: "noun", "adjective", "verb", "position" or "deed" (a verb with an object).
-      dimension: the dimension whose values it names.
-      mask: the values it covers, as bits.
-      forms: noun: singular, plural; adjective: itself; verb: plural, singular; position: itself and its converse;
-        deed: plural, singular, participle.
-      realms: noun: the one realm it belongs to; others: the realms of the things they can be said of.
+      dimension: the dimension whose values the word names.
+      mask: the values that the word covers, as bits.
+      forms: the forms of the word. Noun: singular, plural; adjective: the adjective; verb: plural, singular; position:
+        the position and its converse; deed: plural, singular, participle.
+      realms: the realm of a noun; for other words, the realms of the things that the word can describe.
       lowest: whether no word is narrower.
     """
 
@@ -123,7 +123,7 @@ VERBS: Mapping[str, tuple[tuple[int, ...], Mapping]] = {
     "meal": (LIVING, {"eat": {"nibble": {}, "feast": {}}}),
 }
 
-# Where a thing stands from another: (phrase, its converse, values).
+# The position of one thing relative to another: (phrase, its converse, values).
 POSITIONS = (
     ("left of", "right of", 1),
     ("right of", "left of", 2),
@@ -137,7 +137,7 @@ POSITIONS = (
     ("under", "over", 32),
 )
 
-# What one living thing does to another: dimension -> (realms, (plural, singular, participle, values)...). The upper
+# The deeds of one living thing to another: dimension -> (realms, (plural, singular, participle, values)...). The upper
 # half of the values of "pursuit" are the same deeds done to the subject, so that chasing excludes being chased.
 DEEDS = {
     "attitude": (
@@ -171,7 +171,7 @@ def _inflect(entry: str) -> tuple[str, str]:
 
 
 def _grow(tree: Mapping, first: int) -> Iterator[tuple[str, int, bool, int]]:
-    """Yields (names, mask, lowest, next free bit) of every node, parents after their children."""
+    """Yields (names, mask, lowest, next free bit) for every node of a tree; parents follow their children."""
     for names, below in tree.items():
         if not below:
             yield names, 1 << first, True, first + 1
@@ -182,7 +182,7 @@ def _grow(tree: Mapping, first: int) -> Iterator[tuple[str, int, bool, int]]:
             mask |= child[1]
             first = child[3]
             yield child
-        # A bit of its own: there are dogs that are no poodles, and ways to move that have no name here.
+        # The parent has a bit of its own: some dogs have no narrower name here, and neither have some ways to move.
         yield names, mask | 1 << first, False, first + 1
         first += 1
 
@@ -217,7 +217,7 @@ def _deeds() -> Iterator[Word]:
 
 def _positions() -> Iterator[Word]:
     for phrase, converse, mask in POSITIONS:
-        # A building is only what others stand beside: see `grammar.Clause`.
+        # A building can only be the landmark of a position: see `grammar.fits_landmark`.
         yield Word("position", "position", mask, (phrase, converse), LIVING + THINGS[:-1], mask & (mask - 1) == 0)
 
 
@@ -238,7 +238,8 @@ def _universes() -> dict[str, int]:
     for word in WORDS:
         universes[word.dimension] = universes.get(word.dimension, 0) | word.mask
     universes["pursuit"] |= universes["pursuit"] << 2
-    # One value more than the named ones. Kinds need none: that of an unnamed thing never matters.
+    # Each dimension has one value that no word names. Kinds need no such value: the kind of an unnamed thing never
+    # matters.
     return {name: mask if name == "kind" else mask << 1 | 1 for name, mask in universes.items()}
 
 
@@ -247,7 +248,7 @@ UNIVERSES: Mapping[str, int] = _universes()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Neighbours:
-    """The words of the same dimension and part of speech, by their relation to one word."""
+    """The words of the same dimension and part of speech as a word, by their relation to it."""
 
     same: tuple[Word, ...]
     wider: tuple[Word, ...]
@@ -273,7 +274,7 @@ def _neighbours(word: Word) -> Neighbours:
 
 
 NEIGHBOURS: Mapping[Word, Neighbours] = {word: _neighbours(word) for word in WORDS}
-# realm -> part of speech -> the words that can be said of its things.
+# realm -> part of speech -> the words that can describe things of the realm.
 FITTING: Mapping[int, Mapping[str, tuple[Word, ...]]] = {
     realm: {part: tuple(word for word in words if realm in word.realms) for part, words in PREDICATES.items()}
     for realm in LIVING + THINGS

@@ -1,7 +1,8 @@
-"""The symmetric set: do two sentences say the same?
+"""The symmetric set: do two sentences have the same meaning?
 
-A pair is a paraphrase when each sentence entails the other, so exchanging them keeps the label. Every base sentence
-comes once with a paraphrase and once with a near miss: swapped adjectives, swapped roles, an antonym, a wider word.
+A pair is a paraphrase if each sentence entails the other, so exchanging the sentences keeps the label. Every base
+sentence occurs once with a paraphrase and once with a near miss: swapped adjectives, swapped roles, an antonym, a wider
+word.
 """
 
 from jaxmatch.data.dataset import DataSet, Split
@@ -36,7 +37,7 @@ def _missed(draws: Draws, clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
 
 
 def same(first: semantics.Meaning, second: semantics.Meaning) -> bool | None:
-    """Whether each sentence entails the other; None where one denies what the other takes for granted."""
+    """Returns whether each sentence entails the other; None if a sentence contradicts itself or the common ground."""
     relation = semantics.relation(first, second)
     if relation != semantics.ENTAILMENT:
         return None if relation is None else False
@@ -47,7 +48,7 @@ def _base(draws: Draws) -> tuple[Clause, ...]:
     first = edits.draw_clause(draws)
     if first.landmark is not None or draws.chance(0.3):
         return (first,)
-    # A second clause about something else of the same realm, so that the two could exchange what they say.
+    # The second clause is often about another thing of the same realm, so that the clauses can exchange predicates.
     apart = edits.NEIGHBOURS[first.noun].apart
     second = edits.draw_clause(draws)
     if apart and draws.chance(0.7):
@@ -60,7 +61,15 @@ def _base(draws: Draws) -> tuple[Clause, ...]:
 def _candidates(
     draws: Draws, base: tuple[Clause, ...], text: str, wanted: int = 2, attempts: int = 4
 ) -> tuple[dict, dict]:
-    """Other sentences by label: text -> shallow features."""
+    """Returns near misses and paraphrases of a base sentence, each as text -> shallow features.
+
+    Arguments:
+      draws: the source of random draws.
+      base: the base sentence.
+      text: the words of the base sentence.
+      wanted: the number of sentences at which the search for a label ends.
+      attempts: the greatest number of attempts for a label.
+    """
     meaning = grammar.joint_meaning(base)
     found: tuple[dict, dict] = ({}, {})
     for kept in (0, 1):
@@ -79,7 +88,7 @@ def _candidates(
 
 
 def generate() -> DataSet:
-    """Makes the set; see `jaxmatch.data.synthetic.generate`."""
+    """Generates the symmetric set; see `jaxmatch.data.synthetic.generate`."""
     draws = Draws(_SEED)
     balance = Balance(len(LABELS))
     used: set[str] = set()

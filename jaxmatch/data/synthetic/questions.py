@@ -1,7 +1,10 @@
 """The ranking set: which of five sentences answer the question?
 
-Three kinds of question. "Which dogs run", "who loves the girl": a sentence answers if it entails that there are such.
-"How many dogs run": if it fixes the number. "Do all dogs run": if it decides it, either way.
+There are three kinds of question:
+
+- "which dogs run", "who loves the girl": a sentence answers the question if it entails that such things exist;
+- "how many dogs run": a sentence answers the question if it determines the number;
+- "do all dogs run": a sentence answers the question if it entails or contradicts that they do.
 """
 
 from jaxmatch.data.dataset import DataSet, Split
@@ -32,11 +35,11 @@ _WRONG += ("predicate", "negation", "opposite quantifier")
 
 
 def ask(kind: int, clause: Clause) -> str:
-    """The question in words.
+    """Returns a question in words.
 
     Arguments:
-      kind: WHICH and HOW_MANY ask for the subject of the clause, WHETHER for its truth.
-      clause: what is asked about.
+      kind: the kind of question; WHICH and HOW_MANY ask for the subject of the clause, WHETHER for its truth.
+      clause: the clause that the question is about.
     """
     if kind == WHETHER:
         words, plural = (grammar.landmark(clause), False) if clause.inverted else grammar.subject(clause)
@@ -48,12 +51,12 @@ def ask(kind: int, clause: Clause) -> str:
 
 
 def answers(kind: int, clause: Clause, candidate: semantics.Meaning) -> bool | None:
-    """Whether the candidate answers the question; None where it denies what the question takes for granted."""
+    """Returns whether a candidate answers a question; None if it contradicts what the question takes for granted."""
     if kind == HOW_MANY:
         none = semantics.relation(candidate, grammar.meaning(clause._replace(quantifier=NONE)))
         if none is None:
             return None
-        # What leaves open whether there are any cannot fix their number.
+        # A candidate that leaves open whether such things exist cannot determine their number.
         counts = (clause._replace(quantifier=EXACTLY, number=number) for number in range(2, 7))
         return none == semantics.ENTAILMENT or (
             none == semantics.CONTRADICTION
@@ -107,7 +110,7 @@ def _statement(draws: Draws, kind: int, clause: Clause, right: bool) -> tuple[Cl
 
 
 def _answers_found(draws: Draws, kind: int, clause: Clause, question: str, rights: int) -> tuple[dict, dict]:
-    """Candidates by label: text -> shallow features; a few more than needed, to choose from."""
+    """Returns wrong and right candidates, each as text -> shallow features, with spare ones to choose from."""
     found: tuple[dict, dict] = ({}, {})
     for attempt in range(24):
         statement = _statement(draws, kind, clause, bool(attempt & 1))
@@ -125,7 +128,7 @@ def _answers_found(draws: Draws, kind: int, clause: Clause, question: str, right
 
 
 def generate() -> DataSet:
-    """Makes the set; see `jaxmatch.data.synthetic.generate`."""
+    """Generates the ranking set; see `jaxmatch.data.synthetic.generate`."""
     draws = Draws(_SEED)
     balance = Balance(len(LABELS))
     asked: set[str] = set()

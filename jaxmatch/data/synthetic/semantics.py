@@ -1,13 +1,14 @@
-"""What sentences mean, and what follows from them: exact, by counting.
+"""The meanings of sentences, and an exact decision of what follows from them, by counting.
 
-A *box* is a set of things: for some dimensions the values allowed (`lexicon`). A *claim* says that the number of things
-in a box lies between two bounds. A sentence means a set of claims: some it asserts, some it takes for granted ("the
-dog": there is exactly one dog; "all dogs": there are dogs). What is taken for granted by either sentence of a pair is
-common ground for both. One sentence entails another when no world fulfils the first, the common ground and the opposite
-of a claim of the second; they contradict each other when no world fulfils both.
+A *box* is a set of things, given by the allowed values of some dimensions (`lexicon`). A *claim* states that the number
+of things in a box is between two bounds. The meaning of a sentence is a set of claims. It asserts some of them and
+takes others for granted ("the dog": exactly one dog exists; "all dogs": dogs exist). The claims that either sentence
+of a pair takes for granted are common ground for both. The first sentence entails the second if no world fulfills the
+first sentence, the common ground and the opposite of a claim of the second. The sentences contradict each other if no
+world fulfills both and the common ground.
 
-A world is a number of things for each cell of the Venn diagram of the boxes, so the search for one is finite and
-complete.
+A world assigns a number of things to each cell of the Venn diagram of the boxes, so the search for a world is finite
+and complete.
 """
 
 import functools
@@ -19,11 +20,11 @@ from jaxmatch.data.synthetic.lexicon import UNIVERSES
 ENTAILMENT, NEUTRAL, CONTRADICTION = "entailment", "neutral", "contradiction"
 UNBOUNDED = 99
 
-Box = tuple[tuple[str, int], ...]  # (dimension, allowed values); dimensions not named are free
+Box = tuple[tuple[str, int], ...]  # (dimension, allowed values); other dimensions may have any value
 
 
 class Claim(NamedTuple):
-    """The number of things in `box` is at least `low` and at most `high`."""
+    """The claim that the number of things in `box` is at least `low` and at most `high`."""
 
     box: Box
     low: int
@@ -31,7 +32,7 @@ class Claim(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """What a sentence takes for granted, and what it says."""
+    """The claims that a sentence takes for granted (`granted`) and the claims that it asserts (`said`)."""
 
     granted: tuple[Claim, ...]
     said: tuple[Claim, ...]
@@ -39,12 +40,12 @@ class Meaning(NamedTuple):
 
 @functools.cache
 def universe(dimension: str) -> int:
-    """All values of a dimension; "position:17" is the position from the thing of kind 17."""
+    """Returns all values of a dimension; "position:17" is the position relative to the thing of kind 17."""
     return UNIVERSES[dimension.partition(":")[0]]
 
 
 def _cells(boxes: Sequence[Box]) -> tuple[int, ...]:
-    """The cells of the Venn diagram that exist, each as the set of boxes (bits) it lies in."""
+    """Returns the nonempty cells of the Venn diagram, each as the set of boxes (bits) that contain the cell."""
     masks: dict[str, list[int]] = {}
     for number, box in enumerate(boxes):
         for dimension, mask in box:
@@ -58,7 +59,7 @@ def _cells(boxes: Sequence[Box]) -> tuple[int, ...]:
 
 @functools.cache
 def _patterns(values: int, masks: tuple[int, ...]) -> tuple[int, ...]:
-    """Which of the masks hold a value, as bits: every combination that some value has."""
+    """Returns the distinct sets of masks, as bits, for which some value is in exactly these masks."""
     classes = {0: values}
     for number, mask in enumerate(masks):
         split = {}
@@ -73,12 +74,14 @@ def _patterns(values: int, masks: tuple[int, ...]) -> tuple[int, ...]:
 
 @functools.cache
 def _world_exists(cells: tuple[int, ...], bounds: tuple[tuple[int, int], ...]) -> bool:
-    """Whether things can be put in the cells so that every count is in its bounds.
+    """Returns whether things can be put into the cells so that the count of every box is within its bounds.
+
+    A thing can only increase counts. A box with fewer things than its lower bound therefore needs another thing, and
+    the search is complete because it tries each cell for that thing.
 
     Arguments:
-      cells: the cells that exist, each as the set of boxes (bits) it lies in.
-      bounds: (least, most) things of each box; things only ever add to counts, so a box that lacks one must be
-        given one, and trying each cell for it is complete.
+      cells: the nonempty cells, each as the set of boxes (bits) that contain the cell.
+      bounds: (least, most) number of things of each box.
     """
     lacking = next((box for box, (low, _) in enumerate(bounds) if low > 0), None)
     if lacking is None:
@@ -95,7 +98,7 @@ def _world_exists(cells: tuple[int, ...], bounds: tuple[tuple[int, int], ...]) -
 
 
 def _satisfiable(cells: tuple[int, ...], boxes: int, claims: Sequence[tuple[int, int, int]]) -> bool:
-    """Whether some world fulfils all the claims (box, low, high)."""
+    """Returns whether some world fulfills all claims (box, low, high)."""
     bounds = [(0, UNBOUNDED)] * boxes
     for box, low, high in claims:
         bounds[box] = max(low, bounds[box][0]), min(high, bounds[box][1])
@@ -119,11 +122,11 @@ def _relation(cells: tuple[int, ...], boxes: int, ground: tuple, first: tuple, s
 
 
 def relation(first: Meaning, second: Meaning) -> str | None:
-    """The relation of the second sentence to the first.
+    """Returns the relation of the second sentence to the first.
 
     Returns:
-      "entailment", "neutral" or "contradiction"; None where one sentence denies itself or what the other takes for
-      granted.
+      "entailment", "neutral" or "contradiction"; None if one sentence contradicts itself or the claims that either
+      sentence takes for granted.
     """
     numbers: dict[Box, int] = {}
 

@@ -1,15 +1,17 @@
 """Word vectors for the embedded sets, made from the taxonomy.
 
-A vector is a sum of directions that its word shares with others, as in vectors learned from text:
+A vector is a sum of directions that its word shares with other words, as in vectors learned from text:
 
-- its part of speech and its dimension (all colours lie together, all kinds of animal do);
-- one direction for each wider word of its dimension, so that a poodle is near "dog", and "dog" near "animal";
-- one for its own meaning, which synonyms share; the two sides of a polar dimension ("big", "small") share all
-  but one polarity direction, on which they are opposite;
-- how special it is, along one axis common to all words (a poodle further out than a dog);
-- its form (singular, plural, participle) and a little of its own, by which synonyms differ.
+- a direction for its part of speech and one for its dimension, so that all colors are close together, and so are all
+  kinds of animal;
+- a direction for each wider word of its dimension, so that "poodle" is near "dog", and "dog" near "animal";
+- a direction for its own meaning, which synonyms share. The two sides of a polar dimension ("big", "small") share
+  everything except the directions of polarity, on which they are opposite;
+- a multiple of one direction common to all words that grows with how specific the word is ("poodle" is further out than
+  "dog");
+- a direction for its form (singular, plural, participle), and a short one of its own, by which synonyms differ.
 
-Numbers lie on a line; determiners have axes for "universal" and "negative".
+Numbers lie on a line. Determiners have axes for "universal", "negative" and "more".
 """
 
 import zlib
@@ -21,9 +23,9 @@ from jaxmatch.data.synthetic.grammar import FUNCTION_WORDS
 from jaxmatch.data.synthetic.lexicon import ADJECTIVES, NEIGHBOURS, NUMBERS, WORDS, Word
 
 DIMENSIONS = 48
-_VARIANCE = 0.15  # of one dimension of a vector, about that of trained vectors after scaling
+_VARIANCE = 0.15  # the variance of one dimension of a vector; that of trained vectors after scaling is about the same
 
-# Function words: (share of "universal", share of "negative", share of "more"), beside a direction in common.
+# Function words: (share of "universal", share of "negative", share of "more"), added to a common direction.
 _FUNCTION_GROUPS = {
     "determiner": {
         "all": (1, 0, 0),
@@ -45,9 +47,9 @@ _FUNCTION_GROUPS = {
 
 
 def _direction(name: str) -> np.ndarray:
-    """A direction of length about 1 that belongs to a name: <float64>[dimensions]."""
+    """Returns the direction that belongs to a name, of length about 1: <float64>[dimensions]."""
     generator = np.random.Generator(np.random.Philox(key=zlib.crc32(name.encode())))
-    # Uniform numbers: exact arithmetic, the same everywhere.
+    # Uniform numbers come from exact arithmetic, so they are the same on every platform.
     return (generator.random(DIMENSIONS) - 0.5) * np.sqrt(12 / DIMENSIONS)
 
 
@@ -97,18 +99,19 @@ def _vectors() -> Iterator[tuple[str, np.ndarray]]:
                 + 0.3 * _direction(f"form {word.part} {number}")
                 + 0.2 * _direction(f"own {word.forms[0]}")
             )
-            # A position of several words ("left of") gives its meaning to the first. Function words keep their own.
+            # A position of several words ("left of") gives its meaning to its first word. `word_vectors` keeps the
+            # vector that a function word already has.
             yield form.split()[0], meaning
 
 
 def word_vectors() -> dict[str, np.ndarray]:
-    """The vector of every word that the embedded sets can hold: word -> <float32>[48]."""
+    """Returns the vector of every word that can occur in the embedded sets: word -> <float32>[48]."""
     vectors: dict[str, np.ndarray] = {}
     for name, vector in _vectors():
         if name not in vectors:
             vectors[name] = vector
     for name, vector in vectors.items():
         length = float(np.sqrt(np.sum(vector * vector)))
-        # Rounded as in a text file of vectors: no platform's last bit is left.
+        # Rounding, as in a text file of vectors, removes the differences between platforms in the last bits.
         vectors[name] = np.round(vector * (np.sqrt(_VARIANCE * DIMENSIONS) / length), 4).astype(np.float32)
     return vectors

@@ -1,6 +1,6 @@
-"""Faster prediction on a CPU: `prepare` is all that other packages use.
+"""Faster prediction on a CPU. Other packages use `prepare` only.
 
-docs/cpu_inference.md says what each optimization does, what it saves and how to switch it off.
+docs/cpu_inference.md describes what each optimization does, what it saves and how to switch it off.
 """
 
 from jaxmatch.inference.cpu.predictor import prepare

@@ -4,15 +4,16 @@ import functools
 
 import jax
 
-# By default XLA computes most matrix products with the library YNNPACK, and uses vectors of 256 bits even where the CPU
-# has 512. For small batches Eigen and 512 bits are faster; for a training step they are not (benchmarks/NOTES.md).
+# By default XLA computes most matrix products with the library YNNPACK, and uses vectors of 256 bits even on CPUs with
+# vectors of 512. For small batches Eigen and 512 bits are faster; for a training step they are not
+# (benchmarks/NOTES.md).
 # https://docs.jax.dev/en/latest/201/controlling-xla.html describes such options.
 OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "", "xla_cpu_prefer_vector_width": 512}
 
 
 @functools.cache
 def compiler_options() -> dict[str, str | int]:
-    """Options for `jax.jit`: those of `OPTIONS` that the installed compiler knows."""
+    """Returns options for `jax.jit`: those of `OPTIONS` that the installed compiler knows."""
     return {name: value for name, value in OPTIONS.items() if _is_known({name: value})}
 
 

@@ -1,7 +1,7 @@
-"""Splits a program in two: operations on weights alone, done once, and the rest, done for every batch.
+"""Splits a program in two: operations on weights alone, computed once, and the rest, computed for every batch.
 
-Slicing, transposing, adding and concatenating kernels takes a good part of the time of a small batch, and the result is
-the same for all batches (benchmarks/NOTES.md).
+Slicing, transposing, adding and concatenating kernels takes a considerable part of the time of a small batch, and the
+result is the same for all batches (benchmarks/NOTES.md).
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr, Var, jaxpr_as_fun
 
 from jaxmatch.inference.cpu.rewriting import variables
 
-# Primitives whose results are about as large as their arguments: hoisting them costs no memory to speak of.
+# Primitives whose results are about as large as their arguments, so that hoisting them costs hardly any memory.
 _HOISTED = frozenset(
     {"add", "concatenate", "convert_element_type", "neg", "reshape", "slice", "split", "squeeze", "transpose"}
 )
@@ -25,8 +25,8 @@ class HoistedProgram:
 
     Attributes:
       prepare: weights -> prepared weights.
-      apply: prepared weights and inputs -> the function's result.
-      key: the jaxpr of `prepare` as text. Programs with equal keys make equal prepared weights of the same weights.
+      apply: prepared weights and inputs -> the result of the function.
+      key: the jaxpr of `prepare` as text. Programs with equal keys prepare the same weights in the same way.
     """
 
     prepare: Callable[[Any], list[jax.Array]]
@@ -38,17 +38,17 @@ def hoist(function: Callable[..., Any], weights: Any, *inputs: Any) -> HoistedPr
     """Hoists the operations on weights alone out of `function(weights, *inputs)`.
 
     Arguments:
-      function: can be traced; draws no random numbers and has no side effects.
-      weights, inputs: its arguments, or their shapes and dtypes (`jax.ShapeDtypeStruct`).
+      function: a function that can be traced, draws no random numbers and has no side effects.
+      weights, inputs: the arguments of the function, or their shapes and dtypes (`jax.ShapeDtypeStruct`).
 
     Returns:
-      both parts, for arguments of exactly these shapes and dtypes. `prepare` is jitted, `apply` is not.
+      Both parts, for arguments of exactly these shapes and dtypes. `prepare` is jitted, `apply` is not.
     """
     closed, result = jax.make_jaxpr(function, return_shape=True)(weights, *inputs)
     jaxpr = closed.jaxpr
     count = len(jax.tree.leaves(weights))
     weight_variables, input_variables = list(jaxpr.invars[:count]), list(jaxpr.invars[count:])
-    known: set[Var] = set(weight_variables)  # depend on weights alone
+    known: set[Var] = set(weight_variables)  # the variables that depend on weights alone
     hoisted, remaining = [], []
     for equation in jaxpr.eqns:
         arguments = variables(equation.invars)

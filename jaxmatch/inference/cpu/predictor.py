@@ -1,9 +1,9 @@
-"""Predicts on a CPU with programs from which all work that is the same for every batch is taken out.
+"""Predicts on a CPU with programs that do not repeat the work that is the same for every batch.
 
 For each shape of token rows
   1. operations on weights alone are hoisted out of the program (hoisting.py);
-  2. products of word vectors and weights become lookups in a table (product_table.py), if there is memory for it;
-  3. what is left is compiled with options that suit small batches (compiler_options.py).
+  2. products of word vectors and weights become lookups in a table (product_table.py), if memory suffices for it;
+  3. the rest is compiled with options that suit small batches (compiler_options.py).
 """
 
 import dataclasses
@@ -24,11 +24,11 @@ from jaxmatch.inference.cpu.hoisting import HoistedProgram, hoist
 from jaxmatch.inference.cpu.product_table import TabulatedProgram, tabulate
 from jaxmatch.layers.lstm import traced_for_a_cpu
 
-# The tables of all models of a process may take this much together. A model whose table does not fit computes the
+# The maximum size of the tables of all models of a process together. A model whose table does not fit computes the
 # products.
 MAX_TABLE_BYTES = 2**30
 
-# Threads share a model: programs and tables are prepared by one of them at a time.
+# Threads may share a model, so only one of them prepares programs and tables at a time.
 _preparing = threading.RLock()
 
 
@@ -38,12 +38,12 @@ def prepare(module: nn.Module, params: Any, vectors: jax.Array) -> "Predictor":
     Nothing is computed before the first prediction.
 
     Arguments:
-      module: the model; it needs the method `match` (models/pair_model.py).
-      params: its parameters.
-      vectors: <float32>[words, dimensions], its word vectors.
+      module: the model. It needs the method `match` (models/pair_model.py).
+      params: the parameters of the model.
+      vectors: <float32>[words, dimensions], the word vectors of the model.
 
     Returns:
-      a function (words, tokens, sentences) -> logits <float32>[batch, outputs]; see `Predictor.__call__`.
+      A function (words, tokens, sentences) -> logits <float32>[batch, outputs]; see `Predictor.__call__`.
     """
     return Predictor(module, params, vectors)
 
@@ -52,9 +52,9 @@ class PreparedProgram(NamedTuple):
     """A program for one shape of token rows, and two of its arguments.
 
     Attributes:
-      predict: jitted; (weights, table, words, tokens, sentences) -> logits <float32>[batch, outputs].
+      predict: (weights, table, words, tokens, sentences) -> logits <float32>[batch, outputs]; it is jitted.
       weights: the prepared weights.
-      table: <float32>[words, columns], the products of word vectors; None if the program computes them.
+      table: <float32>[words, columns], the products of word vectors; None if the program computes these products.
     """
 
     predict: Callable[..., jax.Array]
@@ -63,11 +63,11 @@ class PreparedProgram(NamedTuple):
 
 
 class Predictor:
-    """What `prepare` returns.
+    """A callable that predicts batches with the program of their shape; `prepare` returns it.
 
     Attributes:
-      programs: (features of the tokens, shape of the rows, shapes of the words if they are not the model's own) ->
-        program.
+      programs: (names of the token features, shape of the rows, signature of the words or None for the model's own
+        words) -> program.
     """
 
     def __init__(self, module: nn.Module, params: Any, vectors: jax.Array):
@@ -80,12 +80,12 @@ class Predictor:
         """Predicts a batch.
 
         Arguments:
-          words: the table that ids point into. Products are looked up only if its vectors are the model's own.
-          tokens: 'ids' <int32>[batch, length], and the other features of the tokens alike.
-          sentences: <int8>[batch, length]: 1 or 2, the sentence of a token; 0 is padding.
+          words: the table that the ids index. Products are looked up only if its vectors are the model's own.
+          tokens: 'ids' and the other features of the tokens, each <int32>[batch, length].
+          sentences: <int8>[batch, length], the sentence of a token, 1 or 2; 0 is padding.
 
         Returns:
-          <float32>[batch, outputs], logits.
+          The logits, <float32>[batch, outputs].
         """
         program = self.program(words, tokens, sentences)
         return program.predict(program.weights, program.table, words, tokens, sentences)
@@ -93,7 +93,7 @@ class Predictor:
     def program(
         self, words: jax.Array | WordTable, tokens: dict[str, jax.Array], sentences: jax.Array
     ) -> PreparedProgram:
-        """The program for a batch of this shape; prepares it if it is new."""
+        """Returns the program for a batch of this shape, and prepares it if the shape is new."""
         own = (words.vectors if isinstance(words, WordTable) else words) is self._vectors
         key = tuple(sorted(tokens)), sentences.shape, None if own else _Signature.of(words)
         program = self.programs.get(key)
@@ -105,7 +105,7 @@ class Predictor:
     def _new_program(self, key: tuple, words: jax.Array | WordTable, own: bool) -> PreparedProgram:
         if memory_mappings.clear_programs_if_scarce():
             _program.cache_clear()
-            self.programs.clear()  # they would be compiled again without a check of the memory mappings
+            self.programs.clear()  # else they compile again without a check of the memory mappings
         self.programs[key] = self._prepared(*key[:2], words, own)
         return self.programs[key]
 
@@ -122,12 +122,12 @@ class Predictor:
         return PreparedProgram(program.predict, self._weights[key], self._table(program))
 
     def _fits(self, program: "_Program") -> bool:
-        """Whether the table of a program exists, or may be made."""
+        """Returns whether the table of a program exists, or fits into the memory that is left for tables."""
         size = 4 * program.tabulated.columns * self._vectors.shape[0]
         return program.table_key in self._tables or table_bytes() + size <= MAX_TABLE_BYTES
 
     def _table(self, program: "_Program") -> jax.Array | None:
-        """The table of a program; the programs of a model share it."""
+        """Returns the table of a program, which the programs of a model share."""
         if program.tabulated is None:
             return None
         key = program.table_key
@@ -146,7 +146,7 @@ class _Program:
 
     @property
     def table_key(self) -> tuple:
-        """Programs with equal keys make equal tables of the same weights."""
+        """The key of the table: programs with equal keys compute equal tables from the same weights."""
         return self.hoisted.key, self.tabulated.weights
 
 
@@ -160,7 +160,7 @@ def _program(
     *,
     tabulated: bool,
 ) -> _Program:
-    """Traces and splits the program; `tabulated`: with a table of products, if the model has such products."""
+    """Traces and splits a program. If `tabulated`, it looks up products in a table, if the model has such products."""
     jit = functools.partial(jax.jit, compiler_options=compiler_options())
     tokens = {name: jax.ShapeDtypeStruct(shape, np.int32) for name in names}
     sentences = jax.ShapeDtypeStruct(shape, np.int8)
@@ -180,7 +180,7 @@ def _program(
 
 @dataclasses.dataclass(frozen=True)
 class _Signature:
-    """The shapes and dtypes of a tree of arrays, hashable."""
+    """The shapes and dtypes of a tree of arrays, as a hashable value."""
 
     structure: Any
     leaves: tuple[jax.ShapeDtypeStruct, ...]
@@ -196,7 +196,7 @@ class _Signature:
 
 @dataclasses.dataclass(eq=False)
 class _Table:
-    """Products of word vectors, <float32>[words, columns]; counted by `table_bytes` as long as a model holds it."""
+    """Products of word vectors, <float32>[words, columns]. `table_bytes` counts a table as long as a model holds it."""
 
     products: jax.Array
 
@@ -208,5 +208,5 @@ _live_tables: weakref.WeakSet[_Table] = weakref.WeakSet()
 
 
 def table_bytes() -> int:
-    """The bytes of the tables of all models in this process."""
+    """Returns the total size in bytes of the tables of all models in this process."""
     return sum(table.products.nbytes for table in _live_tables)

@@ -1,7 +1,7 @@
 """Replaces products of word vectors and weights by lookups in a table with a row for each word of the vocabulary.
 
-Without dropout, the product of a word's vector E and a weight W is the same in every sentence. For words that attention
-A mixes, (A E) W = A (E W). In RE2 this saves two fifths of the multiply-adds of a prediction, and on a CPU a lookup
+Without dropout, the product of a word's vector E and a weight W is the same in every sentence. If attention A mixes the
+words, (A E) W = A (E W). In RE2 the table saves two fifths of the multiply-adds of a prediction, and on a CPU a lookup
 costs less than the product (benchmarks/NOTES.md).
 """
 
@@ -26,10 +26,10 @@ class TabulatedProgram:
     `apply(weights, make_table(weights, vectors), words, *inputs)` equals `function(weights, words, *inputs)`.
 
     Attributes:
-      columns: of the table.
+      columns: the number of columns of the table.
       make_table: weights and word vectors -> <float32>[words, columns].
-      apply: weights, that table, words and inputs -> the function's result.
-      weights: the indices of the weights that are multiplied in the table. Programs with the same ones can share a
+      apply: weights, the table, words and inputs -> the result of the function.
+      weights: the indices of the weights whose products are in the table. Programs with the same indices can share a
         table.
     """
 
@@ -40,17 +40,17 @@ class TabulatedProgram:
 
 
 def tabulate(function: Callable[..., Any], weights: list[Any], words: Any, *inputs: Any) -> TabulatedProgram | None:
-    """Puts the products E W and (A E) W of a function in a table; only products of float32 with whole weights.
+    """Moves the products E W and (A E) W of a function to a table, if they are float32 products with a whole weight.
 
     Arguments:
-      function: can be traced; draws no random numbers and has no side effects.
-      weights: its first argument: arrays, or their shapes and dtypes (`jax.ShapeDtypeStruct`).
-      words: its second argument: a tree of arrays, of which the first are the word vectors, <float32>[words,
+      function: a function that can be traced, draws no random numbers and has no side effects.
+      weights: the first argument of the function: arrays, or their shapes and dtypes (`jax.ShapeDtypeStruct`).
+      words: the second argument: a tree of arrays, of which the first is the word vectors, <float32>[words,
         dimensions].
-      inputs: its other arguments.
+      inputs: the other arguments.
 
     Returns:
-      Both parts, for arguments of exactly these shapes and dtypes, `make_table` jitted and `apply` not; None if the
+      Both parts, for arguments of exactly these shapes and dtypes. `make_table` is jitted, `apply` is not. None if the
       function has no such product.
     """
     closed, result = jax.make_jaxpr(function, return_shape=True)(weights, words, *inputs)
@@ -92,7 +92,7 @@ class _Group:
     """Products that are adjacent in the table: one product E W, or all products (A E) W of one A E.
 
     Attributes:
-      products: in the order of their columns.
+      products: the products in the order of their columns.
       attend: the equation that computes A E; None for E W.
     """
 
@@ -114,7 +114,11 @@ class _Group:
         return [self.products[0].attended, *own] if tokens < dimensions else []
 
     def replacements(self, products: jax.Array) -> dict[int, Callable[[Values], jax.Array]]:
-        """Equation -> a function that computes it from E W of the whole group, <float32>[tokens, columns]."""
+        """Returns index of an equation -> a function that computes it from `products`.
+
+        Arguments:
+          products: E W of the whole group, <float32>[tokens, columns].
+        """
         if self.attend is None:
             return {self.products[0].equation: lambda values: products}
         attended: list[jax.Array] = []  # A (E W) of the whole group, once A is known
@@ -139,7 +143,7 @@ class _Group:
 
 
 def _groups(products: list[WordProduct], equations: Sequence[JaxprEqn]) -> list[_Group]:
-    """One group for all products of the same A E, and one for each product E W."""
+    """Groups products: all products of the same A E are one group, and each product E W is a group of its own."""
     together: dict[Any, list[WordProduct]] = {}
     for product in products:
         together.setdefault(product if product.attended is None else product.attended, []).append(product)

@@ -10,11 +10,11 @@ Values = dict[Var, jax.Array]
 
 
 class RewrittenJaxpr:
-    """A jaxpr some of whose equations are computed by given functions.
+    """A jaxpr in which given functions compute some of the equations.
 
     Arguments:
       closed: the jaxpr.
-      replaced: the indices of the equations to replace; each has one result.
+      replaced: the indices of the equations to replace. Each equation has one result.
     """
 
     def __init__(self, closed: ClosedJaxpr, replaced: Iterable[int]):
@@ -23,7 +23,7 @@ class RewrittenJaxpr:
         for index in (*sorted(replaced), len(jaxpr.eqns)):
             self._segments.append((index, jaxpr.eqns[start:index]))
             start = index + 1
-        # From the last segment to the first: each returns what is read behind it.
+        # Segments are built from the last to the first, since each returns the variables that are read after it.
         read = set(variables(jaxpr.outvars))
         for number, (index, equations) in reversed(list(enumerate(self._segments))):
             if index < len(jaxpr.eqns):
@@ -38,12 +38,13 @@ class RewrittenJaxpr:
         """Evaluates the jaxpr.
 
         Arguments:
-          arguments: those of the jaxpr.
+          arguments: the arguments of the jaxpr.
           replacements: index of a replaced equation -> a function of the values known so far that returns the
-            equation's result. Looked up when the equation is reached, so an earlier replacement may add later ones.
+            equation's result. The function is looked up when the equation is reached, so a replacement may add the
+            functions of later equations.
 
         Returns:
-          the results of the jaxpr.
+          The results of the jaxpr.
         """
         jaxpr = self._closed.jaxpr
         values = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*self._closed.consts, *arguments), strict=True))
@@ -55,7 +56,7 @@ class RewrittenJaxpr:
 
 
 class _Segment:
-    """Consecutive equations as a function of the variables they read; `wanted`: variables that are read later."""
+    """Consecutive equations as a function of the variables they read; `wanted`: the variables that are read later."""
 
     def __init__(self, jaxpr: Any, equations: Sequence[JaxprEqn], wanted: set[Var]):
         written = dict.fromkeys(variable for equation in equations for variable in equation.outvars)
@@ -70,5 +71,5 @@ class _Segment:
 
 
 def variables(atoms: Iterable[Any]) -> list[Var]:
-    """The atoms that are not literals."""
+    """Returns the atoms that are variables, without literals."""
     return [atom for atom in atoms if not isinstance(atom, Literal)]

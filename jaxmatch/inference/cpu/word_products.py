@@ -9,17 +9,17 @@ from jax.extend.core import Jaxpr, JaxprEqn, Literal, Var
 _MATRIX_PRODUCT = (((1,), (0,)), ((), ()))
 # Dimension numbers of <float32>[batch, length, tokens] @ <float32>[batch, tokens, dimensions].
 _BATCHED_PRODUCT = (((2,), (1,)), ((0,), (0,)))
-# Keep the order of the numbers if the size stays the same. For a batch of one, JAX drops the batch axis before it
-# multiplies.
+# Primitives that keep the order of the numbers if the size stays the same. For a batch of one, JAX drops the batch axis
+# before it multiplies.
 _RESHAPES = ("reshape", "squeeze", "broadcast_in_dim")
 
 
 @dataclasses.dataclass(frozen=True)
 class WordProduct:
-    """An equation E W or (A E) W: E are the vectors of the tokens, A attention weights, W a whole weight; all float32.
+    """An equation E W or (A E) W of token vectors E, attention weights A and a whole weight W, all float32.
 
     Attributes:
-      equation: its index.
+      equation: the index of the equation.
       attended: the index of the equation that computes A E; None for E W.
       weight: the index of W among the weights.
       columns: the number of columns of W.
@@ -35,16 +35,16 @@ def find_word_products(jaxpr: Jaxpr, weights: int) -> tuple[int, list[WordProduc
     """Finds the first lookup of word vectors and the products of its result.
 
     Arguments:
-      jaxpr: its first arguments are the weights, the next one is the table of word vectors.
+      jaxpr: the jaxpr. Its first arguments are the weights, and the next argument is the table of word vectors.
       weights: the number of weights.
 
     Returns:
-      The index of the lookup, and the products. All have the same parameters (precision, type of the result), so that
-      one product with the weights side by side computes them all.
+      The index of the lookup, and the products. All products have the same parameters (precision, type of the result),
+      so that one product with the weights side by side computes them all.
     """
     index_of = {variable: index for index, variable in enumerate(jaxpr.invars[:weights])}
     tables = {jaxpr.invars[weights]}
-    attended: dict[Var, int | None] = {}  # of each variable that holds E (None) or A E (the index of its equation)
+    attended: dict[Var, int | None] = {}  # variable -> None if it is E, the equation's index if it is A E
     lookup, found = -1, []
     for index, equation in enumerate(jaxpr.eqns):
         name, read = equation.primitive.name, _arguments(equation)
@@ -74,17 +74,17 @@ def find_word_products(jaxpr: Jaxpr, weights: int) -> tuple[int, list[WordProduc
 
 
 def _arguments(equation: JaxprEqn) -> list[Var]:
-    """The variables an equation reads; none if it reads a literal."""
+    """Returns the variables that an equation reads; no variables if it also reads a literal."""
     return [] if any(isinstance(atom, Literal) for atom in equation.invars) else list(equation.invars)
 
 
 def _extents(variable: Var) -> tuple[int, int]:
-    """The size of an array, and that of its last axis."""
+    """Returns the size of an array and the size of its last axis."""
     return variable.aval.size, variable.aval.shape[-1]
 
 
 def _gathers_rows(lookup: JaxprEqn) -> bool:
-    """Whether a gather returns whole rows of a table along the last axis of its result."""
+    """Returns whether a gather reads whole rows of a table into the last axis of its result."""
     table, result, numbers = lookup.invars[0].aval, lookup.outvars[0].aval, lookup.params["dimension_numbers"]
     return (
         lookup.params["slice_sizes"] == (1, table.shape[1])
@@ -95,6 +95,6 @@ def _gathers_rows(lookup: JaxprEqn) -> bool:
 
 
 def _is_product(equation: JaxprEqn, *dimension_numbers: tuple) -> bool:
-    """Whether a `dot_general` has float32 factors, a float32 result and one of these dimension numbers."""
+    """Returns whether a `dot_general` has float32 factors, a float32 result and one of these dimension numbers."""
     float32 = all(variable.aval.dtype == jnp.float32 for variable in (*equation.invars, *equation.outvars))
     return float32 and equation.params["dimension_numbers"] in dimension_numbers

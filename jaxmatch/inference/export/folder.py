@@ -1,11 +1,11 @@
-"""The folder of an exported model: the program or its weights, and all that turns a text into its input.
+"""The folder of an exported model: its program or its weights, and everything that converts texts to its inputs.
 
 export.json                        task, labels, calibration, names of the inputs, vectors of new words, the model's
                                    settings, checksums
 tokenizer.json                     how texts become tokens (data/tokenizer_rules.py)
 vocabulary.json                    the words in the order of their ids
 vectors.npy                        <float32>[words, dimensions]
-program.stablehlo, program.onnx    (vectors, ids, sentences) -> logits <float32>[batch, outputs]; or
+program.stablehlo, program.onnx    (vectors, ids, sentences) -> logits <float32>[batch, outputs]; or instead
 parameters.safetensors             <float32> arrays, named by their path in the parameter tree
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from jaxmatch.inference.matcher import Matcher
 
 DESCRIPTION, FORMAT = "export.json", 1
-# Format -> the file it is written to, and what makes its content; None: the weights alone.
+# Format -> the name of the program's file and the function that makes its content. "safetensors" has no program.
 _PROGRAMS: dict[str, tuple[str, Callable[[formats.Function, tuple[int, int]], bytes]]] = {
     "stablehlo": ("program.stablehlo", formats.stablehlo),
     "onnx": ("program.onnx", formats.onnx),
@@ -46,15 +46,16 @@ FORMATS = (*_PROGRAMS, "safetensors")
 
 
 def export(matcher: Matcher, directory: str | os.PathLike, format: str) -> None:
-    """Writes a folder that holds a model for other programs, atomically.
+    """Writes a folder with a model for other programs, atomically.
 
     Arguments:
       matcher: the model.
-      directory: the folder to make; an earlier export is replaced.
+      directory: the folder to create; an earlier export is replaced.
       format: "stablehlo", "onnx" or "safetensors".
 
     Raises:
-      InputError: the model cannot be exported, a library is missing, or something else than an export is there.
+      InputError: the model cannot be exported to this format, the format is unknown, a library is missing, or the
+        folder holds something other than an export.
     """
     if format not in FORMATS:
         raise InputError(f"there is no format {format!r}", remedy=f"use one of {', '.join(FORMATS)}")
@@ -93,7 +94,7 @@ def export(matcher: Matcher, directory: str | os.PathLike, format: str) -> None:
 
 
 def _content(matcher: Matcher, format: str) -> tuple[str, bytes]:
-    """The name and the content of the file with the program or the weights."""
+    """Returns the name and the content of the file with the program or the weights."""
     if format not in _PROGRAMS:
         flat = traverse_util.flatten_dict(jax.tree.map(np.asarray, dict(matcher.model.params)), sep="/")
         arrays = {name: np.asarray(value, np.float32, order="C") for name, value in flat.items()}
@@ -112,5 +113,5 @@ def _content(matcher: Matcher, format: str) -> tuple[str, bytes]:
 
 
 def _write_lines(path: Path, words: tuple[str, ...]) -> None:
-    """A JSON list with a word a line; in ASCII, since a word may be half of a character."""
+    """Writes words as a JSON list, one word per line, in ASCII: a word may contain half of a surrogate pair."""
     path.write_text("[\n" + ",\n".join(map(json.dumps, words)) + "\n]\n", encoding="ascii")

@@ -1,8 +1,8 @@
-"""A model as a program for any number of pairs of any length, in StableHLO or ONNX.
+"""Exports a model as a program for any number of pairs of any length, in StableHLO or ONNX.
 
 The program takes `INPUTS` in this order: vectors <float32>[words, dimensions], ids <int32>[batch, length] and sentences
-<int8>[batch, length], of which words, batch and length may be any. It returns the logits, <float32>[batch, outputs].
-The weights are constants in it, with weight normalization folded.
+<int8>[batch, length]. The sizes words, batch and length are free. The program returns the logits, <float32>[batch,
+outputs]. The weights are constants of the program, with weight normalization folded into them.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ from jaxmatch.layers.lstm import traced_for_a_cpu
 
 INPUTS = ("vectors", "ids", "sentences")
 OUTPUT = "logits"
-# A program in StableHLO can run on any of these.
+# The platforms that a program in StableHLO can run on.
 PLATFORMS = ("cpu", "cuda", "tpu")
-# (pairs, tokens of a row, more words than the vocabulary has) that a new program is tried with.
+# The sizes that a new program is tested with: (pairs, tokens in a row, words beyond those of the vocabulary).
 _TRIED = ((1, 5, 0), (3, 12, 2))
 _TOLERANCE = 1e-4
 
@@ -33,7 +33,7 @@ Function = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
 
 def function_of(model: InferenceModel) -> Function:
-    """The model as a function (vectors, ids, sentences) -> logits."""
+    """Returns the model as a function (vectors, ids, sentences) -> logits."""
     module, params = model.folded
 
     def match(vectors: jax.Array, ids: jax.Array, sentences: jax.Array) -> jax.Array:
@@ -43,16 +43,17 @@ def function_of(model: InferenceModel) -> Function:
 
 
 def stablehlo(function: Function, table: tuple[int, int]) -> bytes:
-    """The program as `jax.export` serialises it.
+    """Exports a function to StableHLO, serialized by `jax.export`.
 
     Arguments:
-      function: as `function_of` returns it.
+      function: the model, as `function_of` returns it.
       table: the shape of the word vectors.
 
     Raises:
-      InputError: JAX cannot export it for any number of words, batch and length.
+      InputError: a library is missing, JAX cannot export the function with free numbers of words, pairs and tokens, or
+        the program gives other outputs than the function.
     """
-    if importlib.util.find_spec("flatbuffers") is None:  # which `jax.export` writes with
+    if importlib.util.find_spec("flatbuffers") is None:  # `jax.export` serializes with it
         raise InputError("StableHLO needs the library flatbuffers", remedy="pip install 'jaxmatch[stablehlo]'")
     with _refusing("StableHLO", "the weights alone: --format safetensors"):
         exported = jax.export.export(jax.jit(function), platforms=PLATFORMS)(*_arguments(table))
@@ -63,10 +64,14 @@ def stablehlo(function: Function, table: tuple[int, int]) -> bytes:
 
 
 def onnx(function: Function, table: tuple[int, int]) -> bytes:
-    """The program in ONNX, written by jax2onnx and tried in ONNX Runtime; arguments as `stablehlo`.
+    """Exports a function to ONNX with jax2onnx, and tests the program in ONNX Runtime.
+
+    Arguments:
+      function, table: as in `stablehlo`.
 
     Raises:
-      InputError: a library is missing, or jax2onnx cannot write it.
+      InputError: a library is missing, jax2onnx cannot convert the function, or the program gives other outputs than
+        the function.
     """
     try:
         with quiet():
@@ -78,12 +83,12 @@ def onnx(function: Function, table: tuple[int, int]) -> bytes:
             remedy="pip install 'jaxmatch[onnx]', then: pip install --no-deps 'jax2onnx>=0.17.1,<0.18'",
         ) from None
     with _refusing("ONNX", "--format stablehlo may"), quiet(), _unchanged(jnp), traced_for_a_cpu():
-        # ONNX has no choice of a platform: an LSTM is written in its form for a CPU.
+        # An ONNX program cannot choose by platform, so an LSTM is exported in its form for a CPU.
         written = jax2onnx.to_onnx(function, inputs=list(_arguments(table)), model_name="jaxmatch")
         _rename(written.graph)
         content = written.SerializeToString()
         options = onnxruntime.SessionOptions()
-        options.log_severity_level = 3  # constants that nothing reads are no fault
+        options.log_severity_level = 3  # without warnings of unused constants, which do no harm
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     _try("ONNX", function, lambda *arguments: session.run([OUTPUT], dict(zip(INPUTS, arguments)))[0], table)
     return content
@@ -99,10 +104,10 @@ def _arguments(table: tuple[int, int]) -> tuple[jax.ShapeDtypeStruct, ...]:
 
 
 def _try(kind: str, function: Function, program: Callable[..., Any], table: tuple[int, int]) -> None:
-    """Compares a program with what it was made of, on random word vectors and ids.
+    """Checks that a program gives the outputs of the function it was made from, on random word vectors and ids.
 
     Raises:
-      InputError: its outputs differ.
+      InputError: the program fails, or its outputs differ.
     """
     generator, jitted = np.random.default_rng(0), jax.jit(function)
     for batch, length, more in _TRIED:
@@ -119,7 +124,7 @@ def _try(kind: str, function: Function, program: Callable[..., Any], table: tupl
 
 
 def _rename(graph: Any) -> None:
-    """Gives the inputs and the output of an ONNX graph their names."""
+    """Renames the inputs and the output of an ONNX graph to `INPUTS` and `OUTPUT`."""
     names = dict(zip([value.name for value in (*graph.input, *graph.output)], (*INPUTS, OUTPUT), strict=True))
     for value in (*graph.input, *graph.output):
         value.name = names[value.name]
@@ -130,7 +135,10 @@ def _rename(graph: Any) -> None:
 
 @contextlib.contextmanager
 def _refusing(kind: str, remedy: str) -> Iterator[None]:
-    """Has whatever a converter raises be one line: which operations it lacks, it says by any kind of exception."""
+    """Turns any exception of a converter into an InputError of one line.
+
+    Converters report an unsupported operation by exceptions of many classes.
+    """
     try:
         yield
     except (InputError, MemoryError):
@@ -142,7 +150,7 @@ def _refusing(kind: str, remedy: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unchanged(module: ModuleType) -> Iterator[None]:
-    """Gives a module the functions back that it had: jax2onnx 0.17 leaves one of its own in `jax.numpy`."""
+    """Restores the attributes of a module: jax2onnx 0.17 leaves a function of its own in `jax.numpy`."""
     before = dict(vars(module))
     try:
         yield
@@ -154,7 +162,7 @@ def _unchanged(module: ModuleType) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Leaves out what converters log about parts of them that are not installed or not needed."""
+    """Suppresses warnings and log messages of converters about parts that are not installed or not needed."""
     before = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:

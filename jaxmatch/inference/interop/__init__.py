@@ -1,4 +1,4 @@
-"""Models from other programs: RE2 from its authors' PyTorch and TensorFlow code, and back to PyTorch."""
+"""Conversion of models: RE2 from its authors' PyTorch and TensorFlow code, and back to PyTorch."""
 
 from jaxmatch.inference.interop.pytorch import re2_from_pytorch, re2_to_pytorch, read_pytorch_checkpoint
 from jaxmatch.inference.interop.tensorflow import re2_from_tensorflow

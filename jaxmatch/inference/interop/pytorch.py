@@ -1,11 +1,12 @@
-"""RE2 to and from the layout of its authors' PyTorch code (alibaba-edu/simple-effective-text-matching-pytorch).
+"""Conversion of RE2 to and from its authors' PyTorch code (alibaba-edu/simple-effective-text-matching-pytorch).
 
-A state dict maps the names of that code's parameters to arrays. The settings have that code's names, too:
+A state dict maps the names of that code's parameters to arrays. The settings also have the names of that code:
 
     alignment 'linear' | 'identity', fusion 'full' | 'simple', connection 'aug' | 'residual' | 'none',
     prediction 'full' | 'symmetric' | 'simple', blocks, enc_layers, hidden_size, kernel_sizes, num_classes
 
-Other settings in a checkpoint's arguments are ignored. PyTorch is not needed.
+Other settings in a checkpoint's arguments are ignored. PyTorch is not needed. In the names and comments below, "theirs"
+is the authors' code and "ours" is this package.
 """
 
 import os
@@ -26,7 +27,7 @@ from jaxmatch.models.re2 import RE2
 
 _EMBEDDING = "embedding.embedding.weight"
 
-# Their sum of residual parts runs over all earlier blocks; up to three blocks that is Eq. 1.
+# The authors' code keeps a running sum of the outputs of all earlier blocks. Up to three blocks, it equals Eq. 1.
 _CONNECTION_FROM = {"aug": "augmented_running_sum", "residual": "vanilla_running_sum", "none": "none"}
 _CONNECTION_TO = {ours: theirs for theirs, ours in _CONNECTION_FROM.items()} | {
     "augmented": "aug",
@@ -39,7 +40,7 @@ Path = tuple[str, ...]
 
 
 def _layers(model: RE2) -> Iterator[tuple[Path, str]]:
-    """Each weight-normalized layer: its path in our parameter tree, and the prefix of its names in theirs."""
+    """Yields the path of each weight-normalized layer in our parameters and the prefix of its names in theirs."""
     for block in range(model.config.blocks):
         ours, theirs = f"blocks_{block}", f"blocks.{block}"
         for layer in range(model.config.encoder_layers):
@@ -62,7 +63,7 @@ def _temperatures(model: RE2) -> Iterator[tuple[Path, str]]:
 
 
 def model_of(settings: Mapping[str, Any]) -> RE2:
-    """Our model with their settings.
+    """Builds our model with the settings of the authors' PyTorch code.
 
     Raises:
       InputError: a setting is missing or unknown.
@@ -72,12 +73,12 @@ def model_of(settings: Mapping[str, Any]) -> RE2:
 
 
 def settings_of(settings: Mapping[str, Any], kernels: str, connections: Mapping[str, str]) -> dict[str, Any]:
-    """Our model's settings from those of either of the authors' codes.
+    """Converts the settings of either of the authors' programs to our model's settings.
 
     Arguments:
-      settings: theirs.
-      kernels: how they call the widths of convolutions.
-      connections: their names of the residual connections -> ours.
+      settings: the settings of the authors' program.
+      kernels: the name of the setting for the widths of convolutions in that program.
+      connections: name of a residual connection in that program -> its name here.
 
     Raises:
       InputError: a setting is missing or unknown.
@@ -102,10 +103,10 @@ def settings_of(settings: Mapping[str, Any], kernels: str, connections: Mapping[
 def read_parameters(model: RE2, state_dict: Mapping[str, np.ndarray]) -> tuple[dict, np.ndarray]:
     """Reads the parameters of `model` and the word vectors <float32>[words, dimensions] from a state dict.
 
-    Shapes are not checked.
+    The shapes are not checked; `check_shapes` does that.
 
     Raises:
-      InputError: if a parameter is missing or unknown.
+      InputError: a parameter is missing or unknown.
     """
     unread = dict(state_dict)
 
@@ -122,7 +123,7 @@ def read_parameters(model: RE2, state_dict: Mapping[str, np.ndarray]) -> tuple[d
         flat[*path, "gain"] = read(f"{name}.weight_g").reshape(-1)
         flat[*path, "bias"] = read(f"{name}.bias")
     if model.config.connection == "vanilla_running_sum" and model.config.blocks == 1:
-        # Theirs has the map of the embeddings even where there is no second block to use it.
+        # The authors' code has the projection of the embeddings even without a second block that uses it.
         unread = {name: value for name, value in unread.items() if not name.startswith("connection.linear.")}
     if unread:
         raise InputError(f"the state dict has {sorted(unread)[0]}, which a network with these settings does not have")
@@ -130,7 +131,17 @@ def read_parameters(model: RE2, state_dict: Mapping[str, np.ndarray]) -> tuple[d
 
 
 def check_shapes(model: RE2, params: dict, vectors: np.ndarray, table: str = _EMBEDDING) -> None:
-    """Raises InputError unless the parameters have the model's shapes; `table` is the name of the vectors."""
+    """Checks that the parameters have the shapes that the model needs.
+
+    Arguments:
+      model: the model.
+      params: the parameter tree.
+      vectors: the word vectors.
+      table: the name of the word vectors, for error messages.
+
+    Raises:
+      InputError: the word vectors are not a matrix, or a parameter has another shape.
+    """
     if vectors.ndim != 2:
         raise InputError(f"{table} has shape {vectors.shape}", remedy="give (words, dimensions)")
     sentence = {"ids": jax.ShapeDtypeStruct((1, 1), jnp.int32)}
@@ -149,17 +160,17 @@ def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str
     """Converts a network of the authors' PyTorch code.
 
     Arguments:
-      state_dict: name -> array, of any float type; the word vectors are among them.
+      state_dict: name -> array of any float type, including the word vectors.
       settings: `alignment` ("linear" or "identity"), `fusion` ("full" or "simple"), `connection` ("aug", "residual" or
         "none"), `prediction` ("full", "symmetric" or "simple"), and the numbers `blocks`, `enc_layers`, `hidden_size`,
-        `kernel_sizes` (a list) and `num_classes`. Others are ignored.
+        `kernel_sizes` (a list) and `num_classes`. Other settings are ignored.
 
     Returns:
       The model with its parameters and word vectors, all float32.
 
     Raises:
-      InputError: if a setting is missing or unknown, or a parameter is missing, unknown or of another shape than they
-        say.
+      InputError: a setting is missing or unknown, or a parameter is missing or unknown, or its shape does not fit the
+        settings.
     """
     model = model_of(settings)
     params, vectors = read_parameters(model, state_dict)
@@ -168,17 +179,17 @@ def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str
 
 
 def re2_to_pytorch(trained: InferenceModel) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The inverse of `re2_from_pytorch`.
+    """Converts an RE2 to a network of the authors' PyTorch code; the inverse of `re2_from_pytorch`.
 
     Arguments:
       trained: an RE2.
 
     Returns:
-      A state dict, name -> <float32>, the word vectors as "embedding.embedding.weight"; and its settings: those that
-      `re2_from_pytorch` takes, `num_vocab` and `embedding_dim`.
+      state_dict: name -> <float32>, including the word vectors as "embedding.embedding.weight".
+      settings: the settings that `re2_from_pytorch` takes, `num_vocab` and `embedding_dim`.
 
     Raises:
-      InputError: if the authors' code has no such network.
+      InputError: the authors' code cannot represent this network.
     """
     model = trained.module
     if not isinstance(model, RE2):
@@ -203,7 +214,7 @@ def re2_to_pytorch(trained: InferenceModel) -> tuple[dict[str, np.ndarray], dict
         )
     flat = flax.traverse_util.flatten_dict(trained.params)
     state_dict = {_EMBEDDING: np.asarray(trained.vectors)}
-    # A model without a temperature multiplies by nothing.
+    # A model without a temperature does not scale its attention scores: its temperature is 1.
     state_dict |= {name: np.asarray(flat.get(path, np.float32(1))) for path, name in _temperatures(model)}
     for path, name in _layers(model):
         if model.config.weight_normalization == "none":
@@ -235,13 +246,13 @@ def read_pytorch_checkpoint(path: str | os.PathLike) -> tuple[dict[str, np.ndarr
     """Reads a checkpoint of the authors' code (`best.pt`). PyTorch is not needed, and no code in the file is executed.
 
     Arguments:
-      path: the file: a dict of `state_dict` (whose `model` holds the parameters) and `args`.
+      path: the file. It holds a dict of `state_dict` (whose `model` holds the parameters) and `args`.
 
     Returns:
       The state dict and the settings, as `re2_from_pytorch` takes them.
 
     Raises:
-      InputError: if the file is missing, damaged or not such a checkpoint.
+      InputError: the file is missing or damaged, or it is not a checkpoint of the authors' code.
     """
     checkpoint = torch_files.load(path)
     try:

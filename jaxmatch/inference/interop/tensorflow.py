@@ -1,12 +1,14 @@
-"""RE2 from the layout of its authors' first code, in TensorFlow (hitvoice/RE2), which made the paper's numbers.
+"""Conversion of RE2 from its authors' first code, in TensorFlow (hitvoice/RE2), which produced the paper's results.
 
-The variables are that code's names mapped to arrays; the settings are its names for them:
+The variables map the names of that code to arrays. The settings also have the names of that code:
 
     alignment 'linear' | 'identity', fusion 'full' | 'simple', connection 'aug' | 'residual' | 'none',
     prediction 'full' | 'symmetric' | 'simple', blocks, enc_layers, hidden_size, kernel_size, num_classes
 
-It differs from the PyTorch code (pytorch.py): convolutions have ReLU; a residual connection maps a block's output to
-the size of its input; embeddings come before the residual part, and a * b before a - b. TensorFlow is not needed.
+That code differs from the PyTorch code (pytorch.py) in three ways. Convolutions have ReLU. A residual connection maps a
+block's output to the size of its input. Embeddings come before the residual part, and a * b comes before a - b.
+
+TensorFlow is not needed. In the names and comments below, "theirs" is the authors' code and "ours" is this package.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,15 +28,15 @@ _CONNECTION = {"aug": "augmented_running_sum", "residual": "vanilla_projected", 
 _FUSION = {"concatenation": "orig", "difference": "sub", "product": "mul", "output": "proj"}
 
 Path = tuple[str, ...]
-# Sizes of what a layer's inputs consist of in their order, and the place of each in ours.
+# The sizes of the parts of a layer's inputs in the authors' order, and the indices of these parts in our order.
 Order = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def model_of(settings: Mapping[str, Any]) -> RE2:
-    """Our model with their settings.
+    """Builds our model with the settings of the authors' TensorFlow code.
 
     Raises:
-      InputError: if a setting is missing or unknown.
+      InputError: a setting is missing or unknown.
     """
     ours = settings_of(settings, "kernel_size", _CONNECTION)
     its = {"encoder_activation": "relu", "weight_normalization": "unit"}
@@ -42,7 +44,7 @@ def model_of(settings: Mapping[str, Any]) -> RE2:
 
 
 def _layers(model: RE2, dimensions: int) -> Iterator[tuple[Path, str, Order | None]]:
-    """Each weight-normalized layer: its path in our parameters, its scope in theirs, the order of its inputs."""
+    """Yields the path of each weight-normalized layer in our tree, its scope in theirs and the order of its inputs."""
     hidden = model.config.hidden_size
     for block in range(model.config.blocks):
         ours, theirs = (f"blocks_{block}",), f"block-{block}"
@@ -73,7 +75,7 @@ def _layers(model: RE2, dimensions: int) -> Iterator[tuple[Path, str, Order | No
 
 
 def _reordered(weight: np.ndarray, order: Order | None) -> np.ndarray:
-    """<float32>[..., inputs, outputs] with the rows of its inputs in our order."""
+    """Returns a weight <float32>[..., inputs, outputs] with the parts of its input axis in our order."""
     if order is None or weight.shape[-2] != sum(order[0]):
         return weight
     sizes, places = order
@@ -82,21 +84,21 @@ def _reordered(weight: np.ndarray, order: Order | None) -> np.ndarray:
 
 
 def re2_from_tensorflow(variables: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> InferenceModel:
-    """Makes our model of a network of the TensorFlow code.
+    """Converts a network of the authors' TensorFlow code.
 
     Arguments:
-      variables: name -> array, of any float type, as `tf.train.load_checkpoint` reads them; the word vectors are among
-        them. What an optimizer adds (`global_step`, `lr`, Adam's) is left alone.
+      variables: name -> array of any float type, as `tf.train.load_checkpoint` reads them, including the word vectors.
+        Variables of the optimizer (`global_step`, `lr`, those of Adam) are ignored.
       settings: `alignment` ("linear" or "identity"), `fusion` ("full" or "simple"), `connection` ("aug", "residual" or
         "none"), `prediction` ("full", "symmetric" or "simple"), and the numbers `blocks`, `enc_layers`, `hidden_size`,
-        `kernel_size` and `num_classes`. Others are ignored.
+        `kernel_size` and `num_classes`. Other settings are ignored.
 
     Returns:
       The model with its parameters and word vectors, all float32.
 
     Raises:
-      InputError: if a setting is missing or unknown, or a variable is missing, unknown or of another shape than they
-        say.
+      InputError: a setting is missing or unknown, or a variable is missing or unknown, or its shape does not fit the
+        settings.
     """
     model = model_of(settings)
     unread = {name: value for name, value in variables.items() if not _of_the_optimizer(name)}

@@ -1,7 +1,7 @@
-"""Reads files of `torch.save` without PyTorch, and without executing code in them.
+"""Reads files that `torch.save` wrote, without PyTorch and without executing code in them.
 
-Since PyTorch 1.6 a file is a zip archive: `data.pkl` is a pickle that names tensors, and `data/0`, `data/1`, ... are
-their storages. Older files are a sequence of pickles, with the storages behind them.
+Since PyTorch 1.6 such a file is a zip archive: `data.pkl` is a pickle that refers to tensors, and `data/0`, `data/1`,
+... are their storages. An older file is a sequence of pickles, followed by the storages.
 """
 
 import argparse
@@ -36,7 +36,7 @@ _STORAGES = {
 
 
 class _Unread:
-    """Replaces NumPy numbers in the pickle, such as a score: they are not needed."""
+    """A placeholder for NumPy numbers in the pickle, such as a score. They are not needed."""
 
     def __init__(self, *_: Any):
         pass
@@ -46,7 +46,7 @@ class _Unread:
 
 
 def _tensor(storage: np.ndarray, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_: Any) -> np.ndarray:
-    """A tensor as a view of its storage."""
+    """Returns a tensor as a view of its storage."""
     numbers = (offset, *shape, *strides)
     if (
         not isinstance(storage, np.ndarray)
@@ -75,7 +75,7 @@ _KNOWN = {
 
 
 class _Unpickler(pickle.Unpickler):
-    """Unpickles tensors, plain containers and settings, nothing else. The caller fills `storages`: key -> array."""
+    """An unpickler of tensors, plain containers and settings only. The caller fills `storages`: key -> array."""
 
     def __init__(self, content: bytes, most_bytes: int):
         super().__init__(io.BytesIO(content), encoding="utf-8")
@@ -108,10 +108,10 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _pickled(file: BinaryIO) -> bytes:
-    """The next pickle of a file."""
+    """Reads the bytes of the next pickle of a file."""
     start = file.tell()
     for operation, argument, position in pickletools.genops(file):
-        if operation.name == "LONG_BINPUT" and argument > position:  # Python would allocate as many entries
+        if operation.name == "LONG_BINPUT" and argument > position:  # Python would allocate so many entries
             raise ValueError("the pickle is damaged")
     end = file.tell()
     file.seek(start)
@@ -162,13 +162,14 @@ def _from_sequence(file: BinaryIO, size: int) -> Any:
 
 
 def load(path: str | os.PathLike) -> Any:
-    """Reads a file of `torch.save`.
+    """Reads a file that `torch.save` wrote.
 
     Returns:
-      The saved object: tensors as read-only arrays, dicts, lists, tuples, plain values, `argparse.Namespace`.
+      The saved object. It consists of tensors (as read-only arrays), dicts, lists, tuples, plain values and
+      `argparse.Namespace`.
 
     Raises:
-      InputError: the file is missing, damaged, or contains anything else, such as a whole module.
+      InputError: the file is missing or damaged, or contains anything else, such as a whole module.
     """
     if not os.path.isfile(path):
         raise InputError("there is no such file", path=path)

@@ -1,6 +1,6 @@
 """One page about a sweep's folder: tables, learning curves, plan, settings, failures.
 
-It needs no other file and no network.
+The page needs no other file and no network.
 """
 
 from pathlib import Path
@@ -10,10 +10,11 @@ from jaxmatch.reporting.sweep_folder import read_sweep_folder
 
 
 def report(directory: Path) -> str:
-    """The HTML page about a sweep's folder, and about the chosen setting where the folder is that of a tuning.
+    """Returns the HTML page about a sweep's folder. If the folder is that of a tuning, the page also covers the chosen
+    setting.
 
     Raises:
-      InputError: no sweep was run there, a file of it is damaged, or the extra `report` is not installed.
+      InputError: no sweep was run in the folder, a file of it is damaged, or the extra `report` is not installed.
     """
     try:
         from jaxmatch.reporting.html import page

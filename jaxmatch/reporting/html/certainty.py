@@ -1,5 +1,5 @@
-"""How sure a report's ranking is, in the terms of Agarwal et al. (2021), "Deep Reinforcement Learning at the Edge of
-the Statistical Precipice": bootstrap intervals over the seeds, and the probability of improvement.
+"""The certainty of a report's ranking, in the terms of Agarwal et al. (2021), "Deep Reinforcement Learning at the Edge
+of the Statistical Precipice": bootstrap intervals over the seeds, and the probability of improvement.
 """
 
 from collections.abc import Sequence
@@ -17,22 +17,24 @@ RESAMPLES, SEED = 5_000, 0
 
 
 def bootstrap_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """The percentile interval of the mean over seeds drawn with replacement; None for fewer than two."""
+    """Computes the percentile interval of the mean over seeds drawn with replacement. It is None for fewer than two
+    values.
+    """
     if len(values) < 2:
         return None
     return _middle(np.asarray(values)[_drawn(len(values))].mean(axis=1))
 
 
 def probability_of_improvement(values: Sequence[float], others: Sequence[float]) -> float:
-    """How often a run of the first scores above a run of the others, ties counting half (Mann and Whitney's U over the
-    number of pairs).
+    """Computes how often a run of `values` scores above a run of `others`. Ties count half (Mann and Whitney's U
+    divided by the number of pairs).
     """
     return float(_wins(values, others).mean())
 
 
 def improvement_interval(values: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
-    """The percentile interval of that probability, each setting's seeds drawn by themselves; None for fewer than two
-    of either.
+    """Computes the percentile interval of `probability_of_improvement`. The seeds of each setting are drawn separately.
+    Returns None if either setting has fewer than two values.
     """
     if min(len(values), len(others)) < 2:
         return None
@@ -47,17 +49,17 @@ def _improvement_text(values: Sequence[float], others: Sequence[float]) -> str:
 
 
 def _wins(values: Sequence[float], others: Sequence[float]) -> np.ndarray:
-    """<float64>[values, others]: 1 where the value is greater, 0.5 where they tie."""
+    """Returns <float64>[values, others]: 1 where the value is greater, 0.5 where they tie, and 0 elsewhere."""
     return np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 0.5)
 
 
 def _drawn(count: int, seed: int = SEED) -> np.ndarray:
-    """<int64>[resamples, count]: places drawn with replacement."""
+    """Returns <int64>[resamples, count]: indices drawn with replacement."""
     return np.random.default_rng(seed).integers(count, size=(RESAMPLES, count))
 
 
 def _times_drawn(count: int, seed: int = SEED) -> np.ndarray:
-    """<float64>[resamples, count]: how often each place is drawn. Memory is linear in the number of runs."""
+    """Returns <float64>[resamples, count]: how often each index is drawn. Memory is linear in the number of runs."""
     times = np.zeros((RESAMPLES, count))
     np.add.at(times, (np.arange(RESAMPLES)[:, None], _drawn(count, seed)), 1)
     return times
@@ -69,8 +71,9 @@ def _middle(resampled: np.ndarray) -> tuple[float, float]:
 
 
 def certainty(folder: SweepFolder) -> list[tuple[str, Sheet]]:
-    """For each setting the interval of its mean by the bootstrap, and how often a run of the best beats one of it: a
-    heading and a table for each data set. Nothing where there is no dev or test score to compare.
+    """Returns a heading and a table for each data set. The table shows, for each setting, the bootstrap interval of its
+    mean and how often a run of the best setting beats a run of this one. The list is empty if there is no dev or test
+    score to compare.
     """
     if not folder.records:
         return []

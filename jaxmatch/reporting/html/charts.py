@@ -1,4 +1,4 @@
-"""Learning curves as charts of Vega-Lite, made with Altair (the extra `report`)."""
+"""Learning curves as Vega-Lite charts, made with Altair (the extra `report`)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import mean
@@ -13,7 +13,7 @@ from jaxmatch.reporting.tables import numbers
 from jaxmatch.reporting.verdict import ranked
 
 Record = Mapping[str, Any]
-_MOST_SETTINGS = 40  # of which lines can still be told apart by pointing at them
+_MOST_SETTINGS = 40  # the most lines that can be told apart by pointing at them
 _OWN = "#3a7fb5"
 _PAIRS = altair.X(
     "pairs:Q", title="training pairs seen", axis=altair.Axis(tickCount=4, labelExpr="format(datum.value, '~s')")
@@ -24,8 +24,8 @@ class Drawn(NamedTuple):
     """A chart on the page.
 
     Attributes:
-      caption: plain text.
-      spec: of Vega-Lite.
+      caption: the caption, as plain text.
+      spec: the Vega-Lite specification.
     """
 
     caption: str
@@ -33,8 +33,8 @@ class Drawn(NamedTuple):
 
 
 def all_settings(folder: SweepFolder) -> list[Drawn]:
-    """The mean dev score of each setting in one chart; a pointer on a line, or a click on the legend, brings one
-    setting to the front. Nothing where the settings cannot be compared.
+    """Draws the mean dev score of each setting in one chart. Pointing at a line, or clicking on the legend, brings one
+    setting to the front. The list is empty if the settings cannot be compared.
     """
     rows = points(folder)
     if not rows:
@@ -60,7 +60,7 @@ def all_settings(folder: SweepFolder) -> list[Drawn]:
 
 
 def points(folder: SweepFolder) -> list[dict[str, Any]]:
-    """The mean dev score of each setting at each of its evaluations that all its runs have, the best setting first."""
+    """Returns the mean dev score of each setting at each evaluation that all its runs have, the best setting first."""
     found = []
     for setting in ranked(folder)[1][:_MOST_SETTINGS]:
         rows = [row for record in setting.records for row in _rows(record, dev_score) if row["value"] is not None]
@@ -72,11 +72,11 @@ def points(folder: SweepFolder) -> list[dict[str, Any]]:
 
 
 def of_each_setting(settings: Mapping[str, Sequence[Record]]) -> dict[str, list[Drawn]]:
-    """Two charts a setting, the dev score that chooses its checkpoints and the training loss; scales are alike in all
-    settings, so that they can be compared by eye.
+    """Draws two charts per setting: the dev score that chooses its checkpoints, and the training loss. The scales are
+    the same for all settings, so that the charts can be compared by eye.
 
     Arguments:
-      settings: name -> records of its runs.
+      settings: name -> records of the setting's runs.
     """
     found: dict[str, list[Drawn]] = {name: [] for name in settings}
     for heading, value_of in (("", dev_score), ("training loss", training_loss)):
@@ -101,7 +101,7 @@ def of_each_setting(settings: Mapping[str, Sequence[Record]]) -> dict[str, list[
 
 
 def _of_runs(rows: Iterable[Mapping[str, Any]], x: altair.X, y: altair.Y) -> altair.LayerChart:
-    """The curves of one setting: a line a run, their mean, and a band of one sample standard deviation."""
+    """Draws the curves of one setting: one line per run, their mean, and a band of one sample standard deviation."""
     base = altair.Chart(altair.Data(values=list(rows))).encode(x, y)
     learning = base.transform_filter("!datum.diverged && isValid(datum.value)").transform_joinaggregate(
         runs="count()", groupby=["pairs"]
@@ -119,7 +119,9 @@ def _of_runs(rows: Iterable[Mapping[str, Any]], x: altair.X, y: altair.Y) -> alt
 
 
 def dev_score(record: Record, entry: Mapping[str, Any]) -> float | None:
-    """The score that chooses the checkpoint, at an evaluation of a run, in percent where tables show it so."""
+    """Returns the score that chooses the checkpoint, at an evaluation of a run. It is in percent if tables show it in
+    percent.
+    """
     value = entry["dev"].get(record["selected_on"].removeprefix("dev."))
     return value if value is None or not numbers.is_percent(record["selected_on"]) else 100 * value
 
@@ -129,7 +131,7 @@ def training_loss(record: Record, entry: Mapping[str, Any]) -> float | None:
 
 
 def _rows(record: Record, value_of: Callable[[Record, Mapping[str, Any]], float | None]) -> list[dict[str, Any]]:
-    """The curve of a run."""
+    """Returns the points of a run's curve."""
     alike = {"run": printable(f"seed {record['seed']} ({record['run']})"), "diverged": record["status"] == "diverged"}
     chosen = record.get("selected_at_samples")
     return [
@@ -139,6 +141,8 @@ def _rows(record: Record, value_of: Callable[[Record, Mapping[str, Any]], float 
 
 
 def _spec(chart: altair.Chart | altair.LayerChart, description: str, height: int) -> Mapping[str, Any]:
-    """As wide as its place on the page, whose colours show through."""
+    """Returns the specification of a chart that is as wide as its place on the page and lets the colors of the page
+    show through.
+    """
     whole = chart.properties(width="container", height=height, background="transparent", description=description)
     return whole.configure_view(stroke=None).to_dict()

@@ -10,20 +10,21 @@ _SECONDS = {"s": 1, "min": 60, "h": 3600}
 
 
 def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[bool] = ()) -> Sheet:
-    """A table of plain texts.
+    """Builds a table of plain texts.
 
     Arguments:
-      headings: one a column.
-      rows: one text a column.
-      numeric: one a column; True for numbers, which stand at the right. Default: none are.
+      headings: the headings, one per column.
+      rows: the rows, each with one text per column.
+      numeric: for each column, whether it contains numbers, which are aligned right. By default, no column does.
     """
     body = tuple(tuple(map(Text, row)) for row in rows)
     return Sheet("", (), (), tuple(headings), tuple(numeric) or (False,) * len(headings), (), (body,))
 
 
 def ranks(sheet: Sheet) -> list[Mapping[str, int]]:
-    """For each column the place of its texts in rising order, from 0: by value in a column of numbers ("1,024",
-    "83.4 ± 2.3", "−0.5 (p = 0.02)", "12 min"), else as text. What has no value has no place.
+    """Returns, for each column, the place of its texts in ascending order, from 0. A column of numbers ("1,024",
+    "83.4 ± 2.3", "−0.5 (p = 0.02)", "12 min") is ordered by value, and any other column as text. Texts without a value
+    have no place.
     """
     columns = zip(*(row for section in sheet.sections for row in section), strict=True)
     return [_places({text.content for text in column}, numeric) for column, numeric in zip(columns, sheet.numeric)]
@@ -38,6 +39,6 @@ def _places(texts: Iterable[str], numeric: bool) -> Mapping[str, int]:
 
 
 def _number(text: str, whole: bool) -> float | None:
-    """The number that a text is, or begins with; None if there is none."""
+    """Returns the number that a text is (`whole`) or begins with, or None if there is no such number."""
     found = _NUMBER.fullmatch(text) if whole else _NUMBER.match(text)
     return float(found[1].replace(",", "").replace("−", "-")) * _SECONDS.get(found[2], 1) if found else None

@@ -1,4 +1,4 @@
-"""What the best run of a sweep gets wrong on dev."""
+"""The mistakes of a sweep's best run on dev."""
 
 from typing import Any
 
@@ -29,7 +29,9 @@ _WORST = {
 
 
 def mistakes(folder: SweepFolder) -> dict[str, Any] | None:
-    """What the run that the verdict names gets wrong on dev; nothing where training left no file of it."""
+    """Returns the mistakes on dev of the run that the verdict names, or None if there is no such run or training saved
+    no mistakes.
+    """
     run = run_to_use(folder)
     found = run and read_mistakes(folder.path, run["run"])
     if not found:

@@ -1,4 +1,4 @@
-"""A whole page from its parts, by the templates of Jinja beside this file (the extra `report`)."""
+"""The whole page, made from its parts with the Jinja templates next to this file (the extra `report`)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +18,9 @@ from jaxmatch.reporting.sweep_folder import SweepFolder
 
 
 def templates() -> jinja2.Environment:
-    """What they show is escaped, control characters as well; of those line ends alone stay."""
+    """Returns the Jinja environment of the templates. It escapes the values that the templates show, including all
+    control characters except line feeds.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
         autoescape=True,
@@ -32,17 +34,17 @@ def templates() -> jinja2.Environment:
 
 
 def page(folders: Sequence[SweepFolder]) -> str:
-    """An HTML page that needs nothing but itself; the same folders give the same page.
+    """Returns an HTML page that needs no other file. The same folders give the same page.
 
     Arguments:
-      folders: the sweep, and after it the sweep of the setting it chose, if it is a tuning.
+      folders: the sweep, followed by the sweep of the chosen setting if the first is a tuning.
 
     Raises:
-      InputError: a record is damaged, or another file of a folder is.
+      InputError: a record or another file of a folder is damaged.
     """
     first = folders[0]
     parts = [{**sections.contents(folder), "choice": _choice(folder)} for folder in folders]
-    version = "_".join(altair.SCHEMA_VERSION.split(".")[:2])  # of Vega-Lite: "v6_1"
+    version = "_".join(altair.SCHEMA_VERSION.split(".")[:2])  # the version of Vega-Lite: "v6_1"
     return (
         templates()
         .get_template("page.html")
@@ -57,7 +59,7 @@ def page(folders: Sequence[SweepFolder]) -> str:
 
 
 def _choice(folder: SweepFolder) -> str:
-    """What a tuning chose; "" for any other folder."""
+    """Describes what a tuning chose. Returns "" for any other folder."""
     file = folder.path / "choice.json"
     if not file.exists():
         return ""

@@ -1,4 +1,4 @@
-"""The parts of a report, each from what a sweep left in its folder to what templates/page.html shows of it."""
+"""The parts of a report. Each function turns what a sweep left in its folder into what templates/page.html shows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,10 +24,10 @@ from jaxmatch.workdir import Workdir
 
 
 def contents(folder: SweepFolder) -> dict[str, Any]:
-    """All that the page says of a sweep.
+    """Returns everything that the page shows about a sweep.
 
     Raises:
-      InputError: a record is damaged, or another file of the folder is.
+      InputError: a record or another file of the folder is damaged.
     """
     return {
         "title": folder.layout.title,
@@ -46,7 +46,7 @@ def contents(folder: SweepFolder) -> dict[str, Any]:
 
 
 def summary(folder: SweepFolder) -> str:
-    """How far the sweep is."""
+    """Describes the progress of the sweep."""
     diverged, dropped = (
         sum(each["status"] == status for each in folder.records.values()) for status in ("diverged", "dropped")
     )
@@ -61,7 +61,7 @@ def summary(folder: SweepFolder) -> str:
 
 
 def effects(folder: SweepFolder) -> Sheet | None:
-    """The mean dev score of each value of each axis, and its difference from the best value."""
+    """Returns a table of the mean dev score of each value of each axis, and of its difference from the best value."""
     found = verdicts.effects(folder)
     if not found:
         return None
@@ -81,7 +81,7 @@ def effects(folder: SweepFolder) -> Sheet | None:
 
 
 def results(folder: SweepFolder) -> dict[str, Any] | None:
-    """The table, and the same in LaTeX and CSV to be copied."""
+    """Returns the table of the sweep, and the same table in LaTeX and CSV to be copied."""
     if not folder.records:
         return None
     table = table_of(folder)
@@ -89,7 +89,7 @@ def results(folder: SweepFolder) -> dict[str, Any] | None:
 
 
 def failures(folder: SweepFolder) -> list[str]:
-    """Runs that diverged, and runs that are not there."""
+    """Describes the runs that diverged and the runs that have no record."""
     diverged = [
         f"{_setting(folder, name)}, seed {record['seed']} ({name}): diverged after "
         f"{record['diverged_at_samples'] or 0:,} pairs"
@@ -100,8 +100,8 @@ def failures(folder: SweepFolder) -> list[str]:
 
 
 def curves(folder: SweepFolder) -> dict[str, list[charts.Drawn]]:
-    """Learning curves: of all settings in one chart, and of each with its runs; settings whose runs were all dropped by
-    successive halving by themselves.
+    """Draws the learning curves: all settings in one chart, and each setting with its runs. Settings whose runs were
+    all dropped by successive halving are drawn separately.
     """
     settings = grouped(folder.records.values(), lambda record: _setting(folder, record["run"]))
     found: dict[str, list[charts.Drawn]] = {"together": charts.all_settings(folder), "apart": [], "dropped": []}
@@ -112,7 +112,7 @@ def curves(folder: SweepFolder) -> dict[str, list[charts.Drawn]]:
 
 
 def runs(folder: SweepFolder) -> Sheet | None:
-    """A line a run."""
+    """Returns a table with one line per run."""
     records = list(folder.records.values())
     scores = [score for score in folder.layout.scores if not score.startswith("times.")]
     headings = ["run", "setting", "seed", "status", "stopped early", "chosen at", *map(numbers.score_heading, scores)]
@@ -133,13 +133,13 @@ def runs(folder: SweepFolder) -> Sheet | None:
 
 
 def plan(folder: SweepFolder) -> dict[str, Any]:
-    """The plan in words, what successive halving did, and a line a cohort: what was trained together, and how long it
-    took.
+    """Returns the plan in words, what successive halving did, and a table with one line per cohort: which runs trained
+    together, and how long they took.
     """
     ended = folder.records
     rows = []
     for cohort in Workdir(folder.path).cohorts():
-        if not set(cohort.runs) & set(folder.runs):  # of another sweep of this folder
+        if not set(cohort.runs) & set(folder.runs):  # the cohort belongs to another sweep of this folder
             continue
         own = [ended[run] for run in cohort.runs if run in ended]
         state = "done" if cohort.done else "not done"
@@ -152,7 +152,7 @@ def plan(folder: SweepFolder) -> dict[str, Any]:
                 *_times(own),
             ]
         )
-    if not rows:  # kept records alone tell which runs trained together
+    if not rows:  # without cohort folders, the records tell which runs trained together
         by_cohort = grouped(ended.values(), lambda record: record["cohort"])
         rows = [
             [name, shared_settings(folder, [record["run"] for record in own]), str(len(own)), "done", *_times(own)]
@@ -168,14 +168,14 @@ def plan(folder: SweepFolder) -> dict[str, Any]:
 
 
 def _halving(folder: SweepFolder) -> dict[str, Any] | None:
-    """Which settings successive halving dropped, and what that saved."""
+    """Returns a table of how many settings successive halving continued, and a sentence about what that saved."""
     file = folder.path / "halving.json"
     if not file.exists():
         return None
     check_plain_file(file, "run the tuning again to renew it")
     try:
         notes = read_json(file)
-        if "decisions" not in notes:  # it has not come so far
+        if "decisions" not in notes:  # halving has not decided anything yet
             return None
         rows = [
             (str(each["after_epochs"]), str(each["settings"]), str(len(each["go_on"]))) for each in notes["decisions"]
@@ -194,7 +194,7 @@ def _halving(folder: SweepFolder) -> dict[str, Any] | None:
 
 
 def settings(folder: SweepFolder) -> list[Sheet]:
-    """What the runs differ in, and what all have in common."""
+    """Returns tables of the settings in which the runs differ and of those that all runs have in common."""
     records = list(folder.records.values())
     if not records:
         return []
@@ -208,7 +208,7 @@ def settings(folder: SweepFolder) -> list[Sheet]:
 
 
 def _surroundings(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What a result depends on besides its config."""
+    """Returns what a result depends on besides the config of its run."""
     around = {"device": record["device"], "commit": record.get("commit") or "unknown"}
     around |= {"matrix products": record["products"]} if "products" in record else {}
     around |= {f"version of {name}": version for name, version in record.get("versions", {}).items()}
@@ -222,7 +222,7 @@ def _text(value: Any) -> str:
 
 
 def _place(folder: SweepFolder, run: str) -> tuple[Mapping[str, Any], str]:
-    """A run's place in the grid, as it is planned now: a record may be of an earlier, narrower grid."""
+    """Returns the place of a run in the grid as it is planned now. A record may come from an earlier, narrower grid."""
     place = folder.runs[run] or folder.records.get(run, {"overrides": {}, "variant": ""})
     return place["overrides"], place["variant"]
 
@@ -247,7 +247,9 @@ def _score(record: Mapping[str, Any], score: str) -> str:
 
 
 def _times(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Those of a cohort, which each of its records holds; runs of one cohort may have been trained in two goes."""
+    """Returns the times and the device of a cohort, as texts. Each of its records stores them. The last one is used,
+    because the runs of a cohort may have been trained in two parts.
+    """
     if not records:
         return [NOTHING] * 4
     times = records[-1].get("times", {})

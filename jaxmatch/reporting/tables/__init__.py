@@ -1,4 +1,4 @@
-"""A table of a sweep: a pure function of its records, in whatever order they come."""
+"""The table of a sweep: a pure function of its records, in any order."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -16,23 +16,23 @@ class Table(Content):
     """A filled table that can be printed."""
 
     def markdown(self) -> str:
-        """GitHub's Markdown, readable in a terminal too."""
+        """Returns the table in GitHub's Markdown, which can be read in a terminal, too."""
         return formats.markdown(layout.sheet(self))
 
     def _repr_markdown_(self) -> str:
-        """What a notebook shows."""
+        """Returns the Markdown that a notebook shows."""
         return self.markdown()
 
     def latex(self) -> str:
-        """A LaTeX table with booktabs' rules."""
+        """Returns the table in LaTeX, with the rules of booktabs."""
         return formats.latex(layout.sheet(self))
 
     def csv(self) -> str:
-        """One line a cell, numbers unrounded; see `exports.as_csv`."""
+        """Returns CSV with one line per cell and unrounded numbers; see `exports.as_csv`."""
         return exports.as_csv(self)
 
     def json(self) -> str:
-        """Everything, down to the scores of each run; see `exports.as_json`."""
+        """Returns JSON with everything, down to the scores of each run; see `exports.as_json`."""
         return exports.as_json(self)
 
 
@@ -41,7 +41,7 @@ def _summary(finished: Sequence[Mapping], score: str) -> Summary:
     known = {seed: value for seed, value in values.items() if value is not None}
     mean, deviation = significance.mean_and_deviation(known.values()) if known else (None, None)
     if score.startswith("times.") and len({record["cohort"] for record in finished}) < len(finished):
-        deviation = None  # runs that trained together share one measurement: these are no spread
+        deviation = None  # runs that trained together share one measurement, so it has no spread
     return Summary(values=known, mean=mean, deviation=deviation)
 
 
@@ -54,7 +54,8 @@ def _grouped(records: Sequence[Mapping], keys: Sequence[str]) -> dict[tuple[str,
 
 
 def _row_keys(records: Sequence[Mapping], layout: TableLayout) -> tuple[str, ...]:
-    """The layout's row keys, and every grid key that it does not name but in which runs of one cell would differ.
+    """Returns the row keys of the layout, and every grid key that it does not name but in which runs of one cell would
+    differ.
 
     Without the latter, runs of different settings would be averaged as if they were seeds.
     """
@@ -69,7 +70,7 @@ def _row_keys(records: Sequence[Mapping], layout: TableLayout) -> tuple[str, ...
 
 
 def _sorted_values(records: Sequence[Mapping], key: str, order: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """The values of a key, as identity -> value, in the order they are shown."""
+    """Returns the values of a key, as identity -> value, in the order in which they are shown."""
     values = {_place(record, [key])[0]: record_schema.setting_of(record, key) for record in records}
     asked = [record_schema.identity(value) for value in order.get(key, ())]
 
@@ -110,15 +111,15 @@ def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
 
 
 def check_layout(layout: TableLayout, settings: Iterable[Mapping[str, Any]], scores: Collection[str]) -> None:
-    """Refuses, before anything is trained, a layout that the runs will not fill.
+    """Checks, before anything is trained, that the runs will fill a layout.
 
     Arguments:
-      layout: of the table to come.
-      settings: of each run, dotted path -> value.
-      scores: names of the scores that the runs will have on dev and test.
+      layout: the layout of the table.
+      settings: the settings of each run, dotted path -> value.
+      scores: the names of the scores that the runs will have on dev and test.
 
     Raises:
-      InputError: a row, a column, the original or a score that no run has.
+      InputError: the layout names a row, a column, an original or a score that the runs do not have.
     """
     shown = [*layout.rows, *([layout.columns] if layout.columns else [])]
     for known in settings:
@@ -163,18 +164,18 @@ def _check_layout(records: Sequence[Mapping], layout: TableLayout) -> None:
 def make_table(records: Sequence[Mapping], layout: TableLayout, floors: Sequence[FloorRow] = ()) -> Table:
     """Gathers the records of a sweep into a table.
 
-    Runs that differ in the seed alone are averaged; diverged and dropped ones are counted and left out. Grid keys that
-    the layout does not name become row labels where runs of one cell differ in them.
+    Runs that differ in the seed alone are averaged. Diverged and dropped runs are counted, but are in no mean. Grid
+    keys that the layout does not name become row labels if runs of one cell differ in them.
 
     Arguments:
-      records: as written by the runs (see `record_schema.check_record`), in any order.
-      layout: what to show.
-      floors: lines below those of the records.
+      records: the records of the runs (see `record_schema.check_record`), in any order.
+      layout: the layout of the table.
+      floors: lines below the lines of the records.
 
     Raises:
-      InputError: no records; a record with a missing or damaged field (its name is given); two runs with one place and
-        one seed; runs of one place trained on different data; a setting or score that no record has; an original that
-        no row can be.
+      InputError: there are no records; a record has a missing or damaged field (the message names the record); two runs
+        have the same place and seed; runs of one place were trained on different data; the layout names a setting or
+        score that the records do not have, or an original that labels no row.
     """
     if not records:
         raise InputError("there are no records to make a table of", remedy="run the sweep first")

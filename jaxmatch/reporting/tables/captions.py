@@ -7,12 +7,12 @@ from jaxmatch.reporting import record_schema
 from jaxmatch.reporting.tables import numbers
 
 OWN_VECTORS = "the data set's own"
-# Precision -> the products that its name says by itself.
+# Precision -> the matrix products that its name implies.
 _PROMISED = {"float32": "float32", "tensorfloat32": "TF32", "bfloat16": "bfloat16"}
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
-    """In an order that does not depend on the records' order."""
+    """Returns the distinct values in an order that does not depend on the order of the records."""
     return sorted(set(values), key=str)
 
 
@@ -28,7 +28,7 @@ def _seeds(finished: Sequence[Mapping], cells: Sequence[frozenset[int]]) -> str:
 
 
 def _dropped(records: Sequence[Mapping]) -> list[str]:
-    """How many runs successive halving dropped, and when."""
+    """Describes how many runs successive halving dropped, and when."""
     found = [record.get("dropped") for record in records if record["status"] == "dropped"]
     if not found:
         return []
@@ -51,8 +51,8 @@ def _dropped(records: Sequence[Mapping]) -> list[str]:
 
 
 def _converged(records: Sequence[Mapping]) -> list[str]:
-    """Whether training was long enough: a run whose best checkpoint is its last evaluation might have gone on to a
-    better one. Nothing where a record has no curve.
+    """Describes whether training was long enough. A run whose best checkpoint is its last evaluation might have reached
+    a better one with more training. The list is empty if a record has no curve.
     """
     curves = [record.get("curve") for record in records]
     if not all(isinstance(curve, list) and curve for curve in curves):
@@ -68,7 +68,7 @@ def _converged(records: Sequence[Mapping]) -> list[str]:
 
 
 def _about(record: Mapping) -> str:
-    """Descriptions of splits whose names do not describe them; older records have none."""
+    """Describes the splits whose names do not describe them. Older records have no descriptions."""
     about = record["data"].get("about")
     known = about if isinstance(about, Mapping) else {}
     return "".join(f"; {split}: {known[split]}" for split in ("train", "dev", "test") if split in known)
@@ -88,7 +88,9 @@ def _data(records: Sequence[Mapping]) -> list[str]:
 
 
 def _punctuation(records: Sequence[Mapping]) -> list[str]:
-    """Whether models see it, in which papers and their authors' codes differ. Nothing where a record does not tell."""
+    """Describes whether models see punctuation, because papers and their authors' codes differ in this. The list is
+    empty if a record does not contain the setting.
+    """
     told = {record_schema.setting_of(record, "data.remove_punctuation") for record in records}
     if told == {True, False}:
         return ["Punctuation is removed in some runs and kept in others."]
@@ -96,13 +98,13 @@ def _punctuation(records: Sequence[Mapping]) -> list[str]:
 
 
 def _share(coverage: Any) -> float | None:
-    """The fraction of tokens that have a word vector, in [0, 1]; None where a record does not hold it."""
+    """Returns the fraction of tokens that have a word vector, in [0, 1], or None if the record does not contain it."""
     share = coverage.get("tokens_with_vector") if isinstance(coverage, Mapping) else None
     return share if isinstance(share, float) and 0 <= share <= 1 else None
 
 
 def _covered(shares: set[float | None]) -> str:
-    """The fractions in words; empty if one of the data sets has none."""
+    """Describes the fractions in words. The text is empty if a fraction is unknown."""
     if None in shares:
         return ""
     low, high = (_percent(share) for share in (min(shares), max(shares)))
@@ -110,13 +112,15 @@ def _covered(shares: set[float | None]) -> str:
 
 
 def _percent(share: float) -> str:
-    """ "99.5%", and "100%" only where nothing is missing."""
+    """Formats a share as "99.5%". The result is "100%" only if nothing is missing."""
     text = f"{100 * share:.1f}"
     return "100%" if share == 1 else "more than 99.9%" if text == "100.0" else f"{text}%"
 
 
 def _precisions(records: Sequence[Mapping]) -> list[str]:
-    """The precision of matrix products in fact; empty if all were float32 as asked, or if no record holds it."""
+    """Describes the precision that matrix products really used. The list is empty if all are float32 as requested, or
+    if no record contains it.
+    """
     found = [_precision(record) for record in records]
     unremarkable = all(
         record.get("products") is None or said == "float32" for record, said in zip(records, found, strict=True)
@@ -125,17 +129,19 @@ def _precisions(records: Sequence[Mapping]) -> list[str]:
 
 
 def _precision(record: Mapping) -> str:
-    """ "float32 (TF32 products)"; records of older versions do not hold what the products used."""
+    """Describes the precision of a run: "float32 (TF32 products)". Records of older versions do not contain what the
+    products used.
+    """
     asked, products = record_schema.setting_of(record, "model.precision"), record.get("products")
     return f"{asked}" if _PROMISED.get(asked) == products is not None else f"{asked} ({products or 'unknown'} products)"
 
 
 def caption(records: Sequence[Mapping], scores: Sequence[str], cells: Sequence[frozenset[int]]) -> tuple[str, ...]:
-    """How the numbers came about: seeds, divergence, the choice of checkpoints, data, vectors, device.
+    """Describes how the numbers came about: seeds, divergence, the choice of checkpoints, data, vectors, device.
 
     Arguments:
-      records: all of the table's, checked.
-      scores: the table's scores.
+      records: all records of the table, already checked.
+      scores: the scores of the table.
       cells: the seeds of the finished runs of each cell.
     """
     finished = [record for record in records if record["status"] == "finished"]

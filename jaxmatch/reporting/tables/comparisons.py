@@ -1,4 +1,4 @@
-"""What the rows of a table are held to: the original row, and published numbers of the same settings."""
+"""Comparisons of the rows of a table with the original row, and with published numbers of the same settings."""
 
 import dataclasses
 import re
@@ -11,7 +11,7 @@ from jaxmatch.reporting import record_schema, significance
 from jaxmatch.reporting.tables import numbers
 from jaxmatch.reporting.tables.contents import Cell, Content, Published, Summary, TableLayout
 
-# What a published row says besides settings of a run.
+# The keys of a published row that are not settings of a run.
 NO_SETTINGS = ("parameters", "seeds")
 # A cell by its row and its column, both counted from 0.
 Place = tuple[int, int]
@@ -19,12 +19,12 @@ Place = tuple[int, int]
 
 @dataclasses.dataclass(frozen=True)
 class Difference:
-    """A cell's mean less that of the original's.
+    """The difference of a cell's mean from that of the original's cell.
 
     Attributes:
-      value: the difference.
-      test: of it, or None where the seeds are too few for one.
-      corrected: its p value by Holm's correction for all tests of the score in the table.
+      value: the mean of the cell minus the mean of the original's cell.
+      test: the test of the difference, or None if no test is possible, as with too few seeds.
+      corrected: the p value of the test after Holm's correction for all tests of the score in the table.
     """
 
     value: float
@@ -33,7 +33,7 @@ class Difference:
 
 
 def cells(table: Content) -> Iterator[tuple[Place, Mapping[str, Any], Cell]]:
-    """The cells that have runs, each with all its settings, the pivoted one included."""
+    """Yields the cells that have runs, each with its place and all its settings, including the pivoted setting."""
     for number, row in enumerate(table.rows):
         for column, (value, cell) in enumerate(zip(table.pivot, row.cells, strict=True)):
             if cell is not None:
@@ -46,14 +46,14 @@ def _key(settings: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
 
 
 def check_original(layout: TableLayout, keys: Sequence[str]) -> None:
-    """Refuses an original that could not be found.
+    """Checks that the original of a layout can be found.
 
     Arguments:
-      layout: names the original.
-      keys: what labels the rows.
+      layout: the layout, which names the original.
+      keys: the keys that label the rows.
 
     Raises:
-      InputError: it is named by what labels no row and no column.
+      InputError: the original is named by a key that labels no row and no column.
     """
     known = [*keys, *([layout.columns] if layout.columns else [])]
     for key in layout.original:
@@ -65,9 +65,11 @@ def check_original(layout: TableLayout, keys: Sequence[str]) -> None:
 
 
 def differences(table: Content) -> dict[tuple[Place, str], Difference]:
-    """(cell, score) -> how far it is from the cell of the original setting that is like it in everything else.
+    """Returns (cell, score) -> the difference of the cell from the cell that has the original setting and is like it in
+    everything else.
 
-    The original itself has none, nor has a score of which either of the two has no mean.
+    The original itself has no difference. A score has none if it is a time, or if one of the two cells has no mean of
+    it.
     """
     original = table.layout.original
     if not original:
@@ -91,7 +93,7 @@ def differences(table: Content) -> dict[tuple[Place, str], Difference]:
 
 
 def test_of(mine: Summary, other: Summary, paired: bool) -> significance.Difference | None:
-    """The test of two means: of the seeds that both have, seed by seed, or of two groups of seeds."""
+    """Tests the difference of two means: seed by seed over the seeds that both have, or as two groups of seeds."""
     if not paired:
         return significance.welch(list(mine.values.values()), list(other.values.values()))
     seeds = sorted(mine.values.keys() & other.values.keys())
@@ -99,7 +101,7 @@ def test_of(mine: Summary, other: Summary, paired: bool) -> significance.Differe
 
 
 def published_by_place(table: Content) -> dict[Place, Published]:
-    """Cell -> the first published row with the settings of this cell and of no other."""
+    """Returns cell -> the first published row with the settings of this cell and of no other."""
     found: dict[Place, Published] = {}
     for published in table.layout.published:
         asked = {key: value for key, value in published.settings.items() if key not in NO_SETTINGS}
@@ -121,13 +123,13 @@ def _has_settings(cell: Cell, asked: Mapping[str, Any]) -> bool:
 
 
 def interval(summary: Summary) -> significance.Interval | None:
-    """The confidence interval of the mean over the seeds; None where there is no deviation, as for fewer than two."""
+    """Returns the confidence interval of the mean over the seeds, or None without a deviation, as for a single seed."""
     return None if summary.deviation is None else significance.mean_interval(list(summary.values.values()))
 
 
 def published_number(score: str, text: str) -> tuple[float | None, float]:
-    """The number that a published text such as "88.9 ± 0.1" begins with, as a share where ours are, None if it is none;
-    and half a unit of its last digit.
+    """Returns the number that a published text such as "88.9 ± 0.1" begins with, or None if it begins with no number,
+    and half a unit of its last digit. Both are shares if our score is a share.
     """
     match = re.match(r"\s*([-+]?\d+(?:\.(\d+))?)", text.replace("−", "-"))
     if match is None:
@@ -137,7 +139,7 @@ def published_number(score: str, text: str) -> tuple[float | None, float]:
 
 
 def other_training_set(cell: Cell, published: Published) -> bool:
-    """Whether the models of a cell were trained on more or fewer pairs than a published one, by more than a
+    """Returns whether the models of a cell were trained on more or fewer pairs than a published model, by more than a
     hundredth.
     """
     wanted = published.training_pairs
@@ -145,11 +147,11 @@ def other_training_set(cell: Cell, published: Published) -> bool:
 
 
 def to_published(cell: Cell, score: str, published: Published) -> tuple[str, tuple[float, float]] | None:
-    """Whether the mean of a cell "covers" the published number, "beats" or "misses" it, and the interval of their
-    difference that says so; None where nothing can be said.
+    """Returns whether the mean of a cell "covers", "beats" or "misses" the published number, and the interval of the
+    difference by which that is judged. Returns None if nothing can be judged.
 
-    Nothing can be said from fewer than two seeds or from seeds that all agree, if the training sets
-    differ, or if the score is not the same quantity.
+    Nothing can be judged from fewer than two seeds or from seeds that all agree, if the published text is not a number,
+    if the training sets differ, or if the score is not the same quantity.
     """
     name, summary, text = score.partition(".")[2], cell.scores[score], published.scores[score]
     theirs, rounding = published_number(score, text)
@@ -163,7 +165,7 @@ def to_published(cell: Cell, score: str, published: Published) -> tuple[str, tup
 
 
 def printed_spread(score: str, published: Published) -> tuple[float | None, int | None]:
-    """The printed deviation of a published number, and its number of runs; None for what is not printed."""
+    """Returns the printed deviation of a published number and its number of runs. Each is None if it is not printed."""
     match = re.search(r"±\s*(\d+(?:\.\d+)?)", published.scores[score])
     seeds = published.settings.get("seeds")
     unit = 100.0 if numbers.is_percent(score) else 1.0

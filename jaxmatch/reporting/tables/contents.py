@@ -1,18 +1,16 @@
-"""What a table is made of: the layout asked for, and the summaries that fill it."""
+"""The content of a table: the requested layout, and the summaries that fill it."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-OWN = "this work"  # what a row of ours is called beside others
-VARIANT = "variant"  # the column whose values are names, where a table has one
+OWN = "this work"  # the name of our rows in a table with other rows
+VARIANT = "variant"  # the column whose values are names, if a table has it
 _KINDS = {str: "text", int: "number", bool: "truth value", Mapping: "dictionary"}
 
 
 def _check(part: Any, kinds: Mapping[str, Any]) -> None:
-    """Raises TypeError where a field is of another kind: a table is made when all is trained, and must not fail
-    then.
-    """
+    """Raises TypeError unless each field has its type. A table is made after all training, and must not fail then."""
     for name, kind in kinds.items():
         if not isinstance(value := getattr(part, name), kind):
             raise TypeError(f"{name} of a {type(part).__name__} is {value!r}: make it a {_KINDS[kind]}")
@@ -20,22 +18,22 @@ def _check(part: Any, kinds: Mapping[str, Any]) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """A row of a paper.
+    """A row of a paper's table.
 
     Attributes:
-      label: whose result it is, "RE2 (paper)".
+      label: whose result it is, such as "RE2 (paper)".
       scores: score -> text, printed as it is given: {"test.map": "0.7452 ± 0.0044"}.
-      source: where it was printed: "Yang et al. (2019), Table 4".
-      settings: its other columns: a grid key, "parameters" or "seeds" -> value. If exactly one cell of a table has
-        all these settings (except the last two), the scores are shown next to that cell's, not in a row below.
-      training_pairs: of the set it was trained on; 0: unknown. If ours were trained on another number of pairs (by more
-        than 1%), the table prints the number, and does not say whether ours are better or worse.
-      chosen_on_test: whether the released setting behind it chooses checkpoints on the test set; a note says so.
-      unlike: score -> why ours of that name cannot be compared with it. A note says so, and the table does not say
+      source: where the row was printed: "Yang et al. (2019), Table 4".
+      settings: the other columns of the row: a grid key, "parameters" or "seeds" -> value. If exactly one cell of a
+        table has all these settings (except the last two), the scores are shown next to that cell, not in a row below.
+      training_pairs: the number of training pairs; 0 if unknown. If our models were trained on another number of pairs
+        (by more than 1%), the table prints the number, and does not say whether they are better or worse.
+      chosen_on_test: whether the released setting of the row chooses checkpoints on the test set. A note says so.
+      unlike: score -> why our score of that name cannot be compared with it. A note says so, and the table does not say
         which is better.
 
     Raises:
-      TypeError: a field is of another type than above.
+      TypeError: a field has another type than above.
     """
 
     label: str
@@ -65,23 +63,23 @@ class Published:
 
 @dataclasses.dataclass(frozen=True)
 class TableLayout:
-    """What a table shows.
+    """The layout of a table.
 
     Attributes:
       title: what was done, without a full stop.
       rows: grid keys that label a row: dotted config paths, "variant" or "seed".
-      columns: a grid key whose values each get columns of their own; "" for none.
+      columns: a grid key whose values each get columns of their own; "" for no such key.
       scores: "dev.", "test.", "best_on_test." or "times." and a score's name.
       published: rows of papers, shown next to our rows of the same settings, or else below them.
-      notes: what differs from the paper's setting, and whatever else a reader must know.
-      order: grid key -> its values in the order they are shown; values that are not named follow, sorted.
+      notes: differences from the paper's setting, and whatever else a reader must know.
+      order: grid key -> its values in the order in which they are shown. Values that are not named follow, sorted.
       original: grid key -> value: the setting that all others are compared with, such as {"variant": "original"}; or
         empty.
       ensembles: rows of papers for the table of ensembles (analysis/ensemble_table.py).
       paired: whether a setting is compared with the original seed by seed.
 
     Raises:
-      TypeError: a field is of another type than above, such as a text in place of a tuple.
+      TypeError: a field has another type than above, such as a text instead of a tuple.
     """
 
     title: str
@@ -98,7 +96,7 @@ class TableLayout:
     def __post_init__(self):
         _check(self, {"title": str, "columns": str, "order": Mapping, "original": Mapping, "paired": bool})
         for name in ("rows", "scores", "published", "notes", "ensembles"):
-            if not isinstance(getattr(self, name), (tuple, list)):  # a lone text would be taken letter by letter
+            if not isinstance(getattr(self, name), (tuple, list)):  # a single text would be read letter by letter
                 raise TypeError(
                     f"{name} of a table is {getattr(self, name)!r}: make it a tuple, with a comma behind a single entry"
                 )
@@ -115,9 +113,9 @@ class Summary:
     """One score over the finished runs of a cell.
 
     Attributes:
-      values: seed -> value, of the runs that have the score.
-      mean: their mean, None if there are none.
-      deviation: their sample standard deviation, None if there are fewer than two.
+      values: seed -> value, for the runs that have the score.
+      mean: the mean of the values, or None if there are no values.
+      deviation: their sample standard deviation. None for fewer than two values, and for a time that runs share.
     """
 
     values: Mapping[int, float]
@@ -130,9 +128,9 @@ class Cell:
     """The runs that differ in the seed alone.
 
     Attributes:
-      finished: records, by seed.
-      diverged: records, by seed; in no mean.
-      dropped: records, by seed, of runs that were given up on the way; in no mean.
+      finished: the records of finished runs, by seed.
+      diverged: the records of diverged runs, by seed. They are in no mean.
+      dropped: the records of runs that successive halving dropped, by seed. They are in no mean.
       scores: score -> Summary.
     """
 
@@ -143,17 +141,17 @@ class Cell:
 
     @property
     def records(self) -> tuple[Mapping, ...]:
-        """All of its records."""
+        """All records of the cell."""
         return (*self.finished, *self.diverged, *self.dropped)
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One line.
+    """One line of a table.
 
     Attributes:
       settings: grid key -> value.
-      cells: one a value of the pivot key (a single one without it); None where no run was made.
+      cells: one cell per value of the pivot key (a single cell without it); None where no run was made.
     """
 
     settings: Mapping[str, Any]
@@ -165,10 +163,10 @@ class FloorRow:
     """A line about a floor or a pretrained model (baselines/), which have no runs and no seeds.
 
     Attributes:
-      title: what it is called.
-      parameters: how many numbers of it were fitted.
+      title: the name of the floor or model.
+      parameters: how many numbers were fitted.
       scores: "dev.", "test." or "times." and a score's name -> value.
-      pretrained: whether they were fitted elsewhere, not on the training pairs.
+      pretrained: whether the parameters were fitted elsewhere, not on the training pairs.
     """
 
     title: str
@@ -179,15 +177,15 @@ class FloorRow:
 
 @dataclasses.dataclass(frozen=True)
 class Content:
-    """What a filled table holds, before it is printed.
+    """The content of a filled table, before it is printed.
 
     Attributes:
-      layout: as it was asked for.
-      keys: grid keys of the row labels: the layout's, and any other in which the runs of a row differed.
+      layout: the requested layout.
+      keys: grid keys of the row labels: the layout's, and any others in which the runs of a row differed.
       pivot: values of the layout's `columns` key; (None,) without it.
       rows: the lines, in order.
       caption: sentences that say how the numbers came about.
-      floors: lines below the rows, which no row is held to.
+      floors: lines below the rows, which no row is compared with.
     """
 
     layout: TableLayout

@@ -1,11 +1,11 @@
-"""A table for machines: CSV and JSON, numbers unrounded."""
+"""A table for machines: CSV and JSON with unrounded numbers."""
 
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from jaxmatch.printable import printable_json, without_nan
-from jaxmatch.reporting import record_schema, significance
+from jaxmatch.reporting import record_schema
 from jaxmatch.reporting.tables import comparisons
 from jaxmatch.reporting.tables.contents import OWN, VARIANT, Cell, Content, Published
 from jaxmatch.reporting.tables.spreadsheet import csv_text
@@ -15,15 +15,17 @@ _RUN_DETAILS = ("times", "device", "commit", "versions", "data")
 
 
 def as_csv(table: Content) -> str:
-    """One line a cell below a header, also where the printed table is pivoted.
+    """Returns a header and one line per cell, even if the printed table is pivoted.
 
-    The columns: the grid keys, "parameters", the numbers of finished and of diverged runs, of dropped ones where there
-    are some, and for each score its mean, its sample standard deviation, the number of runs that have it and the ends
-    of the mean's 95% confidence interval. Where the layout names an original: the difference to it and Welch's p, as it
-    is and corrected by Holm. Where a published row has a cell's settings: its number, as a share like ours, and what
-    the interval of the difference to it says; other published rows are left out. Floors follow, with their means alone;
-    without a column "variant" their names are in one more, "model".
-    What is undefined is empty. Accuracies and such are shares of 1, not percent.
+    The columns are the grid keys, "parameters", the numbers of finished and of diverged runs (also of dropped runs, if
+    there are any), and several columns per score. A score has its mean, its sample standard deviation, the number of
+    runs that have it, and the ends of the mean's 95% confidence interval. If the layout names an original, a score also
+    has the difference from it and the p value of that difference, as it is and corrected by Holm. If a published row
+    has a cell's settings, a score also has the published number, as a share like ours, and what the interval of the
+    difference says about it. Other published rows are left out. Floors come last, with their means alone. Without a
+    column "variant", their names are in an additional column, "model".
+
+    Undefined values are empty. Accuracies and similar scores are shares of 1, not percent.
     """
     keys = [*table.keys, *([table.layout.columns] if table.layout.columns else [])]
     names = ["mean", "std", "n", "lower", "upper"]
@@ -32,7 +34,7 @@ def as_csv(table: Content) -> str:
     names += ["published", "verdict"] if published_by_place else []
     any_dropped = any(cell.dropped for _, _, cell in comparisons.cells(table))
     statuses = ["finished", "diverged", *(["dropped"] if any_dropped else [])]
-    # Where no column holds a floor's name, one is added.
+    # If no column contains the names of floors, one is added.
     named = bool(table.floors) and VARIANT not in keys
     rows = [
         [
@@ -64,7 +66,8 @@ def as_csv(table: Content) -> str:
 
 
 def as_json(table: Content) -> str:
-    """Layout, caption, statistics, and each run with all its scores, samples, times, device, commit and versions.
+    """Returns layout, caption, statistics, and each run with all its scores, samples, times, device, commit and
+    versions.
 
     Undefined numbers are null.
     """
@@ -100,13 +103,8 @@ def _score_as_json(
         "values": {str(seed): value for seed, value in summary.values.items()},
     }
     if difference is not None:
-        test = difference.test and dataclasses.asdict(difference.test)
-        entry["difference"] = {
-            **(test or {}),
-            "difference": difference.value,
-            "p_holm": difference.corrected,
-            "method": significance.METHOD if test else None,
-        }
+        test = dataclasses.asdict(difference.test) if difference.test else {"method": None}
+        entry["difference"] = {**test, "difference": difference.value, "p_holm": difference.corrected}
     if published is not None and score in published.scores:
         text = published.scores[score]
         entry["published"] = {

@@ -5,7 +5,7 @@ import re
 
 from jaxmatch.printable import printable
 
-NOTHING = "–"  # in a cell that has no value
+NOTHING = "–"  # the text of a cell that has no value
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -23,7 +23,7 @@ LATEX = {
     "|": r"\textbar{}",
     "`": r"\textasciigrave{}",
     '"': r"\textquotedbl{}",
-    # At the start of a row these two would be read as arguments of the line break before it.
+    # At the start of a row, LaTeX would read these two as arguments of the line break before it.
     "[": "{[}",
     "*": "{*}",
     "±": r"$\pm$",
@@ -40,9 +40,9 @@ LATEX = {
     "“": "``",
     "”": "''",
 }
-# Marks of Markdown, an entity such as "&lt;", and underscores at the edge of a word.
+# Marks of Markdown, the beginning of an entity such as "&lt;", and underscores at the edge of a word.
 _MARKDOWN = re.compile(r"([\\|*`~<\[\]]|&(?=#?\w+;))|(?<![^\W_])(_)|(_)(?![^\W_])")
-# What would make a heading, a quotation or a list of a line that begins with it.
+# A line that begins with one of these would become a heading, a quotation or a list.
 _BLOCK = re.compile(r"[#>+-]|\d+(?=[.)])")
 
 
@@ -52,7 +52,7 @@ class Text:
 
     Attributes:
       content: plain text, not yet escaped.
-      bold: whether it is the best of its column.
+      bold: whether the text is the best of its column.
     """
 
     content: str
@@ -67,10 +67,10 @@ class Sheet:
       title: one sentence, without its full stop.
       caption: sentences that belong to the title.
       notes: sentences printed below.
-      headings: one a column.
+      headings: the headings, one per column.
       numeric: for each column, whether it holds numbers, which are aligned right.
-      spans: ((heading, columns), ...) above the headings, from left to right, "" for none; or empty.
-      sections: groups of rows, with a rule between groups; a row has one cell a column.
+      spans: ((heading, columns), ...) above the headings, from left to right, with "" for no heading; or empty.
+      sections: groups of rows, with a rule between groups. A row has one cell per column.
     """
 
     title: str
@@ -83,12 +83,12 @@ class Sheet:
 
 
 def escape_markdown(text: str) -> str:
-    """Text that Markdown prints as it is; an underscore inside a word needs no escape and gets none."""
+    """Escapes text so that Markdown prints it as it is. An underscore inside a word needs no escape and gets none."""
     return _MARKDOWN.sub(r"\\\g<0>", printable(" ".join(text.split())))
 
 
 def _begun_plainly(line: str) -> str:
-    """An escaped line of Markdown whose first sign is no mark of a block."""
+    """Escapes the beginning of an escaped line of Markdown that would begin a heading, a quotation or a list."""
     found = _BLOCK.match(line)
     if not found:
         return line
@@ -96,20 +96,20 @@ def _begun_plainly(line: str) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """Text that LaTeX prints as it is."""
-    # Hyphens side by side would become a dash, apostrophes or commas a quotation mark.
+    """Escapes text so that LaTeX prints it as it is."""
+    # LaTeX makes a dash of adjacent hyphens, and a quotation mark of adjacent apostrophes or commas.
     words = re.split("(?<=[-–—])(?=[-–—])|(?<=['”])(?=['”])|(?<=,)(?=,)", printable(" ".join(text.split())))
     return "{}".join("".join(LATEX.get(character, character) for character in word) for word in words)
 
 
 def _column_headings(sheet: Sheet) -> list[str]:
-    """The headings with what spans them in front, for a format with one line of headings."""
+    """Returns the headings, each after the heading that spans it, for a format with one line of headings."""
     above = [heading for heading, columns in sheet.spans for _ in range(columns)] or [""] * len(sheet.headings)
     return [f"{over}: {under}" if over else under for over, under in zip(above, sheet.headings, strict=True)]
 
 
 def markdown(sheet: Sheet) -> str:
-    """GitHub's Markdown, its columns padded so that it can be read in a terminal too."""
+    """Formats a sheet in GitHub's Markdown, with padded columns so that it can be read in a terminal, too."""
 
     def cell(text: Text) -> str:
         content = escape_markdown(text.content)
@@ -149,7 +149,7 @@ def _latex_spans(sheet: Sheet) -> list[str]:
 
 
 def latex(sheet: Sheet) -> str:
-    """A floating LaTeX table with booktabs' rules, to be included in a document."""
+    """Formats a sheet as a floating LaTeX table with the rules of booktabs, to be included in a document."""
 
     def cell(text: Text) -> str:
         content = escape_latex(text.content)

@@ -1,4 +1,4 @@
-"""From the numbers of a table to the text of its cells."""
+"""The texts of a table's cells, made from its numbers."""
 
 import dataclasses
 from collections.abc import Collection, Mapping
@@ -16,13 +16,13 @@ SCORE, DIFFERENCE, PUBLISHED = "score", "difference", "published"
 
 @dataclasses.dataclass(frozen=True)
 class _Plan:
-    """What the columns of scores show.
+    """The columns of scores, and what they show.
 
     Attributes:
-      columns: (what, score) of each, for one value of the pivot key.
+      columns: (what, score) of each column, for one value of the pivot key.
       best: (cell, score) of the means that are best beyond chance.
-      differences: to the original, by cell and score.
-      published_by_place: the published row of each cell that has one.
+      differences: (cell, score) -> the difference from the original.
+      published_by_place: cell -> the published row of its settings, for the cells that have one.
     """
 
     columns: tuple[tuple[str, str], ...]
@@ -53,7 +53,7 @@ def _score_text(cell: Cell | None, score: str, best: bool) -> Text:
         return Text(NOTHING)
     summary = cell.scores[score]
     if summary.mean is None:
-        # Of a setting that was dropped with a diverged run, the latter is why.
+        # A setting that was dropped and has a diverged run was dropped because of that run.
         return Text(NOTHING if cell.finished else "diverged" if cell.diverged else "dropped")
     mean = numbers.print_number(score, summary.mean)
     spread = "" if summary.deviation is None else f" ± {numbers.print_number(score, summary.deviation)}"
@@ -118,7 +118,7 @@ def _own_row(table: Content, number: int, plan: _Plan, named: bool) -> tuple[Tex
     texts = [Text(OWN)] if named else []
     texts += [Text(numbers.print_setting(key, value)) for key, value in row.settings.items()]
     texts.append(Text(numbers.print_whole_numbers(record["parameters"] for record in records)))
-    # One number where all cells of the row have as many, else one a cell, from left to right.
+    # One number if it is the same in all cells of the row, otherwise one per cell, from left to right.
     texts.append(Text(seeds[0] if len(set(seeds)) == 1 else " / ".join(seeds)))
     for column, cell in enumerate(row.cells):
         texts += _cell_texts(plan, cell, (number, column))
@@ -137,7 +137,7 @@ def _floor_row(table: Content, floor: FloorRow, plan: _Plan, named: bool) -> tup
 
 
 def _published_place(table: Content, published: Published) -> int | None:
-    """Which of the pivoted columns a published row belongs to; None if it says nothing about it."""
+    """Returns the index of the pivoted column that a published row belongs to, or None if it has no such column."""
     if not table.layout.columns:
         return 0
     if table.layout.columns not in published.settings:
@@ -165,7 +165,7 @@ def _has_row(table: Content, published: Published) -> bool:
 
 
 def _published_notes(table: Content, published_by_place: Mapping[Place, Published]) -> tuple[str, ...]:
-    """Notes on published rows: their sources, and values without a column; equal notes are merged."""
+    """Returns notes on published rows: their sources, and values without a column. Equal notes are merged."""
     labels: dict[str, list[str]] = {}
     for published in table.layout.published:
         has_place = published in published_by_place.values()
@@ -173,7 +173,7 @@ def _published_notes(table: Content, published_by_place: Mapping[Place, Publishe
         details = [
             f"{numbers.score_heading(name)} {text}" for name, text in published.scores.items() if name not in shown
         ]
-        if has_place:  # where a row below has columns for these
+        if has_place:  # only a row below has columns for these
             details += [
                 f"{published.settings[key]} {key}" for key in comparisons.NO_SETTINGS if key in published.settings
             ]
@@ -189,7 +189,7 @@ def _published_notes(table: Content, published_by_place: Mapping[Place, Publishe
 
 
 def _signs(table: Content, plan: _Plan) -> list[str]:
-    """What the signs that occur in the cells mean."""
+    """Explains the signs that occur in the cells."""
     cells = [cell for row in table.rows for cell in row.cells]
     floors = ", ".join(floor.title for floor in table.floors if not floor.pretrained)
     summaries = [(cell, summary) for cell in cells if cell is not None for summary in cell.scores.values()]
@@ -246,12 +246,12 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
 
 
 def sheet(table: Content) -> Sheet:
-    """The table as it is printed, in plain text.
+    """Returns the table as it is printed, in plain text.
 
-    The best mean of each score on each data set among the project's own runs is bold where it is best beyond chance
-    (uncertainty.py). Published scores appear next to the cell of the same settings, with what its interval says about
-    them, or else in rows below; those without a column are in a note. Floors come between, and are compared with
-    nothing.
+    The best mean of each score on each data set among the project's own runs is bold if it is best beyond chance
+    (uncertainty.py). Published scores appear next to the cell of the same settings, with the verdict on that cell's
+    mean, or else in rows below. Those without a column are in a note. Floors come between our rows and the published
+    rows, and are compared with nothing.
     """
     layout, plan = table.layout, _plan(table)
     below = [

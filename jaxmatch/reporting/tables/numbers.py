@@ -1,4 +1,4 @@
-"""How scores, settings and their names are printed in a table."""
+"""The printed form of scores, settings and their names in a table."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ SELECTED_ON_TEST = "best on test (selected on test)"
 
 
 def plain_score_name(score: str) -> str:
-    """ "dev.mrr" -> "dev MRR": a score's name in running text."""
+    """Returns a score's name in running text: "dev.mrr" -> "dev MRR"."""
     part, _, name = score.partition(".")
     printed = SCORES[name].title if name in SCORES else name.replace("_", " ")
     if part == "times":
@@ -19,24 +19,24 @@ def plain_score_name(score: str) -> str:
 
 
 def score_heading(score: str) -> str:
-    """ "test.accuracy" -> "test accuracy (%)": a score's name above its column."""
+    """Returns a score's name above its column: "test.accuracy" -> "test accuracy (%)"."""
     return plain_score_name(score) + (" (%)" if is_percent(score) else "")
 
 
 def higher_is_better(score: str) -> bool | None:
-    """Whether a larger "test.accuracy" is better; None for what has no direction."""
+    """Returns whether a larger value of a score such as "test.accuracy" is better, or None if it has no direction."""
     known = SCORES.get(score.partition(".")[2])
     return known and known.higher_is_better
 
 
 def is_percent(score: str) -> bool:
-    """Whether tables show it in percent."""
+    """Returns whether tables show a score in percent."""
     known = SCORES.get(score.partition(".")[2])
     return known is not None and known.percent
 
 
 def print_number(score: str, value: float) -> str:
-    """Accuracy and its like in percent with one decimal, times with one, everything else with four."""
+    """Formats a score: accuracy and its like in percent with one decimal, times with one, everything else with four."""
     percent = is_percent(score)
     decimals = 1 if percent or score.startswith("times.") else 4
     # Adding zero turns a rounded "-0.0" into "0.0".
@@ -44,7 +44,7 @@ def print_number(score: str, value: float) -> str:
 
 
 def setting_headings(keys: Sequence[str]) -> dict[str, str]:
-    """Key -> heading: the last part of the dotted key, or the whole key if two have the same last part."""
+    """Returns key -> heading: the last part of the dotted key, or the whole key if two have the same last part."""
     short = [key.rpartition(".")[2] for key in keys]
     return {
         key: (last if short.count(last) == 1 else key.replace(".", " ")).replace("_", " ")
@@ -53,7 +53,7 @@ def setting_headings(keys: Sequence[str]) -> dict[str, str]:
 
 
 def print_setting(key: str, value: Any) -> str:
-    """A setting's value as a row label."""
+    """Formats a setting's value as a row label."""
     if value is None:
         return "none"
     if isinstance(value, bool):
@@ -64,12 +64,12 @@ def print_setting(key: str, value: Any) -> str:
 
 
 def print_whole_numbers(values: Iterable[int]) -> str:
-    """The distinct values in their order, with thousands separators: "5" or "81,003 / 120,450"."""
+    """Formats the distinct values in their order, with thousands separators: "5" or "81,003 / 120,450"."""
     return " / ".join(dict.fromkeys(f"{value:,}" for value in values))
 
 
 def print_ranges(numbers: Iterable[int]) -> str:
-    """Ascending whole numbers with runs of three or more drawn together: "1–5, 8"."""
+    """Formats whole numbers in ascending order, with three or more consecutive numbers as a range: "1–5, 8"."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):
         if runs and number == runs[-1][-1] + 1:

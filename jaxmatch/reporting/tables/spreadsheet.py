@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet can open: no cell of it is taken for a formula."""
+"""CSV that a spreadsheet can open safely: no cell is taken for a formula."""
 
 import csv
 import io
@@ -9,16 +9,16 @@ from typing import Any
 from jaxmatch.printable import printable
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
-# At their beginning a spreadsheet computes what follows (https://owasp.org/www-community/attacks/CSV_Injection).
+# A spreadsheet computes a cell that begins with one of these (https://owasp.org/www-community/attacks/CSV_Injection).
 _BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
-    """Rows of cells as CSV.
+    """Formats rows of cells as CSV.
 
-    A text that a spreadsheet would compute gets an apostrophe in front, after which spreadsheets take it for text;
-    control characters are escaped. Numbers stay as they are, also negative ones and those given as text. None is an
-    empty cell.
+    A text that a spreadsheet would compute gets an apostrophe in front, so that spreadsheets take it for text. Control
+    characters are escaped. Numbers stay as they are, including negative numbers and numbers given as text. None becomes
+    an empty cell.
     """
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows(map(_cell, row) for row in rows)

@@ -21,17 +21,17 @@ _ROW_FIELDS = {
 
 
 def times(record: Mapping[str, Any], format: str) -> str:
-    """The table as "markdown", "latex", "csv" or "json"."""
+    """Returns the table as "markdown", "latex", "csv" or "json"."""
     if format == "json":
         return printable_json(record, indent=1) + "\n"
     return as_csv(record) if format == "csv" else {"markdown": markdown, "latex": latex}[format](sheet(record))
 
 
 def read_times(file: Path) -> dict[str, Any]:
-    """A record from its file.
+    """Reads the record of a timing from its file.
 
     Raises:
-      InputError: it cannot be read or is no record of a timing.
+      InputError: the file cannot be read or is not the record of a timing.
     """
     check_plain_file(file, _REMEDY)
     try:
@@ -67,7 +67,9 @@ def _rows_of(record: Mapping[str, Any], part: str, file: Path) -> list[Mapping[s
 
 
 def sheet(record: Mapping[str, Any]) -> Sheet:
-    """A line for each model, with measured and published times; models that were not measured come last."""
+    """Returns a table with one line per model, with measured and published times. Models that were not measured come
+    last.
+    """
     published = {row["model"]: row for row in record["published"]}
     ours = {row["model"] for row in record["rows"]}
     only = tuple(_line(name, None, row) for name, row in published.items() if name not in ours)
@@ -91,7 +93,7 @@ def sheet(record: Mapping[str, Any]) -> Sheet:
 
 
 def as_csv(record: Mapping[str, Any]) -> str:
-    """One line a model that was measured: numbers unrounded, published ones as they were printed."""
+    """Returns one line per measured model. Measured numbers are unrounded, and published numbers are as printed."""
     published = {row["model"]: row for row in record["published"]}
     rows: list[tuple[Any, ...]] = [
         (

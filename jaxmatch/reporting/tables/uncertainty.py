@@ -1,5 +1,5 @@
-"""What a table's numbers leave open: which mean is best beyond chance, how many seeds would settle it, and how much the
-test set itself decides.
+"""The uncertainty of a table's numbers: which mean is best beyond chance, how many seeds would settle it, and how much
+the test set itself decides.
 """
 
 import math
@@ -12,13 +12,14 @@ from jaxmatch.reporting.tables import comparisons, numbers
 from jaxmatch.reporting.tables.comparisons import Place
 from jaxmatch.reporting.tables.contents import Cell, Content
 
-FEWEST_PAIRS = 4  # that Fisher's interval of a correlation takes
+FEWEST_PAIRS = 4  # the fewest pairs for Fisher's interval of a correlation
 
 
 def ranked(table: Content, score: str) -> dict[str, list[tuple[Place, Mapping, Cell]]]:
-    """Data set -> the cells that have a mean of a dev or test score, the best first; nothing of other scores.
+    """Returns data set -> the cells that have a mean of a dev or test score, the best first. It is empty for other
+    scores.
 
-    A checkpoint chosen on the test set competes with none.
+    Scores of checkpoints that were chosen on the test set are not ranked.
     """
     if score.partition(".")[0] not in ("dev", "test") or numbers.higher_is_better(score) is None:
         return {}
@@ -34,8 +35,8 @@ def _p_value(table: Content, one: Cell, other: Cell, score: str) -> float | None
 
 
 def beyond_chance(table: Content) -> set[tuple[Place, str]]:
-    """(cell, score) of the best means that the table's test sets apart from every other on the same data, corrected by
-    Holm for their number.
+    """Returns (cell, score) of the best means that the table's tests tell apart from every other mean on the same data,
+    corrected by Holm for the number of tests.
     """
     found = set()
     for score in table.layout.scores:
@@ -47,8 +48,9 @@ def beyond_chance(table: Content) -> set[tuple[Place, str]]:
 
 
 def seeds_needed(table: Content) -> list[str]:
-    """For each data set a sentence about its two best settings by the table's last dev or test score: whether the seeds
-    tell them apart, or how many would. Nothing of a paired table: how many are needed depends on what is compared.
+    """Describes, for each data set, whether the seeds tell apart its two best settings by the table's last dev or test
+    score, or how many seeds would. The list is empty for a paired table, because the number depends on what is
+    compared.
     """
     if table.layout.paired:
         return []
@@ -79,24 +81,24 @@ def seeds_needed(table: Content) -> list[str]:
 
 
 def _on(name: str, of_data: Collection[str]) -> str:
-    """The data set that a sentence is about, where there are several."""
+    """Names the data set that a sentence is about, if there are several."""
     return f" on {name}" if len(of_data) > 1 else ""
 
 
 def setting_name(settings: Mapping) -> str:
-    """A row's settings in words."""
+    """Describes a row's settings in words."""
     headings = numbers.setting_headings(list(settings))
     texts = [(key, numbers.print_setting(key, value)) for key, value in settings.items()]
     return ", ".join(text if key == "variant" else f"{headings[key]} {text}" for key, text in texts) or "this work"
 
 
 def p_text(p_value: float) -> str:
-    """ "= 0.017", or "< 0.001"."""
+    """Formats a p value as "= 0.017" or "< 0.001"."""
     return "< 0.001" if p_value < 0.001 else f"= {p_value:.3f}"
 
 
 def sampling_error(table: Content) -> list[str]:
-    """The sampling error of the best test score of each data set, in sentences."""
+    """Describes the sampling error of the best test score of each data set, in sentences."""
     return [
         *_of_pairs(table, "accuracy", significance.wilson),
         *_of_pairs(table, "pearson", significance.fisher),
@@ -105,7 +107,7 @@ def sampling_error(table: Content) -> list[str]:
 
 
 def _of_pairs(table: Content, name: str, interval: Callable[[float, int], tuple[float, float]]) -> list[str]:
-    """Of a score of so many pairs: that of dev for data of which nothing was scored on test."""
+    """Describes the sampling error of a score over pairs. It uses dev for data sets without any test score."""
     sentences = []
     shown = table.layout.scores
     tested = {data for score in shown if score.startswith("test.") for data in ranked(table, score)}
@@ -128,7 +130,9 @@ def _of_pairs(table: Content, name: str, interval: Callable[[float, int], tuple[
 
 
 def _of_rankings(table: Content) -> list[str]:
-    """Of test scores that are means over questions: from the standard deviation over these, the mean of the seeds'."""
+    """Describes the sampling error of test scores that are means over questions. It uses the standard deviation over
+    the questions, averaged over the seeds.
+    """
     of_data: dict[str, list[tuple[int, str]]] = {}
     for score in table.layout.scores:
         for name, ((_, _, best), *_) in ranked(table, score).items():
