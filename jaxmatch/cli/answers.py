@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jaxmatch.inference.matcher import Matcher, Prediction
 
 NAMES = ("label", "probabilities", "score")
-# How many pairs are predicted together: enough to batch pairs of similar length, but few enough to be predicted soon.
+# The number of pairs predicted together: enough to batch pairs of similar length, but few enough to be done soon.
 CHUNK = 4096
 # A pair of at most this many characters fits into the memory of every device. It has no more tokens than characters.
 _SHORT = 8192
@@ -45,7 +45,7 @@ class Answers:
         self._since = 0.0
 
     def add(self, line: int, fields: dict[str, Any]) -> None:
-        """Adds a pair, and predicts the waiting pairs if they are enough or have waited long enough.
+        """Adds a pair. Predicts the waiting pairs if there are enough, or if the first has waited for `longest_wait`.
 
         Arguments:
           line: the number of the pair in the input, as `record_input.records` yields it.
@@ -92,7 +92,7 @@ class Answers:
         return self._matcher.predict([self._texts(fields) for _, fields in waiting])
 
     def _before(self, waiting: Sequence[tuple[int, dict[str, Any]]], wrong: int) -> Iterator[Prediction]:
-        """Yields the predictions before the first pair without a finite output, then raises the error about that pair."""
+        """Yields the predictions before the first pair without a finite output, then raises an error about it."""
         yield from self._predicted(waiting[:wrong])
         raise self._not_finite(waiting[wrong][0])
 
@@ -117,10 +117,10 @@ class Answers:
         return prediction
 
     def _check_length(self, line: int, fields: dict[str, Any]) -> None:
-        """Checks that the prediction of a pair fits into the device's memory. Otherwise the system might end the process.
+        """Checks that the prediction of a pair fits into the device's memory.
 
         Raises:
-          InputError: the prediction needs too much memory.
+          InputError: the pair is too long. To predict it anyway might make the system end the process.
         """
         if sum(map(len, self._texts(fields))) <= _SHORT:
             return

@@ -1,4 +1,4 @@
-"""`--print-completion SHELL`: a script, made by shtab, that lets a shell complete commands, options, names and files."""
+"""`--print-completion SHELL`: a script, made by shtab, for completing commands, options, names and files in a shell."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,7 @@ def show_script(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
 
 
 def _arguments(parser: argparse.ArgumentParser, command: str = "") -> Iterator[tuple[str, argparse.Action]]:
-    """Yields (subcommand, argument) for all arguments. Arguments of an action, as of `data fetch`, are included."""
+    """Yields (subcommand, argument) for all arguments. Nested subcommands such as `data fetch` are included."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for name, inner in action.choices.items():

@@ -87,11 +87,11 @@ def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argpars
 
 
 def leave(status: int, interrupted: bool) -> None:
-    """Exits directly if this process was interrupted, or leaves the others too early. Otherwise it returns.
+    """Exits directly if this process was interrupted, or if other processes may wait for it. Otherwise it returns.
 
-    Python then exits as usual. Processes that end in order disconnect from each other first. A process that was
-    interrupted does not wait for the others. An interrupt does not stop threads in which JAX compiles or computes, and
-    Python's own exit can crash while they run.
+    After a return, Python exits as usual. Several processes that no longer wait for each other disconnect before they
+    return. A process that was interrupted does not wait for the others. An interrupt does not stop threads in which JAX
+    compiles or computes, and Python's own exit can crash while they run.
     """
     jax = sys.modules.get("jax")
     several = jax is not None and jax.distributed.is_initialized()
@@ -177,7 +177,7 @@ def _nobody_came() -> None:
 
 
 def _wait_for(address: str) -> None:
-    """Waits until the coordinator listens at the address. JAX would end the process if it had to wait.
+    """Waits until the coordinator listens at the address. JAX itself would end the process instead of raising an error.
 
     Raises:
       InputError: the coordinator does not listen within `SECONDS_TO_START`, or the address does not exist.

@@ -90,8 +90,8 @@ def answered(arguments: argparse.Namespace, workdir: Path) -> bool:
       Whether one of these options is given. Nothing is trained then.
 
     Raises:
-      InputError: no jobs were submitted for the folder, some runs are missing for --collect, or the options do not go
-        together.
+      InputError: no jobs were submitted for the folder, some runs are missing for --collect, both options are given, or
+        --collect is given to `tune`.
     """
     if not (arguments.status or arguments.collect):
         return False

@@ -77,7 +77,7 @@ def _accept(releases: Sequence[Any], accepted: bool) -> None:
 
 @contextlib.contextmanager
 def _progress() -> Iterator[Callable[[str], Callable[[int, int | None], None]]]:
-    """Yields a function: name of a file -> function of (bytes downloaded, total bytes or None) that shows the progress."""
+    """Yields a function: file name -> function of (bytes downloaded, total bytes or None) that shows the progress."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 

@@ -83,7 +83,7 @@ def show(folder: Path, output: Path | None = None, pair: Sequence[str] | None = 
         show_text(printable_json(list(plain.values()) if sweep else plain["attention"]))
     else:
         show_text("\n\n".join(parts))
-    # Figures come last because they need matplotlib. Without it, the results above must not be lost.
+    # The figures come last because they need matplotlib. Without it, the results are still printed.
     for name, values in plain.items() if output is not None else ():
         figures.write(values, output, name)
 

@@ -1,9 +1,9 @@
-"""An interrupt ends a command in one line, whenever it comes.
+"""Interrupts: whenever one arrives, it ends the command with one line.
 
-Python raises KeyboardInterrupt wherever the main thread is, also where nobody can take it. Before the command has
-begun, the process ends at once. Libraries in C++ crash if it is raised while they are imported; there it waits. In a
-callback of the garbage collector, of which JAX has one, or in a finaliser nobody can catch it: Python prints a
-traceback and goes on. Then it is raised once more.
+Python raises KeyboardInterrupt wherever the main thread is, also where no code can catch it. Three cases are handled
+here. Before the command has begun, an interrupt ends the process at once. During an import it is postponed, because
+libraries in C++ crash if it is raised while they are imported. In a callback of the garbage collector (JAX has one) or
+in a finalizer no code can catch it: Python prints a traceback and continues. The interrupt is then raised again.
 """
 
 import _thread
@@ -16,27 +16,30 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
-INTERRUPTED = 130  # what a shell reports for a program that an interrupt ended
+INTERRUPTED = 130  # the status that a shell reports for a program that an interrupt ended
 SECONDS_BEFORE_THE_NEXT = 0.01
-# Tells the program that this process becomes that interrupts were blocked for it.
+# The environment variable that tells a program that replaces this process that interrupts were blocked for it.
 _WAITING = "JAXMATCH_INTERRUPTS_WAIT"
-# A module of the user may compute for hours while it is imported.
+# The most seconds that an interrupt is postponed. A module of the user may compute for hours while it is imported.
 LONGEST_IMPORT = 10.0
 
 
 def end_at_once() -> None:
-    """Has an interrupt end this process with a line, until `hold_back_in_imports`: nothing has been written yet. What
-    came while they were `blocked` counts.
+    """Makes an interrupt end this process with one line, until `hold_back_in_imports` is called.
+
+    That is safe because nothing has been written yet. An interrupt that arrived while interrupts were `blocked` ends
+    the process, too.
     """
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else somebody has them ignored
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else the caller ignores or handles them
         signal.signal(signal.SIGINT, _end)
     _unblock()
 
 
 @contextlib.contextmanager
 def blocked() -> Iterator[None]:
-    """Has interrupts wait, also while this process becomes another program, until that calls `end_at_once`. Where they
-    were blocked before, they stay so.
+    """Blocks interrupts until the end of the block. Interrupts that were blocked before stay blocked.
+
+    If another program replaces this process in the block, interrupts wait until that program calls `end_at_once`.
     """
     with contextlib.suppress(AttributeError):  # Windows
         if signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}):
@@ -59,7 +62,10 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def hold_back_in_imports() -> None:
-    """Has an interrupt raised in the main thread, as Python does, but not before what it imports is imported."""
+    """Makes an interrupt raise KeyboardInterrupt in the main thread, as Python does, but not during an import.
+
+    An interrupt that arrives during an import is raised after it, or after `LONGEST_IMPORT` seconds.
+    """
     if signal.getsignal(signal.SIGINT) not in (signal.default_int_handler, _end):
         return
     first, waits = 0.0, False
@@ -86,7 +92,7 @@ def hold_back_in_imports() -> None:
 
 
 def _importing(frame: FrameType | None) -> bool:
-    """Whether an import statement is being carried out."""
+    """Returns whether an import is in progress in a frame or its callers."""
     while frame is not None:
         code = frame.f_code
         if code.co_name == "_find_and_load" and code.co_filename == "<frozen importlib._bootstrap>":
@@ -96,7 +102,7 @@ def _importing(frame: FrameType | None) -> bool:
 
 
 def raise_lost_interrupts() -> None:
-    """Has interrupts that Python would report as ignored raised again, in the main thread."""
+    """Makes Python raise an interrupt again, in the main thread, if it would only report it as ignored."""
     report = sys.unraisablehook
 
     def hook(unraisable: "sys.UnraisableHookArgs") -> None:
@@ -109,10 +115,10 @@ def raise_lost_interrupts() -> None:
 
 
 def _interrupt(seconds: float = 0.0) -> None:
-    """Interrupts the main thread, also where it waits for input.
+    """Interrupts the main thread, even while it waits for input.
 
     Arguments:
-      seconds: until then, in which a callback ends, inside which the interrupt would be lost again.
+      seconds: the time to wait first, for a callback to end in which the interrupt would be lost again.
     """
     time.sleep(seconds)
     try:

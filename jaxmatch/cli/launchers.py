@@ -1,12 +1,13 @@
-"""Whether a launcher has started this process as one of several, by the variables of its environment."""
+"""Detection of launchers that have started this process as one of several, from its environment variables."""
 
 import math
 from collections.abc import Mapping
 
-# Variable of a launcher: the number of processes that it has started. Only `srun` sets the first; the others are Open
-# MPI's and that of MPICH and its kin.
+# Variables that hold the number of processes that a launcher has started. Only `srun` sets the first. Open MPI sets the
+# second; MPICH and related launchers set the third.
 _COUNTED = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-# The hosts of a TPU slice, and how its processes are laid out; in both, JAX and libtpu prefer the first.
+# Variables with the hosts of a TPU slice, and with the layout of its processes. Of each pair, JAX and libtpu prefer the
+# first.
 _TPU_HOSTS = ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES")
 _TPU_BOUNDS = ("TPU_PROCESS_BOUNDS", "TPU_HOST_BOUNDS")
 _TPU_SLICES = "MEGASCALE_NUM_SLICES"
@@ -14,13 +15,14 @@ _INDEX_IN_KUBERNETES = "JOB_COMPLETION_INDEX"
 
 
 def processes(variables: Mapping[str, str]) -> tuple[int, str]:
-    """How many processes the launcher of this one has started to work as one, and which variables say so.
+    """Returns how many processes a launcher has started to work as one, and the variables that state it.
 
     Arguments:
-      variables: of the environment.
+      variables: the environment variables.
 
     Returns:
-      1 and "" where none says that there are several.
+      The number of processes, including this one, and the variables as text; 1 and "" if no variable states that there
+      are several.
     """
     counts = {name: variables.get(name, "") for name in _COUNTED}
     index = variables.get("SLURM_PROCID", "")
@@ -33,14 +35,14 @@ def processes(variables: Mapping[str, str]) -> tuple[int, str]:
 
 
 def _on_tpus(variables: Mapping[str, str]) -> tuple[int, str]:
-    """The hosts of a TPU slice: libtpu on one of them waits for the others."""
+    """Counts the hosts of TPU slices, for `processes`. On each host, libtpu waits for the other hosts."""
     platforms = variables.get("JAX_PLATFORMS", "")
     if platforms and "tpu" not in platforms.split(","):
         return 1, ""
     for name in _TPU_BOUNDS:
         bounds = variables.get(name, "").split(",")
         if all(each.isdigit() for each in bounds) and math.prod(map(int, bounds)) == 1:
-            return 1, ""  # the processes are to work apart
+            return 1, ""  # each process works on its own
     name = next((name for name in _TPU_HOSTS if name in variables), _TPU_HOSTS[-1])
     hosts = len([each for each in variables.get(name, "").split(",") if each.strip()])
     slices = variables.get(_TPU_SLICES, "")
@@ -50,7 +52,7 @@ def _on_tpus(variables: Mapping[str, str]) -> tuple[int, str]:
 
 
 def apart(variables: Mapping[str, str]) -> str:
-    """What to say of a process that may be one of several, or is meant to be on its own; "" if nothing."""
+    """Returns a note about a process that may be one of several or may be meant to train alone, or ""."""
     index = variables.get(_INDEX_IN_KUBERNETES, "")
     if not index.isdigit():
         return ""

@@ -1,4 +1,4 @@
-"""The options that `sweep`, `train` and `tune` share, and how they are passed on."""
+"""The options that `sweep`, `train` and `tune` share, and the call of a launcher with these options."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ INTERRUPTED = "interrupted; run the same command to resume"
 
 
 def positive(text: str) -> int:
-    """A whole number from 1 on, for argparse."""
+    """Parses a whole number from 1 on, for argparse."""
     try:
         number = int(text)
     except ValueError:
@@ -26,14 +26,14 @@ def positive(text: str) -> int:
 
 
 def _folder(text: str) -> Path:
-    """A folder of this machine, for argparse."""
+    """Parses the path of a folder on this machine, for argparse."""
     if "://" in text:
         raise argparse.ArgumentTypeError(f"{text} is not a local folder; give it as --store, with --on ray")
     return paths.named(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options after the file."""
+    """Adds the options that follow the file."""
     parser.add_argument(
         "--workdir",
         type=_folder,
@@ -68,10 +68,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of_the_file(words: Sequence[str]) -> dict[str, str]:
-    """`--name=value` and `--name value`: what only the file that is launched knows.
+    """Parses the options that only the launched file knows, as `--name=value` or `--name value`.
 
     Raises:
-      InputError: a word that is no option, or an option without a value.
+      InputError: a word is not an option, or an option has no value.
     """
     options: dict[str, str] = {}
     rest = iter(words)
@@ -93,10 +93,10 @@ def options_of_the_file(words: Sequence[str]) -> dict[str, str]:
 
 
 def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
-    """The settings that the command line changes, under their dotted names.
+    """Returns dotted name -> value for the settings that --config and the options of `SHORT` change.
 
     Raises:
-      InputError: one is given in two ways.
+      InputError: a setting is given in two ways.
     """
     from jaxmatch.sweep.resolving import OF_THE_DATA
 
@@ -115,7 +115,10 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
 
 
 def workdir_of(arguments: argparse.Namespace) -> Path:
-    """--workdir, or runs/NAME after the file; for a config, with its options: runs/re2_snli."""
+    """Returns --workdir, or runs/NAME by default. NAME is the name of the file; --smoke adds "-smoke" to it.
+
+    For `train`, the values of the file's options are added to the name: runs/re2_snli.
+    """
     name = arguments.file.stem
     if arguments.subcommand == "train":
         name = "_".join((name, *options_of_the_file(arguments.rest).values()))
@@ -123,18 +126,18 @@ def workdir_of(arguments: argparse.Namespace) -> Path:
 
 
 def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: Sequence[str]) -> bool:
-    """Calls `function` (of jaxmatch.sweep.launch) and prints its table; if runs failed, that of the others.
+    """Calls a launcher and prints the table that it returns. If runs failed, prints the table of the others.
 
     Arguments:
-      function: takes the file first.
-      arguments: of the command.
-      kinds: where a name is looked up (sweep/named_files.py).
+      function: the launcher, such as `jaxmatch.sweep.launch.sweep`. Its first argument is the file.
+      arguments: the arguments of the command.
+      kinds: the kinds of files among which a name is looked up (sweep/named_files.py).
 
     Returns:
-      Whether all that was asked for is trained.
+      Whether all requested runs are trained.
 
     Raises:
-      InputError: there is no file of this name, or the run is refused.
+      InputError: no file has this name, or the request cannot be carried out.
       FailedCohorts: some runs failed.
     """
     from jaxmatch.sweep.engines import Submitted

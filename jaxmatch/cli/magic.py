@@ -20,12 +20,13 @@ def register(shell: Any) -> None:
 
 
 def run(line: str) -> None:
-    """Runs the words after `%jaxmatch` as a shell would.
+    """Runs `jaxmatch` with the words after `%jaxmatch`, which are split as in a shell.
 
     Raises:
-      UsageError: the command failed, and has said why. IPython prints it as one line and runs no further cell.
+      UsageError: the line cannot be split, or the command failed and has printed why. IPython prints the error as one
+        line and runs no further cell.
     """
-    from IPython.core.error import UsageError  # whoever calls this has IPython; nobody else needs it
+    from IPython.core.error import UsageError  # the caller has IPython; no other code needs it
 
     try:
         words = shlex.split(line)
@@ -33,7 +34,7 @@ def run(line: str) -> None:
         raise UsageError(printable(f"jaxmatch: {error}: {line}")) from None
     try:
         status = main(words)
-    except SystemExit as end:  # argparse ends so, after --help too
+    except SystemExit as end:  # argparse exits this way, also after --help
         status = end.code
     if status:
         raise UsageError(f"jaxmatch ended with status {status}")

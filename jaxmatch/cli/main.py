@@ -26,10 +26,10 @@ from jaxmatch.errors import InputError, nearest
 from jaxmatch.files import naming
 from jaxmatch.printable import printable, shown
 
-# What a shell reports for a program that a closed pipe ended; the status of wrong input.
+# The status that a shell reports for a program that a closed pipe ended, and the status for wrong input.
 PIPE_CLOSED, WRONG_INPUT = 141, 2
 
-# Subcommand -> what it does, in a line. Its code is the module of that name here, imported when it is used.
+# Subcommand -> its help, in one line. Its code is the module of this name here, which is imported when it is used.
 SUBCOMMANDS = {
     "sweep": "train a grid of runs and print its table",
     "train": "train one config",
@@ -52,17 +52,17 @@ SUBCOMMANDS = {
     "devices": "list what JAX can compute on, and try it",
 }
 
-# These compute nothing that huge pages would make faster.
+# The subcommands that compute nothing that huge pages would make faster.
 WITHOUT_JAX = {"table", "report", "figure", "configs"}
 
-# What a write found no room in -> what to do.
+# The error of a write that found no room -> its remedy.
 _NO_ROOM = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "make room, or have the quota raised",
     errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
 }
 
-# A part of the JAX errors that the user can fix -> the message instead.
+# A part of a JAX error that the user can fix -> the message that is printed instead.
 _OF_THE_DEVICE = {
     "RESOURCE_EXHAUSTED": "out of device memory; free some, or use a smaller batch",
     "Unable to initialize backend": "JAX finds no device of the requested kind; set JAX_PLATFORMS=cpu, or fix what "
@@ -71,7 +71,7 @@ _OF_THE_DEVICE = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors escape control characters of the words it names, and whose help fails where it cannot be
+    """A parser whose error messages escape control characters, and whose help raises an error if it cannot be
     written.
     """
 
@@ -80,7 +80,7 @@ class _Parser(argparse.ArgumentParser):
         super().error(printable(" ".join(message.split())))
 
     def _print_message(self, message: str, file: IO[str] | None = None) -> None:
-        if message and file is not None and file is sys.stdout:  # argparse would say nothing where it cannot write
+        if message and file is not None and file is sys.stdout:  # argparse would ignore a failed write
             with naming(OUTPUT):
                 file.write(message)
                 file.flush()
@@ -89,15 +89,15 @@ class _Parser(argparse.ArgumentParser):
 
 
 def module_of(subcommand: str) -> ModuleType:
-    """The module of a subcommand: `add_arguments(parser)`, `run(arguments)`, and its docstring is the help."""
+    """Imports the module of a subcommand: `add_arguments(parser)`, `run(arguments)`, and its help as a docstring."""
     return importlib.import_module(f"jaxmatch.cli.{subcommand}")
 
 
 def build_parser(subcommands: Collection[str] = tuple(SUBCOMMANDS)) -> argparse.ArgumentParser:
-    """The parser of the whole command line; dotted options (`dotted.py`) are taken out before it parses.
+    """Builds the parser of the whole command line. Dotted options (`dotted.py`) are taken out before it parses.
 
     Arguments:
-      subcommands: those whose arguments it can parse; the others are only named in its help.
+      subcommands: the subcommands whose arguments it can parse; the others are only named in its help.
     """
     parser = _Parser(
         prog="jaxmatch",
@@ -123,28 +123,30 @@ def build_parser(subcommands: Collection[str] = tuple(SUBCOMMANDS)) -> argparse.
 
 
 def _chosen(words: Sequence[str]) -> list[str]:
-    """The subcommand among the words, if any; it need not exist."""
+    """Returns the first word that is not an option, as a list of at most one. It need not be a known subcommand."""
     return [word for word in words if not word.startswith("-")][:1]
 
 
 def _say(text: str) -> None:
     with contextlib.suppress(
         OSError, ValueError, AttributeError
-    ):  # where standard error is full or closed, nothing can be printed
+    ):  # if standard error is full or closed, nothing can be printed
         sys.stderr.write(f"jaxmatch: {printable(text)}\n")
         sys.stderr.flush()
 
 
 def _close_quietly() -> None:
-    """Nothing can be written to standard output any more; what Python would still flush at exit must not complain."""
+    """Closes standard output after a failed write, so that Python does not report another error when it flushes it at
+    exit.
+    """
     with contextlib.suppress(
         OSError, ValueError, AttributeError
-    ):  # not a real file: then there is nothing that could complain
+    ):  # it is not a real file, so Python will not report an error
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _flush_quietly() -> None:
-    """Flushes standard output; an error closes it."""
+    """Flushes standard output. If that fails, closes it."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -153,7 +155,7 @@ def _flush_quietly() -> None:
 
 
 def _of_the_system(error: OSError) -> str:
-    """An error of the operating system in one line."""
+    """Describes an error of the operating system in one line."""
     place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
     remedy = _NO_ROOM.get(error.errno)
     return f"{place}{error.strerror or error}" + (f"; {remedy}, and run the same command again" if remedy else "")
@@ -163,10 +165,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one subcommand.
 
     Arguments:
-      arguments: the words after `jaxmatch`; None takes those of the process.
+      arguments: the words after `jaxmatch`; None: the arguments of the process.
 
     Returns:
-      The exit status: 0, 2 for input that cannot be used, 130 when interrupted, 141 when the output was closed.
+      The exit status: 0; 2 for input that cannot be used; 130 after an interrupt; 141 if the output was closed.
     """
     module = None
     try:
@@ -195,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parsed.dotted, parsed.imports, parsed.command_line = dotted, imports, shlex.join(["jaxmatch", *words])
         if sys.stdout is None and not getattr(module, "CHECKS_OUTPUT", False):
             raise InputError("standard output is closed", remedy="give it a file or a pipe; /dev/null will do")
-        from jaxmatch import extend  # imports more than help needs
+        from jaxmatch import extend  # not for --help, which needs fewer imports
 
         extend.load_installed()
         extend.load(imports)
@@ -207,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         _say(str(error))
         return WRONG_INPUT
-    except KeyboardInterrupt as interrupt:  # Python's own says nothing
+    except KeyboardInterrupt as interrupt:  # an interrupt that Python raises has no text
         _say(str(interrupt) or getattr(module, "WHEN_INTERRUPTED", "interrupted"))
         return INTERRUPTED
     except BrokenPipeError:
@@ -216,37 +218,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         _say("out of memory; free some, or use a smaller batch")
         return WRONG_INPUT
-    except RuntimeError as error:  # that of JAX is one, and JAX need not have been loaded
+    except RuntimeError as error:  # JAX's errors are subclasses, and JAX may not have been imported
         known = [said for sign, said in _OF_THE_DEVICE.items() if sign in str(error)]
         if not known:
             raise
         _say(known[0])
         return WRONG_INPUT
     except OSError as error:
-        if error.errno is None:  # not of the system
+        if error.errno is None:  # not an error of the operating system
             raise
         _say(_of_the_system(error))
         return WRONG_INPUT
     finally:
-        _flush_quietly()  # of a command that failed, too: else Python itself complains at exit
+        _flush_quietly()  # also after a failure; otherwise Python would report an error at exit
 
 
 def command() -> int:
-    """`jaxmatch` as a process of its own."""
+    """Runs `jaxmatch` as a process of its own, and returns the exit status."""
     interrupts.end_at_once()
     if not WITHOUT_JAX.issuperset(_chosen(sys.argv[1:])):
-        with interrupts.blocked():  # until it is here again, for the start of Python would end in a traceback
+        with interrupts.blocked():  # an interrupt during the start of Python would print a traceback
             start_again_with_huge_pages()
     interrupts.raise_lost_interrupts()
     shorten_plugin_errors()
-    # As all files are, and not as the locale says: its characters may lack those of a table, after hours of training.
-    # From Python 3.15 on that is the rule (https://peps.python.org/pep-0686/).
+    # UTF-8, as in all files, instead of the locale's encoding, which may lack a character of a table. The error would
+    # come after hours of training. UTF-8 is the default from Python 3.15 on (https://peps.python.org/pep-0686/).
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
         interrupts.hold_back_in_imports()
         status = main()
-    except KeyboardInterrupt:  # just before `main` could catch it, or after
+    except KeyboardInterrupt:  # it arrived just before `main` could catch it, or afterwards
         _say("interrupted")
         status = INTERRUPTED
     leave(status, interrupted=status == INTERRUPTED)

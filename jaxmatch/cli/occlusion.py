@@ -50,17 +50,18 @@ def run(arguments: argparse.Namespace) -> None:
 def show(
     folder: Path, data_directory: str | None, output: Path | None = None, split: str = "dev", format: str = "markdown"
 ) -> None:
-    """Prints the tables of a run, or of each setting of a sweep, and keeps what was found.
+    """Prints the tables of a run, or of each setting of a sweep, and saves the values.
 
     Arguments:
-      folder: of a run or of a sweep.
-      data_directory: the folder with the data files, or None for the one it was trained from.
-      output: where the values and their figures are kept; None: nowhere.
-      split: what is answered.
+      folder: the folder of a run or of a sweep.
+      data_directory: the folder with the data files, or None for the folder that the runs were trained from.
+      output: the folder in which the values and their figures are saved; None: nothing is saved.
+      split: the split on which the accuracy is measured.
       format: "markdown", "latex", "csv" or "json".
 
     Raises:
-      InputError: no run that has such features, the split cannot be read, or there is no matplotlib to draw with.
+      InputError: no finished run has RE2's features, the split cannot be read, or matplotlib, which draws the figures,
+        is not installed.
     """
     from jaxmatch.analysis.occlusion_table import occlusions
     from jaxmatch.reporting import figures
@@ -72,14 +73,14 @@ def show(
         show_text(printable_json(plain if sweep else plain[0]))
     else:
         show_text(occlusions([occluded for _, occluded in found], format), end="")
-    # Last, for it needs matplotlib, and what was found is not to be lost without it.
+    # The figures come last because they need matplotlib. Without it, the results are still printed.
     for number, values in enumerate(plain if output is not None else [], start=1):
         name = "occlusion" if len(found) == 1 else f"occlusion-{number}-{slug(values['setting'])}"
         figures.write(values, output, name)
 
 
 def _of_run(folder: Path, data_directory: str | None, split: str) -> Iterator[tuple[dict[str, Any], Occluded]]:
-    """What was found, as plain values and as a table takes it."""
+    """Yields the result for a run, as plain values and in the form that a table takes."""
     from jaxmatch.analysis.occlusion import occlusion
     from jaxmatch.analysis.occlusion_table import Occluded
     from jaxmatch.inference.matcher import load
@@ -93,7 +94,7 @@ def _of_run(folder: Path, data_directory: str | None, split: str) -> Iterator[tu
 
 
 def _of_sweep(folder: Path, data_directory: str | None, split: str) -> Iterator[tuple[dict[str, Any], Occluded]]:
-    """The same of each setting, over its seeds."""
+    """Yields the result for each setting of a sweep, over its seeds, in the same two forms as `_of_run`."""
     from jaxmatch.analysis.occlusion import occlusion, over_seeds
     from jaxmatch.analysis.occlusion_table import Occluded
     from jaxmatch.inference.matcher import load

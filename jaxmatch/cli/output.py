@@ -1,5 +1,5 @@
-"""What commands print, and output that may be long, is written piece by piece, and still appears whole or not at
-all.
+"""Output of commands: text on standard output and standard error, and files that are written piece by piece but appear
+whole or not at all.
 """
 
 import contextlib
@@ -13,26 +13,26 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import naming, open_atomically, remove_abandoned
 from jaxmatch.printable import printable
 
-OUTPUT = "standard output"  # as an error names it
+OUTPUT = "standard output"  # its name in error messages
 
 
 def show(text: object, end: str = "\n") -> None:
-    """Prints lines on standard output; their control characters, of labels, texts or file names, are escaped.
+    """Prints lines on standard output. Control characters in labels, texts or file names are escaped.
 
     Raises:
-      OSError: it cannot be written; names standard output.
+      OSError: the lines cannot be written. The error names standard output.
     """
     with naming(OUTPUT):
         print(printable(str(text), keep="\n"), end=end)
 
 
 def note(text: str) -> None:
-    """Prints a line on standard error, escaped like those of `show`."""
+    """Prints a line on standard error. Its control characters are escaped."""
     print(printable(text), file=sys.stderr)
 
 
 class _Encoded:
-    """Binary output onto text: a notebook's standard output has no bytes below it."""
+    """A binary file that writes to a text stream, for a notebook, whose standard output has no binary buffer."""
 
     def __init__(self, text: TextIO):
         self._text = text
@@ -46,7 +46,7 @@ class _Encoded:
 
 
 class _Output:
-    """Binary output whose errors name standard output."""
+    """A binary file whose errors name standard output."""
 
     def __init__(self, file: BinaryIO | _Encoded):
         self._file = file
@@ -62,8 +62,10 @@ class _Output:
 
 @contextlib.contextmanager
 def open_whole(target: str) -> Iterator[BinaryIO]:
-    """As `jaxmatch.files.open_atomically`; `-` is standard output, which is written at once. What an earlier command
-    left unfinished of the same file is removed.
+    """Yields a binary file to write, as `jaxmatch.files.open_atomically` does. `-` is standard output, which is written
+    at once.
+
+    Unfinished files that an earlier command left for the same target are removed.
     """
     if target == "-":
         if sys.stdout is None:

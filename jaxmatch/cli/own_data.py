@@ -1,4 +1,4 @@
-"""The options for the layout of own data: columns, labels, splits."""
+"""The options for the layout of the user's own data: columns, labels, splits."""
 
 import argparse
 from collections.abc import Sequence
@@ -6,12 +6,12 @@ from typing import Any
 
 from jaxmatch.config.sections import OWN_LAYOUT
 
-# How pairs lie in one file.
+# The options for the layout of a single file.
 LAYOUT = ("columns", "labels", "quoted")
 
 
 def add_layout_arguments(parser: argparse._ActionsContainer) -> None:
-    """--columns, --labels and --quoted."""
+    """Adds --columns, --labels and --quoted."""
     parser.add_argument(
         "--columns", metavar="A=B,...", help="columns with other names: text_a=question1,text_b=question2,label=same"
     )
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def given(arguments: argparse.Namespace, names: Sequence[str] = OWN_LAYOUT) -> dict[str, Any]:
-    """The options that were given, by their settings of data."""
+    """Returns setting of the data section -> value, for the options that were given."""
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 
 

@@ -1,4 +1,4 @@
-"""Files and folders that a command line names: what is refused before anything is read or computed."""
+"""Checks of the files and folders that a command line names, before anything is read or computed."""
 
 import argparse
 import os
@@ -10,7 +10,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.plain_file import FILE, FOLDER, kind
 
 OF_A_SWEEP = "give the --workdir of a sweep"
-# What is read of the folder of a sweep, a run or an index: files by name, and all below these folders.
+# What commands read in the folder of a sweep, a run or an index: files with these names, and all files below these
+# folders.
 _FILES = """
     arrivals.jsonl calibration.json choice.json cohort.json config.json error.json events.jsonl floors.json halving.json
     index.json jobs.json lines.json mistakes.json model.json parameters.npz parameters.safetensors record.json
@@ -20,17 +21,17 @@ _FOLDERS = {"model", "prefilter", "checkpoints", "vectors"}
 
 
 def named(text: str) -> Path:
-    """A file or folder, for argparse; without a name it would be the current folder."""
+    """Parses a path for argparse. An empty path, which would mean the current folder, is an error."""
     if not text:
         raise argparse.ArgumentTypeError("it has no name")
     return Path(text)
 
 
 def check_folder(folder: Path, remedy: str = OF_A_SWEEP) -> None:
-    """Refuses a folder that is to be read and is not there.
+    """Checks that a folder that will be read exists.
 
     Raises:
-      InputError: there is none, or it is a file.
+      InputError: the folder does not exist, or is not a folder.
     """
     if (there := kind(folder)) != FOLDER:
         problem = f"this is {there}, not a folder" if there else "there is no such folder"
@@ -38,10 +39,10 @@ def check_folder(folder: Path, remedy: str = OF_A_SWEEP) -> None:
 
 
 def check_output_folder(folder: Path | None, option: str = "--output") -> None:
-    """Refuses a folder that cannot be made; None is none.
+    """Checks that an output folder can be created. None means no output folder.
 
     Raises:
-      InputError: a file is in its way.
+      InputError: a file has the name of the folder, or of a folder above it.
     """
     if folder is None:
         return
@@ -51,14 +52,14 @@ def check_output_folder(folder: Path | None, option: str = "--output") -> None:
 
 
 def check_output(target: str, *read: Path | str | None) -> None:
-    """Refuses an output file that cannot be written, or that would replace what is read.
+    """Checks that an output file can be written, and that it does not replace an input.
 
     Arguments:
-      target: as `open_whole` takes it.
-      read: files, folders or standard input; None is nothing.
+      target: the output file, as in `open_whole`.
+      read: the inputs: files, folders or standard input. None is ignored.
 
     Raises:
-      InputError: it has no name, is a folder or lies in none, or is read.
+      InputError: the target has no name, is a folder, is in a folder that does not exist, or is an input.
     """
     if not target:
         raise InputError("the output has no name", remedy='give a file, or "-" for standard output')
@@ -75,7 +76,7 @@ def check_output(target: str, *read: Path | str | None) -> None:
 
 
 def _loss(path: Path, read: Path | str | None) -> str:
-    """What is lost of what is read if a file is replaced, or ""."""
+    """Returns a message if replacing the file `path` would lose the input `read`, else ""."""
     try:
         if read is None:
             return ""
@@ -87,5 +88,5 @@ def _loss(path: Path, read: Path | str | None) -> str:
             return f"this is a file of {read}, which is read" if is_read else ""
         found = os.fstat(sys.stdin.fileno()) if read == STANDARD_INPUT else os.stat(read)
         return "this is also the input" if os.path.samestat(found, os.stat(path)) else ""
-    except (OSError, ValueError, AttributeError):  # not there, or closed: whoever reads it says so
+    except (OSError, ValueError, AttributeError):  # the input is missing or closed: reading it raises an error later
         return ""

@@ -1,16 +1,18 @@
-"""Plugins of JAX that do not work here, as that for CUDA on a node without a GPU: a line instead of JAX's traceback."""
+"""One line, instead of JAX's traceback, for each plugin of JAX that does not work on this machine, such as that for
+CUDA on a node without a GPU.
+"""
 
 import logging
 
 from jaxmatch.cli.output import note
 from jaxmatch.errors import first_line
 
-# Where JAX tells of them (jax 0.10 and 0.11); without this logger its traceback is printed as before.
+# JAX reports these errors to this logger (jax 0.10 and 0.11). If it uses another one, its traceback is printed.
 _LOGGER = "jax._src.xla_bridge"
 
 
 def shorten_plugin_errors() -> None:
-    """Has a plugin that fails reported in one line on standard error, once for each plugin."""
+    """Makes JAX report each plugin that fails in one line on standard error."""
     logging.getLogger(_LOGGER).addFilter(_shorten)
 
 

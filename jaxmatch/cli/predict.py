@@ -27,7 +27,7 @@ from jaxmatch.errors import InputError
 
 WHEN_INTERRUPTED = "interrupted; an output file was left as it was"
 CHECKS_OUTPUT = True
-# Seconds that a pair of a stream that never pauses waits for others.
+# The most seconds that a pair waits for others in a stream that never pauses.
 LONGEST_WAIT = 1.0
 
 
@@ -43,14 +43,14 @@ def run(arguments: argparse.Namespace) -> None:
     source = record_input.source_of(arguments.input)
     check_output(arguments.output, source, arguments.run)
     folder = chosen_run(arguments)
-    # Those of training data, so that the same words can be given; of a label and a group there is no need.
+    # --columns takes all parts of training data, so that the same text can be given. Label and group are not needed.
     named = record_input.columns_said(arguments.columns, KNOWN, EXAMPLE)
     columns = named["text_a"], named["text_b"]
     given = source, dict(zip(columns, ("text_a", "text_b"))), arguments.format, arguments.quoted
     is_file = record_input.is_file(source)
     with record_input.naming_rows(source, arguments.format):
         if is_file:
-            for _ in record_input.records(*given):  # found before anything is written
+            for _ in record_input.records(*given):  # an error is found before anything is written
                 pass
         from jaxmatch.inference.matcher import load
 

@@ -48,28 +48,28 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def answer(query: str, place: int, line: int, text: str, score: float) -> bytes:
-    """One line of output."""
+    """Returns the line of output for a text."""
     values = {"query": query, "rank": place, "line": line, "text": text, "score": score}
     return f"{printable_json(values)}\n".encode()
 
 
 def add_label_argument(parser: argparse.ArgumentParser) -> None:
-    """--label, of `rank` and `search`."""
+    """Adds --label, an option of `rank` and `search`."""
     parser.add_argument(
         "--label", metavar="LABEL", help="the label that means a match (default: of two labels the second)"
     )
 
 
 def checked_query(text: str) -> str:
-    """A query of the command line.
+    """Checks a query of the command line, and returns it.
 
     Raises:
-      InputError: it is empty or not UTF-8.
+      InputError: the query is empty or not UTF-8.
     """
     if not text.strip():
         raise InputError("the query is empty", remedy="give a text")
     try:
         text.encode()
-    except UnicodeEncodeError:  # bytes of a command line that are no UTF-8 arrive as lone surrogates
+    except UnicodeEncodeError:  # bytes of a command line that are not UTF-8 arrive as lone surrogates
         raise InputError("the query is not UTF-8", remedy="give it in UTF-8") from None
     return text

@@ -1,4 +1,4 @@
-"""Reads records one by one, from a stream or a file in a format of training data: TSV, CSV, JSON lines, Parquet."""
+"""Records, read one by one from a stream or a file in a format of training data: TSV, CSV, JSON lines or Parquet."""
 
 import argparse
 import contextlib
@@ -23,27 +23,27 @@ Record = tuple[int, dict[str, Any]]
 
 
 def add_arguments(parser: argparse.ArgumentParser, formats: Sequence[str], example: str, default: str) -> None:
-    """--format, --columns and --quoted."""
+    """Adds --format, --columns and --quoted."""
     parser.add_argument("--format", choices=formats, help=f"format of the input (default: {default})")
     parser.add_argument("--columns", default="", metavar="A=B,...", help=f"columns with other names: {example}")
     parser.add_argument("--quoted", action="store_true", help="TSV with quotation marks, as in CSV")
 
 
 def columns_said(text: str, known: Sequence[str], example: str) -> dict[str, str]:
-    """What --columns says: the names of the known parts in the file, also of those that have no other there.
+    """Parses --columns. Returns known part -> its column in the file; a part that is not given is its own column.
 
     Raises:
-      InputError: it cannot be understood.
+      InputError: as in `columns_of`.
     """
     said = columns_of(text, known, example)
     return {name: said.get(name, name) for name in known}
 
 
 def source_of(name: str) -> Path | str:
-    """What an argument names: a file, or standard input for `-`.
+    """Returns the input that an argument names: a file, or standard input for `-`.
 
     Raises:
-      InputError: it names nothing.
+      InputError: the name is empty.
     """
     if not name:
         raise InputError("the input has no name", remedy='give a file, or "-" for standard input')
@@ -51,18 +51,18 @@ def source_of(name: str) -> Path | str:
 
 
 def is_file(source: Path | str) -> bool:
-    """Whether a source can be read more than once: it is neither standard input nor a pipe."""
+    """Returns whether a source can be read more than once, which means that it is neither standard input nor a pipe."""
     return isinstance(source, Path) and source.is_file()
 
 
 def format_of(source: Path | str, suffixes: Mapping[str, str] = SUFFIXES) -> str | None:
-    """The format that a file's name says, without a .gz; None if it says none."""
+    """Returns the format by the ending of a file's name, ignoring .gz; None if the ending is unknown."""
     return suffixes.get(Path(str(source).lower().removesuffix(".gz")).suffix)
 
 
 @contextlib.contextmanager
 def naming_rows(source: Path | str, layout: str | None) -> Iterator[None]:
-    """Has an InputError about a line of a Parquet file say that it is a row."""
+    """Makes an `InputError` raised in the block name a row instead of a line if the source is a Parquet file."""
     with rows_not_lines(source) if (layout or format_of(source)) == "parquet" else contextlib.nullcontext():
         yield
 
@@ -70,15 +70,17 @@ def naming_rows(source: Path | str, layout: str | None) -> Iterator[None]:
 def lines_in(
     source: Path | str, when_silent: Callable[[], None] | None = None, keep_blank: bool = False
 ) -> Iterator[tuple[int, str]]:
-    """Yields (line number, line) of a file, unpacked if it is named .gz, or of a stream as they come.
+    """Yields (line number, line) for a file, or for a stream as its lines arrive.
+
+    A file whose name ends in .gz is decompressed.
 
     Arguments:
-      source: as `source_of` gives it.
-      when_silent: as `lines_of` takes it, for a stream.
-      keep_blank: as `decode_lines` takes it.
+      source: the input, as `source_of` returns it.
+      when_silent: as in `lines_of`, for a stream.
+      keep_blank: as in `decode_lines`.
 
     Raises:
-      InputError: as `read_lines` and `decode_lines`.
+      InputError: as in `read_lines` for a file; as in `opened`, `lines_of` and `decode_lines` for a stream.
     """
     if is_file(source):
         yield from read_lines(Path(source), keep_blank=keep_blank)
@@ -94,14 +96,15 @@ def records(
     quoted: bool = False,
     when_silent: Callable[[], None] | None = None,
 ) -> Iterator[Record]:
-    """Yields (line number, fields) of every record with all its fields; rows of Parquet are counted from 0.
+    """Yields (line number, fields) for each record, with all its fields. Rows of Parquet are counted from 0.
 
     Arguments:
-      source: as `source_of` gives it.
-      parts: the columns that each record must have -> what --columns calls them; each holds a text that is not empty.
-      layout: of `FORMATS`; None decides by the file's name, or else by its first line: JSON begins with a brace.
+      source: the input, as `source_of` returns it.
+      parts: column that each record must have -> its name in --columns. Each holds a text that is not empty.
+      layout: one of `FORMATS`; None: the format by the file's name, or else TSV if `quoted`, or else by the first line:
+        JSON begins with a brace, and anything else is TSV.
       quoted: whether TSV is written with quotation marks.
-      when_silent: as `lines_of` takes it, for a stream.
+      when_silent: as in `lines_of`, for a stream.
 
     Raises:
       InputError: a record cannot be read, or lacks a text.
@@ -132,14 +135,14 @@ def _parquet(source: Path | str, parts: Mapping[str, str]) -> Iterator[Record]:
     if source == STANDARD_INPUT:
         raise InputError("Parquet cannot be read from a stream", path=source, remedy="give a file")
     for number, record in read_parquet(Path(source), parts, parts=parts):
-        # Dates and numbers that JSON cannot hold are kept as texts.
+        # Dates and numbers that JSON cannot hold become texts; NaN and infinity become null.
         yield number, json.loads(json.dumps(without_nan(record), default=str))
 
 
 def _object(line: str, name: Path | str, number: int, keys: Iterable[str]) -> dict[str, Any]:
     value = object_of(line, name, number, keys)
     try:
-        json.dumps(value, allow_nan=False)  # what could not be written again is refused
+        json.dumps(value, allow_nan=False)  # raises an error for a value that could not be written again
     except RecursionError:
         raise InputError("the JSON is nested too deeply", path=name, line=number) from None
     except ValueError as error:

@@ -10,23 +10,24 @@ from jaxmatch.cli.paths import OF_A_SWEEP, check_folder
 from jaxmatch.errors import InputError
 from jaxmatch.printable import count_text
 
-# Of a printed table.
+# The most characters of a setting's name in a file name.
 _LONGEST_NAME = 60
 _NAME_ONE = "name a run: WORKDIR/runs/NAME"
 
 
 def slug(setting: str) -> str:
-    """A setting's name as part of a file's."""
+    """Returns the name of a setting in a form for file names."""
     return re.sub(r"[^a-z0-9]+", "-", setting.lower()).strip("-")[:_LONGEST_NAME]
 
 
 def records_of(directory: Path) -> list[dict[str, Any]]:
-    """The records of the runs in a folder: finished, diverged and dropped ones.
+    """Reads the records of the runs in a folder, whether the runs finished, diverged or were dropped.
 
-    With `sweep.json`, those of the sweep that was started last there, as in its table; otherwise those of all runs.
+    If the folder has a `sweep.json`, these are the records of the sweep that was started last in it, as in its table.
+    Otherwise they are the records of all runs.
 
     Raises:
-      InputError: there is no such folder, it holds none, or one is damaged.
+      InputError: the folder does not exist or holds no records, or a file is damaged.
     """
     from jaxmatch.reporting.records import read_record
     from jaxmatch.reporting.sweep_folder import read_sweep_folder
@@ -42,7 +43,7 @@ def records_of(directory: Path) -> list[dict[str, Any]]:
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
-    """RUN and --best, which `chosen_run` reads."""
+    """Adds RUN and --best, which `chosen_run` reads."""
     parser.add_argument(
         "run", type=Path, metavar="RUN", help="a run's folder, WORKDIR/runs/NAME; with --best the --workdir of a sweep"
     )
@@ -50,10 +51,10 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen_run(arguments: argparse.Namespace) -> Path:
-    """The folder of the run that a command line names; with --best, prints to standard error which run it is.
+    """Returns the folder of the run that a command line names. With --best, also prints the run on standard error.
 
     Raises:
-      InputError: as `best_run`.
+      InputError: as in `best_run`.
     """
     if not arguments.best:
         return arguments.run
@@ -63,11 +64,11 @@ def chosen_run(arguments: argparse.Namespace) -> Path:
 
 
 def best_run(directory: Path) -> tuple[Path, str]:
-    """The folder of the finished run with the best dev score, and a line about it.
+    """Returns the folder of the finished run with the best dev score, and a line of text about the run.
 
     Raises:
-      InputError: the folder is that of a run, or none of its runs has finished with a score of dev, or they were
-        trained on different data or chosen by different scores, which cannot be compared.
+      InputError: the folder has no runs, or no run has finished with a dev score, or the runs cannot be compared
+        because they were scored on different data or their checkpoints were chosen by different scores.
     """
     from jaxmatch.reporting.grouping import by_pairs, setting_name
     from jaxmatch.reporting.records import best_record

@@ -27,7 +27,7 @@ from jaxmatch.cli.text_input import all_texts, texts_of
 from jaxmatch.errors import InputError
 
 CHECKS_OUTPUT = True
-# As jaxmatch/inference/prefilters.py names them.
+# The names in jaxmatch/inference/prefilters.py.
 PREFILTERS = ("vectors", "bm25")
 
 
@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _of_a_file(arguments: argparse.Namespace) -> str:
-    """The first option given that only reading a file needs, or ""."""
+    """Returns the first given option that applies only to reading a file, or ""."""
     names = ("format", "columns", "quoted")
     return next((f"--{name}" for name in names if getattr(arguments, name)), "")
 

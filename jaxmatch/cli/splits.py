@@ -1,4 +1,4 @@
-"""The labelled pairs for a command: a split of the model's data set, or a file of the user."""
+"""The labeled pairs for a command: a split of the model's data set, or a file of the user."""
 
 from __future__ import annotations
 
@@ -23,16 +23,18 @@ def add_directory_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_file_argument(parser: argparse._ActionsContainer, about: str) -> None:
-    """--input, a file of labelled pairs."""
+    """Adds --input, a file of labeled pairs."""
     parser.add_argument("--input", type=paths.named, metavar="FILE", help=about)
 
 
 def pairs_asked(arguments: argparse.Namespace, run: Path, matcher: Matcher, split: str) -> tuple[Split, str]:
-    """The pairs of --input, which lie there as --columns, --labels and --quoted say, or else the split of the data set
-    that the model of the run was trained on; and what they are called.
+    """Reads the pairs that a command line requests, and returns them with their name.
+
+    These are the pairs of --input, in the layout that --columns, --labels and --quoted describe. Without --input, they
+    are a split of the data set that the model of the run was trained on.
 
     Raises:
-      InputError: the file cannot be used, or its layout is said of no file; or as of `official_split`.
+      InputError: the file cannot be used, or an option is given that does not apply; also as in `official_split`.
     """
     said = own_data.given(arguments, own_data.LAYOUT)
     if arguments.input is not None:
@@ -47,7 +49,7 @@ def pairs_asked(arguments: argparse.Namespace, run: Path, matcher: Matcher, spli
 
 
 def own_file(matcher: Matcher, path: Path, said: Mapping[str, Any] | None = None) -> Split:
-    """A file of the user, in the layout of the training data.
+    """Reads a file of the user, in the layout of the training data.
 
     Arguments:
       matcher: the model.
@@ -70,16 +72,16 @@ def own_file(matcher: Matcher, path: Path, said: Mapping[str, Any] | None = None
 
 
 def official_split(run: Path, matcher: Matcher, name: str, said_directory: str | None) -> Split:
-    """One split of the data set that the model was trained on; says so where its file has changed since.
+    """Reads a split of the data set that the model was trained on. Prints a note if its file has changed since then.
 
     Arguments:
-      run: the folder of the model.
+      run: the folder of the run, or of the model in it.
       matcher: the model.
       name: "train", "dev" or "test".
-      said_directory: the folder with the data files, or None for the one it was trained from.
+      said_directory: the folder with the data files, or None for the folder that the model was trained from.
 
     Raises:
-      InputError: there is no such split, or its file cannot be used.
+      InputError: the model does not state its data set, the split does not exist, or its file cannot be used.
     """
     from jaxmatch.data import catalog
     from jaxmatch.data.readers.own_layout import PLAIN, layout_of
@@ -105,14 +107,15 @@ def official_split(run: Path, matcher: Matcher, name: str, said_directory: str |
 
 
 def _note_change(run: Path, split: str, file: Path) -> None:
-    """Warns on standard error if the file of a split has changed since the run was trained.
+    """Prints a note on standard error if the file of a split has changed since the run was trained.
 
-    The run's record has its checksum. Without a record, or with an old one that has no checksums, nothing is printed.
+    The run's record holds the checksum of the file. Nothing is printed without a record, or with an old record that has
+    no checksums.
     """
     from jaxmatch.files import hash_file, read_json
     from jaxmatch.plain_file import check_plain_file
 
-    for record in (run / "record.json", run.parent / "record.json"):  # of a run's folder, or of the model's in it
+    for record in (run / "record.json", run.parent / "record.json"):  # `run` may be the model's folder in the run's
         try:
             check_plain_file(record, "")
             before = read_json(record)["data"]["files"][split]

@@ -1,4 +1,4 @@
-"""The lines of a file or a pipe as they come, and a sign when none have come for a while."""
+"""The lines of a file or a pipe as they arrive, and a call if no bytes arrive for a while."""
 
 import contextlib
 import os
@@ -10,18 +10,18 @@ from pathlib import Path
 from jaxmatch.errors import InputError
 from jaxmatch.plain_file import FOLDER, kind
 
-SILENCE = 0.05  # seconds without a byte, after which what has come is worked on
+SILENCE = 0.05  # seconds without a byte, after which the lines that have arrived are processed
 MOST_BYTES_OF_A_LINE = 2**26
-STANDARD_INPUT = "standard input"  # as an error names it
+STANDARD_INPUT = "standard input"  # its name in error messages
 BLOCK_BYTES = 2**20
 
 
 @contextlib.contextmanager
 def opened(source: Path | str) -> Iterator[int]:
-    """The descriptor of a file, or of standard input, which stays open.
+    """Yields the descriptor of a file, or of standard input, which stays open afterwards.
 
     Raises:
-      InputError: there is no such file, it is a folder, or standard input is closed.
+      InputError: the file does not exist or is a folder, or standard input is closed.
     """
     if source == STANDARD_INPUT:
         try:
@@ -41,16 +41,16 @@ def opened(source: Path | str) -> Iterator[int]:
 
 
 def lines_of(descriptor: int, name: Path | str, when_silent: Callable[[], None] | None = None) -> Iterator[bytes]:
-    r"""Yields the lines of what is open under a descriptor, each with its b"\n", in constant memory.
+    r"""Yields the lines of a file, a pipe or a terminal, each with its b"\n", in constant memory.
 
     Arguments:
-      descriptor: of a file, a pipe or a terminal.
-      name: of it, for errors.
-      when_silent: is called whenever nothing has come for `SILENCE` seconds, before more is waited for. None, as for a
-        file: nothing is called.
+      descriptor: the descriptor to read from.
+      name: the name of the file or stream, for error messages.
+      when_silent: the function to call whenever no byte has arrived for `SILENCE` seconds, before waiting for more.
+        None, as for a file: no function is called.
 
     Raises:
-      InputError: a line of more than 64 MiB.
+      InputError: a line has more than 64 MiB.
     """
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)

@@ -1,4 +1,4 @@
-"""What is said to a mistyped command, option or choice: the nearest one that there is."""
+"""Suggestions for a mistyped command, option or choice: the nearest known one."""
 
 import argparse
 import contextlib
@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator
 from jaxmatch.cli.dotted import KINDS
 from jaxmatch.errors import InputError, UnknownOption, near
 
-# What argparse says of a word that is none of the choices; Python 3.12 left out their quotation marks.
+# The message of argparse about a word that is not one of the choices. Python 3.12 removed their quotation marks.
 _CHOICE = re.compile(r"invalid choice: '(?P<word>.*)' \(choose from (?P<choices>.*)\)$")
 
 
 def options_of(parser: argparse.ArgumentParser) -> list[str]:
-    """The options of a parser and of its subcommands' parsers."""
+    """Returns the options of a parser and of its subcommands' parsers."""
     found = [option for action in parser._actions for option in action.option_strings]
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
@@ -23,12 +23,12 @@ def options_of(parser: argparse.ArgumentParser) -> list[str]:
 
 
 def near_option(word: str, known: Iterable[str], dotted: bool = False) -> str:
-    """As `near`, of a word of the command line.
+    """Returns `did you mean "…"?` with the known option that is nearest to a word of the command line, or "".
 
     Arguments:
-      word: with or without "=VALUE".
-      known: the options that there are.
-      dotted: whether --config.NAME and --grid.NAME are among them.
+      word: the option, with or without "=VALUE".
+      known: the known options.
+      dotted: whether dotted options such as --config.NAME and --grid.NAME are known, too.
     """
     option = word.partition("=")[0]
     if not option.startswith("--"):
@@ -47,13 +47,13 @@ def near_option(word: str, known: Iterable[str], dotted: bool = False) -> str:
 
 
 def plain_option(name: str, known: Iterable[str]) -> str:
-    """What to give for a setting such as "data.task" to a command that has no config; "" if it has no such option."""
+    """Returns the remedy for a setting such as "data.task" given to a command without a config: its option, or ""."""
     option = f"--{name.rpartition('.')[2].replace('_', '-')}"
     return f"give {option}" if option in known else ""
 
 
 def with_choice(message: str) -> str:
-    """An error of argparse, with the nearest choice where a word is none of them."""
+    """Adds the nearest choice to an error message of argparse about a word that is not one of the choices."""
     if not (found := _CHOICE.search(message)):
         return message
     remedy = near(found["word"], [choice.strip("'\"") for choice in found["choices"].split(", ")])
@@ -62,10 +62,10 @@ def with_choice(message: str) -> str:
 
 @contextlib.contextmanager
 def of_options(parser: argparse.ArgumentParser) -> Iterator[None]:
-    """Adds to the error about an unknown option of a launched file the nearest one, be it the file's or the command's.
+    """Adds the nearest option, of the launched file or of the command, to an error about an unknown option.
 
     Raises:
-      InputError: in place of `UnknownOption`.
+      InputError: an option is unknown. This error replaces `UnknownOption`.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Reads texts: one a line, or the column `text` of a file as training data has it."""
+"""Texts, read one from each line, or from the column `text` of a file in a format of training data."""
 
 import argparse
 from collections.abc import Iterator
@@ -13,19 +13,20 @@ _COLUMN, _EXAMPLE = "text", "text=question"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """--format, --columns and --quoted."""
+    """Adds --format, --columns and --quoted."""
     record_input.add_arguments(parser, FORMATS, _EXAMPLE, "from its name, or else a text a line")
 
 
 def texts_of(source: Path | str, arguments: argparse.Namespace) -> Iterator[tuple[int, str]]:
-    """Yields (line number, text) of a file or of standard input; rows of Parquet are counted from 0.
+    """Yields (line number, text) for each text of a file or of standard input. Rows of Parquet are counted from 0.
 
     Arguments:
-      source: as `record_input.source_of` gives it.
-      arguments: with those of `add_arguments`. Without a format, the file's name says it, or else it is a text a line.
+      source: the input, as `record_input.source_of` returns it.
+      arguments: the arguments of the command, including those of `add_arguments`. Without --format, the file's name
+        decides, or else --quoted means TSV, or else each line is a text.
 
     Raises:
-      InputError: a line without a text.
+      InputError: a line has no text; also as in `record_input.records`.
     """
     column = record_input.columns_said(arguments.columns, (_COLUMN,), _EXAMPLE)[_COLUMN]
     layout = arguments.format or record_input.format_of(source, _SUFFIXES) or ("tsv" if arguments.quoted else "text")
@@ -41,10 +42,10 @@ def texts_of(source: Path | str, arguments: argparse.Namespace) -> Iterator[tupl
 
 
 def all_texts(source: Path | str, arguments: argparse.Namespace) -> tuple[list[int], list[str]]:
-    """The line numbers and texts of a whole file.
+    """Returns the line numbers and the texts of a whole input.
 
     Raises:
-      InputError: as `texts_of`, or there is none.
+      InputError: the input holds no texts; also as in `texts_of`.
     """
     found = list(texts_of(source, arguments))
     if not found:

@@ -17,7 +17,7 @@ from jaxmatch.cli.output import note, show
 from jaxmatch.errors import InputError
 
 TAKES_OVERRIDES = TAKES_OPTIONS = True
-# What needs no data files.
+# The value of --split that needs no data files.
 NO_SPLIT = "none"
 
 
@@ -97,5 +97,5 @@ def run(arguments: argparse.Namespace) -> None:
     )
     try:
         inference_times.write(record, workdir)
-    finally:  # what took minutes is shown even where it cannot be kept
+    finally:  # the times took minutes, so they are shown even if they cannot be saved
         show(times(record, "markdown"), end="")

@@ -1,4 +1,4 @@
-"""Accelerators that a machine has and JAX does not see, and what helps."""
+"""Accelerators that a machine has but JAX does not see, and the remedies."""
 
 import os
 import subprocess
@@ -6,29 +6,29 @@ from collections.abc import Collection, Mapping
 from importlib import metadata
 from pathlib import Path
 
-# The packages that bring XLA's compilers. (They are installed with an extra of this one, and work with the jaxlib of
-# their version.)
+# The packages with XLA's compilers. (An extra of this package installs them. They work with the jaxlib of the same
+# version.)
 _CUDA, _TPU = ("jax-cuda12-plugin", "jax-cuda13-plugin"), ("libtpu",)
-# Google's number as the maker of a PCI device, and those of its TPUs, v3 to v7x. (A network card of its cloud is a
-# device of Google, too.)
+# Google's id as the vendor of a PCI device, and the device ids of its TPUs, v3 to v7x. (A network card of its cloud has
+# the same vendor id.)
 _GOOGLE = "0x1ae0"
 _TPU_DEVICES = {"0x0027", "0x0056", "0x005e", "0x0062", "0x0063", "0x006f", "0x0076"}
-# What a TPU's virtual machine has in its environment.
+# The environment variables of a TPU's virtual machine.
 _TPU_VARIABLES = ("TPU_NAME", "TPU_ACCELERATOR_TYPE", "TPU_WORKER_ID")
 
 
 def unseen_devices(
     platforms: Collection[str], root: Path = Path("/"), environment: Mapping[str, str] = os.environ
 ) -> list[str]:
-    """Says of each kind of accelerator that is here what JAX needs to see it.
+    """Describes the accelerators of this machine that JAX does not see, with the remedy for each kind.
 
     Arguments:
-      platforms: of the devices that JAX sees, as "gpu".
+      platforms: the platforms of the devices that JAX sees, such as "gpu".
       root: the folder that holds `dev`, `proc` and `sys`.
-      environment: the variables of this process.
+      environment: the environment variables of this process.
 
     Returns:
-      A line for NVIDIA GPUs, a line for TPUs, or none.
+      A line for NVIDIA GPUs and a line for TPUs, each only if JAX does not see them.
     """
     lines = []
     if "gpu" not in platforms and (gpu := _gpu(root)):
@@ -39,7 +39,7 @@ def unseen_devices(
 
 
 def _gpu(root: Path) -> str:
-    """The names of NVIDIA's GPUs from nvidia-smi; "an NVIDIA GPU" if only the driver's files show it; "" if none."""
+    """Returns the names of NVIDIA GPUs from nvidia-smi, "an NVIDIA GPU" if only the driver's files show it, or ""."""
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
     try:
         output = subprocess.run(
@@ -54,7 +54,7 @@ def _gpu(root: Path) -> str:
 
 
 def _has_tpu(root: Path, environment: Mapping[str, str]) -> bool:
-    """Whether the driver's files (of older TPUs), a PCI device (of newer ones) or the environment show a TPU."""
+    """Returns whether the driver's files (older TPUs), a PCI device (newer TPUs) or the environment show a TPU."""
     if any((root / "dev").glob("accel[0-9]*")) or any(environment.get(name) for name in _TPU_VARIABLES):
         return True
     try:
@@ -68,7 +68,7 @@ def _has_tpu(root: Path, environment: Mapping[str, str]) -> bool:
 
 
 def _remedy(platform: str, plugins: Collection[str], extra: str, environment: Mapping[str, str]) -> str:
-    """The most likely reason, and what to do."""
+    """Returns the most likely reason why JAX does not see an accelerator, and what to do."""
     asked = environment.get("JAX_PLATFORMS", "")
     if asked and not {platform, "gpu" if platform == "cuda" else platform} & set(asked.split(",")):
         return f"JAX_PLATFORMS={asked} leaves it out; unset that"
@@ -84,7 +84,7 @@ def _remedy(platform: str, plugins: Collection[str], extra: str, environment: Ma
 
 
 def installed_version(package: str) -> str | None:
-    """The version of an installed package; None if there is none."""
+    """Returns the version of a package, or None if the package is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
