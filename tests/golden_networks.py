@@ -17,7 +17,7 @@ IDS_B = np.array([[9, 3, 0, 0, 0], [2, 8, 7, 10, 0], [4, 5, 6, 8, 9]], np.int32)
 
 
 def load(path: Path, prefix: str) -> tuple:
-    """Reads a golden file: the weights whose names begin with `prefix`, the settings, both sides' ids, and the logits."""
+    """Reads a golden file: weights whose names begin with `prefix`, the settings, both sides' ids, and the logits."""
     with np.load(path, allow_pickle=False) as file:
         weights = {name.removeprefix(prefix): file[name] for name in file.files if name.startswith(prefix)}
         return weights, json.loads(str(file["settings"])), file["ids_a"], file["ids_b"], file["logits"]

@@ -7,8 +7,8 @@ import numpy as np
 
 
 def random_parameters(module, *inputs, seed=0):
-    """Returns random parameters of the module's shapes. No bias stays at its initial zero, which would hide mistakes with
-    padding.
+    """Returns random parameters of the module's shapes. No bias stays at its initial zero, which would hide mistakes
+    with padding.
     """
     shapes = jax.eval_shape(module.init, jax.random.key(0), *inputs)["params"]
     generator = np.random.default_rng(seed)

@@ -51,7 +51,7 @@ class Nodes:
         self.address = self._process.stdout.readline().strip()
 
     def remove(self, number: int) -> None:
-        """Kills a node without notice. The head node, which has the number 0, cannot be removed."""
+        """Kills a node without notice. `number` must not be 0, which is the head node."""
         self._process.stdin.write(f"{number}\n")
         self._process.stdin.flush()
         assert self._process.stdout.readline().strip() == "removed"

@@ -79,7 +79,7 @@ def save(run: Path, **changed) -> Path:
 
 
 def edit(model: Path, /, **changed) -> None:
-    """Changes entries of model.json in a model folder and updates all checksums, so that the checksums do not reveal the
+    """Changes entries of model.json in a model folder and updates all checksums, so that these do not reveal the
     change.
     """
     path = model / "model.json"

@@ -157,8 +157,8 @@ class StopAt(Watcher):
 
 
 def fail_training(monkeypatch: pytest.MonkeyPatch, error: BaseException, times: int = 1, after: int = 0) -> list:
-    """Makes `times` trainings of cohorts fail, after `after` trainings that do not. Returns a list to which each training
-    appends, when it begins, the epoch that it trains until.
+    """Makes `times` trainings of cohorts fail, after `after` trainings that do not. Returns a list to which each
+    training, when it begins, appends the epoch that it trains until.
     """
     real, until = Cohort.train, []
 

@@ -1,4 +1,4 @@
-"""What is read from the text of a compiled program, and a program compiled for a TPU that is not here."""
+"""Numbers read from the text of compiled programs, and programs compiled for devices that this machine lacks."""
 
 import functools
 import importlib.util
@@ -58,7 +58,7 @@ def test_kernels_bytes_and_collectives_are_counted():
     found = hlo.work(TEXT)
     assert (found.kernels, found.in_loops, found.collectives) == (3 + 5, 5, 1)
     rows = 64 + 8 * 64 + 128  # an operand of 16,000 bytes counts eight times the result
-    product = 128 + 128 + 64  # without its workspace
+    product = 128 + 128 + 64  # without the workspace of the product
     assert found.moved == rows + product + 2 * 128 + 5 * 2 * 128
 
 
@@ -86,10 +86,10 @@ ENTRY %main (a: f32[40,8], i: s32[], b: f32[40,8]) -> f32[40,8] {
 def test_of_what_is_sliced_or_updated_in_place_the_slice_counts():
     assert hlo.work(IN_PLACE).moved == 32 + 4 + 32
     read_whole = IN_PLACE.replace("negate(%row)", "subtract(%row, %p.2)")
-    assert hlo.work(read_whole).moved == 32 + 4 + 8 * 32  # at most eight times what is written
+    assert hlo.work(read_whole).moved == 32 + 4 + 8 * 32  # at most eight times the bytes written
     made_anew = IN_PLACE.replace("dynamic-update-slice(%p.0", "dynamic-update-slice(%n")
     assert hlo.work(made_anew).moved == 40 * 32 + 4 + 32
-    # As XLA of JAX 0.11 writes a kernel beside which others run.
+    # The form in which XLA of JAX 0.11 writes a kernel that runs beside others.
     kernel = "%o = f32[40,8]{1,0} fusion(%a, %i, %b), kind=kLoop, calls=%fused"
     types = "((f32[40,8]{1,0}, s32[], f32[40,8]{1,0}), f32[40,8]{1,0}, u32[])"
     start = kernel.replace("%o = f32[40,8]{1,0} fusion", f"%s = {types} fusion-start")
@@ -201,7 +201,7 @@ def test_what_does_not_fit_is_named():
     text = tables.markdown([large], {"v5e": 1})
     assert sentence in text and "that XLA has" not in text
     assert sentence not in tables.markdown([row_of()], {"v5e": 1})
-    # XLA counts otherwise than the makers publish.
+    # XLA states another memory size than the manufacturers publish.
     refused = {**row_of(replicas=64), "problem": "of temporaries (20.00G) exceeds available HBM (15.75G)."}
     for name in ("temporaries", "arguments"):
         del refused[name]
@@ -211,7 +211,7 @@ def test_what_does_not_fit_is_named():
 
 
 def test_the_least_time_of_lstms_on_a_tpu_says_that_it_leaves_turns_out():
-    """Of a loop XLA counts one turn; the text of a GPU's program says how many there are."""
+    """XLA counts one turn of a loop. Only the text of a program for GPUs states the number of turns."""
     assert "| ≥ 1000.00 |" in tables.markdown([row_of(model="esan")], {"v5e": 1})
     for other in (row_of(), row_of(model="esan", target="h100")):
         text = tables.markdown([other], {other["target"]: 1})
@@ -219,7 +219,7 @@ def test_the_least_time_of_lstms_on_a_tpu_says_that_it_leaves_turns_out():
 
 
 def test_what_the_compiler_counts_of_a_loop_is_one_turn():
-    """As the tables say."""
+    """The tables state this."""
 
     def turns(count):
         program = jax.jit(lambda a: jax.lax.scan(lambda carry, _: (carry @ a, None), a, None, length=count)[0])
@@ -244,7 +244,7 @@ SPEC = {"target": "h100", "model": "re2", "program": "train", "batch": 64, "repl
 
 
 def tree_in(folder):
-    """Puts the code that figures depend on into a folder, and an environment without a compiler."""
+    """Puts the code that figures depend on and an environment without a compiler into a folder."""
     for file in (*main.ROOT.glob("jaxmatch/layers/*.py"), *main.ROOT.glob("benchmarks/accelerators/*")):
         if file.is_file():
             copy = folder / file.relative_to(main.ROOT)
@@ -258,8 +258,8 @@ def tree_in(folder):
 
 @pytest.fixture
 def compilations(tmp_path, monkeypatch):
-    """A tree with the code that figures depend on, an environment, and what brings figures up to date with a compiler
-    that only counts.
+    """A folder with the code that figures depend on, the program of a fake compiler that counts its calls, and a
+    function that brings figures up to date.
     """
     told, program = [], {"text": "a"}
 
@@ -296,13 +296,13 @@ def test_a_program_is_compiled_again_only_if_it_is_another(compilations):
     assert bring_up_to_date() == ([], 1)
     edit(layer, old="import jax.numpy as jnp", new="import jax\nimport jax.numpy as jnp")
     known = {"text": "a", "versions": {}}
-    assert bring_up_to_date() == ([known], 1)  # lowered, and not compiled
+    assert bring_up_to_date() == ([known], 1)  # lowered, but not compiled
     assert bring_up_to_date() == ([], 1)
     edit(layer, old="import jax\n", new="")
     program["text"] = "b"
     assert bring_up_to_date() == ([known], 3)
     edit(reader, old="MOST_READ = 8", new="MOST_READ = 9")
-    assert bring_up_to_date() == ([None], 4)  # the same program, read otherwise
+    assert bring_up_to_date() == ([None], 4)  # the same program, read by other code
 
 
 def test_two_commands_at_once_keep_each_others_figures(compilations, monkeypatch):
@@ -312,7 +312,7 @@ def test_two_commands_at_once_keep_each_others_figures(compilations, monkeypatch
 
     def compiled(spec, python, known):
         asked.append(spec)
-        if spec == SPEC:  # meanwhile another command ends with the other program
+        if spec == SPEC:  # meanwhile another command compiles the other program
             monkeypatch.setattr(main, "compiled", alone)
             assert not main.bring_up_to_date([other], root, file)
             monkeypatch.setattr(main, "compiled", compiled)
@@ -321,7 +321,7 @@ def test_two_commands_at_once_keep_each_others_figures(compilations, monkeypatch
     monkeypatch.setattr(main, "compiled", compiled)
     assert not main.bring_up_to_date([SPEC, other], root, file)
     assert main.figures(file).keys() == {main.name_of(SPEC), main.name_of(other)}
-    assert asked == [SPEC]  # what the other command has made is not made again
+    assert asked == [SPEC]  # the program of the other command is not compiled again
 
 
 def test_a_row_is_written_while_no_other_command_writes(tmp_path):
@@ -353,7 +353,7 @@ def test_a_row_of_other_versions_is_not_current():
     assert sources.is_current(row, digests, {"jax": "0.10.2"})
     assert not sources.is_current(row, digests, {"jax": "0.10.3"})
     assert not sources.is_current({**row, "made_by": "3"}, digests, {"jax": "0.10.2"})
-    # Older rows of what does not compile have none.
+    # Older rows of programs that do not compile have no versions.
     assert sources.is_current({**digests, "problem": "no room"}, digests, {"jax": "0.10.3"})
 
 

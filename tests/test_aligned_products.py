@@ -1,4 +1,4 @@
-"""Products of matrices whose rows are filled up to aligned ones."""
+"""Products of matrices whose rows are padded to an aligned size."""
 
 import re
 
@@ -34,7 +34,7 @@ def test_every_product_of_a_gradient_has_aligned_rows(dtype):
     def rows_of_products():
         text = jax.jit(jax.grad(loss, (0, 1))).lower(*arrays).as_text()
         of_products = re.findall(r"dot_general.* : \((.*)\) -> (.*)", text)
-        assert len(of_products) == 3  # forward, and for each factor
+        assert len(of_products) == 3  # forward, and the gradient of each factor
         shapes = [shape for line in of_products for part in line for shape in re.findall(r"tensor<([\dx]+)x", part)]
         return {int(size) for shape in shapes for size in shape.split("x")} - {40}
 

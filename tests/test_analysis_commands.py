@@ -1,4 +1,4 @@
-"""`inspect`, `occlusion` and `figure` hand on what the analyses found, and keep what a figure is made of."""
+"""`inspect`, `occlusion` and `figure` print the results of the analyses, and save the data of each figure."""
 
 import json
 import math
@@ -118,7 +118,7 @@ def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_p
         and "Device: cpu" in out
         and drawn == ["occlusion"]
     )
-    kept = json.loads((tmp_path / "occlusion.json").read_text())  # of RE2 alone: ESAN has no such features
+    kept = json.loads((tmp_path / "occlusion.json").read_text())  # RE2 alone: ESAN has no such features
     assert (kept["runs"], kept["seeds"], kept["setting"]) == (["x-seed0", "x-seed1"], [0, 1], "blocks=1")
     values = np.array([single[0].change[0, 2, 0], single[1].change[0, 2, 0]])
     assert kept["change"][0][2][0] == pytest.approx(values.mean())
@@ -157,7 +157,7 @@ def test_inspect_of_a_sweep_shows_each_finished_run(run, tmp_path, capsys):
 
 
 def own_data_of(run):
-    """The folder of its data."""
+    """Returns the data folder of a run."""
     return type(run)(jaxmatch.load(run).config["data"]["directory"])
 
 

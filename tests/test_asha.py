@@ -1,4 +1,4 @@
-"""Settings go on one by one, by those that have come as far, whatever the order in which they come."""
+"""Settings continue one by one, compared with the settings that have reached the same rung, in any order of arrival."""
 
 import functools
 import json
@@ -27,7 +27,7 @@ run = functools.partial(small_grid.run, rule=RULE)
 
 @pytest.mark.parametrize(("fit", "size"), [(8, 6), (6, 6), (5, 3), (2, 2), (1, 1)])
 def test_a_cohort_holds_runs_of_one_setting(small_files, fit, size):
-    """As many as fit, and as many in each."""
+    """A cohort has as many runs as fit, and all cohorts have the same size."""
     sweep = launch.changed(planned(small_files, **{"execution.maximum_replicas": str(fit)}), seeds=6)
     plan = one_setting_each(make_plan(sweep))
     settings = [{run.config.optimizer.learning_rate for run in cohort.runs} for cohort in plan.cohorts]
@@ -38,7 +38,7 @@ def test_a_cohort_holds_runs_of_one_setting(small_files, fit, size):
 
 @pytest.fixture(scope="module")
 def climbed(small_files, tmp_path_factory):
-    """Records, watcher and folder of a grid."""
+    """The records, watcher and folder of a trained grid."""
     workdir = tmp_path_factory.mktemp("climbed")
     return *run(small_files, workdir), workdir
 
@@ -48,7 +48,7 @@ def arrivals(workdir):
 
 
 def replayed(workdir):
-    """The ladder that the journal of a folder leads to."""
+    """Returns the ladder that follows from the journal of a folder."""
     told = arrivals(workdir)
     ladder = Ladder({setting for setting, rung, _ in told if rung == 0}, len(RUNGS), 2, "accuracy")
     for setting, rung, standings in told:
@@ -57,7 +57,7 @@ def replayed(workdir):
 
 
 def agrees(workdir):
-    """Records, notes and journal tell the same story."""
+    """Checks that records, notes and journal agree, and returns the records."""
     ladder, records = replayed(workdir), small_sweep.records(workdir)
     assert ladder.complete()
     dropped = {name: RUNGS[rung] for name, rung in ladder.dropped().items()}
@@ -91,7 +91,7 @@ def test_a_grid_is_trained_as_its_journal_says(climbed):
         "learning_rate=0.03 continues after epoch 1: rank 1 of 2 at this rung, mean dev.accuracy so far 0."
         in watcher.text
     )
-    # The first two have come to the first rung, and the better one trains on before the third begins.
+    # The first two settings have reached the first rung, and the better one continues before the third begins.
     order = [(setting, rung) for setting, rung, _ in arrivals(workdir)]
     first = next(record["run"].rpartition("-seed")[0] for record in records)
     assert order.index((first, 1)) == 2
@@ -139,7 +139,7 @@ def test_a_cohort_that_fails_is_tried_again_by_the_next_launch(small_files, clim
     small_sweep.fail_training(monkeypatch, RuntimeError("no"), after=1)
     with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 8 runs are missing"):
         run(small_files, tmp_path)
-    # Three came to the first rung; the better one went on, and waits there.
+    # Three settings reached the first rung. The best one continued, and waits at the next rung.
     assert [rung for _, rung, _ in arrivals(tmp_path)].count(0) == 3
     run(small_files, tmp_path)
     assert len(agrees(tmp_path)) == 8
@@ -147,7 +147,7 @@ def test_a_cohort_that_fails_is_tried_again_by_the_next_launch(small_files, clim
 
 @pytest.mark.slow
 def test_settings_beside_each_other_on_four_devices(small_files, tmp_path):
-    """A setting of two seeds takes two of them."""
+    """A setting with two seeds takes two of the devices."""
     words = [
         "--asha",
         "--eta=2",
@@ -200,13 +200,13 @@ def test_cohorts_of_another_launcher_with_more_seeds_are_left_to_it(small_files,
 def test_what_cannot_go_on_is_one_line(small_files, climbed, tmp_path, capsys):
     with pytest.raises(InputError, match="halved at other rungs.*give another --workdir"):
         run(small_files, climbed[2], rule=functools.partial(halving.settle, eta=2, rungs=RUNGS))
-    # A sweep that was begun with several settings in a cohort.
+    # A sweep that began with several settings in a cohort.
     with pytest.raises(Stop):
         run(small_files, tmp_path / "mixed", rule=None, watcher=StopAt("evaluated", 1))
     with pytest.raises(InputError, match="this cohort has several settings"):
         run(small_files, tmp_path / "mixed")
     assert not (tmp_path / "mixed" / "halving.json").exists()
-    # What two settings of one signature lack would be one cohort.
+    # The missing runs of two settings with the same signature would become one cohort.
     one_seed = launch.changed(planned(small_files), seeds=1)
     launch.run(one_seed, tmp_path / "fewer", small_sweep.Watcher(), None)
     with pytest.raises(InputError, match="several settings have some of their runs on record"):

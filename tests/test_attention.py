@@ -1,4 +1,4 @@
-"""The weights shown are those the model used, and a training has no trace of them."""
+"""The attention weights shown are those that the model used, and training programs contain no trace of them."""
 
 import flax.linen as nn
 import jax
@@ -61,7 +61,7 @@ def test_each_token_shares_out_all_its_attention(shown):
             assert block.over_b.shape == block.over_a.shape == lengths
             np.testing.assert_allclose(block.over_b.sum(axis=1), 1, atol=1e-6)
             np.testing.assert_allclose(block.over_a.sum(axis=0), 1, atol=1e-6)
-    assert np.ptp(shown[0].blocks[0].over_b) > 0.01  # not all alike
+    assert np.ptp(shown[0].blocks[0].over_b) > 0.01  # not all equal
 
 
 def test_tokens_are_as_the_model_reads_them(shown):
@@ -100,7 +100,7 @@ def test_block_10_comes_after_block_2_and_the_stack_last():
 
 
 TINY = {"hidden_size": 3, "highway_layers": 1, "factors": 2, "head_size": 7}
-# Model -> what its layers are called, and which of their calls of the softmax each is: refinement also looks within a
+# Model -> its settings, and layer name -> the number of the layer's softmax call. Refinement also has calls within a
 # sentence.
 OTHERS = {
     "esan": ({"hidden_size": 7, "alignment_layers": 2}, {"alignment layer 1": 1, "alignment layer 2": 2}),
@@ -115,7 +115,7 @@ SETTINGS = {name: settings for name, (settings, _) in OTHERS.items()} | {"bimpm"
 
 
 def tiny(name):
-    """A matcher around a random model that is not RE2."""
+    """Returns a matcher around a random model that is not RE2."""
     module, side = build({"name": name, **SETTINGS[name]}, outputs=3), {"ids": np.ones((1, 2), np.int32)}
     return Matcher(
         InferenceModel(module, random_parameters(module, side, side, saved_model.vectors()), saved_model.vectors()),
@@ -144,7 +144,7 @@ def test_attention_made_by_hand_is_shown_where_it_was_made(name, monkeypatch):
     expected = OTHERS[name][1]
     assert [block.name for block in pair.blocks] == list(expected)
     for block in pair.blocks:
-        # The second sentence stands in the places 2, 3 and 4 of the row.
+        # The second sentence has the positions 2, 3 and 4 of the row.
         over_b = [[expected[block.name] + i / 10 + j / 100 for j in (2, 3, 4)] for i in (0, 1)]
         over_a = [[expected[block.name] + i / 10 + j / 100 for i in (2, 3, 4)] for j in (0, 1)]
         np.testing.assert_allclose(block.over_b, over_b, atol=1e-5)
@@ -164,14 +164,14 @@ def test_both_directions_of_bimpm_are_shown(monkeypatch):
 
 def test_each_model_has_the_pair_of_its_paper():
     assert papers_pair(tiny("esan")) == PAPERS_PAIRS["esan"] != PAPERS_PAIRS["re2"]
-    assert papers_pair(tiny("cafe")) == PAPERS_PAIRS["re2"]  # its paper shows none
+    assert papers_pair(tiny("cafe")) == PAPERS_PAIRS["re2"]  # the paper of CAFE shows no pair
 
 
 def test_a_model_that_keeps_no_weights_is_refused(network, monkeypatch):
     _, matcher = network
     monkeypatch.setattr(nn.Module, "sow", lambda *_, **__: True)
     with pytest.raises(InputError, match="of the kind RE2 keeps no attention weights"):
-        attention(matcher, [("a b c d e a b c d e", "b c d e a b c d e")])  # a length of its own: not compiled before
+        attention(matcher, [("a b c d e a b c d e", "b c d e a b c d e")])  # a length that was not compiled before
 
 
 def test_a_training_program_has_no_trace_of_them(monkeypatch):
@@ -188,7 +188,7 @@ def test_a_training_program_has_no_trace_of_them(monkeypatch):
 
     with_sow = program()
     monkeypatch.setattr(nn.Module, "sow", None)
-    with pytest.raises(TypeError):  # it is called, so that the comparison compares something
+    with pytest.raises(TypeError):  # the program does call `sow`
         program()
     monkeypatch.setattr(nn.Module, "sow", lambda *_, **__: False)
     assert program() == with_sow

@@ -1,4 +1,4 @@
-"""Which pairs make a batch, and when."""
+"""The pairs of each batch, and the order of batches."""
 
 import numpy as np
 import pytest
@@ -15,8 +15,9 @@ seeds, epochs, sizes = st.integers(0, 2**40), st.integers(0, 500), st.integers(1
 
 
 def check_batches(assignment, batches, batch_size):
-    """`batches`: (bucket, rows, weights). Every pair stands in one batch of its bucket; a filler repeats its batch's
-    first.
+    """Checks that each pair is in one batch of its bucket, and that each filler repeats the first pair of its batch.
+
+    `batches` holds (bucket, rows, weights).
     """
     seen = []
     for bucket, rows, weights in batches:
@@ -42,7 +43,7 @@ def test_every_pair_once_an_epoch(assignment, batch_size, seed, epoch):
     check_batches(assignment, batches, batch_size)
     for bucket, (rows, _) in drawn.items():
         assert rows.shape == (plan.batch_counts[bucket], plan.batch_rows[bucket])
-    # No more batches than the bucket's pairs need.
+    # There are no more batches than the pairs of each bucket need.
     counts = np.bincount(assignment, minlength=3)
     assert plan.steps_per_epoch == sum(-(-count // batch_size) for count in counts)
 
@@ -119,7 +120,7 @@ def test_evaluation_visits_every_pair_once_in_shapes_that_splits_share(pairs, ba
 
 
 def test_evaluation_rows_by_hand():
-    # Seven pairs of the first bucket in batches of at most four: two of four rows. Five of the other split fit them.
+    # Seven pairs of the first bucket make two batches of four rows. The five pairs of the other split fit that shape.
     splits = [np.array([3] * 7 + [9]), np.array([2] * 5)]
     assert evaluation_rows(splits, (3, 9), 4) == (4, 1)
     batches = evaluation_batches(splits[1], (3, 9), (4, 1))
@@ -128,7 +129,7 @@ def test_evaluation_rows_by_hand():
 
 
 def test_tokens_by_hand():
-    # Seven pairs of 5 tokens in batches of at most three: three batches of three rows, two fillers. One pair of 14.
+    # Seven pairs of 5 tokens make three batches of three rows, with two fillers. One pair has 14 tokens.
     plan = BatchPlan(np.array([0, 0, 0, 0, 0, 0, 0, 2]), BUCKETS, 3)
     assert (plan.batch_counts, plan.batch_rows) == ({0: 3, 2: 1}, {0: 3, 2: 1})
     assert plan.tokens() == 9 * 5 + 14

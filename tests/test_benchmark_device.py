@@ -1,4 +1,4 @@
-"""`python -m benchmarks.device`: what can be asked, the shares of the stages, and the whole at a tiny size."""
+"""`python -m benchmarks.device`: its arguments, the shares of the stages, and a complete run at a tiny size."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ from benchmarks.placeholders import with_placeholders
 
 
 def test_code_of_an_unknown_commit_is_not_measured(tmp_path, monkeypatch, capsys):
-    """Its results would be taken for those of any other."""
+    """Its results could not be told from those of other code."""
     about = {"device": "1 x gpu", "platform": "gpu", "driver": "d", "versions": {"jax": "0.11"}, "unseen": []}
     monkeypatch.setattr(fresh, "run", lambda *_, **__: about)
     monkeypatch.setattr("benchmarks.device.__main__.commit", str)
@@ -43,7 +43,7 @@ def test_a_peer_that_cannot_use_the_gpu_is_left_out(tmp_path):
 
 
 def test_files_of_other_commands_are_no_results_of_a_benchmark(tmp_path):
-    """`python -m benchmarks --tables` reads a folder that holds those of `make accelerators`, too."""
+    """`python -m benchmarks --tables` reads a folder that also holds the files of `make accelerators`."""
     (tmp_path / "cpu").mkdir()
     (tmp_path / "accelerators").mkdir()
     (tmp_path / "cpu" / "lstm.json").write_text('{"item": "lstm"}')
@@ -75,7 +75,7 @@ def test_what_cannot_be_asked_is_one_line(words, what, capsys):
 
 @pytest.mark.parametrize("device_folder", ["", "1-x-gpu"])
 def test_tiny_sizes_do_not_replace_results_of_full_size(tmp_path, monkeypatch, capsys, device_folder):
-    """Nor do they stand beside them, whether the folder of all results is named or that of a device."""
+    """They are not stored beside full-size results either, neither in the folder of all results nor in a device's."""
     monkeypatch.setattr(fresh, "run", lambda *_, **__: pytest.fail("something was measured"))
     Stage(tmp_path / "1-x-gpu", "replicas", ABOUT_A_DEVICE).keep({"a": {}})
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
@@ -138,7 +138,7 @@ def test_a_stage_leaves_time_for_the_next_ones_and_gets_what_they_leave(tmp_path
     assert device.main(["--results", str(tmp_path), "--minutes", "10"]) == 0
     assert [name for name, *_ in begun] == ["a", "b", "a", "b", "c"]
     assert [left for _, *left in begun] == [pytest.approx(left, abs=20) for left in ([540, 600], *4 * [[600, 600]])]
-    # Of one stage alone it is all of the time.
+    # A single stage has all of the time.
     assert device.shares(["b"]) == {"b": 1.0} and device.shares(["c"]) == {}
 
 
@@ -156,7 +156,7 @@ def test_options_of_xla_for_gpus_are_tried_there_alone(tmp_path, monkeypatch, pl
 
 
 def test_what_measures_leaves_the_device_to_its_processes():
-    """A process that has asked JAX for a GPU holds most of its memory."""
+    """A process in which JAX has initialized a GPU holds most of the memory of the GPU."""
     words = (
         "import benchmarks.device.__main__; from jax._src import xla_bridge; "
         "print(xla_bridge.backends_are_initialized())"
@@ -179,7 +179,7 @@ def test_what_is_not_given_is_skipped_and_said(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.slow
 def test_a_program_is_compiled_and_run(tmp_path, monkeypatch, capsys):
-    """Ends as it would on a device, and measures nothing twice."""
+    """The command ends as it would on a device, and measures nothing twice."""
     simpler = {"model.alignment": "identity", "model.fusion": "simple", "model.prediction": "simple"}
     monkeypatch.setattr(stages, "SMALL", {**stages.SMALL, **simpler})
     words = ["--quick", "--workdir", str(tmp_path), "--minutes", "5", "compiled"]

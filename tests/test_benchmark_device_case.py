@@ -1,4 +1,4 @@
-"""What is read of a program that has run on a device."""
+"""Results of a program that has run on a device."""
 
 import time
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Which kernels take the time of a step, by a trace."""
+"""The kernels that take the time of a step, read from a trace."""
 
 from types import SimpleNamespace
 

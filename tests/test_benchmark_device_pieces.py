@@ -1,4 +1,4 @@
-"""Pieces of a stage of `make device`: their budget, what is kept of others, and that they go on after a kill."""
+"""Pieces of a stage of `make device`: their budget, results of other commits, and resuming after a kill."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from benchmarks.device import __main__ as device
 from benchmarks.device import pieces
 from benchmarks.device.budget import Budget, Stage
 
-# Notes that it was asked, answers with its number, and waits where it is to be killed.
+# A piece that notes the request, answers with its number, and waits where the test kills it.
 PIECE = """
 import time
 from pathlib import Path
@@ -46,7 +46,7 @@ def stage(tmp_path):
 
 
 def test_what_does_not_fit_the_time_is_not_begun(stage, monkeypatch, capsys):
-    """The time of a piece is at first as told, then as measured."""
+    """The expected time of a piece is at first the given time, then the measured time."""
     asked, seconds_given = [], []
 
     def run(module, piece, environment, seconds):
@@ -60,17 +60,17 @@ def test_what_does_not_fit_the_time_is_not_begun(stage, monkeypatch, capsys):
     assert not asked and "compiled: not begun, it takes about 30 s" in capsys.readouterr().out
     pieces.measure(
         stage, Budget(40), "m", numbers, 30.0
-    )  # the first; after that a piece is known to last longer than is left
+    )  # only the first: its measured time is more than the time that is left
     assert asked == [0] and list(stage.found()) == ["0"]
     pieces.measure(stage, Budget(70), "m", numbers, 30.0)
     assert asked == [0, 1, 2]
-    # With a share of the time, one may last longer than the share, but none begins after it.
+    # A piece may last beyond the share of its stage, but no piece begins after the share is used up.
     more = {"3": {"number": 3}, "4": {"number": 4}}
     pieces.measure(stage, Budget(100, to_begin=60), "m", more, 30.0)
     assert asked == [0, 1, 2, 3, 4]
     pieces.measure(stage, Budget(100, to_begin=20), "m", {"5": {"number": 5}}, 30.0)
     assert asked == [0, 1, 2, 3, 4] and seconds_given[-1] > 60
-    # A stage may begin in the time of others, or a short command would never come to it.
+    # The first piece of a stage may use the time of other stages. Otherwise a short command would never begin it.
     pieces.measure(Stage(stage.folder, "other", ABOUT_A_DEVICE), Budget(100, to_begin=20), "m", more, 30.0)
     assert asked == [0, 1, 2, 3, 4, 3]
 
@@ -88,11 +88,11 @@ def test_what_another_commit_or_version_measured_is_kept_until_it_is_measured_ag
     today = Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, **changes})
     assert today.found() == stage.found()
     assert not any(map(today.is_current, today.found().values())) and all(map(stage.is_current, stage.found().values()))
-    # What is missing comes first.
+    # Missing pieces come first.
     pieces.measure(today, Budget(20), "m", {"again": "again", "new": "new"}, 1.0)
     assert asked == ["old", "again", "new", "again"]
     assert [name for name, piece in today.found().items() if today.is_current(piece)] == ["again", "new"]
-    # Sizes that say nothing are not kept beside others.
+    # Results of tiny sizes are not stored beside others.
     assert Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, "quick": True}).found() == {}
 
 
@@ -126,7 +126,7 @@ def test_a_piece_that_fails_or_lasts_too_long_does_not_hinder_the_rest(stage, mo
     assert "2 did not end in time" in said and "\nTraceback\n" in said
     monkeypatch.setattr(fresh, "run", lambda *_, **__: {"process_seconds": 1.0})
     asked = {"0": {}, "1": {}, "2": {}}
-    pieces.measure(stage, Budget(60), "m", asked, 1.0)  # what failed is tried again, but not by the same command
+    pieces.measure(stage, Budget(60), "m", asked, 1.0)  # failed pieces are tried again, but not by the same command
     assert "problem" in stage.found()["0"] and "2" in stage.found()
     assert 'compiled: 2: {"process_seconds": 1.0}' in capsys.readouterr().out
     pieces.measure(Stage(stage.folder, stage.name, ABOUT_A_DEVICE), Budget(60), "m", asked, 1.0)
@@ -142,7 +142,7 @@ def test_a_kill_loses_the_piece_at_hand_alone(tmp_path):
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert list(json.loads((tmp_path / "stage.json").read_text())["found"]) == ["1"]
-    # What it had started would hold the device.
+    # The process that the killed command started must end too, because it would hold the device.
     _until(
         lambda: (
             not any("a_piece" in (Path(each) / "cmdline").read_text() for each in _children_of_nobody(str(tmp_path)))
@@ -163,7 +163,7 @@ def _until(what):
 
 
 def _children_of_nobody(mark):
-    """Processes that have a folder of this test on Python's path."""
+    """Yields the folders in /proc of the processes whose environment contains `mark`, a folder of this test."""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if mark in (folder / "environ").read_text(errors="replace") and (folder / "cmdline").read_text():
@@ -173,7 +173,7 @@ def _children_of_nobody(mark):
 
 
 def test_the_committed_results_can_be_gone_on_from(tmp_path, monkeypatch):
-    """Also those that were brought in by hand, without the time that their process took."""
+    """This includes results that were added by hand, without the time that their process took."""
     asked = []
     monkeypatch.setattr(fresh, "run", lambda module, piece, *_, **__: asked.append(piece) or {"process_seconds": 1.0})
     files = sorted(device.RESULTS.glob("*/*.json"))

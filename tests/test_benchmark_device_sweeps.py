@@ -1,4 +1,4 @@
-"""Sweeps as stages of `make device`: they end in time, and say why they are refused."""
+"""Sweeps as stages of `make device`: they end in time, and the reason of a refusal is shown."""
 
 import sys
 
@@ -7,7 +7,7 @@ from small_records import ABOUT_A_DEVICE
 from benchmarks.device import sweeps
 from benchmarks.device.budget import Budget, Stage
 
-# Has a run on record at once, and ends when it is interrupted.
+# A program that has a run on record at once, and ends when it is interrupted.
 SWEEP = """
 import sys, time
 from pathlib import Path

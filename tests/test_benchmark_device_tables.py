@@ -1,4 +1,4 @@
-"""The tables of the measurements on a device, and the published figures of a device that they hold them against."""
+"""The tables of measurements on a device, and the published figures of the device with which they are compared."""
 
 import pytest
 from small_records import ABOUT_A_DEVICE
@@ -11,11 +11,11 @@ def test_a_device_is_found_by_its_kind():
     h200, h100 = target_of("NVIDIA H200"), target_of("NVIDIA H100 80GB HBM3")
     assert (h200.memory, h200.bandwidth, h200.compiled_as) == (141e9, 4.8e12, "h100")
     assert h100 is TARGETS["h100"] and h200.peak == h100.peak
-    # 48 GB take 10 ms, 4.95 TFLOP as long; 250 kernels start in 1 ms.
+    # 48 GB take 10 ms, and so do 4.95 TFLOP. 250 kernels start in 1 ms.
     assert h200.least_seconds("float32", 48e9, 1e12, 250) == pytest.approx(11e-3)
     assert h200.least_seconds("float32", 1e9, 4.95e12, 250) == pytest.approx(11e-3)
     assert TARGETS["v5e"].least_seconds("float32", 8.19e9, 1.0, 10**6) == pytest.approx(10e-3)
-    # Of the same name, but with figures of their own.
+    # Devices with a similar name, but with other figures.
     assert target_of("NVIDIA H100 PCIe") is target_of("NVIDIA H200 NVL") is target_of("cpu") is None
 
 
@@ -60,19 +60,19 @@ def test_tables_show_the_device_beside_what_was_compiled_without_it():
         and f"- {TRITON}: no memory" in text
         and "In brackets: compiled with jax 0.10.2." in text
     )
-    # What is still to be measured has what was compiled alone; what was tried is not among it.
+    # A program that was not measured yet shows only its compilation. A program that failed does not count as such.
     assert (
         "| re2-untuned | 10 x 512 | float32 |  | (8.00) |" in text and text.count("| re2 | 10 x 512 | float32 |") == 1
     )
     assert "| re2-triton | 10 x 512 | float32 |" not in text and "| re2-triton | 10 x 512 | bfloat16 |" in text
     tpu = tables.markdown({"v5e": {"compiled": {**ABOUT_A_DEVICE, "found": {RE2: {**row, "kind": "TPU v5 lite"}}}}}, {})
     assert "| re2 | 10 x 64 | bfloat16 |" in tpu and "-triton |" not in tpu and "-untuned |" not in tpu
-    # Without published figures there is no bound, and nothing that was compiled for it.
+    # A device without published figures has no bound and no compiled figures.
     unknown = {**row, "kind": "NVIDIA T4", "least_seconds": None}
     text = tables.markdown({"t4": {"compiled": {**ABOUT_A_DEVICE, "found": {RE2: unknown}}}}, without)
     assert "NVIDIA T4: no published figures, so no bound." in text
     assert "| 9.00 | 10.00 | 48.0 | 250 |  | 22.00 |  | 21.00 | 1.09860 | 30 |  |" in text
-    # Where nothing was run, nor at other than tiny sizes.
+    # Programs that did not run, or ran only at tiny sizes.
     small = {**row, "overrides": {}}
     text = tables.markdown({"cpu": {"compiled": {**ABOUT_A_DEVICE, "quick": True, "found": {"a": small}}}}, without)
     assert "| 9.00 | 10.00 | 48.0 | 250 | 11.00 | 22.00 | 2.00 | 21.00 | 1.09860 | 30 |  |" in text
@@ -84,7 +84,7 @@ def test_tables_show_the_device_beside_what_was_compiled_without_it():
 
 
 def test_what_cannot_be_read_of_a_program_costs_no_time_that_was_measured():
-    """As where XLA has changed how it writes programs."""
+    """For example, XLA may have changed how it writes programs."""
     text = tables.markdown(
         {
             "t4": {
@@ -125,7 +125,7 @@ def page_of(stage, found, **changes):
 def test_steps_show_with_which_options_of_the_compiler_they_were_measured():
     row = "| 10 x 64 | float32 | {} | bbbbbbb | 14 and 25 | 1 | 1.000 |"
     without = "--xla_gpu_enable_triton_gemm=false"
-    # Training had no options when the first were measured.
+    # Training had no compiler options at the time of the first measurements.
     first = page_of("dispatched", {"a": dispatched()})
     assert row.format("XLA's Triton products") in first and "before commit efe718d" in first
     for piece, options in (
@@ -149,6 +149,6 @@ def test_a_stage_names_the_points_that_are_still_to_be_measured():
     assert f"{missing}.\n" in page_of("replicas", found)
     assert "1 and 10 x 64 float32 (goal: sorted peer ≥ 30)" in page_of("replicas", {"a": {"problem": "no memory"}})
     assert "Not measured yet" not in page_of("replicas", found, quick=True)
-    # Points without goals are named, too.
+    # Points without goals are named as well.
     text = page_of("more-replicas", found)
     assert "1 and 64 x 64 float32; 1 and 64 x 128 float32; 1 and 64 x 512 float32; 1 and 32 x 64" in text

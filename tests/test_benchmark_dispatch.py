@@ -1,4 +1,4 @@
-"""The labels that the scoring of ten models is timed with."""
+"""The labels with which the scoring of ten models is timed."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_ten_models_are_scored():
     labels, questions, _ = wikiqa_scores.dev_labels("")
     assert (len(labels), labels.sum(), questions[-1] + 1) == (2733, 140, 296)
     counted = scores_of_groups(labels, np.zeros(len(labels)), questions)["map"]
-    assert len(counted) == 122  # with right and wrong candidates
+    assert len(counted) == 122  # questions with right and wrong candidates
     assert wikiqa_scores.scoring(labels, questions)() > 0
     with pytest.raises(ValueError, match="no scores"):
         wikiqa_scores.scoring(np.zeros_like(labels), questions)()

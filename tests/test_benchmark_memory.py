@@ -24,7 +24,7 @@ def test_a_row_follows_from_what_was_measured():
     assert row["ratio"] == pytest.approx(1.1)
     assert row["planned"] == 57  # 0.7 of 8192 MiB at 100 MiB
     assert row["fit"] == 65  # (8192 - 1024) / 110
-    # Where the system tells nothing, the compiled program does.
+    # If the system reports no memory, the figure of the compiled program is used.
     row = memory.row_of({**ANSWER, "measured": None}, replicas=2)
     assert row["measured"] is None and row["replica"] == 90
     row = memory.row_of({**ANSWER, "measured": None, "compiled": None}, replicas=2)
@@ -73,7 +73,7 @@ def test_the_figure_is_drawn_from_the_result(tmp_path):
 def test_the_item_runs(tmp_path):
     settings = Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
     (row,), notes = memory.run(settings)
-    # The arrays that stay are part of what is used, whichever way it was measured.
+    # Both measurements of the used memory include the arrays that stay.
     assert row["compiled"] is None or row["compiled"] > 1
     assert row["ratio"] > 0.5
     assert any("plan estimates" in note for note in notes)

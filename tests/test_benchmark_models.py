@@ -8,7 +8,7 @@ from benchmarks.items import compilation, models
 def test_models_run(quick, monkeypatch):
     monkeypatch.setattr(models, "QUICK_MODELS", models.QUICK_MODELS[2:])
     (row,), _ = models.run(quick)
-    assert row["model"] == "ESAN" and row["parameters"] > 1000  # with everything that it is given of a word
+    assert row["model"] == "ESAN" and row["parameters"] > 1000  # with all features of words
     assert row["step"]["median"] > 0 and row["answer"]["median"] > 0
 
 
@@ -28,6 +28,6 @@ def test_compilation_runs_and_leaves_the_cache_as_it_was(quick, monkeypatch):
     assert jax.config.jax_enable_compilation_cache == enabled
     assert row["seconds"] > 0 and row["planned"] > 0
     (held,) = seen
-    # Both runs' parameters and moments are arguments of the program, and the best parameters come on top.
+    # The parameters and moments of both runs are arguments of the program. The best parameters are counted in addition.
     parameters = (row["memory"] * 2**20 - held / 2) / 4
     assert parameters > 1000 and held > 2 * 3 * 4 * parameters

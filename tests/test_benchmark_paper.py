@@ -11,7 +11,7 @@ from jaxmatch.sweep import preparation
 
 
 def small(**changes):
-    """A small config; two layers, so that Table 7 holds other models than the released one."""
+    """Returns a small config. It has two layers, so that Table 7 has other models than the released one."""
     settings = Settings("", "", "", "", 1, True, Path())
     return settings.config("re2_embedded_inference", **{**steps.SMALL, "model__encoder_layers": 2, **changes})
 
@@ -43,8 +43,7 @@ def test_the_tables_have_the_papers_rows():
     rows = list(paper_tables.rows(released()))
     count = {table: sum(row.table == table for row in rows) for table in "123467"}
     assert count == {"1": 1, "2": 1, "3": 1, "4": 1, "6": 4 * 7, "7": 3 * 10}
-    # The original stands in Tables 1-4 and 6; 2 blocks are 2 layers; and once more it is a row of Table 7 for each of
-    # its sets.
+    # The original is in Tables 1-4, 6 and 7, and in Table 7 "2 blocks" and "2 enc. layers" are the same model.
     assert sum(row.new for row in rows) == 4 + 4 * 6 + 3 * 8
     changed = {(row.data_set, row.name): dict(row.changes) for row in rows}
     assert changed["SciTail", "alignment alt."] == {"alignment": "linear"}
@@ -70,7 +69,7 @@ def test_seconds_between_lengths_lie_on_lines():
     assert paper.interpolated(points, 50) == pytest.approx(8.0)
     assert paper.interpolated(points, 5) == pytest.approx(0.5)
     assert paper.interpolated({10: 3.0}, 20) == pytest.approx(6.0)
-    # A steep line does not say that short pairs cost nothing.
+    # A steep line must not lead to zero seconds for short pairs.
     assert paper.interpolated({10: 1.0, 20: 9.0}, 4) == pytest.approx(0.4)
 
 
@@ -90,7 +89,7 @@ def test_a_rows_hours(throughput):
     dev = throughput.data.splits["dev"].pairs
     hours = paper.row_hours(throughput, 1000, {})
     assert hours["train"] == pytest.approx(10 * 3 * (1000 + dev / 3) * 0.01 / 3600)
-    # Evaluation is counted on both sides.
+    # Evaluation is counted for both.
     assert hours["peer"] == pytest.approx(5 * hours["train"])
     assert hours["sorted"] == pytest.approx(2 * hours["train"])
     assert hours["compile"] == pytest.approx(0.01)

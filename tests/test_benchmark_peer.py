@@ -1,4 +1,4 @@
-"""The public PyTorch RE2 beside us, as released and with batches sorted by length, by a fake of its checkout."""
+"""Comparison with a fake checkout of the public PyTorch RE2, as released and with batches sorted by length."""
 
 import sys
 import time
@@ -20,7 +20,7 @@ def beside(tmp_path):
 
 @pytest.fixture
 def peer(tmp_path):
-    """With a model built on ten pairs of 1 to 10 tokens a sentence, batches of two."""
+    """A fake peer whose model is built on ten pairs with 1 to 10 tokens per sentence, in batches of two."""
     folder = tmp_path / "data"
     folder.mkdir()
     for name in ("train", "test"):
@@ -38,7 +38,7 @@ def test_sorted_batches_have_less_padding(peer):
     assert by_length["epoch_tokens"] == 12
     assert by_length["tokens"] == 120 and by_length["pairs"] == mixed["pairs"] == 10
     assert mixed["epoch_tokens"] * 10 == mixed["tokens"]
-    # Each keeps its own place in its own epoch; the next one begins when it has ended.
+    # Sorted and mixed batches each keep a position in an epoch of their own.
     first = peer.ask("train", steps=2, sort_by_len=True)["tokens"]
     peer.ask("train", steps=4, sort_by_len=False)
     assert first + peer.ask("train", steps=3, sort_by_len=True)["tokens"] == 120
@@ -52,7 +52,7 @@ def test_texts_are_sorted_and_cut_as_asked(peer):
         for name, (size, by_length) in asked.items()
     }
     assert all(answer["pairs"] == 10 for answer in answers.values())
-    # The fake sleeps for each batch and token: five batches are longer than one, mixed ones longer than sorted ones.
+    # The fake sleeps for each batch and token: five batches take longer than one, mixed ones longer than sorted ones.
     assert answers["mixed"]["seconds"] > answers["at once"]["seconds"]
     assert answers["by length"]["seconds"] > 5 * 0.062
 
@@ -65,7 +65,7 @@ def test_the_peer_has_huge_pages_if_we_have(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(("ours", "tf32"), [("float32", False), ("TF32", True), ("bfloat16", False)])
 def test_the_peer_multiplies_as_we_do(monkeypatch, tmp_path, ours, tf32):
-    """By itself PyTorch would have TF32 in convolutions alone."""
+    """By default PyTorch uses TF32 in convolutions alone."""
     monkeypatch.setattr(peer_module.ceiling, "default_products", lambda: ours)
     with Peer(checkout(tmp_path), sys.executable) as started:
         assert started.build({})["tf32"] == [tf32, tf32]
@@ -83,7 +83,7 @@ def test_many_runs_goals_on_an_accelerator(monkeypatch):
     measured = {key: {"median": value} for key, value in (("sorted", 9.0), ("peer", 90.0), ("share", 0.36))}
     assert replicas.goals(10, 512, measured) == "sorted peer ≥ 10: missed; ceiling ≥ 35%: met"
     assert replicas.goals(10, 512, measured, "TF32") == replicas.goals(10, 512, measured)
-    assert replicas.goals(10, 512, measured, "bfloat16") == "ceiling ≥ 35%: met"  # the peer has none
+    assert replicas.goals(10, 512, measured, "bfloat16") == "ceiling ≥ 35%: met"  # the peer is not measured
     assert replicas.goals(10, 128, {"ratio": {"median": 0.19}}) == "a run ≤ 0.20: met"
     assert replicas.goals(10, 128, {}) == "a run ≤ 0.20"
     assert replicas.goals(2, 64, measured) == ""
@@ -120,7 +120,7 @@ def test_the_load_and_the_pages_stand_above_a_table():
 
 
 def check(row, goal):
-    """The medians of one round belong together, and the goal is judged by the sorted peer."""
+    """Checks that the ratios of one round fit its medians, and that the goal compares with the sorted peer."""
     for key, ratio in (("peer", "ratio"), ("sorted", "sorted_ratio")):
         assert row[ratio]["median"] == pytest.approx(row["ours"]["median"] / row[key]["median"])
     met = row["sorted_ratio"]["median"] >= goal
@@ -174,7 +174,7 @@ def test_a_peer_that_ends_costs_no_figure_of_ours(tmp_path, beside):
 
 def test_a_process_that_has_ended_is_no_broken_pipe(tmp_path):
     with Peer(checkout(tmp_path), sys.executable) as started:
-        for seconds in (0.0, 1.0):  # while it ends, and when it has ended
+        for seconds in (0.0, 1.0):  # while the process ends, and after it has ended
             time.sleep(seconds)
             with pytest.raises(PeerEnded):
                 started.ask("no such command")

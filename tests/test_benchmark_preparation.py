@@ -1,6 +1,4 @@
-"""The text and the vector file that preparation is measured on, how time is divided, and a run at a size for nothing
-but that.
-"""
+"""The text and the vector file for measurements of preparation, the division of time, and a run at a tiny size."""
 
 import json
 import time
@@ -30,7 +28,7 @@ OFFICIAL_FIELDS = {
     "sentence2_binary_parse",
     "sentence2_parse",
 }
-# Short sentences, of which there are few to make, equal ones, and words that are no words.
+# Short sentences (few variants can be made of them), equal sentences, and tokens that are not words.
 PAIRS = [
     ("A man sings.", "A woman dances!", "neutral"),
     ("A man sings.", "?", "entailment"),
@@ -93,7 +91,7 @@ def test_words_are_those_given_and_as_frequent():
 def test_a_vector_file_has_its_size_and_the_wanted_words(tmp_path):
     words = [f"word{number}" for number in range(50)]
     plain, archive = vector_file.write(tmp_path, words, 10**6)
-    assert 0 <= plain.stat().st_size - 10**6 < 4000  # a line
+    assert 0 <= plain.stat().st_size - 10**6 < 4000  # at most one line more
     with zipfile.ZipFile(archive) as opened:
         assert opened.read(plain.name) == plain.read_bytes()
     found, report = read_vectors(plain, words)
@@ -136,8 +134,8 @@ def test_it_runs_without_data(tmp_path):
     for row in rows:
         assert keys <= set(row) and row["seconds"]["median"] > 0
     assert cold["tokenise"] > 0 and cold["read"] > 0 and cold["write"] > 0
-    assert warm["read"] == warm["tokenise"] == 0  # nothing was made again
+    assert warm["read"] == warm["tokenise"] == 0  # nothing was computed again
     assert within["seconds"]["median"] < warm["seconds"]["median"]
     assert plain["lines"] == packed["lines"] > plain["kept"] > 0
     assert "800 pairs" in notes[0]
-    assert not list(tmp_path.iterdir())  # large files are gone
+    assert not list(tmp_path.iterdir())  # large files are removed

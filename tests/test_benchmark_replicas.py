@@ -52,11 +52,11 @@ def test_a_training_step_is_counted_about_as_by_hand(quick):
     fusion = tokens * 2 * size * hidden
     hidden_layer, output = batch * 2 * hidden * hidden, batch * hidden * classes
     forward = convolution + 2 * attention + fusion + hidden_layer + output
-    # Backward, a product for the parameters each, and one for what lies below; but nothing flows back into the
-    # embeddings.
+    # The backward pass has two products for each product: one for the gradient of the parameters, and one for the
+    # gradient of the inputs. The embeddings need no gradient.
     counted = steps.work(config, data, length).multiply_adds
     assert 2 * forward - 2 * attention <= counted <= 3 * forward - convolution
-    # Twice the batch, twice the work, exactly.
+    # Twice the batch takes exactly twice the work.
     config = quick.config("re2_embedded_inference", **{**steps.SMALL, "training__batch_size": 2 * batch})
     assert steps.work(config, data, length).multiply_adds == 2 * counted
 
@@ -98,7 +98,7 @@ def test_points_are_left_out_for_a_reason(quick, monkeypatch):
 
 
 class Clock:
-    """Steps whose times are known: a first one that is cold, and others."""
+    """Steps with known times: every odd call is cold, and every even call is warm."""
 
     def __init__(self, cold, warm):
         self.cold, self.warm, self.asked = cold, warm, []
@@ -113,7 +113,7 @@ class Clock:
 
 
 def test_a_long_step_is_timed_in_turn_with_steps_of_a_run_alone(monkeypatch):
-    """Steps before those that count take up what is cold, on both sides."""
+    """On both sides, uncounted steps come first and take the cold time."""
     alone, all_runs = Clock(9.0, 2.0), Clock(99.0, 30.0)
     monkeypatch.setattr(steps, "Steps", lambda *_, replicas, length: all_runs)
     seconds = replicas.by_itself(None, None, 10, 16, alone, {"sorted": lambda: 0.5}, 2)
@@ -133,7 +133,7 @@ def test_the_item_runs(quick, often, monkeypatch):
     in_turn = pytest.approx(three["milliseconds"]["median"] / 3 / one["milliseconds"]["median"])
     assert (
         three["ratio"]["median"] == in_turn if often else three["ratio"]["median"] != in_turn
-    )  # beside steps of their own
+    )  # by itself, it is compared with other steps
     for row in rows:
         assert row["pairs"]["median"] == pytest.approx(row["replicas"] * 16 * 1e3 / row["milliseconds"]["median"])
     assert any("TFLOP/s" in note for note in notes)

@@ -1,4 +1,4 @@
-"""The benchmark of requests: what it asks, and what it says of the goals."""
+"""The benchmark of requests: its requests, and its verdicts about the goals."""
 
 import pytest
 

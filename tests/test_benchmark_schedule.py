@@ -21,7 +21,7 @@ def test_without_deaths_it_is_what_a_plan_estimates(lasts, workers):
     longest_first = sorted(lasts, reverse=True)
     found, deaths = schedule.simulated(longest_first, workers, None, 0.0, draw())
     assert found == pytest.approx(lasting([Job(1, each) for each in lasts], workers)) and deaths == 0
-    # Any order ends within twice the bound (Graham, 1966).
+    # Every order takes at most twice the bound (Graham, 1966).
     bound = max(max(lasts), sum(lasts) / workers)
     assert bound <= found * (1 + 1e-9) and found <= 2 * bound
 
@@ -31,7 +31,7 @@ def test_deaths_cost_what_was_not_in_a_checkpoint(lasts, workers):
     found, deaths = schedule.simulated(lasts, workers, 500.0, 10.0, draw())
     work = sum(lasts) + 10.0 * len(lasts)
     most = deaths * (10.0 + schedule.CHECKPOINT + schedule.REPLACED)
-    # Even one worker after another would not take longer than all of the work and all that deaths cost.
+    # Even a single worker would take no longer than all of the work plus the cost of all deaths.
     assert work / workers - 1e-6 <= found + deaths * schedule.CHECKPOINT
     assert found <= work + most + 1e-6
 
@@ -45,7 +45,7 @@ def test_one_cohort_goes_on_from_its_last_checkpoint():
             return self.left.pop(0)
 
     found, deaths = schedule.simulated([300.0], 1, 1.0, 10.0, Lives())
-    # 120 of 130 seconds are kept, then none of 59; each death is followed by a new worker.
+    # The first worker saves 120 of its 130 seconds, the second none of 59. A new worker follows each death.
     assert deaths == 2
     assert found == pytest.approx(140 + schedule.REPLACED + 69 + schedule.REPLACED + 10 + 180)
 

@@ -1,4 +1,4 @@
-"""The benchmark of starts: what it starts, and what it says of the goals."""
+"""The benchmark of starts: the commands that it starts, and its verdicts about the goals."""
 
 from pathlib import Path
 

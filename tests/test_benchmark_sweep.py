@@ -1,4 +1,4 @@
-"""How a sweep's time is divided and put into a row, and a run at a size for nothing but that."""
+"""The division of a sweep's time, its row in the table, and a run at a tiny size."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The benchmark of many workers: what its rows say, and that no process outlives it."""
+"""The benchmark of many workers: its rows, and the end of all its processes."""
 
 import os
 import time
@@ -17,7 +17,7 @@ def settings(scratch, quick=False):
 
 
 class Nodes:
-    """Stands for a Ray cluster."""
+    """A stand-in for a Ray cluster."""
 
     said: list
 
@@ -34,7 +34,7 @@ class Nodes:
 
 @pytest.fixture
 def sweeps(monkeypatch):
-    """What is trained: each cohort takes half a second and 0.4 an epoch on its worker's core; two cores."""
+    """The sweeps that are trained. A cohort takes 0.5 s plus 0.4 s per epoch on its core. There are two cores."""
     found = []
 
     def timed(self, cohorts, epochs, cores, more=(), **variables):
@@ -66,7 +66,7 @@ def test_each_way_is_compared_with_its_own_single_worker(tmp_path, sweeps):
         *(("--on ray", count, text) for count, text in ((1, "1"), (2, "2"), (4, "2 (2 workers a core)"))),
         *(("--on slurm:local", count, text) for count, text in ((1, "1"), (2, "2"), (4, "2 (2 workers a core)"))),
     ]
-    epochs = 10  # of 0.4 s, in 4 s
+    epochs = 10  # of 0.4 s each, 4 s in all
     whole, halves = (2.0 + workers.COHORTS * (0.5 + 0.4 * epochs) / count for count in (1, 2))
     for row in rows:
         assert row.keys() == {column.key for column in ITEMS["workers"].columns}
@@ -78,7 +78,7 @@ def test_each_way_is_compared_with_its_own_single_worker(tmp_path, sweeps):
             assert row["share"] == pytest.approx(whole / halves / 2)
     assert [row["first_step"] != "" for row in rows] == [True, True, False, True, False, False, True, False, False]
     assert "of one run and 10 epochs" in notes[2]
-    # Each node of Ray has a core, as has each launcher and each job.
+    # Each node of Ray has a core, and so has each launcher and each job.
     assert Nodes.said[:2] == [("head", (0, 1)), "closed"]
     assert Nodes.said[2:] == [("head", (0,)), ("node", (1,)), ("node", (0,)), ("node", (1,)), "closed"]
     assert any(cores == [{0}, {1}, {0}, {1}] for _, _, cores, _, _ in sweeps)

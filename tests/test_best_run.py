@@ -1,4 +1,4 @@
-"""`--best` takes the run of a sweep with the best dev score, and says which."""
+"""`--best` takes the run of a sweep with the best dev score, and names the run."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ SCORES = {"first-seed0": 0.7, "second-seed0": 0.9, "third-seed0": 0.8}
 
 @pytest.fixture
 def sweep(tmp_path):
-    """A folder with the runs of a sweep, each with another model, and one that diverged."""
+    """The folder of a sweep with three runs, each with its own model, and a run that diverged."""
     for seed, (run, accuracy) in enumerate(SCORES.items()):
         folder = saved_model.save(tmp_path / "runs" / run, params=saved_model.parameters(3, seed))
         _write(folder, run=run, dev={"accuracy": accuracy})

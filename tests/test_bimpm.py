@@ -23,7 +23,7 @@ IDS_B = np.array([[12, 13, 4, 0, 0, 0, 0, 0], [2, 3, 4, 5, 6, 7, 21, 22], [18, 0
 
 
 def only(*strategies):
-    """The small model with these strategies alone."""
+    """Returns the settings of the small model with these strategies alone."""
     return SMALL | {setting: name in strategies for name, setting in STRATEGIES.items()}
 
 
@@ -32,12 +32,12 @@ def cosine(one, other):
 
 
 def perspectives(one, other, weights):
-    """Eq. 1 and 2."""
+    """Computes Eq. 1 and 2."""
     return [cosine(row * one, row * other) for row in weights]
 
 
 def matching(strategy, token, others, last, weights):
-    """Section 3.2: one token's state against the states of the other sentence, of which `last` is read last."""
+    """Computes section 3.2: one token's state against the states of the other sentence, whose final state is `last`."""
     similarity = [cosine(token, other) for other in others]
     if strategy == "full":  # Eq. 3
         return perspectives(token, last, weights)
@@ -50,7 +50,7 @@ def matching(strategy, token, others, last, weights):
 
 
 def matched(states, params, strategies):
-    """The matching vectors of both sentences, from their states, each <float>[tokens, 2 * hidden]."""
+    """Returns the matching vectors of both sentences. `states` holds two arrays <float>[tokens, 2 * hidden]."""
     sequences = []
     for own, other in (states, states[::-1]):
         of_directions = []
@@ -67,7 +67,7 @@ def matched(states, params, strategies):
 
 
 def reference(params, ids_a, ids_b, strategies):
-    """The logits of one pair without padding."""
+    """Returns the logits of one pair without padding."""
     states = []
     for ids in (ids_a, ids_b):
         words = np.asarray(VECTORS, np.float64)[ids]
@@ -106,7 +106,7 @@ def test_the_whole_is_its_equations():
 
 
 def test_size_in_the_papers_setting():
-    """RE2's Table 1 prints 1.6M, which the authors' code has with its highway layers; the paper describes none."""
+    """RE2's Table 1 prints 1.6M, which includes the highway layers of the authors' code. The paper describes none."""
     module = build({"name": "bimpm", "characters": "bilstm"}, outputs=3)
     table = jax.ShapeDtypeStruct((10, 300), jnp.float32)
     found = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), table)["params"]
@@ -132,7 +132,7 @@ def test_no_strategy_is_refused():
 
 
 def test_no_vector_is_made_for_each_pair_of_tokens():
-    """Nothing of a training step is as large as [batch, length, length, perspectives, hidden]."""
+    """No array of a training step is as large as [batch, length, length, perspectives, hidden]."""
     config, (batch, length) = model_config(SMALL), (2, 16)
     states, sentences = jnp.ones((batch, length, HIDDEN)), jnp.ones((batch, length), jnp.int8)
     module = PerspectiveMatching(config)

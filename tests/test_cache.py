@@ -1,4 +1,4 @@
-"""What is remembered of files, and entries of the cache that are not what was written."""
+"""Remembered digests of files, and cache entries that differ from what was written."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from jaxmatch.errors import InputError
 
 @pytest.fixture
 def settled(monkeypatch):
-    """Files that a test has just written count as old."""
+    """Makes files that a test has just written count as old."""
     monkeypatch.setattr(cache, "SETTLED_AFTER", -(10**10))
 
 
@@ -68,7 +68,7 @@ def test_every_part_of_a_files_state_counts(file, tmp_path, settled, hashed, mon
 
 
 def test_a_file_changed_a_moment_ago_is_hashed_again(file, tmp_path, hashed, monkeypatch):
-    """Its times may stay as they are when it is changed once more."""
+    """A second change within the same clock tick may leave the times of the file unchanged."""
     changed = file.stat().st_ctime_ns
     for seconds, count in ((1.9, 1), (1.9, 2), (2.1, 3), (2.1, 3)):
         monkeypatch.setattr(time, "time_ns", lambda now=changed + int(seconds * 1e9): now)
@@ -90,7 +90,7 @@ def test_a_file_that_changes_while_it_is_hashed_is_not_remembered(file, tmp_path
 
 
 def test_no_byte_of_a_note_is_believed_unchecked(file, tmp_path, settled):
-    """Whichever byte is damaged, the digest is that of the file or none."""
+    """Whichever byte is damaged, the note gives the digest of the file or no digest."""
     digest = cache.file_digest(file, tmp_path / "cache")
     note, state = note_of(tmp_path / "cache"), cache.file_state(file)
     content = note.read_bytes()
@@ -135,7 +135,7 @@ def entry(tmp_path):
 
 
 def seal(entry):
-    """Whoever changed a file changes its hash, too."""
+    """Updates the hashes of an entry after a test changed one of its files."""
     names = [path.name for path in entry.iterdir() if path.is_file() and path.name != "entry.json"]
     sealed = {"format": cache.FORMAT, "sha256": {name: cache.hash_file(entry / name) for name in names}}
     (entry / "entry.json").write_text(json.dumps(sealed))

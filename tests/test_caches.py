@@ -1,4 +1,4 @@
-"""Where encoded data and compiled programs are kept."""
+"""The folders of encoded data and compiled programs."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ def test_as_named_or_as_the_system_has_it_or_in_the_home(monkeypatch):
 
 
 def test_a_user_without_a_home_is_told_to_name_a_folder(monkeypatch):
-    """As `docker run --user 12345` without HOME."""
+    """An example is `docker run --user 12345` without HOME."""
 
     def home():
         raise RuntimeError("Could not determine home directory.")
@@ -51,14 +51,14 @@ sys.exit(status)
 
 
 def counted(*words, **variables: str) -> tuple[str, list[int]]:
-    """What a command prints in a process of its own, and the programs that it found, compiled, and asked for."""
+    """Runs a command in its own process. Returns its output and how many programs it found, compiled, and requested."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
     environment |= {"PYTHONPATH": str(Path(__file__).parents[1]), **variables}
     done = subprocess.run(
         [sys.executable, "-c", COUNTED, *map(str, words)], env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    (counts,) = done.stderr.splitlines()  # and no warning
+    (counts,) = done.stderr.splitlines()  # no warning
     return done.stdout, [int(count) for count in counts.split()]
 
 

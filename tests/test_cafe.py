@@ -1,4 +1,4 @@
-"""CAFE as a whole: how its layers are put together (Tay et al., 2018, its figure 1)."""
+"""CAFE as a whole: the composition of its layers (Tay et al., 2018, its figure 1)."""
 
 import numpy as np
 from random_parameters import compiled
@@ -27,6 +27,6 @@ def test_layers_are_put_together_as_in_figure_1():
 def test_one_lstm_reads_what_the_words_and_six_numbers_of_them_are():
     _, params = start(CAFE | FEATURES | {"characters": "bilstm", "highway_layers": 0})
     assert set(params) >= {"words", "refinement", "encoder"} and "highway" not in params
-    # 6 of the vector, 4 of the characters, 3 of the tag, 1 of the exact match, 6 of the alignments; one direction by
-    # default.
+    # 6 numbers of the vector, 4 of the characters, 3 of the tag, 1 of the exact match, 6 of the alignments. By default
+    # the encoder reads in one direction.
     assert params["encoder"]["input_kernel"].shape[:2] == (6 + 4 + 3 + 1 + 6, 1)

@@ -1,4 +1,4 @@
-"""The temperature and the threshold are the best on the pairs they were chosen on, and stand beside the model."""
+"""The temperature and the threshold are optimal on the pairs that they were chosen on, and saved with the model."""
 
 import json
 
@@ -23,7 +23,7 @@ BINARY = ("0", "1")
 
 
 def overconfident(pairs=4000, labels=2, factor=3.0, seed=0):
-    """Labels drawn from the softmax of logits, and these logits times a factor."""
+    """Returns logits times a factor, and labels drawn from the softmax of the logits without the factor."""
     generator = np.random.default_rng(seed)
     logits = generator.normal(0, 1.5, (pairs, labels))
     numbers = (probabilities_of(logits).cumsum(axis=1) < generator.random((pairs, 1))).sum(axis=1)
@@ -82,7 +82,7 @@ def test_the_expected_calibration_error_is_that_of_its_bins():
     probabilities = probabilities_of(logits)
     right = probabilities.argmax(axis=1) == numbers
     shares, confidences = calibration_curve(right, probabilities.max(axis=1), n_bins=15)
-    # Of two labels no confidence is below one half: the bins that are not empty are the last ones.
+    # With two labels no confidence is below one half, so the last bins are those that are not empty.
     counts = np.histogram(probabilities.max(axis=1), bins=np.linspace(0, 1, 16))[0][-len(shares) :]
     expected = (np.abs(shares - confidences) * counts).sum() / len(numbers)
     assert calibrating.expected_calibration_error(probabilities, numbers) == pytest.approx(expected)

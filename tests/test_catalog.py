@@ -1,4 +1,4 @@
-"""The catalog: names to files, files to data sets."""
+"""The catalog: from names to files, and from files to data sets."""
 
 import json
 import shutil
@@ -33,7 +33,7 @@ from jaxmatch.errors import InputError
 def test_real_files(data_folder, name, task, labels, counts):
     data = catalog.load(name, data_folder)
     assert (data.name, data.task, data.labels) == (name, task, labels)
-    # zip: without the labels of its test pairs, a corpus has train and dev alone.
+    # `zip` stops early: a corpus without labels for its test pairs has train and dev alone.
     assert {split: len(pairs) for split, pairs in data.splits.items()} == dict(zip(catalog.SPLITS, counts))
     dropped = {split: sum(pairs.dropped.values()) for split, pairs in data.splits.items() if pairs.dropped}
     assert dropped == {"trecqa_clean": {"dev": 31, "test": 75}, "twitter_url": {"train": 8, "test": 14}}.get(name, {})
@@ -63,7 +63,7 @@ def test_every_source_is_whole():
         assert tuple(source.files) == catalog.SPLITS and source.files["train"]
         assert {*source.about, *source.read_split} <= {*catalog.SPLITS}
         for split in catalog.SPLITS:
-            assert source.files[split] or source.about[split]  # why it is not there
+            assert source.files[split] or source.about[split]  # the reason why the split is missing
     assert tuple(catalog.SELECTION) == TASKS
 
 
@@ -194,7 +194,7 @@ def test_dev_is_taken_from_the_training_file_where_there_is_none(tmp_path, name,
     assert {split: len(pairs) for split, pairs in data.splits.items()} == {"train": 18, "dev": 2, "test": 20}
     assert {*data.splits["train"].text_a, *data.splits["dev"].text_a} == {f"train {n}" for n in range(20)}
     assert catalog.about(name)["dev"].startswith("a tenth of the official training file")
-    # A split alone is the same.
+    # A split that is loaded alone is the same.
     assert {split: catalog.load_split(name, tmp_path, split) for split in data.splits} == data.splits
 
 

@@ -1,4 +1,4 @@
-"""What a command line changes in a sweep."""
+"""Changes of a sweep on the command line."""
 
 import pytest
 from paper_sweeps import resolved

@@ -174,7 +174,7 @@ def test_the_next_start_removes_what_was_half_written_and_what_would_hang(tmp_pa
 
 
 def test_orbax_logs_nothing_and_others_do(tmp_path, caplog):
-    """A thread of it may fail later than the one whose error was raised, and would print a traceback."""
+    """A thread of Orbax may fail after the error was raised, and would print a traceback."""
     Checkpoints(tmp_path / "checkpoints").close()
     logger, of_orbax = logging.getLogger("absl"), str(Path(ocp.__file__).parent / "checkpointer.py")
     for path, line in ((of_orbax, "of Orbax"), (__file__, "of another")):

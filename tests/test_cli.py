@@ -1,4 +1,4 @@
-"""The command hands on what was asked, and says in one line what is wrong."""
+"""The command passes on its arguments, and reports each mistake in one line."""
 
 import sys
 import types
@@ -8,7 +8,7 @@ import pytest
 from saved_model import write_tsv
 
 import jaxmatch
-import jaxmatch.sweep.inference_times  # it brings the true launcher, which must not take its double's place later
+import jaxmatch.sweep.inference_times  # imports the real launcher now, so that it does not replace its stand-in later
 from jaxmatch.cli import table
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.main import main
@@ -17,7 +17,7 @@ from jaxmatch.errors import InputError
 
 @pytest.fixture
 def launch(monkeypatch):
-    """Stands in for jaxmatch.sweep.launch, and notes its calls."""
+    """A stand-in for jaxmatch.sweep.launch that notes its calls."""
     calls = []
 
     def note(name):
@@ -65,7 +65,7 @@ def test_dotted_options_are_taken_out(words, rest, config, grid):
     ],
 )
 def test_half_an_option_is_refused(word, message):
-    for more in ([], ["--vectors", "hashed"]):  # an option is no value
+    for more in ([], ["--vectors", "hashed"]):  # an option is not a value
         with pytest.raises(InputError, match=message):
             take_dotted(["sweep", word, *more])
 

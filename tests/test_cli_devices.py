@@ -1,4 +1,4 @@
-"""`jaxmatch devices`: what JAX finds, a trial of it, and what is there that JAX does not see."""
+"""`jaxmatch devices`: the devices that JAX finds, a trial of them, and devices that JAX does not see."""
 
 import os
 import re
@@ -22,7 +22,7 @@ H100 = SimpleNamespace(platform="gpu", id=0, compute_capability="9.0")
 
 @pytest.fixture
 def small(monkeypatch):
-    """A trial of seconds."""
+    """Makes the trial so small that it takes seconds."""
     monkeypatch.setattr(trial, "MODEL", trial.MODEL | {"hidden_size": 8})
     for name, value in {"BATCH": 4, "LENGTH": 4, "DIMENSIONS": 6, "WORDS": 9, "SECONDS_OF_A_ROW": 1e-3}.items():
         monkeypatch.setattr(trial, name, value)
@@ -30,7 +30,7 @@ def small(monkeypatch):
 
 @pytest.fixture
 def nvidia_smi(tmp_path, monkeypatch):
-    """Makes a program of that name the only one on the PATH; it does what a script says."""
+    """A function that makes a script with this name the only program on the PATH."""
 
     def made(script, mode=0o755):
         program = tmp_path / "bin" / "nvidia-smi"
@@ -103,7 +103,7 @@ def test_memory_is_what_the_platform_tells():
 
 
 def _command(*words, **variables):
-    """The command in a process whose devices are those that the variables say."""
+    """Runs the command in a process whose environment variables select the devices."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu", **variables}
     return subprocess.run(
         [sys.executable, "-m", "jaxmatch", "devices", *words], env=environment, capture_output=True, text=True
@@ -135,7 +135,7 @@ def test_platforms_that_jax_does_not_have_are_one_line(platforms):
 
 @pytest.mark.parametrize("fault", ["RuntimeError('no driver\\nsee above')", "ImportError('no driver')"])
 def test_a_plugin_that_fails_is_told_in_one_line(tmp_path, fault):
-    """As that for CUDA does on a node without a GPU, from which jobs are submitted."""
+    """The CUDA plugin fails like this on a login node without a GPU, from which jobs are submitted."""
     plugin = tmp_path / "jax_plugins" / "broken"
     plugin.mkdir(parents=True)
     (plugin / "__init__.py").write_text(f"def initialize(): raise {fault}\n")
@@ -181,7 +181,7 @@ def test_what_helps_a_gpu_that_is_not_seen(nvidia_smi, monkeypatch, tmp_path, in
     [
         ("echo; echo A; echo B; echo A", 0o755, None, "2 x A, 1 x B"),
         ("echo NVIDIA-SMI has failed; exit 9", 0o755, None, ""),  # without a driver
-        ("echo A", 0o644, None, ""),  # no program
+        ("echo A", 0o644, None, ""),  # not executable
         ("exit 9", 0o755, "dev/nvidia0", "an NVIDIA GPU"),
         ("exit 9", 0o755, "dev/nvidiactl", ""),
         ("exit 9", 0o755, "proc/driver/nvidia/gpus/0000:01:00.0", "an NVIDIA GPU"),

@@ -1,4 +1,4 @@
-"""`jaxmatch evaluate` scores a file or a split as the scores themselves do."""
+"""`jaxmatch evaluate` prints the scores that the score functions compute for a file or a split."""
 
 import json
 
@@ -29,7 +29,7 @@ def test_evaluate_scores_a_file(run, tmp_path, capsys):
 def test_evaluate_ranks_within_groups(tmp_path, capsys):
     run = saved_model.save(tmp_path / "run", task="ranking", labels=("0", "1"))
     logits = jaxmatch.load(run).logits(TEXTS)
-    best = int(np.argmax(logits[:4, 1] - logits[:4, 0]))  # of the first four; the fifth is a group of its own
+    best = int(np.argmax(logits[:4, 1] - logits[:4, 0]))  # of the first four; the fifth pair is its own group
     rows = [(*pair, "01"[i == best], "q1" if i < 4 else "q2") for i, pair in enumerate(TEXTS)]
     source = write_tsv(tmp_path / "in.tsv", rows, "text_a\ttext_b\tlabel\tgroup")
     assert main(["evaluate", str(run), "--input", str(source), "--format", "json"]) == 0
@@ -44,7 +44,7 @@ def test_evaluate_names_the_line_of_an_unknown_label(run, tmp_path, capsys):
 
 
 def test_evaluate_reads_the_split_it_was_trained_beside(tmp_path, data_folder, capsys, monkeypatch):
-    """A model that always says NEUTRAL is right as often as the official file says NEUTRAL."""
+    """The accuracy of a model that always predicts NEUTRAL is the share of NEUTRAL in the official file."""
     from jaxmatch.data.catalog import CATALOG
 
     monkeypatch.setenv("JAXMATCH_DATA", str(data_folder))

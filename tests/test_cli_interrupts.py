@@ -1,4 +1,4 @@
-"""Interrupts that arrive early, in an import, or where nobody can catch them."""
+"""Interrupts that arrive early, during an import, or where no code can catch them."""
 
 import os
 import subprocess
@@ -41,7 +41,7 @@ def said(install: str) -> tuple[str, str]:
 
 def test_an_interrupt_in_a_callback_of_the_garbage_collector_is_raised_once_more():
     assert said("raise_lost_interrupts()") == ("caught", "")
-    found, errors = said("")  # what Python does by itself
+    found, errors = said("")  # plain Python
     assert found == "lost" and "Traceback" in errors
 
 
@@ -62,13 +62,13 @@ def test_an_interrupted_process_is_not_taken_down_by_python_while_jax_may_comput
     assert (done.returncode, done.stdout) == (status, printed)
 
 
-# Also where the package is not installed.
+# The path is needed if the package is not installed.
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(jaxmatch.__file__).parent.parent)}
 KILL = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(0.5)\n"
 
 
 def command(folder, *words, through=()):
-    """`python -m jaxmatch` in a folder, whose modules go before Python's own; `through` another program."""
+    """Runs `python -m jaxmatch`, started by the program `through` if given, in a folder whose modules come first."""
     started = [*through, sys.executable, "-m", "jaxmatch", *words]
     done = subprocess.run(started, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout, done.stderr

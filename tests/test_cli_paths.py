@@ -17,7 +17,7 @@ from jaxmatch.reporting import html
 
 
 def refused(capsys, *words):
-    """What a command says that is refused."""
+    """Checks that a command fails with one line and without output, and returns the message."""
     assert main(list(map(str, words))) == 2
     out, err = capsys.readouterr()
     assert not out and err.startswith("jaxmatch: ") and err.count("\n") == 1
@@ -26,7 +26,7 @@ def refused(capsys, *words):
 
 @pytest.fixture
 def idle(monkeypatch):
-    """Nothing may be computed."""
+    """Makes every computation fail."""
 
     def fail(*_, **__):
         raise AssertionError("something is computed")
@@ -145,7 +145,7 @@ def test_what_a_killed_command_left_of_an_output_is_removed_by_the_next(run, tmp
             assert killed.poll() is None and time.monotonic() < end
             time.sleep(0.05)
         words[3] = str(source)
-        assert main(words) == 0 and len(left()) == 1  # its writer lives
+        assert main(words) == 0 and len(left()) == 1  # the process that writes it is alive
     finally:
         killed.send_signal(signal.SIGTERM)
         killed.communicate()

@@ -1,4 +1,4 @@
-"""`jaxmatch predict` answers in order, keeps what it was given, and names a line it cannot read."""
+"""`jaxmatch predict` keeps the order and the columns of its input, and names a line that it cannot read."""
 
 import json
 import sys

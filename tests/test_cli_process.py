@@ -16,7 +16,7 @@ COMMAND = ("-W", "error", "-m", "jaxmatch")
 
 
 def ended(*words, before=(), variables=(), **named):
-    """A Python of its own with the words, after it has ended; `named` says how it is started."""
+    """Runs Python with the words until it ends, and returns the completed process. `named` goes to `subprocess.run`."""
     environment = {**os.environ, "PYTHONPATH": str(Path(jaxmatch.__file__).parent.parent), **dict(variables)}
     named = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | named
     return subprocess.run([*before, sys.executable, *map(str, words)], env=environment, **named)
@@ -72,7 +72,7 @@ def test_a_failing_command_does_not_complain_of_its_output_too():
         "folder_table.table = table; sys.exit(main(['table', '.']))"
     )
     with open("/dev/full", "wb") as full:
-        done = ended("-c", code, stdout=full, variables={"PYTHONUNBUFFERED": ""})  # as if it were not set
+        done = ended("-c", code, stdout=full, variables={"PYTHONUNBUFFERED": ""})  # empty counts as not set
     assert (done.returncode, done.stderr) == (2, "jaxmatch: it fails\n")
 
 

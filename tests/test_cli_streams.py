@@ -1,6 +1,4 @@
-"""`jaxmatch predict` between pipes: what is there is answered soon, all at once when it comes fast, and a bad line is
-named.
-"""
+"""`jaxmatch predict` between pipes: it answers soon, predicts pairs that arrive fast together, and names a bad line."""
 
 import io
 import json
@@ -20,11 +18,11 @@ from jaxmatch.cli.main import main
 from jaxmatch.cli.stream import lines_of
 from jaxmatch.errors import InputError, NotFinite
 
-LONG = 20.0  # seconds that nothing here takes
+LONG = 20.0  # seconds; everything here takes less
 
 
 class _Matcher:
-    """Answers like the model it is given, and notes how many pairs it was asked at once."""
+    """A wrapper that predicts like its matcher, and notes how many pairs each call has."""
 
     def __init__(self, matcher, fails=lambda pairs: None):
         self._matcher, self.fails, self.asked = matcher, fails, []
@@ -40,7 +38,7 @@ class _Matcher:
 
 @pytest.fixture
 def matcher(run, monkeypatch):
-    """What the command loads."""
+    """The matcher that the command loads."""
     found = _Matcher(jaxmatch.load(run))
     found.predict(TEXTS)
     found.asked.clear()
@@ -63,7 +61,7 @@ class _Command:
         self._spare = None
         if source != "-":
             self._spare, self._writer = self._writer, os.open(source, os.O_WRONLY)
-        self._read = open(answers, "rb", buffering=0)  # what it has read, `select` does not see
+        self._read = open(answers, "rb", buffering=0)  # unbuffered, because `select` does not see a buffer
 
     def _run(self, run, source):
         self.status = main(["predict", str(run), "--input", str(source), "--output", "-"])
@@ -130,7 +128,7 @@ def test_all_before_a_bad_line_are_answered(run, matcher, monkeypatch, capsys):
 
 
 def _answer(matcher, rows, capsys, tmp_path, monkeypatch):
-    """The status, the answers, and what is said, for rows from standard input."""
+    """Predicts rows from standard input. Returns the exit status, the answers, and the text of standard error."""
     with open(write_tsv(tmp_path / "source", rows)) as stream:
         monkeypatch.setattr(sys, "stdin", stream)
         status = main(["predict", "run", "--input", "-", "--output", "-"])
@@ -187,7 +185,7 @@ def test_another_error_of_the_program_keeps_its_traceback(matcher, capfd, tmp_pa
 
 def test_a_text_of_too_many_words_is_refused_before_it_is_tried(matcher, capfd, tmp_path, monkeypatch):
     monkeypatch.setattr("jaxmatch.sweep.memory.device_bytes", lambda device: 8 * 2**30)
-    rows = [("a", "b"), ("a" * 10_000, "b"), ("b " * 100_000, "c"), ("c", "d")]  # a long word is no long text
+    rows = [("a", "b"), ("a" * 10_000, "b"), ("b " * 100_000, "c"), ("c", "d")]  # a long word is not a long text
     status, answers, err = _answer(matcher, rows, capfd, tmp_path, monkeypatch)
     assert status == 2 and [len(text) for text in answers] == [1, 10_000]
     assert err.startswith("jaxmatch: standard input:4: this pair has 100,001 tokens; predicting it needs about ")

@@ -12,7 +12,7 @@ from jaxmatch.training.progress import Listener
 
 @pytest.fixture(scope="module")
 def results():
-    """Three runs that differ in seed and rate, trained to the end."""
+    """Three runs that differ in seed, learning rate and dropout rate, trained to the end."""
     return make_cohort(optimizer=[{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}]).train()
 
 
@@ -69,7 +69,7 @@ def test_a_grid_over_traced_numbers_compiles_nothing_more(results):
     make_cohort(seeds=(10, 11, 12), optimizer=[{name: value} for name, value in list(changed.items())[-3:]]).train()
     assert train.executables == before
     three = {key[0] for key in before if any(shape == (3, 1) or shape[:1] == (3,) for shape, _ in key[1])}
-    assert len(three) == len(cohort.lockstep.buckets)  # one for each length, no more
+    assert len(three) == len(cohort.lockstep.buckets)  # one program for each length
 
 
 def test_every_traced_number_has_an_effect(results):
@@ -90,13 +90,13 @@ def test_the_step_is_free_of_convolutions_and_host_transfers():
     lockstep(cohort, 10)
     for compiled in cohort.lockstep.programs.train.executables.values():
         text = compiled.as_text()
-        assert "dot(" in text  # the text is that of the program
+        assert "dot(" in text  # the text does contain the program
         for word in (" convolution(", "infeed", "outfeed", "send(", "recv(", "callback", "all-reduce", "all-gather"):
             assert word not in text, word
 
 
 def test_buckets_do_not_change_a_score(results):
-    """Dev and test are scored in other lengths; the same parameters give the same outputs."""
+    """The same parameters give the same outputs when dev is padded to other lengths."""
     one, three = make_cohort(training={"maximum_buckets": 1}), make_cohort(training={"maximum_buckets": 3})
     parameters = one.lockstep.initial().parameters
     np.testing.assert_allclose(
@@ -119,7 +119,7 @@ def test_learns_and_selects_on_dev(results):
 
 @pytest.mark.parametrize("steps", [1, 7, 12, 17])
 def test_interrupted_is_uninterrupted(results, tmp_path, steps, monkeypatch):
-    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # look after every step
+    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # check after every step
     changes = [{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}]
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     for interruption in (steps, steps + 2):
@@ -131,7 +131,7 @@ def test_interrupted_is_uninterrupted(results, tmp_path, steps, monkeypatch):
 
 
 def test_patience_stops_a_run_and_the_rest_goes_on():
-    """One of two runs learns nothing and stops; the cohort is re-stacked, and nothing else changes."""
+    """One of two runs learns nothing and stops. The cohort is re-stacked, and nothing else changes."""
     changes = [{}, {"learning_rate": 0.0, "learning_rate_floor": 0.0}]
     arguments = dict(seeds=(1, 2), optimizer=changes, training={"patience_samples": 140})
     restacked_cohort = make_cohort(**arguments)
@@ -162,7 +162,7 @@ def test_slots_are_halved_as_often_as_all_that_are_kept_fit(kept, size):
 
 
 def test_a_smaller_program_pays_always_on_a_cpu_and_on_a_gpu_for_much_that_is_left():
-    wikiqa, snli = 13 * 20_360, 15 * 549_367  # pairs of a run in thirteen epochs, and in fifteen
+    wikiqa, snli = 13 * 20_360, 15 * 549_367  # the pairs of a run in 13 and in 15 epochs
     assert restacking.pays("cpu", 70, 1, 14)
     assert not restacking.pays("gpu", wikiqa, 5, 14)
     assert restacking.pays("gpu", snli, 5, 14)
@@ -192,7 +192,7 @@ def test_evaluations_are_counted_in_samples():
     cohort = make_cohort(training={"evaluate_every_samples": 30, "epochs": 2})
     samples = [entry["samples"] for entry in cohort.train()[0].progress.curve]
     assert samples[-1] == 140
-    assert len(samples) in (4, 5)  # every 30 of 140, and the end
+    assert len(samples) in (4, 5)  # every 30 of 140 samples, and the end
     assert all(later - earlier <= 30 + 16 for earlier, later in zip([0, *samples], samples))
 
 
@@ -236,7 +236,7 @@ def test_paused_is_uninterrupted(results, tmp_path, until):
     assert paused.train(checkpoints, until=until) is None
     assert [len(progress.curve) for progress in paused.progress.runs] == [until] * 3
     again = make_cohort(optimizer=changes)
-    assert again.train(checkpoints, until=until) is None  # already there
+    assert again.train(checkpoints, until=until) is None  # this epoch is already reached
     assert again.progress.runs == paused.progress.runs
     going_on = make_cohort(optimizer=changes)
     same(going_on.train(checkpoints), results)
@@ -252,7 +252,7 @@ def test_a_dropped_run_stops_there_and_leaves_its_neighbours_alone(results, tmp_
     dropped = ended[1]
     assert (dropped.progress.status, dropped.progress.dropped_at, dropped.test) == ("dropped", 140, None)
     assert dropped.progress.curve == results[1].progress.curve[:2]
-    # Paused in between, it is the same: also when nothing is left of the pause but the decision.
+    # A pause in between changes nothing, also if the resumed training only has to apply the decision.
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     assert make_cohort(**arguments).train(checkpoints, until=2) is None
     same(make_cohort(**arguments).train(checkpoints, dropped={2: [1]}), ended)
@@ -265,7 +265,7 @@ def test_a_rung_that_leaves_few_shrinks_the_program_at_once(results):
     assert [result.progress.dropped_at for result in shrunk] == [70, None, 70]
     assert cohort.lockstep.slots.tolist() == [1]
     steps = cohort.lockstep.batches.steps_per_epoch
-    # Three slots; then two, and at once one.
+    # Three slots, and then at once one instead of two.
     assert cohort.progress.steps == {"lockstep": 4 * steps, "replica": (3 + 3 * 1) * steps}
     alike(shrunk[1:2], results[1:2], atol=1e-4)
 
@@ -277,7 +277,7 @@ def test_a_cohort_of_which_all_are_dropped_is_over():
 
 
 def test_what_patience_stopped_is_finished_and_what_diverged_has_diverged():
-    """At a rung, one run has stopped and one has diverged; the pause sees a divergence before an evaluation does."""
+    """At a rung, one run has stopped and one has diverged. A pause notices a divergence even before an evaluation."""
     changes = [{"learning_rate": 0.0, "learning_rate_floor": 0.0}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {}]
     training = {"patience_samples": 70, "evaluate_every_samples": 60, "epochs": 4}
     cohort = make_cohort(optimizer=changes, training=training)

@@ -1,4 +1,4 @@
-"""The other models than RE2 under lockstep training: the invariants of tests/test_cohort.py that a model may break."""
+"""Models other than RE2 in lockstep training: those invariants of tests/test_cohort.py that a model may break."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ from jaxmatch.training.checkpoints import Checkpoints
 
 ESAN = {"name": "esan", "hidden_size": 8}
 CSRAN = {"name": "csran", "stacked_layers": 2, "hidden_size": 4, "highway_layers": 1, "factors": 2, "head_size": 8}
-ONE_LENGTH = {"maximum_buckets": 1}  # all tests share two compiled steps a model
+ONE_LENGTH = {"maximum_buckets": 1}  # all tests share two compiled steps per model
 pytestmark = pytest.mark.slow
 CAFE = {"name": "cafe", "hidden_size": 4, "highway_layers": 1, "factors": 2, "head_size": 8}
 BIMPM = {"name": "bimpm", "hidden_size": 4, "perspectives": 2, "head_size": 8}
@@ -38,7 +38,7 @@ def test_companions_do_not_matter(model):
     np.testing.assert_array_equal(losses[:, 0], others[:, 0])
     assert losses.std(axis=1).max() > 1e-3  # the runs do differ
     assert np.abs(losses - others)[:, 1:].max(axis=0).min() > 1e-3
-    if model in (ESAN, SIAMESE):  # alone it is another program; one with attention and one with an LSTM stand for all
+    if model in (ESAN, SIAMESE):  # a single run is another program; two models stand for all
         alone = make_cohort(seeds=(7,), model=model, training=ONE_LENGTH)
         np.testing.assert_allclose(losses[:, 0], lockstep(alone, 20)[0][:, 0], atol=1e-4)
     assert other.lockstep.programs is cohort.lockstep.programs
@@ -50,7 +50,7 @@ def test_companions_do_not_matter(model):
 
 @BOTH
 def test_a_diverged_run_leaves_its_neighbours_alone_and_all_learn(model):
-    # Without dropout: four epochs of some steps fall with any seed.
+    # Without dropout, the loss falls in four epochs of a few steps with any seed.
     changes = [
         {"learning_rate": 1e-2, "dropout_rate": 0.0},
         {"learning_rate": 1e30, "gradient_clip": 0.0},
@@ -75,7 +75,7 @@ def test_the_memory_of_a_step_can_be_told(model):
 
 
 def test_interrupted_is_uninterrupted_with_characters_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # look after every step
+    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # check after every step
     data = make_data()
     data = dataclasses.replace(data, characters=character_table(data.vocabulary.words))
     model = {**ESAN, "alignment_layers": 1, "characters": "cnn", "character_features": 4}

@@ -1,4 +1,4 @@
-"""Each committed table is what its records give: of sweeps, timings, the occlusion, the attacks and the benchmarks."""
+"""Each committed table follows from its records: sweeps, timings, occlusion, attacks and benchmarks."""
 
 import json
 import shutil
@@ -80,7 +80,7 @@ def test_the_committed_tables_of_accelerators_are_what_their_figures_give():
     file = BENCHMARKS / "accelerators" / "figures.json"
     figures = json.loads(text_of(file)).values()
     assert text_of(file.with_name("README.md")) == tables.markdown(figures, programs())
-    # The tables of devices show the same figures beside what is measured.
+    # The tables of devices show the same figures beside the measurements.
     assert text_of(BENCHMARKS / "device" / "README.md") == device_tables.tables_of(BENCHMARKS / "device")
 
 

@@ -14,7 +14,7 @@ from jaxmatch.models import build, count_parameters
 
 RANDOM = np.random.default_rng(5)
 VECTORS = jnp.asarray(RANDOM.normal(size=(30, 12)), jnp.float32)
-# Thirteen words: more than ten apart, DecAtt's distances share a bias.
+# Thirteen words, because DecAtt's distances of more than ten share a bias.
 A = np.zeros((3, 13), np.int32)
 A[0], A[1, :3], A[2, :2] = range(3, 16), (8, 9, 10), (11, 12)
 B = np.zeros((3, 13), np.int32)
@@ -27,14 +27,14 @@ def relu(values):
 
 
 def perceptron(params, inputs, activation=relu):
-    """The layers "hidden_0", "hidden_1", ... and the last one, without an activation."""
+    """Computes the layers "hidden_0", "hidden_1", ... and the output layer, which has no activation."""
     for layer in range(len(params) - 1):
         inputs = activation(linear(params[f"hidden_{layer}"], inputs))
     return linear(params["output"], inputs)
 
 
 def aligned(compared, sequences):
-    """What the tokens of each of two sentences find in the other."""
+    """Returns, for the tokens of each of two sentences, the attended states of the other sentence."""
     scores = compared[0] @ compared[1].T
     return softmax(scores, axis=-1) @ sequences[1], softmax(scores.T, axis=-1) @ sequences[0]
 
@@ -127,7 +127,7 @@ def test_the_whole_is_its_equations_wherever_padding_stands(name):
     module = build({"name": name.split()[0], **settings}, outputs=3)
     params = random_parameters(module, {"ids": A}, {"ids": B}, VECTORS, seed=1)
     if name == "esim":
-        params = jax.tree.map(lambda leaf: 0.5 * leaf, params)  # so that no tanh is at its end
+        params = jax.tree.map(lambda leaf: 0.5 * leaf, params)  # so that no tanh saturates
     exact = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params)
     words = np.asarray(VECTORS, np.float64)
     expected = np.array([reference(exact, (words[a[a > 0]], words[b[b > 0]])) for a, b in zip(A, B, strict=True)])
@@ -138,7 +138,7 @@ def test_the_whole_is_its_equations_wherever_padding_stands(name):
 @pytest.mark.parametrize(
     ("settings", "size"),
     [
-        ({"name": "decatt"}, 381_803),  # 382K in its Table 1
+        ({"name": "decatt"}, 381_803),  # 382K in Table 1 of its paper
         ({"name": "decatt", "intra_attention": True}, 582_215),  # 582K
         ({"name": "esim"}, 4_326_303),  # 4.3M in RE2's Table 1
     ],

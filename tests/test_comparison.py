@@ -19,12 +19,12 @@ def test_a_comparison_gives_all_models_the_same_data_and_seeds():
     assert [run.config.model.name for run in runs[::2]] == ["re2", "esan", "csran", "cafe"]
     assert len({repr(run.config.data) for run in runs}) == 1 and [run.seed for run in runs[:2]] == [0, 1]
     assert all(run.config.model.get("characters", "none") == "none" for run in runs)
-    # RE2's own setting, and those of the files of the others.
+    # RE2 has its own setting, and the others have those of their files.
     assert runs[0].config.model.hidden_size == 200 and runs[0].config.training.batch_size == 512
     assert runs[2].config.training.batch_size == 128 and runs[2].config.model.hidden_size == 150
     assert planned.table.scores[-2:] == ("times.train_seconds_a_run", "times.inference_microseconds_a_pair")
     assert [row.label.split()[0] for row in planned.table.published] == ["RE2", "ESAN", "CSRAN", "CAFE"]
-    assert planned.table.published[-1].scores == {"test.accuracy": "88.7"}  # ESAN's Table 2: CSRAN's has none of Quora
+    assert planned.table.published[-1].scores == {"test.accuracy": "88.7"}  # ESAN's Table 2, as CSRAN's has no Quora
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_models_without_a_paper_of_ours_stand_beside_what_papers_quote_of_them()
     assert list(quoted) == ["re2", "esan", "csran", "cafe", "bimpm", "diin", "decatt", "esim", "siamese"]
     assert quoted["decatt"].scores == {"test.accuracy": "86.8"}
     assert quoted["decatt"].settings["model.intra_attention"] and quoted["decatt"].settings["parameters"] == "0.6M"
-    # A size that the paper does not print is that of RE2's.
+    # A size that the paper does not print is taken from RE2's paper.
     assert quoted["esim"].settings["parameters"] == "4.3M"
     assert quoted["esim"].source == "Tay et al. (2018), Table 2; parameters: Yang et al. (2019), Table 1"
     vanilla, intra = (row for row in planned.table.published if row.settings["model.name"] == "decatt")
@@ -116,7 +116,7 @@ def test_a_model_keeps_its_optimizer_on_a_data_set_that_its_file_does_not_have()
     sick = configs(dataset="sick", models="re2,esim,transformer")
     rate, dropout, warmup, decay, size = told(sick["RE2"])
     assert told(sick["ESIM"]) == (0.0004, 0.5, warmup, decay, 32) and (rate, dropout, size) == (0.001, 0.2, 64)
-    assert told(sick["Transformer"]) == (0.0005, 0.2, 4_500, decay, 64)  # its file has SICK: an epoch of warmup
+    assert told(sick["Transformer"]) == (0.0005, 0.2, 4_500, decay, 64)  # its file has SICK, with an epoch of warmup
     relatedness = configs(dataset="sick_relatedness", models="re2,transformer")
     assert told(relatedness["Transformer"]) == (0.0005, 0.2, warmup, decay, 128)  # no warmup of 549,367 pairs
     embedded = configs(dataset="embedded_inference", models="re2,esim")

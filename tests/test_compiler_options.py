@@ -9,7 +9,7 @@ from jaxmatch.inference.cpu import compiler_options
 
 @pytest.fixture
 def asked_again():
-    """What the compiler knows is found out anew."""
+    """Clears the cache of compiler options, so that the compiler is asked again."""
     compiler_options.compiler_options.cache_clear()
     yield
     compiler_options.compiler_options.cache_clear()

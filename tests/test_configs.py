@@ -1,4 +1,4 @@
-"""The files of configs, those that ship and those of a user."""
+"""Config files, those of the package and those of a user."""
 
 from pathlib import Path
 

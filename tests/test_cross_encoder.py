@@ -1,7 +1,7 @@
-"""A pretrained cross-encoder in a local folder: what transformers computes of it, and its line in a table.
+"""A pretrained cross-encoder in a local folder: its outputs, compared with transformers, and its line in a table.
 
-What needs the extra `transformers` is left out where that is not installed: PyTorch's wheel of the package index, with
-its libraries for GPUs, is too large to be among what the tests install.
+Tests that need the extra `transformers` are skipped if it is not installed. The PyTorch wheel of the package index,
+with its libraries for GPUs, is too large for the requirements of the tests.
 """
 
 import json
@@ -35,12 +35,12 @@ PAIRS = [
     ("cat", "dog", "neutral"),
     ("nobody runs . the cat sleeps .", "the cat runs", "contradiction"),
 ]
-LABELS = ["NEUTRAL", "Contradiction", "entailment"]  # in another order than the data's, and in another case
+LABELS = ["NEUTRAL", "Contradiction", "entailment"]  # another order and case than in the data
 
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory):
-    """A function that saves a tiny BERT with random weights, as transformers does; of so many outputs."""
+    """A function that saves a tiny BERT with random weights and the given labels in the format of transformers."""
     transformers = pytest.importorskip("transformers", reason="the extra transformers is not installed")
     torch = pytest.importorskip("torch", reason="the extra transformers is not installed")
 
@@ -63,7 +63,7 @@ def saved(tmp_path_factory):
 
 
 def logits_one_by_one(folder, pairs):
-    """By transformers, without padding: <float64>[pairs, outputs]."""
+    """Returns the logits <float64>[pairs, outputs] that transformers computes without padding."""
     import torch
     import transformers
 
@@ -80,7 +80,7 @@ def split_of(pairs):
 
 @pytest.fixture
 def own(tmp_path):
-    """A run on the pairs as own data, and its data as arrays and as text."""
+    """A run with the pairs as own data, and its data as arrays and as text."""
     (tmp_path / "data").mkdir()
     for name in ("train", "dev", "test"):
         lines = ["text_a\ttext_b\tlabel", *("\t".join(pair) for pair in PAIRS)]
@@ -99,7 +99,7 @@ def test_outputs_are_those_of_transformers_in_the_order_of_the_labels(saved):
     expected = logits_one_by_one(folder, PAIRS)[:, [1, 2, 0]]
     np.testing.assert_allclose(model.outputs(split_of(PAIRS)), expected, atol=1e-5)
     assert model.parameters > 1000
-    two = CrossEncoder(folder, "classification", ("entailment", "neutral"))  # which has no third answer
+    two = CrossEncoder(folder, "classification", ("entailment", "neutral"))  # the third label is not in the data
     np.testing.assert_allclose(two.outputs(split_of(PAIRS)), expected[:, 1:], atol=1e-5)
 
 
@@ -143,7 +143,7 @@ def test_what_is_missing_is_told_before_anything_is_trained(monkeypatch, tmp_pat
     with pytest.raises(InputError, match="the folder has no config.json or no "):
         check_usable(tmp_path)
     (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "pytorch_model.bin").write_bytes(b"")  # a pickle, which is not read
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")  # pickles are not read
     with pytest.raises(InputError, match="the folder has no config.json or no "):
         check_usable(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"")
@@ -154,7 +154,7 @@ def test_what_is_missing_is_told_before_anything_is_trained(monkeypatch, tmp_pat
 
 
 class StandIn:
-    """In the place of a loaded cross-encoder: knows the answers."""
+    """A stand-in for a loaded cross-encoder that knows the labels."""
 
     parameters = 17
     loaded = 0
@@ -194,7 +194,7 @@ def test_its_line_is_kept_in_the_folder_and_made_once(own, tmp_path, monkeypatch
         "majority class",
         "cross-encoder some-encoder",
     ]
-    # Another file in the folder is another cross-encoder.
+    # A changed file in the folder makes it another cross-encoder.
     before = fingerprint(folder)
     (folder / "config.json").write_text("{ }")
     assert fingerprint(folder) != before

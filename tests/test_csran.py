@@ -1,4 +1,4 @@
-"""CSRAN as a whole: how its layers are put together."""
+"""CSRAN as a whole: the composition of its layers."""
 
 import itertools
 
@@ -74,7 +74,7 @@ def test_ablations_and_baseline_leave_out_what_they_say():
     assert without_co_stack["aggregation_0"]["input_kernel"].shape[0] == 4 * 3 * 400
     as_released = shapes(RELEASED | {"co_stack": False, "aligned_layers": "last"})
     assert as_released["aggregation_0"]["input_kernel"].shape[0] == 4 * 400
-    whole = shapes(RELEASED | {"aligned_layers": "last"})  # which says nothing of a model with co-stack affinity
+    whole = shapes(RELEASED | {"aligned_layers": "last"})  # has no effect with co-stack affinity
     assert whole["aggregation_0"]["input_kernel"].shape[0] == 4 * 3 * 400
     assert without_co_stack["stack_1"]["input_kernel"].shape[0] == 406
     for layers in (1, 5):
@@ -84,7 +84,7 @@ def test_ablations_and_baseline_leave_out_what_they_say():
 
 
 def stack_of(params, tokens, sentences):
-    """The outputs of both layers of the small CSRAN's stack, put together from the layers themselves."""
+    """Returns the outputs of both layers of the small CSRAN's stack, computed layer by layer."""
     sequence, stack = HighwayLayer(3).apply({"params": params["highway"]["layer_0"]}, VECTORS[tokens["ids"]]), []
     for number in range(2):
         refined = AttentionRefinement(CSRANConfig(factors=2)).apply(
@@ -118,13 +118,13 @@ def test_layers_are_put_together_as_in_figure_1():
 
 
 def refined(params, sequence, sentences):
-    """A CAFE block in NumPy: each token with its six numbers."""
+    """Computes a CAFE block in NumPy, which appends six numbers to each token."""
     return np.concatenate([sequence, np.nan_to_num(expected_scalars(params, sequence, sentences))], axis=-1)
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_the_whole_below_the_prediction_in_numpy(place):
-    """Highway, stack with its CAFE blocks, affinity, alignment, comparison, aggregation and pooling."""
+    """This covers highway, stack with CAFE blocks, affinity, alignment, comparison, aggregation and pooling."""
     module, params = start(CSRAN | {"refinement_place": place, "stacked_layers": 3})
     tokens, sentences = (jax.tree.map(np.asarray, each) for each in side_by_side(side(A), side(B)))
     words, highway = np.asarray(VECTORS, np.float64)[tokens["ids"]], params["highway"]["layer_0"]

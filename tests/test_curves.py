@@ -1,4 +1,4 @@
-"""Runs are gathered by setting, and curves hold means and deviations worked out by hand."""
+"""Runs are grouped by setting, and the means and deviations of curves are those computed by hand."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What `jaxmatch data check` says."""
+"""The output of `jaxmatch data check`."""
 
 import pytest
 

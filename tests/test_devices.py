@@ -1,17 +1,26 @@
-"""Several devices: the replica axis is spread over them, results stay, and nobody talks to anybody in a step."""
+"""Several devices: the replica axis is sharded, results do not change, and steps need no communication."""
 
 import pytest
 from small_sweep import on_devices
 
-# Devices are fixed when JAX starts, so this needs a process of its own.
+# JAX fixes its devices when it starts, so this program needs its own process.
 PROGRAM = """
 import pathlib, tempfile
 import jax, numpy as np
+from jax.sharding import NamedSharding, PartitionSpec
+from jaxmatch.layers.dropout import random_levels
 from jaxmatch.training.checkpoints import Checkpoints
 from small_cohort import alike, make_cohort
 from jaxmatch.training import replicas
 
 assert len(jax.devices()) == 8
+# The random numbers of dropout are the same bits on eight devices and on one.
+keys = jax.random.split(jax.random.key(3), 8)
+mesh = jax.make_mesh((8,), ("replica",))
+sharded = jax.device_put(keys, NamedSharding(mesh, PartitionSpec("replica")))
+levels = jax.jit(jax.vmap(lambda key: random_levels(key, (4, 6))))
+assert len(levels(sharded).sharding.device_set) == 8
+np.testing.assert_array_equal(levels(sharded), [random_levels(key, (4, 6)) for key in keys])
 training = {"epochs": 2, "maximum_buckets": 1}
 arguments = dict(seeds=(1, 2, 3, 4, 5), training=training)  # five runs: three devices hold a filler
 spread = make_cohort(**arguments)

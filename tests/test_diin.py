@@ -20,7 +20,7 @@ LENGTH = 8
 SMALL = {"name": "diin", "grid_length": LENGTH, "dense_blocks": 2, "block_layers": 2, "growth_rate": 3}
 RANDOM = np.random.default_rng(5)
 VECTORS = jnp.asarray(RANDOM.normal(size=(30, 16)), jnp.float32)
-# Of the first pair the second sentence is longer than the grid.
+# The second sentence of the first pair is longer than the grid.
 IDS_A = np.array([[3, 4, 5, 6, 7, 8, 9, 0, 0, 0], [8, 9, 10, 0, 0, 0, 0, 0, 0, 0]], np.int32)
 IDS_B = np.array([[12, 13, 4, 14, 15, 16, 17, 18, 19, 20], [2, 3, 4, 5, 6, 7, 21, 22, 0, 0]], np.int32)
 
@@ -34,7 +34,7 @@ def highway(words, params):
 
 
 def encoded(words, params):
-    """Eq. 1 to 6 for the tokens of one sentence; of w, the part of p_i cancels in the softmax."""
+    """Computes Eq. 1 to 6 for the tokens of one sentence. The part of w for p_i cancels in the softmax."""
     of_other, of_product = np.split(np.asarray(params["attention"], np.float64)[:, 0], 2)
     scores = [[of_other @ other + of_product @ (own * other) for other in words] for own in words]
     both = np.concatenate([words, softmax(np.array(scores), axis=-1) @ words], axis=1)
@@ -43,7 +43,7 @@ def encoded(words, params):
 
 
 def convolved(grid, kernel):
-    """A 3 x 3 correlation, a place at a time."""
+    """Computes a 3 x 3 correlation, one place at a time."""
     height, width, _ = grid.shape
     outputs = np.zeros((height, width, kernel.shape[-1]))
     for y, x, down, right in itertools.product(range(height), range(width), range(-1, 2), range(-1, 2)):
@@ -59,7 +59,7 @@ def pooled(grid):
 
 
 def reference(params, ids_a, ids_b):
-    """The logits of one pair without padding."""
+    """Returns the logits of one pair without padding."""
     sides = [np.asarray(VECTORS, np.float64)[ids[:LENGTH]] for ids in (ids_a, ids_b)]
     encoder = params["encoder"]
     a, b = (
@@ -96,7 +96,7 @@ def test_size_in_the_papers_setting():
     size, trained = 300 + 100 + 47 + 1, 128 * 20 + 5 * 20 * 100 + 100 + 50 * 47
     trained += 2 * 2 * (size**2 + size)  # highway
     trained += 2 * (2 * size + 3 * (2 * size**2 + size))  # self-attention and fuse gate
-    channels = 134  # 0.3 of them
+    channels = 134  # 0.3 of `size`
     trained += size * channels + channels
     for _ in range(3):
         for _ in range(8):

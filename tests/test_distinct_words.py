@@ -1,4 +1,4 @@
-"""What depends on a word alone is computed once a batch, and everything else stays as it is."""
+"""What depends on a word alone is computed once per distinct word of a batch, and results do not change."""
 
 import dataclasses
 import functools
@@ -44,7 +44,7 @@ def test_words_of_a_batch_are_counted_with_its_padding(sentences):
         row[: len(sentence)] = sentence
     batches = np.array([[0, 1], [1, 1]])
     assert distinct_words.counts(ids, batches, WORDS).tolist() == [len(np.unique(ids[rows])) for rows in batches]
-    full = 1 + np.arange(8).reshape(2, 4)  # no padding, and a model may pad further
+    full = 1 + np.arange(8).reshape(2, 4)  # no padding, but a model may add some
     assert distinct_words.counts(full, np.array([[0, 1]]), WORDS) == [9]
     assert distinct_words.most_in_evaluation({0: [1 + np.arange(64).reshape(4, 16).repeat(8, axis=1)]}, words=80) == {
         0: 128
@@ -155,7 +155,7 @@ def test_many_steps_of_a_dispatch_are_those_of_single_ones():
     arguments = dict(seeds=(1, 2), model=ESAN, data=with_characters(), training={"epochs": 2, "maximum_buckets": 2})
     singly, together = (make_cohort(**arguments, execution={"steps_at_once": steps}) for steps in (1, 3))
     assert singly.lockstep.epoch(0).shapes == together.lockstep.epoch(0).shapes
-    alike(together.train(), singly.train(), atol=1e-4)  # bits agree with optimisations (test_steps_at_once.py)
+    alike(together.train(), singly.train(), atol=1e-4)  # with optimizations, bits agree (test_steps_at_once.py)
 
 
 def test_a_plan_takes_distinct_words_into_account():

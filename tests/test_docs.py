@@ -31,7 +31,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 GENERATED = ("settings.md", "command_line.md")
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# What stands for the same options in a table of commands.
+# The options for which the word DATA stands in tables of commands.
 DATA = "--data-directory data --vectors glove.840B.300d.zip"
 
 
@@ -44,7 +44,7 @@ def prose(text):
 
 
 def anchors(page):
-    """The anchors of a page's headings, as GitHub and MyST name them."""
+    """Returns the anchors of a page's headings, as GitHub and MyST name them."""
     headings = re.findall(r"^#+ (.+)$", prose(page.read_text()), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -98,7 +98,7 @@ def test_the_map_of_the_readme_is_that_of_the_tree():
     inner.remove("*.py")
     files = {file.stem for file in (ROOT / "jaxmatch").glob("[!_]*.py")}
     assert files <= set(re.findall(r"\w+", "\n".join(drawn))), "every file of jaxmatch/ is in the map"
-    for number, name in enumerate(inner):  # imports only from those above it
+    for number, name in enumerate(inner):  # a room imports only from rooms above it
         above = {each.removesuffix(".py") for each in inner[:number]}
         assert MAY_IMPORT[name.removesuffix(".py")] & rooms <= above, name
     assert all((ROOT / name).is_dir() for name in outer)
@@ -113,7 +113,7 @@ def test_python_examples_run(page, tmp_path, monkeypatch, nothing_added):
     saved_model.save(tmp_path / "runs" / "quickstart" / "runs" / "RUN")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    for name in ("wandb", "mlflow"):  # tests/test_follow_page.py has what they are asked
+    for name in ("wandb", "mlflow"):  # tests/test_follow_page.py tests their calls
         monkeypatch.setitem(sys.modules, name, mock.MagicMock())
     names = {}
     for number, example in enumerate(fenced(page, "python")):
@@ -124,12 +124,12 @@ def test_python_examples_run(page, tmp_path, monkeypatch, nothing_added):
 
 
 def commands(page):
-    """Every `jaxmatch ...` of a page: in shell examples, in indented lines, in tables."""
+    """Yields the words of every `jaxmatch ...` command of a page: in shell examples, indented lines and tables."""
     text = page.read_text().replace("\\\n", " ")
     lines = [line for code in fenced(page, "sh") for line in code.replace("\\\n", " ").splitlines()]
     lines += re.findall(r"^    (jaxmatch [^\n]*)", text, re.MULTILINE)
     inline = re.findall(r"`(jaxmatch [^`]*)`", text)
-    # Not the mere name of a command.
+    # Leaves out text that is only the name of a command.
     lines += [line for line in inline if len(line.split()) > 2 and line != "jaxmatch data check"]
     for line in lines:
         for piece in re.sub(r"\bDATA\b", DATA, line).split(" | "):
@@ -142,7 +142,7 @@ def commands(page):
 def test_commands_parse(page, monkeypatch, nothing_added, tmp_path):
     monkeypatch.chdir(ROOT)
     mine = tmp_path / "my_extensions.py"
-    mine.touch()  # what --import names on the page
+    mine.touch()  # the file that --import names on the page
     for words in commands(page):
         words = [str(mine) if word == mine.name else word for word in words]
         if words[0] == completion.OPTION:

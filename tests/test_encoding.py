@@ -44,7 +44,7 @@ def test_arrays_by_hand(own, tmp_path):
     assert (report["vectors"], report["vector_lines"], report["broken_vector_lines"]) == ("some.2d", 5, 1)
     assert report["broken_vector_examples"] == ["line 3: 1 numbers instead of 2"]
     assert report["coverage"]["words_with_vector"] == pytest.approx(3 / 4)
-    # Nineteen tokens in all; nine of words with a vector; one text had no token left and counts as an unknown one.
+    # Nine of the nineteen tokens have a vector. A text without a token left counts as one unknown token.
     assert report["coverage"]["tokens_with_vector"] == pytest.approx(9 / 19)
     assert report["coverage"]["tokens_in_vocabulary"] == pytest.approx(16 / 19)
 
@@ -131,7 +131,7 @@ def test_training_pairs_with_a_long_text_are_left_out_and_counted(own, tmp_path)
     assert [len(train.exact_match_a), len(train.exact_match_b)] == [2, 3]
     assert short.report["counts"] == {"train": 1, "dev": 2}
     assert short.report["dropped"] == {"train": {"a text of 4 tokens or more": 2}, "dev": {}}
-    # Words are counted, and dev is read, as if all pairs were there.
+    # The vocabulary and dev are the same as with all pairs.
     assert short.vocabulary.words == whole.vocabulary.words
     assert words_of(short, "dev", "a") == words_of(whole, "dev", "a") and short.splits["dev"].pairs == 2
     assert prepared(drop_from_length=5).report == whole.report

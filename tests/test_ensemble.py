@@ -1,6 +1,4 @@
-"""Runs together answer as the votes and the means worked out by hand, and the command finds the runs of each
-setting.
-"""
+"""Ensembles follow the votes and means computed by hand, and the command finds the runs of each setting."""
 
 import dataclasses
 import json
@@ -32,8 +30,8 @@ TEXTS = [("a b c", "no d"), ("a", "a"), ("e d c b a no a b c d e", "new york"), 
 
 
 def test_votes_and_means_by_hand():
-    # First pair: two weak votes for class 0 against a sure one for class 1. Third: a tie of three, 0.7, 1.0 and 1.3 in
-    # all. Fourth: a tie in everything, which goes to the first class.
+    # The first pair has two weak votes for class 0 and a sure vote for class 1. The third has a tie of three votes,
+    # with the sums 0.7, 1.0 and 1.3. The fourth has a tie in votes and sums, so the first class wins.
     np.testing.assert_array_equal(ensemble.vote_shares(PROBABILITIES).argmax(axis=1), [0, 1, 2, 0])
     mean = ensemble.average(PROBABILITIES)
     np.testing.assert_allclose(mean[0], [0.34, 0.66, 0.0])
@@ -70,7 +68,7 @@ def _split(labels, **more):
 
 @pytest.fixture(scope="module")
 def workdir(tmp_path_factory):
-    """A sweep's folder: a setting with three runs and one that diverged, and a setting with a single run."""
+    """The folder of a sweep: a setting with three finished runs and a diverged run, and a setting with a single run."""
     folder, mine = tmp_path_factory.mktemp("workdir"), tmp_path_factory.mktemp("mine")
     labels = ["neutral", "entailment", "contradiction", "neutral", "neutral"]
     rows = ["\t".join((*pair, label)) for pair, label in zip(TEXTS, labels, strict=True)]
@@ -92,7 +90,7 @@ def test_runs_are_scored_alone_and_together(workdir):
     matchers = [jaxmatch.load(folder / "runs" / f"x-seed{seed}") for seed in (0, 1, 11)]
     scores = ensemble.ensemble(iter(matchers), split)
     assert scores.single == tuple(score_split(matcher, split) for matcher in matchers)
-    # By hand, from what each run answers.
+    # By hand, from the predictions of each run.
     answers = [matcher.predict(TEXTS) for matcher in matchers]
     assert len({tuple(one.label for one in run) for run in answers}) > 1  # the runs disagree somewhere
     voted = averaged = 0
@@ -200,7 +198,7 @@ def test_the_command_puts_the_seeds_of_a_setting_together(workdir, capsys):
 
 
 def test_a_score_that_is_undefined_is_a_dash():
-    """AUC is, where the pairs of a split have one label."""
+    """AUC is undefined if all pairs of a split have the same label."""
     scores = {"accuracy": 0.5, "auc": math.nan}
     members = tuple(small_records.record(seed=seed) for seed in (0, 1))
     found = [ensemble_table.Ensemble(members, "test", 5, ensemble.EnsembleScores((scores, scores), scores, scores))]
@@ -229,7 +227,7 @@ def test_published_ensembles_stand_below(workdir, capsys):
             (folder / "sweep.json").unlink()
         return capsys.readouterr().out
 
-    assert "DRCN" not in table("snli")  # it was another data set
+    assert "DRCN" not in table("snli")  # published for another data set
     text = table("own")
     assert "- something was changed" in text
     table = [

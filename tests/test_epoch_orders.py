@@ -1,4 +1,4 @@
-"""The order of batches, made ahead or not."""
+"""The order of batches, computed ahead or not."""
 
 import threading
 
@@ -42,5 +42,5 @@ def test_the_next_epoch_is_made_in_another_thread(plan, monkeypatch):
     threads = {epoch: {thread for _, of, thread in made if of == epoch} for epoch in (0, 1)}
     assert threads[0] == {threading.main_thread()} and threading.main_thread() not in threads[1]
     orders.of(1, (0, 1), ahead=False)
-    # Each once, and none of the epoch after the last.
+    # Each order is computed once, and none for an epoch after the last.
     assert sorted(key[:2] for key in made) == [(seed, epoch) for seed in SEEDS[:2] for epoch in (0, 1)]

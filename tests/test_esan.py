@@ -1,4 +1,4 @@
-"""ESAN as a whole: how its layers are put together."""
+"""ESAN as a whole: the composition of its layers."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from jaxmatch.models.pair_model import side_by_side
 
 
 def names(settings):
-    """Which gates the alignment layers have."""
+    """Returns the gates of each alignment layer."""
     module = build(settings, outputs=3)
     shapes = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), VECTORS)["params"]
     layers = [shapes[f"alignment_{number}"] for number in range(module.config.alignment_layers)]
@@ -48,7 +48,7 @@ def test_the_first_layer_is_given_word_features_alone():
     "settings", [{"word_features": False}, {"contextual_features": False}, {"augmentation": "none"}], ids=str
 )
 def test_an_ablation_leaves_out_what_it_says(settings):
-    """With simple augmentation all variants have the same parameters, so that only what is added differs."""
+    """With simple augmentation all variants have the same parameters, so they differ only in what is added."""
     simple = ESAN | {"augmentation": "simple"}
     module, params = start(simple)
     ablated = build(simple | settings, outputs=3)
@@ -56,7 +56,7 @@ def test_an_ablation_leaves_out_what_it_says(settings):
 
 
 def test_layers_are_put_together_as_in_figure_1():
-    """Of an odd size, with simple augmentation: what is added to what, in which layer."""
+    """The size is odd, and simple augmentation shows what each layer adds."""
     module, vectors = build(ESAN | {"augmentation": "simple", "alignment_layers": 2}, outputs=3), VECTORS[:, :5]
     params = random_parameters(module, side(A), side(B), vectors)
     tokens, sentences = side_by_side(side(A), side(B))

@@ -1,4 +1,4 @@
-"""Evaluation asks for the same compiled shapes whatever the split, and puts its outputs in the split's order."""
+"""Evaluation uses the same compiled shapes for all splits, and its outputs have the order of the split."""
 
 import dataclasses
 
@@ -11,7 +11,7 @@ from jaxmatch.training.programs import replica_mesh
 
 
 def first_words(static, parameters, tokens, sentences, vectors):
-    """In the place of a compiled program: each pair's first id, and what the row holds of padding."""
+    """Stands in for a compiled program. Returns the first id of each pair and the number of its tokens."""
     assert (tokens["ids"].shape == sentences.shape) and ((tokens["ids"] > 0) == (sentences > 0)).all()
     asked.append(tokens["ids"].shape)
     return np.stack([tokens["ids"][:, 0], (sentences > 0).sum(axis=1)], axis=1)[None].astype(np.float32)
@@ -47,5 +47,5 @@ def test_a_cpu_answers_fewer_pairs_at_once_unless_it_is_told_otherwise():
 def test_only_runs_count_as_having_answered():
     cohort = small_cohort.make_cohort(seeds=(1, 2, 3))
     parameters = cohort.lockstep.initial().parameters
-    cohort.evaluator.outputs("dev", parameters, 2)  # of three replicas one only fills a device
+    cohort.evaluator.outputs("dev", parameters, 2)  # the third replica counts as a filler
     assert cohort.evaluator.answered["pairs"] == 2 * 30 and cohort.evaluator.answered["seconds"] > 0

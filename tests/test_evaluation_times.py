@@ -7,7 +7,7 @@ PAIRS, STEPS = 40, [10, 20, 30, 40]
 
 
 def times(**settings):
-    """The pairs seen at each evaluation of three epochs of 40 pairs in steps of ten."""
+    """Returns the pairs seen at each evaluation, in three epochs of 40 pairs in steps of ten."""
     training = {
         "epochs": 3,
         "evaluate_every_samples": 0,
@@ -29,11 +29,11 @@ def times(**settings):
     [
         ({}, [40, 80, 120]),
         ({"evaluate_every_samples": 50}, [50, 100, 120]),
-        ({"evaluate_every_samples": 35}, [40, 70, 110, 120]),  # the step that reaches them
+        ({"evaluate_every_samples": 35}, [40, 70, 110, 120]),  # the step that reaches each multiple
         ({"evaluate_every_samples": 50, "evaluate_each_epoch": True}, [40, 50, 80, 100, 120]),
         ({"evaluate_every_samples": 100}, [100, 120]),
-        ({"evaluate_every_samples": 1000}, [120]),  # whatever else, the end
-        # As the released SNLI run: seldom first, then often.
+        ({"evaluate_every_samples": 1000}, [120]),  # the end always counts
+        # Like the released SNLI run: evaluations are rare at first and frequent later.
         (
             {
                 "evaluate_every_samples": 50,
@@ -46,7 +46,7 @@ def times(**settings):
         ({"late_from_samples": 60, "evaluate_every_samples_late": 20}, [40, 80, 100, 120]),
         ({"evaluate_every_samples_late": 30}, [30, 40, 60, 80, 90, 120]),
         ({"evaluate_every_samples": 10, "evaluate_every_samples_late": 100}, [100, 120]),
-        # One step crosses an early time and the border, another the border and a late time.
+        # A step that passes an early evaluation and the border, and one that passes the border and a late evaluation.
         ({"evaluate_every_samples": 25, "late_from_samples": 25, "evaluate_every_samples_late": 70}, [30, 70, 120]),
         (
             {"evaluate_every_samples": 100, "late_from_samples": 33, "evaluate_every_samples_late": 36},

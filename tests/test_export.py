@@ -1,4 +1,4 @@
-"""An exported model answers as `predict` does, where this package cannot be imported."""
+"""An exported model predicts like `predict` in a process that cannot import this package."""
 
 import dataclasses
 import functools
@@ -39,7 +39,7 @@ PAIRS = [
     ("a" * 9, "<padding>"),
 ]
 EXPORTED = sorted(config.MODELS.keys() - {"diin"})
-# Of what each program is given: (pairs, tokens).
+# The shapes of the inputs of each program: (pairs, tokens).
 SHAPES = ((1, 2), (5, 17))
 
 
@@ -49,7 +49,7 @@ def needs_jax2onnx():
 
 
 def run_script(folder, exported, pairs):
-    """What the script of the page prints for pairs, in a process without this package, whose locale is not UTF-8."""
+    """Runs the script of the page in a process without this package and without UTF-8, and returns what it prints."""
     (folder / "run_export.py").write_text(SCRIPT)
     (folder / "hashed_words.py").write_text(HASHED_WORDS)
     done = subprocess.run(
@@ -128,7 +128,7 @@ def test_the_rule_on_the_page_makes_the_vectors_of_training():
 
 @functools.cache
 def small(name):
-    """A small model of this name, with random parameters and word vectors."""
+    """Returns a small model of this name, with random parameters and word vectors."""
     sizes = {"hidden_size": 8, "head_size": 8, "blocks": 2, "encoder_layers": 1}
     sizes |= {"stacked_layers": 2, "characters": "none"}
     known = {field.name for field in dataclasses.fields(config.MODELS[name])}
@@ -154,7 +154,7 @@ def rows(batch, length):
 
 @functools.cache
 def expected(name, shape):
-    """<float32>[batch, 3], the model's logits for the rows of this shape."""
+    """Returns the model's logits <float32>[batch, 3] for the rows of this shape."""
     ids, _ = rows(*shape)
     split = shape[1] // 2
     return small(name).logits(ids[:, :split], ids[:, split:])
@@ -244,7 +244,7 @@ def test_what_jax2onnx_cannot_translate_is_one_line():
 
 
 def test_a_program_that_answers_otherwise_is_not_written():
-    """As one in which a random number or the state of a library became a constant."""
+    """For example, a random number or the state of a library may have become a constant of the program."""
     calls = []
 
     def function(vectors, ids, sentences):

@@ -1,4 +1,4 @@
-"""What a file outside the package adds works in every command."""
+"""Additions from a file outside the package work in every command."""
 
 import dataclasses
 import json
@@ -101,7 +101,7 @@ def test_a_run_at_the_default_keeps_its_name():
 
 
 def test_what_is_added_again_is_another_program():
-    """As in a notebook, where a function was corrected."""
+    """This happens in a notebook, where a function is corrected and added again."""
 
     def compiled():
         return make_cohort().lockstep.programs
@@ -131,7 +131,7 @@ def test_what_the_package_has_cannot_be_replaced_and_what_was_added_can():
         extend.add_model(config.RE2Config, MODELS["re2"])
     with pytest.raises(InputError, match="there is no task 'sorting'"):
         extend.add_score(Score("best", "best"), lambda labels, outputs: 0, "sorting")
-    for value in (1.0, 2.0):  # as a cell of a notebook that runs twice
+    for value in (1.0, 2.0):  # like a notebook cell that runs twice
         extend.add_score(Score("best", "best"), lambda labels, outputs: outputs[:, 0] * 0 + value, "regression")
     found = scores.replica_scores("regression", [0.0, 1.0], [[0.0, 1.0]], label_names=())
     assert found[0]["best"] == 2.0
@@ -172,7 +172,7 @@ extend.add_score(Score("half", "half"), lambda labels, outputs: outputs[:, 0, 0]
 
 
 def test_installed_entry_points_are_loaded(tmp_path):
-    """A distribution is a folder with metadata beside its module."""
+    """The installed distribution is a folder with metadata beside its module."""
     (tmp_path / "plugin.py").write_text(PLUGIN)
     info = tmp_path / "plugin-1.0.dist-info"
     info.mkdir()

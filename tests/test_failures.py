@@ -1,4 +1,4 @@
-"""One cohort fails: the others are trained, it is said, and the next launch tries it again."""
+"""If a cohort fails, the others are trained, the failure is reported, and the next launch tries the cohort again."""
 
 import errno
 import functools
@@ -18,7 +18,7 @@ from jaxmatch.workdir import CohortFolder, Workdir
 
 pytestmark = [pytest.mark.usefixtures("programs_kept"), pytest.mark.slow]
 
-# Two cohorts of two runs.
+# Two cohorts with two runs each.
 WHAT = {
     "seeds": 2,
     "grid_overrides": {"optimizer.learning_rate": "0.01,0.003"},
@@ -29,7 +29,7 @@ WORDS = ("--grid.optimizer.learning_rate=0.01,0.003", "--seeds", "2", "--config.
 
 @pytest.fixture
 def failing(monkeypatch):
-    """Has the training of the cohorts that are tried first fail with an error."""
+    """A function that makes the training of the first cohorts fail with an error."""
     return functools.partial(small_sweep.fail_training, monkeypatch)
 
 
@@ -103,7 +103,7 @@ def test_what_failed_in_another_launcher_is_not_tried_too(small_files, tmp_path,
 
     def claim(self, planned, settled):
         claimed = real(self, planned, settled)
-        if not other and not list(tmp_path.glob("cohorts/*/error.json")):  # another launcher is at the first cohort
+        if not other and not list(tmp_path.glob("cohorts/*/error.json")):  # another launcher has the first cohort
             other.append(claimed[0].lock())
             other[0].acquire()
         return claimed

@@ -1,4 +1,4 @@
-"""A model that is given characters, parts of speech and exact matches, from a sweep to its answers."""
+"""A model with characters, parts of speech and exact matches, from the sweep to its predictions."""
 
 import json
 
@@ -53,7 +53,7 @@ def launched(files, workdir, **arguments):
 
 @pytest.fixture(scope="module")
 def trained(small_files, tagger, tmp_path_factory):
-    """The folder of the sweep after training, and the run's."""
+    """The folder of the sweep after training, and the folder of its run."""
     (small_files / "features.py").write_text(SWEEP)
     workdir = tmp_path_factory.mktemp("with_features")
     with small_sweep.compiled_programs_kept(small_files / "programs"):
@@ -94,7 +94,7 @@ def test_answers_do_not_depend_on_the_other_pairs(trained):
     features = matcher.features(pairs)
     assert features["exact_match"] == ([[1, 0], [0, 1, 0, 0, 0, 0], [0]], [[1, 0], [1], [0] * 7])
     assert [[len(tags) for tags in side] for side in features["tags"]] == [[2, 6, 1], [2, 1, 7]]
-    # Each of the features is looked at.
+    # Each feature changes the logits.
     ids = [np.array([[2, 3]]), np.array([[3, 4]])]
     told = {name: (np.array([[1, 1]]), np.array([[1, 1]])) for name in ("tags", "exact_match")}
     plain = matcher.model.logits(*ids, told)

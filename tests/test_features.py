@@ -1,4 +1,4 @@
-"""What is known of words and tokens besides their ids: characters, parts of speech, exact matches."""
+"""Features of words and tokens besides their ids: characters, parts of speech, exact matches."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_characters_by_hand():
     assert table[1].tolist() == [1] + [0] * 15
     assert table[2].tolist() == [97, 98] + [0] * 14
     assert table[3].tolist() == [120] * 16
-    assert table[4].tolist() == [1, 1] + [0] * 14  # neither has a number of its own, and neither is padding
+    assert table[4].tolist() == [1, 1] + [0] * 14  # neither character has its own number, and neither is padding
     assert table[5, 0] == ord("7")
 
 
@@ -46,7 +46,7 @@ def test_a_word_s_characters_do_not_depend_on_the_others(words, known):
 
 
 def test_the_tag_numbers_are_fixed():
-    # They are in every saved model: 0 padding, 1 none, then the Penn Treebank's in this order.
+    # Every saved model depends on these numbers: 0 padding, 1 no known tag, then the tags of the Penn Treebank.
     assert (tagging.NUMBERS["#"], tagging.NUMBERS["DT"], tagging.NUMBERS["NN"], tagging.NUMBERS["``"]) == (
         2,
         12,
@@ -69,7 +69,7 @@ def test_tags_follow_the_tokens(tagger):
     assert names(text, remove_punctuation=False)[3] == ","
     assert names(text, maximum_length=2) == ["DT", "JJ"]
     assert names(text, maximum_length=2, truncation_side="left") == names(text)[-2:]
-    assert names("?!") == [None]  # nothing is left of it
+    assert names("?!") == [None]  # no token is left
 
 
 def test_the_tagger_is_asked_for_by_name_where_it_is_missing(no_tagger, tmp_path):
@@ -104,7 +104,7 @@ def test_matches_are_those_of_each_pair_alone(pairs):
 
 @pytest.fixture
 def own(tmp_path):
-    """Own data of two pairs with vectors; its settings."""
+    """A function that returns the settings of own data: two pairs, with vectors."""
     (tmp_path / "train.tsv").write_text(
         "text_a\ttext_b\tlabel\nThe rare cat, the dog.\ta Cat or RARE cow\tyes\nthe end\tthe\tno\n"
     )
@@ -119,7 +119,7 @@ def test_features_lie_beside_the_tokens(own, tmp_path, tagger):
     np.testing.assert_array_equal(data.characters, character_table(data.vocabulary.words))
     train = data.splits["train"]
     np.testing.assert_array_equal(train.tokens_a, plain.splits["train"].tokens_a)
-    # "rare" is unknown to the vocabulary, and still a match.
+    # "rare" is not in the vocabulary, but it still matches.
     assert train.exact_match_a.tolist() == [0, 1, 1, 0, 0, 1, 0]
     assert train.exact_match_b.tolist() == [0, 1, 0, 1, 0, 1]
     ids, sentences = train.side_by_side()

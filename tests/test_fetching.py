@@ -32,7 +32,7 @@ LARGE = zipped({"RTE/train.tsv": RTE, "RTE/dev.tsv": RTE, "RTE/noise": random.Ra
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves `files` with ranges; each request is noted as (path, Range). `cut`: it hangs up after so many bytes."""
+    """Serves `files` with ranges and notes each request as (path, Range). It hangs up after `cut` bytes."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -85,7 +85,7 @@ def visible(folder):
 
 
 def error_line(capsys, status):
-    """The one line of an error."""
+    """Checks the exit status and returns the one line of the error."""
     assert status == 2
     (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("jaxmatch: ")]
     return line
@@ -101,7 +101,7 @@ def test_an_archive_becomes_the_official_folder(server, tmp_path, capsys):
     assert len(catalog.load("rte", tmp_path).splits["train"].labels) == 2
     noted = json.loads((tmp_path / "fetched.json").read_text())["RTE.zip"]
     assert noted["sha256"] == hashlib.sha256(ARCHIVE).hexdigest() and noted["address"] == f"{server.address}/RTE.zip"
-    # What is there is not fetched again, and its licence not shown.
+    # Existing data is not fetched again, and its license is not shown.
     assert fetch(tmp_path, "rte", "--from", server.address, accept=False) == 0
     assert len(server.requests) == 1
 
@@ -122,7 +122,7 @@ def test_a_file_that_changed_meanwhile_is_fetched_from_its_beginning(server, tmp
     assert fetch(tmp_path, "rte", "--from", server.address) == 2
     server.files["/RTE.zip"], server.cut = LARGE, None
     assert fetch(tmp_path, "rte", "--from", server.address) == 0
-    assert server.requests[-1][1]  # it was asked for the rest, and gave all
+    assert server.requests[-1][1]  # the rest was requested, and the server sent the whole file
     assert len(catalog.load("rte", tmp_path).splits["train"].labels) == 2
 
 
@@ -168,7 +168,7 @@ def test_what_is_no_release_is_refused_and_nothing_kept(server, tmp_path, capsys
     server.files["/RTE.zip"] = content
     assert says in error_line(capsys, fetch(tmp_path, "rte", "--from", server.address))
     assert visible(tmp_path) == []
-    # The next try is not held to the checksum of what was refused.
+    # The next try does not compare with the checksum of the refused file.
     server.files["/RTE.zip"] = ARCHIVE
     assert fetch(tmp_path, "rte", "--from", server.address) == 0
 

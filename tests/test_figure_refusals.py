@@ -1,4 +1,4 @@
-"""What is no figure is refused in one line, whatever stands in the file."""
+"""A file that is not a figure is refused in one line, whatever it contains."""
 
 import json
 
@@ -69,7 +69,7 @@ SHOWN = [
 @given(st.sampled_from(SHOWN), JSON)
 @example((ATTENTION, "tokens_b"), [None, 1.7592612819966262e-135])  # leaves no room for the panels
 def test_any_values_are_drawn_or_refused(tmp_path_factory, shown, other):
-    """One value of a figure is replaced by any other."""
+    """One value of a figure is replaced by an arbitrary value."""
     values, key = shown
     values = {**values, key: other}
     folder = tmp_path_factory.mktemp("any")

@@ -40,7 +40,7 @@ WHITE = (1.0, 1.0, 1.0, 1.0)
 
 
 def colour_of(axes, value):
-    """In the heat map of a panel."""
+    """Returns the color of a value in the heat map of a panel."""
     return tuple(map(float, axes.images[0].to_rgba(np.array([[value]]))[0, 0]))
 
 
@@ -53,7 +53,7 @@ def test_attention_shows_both_directions_of_each_block():
     ]
     for axes, block, key in zip(panels, (0, 0, 1, 1), ("over_b", "over_a") * 2, strict=True):
         np.testing.assert_array_equal(axes.images[0].get_array(), ATTENTION["blocks"][block][key])
-        assert axes.images[0].get_clim() == (0, 0.9)  # blocks can be compared
+        assert axes.images[0].get_clim() == (0, 0.9)  # the same scale for all blocks
         assert colour_of(axes, 0) == WHITE and colour_of(axes, 0.9) != WHITE
         assert labels(axes.get_yticklabels()) == ["a", "$x$", "bell\ufffd \ufffd"]
         assert labels(axes.get_xticklabels()) == ["<unknown>", "日本"]
@@ -153,7 +153,7 @@ def test_long_texts_are_drawn_too():
     blocks = [{"name": "block 1", "over_b": weights, "over_a": weights}]
     with figures.style_of(None):
         figure = drawings.attention({**ATTENTION, "tokens_a": ["a"] * 500, "blocks": blocks * 3})
-    assert figure.get_size_inches().max() * 150 < 2**16  # no picture may have more points on a side
+    assert figure.get_size_inches().max() * 150 < 2**16  # the limit of a picture's side in pixels
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -162,7 +162,7 @@ def test_the_same_values_give_the_same_bytes_whatever_the_users_style(tmp_path, 
     assert [path.name for path in first] == ["figure.json", "figure.svg", "figure.png"]
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red", "savefig.dpi": 30, "svg.hashsalt": None}):
         second = figures.redraw(first[0], tmp_path / "second")
-        assert matplotlib.rcParams["font.size"] == 20  # theirs is left as it was
+        assert matplotlib.rcParams["font.size"] == 20  # the user's style is unchanged
     assert [path.read_bytes() for path in first[1:]] == [path.read_bytes() for path in second]
     assert first[2].read_bytes().startswith(b"\x89PNG")
-    xml.etree.ElementTree.parse(first[1])  # control characters would break it
+    xml.etree.ElementTree.parse(first[1])  # control characters would make it invalid

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all, and what stood in their place stays what it was."""
+"""Files are written completely or not at all, and until then an older file in their place is unchanged."""
 
 import errno
 import fcntl
@@ -248,6 +248,6 @@ def test_a_folder_is_replaced_where_names_cannot_be_exchanged(tmp_path, monkeypa
 
 
 def test_json_is_read_from_plain_files_alone(tmp_path):
-    os.mkfifo(tmp_path / "notes.json")  # to read it would wait for somebody who writes
+    os.mkfifo(tmp_path / "notes.json")  # reading it would wait for a writer
     with pytest.raises(InputError, match="this is a pipe, not a file; remove it"):
         files.read_json(tmp_path / "notes.json")

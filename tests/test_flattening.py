@@ -1,4 +1,4 @@
-"""Parameters end to end."""
+"""Parameters as one flat array."""
 
 import jax
 import numpy as np
@@ -20,7 +20,7 @@ def test_there_and_back():
 
 
 def test_a_model_matches_the_same_as_on_a_gpu():
-    """Weights normalised together, and products aligned."""
+    """On a GPU, weights are normalized together and products are aligned."""
     module = models.build(MODEL, outputs=2)
     flat, on_a_gpu = (step.flattening(module, 6, platform=platform) for platform in ("cpu", "gpu"))
     generator = np.random.default_rng(0)
@@ -32,7 +32,7 @@ def test_a_model_matches_the_same_as_on_a_gpu():
 
 
 class WithZeros(Checkpoints):
-    """Keeps parameters and moments as older versions did, with zeros behind them."""
+    """Checkpoints of older versions, which saved parameters and moments with zeros behind them."""
 
     def save(self, number, arrays, notes):
         def lengthened(leaf):
@@ -43,7 +43,7 @@ class WithZeros(Checkpoints):
 
 
 def test_a_checkpoint_with_zeros_behind_the_parameters_is_gone_on_from(tmp_path, monkeypatch):
-    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # look after every step
+    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # check after every step
     expected = make_cohort().train()
     with pytest.raises(Interruption):
         make_cohort(execution={"checkpoint_seconds": 1e-9}).train(WithZeros(tmp_path), InterruptAfter(7))

@@ -18,13 +18,13 @@ from jaxmatch.data.encoded import EncodedData
 
 
 def with_splits(data: EncodedData, **changes) -> EncodedData:
-    """The data with changed columns of some splits: dev={"labels": ...}."""
+    """Returns the data with changed columns of some splits: dev={"labels": ...}."""
     splits = {name: dataclasses.replace(split, **changes.get(name, {})) for name, split in data.splits.items()}
     return dataclasses.replace(data, splits=splits)
 
 
 def small(task: str = "classification", classes: int = 2) -> EncodedData:
-    """Some tokens are unknown words, and some sentences hold a word twice or nothing else but unknown words."""
+    """Returns data with unknown words, repeated words, and sentences that have only unknown words."""
     data = make_data(task)
     random = np.random.default_rng(0)
     changes = {}
@@ -40,7 +40,7 @@ def small(task: str = "classification", classes: int = 2) -> EncodedData:
 
 
 def sentences(split):
-    """The pairs as lists of ids, unknown words left out."""
+    """Yields the pairs as lists of ids without unknown words."""
     for pair in range(split.pairs):
         a = split.tokens_a[split.offsets_a[pair] : split.offsets_a[pair + 1]]
         b = split.tokens_b[split.offsets_b[pair] : split.offsets_b[pair + 1]]
@@ -89,7 +89,7 @@ def test_a_floor_of_few_numbers_is_their_logistic_regression(name, classes):
     classes, train = len(data.labels), data.splits["train"]
     there = FEATURES[name](data, train)
     mean, scale = there.mean(axis=0), there.std(axis=0)
-    # One weight in place of two opposite ones: half the penalty.
+    # With two classes, the floor has two opposite weights in place of one, and so half the penalty.
     judge = LogisticRegression(C=2.0 if classes == 2 else 1.0, tol=1e-8).fit((there - mean) / scale, train.labels)
     floor = FLOORS[name].fit(data)
     assert floor.parameters == (there.shape[1] + 1) * classes
@@ -164,7 +164,7 @@ def test_nothing_is_learned_from_dev_or_test():
     rows = measured(data, list(FLOORS))
     random = np.random.default_rng(0)
     other = {name: {"labels": random.permutation(data.splits[name].labels)} for name in ("dev", "test")}
-    # Other questions and answers as well: a part of test is answered as it was within the whole.
+    # Neither the labels of dev and test nor the pairs of dev change an output.
     for name, floor in FLOORS.items():
         one, two = (floor.fit(each).outputs(data.splits["test"]) for each in (data, with_splits(data, **other)))
         np.testing.assert_array_equal(one, two)
@@ -188,7 +188,7 @@ def test_bm25_is_of_rankings_alone_and_undefined_scores_are_null():
 @pytest.mark.parametrize(
     ("data_set", "names", "score", "bounds"),
     [
-        # The labels that the papers on SICK and WikiQA count: 56.7% are neutral; BM25 has a MAP of about 0.6 on WikiQA.
+        # According to the papers, 56.7% of SICK is neutral, and BM25 has a MAP of about 0.6 on WikiQA.
         ("sick", ("majority", "overlap", "tfidf"), "accuracy", ((0.566, 0.568), (0.64, 0.70), (0.75, 0.83))),
         ("wikiqa", ("majority", "overlap", "bm25"), "map", ((0.2, 0.35), (0.55, 0.65), (0.55, 0.65))),
     ],

@@ -1,4 +1,4 @@
-"""Floors of a sweep: what it may ask for, the lines of its table, and the file from which they are made again."""
+"""Floors of a sweep: the floors that it may request, their lines in the table, and the file that stores them."""
 
 import csv
 import dataclasses
@@ -71,7 +71,7 @@ def test_a_floor_in_the_table_for_machines():
 
 
 def test_a_sweep_over_several_data_sets_has_no_floors(tmp_path):
-    kept(tmp_path)  # of when it was over one
+    kept(tmp_path)  # the floors of an earlier launch over one data set
     told = []
     cohorts = [types.SimpleNamespace(data=types.SimpleNamespace(fingerprint=name)) for name in "ab"]
     sweep = types.SimpleNamespace(floors=("overlap",), cross_encoder="")
@@ -158,7 +158,7 @@ def test_a_missing_scikit_learn_is_told_before_anything_is_trained(monkeypatch, 
             "pip install 'jaxmatch[floors]', or leave tfidf out of --floors\n"
         )
     assert not (tmp_path / "w").exists()
-    assert len(measured(make_data(), ["majority", "overlap", "cosine"])) == 3  # which need none
+    assert len(measured(make_data(), ["majority", "overlap", "cosine"])) == 3  # these do not need scikit-learn
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_the_folder_makes_the_table_again_and_fits_no_floor_twice(tmp_path, caps
     monkeypatch.setattr("jaxmatch.sweep.floors_kept.measured", lambda *_: pytest.fail("fitted again"))
     assert main([*words, "--floors", "bm25,overlap"]) == 0
     assert capsys.readouterr().out == first
-    # Without them the folder's file stays, and no table shows it.
+    # With "none", the file stays in the folder, and no table shows its floors.
     assert main([*words, "--floors", "none"]) == 0
     assert "BM25" not in capsys.readouterr().out
     assert main(["table", str(tmp_path / "w")]) == 0

@@ -1,4 +1,4 @@
-"""The table of a sweep's folder, in all formats; what is damaged in the folder is one line."""
+"""The table of a sweep's folder in all formats, and one-line errors about damaged files."""
 
 import csv
 import io

@@ -21,7 +21,7 @@ def evaluation(samples: int) -> dict:
 
 
 class Wandb(types.ModuleType):
-    """Keeps what is logged; as W&B, it drops steps below the last."""
+    """A stand-in for W&B that keeps what is logged. Like W&B, it drops earlier steps."""
 
     def __init__(self):
         super().__init__("wandb")
@@ -41,7 +41,7 @@ class Wandb(types.ModuleType):
 
 
 class MlflowClient:
-    """Keeps every point, as MLflow does; one store for all clients."""
+    """A stand-in for the client of MLflow. Like MLflow, it keeps every point, in one store for all clients."""
 
     runs: dict[str, str] = {}
     points: list[tuple[str, str, float, int | None]] = []
@@ -90,7 +90,7 @@ def mlflow(monkeypatch):
 
 
 def listener(name: str):
-    """A listener of the page."""
+    """Returns a listener of the page."""
     names = {}
     for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
         if code.startswith("import jaxmatch") or f"class {name}" in code:
@@ -99,7 +99,7 @@ def listener(name: str):
 
 
 def interrupted_and_resumed(name: str) -> None:
-    """Two evaluations, an interruption before the second was kept, and a second process."""
+    """Calls a listener for two evaluations, an interruption before the second was saved, and a second process."""
     for curve, samples, record in (([], (10, 20), None), ([evaluation(10)], (20, 30), RECORD)):
         follower = listener(name)
         follower.started(RUN, curve)

@@ -1,4 +1,4 @@
-"""Whoever follows runs hears of each what its record holds, over every interruption."""
+"""A listener hears what the record of each run holds, also across interruptions."""
 
 import collections
 import sys
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("programs_kept")
 
 
 class Heard(jaxmatch.RunListener):
-    """Keeps what it is told."""
+    """A listener that keeps what it hears."""
 
     def __init__(self):
         self.curves, self.ends, self.runs = {}, {}, {}
@@ -34,7 +34,7 @@ class Heard(jaxmatch.RunListener):
 
 
 class Interrupting(jaxmatch.RunListener):
-    """Interrupts training at the second evaluation that it hears of a run."""
+    """A listener that interrupts training at the second evaluation of a run."""
 
     def __init__(self):
         self.heard = collections.Counter()
@@ -46,28 +46,28 @@ class Interrupting(jaxmatch.RunListener):
 
 
 class Failing(jaxmatch.RunListener):
-    """Does what no listener should."""
+    """A listener that raises an error."""
 
     def evaluated(self, run, evaluation):
         raise ConnectionError("the server is gone")
 
 
 def train(files, workdir, *listeners, **overrides) -> dict:
-    """Trains the small sweep with one seed of each learning rate; its records."""
+    """Trains the small sweep with one seed of each learning rate, and returns its records."""
     planned = launch.resolve(files / "small.py", overrides=small_sweep.overrides(files) | overrides)
     jaxmatch.run(planned, workdir, small_sweep.Watcher(), listeners=listeners)
     return small_sweep.records(workdir)
 
 
 def scalars(folder) -> dict[str, list[tuple[int, float]]]:
-    """Tag -> (step, value) of a run's event files, as TensorBoard reads them."""
+    """Reads the event files of a run as TensorBoard does: tag -> (step, value)."""
     events = EventAccumulator(str(folder))
     events.Reload()
     return {tag: [(each.step, each.value) for each in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
 
 
 def expected(record) -> dict[str, list[tuple[int, float]]]:
-    """The same, from a record."""
+    """Returns the same from a record."""
     found = collections.defaultdict(list)
     for entry in record["curve"]:
         values = {"train/loss": entry["train_loss"], "learning_rate": entry["learning_rate"]}
@@ -80,7 +80,7 @@ def expected(record) -> dict[str, list[tuple[int, float]]]:
 
 
 def assert_shown(workdir) -> None:
-    """TensorBoard's files hold what the records do, each point once."""
+    """Checks that TensorBoard's files hold the points of the records, each point once."""
     for name, record in small_sweep.records(workdir).items():
         found, wanted = scalars(workdir / "tensorboard" / name), expected(record)
         assert found.keys() == wanted.keys() and (found or record["status"] == "diverged")

@@ -38,7 +38,7 @@ def test_a_data_frame_is_parted_as_its_file_would_be(tmp_path):
     }
     parts = {"train": frame(), "dev": frame(1)}
     save(parts, tmp_path / "parts", columns=COLUMNS, labels={0: "no", 1: "yes"})  # dev need not have each label
-    save(frame(100), tmp_path / "own", columns=COLUMNS, split="0.8/0.1/0.1", split_seed=1)  # in its place
+    save(frame(100), tmp_path / "own", columns=COLUMNS, split="0.8/0.1/0.1", split_seed=1)  # replaces the first one
     assert set(catalog.load("own", tmp_path / "own").splits["dev"].text_a) != set(data.splits["dev"].text_a)
 
 

@@ -68,7 +68,7 @@ def test_dropping_leaves_a_setting_and_saves_what_it_drops(rule):
     counts = rule.counts()
     assert counts[0] == rule.settings and counts[-1] >= 1
     for before, after in zip(counts, counts[1:], strict=False):
-        assert (after - 1) * rule.eta < before <= after * rule.eta  # the least number that is a share of 1/eta or more
+        assert (after - 1) * rule.eta < before <= after * rule.eta  # the smallest number that is at least 1/eta of them
     # Counted epoch by epoch.
     trained = sum(counts[sum(rung <= epoch for rung in rule.rungs)] for epoch in range(rule.epochs))
     assert math.isclose(rule.share(), trained / (rule.settings * rule.epochs))
@@ -90,7 +90,7 @@ def test_a_run_stands_where_it_stood_whatever_came_after():
         "diverged_at_samples": None,
     }
     assert standing(losses, "loss", 2).score == 0.3
-    # A score that is not defined is null in a record.
+    # An undefined score is null in a record.
     assert standing(run | {"curve": curve(None, 0.1)}, "accuracy", 20).score == 0.1
     assert standing(run | {"curve": curve(None)}, "accuracy", 20).score is None
 
@@ -128,7 +128,7 @@ def test_the_rungs_of_a_plan(small_files):
     assert halving.settle(plan) == Halving(3, (3,), 9, 3)
     assert halving.settle(plan, eta=2, rungs=(1, 4)) == Halving(2, (1, 4), 9, 3)
     assert [len(runs) for runs in halving.settings_of(plan).values()] == [2, 2, 2]
-    # 64 pairs an epoch: dev is first scored in the second one.
+    # There are 64 pairs per epoch, so dev is first scored in the second epoch.
     late = make_plan(planned(small_files, overrides={"training.evaluate_every_samples": "100"}))
     assert halving.settle(late, eta=9).rungs == (2,)
 
@@ -167,7 +167,7 @@ def test_the_plan_shows_rungs_and_saving(small_files, tmp_path):
     watcher = small_sweep.Watcher()
     rule = functools.partial(halving.settle, rungs=(1, 3))
     launch.show_plan(planned(small_files, grid="0.01,0.003,0.001,0.0003", seeds=2), tmp_path / "work", watcher, rule)
-    # 4 steps an epoch; (4 x 1 + 2 x 2 + 1 x 6) x 2 seeds x 4 steps of 4 x 9 x 2 x 4
+    # 4 steps per epoch; (4 x 1 + 2 x 2 + 1 x 6) x 2 seeds x 4 steps of 4 x 9 x 2 x 4
     rungs = "of 4 settings over 9 epochs keeps 2 after epoch 1, 1 after epoch 3"
     assert f"{rungs}; 112 of 288 replica steps (39%)" in watcher.text
     assert not (tmp_path / "work").exists()
@@ -175,7 +175,7 @@ def test_the_plan_shows_rungs_and_saving(small_files, tmp_path):
 
 def test_a_setting_that_was_dropped_is_not_chosen_however_well_it_stood():
     finished = [tried(0.2, 0, dev=0.5), tried(0.2, 1, dev=0.5)]
-    # Of the last setting patience had stopped one run before the other was dropped.
+    # In the last setting, patience had stopped one run before the other run was dropped.
     others = [(0.1, "dropped", "dropped"), (0.3, "diverged", "dropped"), (0.4, "finished", "dropped")]
     records = [
         tried(rate, seed, dev=0.9, status=status) for rate, *statuses in others for seed, status in enumerate(statuses)

@@ -27,7 +27,7 @@ def test_a_word_is_the_sum_of_its_grams_and_of_itself():
     total = sum(map(signs, grams))
     (vector,) = hashed_vectors(["toes"])
     np.testing.assert_allclose(vector, 6 * total / np.linalg.norm(total), rtol=1e-6)
-    # A short word is one gram, and a long one is more than its grams of six letters.
+    # A short word has one gram. A long word has grams of up to six letters, and the whole word is a gram too.
     np.testing.assert_allclose(hashed_vectors(["a"])[0], 6 * signs("<a>") / np.sqrt(300), rtol=1e-6)
     long = "<international>"
     grams = {long, *(long[i : i + n] for n in (3, 4, 5, 6) for i in range(len(long) - n + 1))}
@@ -76,7 +76,7 @@ def test_every_word_of_the_data_has_one(own, tmp_path):
     assert not data.vectors[:2].any()
     assert data.report["vectors"] == "hashed character n-grams"
     assert data.report["coverage"]["tokens_with_vector"] == 1
-    # Without vectors the words that occur often enough are left, to be trained.
+    # Without vectors, the words that occur often enough remain, and their vectors are trained.
     bare = prepare(DataSettings("own", own.directory, vectors="none", minimum_count=2), tmp_path / "cache")
     assert bare.vocabulary.words[2:] == ("the",) and bare.vectors.shape == (3, 300) and not bare.vectors.any()
     assert bare.fingerprint != data.fingerprint

@@ -30,7 +30,7 @@ def test_every_pair_is_in_one_part_and_the_pairs_of_a_text_are_together(texts):
     assert not set(train.text_a) & set(dev.text_a) and train.text_a and dev.text_a
     for part in (train, dev):
         assert list(map(int, part.text_b)) == sorted(map(int, part.text_b))
-    # No text more than the share needs.
+    # Dev has no more texts than its share needs.
     assert len(dev) - max(dev.text_a.count(text) for text in dev.text_a) < SHARE * len(texts)
     assert len(dev) >= SHARE * len(texts) or len(set(train.text_a)) == 1
 
@@ -47,7 +47,7 @@ def test_the_parts_do_not_depend_on_the_order_of_the_lines(texts, random):
 
 
 def test_the_parts_are_the_same_everywhere():
-    # Of the ten digits, "9" has the lowest SHA-256: it begins with 19, the next one (of "8") with 2c.
+    # Of the ten digits, "9" has the lowest SHA-256. It begins with 19, and the next one, that of "8", with 2c.
     train, dev = hold_out(split([str(number) for number in range(10)]))
     assert dev.text_a == ["9"] and train.text_a == list("012345678")
 

@@ -15,7 +15,7 @@ WEIGHTS = {"bias": np.arange(3, dtype=np.float32), "kernel": np.arange(12, dtype
 
 
 def names(function, *arguments):
-    """The primitives of a function, those of functions in it included."""
+    """Returns the primitives of a function, including those of functions inside it."""
 
     def inside(program):
         for equation in program.eqns:

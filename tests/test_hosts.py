@@ -12,7 +12,7 @@ import small_sweep
 from jaxmatch.cli import distributed
 from jaxmatch.cli.main import main
 
-# Two cohorts of eight runs.
+# Two cohorts with eight runs each.
 WORDS = ("--seeds", "8", "--config.training.epochs=4", "--config.execution.maximum_replicas=8")
 ENDED = (
     "jaxmatch: another process of this command has ended; run the same command on all hosts to resume from the last "
@@ -30,7 +30,7 @@ def started(files: Path, workdir: Path, devices: int, *words: str, program: tupl
 
 
 def together(files: Path, workdir: Path, *words: str, program: tuple[str, ...] = ()) -> list[subprocess.Popen]:
-    """Two processes that train as one."""
+    """Starts two processes that train as one."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     options = "--distributed", "--coordinator", address, "--processes", "2", "--process"
@@ -48,7 +48,7 @@ def checkpoints(workdir: Path) -> set[str]:
 
 
 def killed(files: Path, workdir: Path, number: int) -> tuple[int, str, str]:
-    """Kills one of two processes once there is a new checkpoint; how the other ends."""
+    """Kills one of two processes once there is a new checkpoint, and returns how the other one ends."""
     before, processes = checkpoints(workdir), together(files, workdir)
     while not checkpoints(workdir) - before:
         assert [process.poll() for process in processes] == [None, None]
@@ -60,7 +60,7 @@ def killed(files: Path, workdir: Path, number: int) -> tuple[int, str, str]:
 
 @pytest.mark.slow
 def test_two_processes_give_what_one_gives_though_one_is_killed(small_files, programs_kept):
-    """The first cohort goes on from its checkpoints, the second is trained without a kill."""
+    """The first cohort resumes from its checkpoints, and the second is trained without a kill."""
     status, table, errors = ended(started(small_files, small_files / "eight", 8))
     assert status == 0, errors
     workdir = small_files / "killed"
@@ -74,7 +74,7 @@ def test_two_processes_give_what_one_gives_though_one_is_killed(small_files, pro
     alone = small_sweep.lasting(small_files / "eight")
     assert (first[1], small_sweep.lasting(workdir)) == (table, alone)
     assert len(alone) == 16 and first[2].count(": done") == 2
-    assert not second[1] and not second[2]  # process 0 alone speaks
+    assert not second[1] and not second[2]  # only process 0 prints
 
 
 MEMORY_RUNS_OUT = """
@@ -98,7 +98,7 @@ sys.exit(main.command())
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["all", "1"])
 def test_memory_that_runs_out_on_one_host_alone_is_told(small_files, programs_kept, tmp_path, where):
-    """Where it runs out on all, they go on with half as many at once; else both processes end, each with its line."""
+    """If memory runs out on all hosts, half as many runs train at once. Otherwise each process ends with its line."""
     program = ("-c", MEMORY_RUNS_OUT, where)
     processes = together(small_files, tmp_path, "--config.execution.maximum_replicas=16", program=program)
     first, second = map(ended, processes)
@@ -112,7 +112,7 @@ def test_memory_that_runs_out_on_one_host_alone_is_told(small_files, programs_ke
 
 
 def shown(line: str) -> bool:
-    """Whether it is of the plan or of a cohort's progress."""
+    """Returns whether a line is part of the plan or of a cohort's progress."""
     return line.startswith(("sweep small", "  ", "cohort "))
 
 
@@ -164,7 +164,7 @@ def test_one_of_several_processes_has_to_be_told(small_files, tmp_path, monkeypa
 
 
 def test_one_task_of_an_allocation_for_several_trains(monkeypatch, small_files, tmp_path):
-    """The shell of a Slurm script is one process, whatever the job has asked for."""
+    """The shell of a Slurm script is one process, whatever the job requests."""
     for name, value in {"SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}.items():
         monkeypatch.setenv(name, value)
     assert main(small_sweep.command(small_files, tmp_path / "runs", "--dry-run")) == 0

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "jaxmatch"
-# Room, a folder or a file of the package -> the rooms that it may import from. `files` stands for what belongs to no
-# room.
+# Room (a folder or a file of the package) -> the rooms from which it may import. The files in FILES belong to no room.
 FILES = {"errors", "printable", "plain_file", "files"}
 MAY_IMPORT = {
     "config": set(),
@@ -72,7 +71,7 @@ def room(path):
 
 
 def imported(path):
-    """The modules of the package that a file imports, as paths below it."""
+    """Yields the top-level name in the package for each of its modules that a file imports."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -121,7 +120,7 @@ def test_tables_need_neither_jax_nor_flax(rooms):
 
 
 def test_the_tests_touch_nothing_private():
-    """Of another object or module: what a test needs has a name that the code keeps."""
+    """Tests use no private name of another object or module, because only public names are stable."""
     known = {
         "_replace",
         "_asdict",
@@ -130,10 +129,10 @@ def test_the_tests_touch_nothing_private():
         "_cache_size",
         "_ntuple_diskusage",
         "_is_jupyter",
-    }  # of Python, JAX, rich
+    }  # names of Python, JAX and rich
     found = []
     for file in sorted(Path(__file__).parent.rglob("*.py")):
-        if file.name == "torch_format.py":  # PyTorch's pickles name what is private there
+        if file.name == "torch_format.py":  # PyTorch's pickles contain private names
             continue
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             names = []

@@ -1,4 +1,4 @@
-"""The page about a sweep says what its records say, and needs nothing but itself."""
+"""The page about a sweep agrees with its records, and loads no other file."""
 
 import html
 import json
@@ -25,7 +25,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "results"
 
 
 def without_programs(text: str) -> str:
-    """A page without its scripts, of which Vega's hold words that look like pieces of a page."""
+    """Returns a page without its scripts, because Vega's scripts contain words that look like parts of a page."""
     return re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
 
 
@@ -33,7 +33,7 @@ def without_programs(text: str) -> str:
 
 
 def shown(sheet):
-    """A table as HTML, without blanks between its tags."""
+    """Renders a table as HTML, without blanks between its tags."""
     text = templates().from_string('{% from "pieces.html" import table %}{{ table(sheet) }}').render(sheet=sheet)
     return re.sub(r">\s+<", "><", text)
 
@@ -77,7 +77,7 @@ def test_a_column_is_sorted_by_value_and_what_has_none_has_no_place(texts, numer
 
 
 class Page(HTMLParser):
-    """Notes tags that are left open, and everything that a page would load."""
+    """A parser that notes tags that are left open, and everything that a page would load."""
 
     EMPTY = ("meta", "br")
 
@@ -101,12 +101,12 @@ class Page(HTMLParser):
 
 
 def cells_of(text):
-    """What stands in the tables of a page, from left to right."""
+    """Returns the cells of all tables of a page, from left to right."""
     return re.findall(r"<td[^>]*>(?:<b>)?([^<]*)", text)
 
 
 def specs(text):
-    """The charts of a page."""
+    """Returns the charts of a page."""
     return [json.loads(html.unescape(spec)) for spec in re.findall("data-spec='(.*?)'", text)]
 
 
@@ -136,7 +136,7 @@ def test_a_page_holds_table_curves_failures_and_settings_and_loads_nothing(sweep
     mistakes = json.loads((sweep_copy / "runs" / good["run"] / "mistakes.json").read_text())
     about = f"Run {good['run']} (seed 0) on the 32 pairs of dev, with the chosen checkpoint."
     assert about in text and all(row["text_a"] in cells for row in mistakes["worst"])
-    # The same folder gives the same page, but for what tells of its place.
+    # The same folder gives the same page.
     assert report(sweep_copy) == whole
 
 
@@ -199,7 +199,7 @@ def test_kept_records_alone_tell_what_each_cohort_trained(tmp_path):
         "blocks=1",
         "blocks=2",
         "blocks=3",
-    ]  # not the learning rate: it has two
+    ]  # not the learning rate, which has two values
 
 
 def test_a_page_tells_the_plan_and_what_halving_dropped(tmp_path, capsys):

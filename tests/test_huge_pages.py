@@ -1,4 +1,4 @@
-"""A command starts again with huge pages where they are given to those who ask, and only there."""
+"""A command restarts with huge pages only if the system gives them on request."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ EITHER = "always [madvise] never\n"
 
 @pytest.fixture
 def started(monkeypatch, tmp_path):
-    """Lays out a system, calls the function, and gives what it started: (program, words, variables), or None."""
+    """A function that simulates a system and returns what was started there: (program, words, variables), or None."""
 
     def start(enabled: str | None = EITHER, said: str | None = None, libc: str = "glibc", fails: bool = False):
         file, calls = tmp_path / "enabled", []

@@ -1,4 +1,4 @@
-"""A trained model: optimized on a CPU, and without anything of inference/cpu elsewhere or where it is switched off."""
+"""A trained model is optimized on a CPU. Otherwise, or if that is switched off, inference/cpu is not imported."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Networks of the authors' layout: ours computes what theirs did, and the way back loses nothing."""
+"""Networks in the authors' layout: the converted model gives the same logits, and converting back loses nothing."""
 
 import argparse
 import dataclasses
@@ -36,7 +36,7 @@ def load(path):
 
 
 def eagerly(bound, ids_a, ids_b):
-    """Without compiling the model, which takes longer than running it once."""
+    """Computes logits without compiling the model, because compiling takes longer than one run."""
     return bound.module.apply({"params": bound.params}, {"ids": ids_a}, {"ids": ids_b}, bound.vectors)
 
 
@@ -68,8 +68,7 @@ def test_every_combination_equals_the_reference(alignment, fusion, connection):
             state, settings = random_network(seed, **chosen, **sizes, prediction=prediction)
             model = model_of(settings)
             params, table = read_parameters(model, state)
-            # One seed gives all three the same weights below the prediction layer, so that what is below is computed
-            # once.
+            # With one seed, all three predictions have the same layers below, so these are computed once.
             if vectors_of_both is None:
                 rows = side_by_side({"ids": IDS_A}, {"ids": IDS_B})
                 vectors_of_both = model.apply({"params": params}, *rows, table, method="sentence_vectors")
@@ -84,7 +83,7 @@ def test_there_and_back_loses_nothing(combination):
     state, settings = random_network(**combination)
     again, settings_again = re2_to_pytorch(re2_from_pytorch(state, settings))
     assert settings_again == settings
-    if settings["blocks"] == 1:  # the unused map of a vanilla connection
+    if settings["blocks"] == 1:  # a vanilla connection does not use its map
         state = {name: value for name, value in state.items() if not name.startswith("connection.")}
     assert again.keys() == state.keys()
     for name, value in state.items():

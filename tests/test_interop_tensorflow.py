@@ -1,4 +1,4 @@
-"""Networks of the authors' TensorFlow code: ours computes what theirs did."""
+"""Networks of the authors' TensorFlow code: the converted model gives the same logits."""
 
 from pathlib import Path
 
@@ -48,8 +48,7 @@ def test_every_combination_equals_the_reference(alignment, fusion, connection):
             variables, settings = network(seed, **chosen, blocks=blocks, enc_layers=layers, prediction=prediction)
             bound = re2_from_tensorflow(variables, settings)
             of_params = {"params": bound.params}
-            # One seed gives all three the same weights below the prediction layer, so that what is below is computed
-            # once.
+            # With one seed, all three predictions have the same layers below, so these are computed once.
             if vectors_of_both is None:
                 vectors_of_both = bound.module.apply(of_params, *rows, bound.vectors, method="sentence_vectors")
             ours = bound.module.apply(

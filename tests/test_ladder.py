@@ -1,4 +1,4 @@
-"""Who goes on from a rung, by hand and against the rule applied anew, whatever the order in which settings come."""
+"""Which settings continue from a rung, in any order of arrival: by hand, and against the rule applied from scratch."""
 
 import math
 
@@ -10,14 +10,14 @@ from jaxmatch.sweep.halving import Standing
 
 
 def test_four_settings_by_hand():
-    """Of two the better goes on, of three a better third as well, of four nobody else."""
+    """The better of the first two settings continues, then the third, which is better still, but not the fourth."""
     ladder = Ladder("abcd", 2, eta=2, score="accuracy")
     told = [
         ("a", 0, 0.5, []),
         ("b", 0, 0.7, [("b", 0)]),
-        ("b", 1, 0.8, []),  # there is nobody to compare it with
+        ("b", 1, 0.8, []),  # no other setting has reached this rung
         ("c", 0, 0.9, [("c", 0)]),
-        ("d", 0, 0.1, []),  # the first rung is complete, and two have gone on
+        ("d", 0, 0.1, []),  # the first rung is complete, and two have continued
         ("c", 1, 0.85, [("c", 1)]),
     ]
     for setting, rung, score, going in told:
@@ -33,7 +33,7 @@ def test_who_was_among_the_best_early_stays_on_its_way():
 
 
 def test_the_last_to_come_completes_the_rungs_above():
-    """One setting of three goes on when all are there; if all others diverge nobody is left above."""
+    """One setting of three continues once all have arrived. If all settings diverge, none continues."""
     ladder = Ladder("abc", 2, eta=3, score="accuracy")
     assert ladder.arrive("a", 0, [Standing(0.1)]) == ladder.arrive("b", 0, [Standing(0.2)]) == []
     assert ladder.arrive("c", 0, [Standing(0.0)]) == [("b", 0)]
@@ -44,7 +44,7 @@ def test_the_last_to_come_completes_the_rungs_above():
 
 
 def by_hand(arrivals, settings, eta, count):
-    """Who has gone on from each rung: the rule, applied anew to all that had come at each moment."""
+    """Applies the rule after each arrival to all arrivals so far. Returns the settings that continue from each rung."""
     gone = [set() for _ in range(count)]
     for moment in range(1, len(arrivals) + 1):
         below_complete, expected = True, len(settings)
@@ -52,7 +52,7 @@ def by_hand(arrivals, settings, eta, count):
             here = [(setting, score) for setting, at, score in arrivals[:moment] if at == rung]
             complete = below_complete and len(here) == expected
             most = len(here) // eta + (1 if complete and len(here) % eta else 0)
-            # sorted() keeps the order of those that are equal
+            # sorted() keeps the order of equal settings
             best = sorted((each for each in here if each[1] is not None), key=lambda each: -each[1])[:most]
             gone[rung].update(setting for setting, _ in best)
             below_complete, expected = complete, len(gone[rung])
@@ -68,19 +68,19 @@ def test_any_order_of_arrival_is_decided_as_by_hand(data):
     while underway:
         assert not ladder.complete()
         setting, rung = underway.pop(data.draw(st.integers(0, len(underway) - 1)))
-        score = data.draw(st.sampled_from((None, 0.1, 0.2, 0.3, 0.4, 0.5)))  # None: it diverged
+        score = data.draw(st.sampled_from((None, 0.1, 0.2, 0.3, 0.4, 0.5)))  # None: the setting diverged
         arrivals.append((setting, rung, score))
         going = ladder.arrive(setting, rung, [Standing(score, diverged=score is None)])
         told += going
         underway += [(each, at + 1) for each, at in going if at + 1 < count]
         assert [set(promoted) for promoted in ladder.promoted] == by_hand(arrivals, settings, eta, count)
-    assert ladder.complete() and len(told) == len(set(told))  # nobody goes on twice
+    assert ladder.complete() and len(told) == len(set(told))  # no setting continues twice
     for rung in range(count):
         sound = {name for name, standings in ladder.arrived[rung].items() if not standings[0].diverged}
         least = min(math.ceil(len(ladder.arrived[rung]) / eta), len(sound))
-        # The best of the whole rung have gone on.
+        # The best settings of the whole rung have continued.
         assert {name for name, _ in ladder.ranking(rung)[:least]} <= set(ladder.promoted[rung]) <= sound
-    # The same arrivals told again, as from a journal, lead to the same.
+    # Replaying the arrivals, as from a journal, gives the same decisions.
     again = Ladder(settings, count, eta, "accuracy")
     assert [
         going for name, rung, score in arrivals for going in again.arrive(name, rung, [Standing(score, score is None)])

@@ -1,4 +1,4 @@
-"""Launches of a sweep: what they train, and what the folder and its models say afterwards."""
+"""Launches of a sweep: the runs that they train, and the folder and models afterwards."""
 
 import json
 import re
@@ -57,14 +57,14 @@ def test_adding_a_seed_trains_only_that_seed(small_files, finished_sweep, sweep_
     assert "2 of 4 runs diverged and are in no mean" in text
     both = small_sweep.lasting(sweep_copy)
     assert {run: both[run] for run in small_sweep.lasting(finished_sweep[0])} == small_sweep.lasting(finished_sweep[0])
-    # Back to fewer seeds: nothing to do, and the table is the old one.
+    # With fewer seeds again, there is nothing to do, and the table is the old one.
     again, watcher = small_sweep.launched(small_files, sweep_copy)
     assert (again, watcher.trained) == (finished_sweep[1], [])
 
 
 @pytest.mark.slow
 def test_a_wider_grid_places_what_was_trained_before(small_files, finished_sweep, sweep_copy):
-    """Runs keep their names, and their files the place they were trained at."""
+    """Runs keep their names, and their files keep the overrides with which they were trained."""
     wider = {"optimizer.weight_decay": "0.0,0.001"}
     _, watcher = small_sweep.launched(small_files, sweep_copy, grid_overrides=wider)
     assert [len(runs) for runs in watcher.trained] == [2]
@@ -85,7 +85,7 @@ def test_a_wider_grid_places_what_was_trained_before(small_files, finished_sweep
     )
     again = launch.run(planned, sweep_copy, small_sweep.Watcher())
     assert sorted(again, key=lambda record: record["run"]) == sorted(records, key=lambda record: record["run"])
-    # Back to the narrow grid: what is drawn and put together is of that alone, as its table is.
+    # With the narrow grid again, commands that read the folder use the runs of that grid alone, like its table.
     small_sweep.launched(small_files, sweep_copy)
     assert len(runs_of(sweep_copy)) == 2
 
@@ -100,7 +100,7 @@ def test_a_removed_run_comes_back_with_the_same_bits(small_files, finished_sweep
 
 @pytest.mark.slow
 def test_a_cohort_with_runs_that_are_not_planned_is_never_trained(small_files, sweep_copy, monkeypatch):
-    # It was somebody's when it was claimed, and that launcher died before its lock was tried again.
+    # Another launcher had the cohort when it was claimed, and died before its lock was tried again.
     write_json(sweep_copy / "cohorts" / "other" / "cohort.json", {"signature": "s", "runs": ["planned-nowhere"]})
     claims = iter([[CohortFolder(sweep_copy / "cohorts" / "other", "s", ("planned-nowhere",))], []])
     monkeypatch.setattr(Workdir, "claim", lambda self, planned, settled: next(claims))

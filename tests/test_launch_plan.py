@@ -49,7 +49,7 @@ def test_on_an_accelerator_the_plan_says_that_memory_is_an_estimate(small_files)
     told = "memory is an estimate; the compiled programs decide how many runs fit at once"
     assert (told in plan_text(plan, set())) == (jax.default_backend() != "cpu")
     (cohort,) = plan.cohorts
-    cohort = dataclasses.replace(cohort, needs=dataclasses.replace(cohort.needs, most=None))  # as `memory.needs` says
+    cohort = dataclasses.replace(cohort, needs=dataclasses.replace(cohort.needs, most=None))  # as on an accelerator
     assert told in plan_text(dataclasses.replace(plan, cohorts=(cohort,)), set())
 
 
@@ -83,11 +83,11 @@ def test_the_time_counts_what_the_devices_compute(small_files, monkeypatch):
         text = plan_text(dataclasses.replace(plan, cohorts=tuple(changed)), set())
         return re.search("estimated training time: (.* min)", text)[1]
 
-    assert seconds(there_are=1) == "17 min"  # 100 s a run
+    assert seconds(there_are=1) == "17 min"  # 100 s per run
     assert seconds(there_are=1, limit=4) == "20 min"  # two turns of three
-    assert seconds(there_are=2) == "10 min"  # three on a device, of which one is a filler
+    assert seconds(there_are=2) == "10 min"  # three per device, one of which is a filler
     assert seconds(there_are=4) == "7 min"  # on three devices, so that one cohort waits for the other
-    assert seconds(there_are=10) == "2 min"  # beside each other
+    assert seconds(there_are=10) == "2 min"  # both cohorts at the same time
 
 
 def test_the_plan_counts_only_what_is_missing(small_files):

@@ -1,4 +1,4 @@
-"""What a launch refuses, most of it before it trains or writes anything: one line each, with what to do."""
+"""Errors of a launch, most of them before it trains or writes anything. Each is one line that says what to do."""
 
 import json
 import shutil
@@ -71,7 +71,7 @@ def test_a_dev_split_without_the_score_that_chooses_is_refused(small_files, tmp_
     (folder / "dev.tsv").write_text("\n".join([header, *(line for line in lines if line.endswith("\tyes"))]) + "\n")
     with pytest.raises(InputError, match='auc is undefined on the dev pairs of "own": all labels are the same'):
         small_sweep.launched(folder, tmp_path / "work", overrides={"training.selection": "auc"})
-    small_sweep.launched(folder, tmp_path / "work", dry_run=True)  # accuracy they have
+    small_sweep.launched(folder, tmp_path / "work", dry_run=True)  # accuracy is defined on these pairs
 
 
 def test_the_folder_of_a_timing_is_refused(small_files, tmp_path):
@@ -93,7 +93,7 @@ def test_a_split_that_is_needed_is_asked_for_before_training(small_files, tmp_pa
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("TABLE = {}\n\ndef get_config():\n    return default_config()\n", None),  # as none
+        ("TABLE = {}\n\ndef get_config():\n    return default_config()\n", None),  # counts as no table
         (
             "TABLE = {1: 2}\n\ndef get_config():\n    return default_config()\n",
             "the table of the sweep is a dict: give a TableLayout",
@@ -149,7 +149,7 @@ def test_no_device_and_too_little_memory_are_told(small_files, tmp_path, monkeyp
         InputError, match="2 runs at once do not fit in device memory.*smaller --config.execution.maximum_replicas"
     ) as told:
         small_sweep.launched(small_files, tmp_path / "work")
-    assert json.loads((told.value.path / "cohort.json").read_text())["runs"]  # the folder it says to remove
+    assert json.loads((told.value.path / "cohort.json").read_text())["runs"]  # the folder that is to be removed
 
 
 def test_an_option_that_the_file_does_not_know_is_refused(small_files, tmp_path):

@@ -1,4 +1,4 @@
-"""What the variables of launchers say about a process: one of several, or alone."""
+"""The environment variables of launchers tell whether a process is one of several or alone."""
 
 import argparse
 import types
@@ -17,7 +17,7 @@ FOUR = "t1v-0,t1v-1,t1v-2,t1v-3"
     ("variables", "count", "because"),
     [
         ({}, 1, ""),
-        # MPI of several makers.
+        # Several implementations of MPI.
         ({"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}, 2, "OMPI_COMM_WORLD_SIZE=2"),
         ({"PMI_SIZE": "8", "PMI_RANK": "3"}, 8, "PMI_SIZE=8"),
         ({"PMI_SIZE": "1", "OMPI_COMM_WORLD_SIZE": "1"}, 1, ""),
@@ -38,7 +38,7 @@ FOUR = "t1v-0,t1v-1,t1v-2,t1v-3"
             8,
             "TPU_WORKER_HOSTNAMES has 4 hosts, MEGASCALE_NUM_SLICES=2",
         ),
-        # A host of a slice that is to work apart, or not on TPUs.
+        # A host of a slice that is to work alone or without TPUs, and hosts that are not.
         ({"TPU_WORKER_HOSTNAMES": FOUR, "TPU_PROCESS_BOUNDS": "1,1,1"}, 1, ""),
         ({"TPU_WORKER_HOSTNAMES": FOUR, "TPU_HOST_BOUNDS": "2,2,1"}, 4, "TPU_WORKER_HOSTNAMES has 4 hosts"),
         ({"TPU_WORKER_HOSTNAMES": FOUR, "JAX_PLATFORMS": "cpu"}, 1, ""),
@@ -67,7 +67,7 @@ def test_a_host_of_a_pod_slice_is_refused_in_one_line():
 
 
 def test_a_pod_of_an_indexed_job_is_told_that_it_trains_alone(capsys):
-    """Its pods may share a sweep, as launchers on one folder do, or each have a sweep of its own."""
+    """The pods may share a sweep, like launchers on one folder, or each may train its own sweep."""
     check({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "3"})
     assert capsys.readouterr().err == (
         "this pod of a Kubernetes Job (JOB_COMPLETION_INDEX=3) trains on its own; --distributed makes its pods "
@@ -78,7 +78,7 @@ def test_a_pod_of_an_indexed_job_is_told_that_it_trains_alone(capsys):
 
 
 def test_devices_of_several_processes_without_distributed(monkeypatch):
-    """As on a slice whose hosts only a metadata server knows."""
+    """This happens on a slice whose hosts only a metadata server knows."""
     there = [types.SimpleNamespace(process_index=process) for process in (0, 0, 1, 1)]
     monkeypatch.setattr(jax, "devices", lambda platform: there)
     with pytest.raises(InputError, match="one of 2 processes that share 4 devices; train with --distributed"):

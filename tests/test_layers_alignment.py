@@ -1,4 +1,4 @@
-"""A row holds both sentences of a pair; `sentences` says which a token is of (1 or 2; 0 is padding)."""
+"""A row holds both sentences of a pair. `sentences` gives the sentence of each token (1 or 2; 0 is padding)."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""A row holds both sentences of a pair; `sentences` says which a token is of (1 or 2; 0 is padding)."""
+"""A row holds both sentences of a pair. `sentences` gives the sentence of each token (1 or 2; 0 is padding)."""
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,7 @@ def one_sentence(length, rows=1):
 def test_convolution_by_hand():
     kernel = jnp.array([100.0, 10.0, 1.0]).reshape(3, 1, 1)
     inputs = jnp.array([[[1.0], [2.0], [3.0], [4.0]]])
-    # Each token sees the one before at the first tap and the one after at the last; beyond the ends are zeros.
+    # The first tap sees the token before, and the last tap sees the token after. Beyond the ends are zeros.
     np.testing.assert_array_equal(convolve((inputs,), kernel, one_sentence(4), "float32")[0, :, 0], [12, 123, 234, 340])
     sentences = jnp.array([[1, 1, 2, 2]], jnp.int8)
     np.testing.assert_array_equal(convolve((inputs,), kernel, sentences, "float32")[0, :, 0], [12, 120, 34, 340])

@@ -1,6 +1,6 @@
 """The layers of CSRAN and CAFE against a direct reading of the equations.
 
-A row holds both sentences of a pair; `sentences` says which a token is of (1 or 2; 0 is padding).
+A row holds both sentences of a pair. `sentences` gives the sentence of each token (1 or 2; 0 is padding).
 """
 
 import itertools
@@ -26,7 +26,7 @@ SENTENCES = np.array([[1, 1, 2, 2, 2, 0], [1, 2, 0, 0, 0, 0]], np.int8)
 
 
 def machine(params, vector):
-    """Eq. 3 as it stands, in time O(n^2 k)."""
+    """Computes Eq. 3 literally, in O(n^2 k) time."""
     linear, factors = np.asarray(params["linear"], np.float64)[:, 0], np.asarray(params["factors"], np.float64)
     pairs = itertools.combinations(range(len(vector)), 2)
     total = sum(factors[i] @ factors[j] * vector[i] * vector[j] for i, j in pairs)
@@ -61,7 +61,7 @@ def test_highway_layer_of_another_size_carries_a_mapped_input():
         "gate": {"kernel": jnp.zeros((2, 1)), "bias": jnp.log(jnp.array([3.0]))},
         "carry": {"kernel": jnp.array([[10.0], [100.0]]), "bias": jnp.array([5.0])},
     }
-    # The gate is 3/4; relu(W x + b) is 3, what is carried 10 + 400 + 5. In parts as in one piece.
+    # The gate is 3/4, relu(W x + b) is 3, and the carried input is 10 + 400 + 5. The input may come in parts.
     for parts in ((jnp.array([1.0, 4.0]),), (jnp.array([1.0]), jnp.array([4.0]))):
         np.testing.assert_allclose(
             HighwayLayer(1).apply({"params": params}, *parts), [0.75 * 3 + 0.25 * 415], rtol=1e-6
@@ -80,7 +80,7 @@ def test_highway_maps_to_its_size_once():
 
 
 def expected_scalars(params, sequence, sentences, project_within=True):
-    """The six numbers of each token, a token at a time; rows of padding are left out."""
+    """Computes the six numbers of each token, one token at a time. Those of padding are NaN."""
     found = np.full((*sentences.shape, 6), np.nan)
     for place in zip(*np.nonzero(sentences), strict=True):
         row, own = place[0], sequence[place].astype(np.float64)

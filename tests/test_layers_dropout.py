@@ -62,14 +62,14 @@ def test_levels_are_spread_evenly_over_16_bits(shape):
         counts = np.bincount(levels.ravel() >> 12, minlength=16)
         expected = levels.size / 16
         assert np.all(np.abs(counts - expected) < 5 * np.sqrt(expected))
-        # Neighbours, and the same place under the next key, must not be tied to each other.
+        # Neighbors, and the same place with the next key, must not be correlated.
         assert abs(np.corrcoef(levels.ravel()[::2], levels.ravel()[1::2])[0, 1]) < 0.1
         other = np.asarray(random_levels(jax.random.key(6), shape))
         assert abs(np.corrcoef(levels.ravel(), other.ravel())[0, 1]) < 0.1
 
 
 def test_levels_are_the_same_numbers_everywhere():
-    """On every device, in every layout: they are integers, made of the key and the place alone."""
+    """Levels are integers that depend on the key and the place alone, not on the device or the layout."""
     known = [[0, 22773, 13910], [26501, 36825, 54458]]
     np.testing.assert_array_equal(random_levels(jax.random.key(0), (2, 3)), known)
     np.testing.assert_array_equal(
@@ -83,7 +83,7 @@ def test_levels_are_the_same_numbers_everywhere():
 
 @pytest.mark.parametrize("first", [0, 1, 2])
 def test_masks_of_neighbouring_keys_and_places_are_not_tied(first):
-    """Among 256 keys in a row, and among 64 places in a row, each two drop together as often as chance has it."""
+    """Any two of 256 consecutive keys, and any two of 64 consecutive places, drop together as often as by chance."""
     keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(first), jnp.arange(256))
     dropped = np.asarray(jax.vmap(lambda key: random_levels(key, (64, 64)))(keys).reshape(256, -1) < 1 << 14)
     for axis in (dropped[:, :2048], dropped.reshape(256, 64, 64)[:, :32].reshape(-1, 64).T):

@@ -1,6 +1,6 @@
 """The layers of ESAN against a direct reading of its equations.
 
-A row holds both sentences of a pair; `sentences` says which a token is of (1 or 2; 0 is padding).
+A row holds both sentences of a pair. `sentences` gives the sentence of each token (1 or 2; 0 is padding).
 """
 
 import jax
@@ -63,7 +63,7 @@ def test_attention_by_hand():
 def test_gated_augmentation_is_equations_1_to_3():
     module = Augmentation("gated")
     params = random_parameters(module, SEQUENCE, FEATURES)
-    (shared,) = weights(params, "intermediate")  # W_g of both gates, without a bias of its own
+    (shared,) = weights(params, "intermediate")  # W_g, which both gates share, has no bias
     of_word, word_bias, of_context, context_bias = weights(params, "word", "contextual")
     expected = np.zeros_like(SEQUENCE)
     for place in np.ndindex(2, 6):

@@ -73,13 +73,13 @@ def test_connections_by_hand():
         np.testing.assert_allclose(connected(kind, (embedded,), [first]), [1, 1, 9, 9, 9])
         into_third = connected(kind, (first, embedded), [first, second])
         np.testing.assert_allclose(into_third, [3 / root, 3 / root, 9, 9, 9], rtol=1e-6)
-    # From the fourth block on they part: Eq. 1 adds the last two outputs, the running sum all.
+    # From the fourth block on they differ: Eq. 1 adds the last two outputs, and the running sum adds all.
     before = (jnp.asarray(into_third[:2])[None, None], embedded)
     np.testing.assert_allclose(connected("augmented", before, [first, second, third])[:2], 6 / root, rtol=1e-6)
     running = connected("augmented_running_sum", before, [first, second, third])
     np.testing.assert_allclose(running[:2], (3 / root + 4) / root, rtol=1e-6)
     np.testing.assert_allclose(connected("none", before, [first, second]), [2, 2])
-    # The ablation's is Eq. 1 without the embeddings.
+    # The connection of the ablation is Eq. 1 without the embeddings.
     for outputs in ([first], [first, second], [first, second, third]):
         np.testing.assert_array_equal(
             connected("vanilla", before, outputs), connected("augmented", before, outputs)[:2]

@@ -1,4 +1,4 @@
-"""A row holds both sentences of a pair; `sentences` says which a token is of (1 or 2; 0 is padding)."""
+"""A row holds both sentences of a pair. `sentences` gives the sentence of each token (1 or 2; 0 is padding)."""
 
 import functools
 
@@ -21,7 +21,7 @@ INPUTS = np.random.default_rng(1).normal(size=(5, 7, 3)).astype(np.float32)
 
 @pytest.fixture(params=["cpu", "device"])
 def form(request, monkeypatch):
-    """Either form of the recurrence, run by this machine."""
+    """Runs a test with each form of the recurrence on this machine."""
     if request.param == "device":
         use_the_form_for_devices(monkeypatch)
 
@@ -31,7 +31,7 @@ def use_the_form_for_devices(monkeypatch):
 
 
 def read(inputs, params, direction):
-    """The textbook LSTM, a token at a time: [tokens, inputs] -> [tokens, features]."""
+    """Computes the textbook LSTM, one token at a time: [tokens, inputs] -> [tokens, features]."""
     of_inputs, of_states, bias = (
         np.asarray(params[name], np.float64) for name in ("input_kernel", "recurrent_kernel", "bias")
     )
@@ -49,7 +49,7 @@ def read(inputs, params, direction):
 
 
 def expected_states(inputs, sentences, params, bidirectional=True):
-    """Each sentence cut out of its row and read for itself, also from its end."""
+    """Computes the states of each sentence alone, cut out of its row, and also read from its end if bidirectional."""
     features = params["bias"].shape[-1]
     states = np.zeros((*sentences.shape, features * (1 + bidirectional)))
     for row in range(len(sentences)):
@@ -70,7 +70,7 @@ def test_is_the_textbook_recurrence_over_each_sentence(bidirectional, form):
 
 
 def plain(params, inputs, sentences):
-    """The same without a scan, for automatic differentiation."""
+    """Computes the same without a scan, for automatic differentiation."""
     added = jnp.einsum("bli,idgf->bldgf", inputs, params["input_kernel"]) + params["bias"][None, None]
     batch, length, directions, _, features = added.shape
     rows = []
@@ -207,7 +207,7 @@ def test_form_for_devices_is_equal_in_a_cohort(features, bidirectional, precisio
     on_a_cpu = results()
     use_the_form_for_devices(monkeypatch)
     on_a_device = results()
-    # In bfloat16 the form for devices also rounds what it keeps for the backward pass.
+    # In bfloat16 the form for devices also rounds the values that it keeps for the backward pass.
     tolerance = 1e-6 if precision == "float32" else 2e-2
     for one, other in zip(on_a_device, on_a_cpu, strict=True):
         assert np.abs(other).max() > 0.1

@@ -36,7 +36,7 @@ def initial_kernel(shape=(3, 40, 60), activated=True, weight_normalization="he")
 @pytest.mark.parametrize(("activated", "variance"), [(True, 2 / 120), (False, 1 / 120)])
 def test_he_kernel_starts_with_its_variance(weight_normalization, activated, variance):
     kernel, _ = initial_kernel(activated=activated, weight_normalization=weight_normalization)
-    # 7,200 draws: the deviation of the estimated deviation is below one percent.
+    # With 7,200 draws, the standard error of the estimated deviation is below one percent.
     assert abs(kernel.std() / np.sqrt(variance) - 1) < 0.04
     assert abs(kernel.mean()) < 4 * np.sqrt(variance / kernel.size)
 

@@ -36,7 +36,7 @@ def test_convolution_is_the_largest_of_each_filter_along_the_word():
     params = random_parameters(module, EMBEDDED, MASK)
     expected = np.zeros((4, 7))
     for word, length in enumerate(MASK.sum(axis=1)):
-        padded = np.pad(EMBEDDED[word, :length], ((2, 2), (0, 0)))  # nothing stands before and after a word
+        padded = np.pad(EMBEDDED[word, :length], ((2, 2), (0, 0)))  # zeros before and after a word
         filtered = [
             np.einsum("ci,cif->f", padded[place : place + 5], params["kernel"]) + params["bias"]
             for place in range(length)
@@ -89,13 +89,13 @@ def test_words_are_what_is_asked_for_side_by_side():
         {"params": params["characters"]}, TOKENS["characters"]
     )
     np.testing.assert_allclose(characters, alone, atol=1e-6)
-    assert len(words().apply({}, TOKENS, VECTORS)) == 1  # nothing else, and no parameters
+    assert len(words().apply({}, TOKENS, VECTORS)) == 1  # only the vectors, and no parameters
 
 
 @pytest.mark.parametrize("missing", ["characters", "tags", "exact_match"])
 def test_a_feature_that_the_data_does_not_bring_is_named(missing):
     module = words(characters="bilstm", tags=True, exact_match=True)
-    params = random_parameters(module, {"ids": IDS}, VECTORS)  # which features there are changes no parameter
+    params = random_parameters(module, {"ids": IDS}, VECTORS)  # parameters do not depend on the given features
     expected = random_parameters(module, TOKENS, VECTORS)
     assert jax.tree.map(jnp.shape, params) == jax.tree.map(jnp.shape, expected)
     fewer = {name: value for name, value in TOKENS.items() if name != missing}

@@ -18,7 +18,7 @@ def test_a_chain_of_products_holds_two_at_a_time():
 
 def test_element_wise_work_is_not_written_but_keeps_what_it_is_made_of():
     a, b = (10, 10), (10, 10)
-    assert peak(lambda a, b: jnp.exp(jnp.sin(a @ b)) + 1, a, b) == 800  # the product, and what is returned
+    assert peak(lambda a, b: jnp.exp(jnp.sin(a @ b)) + 1, a, b) == 800  # the product and the result
 
     def late(a, b):
         first = a @ b
@@ -26,7 +26,7 @@ def test_element_wise_work_is_not_written_but_keeps_what_it_is_made_of():
         second = (a @ a) @ (b @ b)
         return (second @ wave).sum()
 
-    # `first`, the three products of `second`: then `second`, `first`, the wave as a factor and the last product.
+    # `first` and the three products of `second`, later `second`, `first`, the wave as a factor and the last product.
     assert peak(late, a, b) == 1600
 
 
@@ -41,7 +41,7 @@ def test_what_a_gradient_needs_of_the_forward_pass_is_held():
     layer = 4 * 100 * 10
     assert forward <= 3 * layer
     assert backward >= 5 * layer
-    # Twice the rows, twice the activations; the gradient of the weights stays.
+    # Twice the rows need twice the activations. The gradient of the weights does not grow.
     assert peak(jax.grad(loss), (10, 10), (200, 10)) - backward >= 5 * layer
 
 
@@ -50,5 +50,5 @@ def test_wrapped_programs_count_where_they_stand():
         return (a @ b) @ b
 
     assert peak(jax.jit(inner), (10, 10), (10, 10)) == peak(inner, (10, 10), (10, 10)) == 800
-    # A factor that is made is written, here within a wrapper.
+    # A computed factor is written, here inside a wrapper.
     assert peak(lambda a, b: jax.nn.relu(a) @ b, (10, 10), (10, 10)) == 800

@@ -12,7 +12,7 @@ from jaxmatch.sweep.display import Display
 
 
 class Shell:
-    """What an extension sees of IPython."""
+    """The part of IPython that an extension uses."""
 
     def register_magic_function(self, function, magic_kind, magic_name):
         self.registered = (function, magic_kind, magic_name)
@@ -57,7 +57,7 @@ def test_help_is_no_failure(command, capsys):
 
 
 def test_progress_in_a_notebook_goes_to_stderr_as_lines(monkeypatch, capsys):
-    """rich would else print it past the file, as HTML, or draw a bar where FORCE_COLOR is set."""
+    """Otherwise rich would print HTML instead of writing to the file, or draw a bar if FORCE_COLOR is set."""
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert Console(file=io.StringIO()).is_jupyter and Console(file=io.StringIO(), force_jupyter=False).is_terminal
@@ -68,7 +68,7 @@ def test_progress_in_a_notebook_goes_to_stderr_as_lines(monkeypatch, capsys):
 
 
 def test_answers_can_be_printed_in_a_notebook(monkeypatch):
-    """Its standard output is text, with no bytes below."""
+    """The standard output of a notebook is a text stream without a binary buffer."""
 
     class Cell(io.TextIOBase):
         def __init__(self):

@@ -1,4 +1,4 @@
-"""A saved model answers as the one in memory did, wherever it is moved, and whatever else it is asked."""
+"""A saved model predicts as it did in memory, wherever it is moved and whatever other pairs it is given."""
 
 import copy
 import json
@@ -179,7 +179,7 @@ def test_what_was_compiled_can_be_given_up(tmp_path, monkeypatch):
     for _ in range(2):
         for pair, logits in zip(pairs, expected, strict=True):
             np.testing.assert_array_equal(again.logits([pair]), logits)
-    # The model's two shapes evict each other: a program is new five times in the two rounds.
+    # The pairs have two shapes, which evict each other: the two rounds compile five programs.
     assert len(again.model.predictor.programs) == 1 and len(asked) == 5
 
 
@@ -201,12 +201,12 @@ def test_new_words_are_known_by_their_characters(tmp_path):
     together = model.logits(pairs)
     assert np.abs(together[0] - together[1]).max() > 1e-3
     assert model.encoded(pairs).sides[0] == [[2, 12], [2, 13], [2, 3], [12, 2]] and len(saved_model.WORDS) == 12
-    # What else is asked changes no answer, nor does a table that had to grow.
+    # Other pairs of a request change no prediction, nor does a table that had to grow.
     for pair, logits in zip(pairs, together, strict=True):
         np.testing.assert_allclose(model.logits([pair])[0], logits, atol=1e-5)
     many = [(f"a word{number}", "b") for number in range(40)]
     np.testing.assert_allclose(model.logits([*many, *pairs])[-4:], together, atol=1e-5)
-    # Such a word is one without a vector whose characters are known: as if it had been in the vocabulary.
+    # A new word is like a word of the vocabulary that has no vector: only its characters are known.
     characters = character_table(("<padding>", "<unknown>", "zebra"))[2:]
     table = model.model.words_with(np.zeros((1, 6), np.float32), characters)
     assert table.vectors.shape[0] == table.characters.shape[0] == 12 + 8

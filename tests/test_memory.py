@@ -26,7 +26,7 @@ def test_a_replica_needs_more_for_more():
     assert needed(length=16) > base
     assert needed(hidden_size=16) > base
     assert needed(blocks=2) > base
-    # What is kept for the backward pass grows with the batch; parameters do not.
+    # The values stored for the backward pass grow with the batch; parameters do not.
     steps = [needed(batch=batch) for batch in (16, 32, 48)]
     assert abs((steps[2] - steps[1]) - (steps[1] - steps[0])) < 0.01 * base
 
@@ -41,12 +41,12 @@ def test_every_device_holds_a_replica_at_least():
 
 @given(st.integers(1, 10**6), st.integers(1, 10**4), st.integers(1, 64), st.floats(1, 10**9), st.data())
 def test_what_fits_needs_no_more_than_there_is(step, parameters, most, room, data):
-    """Also any number less, which a cohort has that is the last of its signature or has been halved."""
+    """Fewer replicas must fit, too: the last cohort of a signature has fewer, and so has one that has been halved."""
     needs = memory.Needs(step, parameters, most)
     fit = needs.within(room)
     fewer = data.draw(st.integers(1, fit))
     assert needs.of(fewer) <= room or fewer == 1
-    # Side by side they need more: where not all are, more of them fit.
+    # Replicas need more memory side by side, so more of them fit where only `most` are side by side.
     assert fit >= memory.Needs(step, parameters, None).within(room) or fit >= most
 
 
@@ -59,8 +59,8 @@ def test_a_step_on_a_cpu_holds_a_few_replicas_and_the_state_of_all():
 
 @pytest.mark.slow
 def test_the_estimate_is_near_what_the_compiler_takes():
-    """Of a model small enough to compile in a test; `python -m benchmarks memory` does the same at full size. XLA of
-    JAX 0.11 takes 0.62 of the estimate, that of 0.10 0.85.
+    """The model is small enough to compile in a test; `python -m benchmarks memory` does the same at full size. XLA of
+    JAX 0.11 takes 0.62 of the estimate, and XLA of JAX 0.10 takes 0.85 of it.
     """
     model = dict(name="re2", blocks=2, encoder_layers=1, hidden_size=48)
     settings = {"replicas": 2, "batch": 64, "length": 16, "words": 50, "dimensions": 96, "classes": 3}
@@ -98,7 +98,7 @@ def test_a_device_offers_no_more_than_is_granted(monkeypatch):
 
 
 def test_where_nothing_limits_a_process_a_device_offers_what_the_machine_has(monkeypatch):
-    """As on a laptop; a container has a limit."""
+    """A laptop has no limit; a container has one."""
     (device, *_) = jax.devices()
     if device.platform != "cpu":
         pytest.skip("of a CPU")

@@ -1,4 +1,4 @@
-"""The worst answers of a run, against answers written by hand."""
+"""The worst predictions of a run, compared with some written by hand."""
 
 import dataclasses
 import json
@@ -44,7 +44,7 @@ def test_the_most_confident_wrong_answers_come_first_with_the_counts_of_all():
     ]
     sigmoid = [1 / (1 + np.exp(-margin)) for margin in (3, 2, 1)]
     assert [row["probability"] for row in found["worst"]] == pytest.approx(sigmoid, abs=1e-4)
-    json.dumps(found)  # plain values
+    json.dumps(found)  # must not fail: all values are plain
 
 
 def test_there_are_at_most_twenty_with_texts_of_bounded_length():

@@ -1,4 +1,4 @@
-"""A description (model.json) that does not fit its model, or is none, is refused in one line, quickly."""
+"""A model.json that does not fit its model, or is no description at all, is refused quickly and in one line."""
 
 import json
 

@@ -1,5 +1,5 @@
-"""A model folder whose files are damaged, or lie under checksums that fit, is refused in one line that names the file,
-quickly, in little memory.
+"""A model folder with damaged files, or with wrong files under correct checksums, is refused quickly, in little memory,
+and in one line that names the file.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ def model(own_run):
 
 @contextlib.contextmanager
 def little_memory():
-    """Sees that a test takes no more than 50 MB."""
+    """Checks that the code in its context takes less than 50 MB."""
     tracemalloc.start()
     try:
         yield
@@ -41,7 +41,7 @@ def little_memory():
 
 
 def change_arrays(model, **arrays):
-    """Puts arrays in place of others, under checksums that fit."""
+    """Replaces arrays of a model and updates its checksums."""
     path = model / PARAMETERS
     path.write_bytes(safetensors.numpy.save({**safetensors.numpy.load_file(path), **arrays}))
     saved_model.edit(model)
@@ -129,7 +129,7 @@ def test_a_declared_shape_is_held_to_the_size_of_the_file(model, shape):
 
 
 def test_an_archive_is_not_unpacked_before_its_shapes_are_known(model):
-    """3 MB that hold 3 GB."""
+    """The archive is small but unpacks to 200 MB."""
     saved_model.to_first_format(model)
     with zipfile.ZipFile(model / "parameters.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         with archive.open(f"{BIAS}.npy", "w", force_zip64=True) as file:
@@ -189,7 +189,7 @@ def test_a_link_to_a_regular_file_is_followed(model, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_without_end_is_refused(model, name):
-    os.truncate(model / name, 10**12)  # of holes, which take no room
+    os.truncate(model / name, 10**12)  # a sparse file, which takes no room on the disk
     with little_memory():
         soon_refused(model, f"{name}: ")
 

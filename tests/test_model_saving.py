@@ -1,4 +1,4 @@
-"""What is saved is the same each time, whole or not there, and read back as it was."""
+"""A model is saved as the same bytes each time, is saved as a whole or not at all, and is read back unchanged."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What must hold of all models whatever the weights are."""
+"""Properties that every model has, whatever its weights are."""
 
 import functools
 
@@ -40,7 +40,7 @@ DECATT = {"name": "decatt", "hidden_size": 5, "intra_attention": True}
 ESIM = {"name": "esim", "hidden_size": 3}
 SIAMESE = {"name": "siamese", "hidden_size": 3, "head_size": 5}
 TRANSFORMER = {"name": "transformer", "hidden_size": 8, "heads": 2, "encoder_layers": 1, "feed_forward_size": 6}
-# Everything a model can be given and be made of, between them.
+# Together, these settings use every input and every part of the models.
 WHOLE = [
     ESAN | FEATURES | {"characters": "cnn", "alignment_layers": 3, "encoder_layers": 2},
     CSRAN | FEATURES | {"characters": "bilstm", "aggregation_layers": 2, "prediction": "full", "head": "highway"},
@@ -63,7 +63,7 @@ B = np.array([[12, 13, 14, 0, 0, 0], [2, 3, 4, 5, 6, 7], [18, 19, 0, 0, 0, 0]], 
 
 
 def side(ids):
-    """A sentence with every feature, a function of the word's id, so that it travels with the word."""
+    """Returns a sentence with every feature. Features are functions of a word's id, so that they move with the word."""
     ids = np.asarray(ids, np.int32)
     characters = (ids[..., None] * np.arange(1, 17)) % 11 + 1
     lengths = ids % 7 + 1
@@ -98,7 +98,7 @@ def start(settings, seed=0):
 
 @functools.cache
 def small(name):
-    """A small model of each kind, and parameters."""
+    """Returns the small model of this name, and parameters for it."""
     return start(SMALL[name])
 
 
@@ -158,7 +158,7 @@ def test_companions_in_a_batch_never_change_a_logit(settings):
     )
 
 
-@pytest.mark.parametrize("name", [name for name in SMALL if name != "transformer"])  # which tells first from second
+@pytest.mark.parametrize("name", [name for name in SMALL if name != "transformer"])  # it tells first from second
 def test_swapping_sentences_swaps_their_vectors(name):
     module, params = small(name)
     run = compiled(
@@ -174,7 +174,7 @@ def test_swapping_sentences_swaps_their_vectors(name):
 def test_gradients_are_finite_for_any_sentence_and_every_parameter_has_one(settings):
     module, params = start(settings)
     gradient = compiled(jax.value_and_grad(functools.partial(loss, module)))
-    rows = [  # nothing but padding, twice; nothing in one sentence; one token in each
+    rows = [  # both sentences empty, one sentence empty, one token in each
         ((0, 0, 3), (0, 4, 4)),
         ((3, 0, 0), (0, 0, 4)),
     ]
@@ -184,7 +184,7 @@ def test_gradients_are_finite_for_any_sentence_and_every_parameter_has_one(setti
         value, leaves = gradient(params, side(a), side(b), jax.random.key(0), 0.2)
         assert np.isfinite(value)
         assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(leaves))
-    params = jax.tree.map(lambda leaf: leaf / 2, params)  # else some softmax is so sure that nothing passes
+    params = jax.tree.map(lambda leaf: leaf / 2, params)  # otherwise a saturated softmax passes no gradient
     _, leaves = gradient(params, side(A), side(B), jax.random.key(0), 0.0)
     for path, leaf in jax.tree_util.tree_leaves_with_path(leaves):
         assert np.isfinite(leaf).all() and np.any(leaf != 0), path

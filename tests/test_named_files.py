@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 
 @pytest.fixture
 def empty(tmp_path, monkeypatch):
-    """An empty folder, the current one."""
+    """An empty folder, which is the current folder."""
     folder = tmp_path / "empty"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -42,7 +42,7 @@ def test_each_file_of_the_tree_has_a_name_of_its_own_and_a_title(empty):
 def test_a_name_is_a_file_and_a_path_stays_one(empty):
     assert find("quickstart", (SWEEPS, CONFIGS)) == ROOT / "sweeps" / "quickstart.py"
     assert find("re2", (SWEEPS, CONFIGS)) == ROOT / "configs" / "re2.py"
-    # The sweep of this name goes first where both are meant, and is no config.
+    # A search for both kinds finds the sweep of this name first; a search for configs finds the config.
     assert find("re2_sick", (SWEEPS, CONFIGS)) == ROOT / "sweeps" / "re2_sick.py"
     assert load_config("re2_sick") == load_config("re2", dataset="sick")
     for path in ("missing.py", "sweeps/quickstart", "./quickstart.py"):
@@ -62,7 +62,7 @@ def test_the_paths_of_the_source_tree_are_names_where_there_is_no_such_file(empt
     assert (
         load_config("configs/re2_snli.py") == load_config("configs/re2.py", dataset="snli") == load_config("re2_snli")
     )
-    # Nothing of another kind, or that does not exist.
+    # A path that the source tree does not have stays as it is.
     for path in ("configs/quickstart.py", "sweeps/re2.py", "configs/re2_none.py", "sweeps/none.py", "x/configs/re2.py"):
         assert find(path, (SWEEPS, CONFIGS)) == Path(path)
 
@@ -110,7 +110,7 @@ def test_a_copy_of_a_sweep_works_in_an_empty_folder(name, empty):
 
 
 def test_an_installed_package_needs_no_source_tree(tmp_path, empty):
-    """What setup.py puts where: the package, and the launchers below it."""
+    """The test copies the package, and the launchers below it, to where setup.py installs them."""
     given = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(setuptools, "setup", given.update)

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, and what stands in the tree is what their code printed."""
+"""The notebooks run from top to bottom, and their stored outputs are what their code printed."""
 
 import importlib.metadata
 import os
@@ -13,12 +13,12 @@ import pytest
 from jaxmatch.cli.main import SUBCOMMANDS
 from notebooks import build
 
-# Of a machine: /home/name, C:\Users\name. A path of the web is none.
+# Matches paths of a machine (/home/name, C:\Users\name), but not the paths of web addresses.
 ABSOLUTE = re.compile(r"""(?<![\w:/.<\\])(?:/[\w.-]+/[\w./-]+|[A-Z]:\\\w+|~/\w+)""")
 
 
 def text_of(output) -> str:
-    """All that an output says, but for images."""
+    """Returns all text of an output, without its images."""
     parts = [
         output.get("text", ""),
         *(value for kind, value in output.get("data", {}).items() if not kind.startswith("image/")),
@@ -51,7 +51,7 @@ class TestCommitted:
         assert tables and "| ---" in tables[0]  # "Run all" ends with a table
 
     def test_it_is_as_the_build_leaves_it(self, name):
-        """Nothing of an editor, a clock or a machine."""
+        """The notebook has no traces of an editor, a clock or a machine."""
         notebook = build.read(name)
         assert build.cleaned(build.addressed(notebook, name, build.repository())) == notebook
         assert (build.FOLDER / f"{name}.ipynb").read_text() == nbformat.writes(notebook) + "\n"
@@ -105,7 +105,7 @@ def test_the_address_of_the_repository_makes_the_badge_and_what_is_installed(tmp
     for name in build.NAMES:
         plain = build.addressed(build.read(name), name, "")
         made = build.addressed(plain, name, address)
-        # The one place is pyproject.toml: what is written follows from it.
+        # The address is set only in pyproject.toml; the addresses in the notebooks follow from it.
         assert build.addressed(build.read(name), name, build.repository()) == build.read(name), (
             "run .venv/bin/python -m notebooks.build --address"
         )
@@ -120,7 +120,7 @@ def test_the_address_of_the_repository_makes_the_badge_and_what_is_installed(tmp
         assert build.addressed(made, name, address) == made and build.addressed(made, name, "") == plain
 
 
-# Runs the first cell where jaxmatch seems not to be installed, with a pip that only says what it was asked for.
+# Runs the first cell where jaxmatch seems not to be installed, with a pip that only prints its arguments.
 BARE = """
 import importlib.util, sys
 from IPython.core.interactiveshell import InteractiveShell
@@ -178,13 +178,13 @@ def test_what_differs_from_run_to_run_is_left_out():
     assert cleaned.cells[0].metadata == {"tags": ["parameters"]}
     assert set(cleaned.metadata) == {"kernelspec", "language_info", "executed"}
     assert cleaned.metadata.language_info == {"name": "python"}
-    assert cell.metadata.execution  # the notebook that was given is as it was
+    assert cell.metadata.execution  # the given notebook is unchanged
 
 
 @pytest.mark.slow
 def test_they_run_from_top_to_bottom(tmp_path):
-    """One after the other, so that they share encoded data and compiled programs."""
-    # Without the second, matplotlib looks for its fonts again.
+    """They run one after the other, so that they share encoded data and compiled programs."""
+    # Without MPLCONFIGDIR, matplotlib looks for its fonts again.
     caches = {"XDG_CACHE_HOME": str(tmp_path), "MPLCONFIGDIR": matplotlib.get_cachedir()}
     done = subprocess.run(
         [sys.executable, "-m", "notebooks.build", "--small"],

@@ -18,10 +18,11 @@ from jaxmatch.errors import InputError
 from jaxmatch.models import build
 
 PAIRS = [("a b c", "no d é"), ("e d c b a", "unseen c"), ("b", "a"), ("no no", "c d e"), ("é", "e b"), ("a e", "b")]
-LABELS = ["neutral", "entailment", "neutral", "entailment", "neutral", "entailment"]  # and no contradiction
+LABELS = ["neutral", "entailment", "neutral", "entailment", "neutral", "entailment"]  # no pair is a contradiction
 SPLIT = Split(*zip(*PAIRS, strict=True), LABELS)
 
-# Where a feature stands among what alignment and fusion see: 4 of the residual, 5 of the embedding, 4 of the encoder.
+# The columns of each feature in the input of alignment and fusion: 4 of the residual, 5 of the embedding, 4 of the
+# encoder.
 COLUMNS = {
     (0, "embedding"): slice(0, 5),
     (0, "contextual"): slice(5, 9),
@@ -38,7 +39,7 @@ def network():
 
 @pytest.fixture(scope="module")
 def expected(network):
-    """Logits of the reference, whole and without each feature."""
+    """The logits of the reference with all features (None), and without each of them."""
     state, matcher = network
     ids = reference_matcher.ids_of(matcher, PAIRS)
     found = {None: reference_re2.logits(state, reference_matcher.SETTINGS, *ids)}
@@ -63,7 +64,7 @@ def test_logits_without_a_feature_are_those_of_the_reference(network, expected):
         np.testing.assert_allclose(one, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max(), err_msg=str(place))
     assert all(np.abs(one - ours[0]).max() > 1e-3 for one in ours[1:])  # each feature matters
     np.testing.assert_allclose(ours[0], network[1].logits(PAIRS), rtol=0, atol=1e-5)
-    # One pair a batch, of another length each, changes nothing.
+    # Batches of one pair, which differ in length, change nothing.
     alone = occlusion.occluded_logits(network[1], SPLIT, kept[:2], batch_size=1)
     np.testing.assert_allclose(alone, ours[:2], rtol=0, atol=1e-5)
 
@@ -81,11 +82,11 @@ def test_changes_are_counted_class_by_class(measured, expected):
         for (block, feature), logits in list(expected.items())[1:]:
             change = measured.change[block, occlusion.FEATURES.index(feature), number]
             assert change == pytest.approx(right(logits, label) - right(expected[None], label))
-    assert np.nanmax(np.abs(measured.change)) > 0.3  # something changed, so that the comparison compares something
+    assert np.nanmax(np.abs(measured.change)) > 0.3  # at least one change is large, so the comparison is not trivial
 
 
 def test_what_is_not_there_stays_blank(measured):
-    """ "Previous aligned features are absent in the first block and thus left blank"; and a class without pairs."""
+    """The paper leaves "previous aligned features" of the first block blank. A class without pairs is blank, too."""
     assert np.isnan(measured.change[0, occlusion.FEATURES.index("residual")]).all()
     assert np.isnan(measured.change[:, :, 2]).all() and np.isnan(measured.accuracy[2])
     assert np.isfinite(np.delete(measured.change, 1, axis=1)[:, :, :2]).all()
@@ -138,14 +139,14 @@ def test_every_variant_of_the_ablation_has_its_features(changed, first, later):
     def answer(params, kept):
         return occlusion.logits_without(module, params, saved_model.vectors(), tokens, sentences, kept)
 
-    # Tracing it finds a name for each part of what is seen, or fails.
+    # Tracing fails unless each part of the input has a name.
     assert jax.eval_shape(answer, params, np.ones((2, 3), bool)).shape == (1, 3)
 
 
 def test_what_else_is_given_of_a_word_is_masked_with_its_embedding(tmp_path):
     settings = {**saved_model.SETTINGS, "characters": "cnn", "character_features": 4, "exact_match": True}
     params = saved_model.parameters(3, settings=settings)
-    # Logits of hundreds would be held to less than a step of float32.
+    # With logits in the hundreds, the tolerance would be smaller than a step of float32.
     params["prediction"]["output"] = jax.tree.map(lambda leaf: leaf / 100, params["prediction"]["output"])
     matcher = jaxmatch.load(saved_model.save(tmp_path / "run", model_settings=settings, params=params))
     kept = np.ones((2, 1, 3), bool)

@@ -1,4 +1,4 @@
-"""A sweep on a Ray cluster of three nodes on this machine: the records of one process, whatever dies."""
+"""A sweep on a Ray cluster of three nodes on this machine makes the records of one process, whatever dies."""
 
 import os
 import signal
@@ -66,7 +66,7 @@ def test_an_object_store_in_place_of_a_shared_folder(small_files, tmp_path, node
 
 @pytest.mark.clusters
 def test_workers_that_cannot_train_are_refused_before_anything_is_written(small_files, tmp_path, nodes):
-    """Those of another version, and those that do not reach the folder."""
+    """They have another version, do not reach the folder, or do not reach the store."""
     patched = (
         "import sys; from jaxmatch.sweep import several_hosts; several_hosts.versions = lambda: {'jaxmatch': '9.9', "
         "'jax': '0.1'};"
@@ -76,7 +76,7 @@ def test_workers_that_cannot_train_are_refused_before_anything_is_written(small_
     refused(
         versions, "the workers on ", " run jaxmatch 0.", "(here 9.9), jax 0.", "(here 0.1); install the same versions"
     )
-    # Of another process, /proc/self/cwd is another folder.
+    # In another process, /proc/self/cwd is another folder.
     folder = Driver(small_files, Path("/proc/self/cwd") / "not-reached", *on(nodes))
     refused(
         folder, "not-reached: the workers on ", "do not reach this folder; give a --workdir on a file system that all"
@@ -163,7 +163,7 @@ def test_an_address_for_other_tools(small_files, tmp_path, capsys, no_ray, monke
     monkeypatch.setenv("RAY_ADDRESS", told)
     assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", "ray")) == 2
     assert capsys.readouterr().err.startswith(f"jaxmatch: {said}")
-    # What the command names counts.
+    # The address in the command takes precedence.
     assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", "ray:127.0.0.1:1")) == 2
     assert capsys.readouterr().err.startswith("jaxmatch: no answer from Ray at 127.0.0.1:1 (")
 

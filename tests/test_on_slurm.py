@@ -1,4 +1,4 @@
-"""A sweep as jobs of Slurm: on this machine, and how Slurm is asked. tests/test_slurm_cluster.py has a real Slurm."""
+"""A sweep as jobs of Slurm: run on this machine, or submitted to stand-ins. test_slurm_cluster.py has a real Slurm."""
 
 import json
 import os
@@ -25,7 +25,7 @@ pytest.importorskip("submitit", reason="submitit is not installed: pip install '
 
 
 def task_of(job):
-    """The process that trains, a child of the one that a job is."""
+    """Returns the id of the process that trains, which is a child of the process of the job."""
     return int(until(lambda: Path(f"/proc/{job}/task/{job}/children").read_text().split())[0])
 
 
@@ -63,7 +63,7 @@ def test_records_are_those_of_one_process_though_the_job_makes_room(small_files,
 
 @pytest.fixture
 def training(small_files, tmp_path):
-    """A job for the small sweep that has not begun."""
+    """The folder of a cohort of the small sweep, and a job for it that has not begun."""
     plan = make_plan(launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files)))
     (folder,) = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
     data = tmp_path / "data.pkl"
@@ -136,7 +136,7 @@ def test_jobs_of_another_place_are_not_taken_for_one_s_own(tmp_path):
 
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
-    """Stands for Slurm's programs: what they say is in files, what they are given is kept."""
+    """The folder of stand-ins for Slurm's programs. They print what files say, and save what they are given."""
     folder = tmp_path / "programs"
     folder.mkdir()
     scripts = {
@@ -181,13 +181,13 @@ def test_slurm_is_asked_for_an_array_and_says_how_its_jobs_are(small_files, tmp_
     assert f"it wrote no log: do the nodes reach {tmp_path / 'work' / 'slurm'}?" in shown
     assert "the command without --status submits the rest again" in shown
 
-    # What is neither queued nor running is submitted again, alone.
+    # Only the job that is neither queued nor running is submitted again.
     assert main(command) == 0 and "1 job submitted" in capsys.readouterr().err
     assert "--array" not in (slurm / "submitted").read_text()
     assert len(slurm_jobs.read_jobs(tmp_path / "work").cohorts) == 3
 
 
-# Takes as many jobs as a file says, and writes down how many it was asked for.
+# An sbatch that takes as many jobs as a file says, and notes how many are requested.
 LIMITED = """#!/bin/sh
 cd FOLDER
 case "$1" in --version) exit;; --test-only) cat > tried; exit;; esac
@@ -206,7 +206,7 @@ echo "Submitted batch job $((100 + before))"
 
 @pytest.fixture
 def five_jobs(small_files, tmp_path, slurm):
-    """Submits five jobs where Slurm takes so many: the exit status, the sizes of the arrays, the jobs in the notes."""
+    """Submits five jobs to a Slurm that takes `limit`. Returns the exit status, the array sizes, and the noted jobs."""
 
     def submit(limit):
         (slurm / "sbatch").write_text(LIMITED.replace("FOLDER", str(slurm)))
@@ -248,7 +248,7 @@ def test_fewer_jobs_are_tried_where_an_array_is_too_large(text):
     ("options", "exported"),
     [
         ("", ["export NPROC=5"]),
-        ("gpus = 1\ngpu_memory_gb = 8\n", []),  # only the cluster knows
+        ("gpus = 1\ngpu_memory_gb = 8\n", []),  # only the cluster knows how many
         ("gpus = 1\ngpu_memory_gb = 8\ncpus = 3\n", ["export NPROC=3"]),
     ],
 )

@@ -8,12 +8,12 @@ from small_cohort import lockstep, make_cohort, make_data
 
 
 def test_updates_are_those_of_optax():
-    """Two epochs against optax on the tree of parameters: Adam, clipping, L2 penalty, and a rate that differs in every
-    batch.
+    """Compares two epochs with optax on the tree of parameters: Adam, clipping, L2 penalty, and a rate that differs in
+    every batch.
     """
     changes = dict(dropout_rate=0.0, weight_decay=0.02, gradient_clip=0.3, learning_rate=1e-2, learning_rate_floor=1e-3)
     changes |= dict(warmup_samples=40, decay_rate=0.7, decay_samples=12)
-    # Of a batch's first pair.
+    # A batch has the rate at its first pair.
     rising, falling = (
         optax.linear_schedule(1e-3, 1e-2, 40),
         optax.exponential_decay(1e-2, 12, 0.7, staircase=True, end_value=1e-3),

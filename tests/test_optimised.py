@@ -1,4 +1,4 @@
-"""The central claims once more with XLA's optimisations, which the other tests do without (conftest.py in the root)."""
+"""The central claims once more with XLA's optimizations, which other tests switch off (conftest.py in the root)."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# What users run is another program: fused, vectorised, with other rounding.
+# Users run other programs than the tests do: fused, vectorized, with other rounding.
 CLAIMS = (
     "test_cohort.py::test_companions_do_not_matter",
     "test_cohort.py::test_a_diverged_run_is_marked_and_leaves_its_neighbours_alone",
@@ -23,7 +23,7 @@ CLAIMS = (
 
 @pytest.mark.slow
 def test_invariants_resume_and_golden_files_hold_with_optimisations():
-    # Of a run that xdist spreads, this is one worker; what it starts is none.
+    # Under xdist, this process is a worker. The pytest that it starts must not take itself for one.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "XLA_FLAGS"))}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command += [str(ROOT / "tests" / claim) for claim in CLAIMS]

@@ -25,7 +25,7 @@ RATES, BLOCKS = {"optimizer.learning_rate": "log:1e-4:1e-1"}, {"model.blocks": "
 
 
 def asked(searched, journal, at_once=3, trials=8, forget=()):
-    """All trials of a study that is told how they did; it is opened anew before some batches."""
+    """Returns all trials of a study that is told their results. Before the batches in `forget`, it is opened again."""
     study = optuna_trials.Study(searched, journal, at_once)
     for start in range(0, trials, study.at_once):
         if start in forget:
@@ -71,7 +71,7 @@ def test_a_killed_study_suggests_what_it_would_have(data):
 
 
 def test_a_trial_that_was_asked_for_in_part_is_asked_for_anew(tmp_path):
-    """Beyond the trials that are drawn at random, what is suggested depends on all trials that are there."""
+    """After the first trials, which are random, suggestions depend on all trials in the journal."""
     searched = space(RATES | BLOCKS)
     with held(tmp_path / optuna_trials.JOURNAL) as journal:
         known = asked(searched, journal, trials=15)
@@ -179,7 +179,7 @@ def test_settings_that_do_not_go_together_count_as_bad(small_files, tmp_path, mo
         (record["overrides"]["model.hidden_size"], record["overrides"]["model.kernel_size"]) for record in records
     }
     assert trained == {(8, 3), (8, (1, 3)), (9, 3)}
-    # What was suggested twice is not trained twice.
+    # A setting that is suggested twice is trained once.
     assert [len(runs) for runs in launches[-1:]] == [3]
     states = {trial.state.name for trial in optuna_trials.Study(searched, tmp_path / "optuna.journal", 4).batch(0, 12)}
     assert states <= {"COMPLETE", "PRUNED"} and "COMPLETE" in states

@@ -1,4 +1,4 @@
-"""The user's own data in each format that it may have, with columns and labels of other names, and parted by shares."""
+"""The user's own data in each format, with columns and labels of other names, and split by shares."""
 
 import csv
 import gzip
@@ -62,7 +62,7 @@ def test_every_format_as_pandas_writes_it(tmp_path, ending):
 def test_missing_labels_of_pandas_are_dropped(tmp_path, ending):
     path = saved(tmp_path, f"a{ending}", frame([("a", "b", 1), ("c", "d", None), ("e", "f", 0), ("g", "h", -1)]))
     split = own.read(path, "classification")
-    assert split.labels == ["1", "0"]  # pandas makes fractions of whole numbers beside missing ones: "1.0"
+    assert split.labels == ["1", "0"]  # beside missing values, pandas turns 1 into 1.0
     assert split.dropped == {"no label": 2}
     assert own.read(path, "regression").labels == [1.0, 0.0, -1.0]
 
@@ -103,7 +103,7 @@ def test_rows_of_csv_are_named_by_their_first_line(tmp_path):
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl"])
 @pytest.mark.parametrize("quoted", [False, True])
 def test_a_long_text_is_a_text_in_every_format(tmp_path, ending, quoted):
-    before = csv.field_size_limit(131_072)  # as Python begins
+    before = csv.field_size_limit(131_072)  # Python's default
     try:
         path = saved(tmp_path, f"a{ending}", frame([("word " * 40_000 + "end", "b", "x")]))
         (text,) = own.read(path, "classification", layout=Layout(quoted=quoted)).text_a
@@ -202,7 +202,7 @@ def test_one_file_is_parted_the_same_whatever_its_order(tmp_path):
         name: set(split.text_a) for name, split in splits.items()
     }
     assert set(parted(path, seed=1)["dev"].text_a) != set(splits["dev"].text_a)
-    # Of another machine, on another day.
+    # The same split was made on another machine, on another day.
     assert sorted(splits["test"].text_a)[:4] == ["a0", "a1", "a37", "a41"]
     assert list(parted(path, "0.5/0.5")) == ["train", "dev"]
 

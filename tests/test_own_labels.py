@@ -1,4 +1,4 @@
-"""Labels and groups of one's own data: those that are names, those that are none, and pairs without a label."""
+"""Labels and groups of one's own data: labels that are names, labels that are not, and pairs without a label."""
 
 import json
 
@@ -33,7 +33,7 @@ def test_unlabelled_pairs_are_dropped_and_counted(tmp_path, label):
     assert split.labels == ["1", "0"] and split.text_a == ["a", "e"] and split.dropped == {"no label": 1}
     if label.strip():
         assert own.read(path, "regression").labels == [1.0, -1.0, 0.0]
-        # A model may know such a class from before.
+        # An existing model may have such a class.
         assert own.read(path, "classification", ["0", "1", label.strip()]).labels == ["1", label.strip(), "0"]
         named = Layout(labels={label.strip(): "neither"})
         assert own.read(path, "classification", layout=named).labels == ["1", "neither", "0"]
@@ -70,7 +70,7 @@ def test_labels_in_every_script_are_names(tmp_path):
         "ja\u00a0",
         "\u0645\u06cc\u200c\u0634\u0648\u062f",
         "\U0001f44d\U0001f3fd",
-    ]  # among them a joiner that cannot be seen
+    ]  # the second contains an invisible non-joiner
     rows = "\n".join(json.dumps({"text_a": "a", "text_b": "b", "label": label}) for label in labels)
     assert own.read(write(tmp_path, "train.jsonl", rows), "classification").labels == [
         label.strip() for label in labels

@@ -90,7 +90,7 @@ def test_continuous_integration_runs_the_tests_on_the_data_beside_the_project(tm
     assert called() == f"{ours} test {data} none\n"
     (data / "nltk_data").mkdir()
     assert called() == f"{ours} test {data} {data}/nltk_data\n"
-    assert called(JAXMATCH_DATA="/d", NLTK_DATA="/n") == f"{ours} test /d /n\n"  # what is named stays
+    assert called(JAXMATCH_DATA="/d", NLTK_DATA="/n") == f"{ours} test /d /n\n"  # variables that are set stay
 
 
 def test_the_hosted_workflow_calls_the_command_of_the_readme_on_supported_pythons():

@@ -83,7 +83,7 @@ def test_some_figures_as_the_paper_prints_them():
         return tuple(row.scores.values())
 
     of_test = ("0.7452 ± 0.0044", "0.7618 ± 0.0040")
-    assert figures("re2_main", "wikiqa", model__name="re2") == 2 * of_test  # which were chosen on test
+    assert figures("re2_main", "wikiqa", model__name="re2") == 2 * of_test  # both are the scores chosen on test
     assert figures("re2_main", "snli", parameters="13.9M") == ("88.7",)
     assert figures("re2_ablation", "scitail", variant="w/o enc-in") == ("78.1",)
     assert figures("re2_ablation", "wikiqa", variant="simple fusion") == ("0.7345",)

@@ -1,4 +1,4 @@
-"""The paper's rows: what they train, what was printed of them, and that the launchers hold both together."""
+"""The rows of the papers: what they train, what the papers print for them, and that both fit in the launchers."""
 
 import re
 import shutil
@@ -68,7 +68,7 @@ def test_every_launcher_takes_every_data_set(sweep, variants, dataset):
     runs = planned.runs()
     assert len(runs) == variants * 10
     assert len({run.identity("data") for run in runs}) == len(runs)
-    # A variant is a program of its own, its seeds are not.
+    # Each variant has a program of its own, which its seeds share.
     assert len({run.signature("data") for run in runs}) == variants
     assert all(score.split(".")[1] in ("accuracy", "mrr", "map") for score in planned.table.scores)
     assert planned.table.scores[0] == f"dev.{planned.config.training.selection}"
@@ -176,7 +176,7 @@ def test_launchers_of_esan_and_csran_hold_runs_and_figures_together(sweep, datas
         settings = [(run, {**flatten(run.config), "variant": run.variant}) for run in runs if run.seed == 0]
         found += [run.identity("data") for run, known in settings if asked and asked.items() <= known.items()]
     assert len(found) == len(set(found)) == own
-    # Without the features a run is not the paper's, and nothing but the vectors is given of a word.
+    # Without the features, a run is not the paper's, and a model gets only the vector of a word.
     plain = launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset, "features": "none"}, seeds=1)
     assert (
         plain.config.model.characters == "none" and not plain.config.model.tags and plain.config.data.minimum_count == 5
@@ -238,7 +238,7 @@ def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
     assert sizes == [(150, 0), (200, 100), (200, 100)]
     assert [one.config.data.remove_punctuation for one in (paper, released, configured)] == [True, False, True]
     assert asked("wikiqa", "released_pytorch").config.training.evaluate_every_samples == 1280
-    assert len({one.name for one in (paper, released, configured)}) == 3  # a folder of one is not that of another
+    assert len({one.name for one in (paper, released, configured)}) == 3  # their folders must not be confused
     for dataset, late, stops_after in (
         ("snli", 5_120_000, 5_120_000),
         ("quora", 3_584_000, 5_120_000),

@@ -43,7 +43,7 @@ def test_every_shape_is_covered_and_none_that_is_kept_by_another(shapes):
         (10, 1, None, 4, 1, 10),  # as on a CPU: five turns of two
         (3, 8, None, None, 3, 1),
         (10, 8, None, None, 5, 2),
-        (11, 8, None, None, 6, 2),  # one fills
+        (11, 8, None, None, 6, 2),  # 6 devices of 2: one replica is padding
     ],
 )
 def test_a_cohort_costs_what_its_devices_compute(runs, there_are, limit, most, devices, computed):
@@ -58,7 +58,7 @@ def test_a_cohort_costs_what_its_devices_compute(runs, there_are, limit, most, d
     [
         ({}, 4 * 30 + 7),  # after each epoch, and test at the end
         ({"best_on_test": True}, 4 * 30 + 4 * 7),
-        ({"evaluate_every_samples": 5}, 9 * 30 + 7),  # 40 pairs in all, and after the last step
+        ({"evaluate_every_samples": 5}, 9 * 30 + 7),  # 8 times in 40 pairs, and after the last step
         ({"evaluate_every_samples": 1}, 20 * 30 + 7),  # no more than there are steps
         ({"evaluate_every_samples": 100}, 1 * 30 + 7),  # after the last step alone
         ({"evaluate_every_samples": 100, "evaluate_each_epoch": True}, 4 * 30 + 7),

@@ -1,4 +1,4 @@
-"""Prepared data in the cache: found again, noticed where files changed, made again where damaged."""
+"""Prepared data in the cache is found again, is not used after files changed, and is made again where damaged."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ def own(tmp_path):
 
 @pytest.fixture(autouse=True)
 def settled(monkeypatch):
-    """Files that a test has just written count as old: their digests are remembered."""
+    """Makes files that a test has just written count as old, so that their digests are remembered."""
     monkeypatch.setattr(cache, "SETTLED_AFTER", -(10**10))
 
 
@@ -53,7 +53,7 @@ def test_second_start_reads_nothing_again(own, tmp_path, monkeypatch):
     monkeypatch.setattr(catalog, "load", unexpected)
     monkeypatch.setattr(encoding, "read_word_vectors", unexpected)
     assert_same(first, prepare(own, tmp_path / "cache"))
-    # Nor are unchanged files hashed again; only the entry's own are.
+    # Unchanged files are not hashed again, either; only the files of the entry are.
     whole, hashed = cache.hash_file, []
     monkeypatch.setattr(cache, "hash_file", lambda path: hashed.append(path) or whole(path))
     prepare(own, tmp_path / "cache")
@@ -223,7 +223,7 @@ def test_what_killed_writers_left_is_removed(own, tmp_path):
 
 
 def test_files_that_change_while_they_are_read_are_noticed(own, tmp_path, monkeypatch):
-    """The entry would stand under the hash of what they were before."""
+    """Otherwise the entry would be stored under the hash of the files before the change."""
     whole = catalog.load
 
     def changing(*arguments, **keywords):

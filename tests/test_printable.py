@@ -1,6 +1,4 @@
-"""What a terminal would obey never reaches it: errors, tables, pages and progress show control characters as
-escapes.
-"""
+"""Control characters never reach a terminal: errors, tables, pages and progress show them as escapes."""
 
 import io
 import json

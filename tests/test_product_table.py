@@ -26,12 +26,12 @@ IDS = np.array([[2, 8, 0], [5, 2, 2]], np.int32)
 
 
 def assert_close(ours, expected):
-    """The same trees of arrays, up to rounding."""
+    """Checks that two trees of arrays are equal up to rounding."""
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6), ours, expected)
 
 
 def flat(function, *, at=lambda vectors, ids: vectors[ids]):
-    """A program of the weights and of the vectors of tokens, a row a token."""
+    """Returns a program that calls `function` with the weights and the vectors of tokens, one row for each token."""
 
     def program(weights, vectors, ids):
         return function(weights, at(vectors, ids).reshape(-1, DIMENSIONS))
@@ -52,13 +52,13 @@ def test_products_of_words_and_weights_are_looked_up_and_nothing_else_changes():
     np.testing.assert_allclose(table, VECTORS @ np.concatenate([WEIGHTS[0], WEIGHTS[2]], axis=1), rtol=1e-5, atol=1e-6)
     arguments = WEIGHTS, table, VECTORS, IDS
     assert_close(found.apply(*arguments), program(WEIGHTS, VECTORS, IDS))
-    # Of 6 tokens: (4 x 3) + (3 x 3) + (4 x 2) multiply-adds before, the second alone after.
+    # For each of 6 tokens: (4 x 3) + (3 x 3) + (4 x 2) multiply-adds before, and only the second product after.
     assert ceiling.count(program, WEIGHTS, VECTORS, IDS) == (6 * (12 + 9 + 8), 3)
     assert ceiling.count(found.apply, *arguments) == (6 * 9, 1)
 
 
 def attend(weights, vectors, ids):
-    """Rows of 3 tokens, whose vectors are of 4 numbers: less work is to multiply words than what is mixed of them."""
+    """Computes products of words and of mixtures. In rows of 3 tokens, multiplying before mixing needs less work."""
     tokens = vectors[ids]
     attention = jax.nn.softmax(jnp.sin(ids[:, :, None] - 2.0 * ids[:, None, :]))
     found = attention @ tokens
@@ -70,7 +70,7 @@ def attend(weights, vectors, ids):
         "own": multiplied(tokens, weights[0]),
         "found": multiplied(found, weights[0]),
         "found otherwise": multiplied(found, weights[2]),
-        "difference": multiplied(tokens - found, weights[2]),  # of neither E nor A E
+        "difference": multiplied(tokens - found, weights[2]),  # its factor is neither E nor A E
         "vectors": found,
     }
 
@@ -94,7 +94,7 @@ def test_long_rows_are_mixed_first_and_share_the_table():
     assert (long.columns, long.weights) == (found.columns, found.weights)
     arguments = WEIGHTS, found.make_table(WEIGHTS, VECTORS), VECTORS, ids
     assert_close(long.apply(*arguments), attend(WEIGHTS, VECTORS, ids))
-    # Of 10 tokens: only what is multiplied of the words as they are is looked up.
+    # For each of 10 tokens: only products of words that are not mixed are looked up.
     assert ceiling.count(long.apply, *arguments) == (10 * (5 * 4 + 4 * 7), 4)
 
 
@@ -120,8 +120,8 @@ def test_what_is_mixed_otherwise_is_left_as_it_is(mixed):
     "program",
     [
         flat(lambda weights, tokens: tokens * 2.0),
-        flat(lambda weights, tokens: (tokens * 2.0) @ weights[0]),  # is not what was looked up
-        flat(lambda weights, tokens: tokens @ (2.0 * weights[0])),  # is not a weight
+        flat(lambda weights, tokens: (tokens * 2.0) @ weights[0]),  # this factor is not what was looked up
+        flat(lambda weights, tokens: tokens @ (2.0 * weights[0])),  # this factor is not a weight
         flat(lambda weights, tokens: tokens.astype(jnp.bfloat16) @ weights[0].astype(jnp.bfloat16)),
         flat(lambda weights, tokens: tokens.T @ jnp.ones((6, 2))),
         flat(lambda weights, tokens: jnp.swapaxes(weights[0], 0, 1) @ tokens.T),
@@ -137,9 +137,9 @@ def test_what_is_mixed_otherwise_is_left_as_it_is(mixed):
         ),
         flat(
             lambda weights, tokens: lax.dot_general(tokens, weights[4], (((1,), (1,)), ((), ())))
-        ),  # with a weight turned over
+        ),  # the weight is transposed
         flat(lambda weights, tokens: jnp.matmul(tokens, weights[0], preferred_element_type=jnp.bfloat16)),
-        lambda weights, vectors, ids: vectors[ids] @ weights[0],  # not of two matrices
+        lambda weights, vectors, ids: vectors[ids] @ weights[0],  # not a product of two matrices
     ],
 )
 def test_other_products_are_left_as_they_are(program):
@@ -232,7 +232,7 @@ def test_shapes_share_what_is_known_of_words_and_other_words_are_computed():
     first, second = tables(model)
     assert first is second is not None
     more = jnp.concatenate([model.vectors, jnp.ones((7, DIMENSIONS))])
-    np.testing.assert_array_equal(model.logits(ids, ids, words=more), model.logits(ids, ids))  # they are its own
+    np.testing.assert_array_equal(model.logits(ids, ids, words=more), model.logits(ids, ids))  # ids of its own words
     np.testing.assert_allclose(
         model.logits(ids, ids + 7, words=more)[0], np.asarray(_direct(model, ids, ids + 7, more)), rtol=1e-4, atol=1e-5
     )

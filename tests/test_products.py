@@ -1,4 +1,4 @@
-"""What is said of matrix products is what the compiled programs ask of the device, and what this device does."""
+"""The stated precision of matrix products is what compiled programs request, and what this device computes."""
 
 import importlib.util
 import json
@@ -105,8 +105,8 @@ def test_every_product_of_a_training_step_uses_what_is_said(settings, precision)
     params = jax.eval_shape(module.init, jax.random.key(0), ids, ids, vectors)
     gradient = jax.jit(jax.grad(lambda params: module.apply(params, ids, ids, vectors).sum()))
     found = products(gradient.lower(params).as_text("hlo"))
-    others = {"highest"} if settings is CSRAN else set()  # factorisation machines are always in float32
-    others |= {"float32"} if precision == "bfloat16" else set()  # logits never in bfloat16
+    others = {"highest"} if settings is CSRAN else set()  # factorization machines are always in float32
+    others |= {"float32"} if precision == "bfloat16" else set()  # logits are never in bfloat16
     for device in (CPU, TPU, H100):
         assert {product.uses(device) for product in found} == {products_of(one, device) for one in {precision, *others}}
 
@@ -136,7 +136,7 @@ def test_kernels_of_cublas_are_read():
     }
 
 
-# Compiles for a device that is not here, and prints what the products use beside what is said of them.
+# Compiles for a device that this machine lacks. Prints what the products use, and what `products_of` states.
 PROGRAM = """
 import json, sys
 import jax
@@ -176,7 +176,7 @@ def test_programs_compiled_for_devices_use_what_is_said(target, platform, compil
 
 
 def caption(*told):
-    """What a table says of the precision of records of (precision, products)."""
+    """Returns what a table states about the precision of records with these (precision, products)."""
     records = []
     for seed, (precision, used) in enumerate(told):
         one = record(seed=seed, **({"products": used} if used else {}))
@@ -188,7 +188,7 @@ def caption(*told):
     ("told", "said"),
     [
         ([("float32", "float32")], None),
-        ([("float32", None), ("bfloat16", None)], None),  # of an older version
+        ([("float32", None), ("bfloat16", None)], None),  # records of an older version
         ([("float32", "TF32")], "float32 (TF32 products)"),
         ([("float32", "bfloat16"), ("float32", "float32")], "float32; float32 (bfloat16 products)"),
         ([("highest", "float32")], "highest (float32 products)"),

@@ -17,7 +17,7 @@ from jaxmatch.training import programs
 
 @pytest.fixture
 def program(monkeypatch):
-    """A program that doubles what it is given, and the only one there is."""
+    """A program that doubles the sine of its argument. It is the only program that is alive."""
     monkeypatch.setattr(programs, "alive", weakref.WeakSet())
     monkeypatch.setattr(programs, "warn_once", lambda: None)
     mesh = programs.replica_mesh((jax.devices()[0],))
@@ -25,7 +25,7 @@ def program(monkeypatch):
 
 
 def kept(program):
-    """The lengths there are executables for."""
+    """Returns the lengths for which the program has executables."""
     return sorted(shape[0] for _, ((shape, _),), _ in program.executables)
 
 
@@ -41,7 +41,7 @@ def test_what_was_used_longest_ago_goes_first(program, monkeypatch):
     called(program, 1, 2, 3, 4, 2, 1)
     assert kept(program) == [1, 2, 3, 4]
     monkeypatch.setattr(memory_mappings, "scarce", lambda: True)
-    called(program, 1, 4)  # both there: nothing is compiled, nothing goes
+    called(program, 1, 4)  # both are there: nothing is compiled or given up
     assert kept(program) == [1, 2, 3, 4]
     called(program, 5)
     assert kept(program) == [1, 2, 4, 5]
@@ -67,7 +67,7 @@ def calls(*lengths):
 
 @pytest.fixture
 def compiles(monkeypatch):
-    """Gives a program that calls what it is given while it is traced, and compiles three lengths side by side."""
+    """Makes a program that calls a function while it is traced, and that compiles three lengths side by side."""
     monkeypatch.setattr(memory_mappings, "scarce", lambda: False)
     monkeypatch.setattr(programs, "cores", lambda: 3)
 
@@ -132,7 +132,7 @@ def test_after_an_error_no_more_are_begun(compiles):
 
 
 def test_what_xla_refuses_beside_others_is_compiled_alone(compiles):
-    """What kernels that are tried out need, side by side, may be more than a device has."""
+    """Autotuning of several programs at the same time may need more memory than a device has."""
     refused, heard = [], []
 
     def refuses_once():
@@ -179,7 +179,7 @@ def test_the_user_is_told_once(caplog):
 def test_scarce_is_more_than_three_quarters(monkeypatch, tmp_path):
     monkeypatch.setattr(memory_mappings, "LIMIT_FILE", tmp_path / "max_map_count")
     monkeypatch.setattr(memory_mappings, "MAPPINGS_FILE", tmp_path / "maps")
-    assert not memory_mappings.scarce()  # a system that does not tell
+    assert not memory_mappings.scarce()  # the system does not tell
     (tmp_path / "max_map_count").write_text("10\n")
     assert not memory_mappings.scarce()
     (tmp_path / "maps").write_text("a mapping\n" * 7)
@@ -195,12 +195,12 @@ def test_a_sweep_of_many_programs_stays_below_what_is_granted(program, monkeypat
 
     if jax.devices()[0].platform != "cpu":
         pytest.skip("of a CPU: elsewhere programs lie on the device")
-    monkeypatch.setattr(memory_mappings, "LIMIT_FILE", tmp_path / "untold")  # whatever this process holds already
+    monkeypatch.setattr(memory_mappings, "LIMIT_FILE", tmp_path / "untold")  # no limit, whatever is held already
     called(program, 1)
     before = taken()
     called(program, *range(2, 12))
     ten = taken() - before
-    assert ten >= 10  # else there is nothing to keep small
+    assert ten >= 10  # otherwise there is nothing to limit
     (tmp_path / "max_map_count").write_text(str((taken() + ten) * 4 // 3))
     monkeypatch.setattr(memory_mappings, "LIMIT_FILE", tmp_path / "max_map_count")
     most = 0
@@ -211,7 +211,7 @@ def test_a_sweep_of_many_programs_stays_below_what_is_granted(program, monkeypat
 
 
 def test_another_default_precision_is_another_program():
-    """What a record says of its products is read from that default."""
+    """A record states the precision of its products by that default."""
     mesh = programs.replica_mesh((jax.devices()[0],))
     program = programs.Program(lambda x: x @ x, name="square", by_replica=(False,), mesh=mesh)
     square = np.ones((2, 2), np.float32)

@@ -30,7 +30,7 @@ def test_patience_waits_for_the_least_that_is_asked_for():
 def test_lower_may_be_better():
     progress = RunProgress()
     assert [progress.note(entry(n, s), s, False, 0) for n, s in ((1, 3.0), (2, 2.0), (3, 2.5))] == [True, True, False]
-    assert not progress.stopped  # no patience asked for
+    assert not progress.stopped  # no patience is set
 
 
 def test_any_number_is_better_than_none():
@@ -44,4 +44,4 @@ def test_best_on_test_is_the_first_of_the_best_and_any_number():
     for samples, score in ((1, nan), (2, 0.4), (3, 0.6), (4, 0.6), (5, nan)):
         progress.note_test({"mrr": score, "map": samples / 10}, "mrr", True, samples)
     assert progress.best_on_test == {"scores": {"mrr": 0.6, "map": 0.3}, "at_samples": 3}
-    assert not progress.curve and progress.best_score is None  # it chooses no checkpoint
+    assert not progress.curve and progress.best_score is None  # test chooses no checkpoint

@@ -56,7 +56,7 @@ def test_ranking_by_hand():
     assert got["recall_at_1"] == pytest.approx((0 + 1) / 2)
     assert got["recall_at_2"] == pytest.approx((1 / 2 + 1) / 2)
     assert got["recall_at_5"] == 1.0
-    # With the third question, which has right candidates alone, and still without the fourth, which has none.
+    # This includes the third question, which has only right candidates, but not the fourth, which has none.
     whole = ranking_scores(labels, values, groups, filtered=False)
     assert whole["map"] == pytest.approx(((1 / 2 + 2 / 4) / 2 + 1.0 + 1.0) / 3) and whole["mrr"] == pytest.approx(
         (1 / 2 + 2.0) / 3
@@ -107,7 +107,7 @@ def test_recall_by_hand():
     labels, values = [0, 0, 1] + [0] * 7, [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
     got = ranking_scores(labels, values, [0] * 10)
     assert (got["recall_at_1"], got["recall_at_2"], got["recall_at_5"]) == (0.0, 0.0, 1.0)
-    # Tied with one other, it comes after it; a model that scores all alike finds nothing.
+    # In a tie, the right candidate comes last. A model that scores all candidates alike finds nothing.
     tied = ranking_scores(labels, [9, 8, 9, 6, 5, 4, 3, 2, 1, 0], [0] * 10)
     assert (tied["recall_at_1"], tied["recall_at_2"]) == (0.0, 1.0)
     alike = ranking_scores(labels, [1.0] * 10, [0] * 10)
@@ -120,7 +120,7 @@ def test_equal_scores_are_ordered_by_document_name_falling():
     labels, values, groups = [1, 0], [0.5, 0.5], [7, 7]
     assert ranking_scores(labels, values, groups, ["b", "a"])["mrr"] == 1.0
     assert ranking_scores(labels, values, groups, ["a", "b"])["mrr"] == 0.5
-    # Equal in float32, as trec_eval keeps them, is a tie although float64 would tell them apart.
+    # trec_eval stores scores in float32: scores that are equal there are tied, even if they differ in float64.
     assert ranking_scores(labels, [0.5 + 1e-12, 0.5], groups, ["a", "b"])["mrr"] == 0.5
 
 

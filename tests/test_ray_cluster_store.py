@@ -1,4 +1,4 @@
-"""What `make clusters` tries on Ray nodes that share no folder, only a local S3."""
+"""Tests of `make clusters` on Ray nodes that share no folder, only a local S3."""
 
 import os
 import shutil
@@ -38,7 +38,7 @@ def nodes(bucket, tmp_path):
 
 
 def stored(store, count=1):
-    """Waits until there are checkpoints of so many cohorts in the store."""
+    """Waits until the store has checkpoints of at least `count` cohorts."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         cohorts = store.names("cohorts")
@@ -58,7 +58,7 @@ def test_workers_nodes_and_commands_die(small_files, tmp_path, nodes, bucket, on
     stored(store, 3)
     nodes.remove(2)
     first.until("its node died; it resumes from its last checkpoint")
-    # The folder that it had is no help to the others.
+    # The other nodes must not need the folder of this node.
     shutil.rmtree(tmp_path / "nodes" / "2")
     os.kill(nodes.workers()[0], signal.SIGKILL)
     first.until("its worker died; it resumes from its last checkpoint")
@@ -87,7 +87,7 @@ def test_a_second_command_is_refused(small_files, tmp_path, nodes, bucket):
 
 
 def test_a_store_that_is_away_for_a_while(small_files, tmp_path, nodes, bucket, one_process):
-    """Requests fail for some seconds; what they were for is tried again."""
+    """Requests fail for some seconds, and are tried again."""
     from moto.s3.responses import S3Response
 
     driver = Driver(small_files, tmp_path / "work", *on(nodes, *LONG, "--store", f"{bucket}/small"))
@@ -106,7 +106,7 @@ def test_a_store_that_is_away_for_a_while(small_files, tmp_path, nodes, bucket, 
 
 
 def test_tuning_goes_on_from_the_store(small_files, tmp_path, nodes, bucket):
-    """With settings that do not wait for each other; the second command has nothing but the store."""
+    """Settings do not wait for each other here (--asha). The second command has nothing but the store."""
     words = on(nodes, "--asha", "--eta=2", "--rungs=1,3", "--seeds=2", "--final-seeds=1", "--epochs=4")
     words += ("--grid.optimizer.learning_rate=0.03,1e30,0.00003,0.003", "--store", f"{bucket}/tuning")
     first = Driver(small_files, tmp_path / "first", *words, command="tune")

@@ -1,4 +1,4 @@
-"""What `make clusters` tries on Ray clusters of one machine: single deaths, nodes that join, tuning, `ray start`."""
+"""Tests of `make clusters` on Ray clusters of one machine: single deaths, nodes that join, tuning, `ray start`."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ import os, sys
 if sys.argv[0].endswith("default_worker.py"):
     os.kill(os.getpid(), 9)
 """
-# Another scorer, to be known to the workers, too.
+# Another score, which the workers must know, too.
 SCORE = """
 from jaxmatch.config.scores import Score
 from jaxmatch.extend import add_score
@@ -92,7 +92,7 @@ def test_the_driver_is_killed(small_files, tmp_path, nodes, one_process):
 def test_an_interrupt_leads_to_checkpoints(small_files, tmp_path, nodes):
     settings = {"training.epochs": "600", "execution.checkpoint_seconds": "3600"}
     words = on(nodes, *WORDS, *(f"--config.{name}={value}" for name, value in settings.items()))
-    # What a shell starts in the background ignores interrupts.
+    # A process that a shell starts in the background ignores interrupts.
     heard = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from jaxmatch.cli import main; "
         "sys.exit(main.command())"
@@ -117,7 +117,7 @@ def test_a_cohort_whose_workers_die_again_and_again_has_failed(small_files, tmp_
     status, table = driver.ended()
     assert (status, table) == (2, "")
     assert "RuntimeError: its worker died, 3 times without a new checkpoint (and 2 more failed)" in driver.lines[-1]
-    # Without what kills them:
+    # Without the import that kills the workers, the sweep is finished.
     Driver(small_files, tmp_path / "work", *on(nodes, *WORDS)).finished(tmp_path / "work")
     assert len(small_sweep.records(tmp_path / "work")) == 6
 
@@ -166,7 +166,7 @@ def test_processes_of_ray_start(small_files, tmp_path, one_process):
     ray = Path(sys.executable).with_name("ray")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    temporary = Path("/tmp") / f"jm{os.getpid()}"  # a socket's path is short
+    temporary = Path("/tmp") / f"jm{os.getpid()}"  # the path of a socket must be short
     variables = {**os.environ, "RAY_TMPDIR": str(temporary), "RAY_USAGE_STATS_ENABLED": "0"}
     size = ("--num-cpus=1", f"--object-store-memory={STORE}", "--disable-usage-stats", "--block")
     head = (ray, "start", "--head", f"--port={port}", "--include-dashboard=false", *size)
@@ -211,7 +211,7 @@ def test_a_dry_run_shows_the_workers_and_writes_nothing(small_files, tmp_path, n
 
 
 def test_workers_on_fewer_cores_compute_the_same_bits(small_files, tmp_path):
-    """On the size of products that XLA shares out among its threads."""
+    """The matrix products are so large that XLA splits them among its threads."""
     settings = {"model.hidden_size": "150", "model.encoder_layers": "2", "training.epochs": "2"}
     words = (*WORDS, *(f"--config.{name}={value}" for name, value in settings.items()))
     nodes = Nodes(2, cores={min(os.sched_getaffinity(0))})
@@ -222,7 +222,7 @@ def test_workers_on_fewer_cores_compute_the_same_bits(small_files, tmp_path):
         nodes.close()
 
 
-# Nodes that say they have GPUs, as Ray believes them; the task that measures one is answered for them.
+# Nodes can claim to have GPUs, and Ray believes them. Here the task that measures a GPU is replaced by its result.
 MEASURED = """
 import sys
 from jaxmatch.sweep import on_ray
@@ -239,7 +239,7 @@ def test_tasks_take_gpus_where_there_are_any(small_files, tmp_path, one_process)
         unseen = Driver(small_files, tmp_path / "unseen", *on(nodes, *LONG))
         refused(unseen, "the nodes of the Ray cluster have GPUs that JAX does not see there; install jaxmatch[cuda12]")
         assert not (tmp_path / "unseen").exists()
-        # As where JAX sees the GPU of the node that was measured, but not that of another.
+        # JAX seems to see the GPU of the node that was measured, but not the GPU of another node.
         blind = Driver(small_files, tmp_path / "blind", *on(nodes, *LONG), program=("-c", MEASURED.format(more="")))
         assert blind.ended()[0] == 2 and "JAX finds no gpu on the node " in blind.lines[-1], blind.lines
         seeing = MEASURED.format(more="on_ray.RayEngine._platform = 'cpu'")

@@ -1,4 +1,4 @@
-"""RE2 as a whole: what must hold whatever the weights are, besides what holds of every model (test_models.py)."""
+"""RE2 as a whole: properties that it has whatever its weights are, beyond those of every model (test_models.py)."""
 
 import dataclasses
 import functools
@@ -67,7 +67,7 @@ def test_names_of_the_parameters(small):
 
 
 def test_dropout_can_stand_before_every_layer():
-    """As the paper has it; where the released code has it is tested below."""
+    """This is the placement of the paper; the placement of the released code is tested below."""
     module = build({"blocks": 2, "encoder_layers": 2, "hidden_size": 4, "dropout_placement": "every_layer"}, outputs=3)
     dropped = []
 
@@ -79,9 +79,9 @@ def test_dropout_can_stand_before_every_layer():
     with nn.intercept_methods(note):
         keys = {"params": jax.random.key(0), "dropout": jax.random.key(1)}
         jax.eval_shape(module.init, keys, *sentences(), jax.ShapeDtypeStruct((20, 5), jnp.float32), 0.5)
-    # Inputs of: both convolutions, alignment, three networks of the fusion and its last.
+    # Widths of the inputs of: both convolutions, alignment, three networks of the fusion, and its last network.
     first, second = [5, 4, 9, 18, 18, 18, 12], [9, 4, 13, 26, 26, 26, 12]
-    assert dropped == [*first, *second, 16, 4]  # and of the prediction
+    assert dropped == [*first, *second, 16, 4]  # and two layers of the prediction
 
 
 def test_a_sentence_without_tokens_gives_finite_logits_whatever_the_padding(small):
@@ -94,7 +94,7 @@ def test_a_sentence_without_tokens_gives_finite_logits_whatever_the_padding(smal
 
 
 def test_swapping_sentences_swaps_what_the_prediction_layer_sees():
-    """Eq. 6 still names v_1 and v_2; |v_1 - v_2| and the product are what is symmetric, and all below is shared."""
+    """Eq. 6 contains v_1 and v_2 in order. |v_1 - v_2| and the product are symmetric; all layers below are shared."""
     module = build(RE2 | {"prediction": "symmetric"}, outputs=3)
     params = parameters_of(module)
     direction = params["prediction"]["hidden"]["direction"]
@@ -154,7 +154,7 @@ def test_dropout_is_where_the_released_code_has_it(alignment, fusion, monkeypatc
 def test_parallel_blocks_sum_what_each_gives_alone():
     module = build(RE2 | {"parallel_blocks": True}, outputs=3)
     params = parameters_of(module)
-    assert params["blocks_1"]["encoder"]["convolution_0"]["direction"].shape == (3, 10, 6)  # the embeddings alone
+    assert params["blocks_1"]["encoder"]["convolution_0"]["direction"].shape == (3, 10, 6)  # only the embeddings
     single = build(RE2 | {"blocks": 1}, outputs=3)
     # One token a sentence: the pooled vector is the block's output, so that the sum can be seen.
     a, b = A[:, :1], B[:, :1]

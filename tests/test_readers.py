@@ -132,7 +132,7 @@ def test_guessed_task_looks_for_a_group(tmp_path):
     assert own.guess_task(write(tmp_path, "b.jsonl", '{"label": 1}\n')) == "classification"
     late = '{"text_a": "a", "text_b": "b", "label": 1}\n{"text_a": "a", "text_b": "b", "label": 0, "group": "q1"}\n'
     path = write(tmp_path, "late.jsonl", late)
-    assert own.read(path, "classification").labels == ["1", "0"]  # asked for, and so the groups are ignored
+    assert own.read(path, "classification").labels == ["1", "0"]  # the task is given, so groups are ignored
     with pytest.raises(InputError, match="late.jsonl:2: the pair has a 'group', the first pair"):
         own.read(path, "classification", guessed=True)
 
@@ -207,7 +207,7 @@ def test_every_text_comes_back_from_json(tmp_path, rows, ascii):
 )
 def test_own_table_and_own_json_say_the_same(tmp_path, rows, order):
     records = [dict(zip(("text_a", "text_b", "label", "group"), row)) | {"note": "x"} for row in rows]
-    # A text in the last column would lend the line end its carriage return.
+    # In the last column, a text that ends in \r would turn the line end into \r\n.
     while order[-1].startswith("text"):
         order = [*order[-1:], *order[:-1]]
     table = ["\t".join(order)] + ["\t".join(record[name] for name in order) for record in records]

@@ -30,7 +30,7 @@ def test_utf16_is_recognised(tmp_path, name):
     assert error.line == 1 and "UTF-16" in str(error) and "save it as UTF-8" in str(error)
 
 
-@pytest.mark.parametrize("name", [name for name in FORMATS if name != "trecqa"])  # its lines are no pairs
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "trecqa"])  # its lines are not pairs
 def test_a_blank_line_between_pairs_is_refused(tmp_path, name):
     # Before the last line, whichever the format.
     read, path = placed(
@@ -63,7 +63,7 @@ def test_a_file_that_is_not_there_or_a_folder(tmp_path, name):
     path.mkdir()
     assert "this is a folder, not a file" in str(refused(read, path))
     path.rmdir()
-    os.mkfifo(path)  # opened, it would wait for a writer for ever
+    os.mkfifo(path)  # opening it would wait for a writer forever
     assert "this is a pipe, not a file" in str(refused(read, path))
     path.unlink()
     path.symlink_to("/dev/zero")

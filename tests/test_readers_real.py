@@ -82,7 +82,7 @@ def test_real_stsb(data_folder):
 
 
 def test_real_twitter_samples(data_folder):
-    # 100 lines each: 31 + 17 + 9 with 0 to 2 votes of the test sample, 8 + 17 + 4 with 4 to 6.
+    # Each sample has 100 lines. The test sample has 31 + 17 + 9 lines with 0 to 2 votes and 8 + 17 + 4 with 4 to 6.
     split = twitter_url.read(data_folder / "Twitter_URL_Corpus" / "Twitter_URL_Corpus_test_sample.txt")
     assert [split.labels.count(name) for name in twitter_url.LABELS] == [57, 29] and split.dropped == {
         "3 of 6 votes": 14

@@ -13,7 +13,7 @@ from saved_model import LABELS, parameters, save
 import jaxmatch
 from jaxmatch.cli.main import main
 
-# Texts with what tables separate columns, rows and texts by.
+# Texts that contain the separators of tables: commas, quotes, line ends and tabs.
 PAIRS = [("a b, c", 'no "d"'), ("a\nb", "a"), ("e\td c", "b c")]
 RENAMED = ("question1", "question2")
 AS_RENAMED = ["--columns", "text_a=question1,text_b=question2"]
@@ -26,7 +26,7 @@ def separated(rows, by):
 
 
 def content(kind, names, texts):
-    """Rows of an "id" and texts, below these names."""
+    """Returns a file of rows with an "id" and texts; the columns of the texts have these names."""
     rows = [[number, *each] for number, each in enumerate(texts)]
     if kind in ("csv", "tsv"):
         return separated([["id", *names], *rows], "," if kind == "csv" else "\t")

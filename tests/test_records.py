@@ -1,4 +1,4 @@
-"""Records: what a run leaves, and how what is damaged is told."""
+"""Records: what a run leaves, and how damaged records are reported."""
 
 import json
 import math
@@ -37,7 +37,7 @@ def test_numbers_that_json_does_not_know_become_null():
 @pytest.mark.slow
 def test_every_run_leaves_a_complete_record(finished_sweep):
     workdir, _, watcher = finished_sweep
-    records = small_sweep.records(workdir)  # strict: NaN and Infinity are no JSON
+    records = small_sweep.records(workdir)  # strict: NaN and Infinity are not JSON
     assert set(records) == {run for runs in watcher.trained for run in runs}
     for position, (run, record) in enumerate(records.items()):
         record_schema.check_record(record, position)
@@ -75,7 +75,7 @@ def test_a_diverged_run_has_no_scores_and_no_model(finished_sweep):
     workdir = finished_sweep[0]
     record = next(each for each in small_sweep.records(workdir).values() if each["status"] == "diverged")
     assert record["overrides"] == {"optimizer.learning_rate": small_sweep.DIVERGING}
-    assert record["diverged_at_samples"] == 16  # the first step leaves parameters that the second cannot bear
+    assert record["diverged_at_samples"] == 16  # the second step diverges on the parameters of the first
     assert (record["dev"], record["test"], record["curve"], record["selected_at_samples"]) == (None, None, [], None)
     assert not (workdir / "runs" / record["run"] / "model").exists()
 

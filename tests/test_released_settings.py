@@ -15,10 +15,9 @@ from jaxmatch.training import hyperparameters, step
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 
-# configs/default.json5, main.json5 (`eval_file`) and data/*.json5 of both codes, which have the same values. In the
-# words
-# of the PyTorch code: `dropout` and `kernel_sizes` are `dropout_keep_prob` and `kernel_size` in TensorFlow's, which has
-# no `fix_embeddings`, `encoder` and `weight_decay`.
+# configs/default.json5, main.json5 (`eval_file`) and data/*.json5 of both codes, which have the same values. The names
+# are those of the PyTorch code. The TensorFlow code calls `dropout` and `kernel_sizes` `dropout_keep_prob` and
+# `kernel_size`, and has no `fix_embeddings`, `encoder` and `weight_decay`.
 RELEASED_DEFAULT = {
     "hidden_size": 150,
     "dropout": 0.2,
@@ -56,7 +55,7 @@ RELEASED_DEFAULT = {
     "sort_by_len": False,
     "lower_case": True,
 }
-# Their other fields -> why none of them is held against a setting here.
+# The other fields of these files -> why the tests do not compare them.
 NOT_COMPARED = {
     "max_vocab": "no line of either code reads it, and there is no such limit here",
     "min_len": "texts are padded to one token at least, and every text has one here: an unknown word where it is empty",
@@ -68,7 +67,7 @@ NOT_COMPARED = {
     **dict.fromkeys(("save", "save_all", "max_checkpoints"), "which checkpoints are kept"),
     "eval_subset": "null: all pairs are scored",
 }
-# The names in configs/default.json5, section by section; of either code.
+# The names in configs/default.json5 of both codes, section by section.
 FIELDS = """
     output_dir seed cuda multi_gpu deterministic
     data_dir min_df max_vocab max_len min_len lower_case sort_by_len pretrained_embeddings embedding_dim embedding_mode
@@ -141,7 +140,7 @@ RELEASED_FILES = {
 
 
 def decay_of_moments(settings):
-    """beta1 and beta2 of Adam: what the first gradient leaves of itself in the moments."""
+    """Returns beta1 and beta2 of Adam, computed from the moments after a first gradient of 1."""
     adam = step.optimizer(hyperparameters.stack([settings.to_dict()]))
     parameters, gradient = {"w": np.zeros(1, np.float32)}, {"w": np.ones(1, np.float32)}
     _, (_, _, moments) = adam.update(gradient, adam.init(parameters), parameters)
@@ -149,14 +148,14 @@ def decay_of_moments(settings):
 
 
 def repeated_word(folder, lowercase):
-    """How the vector of a word is chosen that stands twice in a file."""
+    """Returns how the vector of a word is chosen that occurs twice in a file, in the words of the authors' files."""
     (folder / "v.txt").write_text("Dog 1 1\ndog 3 3\n")
     found, _ = read_vectors(folder / "v.txt", {"dog": 0}, lowercase=lowercase)
     return {1: "freq", 2: "avg", 3: "last"}[found["dog"][0]]
 
 
 def in_their_words(config, folder):
-    """A config of ours as the authors' files would say it."""
+    """Returns one of our configs in the fields of the authors' files."""
     model, data, training, optimizer = config.model, config.data, config.training, config.optimizer
     betas = decay_of_moments(optimizer)
     late = training.evaluate_every_samples_late
@@ -190,11 +189,11 @@ def in_their_words(config, folder):
         "min_samples": training.minimum_samples,
         "tolerance_samples": training.patience_samples,
         "eval_epoch": training.evaluate_each_epoch,
-        # Dev chooses here; what the test file would choose stands in a column of its own.
+        # Dev chooses here. The scores of the checkpoint that test would choose have columns of their own.
         "eval_file": "test" if training.best_on_test else "dev",
         "embedding_mode": repeated_word(folder, data.lowercase),
         "min_df": data.minimum_count,
-        # Texts are cut after so many tokens, and training pairs with a text of so many left out.
+        # Texts are cut to this many tokens, and training pairs with a text of this many are left out.
         "max_len": {(0, 0): 999, (100, 100): 100}[data.maximum_length, data.drop_from_length],
         "sort_by_len": training.maximum_buckets > 1,
         "lower_case": data.lowercase,
@@ -210,7 +209,7 @@ def test_the_settings_of_the_codes_are_those_of_their_files(dataset, setting, tm
         ("relu", "unit") if setting == "released_tensorflow" else ("gelu", "he")
     )
     assert config.model.temperature == "learned" and config.model.dropout_placement == "released"
-    # The codes split at white space what they prepared: SNLI's file, without punctuation, is no longer there.
+    # The codes split their prepared files at white space. The prepared file of SNLI, without punctuation, is gone.
     assert config.data.remove_punctuation == (dataset == "snli")
     assert config.data.tokenizer == {"snli": "word", "scitail": "tweet_split"}.get(dataset, "whitespace")
 
@@ -244,7 +243,7 @@ def test_the_setting_of_the_paper_is_what_it_says(dataset):
     )
 
 
-# What the paper's setting fixes -> what a caption then says of another value.
+# A field that the paper's setting fixes -> words of a caption where the field has another value.
 STATED = {
     "model.hidden_size": "hidden size",
     "model.dropout_placement": "dropout stands",
@@ -302,7 +301,7 @@ def test_the_single_changes_lead_to_the_tensorflow_code(dataset):
     singly = flatten(
         with_overrides(planned.config, {name: value for each in changes.values() for name, value in each.items()})
     )
-    # A sum over all blocks before is that of the one block before where there are two.
+    # With two blocks, the sum over all earlier blocks is the output of the one earlier block.
     assert {name for name, value in flatten(whole).items() if singly[name] != value} == {"model.connection"}
     assert planned.config.model.blocks == 2
 

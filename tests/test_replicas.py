@@ -50,7 +50,7 @@ def test_a_function_of_replicas_is_that_of_each(side_by_side):
 
 @pytest.fixture
 def few_at_a_time(monkeypatch):
-    """As with batches so large that a CPU computes two replicas at a time."""
+    """Makes a CPU compute two replicas at a time, as it does with large batches."""
     signature_programs.programs.cache_clear()
     monkeypatch.setattr(replicas, "PAIRS_AT_ONCE_ON_A_CPU", 32)
     yield
@@ -58,7 +58,7 @@ def few_at_a_time(monkeypatch):
 
 
 def loops(cohort, name):
-    """How many loops each program of that name has."""
+    """Returns how many loops each program of that name has."""
     executables = getattr(cohort.lockstep.programs, name).executables
     return [compiled.as_text().count(" while(") for compiled in executables.values()]
 

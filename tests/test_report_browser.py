@@ -12,8 +12,8 @@ from jaxmatch.reporting.html import report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 RESULTS = Path(__file__).resolve().parent.parent / "results"
-# Clicks on "dev accuracy" and "difference" of the first table, and tells its rows after each click, the errors of the
-# page, and how wide it is.
+# Clicks on "dev accuracy" and "difference" of the first table. Reports the rows of the table after each click, the
+# errors of the page, and its width.
 PROBE = """
 <script>
 const errors = [];
@@ -46,10 +46,10 @@ look();
 @pytest.mark.skipif(not BROWSER, reason="there is no Chromium")
 def test_tables_sort_charts_are_drawn_and_nothing_is_wider_than_a_narrow_window(tmp_path):
     head, _, rest = report(RESULTS / "sick_ablation").partition("<body>")
-    body, _, end = rest.rpartition("</body>")  # the last: Vega has such words too
+    body, _, end = rest.rpartition("</body>")  # the last one, as Vega's code contains the tag, too
     page = f"{head}<body>{PROBE}{body}{CLICKS}</body>{end}"
     (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    # A window is at least 500 pixels wide, a frame as wide as it is told.
+    # A window is at least 500 pixels wide; a frame can be narrower.
     frame = """<iframe src="page.html" style="width: 390px; height: 2000px; border: 0"></iframe><script>
     const look = () => {
       const title = document.querySelector("iframe").contentDocument.title;

@@ -1,4 +1,4 @@
-"""The charts of a report, as Vega draws them: what each mark says of itself."""
+"""The charts of a report as Vega draws them: the label of each mark."""
 
 import re
 
@@ -39,7 +39,7 @@ def test_the_mean_and_the_band_are_over_runs_that_still_train_and_did_not_diverg
     deviation = 100 * 0.02**0.5
     lower, upper = (float(re.search(rf"Mean {end} stdev [^:]*: ([\d.]+)", told)[1]) for end in ("-", r"\+"))
     assert (lower, upper) == (pytest.approx(60 - deviation), pytest.approx(60 + deviation))
-    assert len(re.findall("[ML]", band)) == 4  # two evaluations: one is of a single run
+    assert len(re.findall("[ML]", band)) == 4  # two evaluations: the other has a single run
     (mean,) = [(told, path) for told, path in marks(drawn, "line mark") if "Mean of" in told]
     assert mean[0].endswith(": 60") and len(re.findall("[ML]", mean[1])) == 2
 

@@ -20,7 +20,7 @@ WORST = {
 
 
 def folder_with(path, worst):
-    """A sweep's folder with two runs of a setting, the better of which has such a file of mistakes."""
+    """Returns a sweep's folder with two runs of a setting. The better run has a file with these mistakes."""
     records = {each["run"]: each for each in (record(1, seed=1), record(1, seed=2))}
     (path / "runs" / "run-1-0.001-2").mkdir(parents=True)
     (path / "runs" / "run-1-0.001-2" / "mistakes.json").write_text(json.dumps(worst))

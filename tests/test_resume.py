@@ -1,4 +1,4 @@
-"""Killed at any moment and started again, a launcher ends with what one that was never stopped leaves, bit for bit."""
+"""A launcher that is killed at any moment and started again leaves what an undisturbed one does, bit for bit."""
 
 import json
 import random
@@ -24,7 +24,7 @@ WORDS = (
 
 
 def finish(files: Path, workdir: Path, **optimizer: float) -> tuple[str, small_sweep.Watcher]:
-    """Launches in this process, which has the programs already, and is not stopped."""
+    """Runs the sweep to its end in this process, which has compiled the programs already."""
     return small_sweep.launched(
         files,
         workdir,
@@ -39,7 +39,7 @@ def finish(files: Path, workdir: Path, **optimizer: float) -> tuple[str, small_s
 
 @pytest.fixture(scope="module")
 def undisturbed(small_files, finished_sweep, tmp_path_factory):
-    """Table and lasting parts of a sweep that nothing stopped."""
+    """The table and the lasting parts of a sweep that nothing stopped."""
     workdir = tmp_path_factory.mktemp("undisturbed")
     text, watcher = finish(small_files, workdir)
     assert [len(runs) for runs in watcher.trained] == [2, 2]
@@ -47,7 +47,7 @@ def undisturbed(small_files, finished_sweep, tmp_path_factory):
 
 
 def killed_launches(files: Path, workdir: Path, events: list[int]):
-    """Starts launches that kill themselves; see the program."""
+    """Starts launches that kill themselves at these events; see killed_launches.py."""
     program = str(Path(__file__).with_name("killed_launches.py"))
     first = [str(workdir), ",".join(map(str, events))]
     return small_sweep.start([*first, *small_sweep.command(files, workdir, *WORDS)], program)
@@ -69,7 +69,7 @@ def assert_undisturbed(files, workdir, undisturbed) -> small_sweep.Watcher:
 
 def test_killed_again_and_again_while_it_writes(small_files, undisturbed, tmp_path):
     generator = random.Random(1)
-    # Few changes: it dies while it settles its cohorts. Some twenty belong to a checkpoint, some thirty to the records.
+    # An event is a change of a file. A few settle the cohorts, some twenty make a checkpoint, some thirty the records.
     events = [2, 8, 11] + [generator.randrange(14, 80) for _ in range(5)]
     statuses = json.loads(output_of(killed_launches(small_files, tmp_path, events)).splitlines()[-1])
     assert statuses.count(-signal.SIGKILL) >= 6
@@ -173,12 +173,12 @@ def test_two_launchers_train_each_cohort_once_and_end_alike(small_files, undistu
 
 
 def test_a_folder_that_an_old_version_began_goes_on(tmp_path):
-    """The oldest whose runs have today's names; fixtures/README.md says how it was made."""
+    """The oldest version whose runs have today's names began it; fixtures/README.md states how it was made."""
     with tarfile.open(Path(__file__).parent / "fixtures" / "begun_by_6bf82ba.tar.gz") as packed:
         packed.extractall(tmp_path, filter="data")
     files, workdir = tmp_path / "data", tmp_path / "begun"
     (files / "small.py").write_text(small_sweep.SWEEP)
-    whole = json.loads((tmp_path / "whole.json").read_text())  # what it recorded when nothing stopped it
+    whole = json.loads((tmp_path / "whole.json").read_text())  # its records when nothing stopped it
     finished = small_sweep.records(workdir)
     table, watcher = finish(files, workdir, dropout_rate=0.0)
     assert [set(runs) for runs in watcher.trained] == [whole.keys() - finished.keys()] and len(finished) == 2

@@ -1,5 +1,5 @@
-"""Where a device's memory ends: fewer replicas at a time, as compiled programs tell or where it runs out; and nothing
-is lost.
+"""Where a device's memory is too small, fewer replicas are computed at a time, and nothing is lost. Their number comes
+from the compiled programs, or from running out of memory.
 """
 
 import collections
@@ -25,7 +25,7 @@ STEPS = 15
 
 
 class Heard(Listener):
-    """Notes how often memory ran out."""
+    """Notes each number of replicas that fits, and each time that memory ran out."""
 
     def __init__(self):
         self.told, self.found = [], []
@@ -39,8 +39,8 @@ class Heard(Listener):
 
 @pytest.fixture
 def short(monkeypatch):
-    """Has memory run out where a program computes more than `most` replicas side by side, once it was called so
-    often.
+    """Makes memory run out where a program computes more than `most` replicas side by side, but not in its first
+    `after` calls.
     """
     real, called = Program.__call__, collections.Counter()
 
@@ -50,7 +50,7 @@ def short(monkeypatch):
             if self.name != name or static[-1] <= most or called[name] <= after:
                 return real(self, static, *arrays)
             for leaf in jax.tree.leaves([arrays[position] for position in self.donated]):
-                leaf.delete()  # what was donated is gone
+                leaf.delete()  # donated arrays are gone
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12 bytes.")
 
         monkeypatch.setattr(Program, "__call__", call)
@@ -72,7 +72,7 @@ def side_by_side():
 
 
 def test_pairs_that_never_fit_on_the_device_end_the_training(monkeypatch):
-    """Fewer replicas at once need as much of it."""
+    """The pairs need as much memory for fewer replicas."""
     real = Evaluator.batches
 
     def batches(self, split):
@@ -88,7 +88,7 @@ def test_pairs_that_never_fit_on_the_device_end_the_training(monkeypatch):
 
 
 def test_a_cohort_leaves_the_devices_when_it_ends():
-    """Without a garbage collection: the next cohort measures at once what is free."""
+    """No garbage collection is needed: the next cohort measures the free memory at once."""
     gc.collect()
     gc.disable()
     try:
@@ -136,7 +136,7 @@ def test_in_the_middle_training_goes_on_from_the_last_checkpoint(short, side_by_
 
 
 def test_what_went_on_with_fewer_is_resumed_bit_for_bit(short, tmp_path):
-    """Also where there is memory again: a device of the same kind keeps to what fitted."""
+    """This also holds if memory is free again: a device of the same kind keeps the smaller number."""
     called = short("train_step", 2, after=3)
     results = []
     for kind, name in (("undisturbed", "one"), ("killed", "other")):
@@ -203,7 +203,7 @@ def test_another_error_is_none_of_memory(monkeypatch):
     monkeypatch.setattr(Program, "__call__", call)
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
         make_cohort(**ARGUMENTS).train()
-    assert not room.ran_out(ValueError("RESOURCE_EXHAUSTED"))  # of what writes checkpoints
+    assert not room.ran_out(ValueError("RESOURCE_EXHAUSTED"))  # an error of another kind, as of writing checkpoints
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_fewer_replicas_help_where_the_memory_of_the_device_ran_out(said, helps)
 
 @pytest.fixture
 def told(monkeypatch):
-    """Has every program take 100 bytes a replica side by side, and devices tell how many are free."""
+    """Makes every program take 100 bytes for each replica side by side, and devices report `free` bytes."""
 
     def begin(free):
         signature_programs.programs.cache_clear()
@@ -257,7 +257,7 @@ def test_how_many_are_computed_at_once_follows_from_the_compiled_programs(told, 
     ]  # dev, then test
     assert heard.found == [("training", 2), ("evaluation", 2)] and not heard.told and not cohort.limits.ran_out
     train, evaluate = cohort.lockstep.programs.train, cohort.lockstep.programs.evaluate
-    assert (train.compilations, evaluate.compilations) == (2, 2)  # what was settled is what runs
+    assert (train.compilations, evaluate.compilations) == (2, 2)  # the programs that were measured run
     alike(results, limited(2).train(), rtol=0)
     alike(results, side_by_side, atol=1e-5)
 

@@ -1,4 +1,4 @@
-"""How many replicas fit: found from what few compiled programs and the devices tell of memory."""
+"""How many replicas fit is found from the memory that a few compiled programs need and that the devices have."""
 
 import functools
 import types
@@ -12,7 +12,7 @@ from jaxmatch.training import replicas, room
 
 
 def executable(taken):
-    """In the place of a compiled program that takes some bytes."""
+    """Returns a stand-in for a compiled program that takes this many bytes."""
     told = types.SimpleNamespace(temp_size_in_bytes=taken, output_size_in_bytes=30, alias_size_in_bytes=30)
     return types.SimpleNamespace(memory_analysis=lambda: told)
 
@@ -31,7 +31,7 @@ def test_what_is_settled_fits_and_few_programs_are_compiled(count, each, fixed, 
     assert tried == sorted(set(tried), reverse=True)
     assert len(tried) <= 3 or fixed > each
     assert tried[-1:] == [settled] or settled == 1
-    if fixed == 0 and settled > 1:  # nothing that fits as it is goes unused
+    if fixed == 0 and settled > 1:  # as many are computed at a time as fit
         assert settled == replicas.at_once(count, None, max(1, free // each))
 
 

@@ -1,4 +1,4 @@
-"""A grid trained rung by rung chooses what the whole grid would, and what goes on is what it would have been."""
+"""A grid trained rung by rung makes the choice of the whole grid, and runs that continue equal the whole grid's."""
 
 import functools
 import json
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.usefixtures("programs_kept"), pytest.mark.slow]
 
 STEPS = 4  # an epoch
 RULE = functools.partial(halving.settle, eta=2, rungs=RUNGS)
-# In two cohorts of four runs.
+# Trains the grid in two cohorts of four runs.
 run = functools.partial(small_grid.run, rule=RULE, **{"execution.maximum_replicas": "4"})
 
 
@@ -38,7 +38,7 @@ def whole(small_files, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def halved(small_files, tmp_path_factory):
-    """Records, watcher and folder of the grid that halving made."""
+    """The records, the watcher and the folder of the grid that was halved."""
     workdir = tmp_path_factory.mktemp("halved")
     return *run(small_files, workdir), workdir
 
@@ -84,7 +84,7 @@ def test_a_dropped_run_says_so_and_keeps_its_curve_so_far(whole, halved):
 
 
 def test_what_goes_on_has_the_bits_of_the_whole_grid(small_files, whole, tmp_path):
-    """Nothing but the end of the others differs where the programs stay as they are."""
+    """Without `restack`, the programs stay the same: only the end of the other runs differs."""
     records, _ = run(small_files, tmp_path, **{"execution.restack": "False"})
     before, after = small_sweep.lasting(whole[1]), small_sweep.lasting(tmp_path)
     finished = {record["run"] for record in records if record["status"] == "finished"}
@@ -120,8 +120,8 @@ def test_the_saving_is_counted(halved):
         saving["replica_steps"]["whole"] == 8 * EPOCHS * STEPS
         and saving["lockstep_steps"]["whole"] == 2 * EPOCHS * STEPS
     )
-    # The best two settings by the first rung lie in different cohorts: each goes on with two of four slots to the
-    # second rung, after which one cohort is over.
+    # The best two settings of the first rung are in different cohorts. Each cohort continues to the second rung with
+    # two of four slots. There, one of the cohorts ends.
     assert saving["lockstep_steps"]["made"] == (3 + EPOCHS) * STEPS
     assert saving["replica_steps"]["made"] == (2 * 4 * 1 + 2 * 2 * 2 + 2 * (EPOCHS - 3)) * STEPS
     assert 0 < saving["train_seconds"]["made"] and 0 < saving["train_seconds"]["whole"]
@@ -159,8 +159,8 @@ def test_tables_count_what_was_dropped_and_average_it_nowhere(halved):
 
 @pytest.mark.parametrize(
     ("method", "count"),
-    # While training before a rung and behind it, with one cohort at the rung, with both, when it is decided, when one
-    # is over.
+    # Stops during training before and after a rung, with one cohort or both at the rung, at its decision, and when a
+    # cohort is done.
     [
         ("evaluated", 1),
         ("paused", 1),
@@ -183,7 +183,7 @@ def test_stopped_at_a_rung_and_begun_again(small_files, halved, tmp_path, method
 
 
 def test_without_its_checkpoints_a_cohort_drops_the_same_runs_again(small_files, halved, tmp_path):
-    """Behind the rungs, from the start: a dropped run is trained as far as it was."""
+    """After the decisions, the cohort starts again, and its dropped runs are trained as far as they were before."""
     with pytest.raises(Stop):
         run(small_files, tmp_path, watcher=StopAt("rung", 2))
     for folder in (tmp_path / "cohorts").glob("*/checkpoints"):
@@ -193,14 +193,14 @@ def test_without_its_checkpoints_a_cohort_drops_the_same_runs_again(small_files,
 
 
 def test_the_whole_grid_after_all(small_files, whole, halved, tmp_path):
-    """What was dropped is missing to a sweep, and is trained from the start; what was not is left alone."""
+    """To a plain sweep, dropped runs are missing: it trains them from the start, and leaves the other runs alone."""
     workdir = shutil.copytree(halved[2], tmp_path / "work")
     dropped = {record["run"] for record in halved[0] if record["status"] == "dropped"}
     records, watcher = run(small_files, workdir, rule=None)
     assert [set(runs) for runs in watcher.trained] == [dropped] and "8 runs (4 on record)" in watcher.text
     assert {record["status"] for record in records} == {"finished", "diverged"}
     assert tuning.choose(records) == tuning.choose(whole[0])
-    # Halving finds all of it done.
+    # Halving then finds every run finished.
     again, watcher = run(small_files, workdir)
     assert watcher.trained == [] and again == records
 
@@ -254,7 +254,7 @@ def test_a_damaged_note_is_one_line(small_files, halved, tmp_path):
 
 
 def test_two_launchers_come_to_the_same(small_files, halved, tmp_path, monkeypatch):
-    """What one is about to begin, another has trained to the end by the time it looks again."""
+    """After one launcher has claimed the cohorts, another trains them to the end before the first one begins."""
     real = Workdir.claim
 
     def claim(*arguments):

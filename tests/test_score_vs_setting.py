@@ -1,6 +1,4 @@
-"""Scores against a setting of the grid: means and deviations worked out by hand, and what cannot be drawn is
-refused.
-"""
+"""Scores against a setting of the grid: means and deviations worked out by hand, and requests that cannot be drawn."""
 
 import math
 
@@ -50,7 +48,7 @@ def test_the_axis_may_be_named_by_its_end_and_other_axes_part_the_curves():
 
 
 def test_data_sets_are_told_apart():
-    """CSRAN's Figure 3 has a curve of each."""
+    """CSRAN's Figure 3 has one curve for each."""
     data = scores_against([scored(0, 0.5), scored(0, 0.7, data="quora"), scored(0, 0.8, data="quora", depth=2)], DEPTH)
     assert {curve["name"]: len(curve["points"]) for curve in data["curves"]} == {"snli: CSRAN": 1, "quora: CSRAN": 2}
 

@@ -1,4 +1,4 @@
-"""Scores equal independent implementations, ties and odd cases included."""
+"""Scores equal those of independent implementations, even for ties and odd cases."""
 
 import math
 
@@ -76,7 +76,7 @@ def plain_ranking(labels, values, groups, documents):
         inside = [place for place in range(len(labels)) if groups[place] == group]
         inside.sort(
             key=lambda place: labels[place]
-        )  # sorts keep the order of what is equal: the last one here counts most
+        )  # sorts keep the order of equal values, so the last sort counts most
         inside.sort(key=lambda place: documents[place], reverse=True)
         inside.sort(key=lambda place: -np.float32(values[place]))
         relevant = labels[inside]
@@ -89,9 +89,7 @@ def plain_ranking(labels, values, groups, documents):
 
 
 def plain(task, labels, outputs, **told):
-    """Some scores of one replica, each as its definition says, in an order of summation that is NumPy's for one
-    array.
-    """
+    """Returns some scores of one replica, each by its definition. The order of summation is NumPy's for one array."""
     if not np.isfinite(outputs).all():
         return dict.fromkeys(scores.score_names(task, outputs.shape[1]), math.nan)
     outputs = outputs.astype(np.float64)
@@ -129,7 +127,7 @@ def test_a_replica_scores_the_same_bits_among_others_as_alone_and_as_it_is_defin
     classes = {"ranking": 2, "regression": 1}.get(task, classes)
     labels = random.integers(0, max(2, classes), pairs).astype(np.float32 if task == "regression" else np.int32)
     outputs = random.normal(size=(replicas, pairs, classes)).round(digits).astype(np.float32)
-    outputs[:, :, random.random(classes) < 0.2] = -5.0  # classes that nobody says
+    outputs[:, :, random.random(classes) < 0.2] = -5.0  # classes that are never predicted
     outputs[0][:: pairs + 1] = random.choice([0.0, np.nan, -np.inf])
     told = {"groups": random.integers(0, 1 + pairs // 6, pairs), "documents": random.integers(0, 5, pairs).astype(str)}
     told = told if task == "ranking" else {}
@@ -169,19 +167,19 @@ def test_score_of_each_task():
 
 
 def test_f1_of_two_classes_is_that_of_the_second_label():
-    # Right: 1 1 1 0 0, guessed: 1 1 0 0 1: two hits, one miss, one false alarm; of label 0 one hit, one miss, one false
-    # alarm.
+    # Labels 1 1 1 0 0, predictions 1 1 0 0 1. Label 1 has two hits, one miss and one false alarm. Label 0 has one of
+    # each.
     found = call("classification", [1, 1, 1, 0, 0], [[0, 1], [0, 2], [1, 0], [3, 0], [0, 1]])
     assert found["f1"] == pytest.approx(2 / 3)
     assert found["macro_f1"] == pytest.approx((2 / 3 + 1 / 2) / 2)
     assert found["accuracy"] == pytest.approx(3 / 5)
-    # Differences of the positive pairs are 1, 2, -1, of the others -3, 1: four of six comparisons are right, one is a
-    # tie.
+    # The logit differences of positive pairs are 1, 2, -1, and those of the others -3, 1: four of six comparisons are
+    # right, and one is a tie.
     assert found["auc"] == pytest.approx(4.5 / 6)
 
 
 def test_twitter_url_is_scored_on_paraphrases_from_the_votes_on(tmp_path):
-    """The label that F1 counts is that of the pairs that most annotators found alike."""
+    """F1 counts the label of the pairs that most annotators called paraphrases."""
     folder = tmp_path / "Twitter_URL_Corpus"
     folder.mkdir()
     votes = [6, 5, 4, 4, 2, 0]
@@ -199,7 +197,7 @@ def test_twitter_url_is_scored_on_paraphrases_from_the_votes_on(tmp_path):
 
 
 def test_auc_is_not_hurt_by_saturated_probabilities():
-    # In float32 both probabilities of label 1 are exactly 1, the logits still know which is larger.
+    # In float32 both probabilities of label 1 are exactly 1, but the logits still tell which is larger.
     assert call("classification", [0, 1], [[0, 200], [0, 300]])["auc"] == 1.0
 
 
@@ -237,7 +235,7 @@ def test_one_class_and_constant_predictions():
     assert call("classification", [0, 1, 1], np.zeros((3, 2)))["auc"] == 0.5
     only_right = call("ranking", [1, 1], np.zeros((2, 2)))
     assert math.isnan(only_right["map"]) and math.isnan(only_right["mrr"])
-    # 0.1 summed ten times is not 1: constancy is judged before rounding.
+    # 0.1 summed ten times is not 1, so whether outputs are constant must not depend on rounded sums.
     constant = call("regression", np.arange(10.0), np.full(10, 0.1))
     assert constant["pearson"] == constant["spearman"] == 0.0
     same_labels = call("regression", np.full(10, 0.1), np.arange(10.0))

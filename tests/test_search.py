@@ -1,4 +1,4 @@
-"""The best of many texts are found: by the model among the candidates, by the prefilter among all."""
+"""Search finds the best of many texts: the prefilter chooses candidates among all texts, and the model ranks them."""
 
 import json
 import sys

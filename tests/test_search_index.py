@@ -1,4 +1,4 @@
-"""The folder of a search index: what is written is read back, and what does not fit is one line."""
+"""The folder of a search index is read back as it was written, and an error about its files is one line."""
 
 import hashlib
 import io
@@ -34,7 +34,7 @@ def matcher(binary):
 def test_a_saved_index_finds_the_same(matcher, binary, texts, prefilter, tmp_path):
     odd = [*texts, 'a "quoted"\u2028line\nb', "\U0001f600 é"]
     index = matcher.index(odd, prefilter)
-    for _ in range(2):  # an index that is there is replaced
+    for _ in range(2):  # an existing index is replaced
         index.save(tmp_path / "index")
     assert [path.name for path in tmp_path.iterdir()] == ["index"]
     loaded = jaxmatch.load(binary).load_index(tmp_path / "index")
@@ -116,7 +116,7 @@ def test_an_index_of_another_vocabulary_is_refused(matcher, texts, tmp_path):
 
 
 def _with(folder, name, content):
-    """Gives an index another file, as somebody would who wants it to be believed."""
+    """Replaces a file of an index and updates its checksum, so that only its content can be refused."""
     (folder / name).write_bytes(content)
     described = json.loads((folder / "index.json").read_text())
     described["sha256"][name] = hashlib.sha256(content).hexdigest()
@@ -154,7 +154,7 @@ def test_a_file_that_does_not_fit_is_refused(matcher, texts, tmp_path, name, con
 
 
 def test_an_index_without_lines_counts_its_texts(matcher, texts, tmp_path):
-    """As those of earlier versions."""
+    """The indexes of earlier versions have no lines."""
     SearchIndex(matcher, texts, lines=range(100, 160)).save(tmp_path / "index")
     assert matcher.load_index(tmp_path / "index").lines == tuple(range(100, 160))
     (tmp_path / "index" / "lines.json").unlink()
@@ -200,7 +200,7 @@ def test_new_words_have_vectors_where_these_are_made_from_the_spelling(hashed, m
 
 
 def test_an_index_without_the_vectors_of_new_words_is_refused(hashed, texts, tmp_path):
-    """As earlier versions made them for hashed vectors."""
+    """Earlier versions made such indexes for hashed vectors."""
     hashed.index(texts).save(tmp_path / "index")
     digest = hashlib.sha256(json.dumps([vars(hashed.preprocessing), hashed.vocabulary.words]).encode())
     digest.update(np.asarray(hashed.model.vectors).tobytes())

@@ -8,7 +8,7 @@ from small_cohort import lockstep, make_cohort, make_data
 
 from jaxmatch.data.encoded import EncodedSplit
 
-# Fast enough that a run knows after an epoch which way its labels point.
+# Fast enough that a run learns within an epoch which way the labels point.
 FAST = {"learning_rate": 0.02, "dropout_rate": 0.0, "decay_rate": 1.0}
 
 
@@ -24,7 +24,7 @@ def backwards(split):
 def opposite_data(learnable: str):
     """Dev and test hold the training pairs; one of them has the opposite labels and gets worse as training goes on.
 
-    It has them in another order, so that outputs of the one do not fit the labels of the other.
+    That one also has the pairs in another order, so that outputs of one split do not fit the labels of the other.
     """
     data = make_data()
     train = data.splits["train"]
@@ -34,14 +34,14 @@ def opposite_data(learnable: str):
 
 
 def outputs_of(cohort, result, split):
-    """What the kept parameters answer, without any of the cohort's programs."""
+    """Returns the outputs of the kept parameters, computed without the cohort's programs."""
     ids, sentences = split.side_by_side()
     module, vectors = cohort.lockstep.programs.flat.module, make_data().vectors
     return np.asarray(module.apply({"params": result.parameters}, {"ids": ids}, sentences, vectors, method="match"))
 
 
 def scores_of(cohort, result, split):
-    """Accuracy and mean cross entropy of the kept parameters, by hand."""
+    """Returns the accuracy and the mean cross entropy of the kept parameters, computed by hand."""
     outputs = outputs_of(cohort, result, split).astype(np.float64)
     right = np.take_along_axis(outputs, split.labels[:, None], axis=1)[:, 0]
     return np.mean(outputs.argmax(axis=1) == split.labels), np.mean(np.log(np.exp(outputs).sum(axis=1)) - right)
@@ -49,7 +49,7 @@ def scores_of(cohort, result, split):
 
 @pytest.fixture(scope="module", params=["dev", "test"])
 def learnable(request):
-    """Which split can be learnt; a cohort on that data, its results, and how each run ended."""
+    """The split that can be learned, the data, a cohort trained on the data, and the results of its runs."""
     data = opposite_data(request.param)
     cohort = make_cohort(
         seeds=(1, 2), optimizer=[FAST] * 2, data=data, training={"selection": "loss", "maximum_buckets": 1}
@@ -58,12 +58,12 @@ def learnable(request):
 
 
 def test_the_kept_checkpoint_is_the_best_on_dev(learnable):
-    """Scored again, it has the best dev scores of the curve, those noted, and the test scores reported."""
+    """Scored again, it has the best dev scores of the curve, which are those noted, and the reported test scores."""
     name, data, cohort, results = learnable
     for result in results:
         losses = [entry["dev"]["loss"] for entry in result.progress.curve]
         chosen = int(np.argmin(losses))
-        # Dev that cannot be learnt is best after the first epoch and gets worse; else it is best later.
+        # If dev cannot be learned, its loss is best after the first epoch. Otherwise it is best later.
         assert len(losses) == 4 and (chosen > 0 if name == "dev" else chosen == 0)
         assert max(losses) - min(losses) > 0.1
         assert result.progress.best == result.progress.curve[chosen]["dev"]
@@ -75,7 +75,7 @@ def test_the_kept_checkpoint_is_the_best_on_dev(learnable):
 
 
 def test_dev_and_test_are_not_exchanged(learnable):
-    """The labels are opposite, so the accuracies add up to 1; only the one that can be learnt is high."""
+    """The labels are opposite, so the accuracies add up to 1; only the one that can be learned is high."""
     name, _, _, results = learnable
     for result in results:
         dev, test = result.progress.best["accuracy"], result.test["accuracy"]
@@ -110,7 +110,7 @@ def test_a_higher_loss_is_not_better_and_a_higher_accuracy_is(learnable):
 
 
 def test_a_stopped_run_learns_no_more():
-    """Its state stays as it was when patience ran out, also in the program that is not made smaller."""
+    """Its state stays as it was when patience ran out, even where the program is not made smaller (`restack`)."""
     # Patience runs out within an epoch.
     training = {"selection": "loss", "maximum_buckets": 1, "patience_samples": 100, "evaluate_every_samples": 40}
     changes = [FAST, {"learning_rate": 0.0, "learning_rate_floor": 0.0}]

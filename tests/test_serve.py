@@ -1,4 +1,4 @@
-"""The service of docs/how_to/serve.md answers many clients at once as a plain prediction does."""
+"""The service of docs/how_to/serve.md gives many clients at the same time the results of a plain prediction."""
 
 import re
 import threading
@@ -20,7 +20,7 @@ CLIENTS = 64
 
 @pytest.fixture
 def service(run, monkeypatch):
-    """The address of the service, as the page shows it, on a model whose programs are not all compiled yet."""
+    """The address of the service of the page. Not all programs of its model are compiled yet."""
     monkeypatch.setenv("MODEL", str(run))
     names = {}
     exec(compile(CODE, "service.py", "exec"), names)
@@ -108,7 +108,7 @@ def test_two_requests_predict_at_once_and_others_wait(service, monkeypatch):
 
 
 def test_threads_prepare_a_model_once(run, monkeypatch):
-    """However many ask first at once, there is one predictor, which prepares each shape once."""
+    """However many threads make the first request, there is one predictor, which prepares each shape once."""
     from jaxmatch.inference import cpu
 
     matcher, made = jaxmatch.load(run), []

@@ -25,7 +25,7 @@ def test_jobs_with_room_overlap_on_devices_of_their_own():
 
     def run(devices, stop):
         begun.append(devices)
-        meeting.wait()  # breaks unless two are there at a time
+        meeting.wait()  # fails unless two jobs run at the same time
         return devices
 
     returned = run_jobs([Job(3, 1.0, run), Job(2, 2.0, run), Job(4, 4.0, run), Job(3, 3.0, run)], DEVICES)
@@ -46,7 +46,7 @@ def test_where_there_is_room_for_one_all_run_in_this_thread_in_their_order():
 
 @pytest.mark.parametrize("size", [2, 8])
 def test_jobs_that_come_later_go_before_those_that_wait(size):
-    """Beside each other and one by one."""
+    """This holds for jobs beside each other (size 2) and one by one (size 8)."""
     begun, more = [], {"a": ["x", "y"], "x": ["z"]}
 
     def job(name):
@@ -87,14 +87,14 @@ def test_what_one_raises_stops_the_others_and_is_raised():
 
     with pytest.raises(OSError, match="No space left"):
         run_jobs([Job(3, 1.0, last), Job(3, 1.0, fail), Job(3, 0.5, last)], DEVICES)
-    assert stopped == [True]  # what had not begun never does
+    assert stopped == [True]  # the third job never begins
 
 
 def test_how_long_jobs_last():
     one, two, five = Job(1, 3.0), Job(2, 2.0), Job(5, 1.0)
     assert lasting([], 8) == 0
     assert lasting([one, two, five], 8) == 3
-    assert lasting([two, five, five], 8) == 2  # both fives have their turn beside the two
+    assert lasting([two, five, five], 8) == 2  # both fives run beside the two, one after the other
     assert lasting([one, two, five], 5) == 4  # the five waits for both
     assert lasting([one] * 5, 1) == 15 and lasting([one] * 5, 2) == 9
 

@@ -1,4 +1,4 @@
-"""Intervals and tests give the numbers worked out by hand, and none where none is to be had."""
+"""Intervals and tests give the numbers worked out by hand, and None or NaN where they are undefined."""
 
 import math
 
@@ -39,11 +39,11 @@ def test_published_numbers_are_beaten_missed_or_covered(lower, upper, higher_is_
 
 def test_the_interval_of_a_difference_to_a_published_mean():
     values, others = [0.80, 0.82, 0.84], [0.85, 0.86, 0.88, 0.85]
-    # A number without a deviation: mean 0.82, deviation 0.02, t(2) = 4.303.
+    # The published number has no deviation. Our values have mean 0.82, deviation 0.02, t(2) = 4.303.
     reach = 4.3026527 * 0.02 / math.sqrt(3)
     assert significance.to_published(values, 0.9) == pytest.approx((-0.08 - reach, -0.08 + reach), abs=1e-6)
     assert significance.to_published(values, 0.9, 0.01) == significance.to_published(values, 0.9)  # of how many runs?
-    # With one: the interval of Welch's test on the runs behind it.
+    # With the number of runs, the interval is that of Welch's test on the runs.
     found = significance.to_published(values, np.mean(others), np.std(others, ddof=1), len(others))
     test = significance.welch(values, others)
     assert found == pytest.approx((test.lower, test.upper), rel=1e-9)
@@ -82,13 +82,13 @@ def test_the_paired_test_is_scipy_s():
     assert (found.lower, found.upper) == pytest.approx((interval.low, interval.high))
     assert significance.paired([0.5], [0.4]) is None
     accuracies = np.array([801, 797, 815]) / 1002
-    assert significance.paired(accuracies + 7 / 1002, accuracies) is None  # unlike only by rounding
+    assert significance.paired(accuracies + 7 / 1002, accuracies) is None  # equal up to rounding
     with pytest.raises(ValueError):
         significance.paired([0.5, 0.6], [0.5])
 
 
 def test_holm_by_hand():
-    # Sorted 0.01, 0.02, 0.03, 0.2 times 4, 3, 2, 1: 0.04, 0.06, 0.06, 0.2; none falls below the one before it.
+    # Sorted 0.01, 0.02, 0.03, 0.2 times 4, 3, 2, 1: 0.04, 0.06, 0.06, 0.2; no value is below the one before.
     assert significance.holm([0.02, 0.2, 0.01, 0.03]) == pytest.approx([0.06, 0.2, 0.04, 0.06])
     assert significance.holm([0.6, 0.7]) == [1.0, 1.0] and significance.holm([]) == []
 
@@ -145,7 +145,7 @@ def test_the_sign_is_that_of_the_change():
 
 def test_seeds_that_all_agree_on_one_side_are_no_problem():
     result = significance.welch([0.5, 0.5, 0.5], [0.5, 0.7, 0.6])
-    assert result.degrees_of_freedom == pytest.approx(2)  # all the spread is the other side's
+    assert result.degrees_of_freedom == pytest.approx(2)  # only the other side has a spread
     assert result.statistic == pytest.approx(-0.1 / math.sqrt(0.01 / 3))
 
 

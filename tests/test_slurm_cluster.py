@@ -1,4 +1,4 @@
-"""What `make clusters` tries on a real Slurm of two nodes: jobs that are cancelled, nodes that go down, time limits."""
+"""Tests of `make clusters` on a real Slurm of two nodes: jobs that are cancelled, nodes that go down, time limits."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ MANY = "400"
 
 
 def alone(files, workdir, **overrides):
-    """The table, and what lasts, of one process."""
+    """Returns the table and the lasting parts of a sweep in one process."""
     table, _ = small_sweep.launched(
         files,
         workdir,
@@ -45,7 +45,7 @@ def states(workdir):
 
 
 def finished(workdir, command, capfd, seconds=240.0):
-    """The table, and what lasts, once all cohorts are done."""
+    """Waits until all cohorts are done, and returns the table and the lasting parts of the sweep."""
     until(lambda: {"queued", "running"}.isdisjoint(states(workdir)), seconds)
     assert states(workdir) == ["done"] * len(states(workdir)), log_of(workdir)
     capfd.readouterr()
@@ -54,7 +54,7 @@ def finished(workdir, command, capfd, seconds=240.0):
 
 
 def job_of(workdir, state):
-    """A job in a state whose cohort has been trained for some epochs, or waits."""
+    """Waits for a job in this state and returns it. If it is running, its cohort has been trained for some epochs."""
     found = until(lambda: [each for each in slurm_jobs.states(workdir) if each.state == state])
     if state == "running":
         log = slurm_jobs.folder_of(workdir) / f"{found[0].job}_0_log.out"
@@ -115,7 +115,7 @@ def test_a_node_goes_down(small_files, tmp_path, slurm, one_process, capfd):
 
 
 def test_a_job_makes_room_for_another(small_files, tmp_path, slurm, one_process, capfd):
-    """Slurm tells it to end, and queues it again itself."""
+    """Slurm tells the job to end, and queues it again."""
     command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
     assert main(command) == 0
     job = job_of(tmp_path, "running")
@@ -137,7 +137,7 @@ if sys.argv[0].endswith("_submit.py"):
 
 
 def test_a_time_limit_is_reached(small_files, tmp_path, capfd):
-    """Slurm looks every half a minute whose time is over: here between 15 and 45 seconds after the start."""
+    """Slurm checks time limits every half minute: here the job is told to end 15 to 45 seconds after its start."""
     settings = {"training.epochs": "170"}
     (tmp_path / "jobs.toml").write_text("minutes = 1\nsignal_seconds = 45\n")
     (tmp_path / "slow.py").write_text(SLOW)

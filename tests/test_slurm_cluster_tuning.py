@@ -1,4 +1,4 @@
-"""Tuning on a real Slurm of two nodes: the command waits for its jobs, is interrupted, and is given again."""
+"""Tuning on a real Slurm of two nodes: the command waits for its jobs, is interrupted, and is started again."""
 
 import json
 import signal
@@ -53,7 +53,7 @@ def test_halving_is_that_of_one_process_though_it_is_interrupted(small_files, tm
     status, table = second.ended(240)
     assert status == 0, "".join(second.lines)
     assert (table, lasting(workdir)) == wanted
-    # Each of two cohorts was trained by one job up to the first rung.
+    # One job trained each of the two cohorts up to the first rung.
     logs = list((workdir / "slurm").glob("*_log.out"))
     assert {f"{job}_0_log.out" for job in jobs} <= {log.name for log in logs}
     assert sum("resumed from a checkpoint" not in log.read_text() for log in logs) == 2

@@ -1,4 +1,4 @@
-"""Tuning by jobs of Slurm: the command waits for what they train. A real Slurm: test_slurm_cluster_tuning.py."""
+"""Tuning by jobs of Slurm: the command waits for their results. test_slurm_cluster_tuning.py has a real Slurm."""
 
 import json
 import os
@@ -62,7 +62,7 @@ def test_a_grid_is_halved_as_in_one_process(small_files, tmp_path, programs_kept
         f"1 job submitted; logs are in {tmp_path / 'jobs' / 'final' / 'slurm'}",
     ]
     assert not any("earlier command" in line for line in lines)
-    # What the jobs tell is shown.
+    # The progress of the jobs is shown.
     assert any("at the rung" in line for line in lines) and any("epoch 2," in line for line in lines)
     assert not list(tmp_path.glob("jobs/cohorts/*/events.jsonl"))
     assert main(tuning(small_files, tmp_path / "jobs", *HALVING, "--on", "slurm:local", "--status")) == 0
@@ -163,7 +163,7 @@ def test_deaths_are_counted_by_cohort_and_from_its_newest_checkpoint():
     assert [deaths.count("a", newest) for newest in (-1, -1, 4, 4)] == [1, 2, 1, 2]
     assert deaths.count("b", 4) == 1
     assert deaths.count("a", 4) == 3 == MOST_DEATHS
-    assert deaths.count("a", 4) == 1  # it has failed, and is tried anew
+    assert deaths.count("a", 4) == 1  # the cohort has failed, and is tried again
 
 
 def test_a_job_that_was_lost_is_submitted_again_until_its_cohort_has_failed(slurm):
@@ -188,7 +188,7 @@ def test_a_cancelled_job_is_not_submitted_again(slurm):
 
 
 def test_a_job_that_ran_out_of_memory_is_not_submitted_again(slurm):
-    """The next would be given the same memory, for a cohort of the same size."""
+    """The next job would be given the same memory, for a cohort of the same size."""
     slurm.steps = [lambda: slurm.trained("0"), lambda: slurm.end("1", "OUT_OF_MEMORY")]
     assert slurm.wait() is True
     assert len(slurm.submitted) == 2
@@ -232,7 +232,7 @@ def test_an_interrupt_leaves_the_jobs(slurm):
 
 
 def test_what_a_job_tells_is_shown_though_it_is_queued_again(slurm, tmp_path):
-    """It tells of an earlier command, too."""
+    """The file also holds events of an earlier command's job, which are not shown."""
     folder, shown = slurm.folders[0], []
 
     class Shown:
@@ -263,7 +263,7 @@ def test_a_cohort_at_a_rung_is_paused(slurm):
 
 
 def test_an_interrupt_waits_until_what_was_submitted_is_noted():
-    """And what was started meanwhile never gets it."""
+    """Programs that are started meanwhile never receive the interrupt."""
     said = []
     with pytest.raises(KeyboardInterrupt), on_slurm.not_interrupted():
         os.kill(os.getpid(), signal.SIGINT)

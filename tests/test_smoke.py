@@ -105,7 +105,7 @@ def test_models_that_variants_bring_become_tiny_too():
     runs = planned.runs()
     assert [run.config.model.name for run in runs] == ["esan", "esan", "cafe", "cafe"]
     for run in runs:
-        # What the tagger needs is a file, too.
+        # Tags are off, because the tagger needs a file.
         assert (run.config.model.hidden_size, run.config.model.character_features, run.config.model.tags) == (
             12,
             4,

@@ -9,7 +9,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.data.synthetic import entailment, paraphrase, questions
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
-# Command -> rows of its table; main tables have floors below their own.
+# Command -> rows of its table; main tables also have rows of floors.
 LAUNCHERS = {
     "re2_main --dataset wikiqa": 5,
     "re2_ablation --dataset wikiqa": 2,
@@ -34,7 +34,7 @@ def test_a_smoke_run_goes_from_the_file_to_the_table(launcher, rows, cache, tmp_
         entailment,
         paraphrase,
         questions,
-    ):  # a tenth of the pairs: without XLA's optimisations steps take long
+    ):  # a tenth of the pairs: steps are slow without XLA's optimizations
         monkeypatch.setattr(kind, "SPLITS", {name: max(40, size // 10) for name, size in kind.SPLITS.items()})
     sweep, *options = launcher.split()
     words = [
@@ -82,7 +82,7 @@ def test_smoke_runs_go_on_to_what_is_made_of_the_trained_models(cache, tmp_path,
     assert text.count("first:  A man sleeps.") == 1 and "block 2, second over first" in text
     names = sorted(file.name for file in (tmp_path / "re2_attention" / "figures").iterdir())
     assert names == [f"attention-seed0.{ending}" for ending in ("json", "png", "svg")]
-    # Another pair trains nothing anew; another sweep has to have a folder of its own.
+    # Another pair trains nothing again; another sweep needs a folder of its own.
     assert "first:  A child laughs." in launched(
         "re2_attention", "--seeds", "1", "--first", "A child laughs.", "--second", "Nobody laughs."
     )

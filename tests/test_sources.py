@@ -1,4 +1,4 @@
-"""What the catalog says of a data set, its config says too."""
+"""The catalog and the config of a data set agree."""
 
 from pathlib import Path
 

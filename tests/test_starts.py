@@ -12,7 +12,7 @@ SWEEP = ROOT / "results" / "sick_ablation"
 
 
 def run_python(code: str, **variables: str) -> str:
-    """What a program prints in a process of its own."""
+    """Runs a program in a process of its own, and returns what it prints."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -20,7 +20,7 @@ def run_python(code: str, **variables: str) -> str:
 
 
 def modules_after(*words: str) -> set[str]:
-    """The top-level modules, and those of scipy, that a command has imported when it ends."""
+    """Returns the top-level modules, and those of scipy, that a command has imported when it ends."""
     code = (
         "import sys; from jaxmatch.cli.main import main\n"
         f"try: main({list(words)})\nexcept SystemExit: pass\n"

@@ -20,7 +20,7 @@ OPTIMISED = "optimization_level=0" not in os.environ.get("XLA_FLAGS", "")
 
 @pytest.fixture(autouse=True)
 def seldom_looks(monkeypatch):
-    """Training looks at the clock after the first step of an epoch, and then where it scores dev or the epoch ends."""
+    """Makes training look at the clock after the first step of an epoch, after scoring dev, and at the epoch's end."""
     monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 1e6)
 
 
@@ -44,7 +44,7 @@ def dispatches(monkeypatch):
 
 @pytest.fixture(scope="module")
 def singly():
-    """A cohort that looks at the clock after every step, so that each is a dispatch, and its results."""
+    """A cohort and its results. It looks at the clock after every step, so that each step is a dispatch."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)
         trained = cohort(64)
@@ -68,8 +68,8 @@ def test_the_states_after_several_steps_are_those_after_single_ones(dispatches):
     assert dispatches == ["train_step"] * steps + ["train_steps"] * 3
     assert many.programs.train_many.compilations == 1  # for any number of steps
     assert (np.asarray(several.diverged_at) >= 0).tolist() == [False, True, False]
-    # Without optimisations the compiler contracts a product and a sum of Adam's otherwise; test_optimised.py has this
-    # with them.
+    # Without optimizations, the compiler contracts a product and a sum of Adam differently in the two programs. With
+    # optimizations (test_optimised.py), the states are equal.
     for left, right in zip(jax.tree.leaves(single), jax.tree.leaves(several), strict=True):
         np.testing.assert_allclose(left, right, rtol=0 if OPTIMISED else 1e-5, atol=0 if OPTIMISED else 1e-6)
 
@@ -111,7 +111,7 @@ def test_interrupted_in_the_middle_it_goes_on_bit_for_bit(singly, tmp_path, step
 
 @pytest.mark.parametrize("steps_at_once", [1, 2])
 def test_a_step_and_an_evaluation_take_nothing_unasked_to_the_devices(steps_at_once):
-    """What is not placed on them beforehand would be waited for in each dispatch."""
+    """Every dispatch would wait for arrays that are not placed on the devices beforehand."""
     replicas, evaluator = (made := cohort(steps_at_once)).lockstep, made.evaluator
     epoch, state = replicas.epoch(0), replicas.initial()
     state = replicas.step(state, epoch, 0, steps_at_once)  # places what all steps share

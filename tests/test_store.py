@@ -1,4 +1,4 @@
-"""Objects in a store: the same behaviour of S3, memory and local files, and what is refused in one line."""
+"""Objects in a store: S3, memory and local files behave alike, and unusable stores are refused in one line."""
 
 import errno
 import sys
@@ -45,7 +45,7 @@ def test_objects(store, tmp_path):
     assert store.names("a") == ["b", "c", "d"] and store.names("none") == []
     assert store.read_all(["a/b", "a/c", "a/d/e", "a/f"]) == {"a/b": b"2", "a/c": b"3", "a/d/e": b"5"}
     assert store.download("a/d/e", tmp_path / "back") and (tmp_path / "back").read_bytes() == b"5"
-    # Another process, which has looked before, sees it at once.
+    # Another process, which has looked before, sees changes at once.
     other = Store(store.url)
     assert other.names("a") == ["b", "c", "d"]
     store.remove("a/b", "a/none")
@@ -67,7 +67,7 @@ def test_a_store_that_cannot_create_in_one_step_looks_first(monkeypatch, tmp_pat
 
 @pytest.mark.parametrize("seen", [True, False])
 def test_a_store_that_does_not_say_why_it_creates_nothing(monkeypatch, tmp_path, seen):
-    """As MinIO, of which s3fs only learns that a condition does not hold."""
+    """From such a store (MinIO), s3fs only learns that a condition does not hold."""
 
     def refuses(self, path, content, mode="overwrite", **options):
         if mode == "create" and self.exists(path):
@@ -80,7 +80,7 @@ def test_a_store_that_does_not_say_why_it_creates_nothing(monkeypatch, tmp_path,
     monkeypatch.setattr("jaxmatch.store.WAITS", (0.0,))
     store = Store(f"memory://{tmp_path.name}")
     assert store.create("a", b"1")
-    if not seen:  # somebody else makes it between the look and the write
+    if not seen:  # another process creates it between the look and the write
         answers = iter([None, b"1"])
         monkeypatch.setattr(store, "read", lambda name: next(answers))
     assert not store.create("a", b"2")
@@ -155,7 +155,7 @@ def test_what_cannot_be_reached_is_refused(s3, monkeypatch):
     said = refused("s3://none/folder")
     assert said == "s3://none/folder: there is no such bucket (The specified bucket does not exist); make it first"
     with monkeypatch.context() as patch:
-        patch.setattr("moto.settings.INITIAL_NO_AUTH_ACTION_COUNT", 0.0)  # it asks from now on whether it knows the key
+        patch.setattr("moto.settings.INITIAL_NO_AUTH_ACTION_COUNT", 0.0)  # from now on, it checks the key
         said = refused("s3://bucket/folder")
     assert said.startswith("s3://bucket/folder: the store refuses access (")
     assert said.endswith("; check the credentials for it")

@@ -1,4 +1,4 @@
-"""One command drives a sweep in a store; that of a dead one is taken over."""
+"""Only one command drives a sweep in a store. Another command takes over the sweep of a dead one."""
 
 import json
 import os
@@ -90,11 +90,11 @@ def test_a_lease_that_is_damaged_is_that_of_a_dead_command(store):
 
 
 def test_a_command_that_stood_still_asks_before_it_goes_on(store, monkeypatch):
-    """As after Ctrl-Z and fg: the next beat may be seconds away."""
+    """After Ctrl-Z and fg, for example, the next beat may be seconds away."""
     monkeypatch.setattr(store_lease, "SECONDS_BETWEEN_BEATS", 3600.0)
     lease = Lease(store)
     of_another(store)
-    lease.check()  # that is not known yet
+    lease.check()  # the takeover is not known yet
     later = time.time() + 3 * 3600
     monkeypatch.setattr(store_lease.time, "time", lambda: later)
     with pytest.raises(InputError, match="another command has taken over this store"):

@@ -1,4 +1,4 @@
-"""A cohort in a store: what is uploaded counts when it is whole, and only from whoever was given the cohort."""
+"""A cohort in a store: an upload counts when it is whole, and only from the worker that was given the cohort."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ def store(tmp_path):
 
 @pytest.fixture
 def begun(tmp_path, store):
-    """A cohort in a store, and its folder with two checkpoints that are no real ones."""
+    """A cohort in a store, and its folder with two fake checkpoints."""
     folder = CohortFolder(tmp_path / "work" / "cohorts" / "abc", "signature", RUNS)
     for number in (4, 8):
         place = folder.checkpoints / str(number) / "arrays"
@@ -55,7 +55,7 @@ def test_an_upload_that_is_interrupted_is_not_seen(begun, tmp_path, store):
     stored, folder = begun
     assert brought(stored, tmp_path) == {}
     upload(stored, folder, 4)
-    stored.put_checkpoint(folder, 8)  # and then it is killed
+    stored.put_checkpoint(folder, 8)  # and then the worker is killed
     assert len(store.names("cohorts/abc")) == 3 and brought(stored, tmp_path) == {"4": "4"}
     upload(stored, folder, 8)
     assert len(store.names("cohorts/abc")) == 3 and brought(stored, tmp_path) == {"8": "8"}
@@ -82,13 +82,13 @@ def test_a_checkpoint_that_is_removed_meanwhile_is_left(begun):
     for number in (12, 16):
         shutil.copytree(folder.checkpoints / "8", folder.checkpoints / str(number))
     with pytest.raises(FileNotFoundError):
-        stored.put_checkpoint(folder, 4)  # whoever trains removes it
+        stored.put_checkpoint(folder, 4)  # training removes old checkpoints
     stored_training.put_newest(stored, folder, "first")
     assert list(stored.state().checkpoints) == [16]
 
 
 def test_a_checkpoint_that_cannot_be_read_does_not_keep_others_out(begun, tmp_path, store):
-    """Its archive is whole, but what was packed is damaged: training began again from the one before."""
+    """Its archive is whole, but the checkpoint in it is damaged: training resumed from the checkpoint before."""
     stored, folder = begun
     upload(stored, folder, 4)
     upload(stored, folder, 8)
@@ -113,7 +113,7 @@ def test_a_worker_that_was_given_up_writes_no_more(begun, tmp_path, store):
 
 
 def test_what_was_finished_unseen_is_not_trained_again(begun, tmp_path, store):
-    """Its worker, or the command, died between its last upload and the command's look."""
+    """Its worker or the command died between the last upload of the worker and the next look of the command."""
     stored, folder = begun
     sweep = StoredSweep(store, "", tmp_path / "work")
     sweep.take(folder)
@@ -121,7 +121,7 @@ def test_what_was_finished_unseen_is_not_trained_again(begun, tmp_path, store):
     stored.update("first", lambda state: dataclasses.replace(state, folder=archive, done=True))
     sweep.hand_out(folder, "second")
     assert stored.state() == State("id", "second", "signature", RUNS, folder=archive, done=True)
-    # Once it was seen, to hand it out is to train it again.
+    # A cohort that was seen to be finished is handed out to be trained again.
     write_json(folder.path / STORED, {"url": stored.url, "folder": archive.name, "checkpoints": []})
     sweep.hand_out(folder, "third")
     assert not stored.state().done and stored.state().id != "id" and list(stored.state().checkpoints) == [8]
@@ -154,6 +154,6 @@ def test_checkpoints_in_the_store_are_not_given_up_either(begun, tmp_path, store
     assert found.newest_checkpoint() == 8 and found.runs == folder.runs
     with pytest.raises(InputError, match=rf"^{store.url}/cohorts/abc: this cohort of 2 unfinished runs contains runs"):
         workdir.claim([("signature", RUNS[:1])])
-    store.remove("cohorts/abc/state.json")  # the user gives it up
+    store.remove("cohorts/abc/state.json")  # the user gives the cohort up
     sweep.bring()
     assert [claimed.runs for claimed in workdir.claim([("signature", RUNS[:1])])] == [RUNS[:1]]

@@ -1,4 +1,4 @@
-"""A sweep through a store: workers and commands that have nothing else make the records of one process."""
+"""A sweep through a store: workers and commands that share nothing else make the records of one process."""
 
 import errno
 import json
@@ -35,7 +35,7 @@ def store(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def node(tmp_path, monkeypatch):
-    """Moves on to another machine, whose temporary folder is empty, and which it gives."""
+    """A function that moves the test to a machine, which has its own temporary folder, and returns that folder."""
 
     def move(name):
         place = tmp_path / name
@@ -48,11 +48,12 @@ def node(tmp_path, monkeypatch):
 
 
 class ByStore(Engine):
-    """What the engine for Ray does with a store, one task after the other in this process.
+    """An engine that uses a store as the engine for Ray does, but runs one task after the other in this process.
 
     Arguments:
       store: the store.
-      dies: called with what a worker tells; what it raises ends the worker.
+      dies: a function that is called with the stored cohort and each event of a worker. An error that it raises ends
+        the worker.
     """
 
     def __init__(self, store, dies=lambda stored, method: None):
@@ -126,7 +127,7 @@ def test_what_dies_goes_on_elsewhere_with_nothing_but_the_store(
     assert [path.name for path in elsewhere.rglob("*")] == ["jaxmatch-store-" + str(os.getuid())]
     (cohort,) = store.names("cohorts")
     assert len(store.names(f"cohorts/{cohort}")) == 2  # the state, and one archive
-    # Another machine again.
+    # Another working folder, which starts from the store alone.
     table, watcher = small_sweep.launched(small_files, tmp_path / "third", engine=ByStore(store))
     assert watcher.trained == [] and table == finished_sweep[1]
     assert small_sweep.lasting(tmp_path / "third") == small_sweep.lasting(finished_sweep[0])
@@ -173,7 +174,7 @@ def test_a_result_that_could_not_be_uploaded_is_kept(small_files, tmp_path, stor
         patch.setattr(type(fsspec.filesystem("memory")), "pipe_file", refuse_odd_names)
         with pytest.raises(StoreError):
             small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
-    node("node")  # the same again
+    node("node")  # the same machine again
     monkeypatch.setattr(Cohort, "train", None)
     small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
     assert small_sweep.lasting(tmp_path / "work") == small_sweep.lasting(finished_sweep[0])
@@ -209,7 +210,7 @@ def test_halving_through_a_store_is_halving(small_files, tmp_path, store):
         launch.run(planned, tmp_path / name, watcher, rule, engine=engine)
         found.append(small_sweep.lasting(tmp_path / name))
     assert found[0] == found[1] == found[2] and watcher.trained == []
-    # A sweep of the same runs wants the dropped ones to their end, from the start.
+    # A plain sweep of the same runs trains the dropped runs from the start to their end.
     halved = json.loads((tmp_path / "store" / "halving.json").read_text())
     assert json.loads((tmp_path / "again" / "halving.json").read_text())["rule"] == halved["rule"]
     whole = [

@@ -1,4 +1,4 @@
-"""What a run draws: its parameters and its dropout, from its own seed, for each step anew."""
+"""What a run draws from its own seed: its parameters, its batches, and new dropout in each step."""
 
 import itertools
 
@@ -15,9 +15,7 @@ SEEDS = (1, 2, 3)
 
 
 def losses_of_one_batch(steps, seeds=SEEDS, **changes):
-    """Losses <float32>[steps, replica] of one batch, again and again, all runs with the same pairs and the same
-    parameters.
-    """
+    """Returns losses <float64>[steps, replica] of one repeated batch. All runs have the same pairs and parameters."""
     cohort = make_cohort(seeds=seeds, optimizer=[STILL | changes] * len(seeds), training=ONE_LENGTH)
     replicas = cohort.lockstep
     rows = replicas.batches.rows
@@ -79,7 +77,7 @@ GOLDEN_END = [[-3.098467, 10.063399], [-4.558019, 10.158413], [-7.658078, 9.4275
 
 
 def fingerprint(parameters):
-    """Two numbers that every parameter has a part in, <float64>[replica, 2]; a hash would not survive rounding."""
+    """Returns two numbers that depend on all parameters, <float64>[replica, 2]. A hash would not survive rounding."""
     parameters = np.asarray(parameters, np.float64)
     angles = np.arange(parameters.shape[1])
     return np.stack([parameters @ np.cos(angles), np.sqrt(np.square(parameters).sum(axis=1))], axis=1)

@@ -73,7 +73,7 @@ def test_values_may_come_as_a_range_or_an_array():
 
 def test_a_grid_axis_that_stands_in_place_of_a_variant_s_setting_is_noted():
     planned = a_sweep({"model.blocks": (1, 3)}, variants={"plain": {}, "deep": {"model.blocks": 2}})
-    (note,) = launch.changed(launch.changed(planned)).table.notes  # a launch changes it twice
+    (note,) = launch.changed(launch.changed(planned)).table.notes  # a launch calls `changed` twice
     assert note == "model.blocks is an axis of the grid, whose values stand in place of that of deep"
 
 
@@ -148,7 +148,7 @@ def test_what_makes_a_program_and_what_makes_a_run(key, value, same_signature, s
 
 
 def test_a_run_keeps_its_name_in_later_versions():
-    """Or a folder that an earlier version began would be trained anew."""
+    """Otherwise a folder that an earlier version began would be trained again."""
     run = Run(default_config(), 0, {})
     assert (run.identity("data"), run.signature("data")) == ("4c81ba1fdc38-seed0", "e8ede497d63c")
 
@@ -234,7 +234,7 @@ def test_the_table_says_which_settings_are_not_the_file_s():
         "execution.restack": "False",
     }
     planned = launch.changed(a_sweep(), overrides=overrides)
-    assert planned.table.notes == ("Settings changed from the file's: training.epochs=3",)  # 128 is what the file has
+    assert planned.table.notes == ("Settings changed from the file's: training.epochs=3",)  # the file has 128, too
     assert launch.changed(a_sweep()).table.notes == ()
 
 
@@ -243,7 +243,7 @@ def test_an_empty_value_removes_an_axis(tmp_path):
     planned = launch.resolve(ROOT / "sweeps" / "grid.py", grid_overrides=changes)
     assert dict(planned.grid) == {"optimizer.learning_rate": (0.01,)}
     assert planned.table.rows == ("optimizer.learning_rate",)
-    # Of another model, the axes are its own.
+    # Another model has axes of its own.
     changes = {"model.blocks": "", "model.encoder_layers": "", "model.head_size": "8,16"}
     planned = launch.resolve(
         ROOT / "sweeps" / "grid.py", overrides={"model.name": "siamese"}, grid_overrides=changes, seeds=1

@@ -11,7 +11,7 @@ from jaxmatch.sweep.launcher_files import load_module
 
 ROOT = Path(__file__).parent.parent
 
-# What is wrong in `Sweep(...)` -> what is said of it.
+# A mistake in `Sweep(...)` -> the message about it.
 MISTAKES = {
     "seeds=5": "seeds of the sweep is 5: make it a tuple",
     'grid={"model.blocks": 3}': "axis model.blocks of the sweep is 3: make it a tuple",
@@ -122,7 +122,7 @@ def test_groups_make_one_s_own_data_a_ranking(tmp_path):
         options = {"dataset": "own", "data_directory": str(tmp_path)}
         return launch.resolve(ROOT / "configs" / "re2.py", options=options, overrides=overrides)
 
-    assert resolved().config.training.selection == "accuracy"  # no file yet: who reads it will say so
+    assert resolved().config.training.selection == "accuracy"  # no file yet: the reader will report it
     for split in ("train", "dev"):
         (tmp_path / f"{split}.tsv").write_text("text_a\ttext_b\tlabel\na\tb\t1\na\tc\t0\n")
     assert resolved().config.training.selection == "accuracy"

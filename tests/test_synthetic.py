@@ -32,7 +32,7 @@ def simple(quantifier, subject, predicate, *, described=None, number=0, negated=
     return Clause(quantifier, number, described and adjective(described), noun(subject), verb(predicate), negated)
 
 
-# First sentence, second sentence, label: what a logician says of them.
+# First sentence, second sentence, and the label that a logician gives them.
 KNOWN = [
     (simple(ALL, "dog", "run"), simple(ALL, "poodle", "move"), "entailment"),
     (simple(ALL, "poodle", "run"), simple(ALL, "dog", "run"), "neutral"),
@@ -128,7 +128,7 @@ def test_two_clauses_bind_their_words():
     assert label(premise, (simple(NONE, "dog", "run", described="young"),)) == "neutral"
     assert label(premise, (simple(NONE, "cat", "run", described="young"),)) == "entailment"
     assert label(premise, (simple(SOME, "cat", "run", described="young"),)) == "contradiction"
-    # No clause alone suffices: together they leave no room.
+    # All cats run, so no cat swims.
     both = (simple(ALL, "cat", "run"), simple(ALL, "dog", "run"))
     assert label(both, (simple(SOME, "cat", "swim"), simple(ALL, "dog", "run"))) == "contradiction"
 
@@ -138,7 +138,7 @@ def test_denied_ground_has_no_label():
 
 
 def brute_force(first, second):
-    """The relation by trying every world of few things; None if ground is denied.
+    """Returns the relation, found by trying every world of a few things, or None if ground is denied.
 
     Only for clauses about cats and adjectives.
     """

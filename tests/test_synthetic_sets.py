@@ -1,4 +1,4 @@
-"""The embedded sets as they are generated: sizes, labels, vectors, and that no short cut tells the labels."""
+"""The embedded sets as they are generated: sizes, labels, vectors, and no shortcut that reveals the labels."""
 
 import collections
 import hashlib
@@ -61,7 +61,7 @@ def test_ranking_groups(sets):
 
 
 def probe(features, train, dev):
-    """Accuracy on dev of a linear classifier."""
+    """Returns the accuracy on dev of a linear classifier."""
     model = RidgeClassifier(alpha=10.0, solver="lsqr").fit(features(train), train.labels)
     return model.score(features(dev), dev.labels)
 

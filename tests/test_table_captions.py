@@ -66,12 +66,12 @@ def test_caption_says_whether_punctuation_is_removed():
 
     assert said(True, True) == ["Punctuation is removed."] and said(False) == ["Punctuation is kept."]
     assert said(True, False) == ["Punctuation is removed in some runs and kept in others."]
-    assert said(None) == said(True, None) == []  # a record that does not tell
+    assert said(None) == said(True, None) == []  # records without the setting
 
 
 @pytest.mark.parametrize(
     ("shares", "said"),
-    # Nothing is called all of it that is not.
+    # Only a share of 1 is shown as 100%.
     [
         ([0.9953], "99.5%"),
         ([1.0], "100%"),

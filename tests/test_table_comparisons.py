@@ -1,4 +1,4 @@
-"""Published numbers stand beside ours with what the interval says; differences to the original are tested."""
+"""Published numbers are beside ours, with the verdict of the interval; differences to the original are tested."""
 
 import csv
 import io
@@ -60,7 +60,7 @@ def beside(text, values=(0.80, 0.82, 0.84), score="accuracy"):
     ("text", "shown"),
     # Mean 82, deviation 2, t(2) = 4.303: the interval is 82 ± 4.303 * 2 / sqrt 3, from 77.03 to 86.97.
     [
-        # A printed 87.0 may be 86.95, a printed 77.0 77.05.
+        # A printed 87.0 may be 86.95, and a printed 77.0 may be 77.05.
         ("86.9 ± 0.2", "86.9 ± 0.2 (covers: −9.8 to +0.0)"),
         ("87.0", "87.0 (covers: −10.0 to +0.0)"),
         ("87.1", "87.1 (misses: −10.1 to −0.1)"),
@@ -175,7 +175,7 @@ def test_differences_to_the_original_with_welch_s_test():
     assert float(two["dev.accuracy.p_value"]) == pytest.approx(0.0036, abs=1e-5)
     assert float(two["dev.accuracy.lower"]) == pytest.approx(
         0.72 - 0.04968, abs=1e-5
-    )  # of the mean, not of the difference
+    )  # the bound of the mean, not of the difference
     told = json.loads(table.json())["rows"][1]["scores"]["dev.accuracy"]["difference"]
     assert told["difference"] == pytest.approx(-0.1) and told["statistic"] == pytest.approx(-6.1237, abs=1e-4)
 

@@ -63,7 +63,7 @@ def test_latex_escapes_can_be_undone_and_leave_nothing_special(text):
     assert unescape(escaped) == text
     bare = re.sub(r"\\[a-z]+\{\}|\$\\[a-z]+\$|\$-\$|\\[&%$#_{}]|\{\[\}|\{\*\}|\{\}", "", escaped)
     assert not set(bare) & set('\\&%$#_{}~^<>|"[*')
-    # Signs that LaTeX would draw together stand there only for the one character that they mean.
+    # Signs that LaTeX would draw as one character are there only for this character.
     for sign, means in (("--", "–"), ("''", "”"), ("``", "“"), (",,", "„")):
         assert escaped.count(sign) == text.count(means)
 

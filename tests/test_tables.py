@@ -1,4 +1,4 @@
-"""Rows, means and deviations are what the records say; records that cannot be are named."""
+"""Rows, means and deviations follow from the records; impossible records are named."""
 
 import copy
 import csv
@@ -43,7 +43,7 @@ def test_best_mean_is_bold_where_it_is_best_beyond_chance():
     layout = TableLayout("t", LAYOUT.rows, scores=("dev.accuracy", "dev.loss", "dev.mrr", "best_on_test.accuracy"))
     rows = cells(make_table(records, layout))
     bold = [[text.startswith("**") for text in row[4:]] for row in rows[1:]]
-    # A smaller loss is better; what was chosen on test wins nothing.
+    # A smaller loss is better; scores chosen on test are never bold.
     assert bold == [[False] * 4] * 4 + [[True, True, True, False], [False] * 4]
     assert "Bold: better than every other on the same data" in make_table(records, layout).markdown()
     near = [record(blocks, rate, seed) for blocks in (1, 2, 3) for rate in (0.001, 0.002) for seed in (1, 3)]
@@ -126,7 +126,7 @@ def test_a_grid_key_the_layout_forgot_becomes_a_row_label_and_is_not_averaged_ov
     records = [record(2, rate, seed) for rate in (0.001, 0.002) for seed in (1, 2)]
     table = make_table(records, TableLayout("t", ("model.blocks",)))
     assert table.keys == ("model.blocks", "optimizer.learning_rate") and len(table.rows) == 2
-    # Variants bring their own overrides: the variant alone says it all.
+    # Variants bring their own overrides, so the variant alone is the key.
     variants = [
         record(2, seed=seed, variant=variant, overrides={"model.alignment": alignment}, run=variant + str(seed))
         for variant, alignment in (("", "linear"), ("identity", "identity"))
@@ -161,7 +161,7 @@ def test_pivot_gives_each_value_its_columns():
     latex = table.latex()
     assert r"& & & \multicolumn{2}{c}{learning rate 0.001} &" in latex.replace("  ", " ")
     assert r"\cmidrule(lr){4-5} \cmidrule(lr){6-7}" in latex
-    # CSV stays one line a cell.
+    # CSV still has one line for each cell.
     lines = list(csv.DictReader(io.StringIO(table.csv())))
     assert [(line["model.blocks"], line["optimizer.learning_rate"]) for line in lines] == [
         ("1", "0.001"),

@@ -1,4 +1,4 @@
-"""The time left counts compilation from the start, and what compiles is named; with a clock of the test's own."""
+"""The time left includes compilation from the start, and the display names what compiles. The tests set the clock."""
 
 import io
 
@@ -42,7 +42,7 @@ def steps(left: TimeLeft, clock: Clock, count: int, seconds: float = 1.0, work: 
 
 
 def test_compilation_is_no_slow_training(clock):
-    """100 steps of 3 seconds behind a minute of compilation: after two, 294 seconds and not 51 minutes."""
+    """100 steps of 3 seconds follow a minute of compilation: after two steps, 294 seconds are left, not 51 minutes."""
     left = TimeLeft(100.0, {"key": {"training": 1}}, 500.0, 10.0, clock)
     left.begun("cohort")
     compile_for(left, clock, 60.0, lengths=1)
@@ -59,7 +59,7 @@ def test_seconds_in_which_memory_was_sought_are_no_slow_training(clock):
     assert left.seconds() == pytest.approx(97.0)
     clock.now += 60.0
     left.slowed()
-    assert left.seconds() == pytest.approx(0.97 * 500.0)  # the plan's, until the new speed is known
+    assert left.seconds() == pytest.approx(0.97 * 500.0)  # as planned, until the new speed is known
     steps(left, clock, 3, seconds=2.0)
     assert left.seconds() == pytest.approx(2 * 94.0)
 
@@ -74,10 +74,10 @@ def test_what_is_still_to_be_compiled_counts_from_the_start(clock):
     compile_for(left, clock, 30.0)
     assert left.seconds() == pytest.approx(98.0 + 4 * 45.0)
     compile_for(left, clock, 10.0, "evaluation", lengths=2)
-    # The lengths of training at their own mean, one more length of the scoring than was expected at that of
-    # the scoring.
+    # Lengths of training count at the mean of training. Scoring has one length more than expected, which counts at the
+    # mean of scoring.
     assert left.seconds() == pytest.approx(98.0 + 3 * 45.0 + 1 * 10.0)
-    for _ in range(5):  # fewer runs are compiled for anew: there is never less than nothing to do
+    for _ in range(5):  # compilations for fewer runs: never less than nothing is left
         compile_for(left, clock, 45.0)
     assert left.seconds() == pytest.approx(98.0 + 2 * 45.0 + 10.0)
 
@@ -86,12 +86,12 @@ def test_before_the_first_step_the_plan_and_an_assumed_compilation_tell(clock):
     """50 seconds of training are expected, and four programs of 10 seconds each."""
     left = TimeLeft(100.0, {"key": {"training": 3, "evaluation": 1}}, 50.0, 10.0, clock)
     assert left.seconds() == 50.0 + 40.0
-    left.did(20.0, here=False)  # on record
+    left.did(20.0, here=False)  # work that is already on record
     assert left.seconds() == 40.0 + 40.0
     left.begun("cohort")
     compile_for(left, clock, 16.0)
     assert left.seconds() == 40.0 + 3 * 16.0, "what was measured takes the place of what was assumed"
-    clock.now += 30.0  # until then arrays were placed, too
+    clock.now += 30.0  # arrays were placed meanwhile, too
     left.did(1.0, here=True)
     assert left.seconds() == 79.0 / 2 + 3 * 16.0, "one step does not tell the speed"
     clock.now += 1.0
@@ -143,7 +143,7 @@ def test_a_cohort_that_trains_beside_one_that_compiles_counts(clock):
     left.begun("cohort")
     left.begun("beside")
     left.compiling("cohort", "key", "training", 1)
-    steps(left, clock, 2, seconds=10.0, work=2.5)  # by the other one
+    steps(left, clock, 2, seconds=10.0, work=2.5)  # by the other cohort
     left.compiled("cohort", "key", "training", 20.0)
     assert left.seconds() == pytest.approx(20.0)
     left.left("beside")
@@ -184,8 +184,8 @@ def test_lines_and_the_bar_name_what_compiles(small_files, tmp_path, clock):
     display.end()
     lines = [line.partition(": ")[2] for line in text.getvalue().splitlines() if line.startswith("cohort 1")][1:]
     assert lines == [
-        # A tenth took a second: 9 more, two more lengths of 61 seconds, and the scoring. With compilation as if it were
-        # training, it would be 9 minutes.
+        # A tenth took a second, so 9 seconds are left, and two lengths of 61 seconds, and the scoring. If compilation
+        # counted as training, it would be 9 minutes.
         "10 of 100 steps, about 3 min left for the whole sweep",
         "20 of 100 steps, about 2 min left for the whole sweep",
         "compiling the scoring, length 1 of 1, about 10 min left for the whole sweep",

@@ -1,4 +1,4 @@
-"""What is timed, and what is written down of it; the times themselves are those of the machine."""
+"""What is timed, and what is recorded. The times themselves depend on the machine."""
 
 import json
 from pathlib import Path
@@ -29,13 +29,13 @@ def random_matcher(model, *texts):
 
 
 class Clock:
-    """Stands in for the time: each answer takes as many seconds as it is told."""
+    """A stand-in for the `time` module: each prediction takes the next of the given seconds."""
 
     def __init__(self, seconds):
         self.seconds, self.now, self.asked = list(seconds), 0.0, 0
 
     def perf_counter(self):
-        if self.asked % 2:  # the end of an answer
+        if self.asked % 2:  # the end of a prediction
             self.now += self.seconds[self.asked // 2]
         self.asked += 1
         return self.now
@@ -110,8 +110,8 @@ def test_the_launchers_time_what_the_papers_timed(capsys):
     other = timing_plan.resolve(SWEEPS / "re2_timing.py", options=options)
     csran, *blocks = timing_plan.configs_of(other).values()
     assert [config.model.name for config in blocks] == ["re2"] * 3
-    assert csran.model.characters == "none" and csran.model.stacked_layers == 5  # as configs/csran.py has SciTail
-    assert {row.label for row in asked.published} >= set(asked.models)  # each stands beside the paper's
+    assert csran.model.characters == "none" and csran.model.stacked_layers == 5  # as in configs/csran.py for SciTail
+    assert {row.label for row in asked.published} >= set(asked.models)  # the papers have times for each
     assert [row.scores["times.batch_seconds"] for row in re2.published_times()][-3:] == [
         "0.03 ± 0.00",
         "0.04 ± 0.00",
@@ -144,7 +144,7 @@ def test_a_smoke_run_of_re2_s_launcher_with_a_trained_model_beside_the_random_on
         ("RE2 (1 block)", 1, None),
         ("RE2 (2 blocks)", 2, None),
     ]
-    # Three batches of each of two starts; of what is trained there is one.
+    # Three batches for each of two random starts, and for the one trained model.
     assert [len(row["batch_seconds"]) for row in (*random, trained)] == [6, 6, 3]
     assert (trained["model"], trained["trained"], trained["split"]) == ("run x-seed1", True, None)
     assert trained["settings"] == saved_model.SETTINGS and trained["parameters"] > 100

@@ -1,4 +1,4 @@
-"""The table of a timing, by hand; what is no record of one is refused."""
+"""The table of a timing, worked out by hand; a file that is no record of a timing is refused."""
 
 import csv
 import io

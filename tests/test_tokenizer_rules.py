@@ -25,12 +25,12 @@ def followed(name, text):
     return text.split()
 
 
-# What the second and the third rule do, in time quadratic in the number of spaces.
+# Does what the second and the third rule do, but in time quadratic in the number of spaces.
 STRIPPED = re.compile(r"\A +| +\Z")
 
 
 def means_two_things(character):
-    """Some releases of NLTK compile their rules with `re`, others with `regex`."""
+    """Returns whether `re` and `regex` class a character differently. Releases of NLTK use one or the other."""
     return any(bool(re.match(kind, character)) != bool(regex.match(kind, character)) for kind in (r"\w", r"\s", r"\d"))
 
 
@@ -64,7 +64,7 @@ def test_many_spaces_take_little_time(before):
     text = before + 10**6 * " " + "\u00e9"
     began = time.process_time()
     assert followed("word", text) == TOKENIZERS["word"](text) == followed("word", f"{before} \u00e9")
-    assert time.process_time() - began < 10  # half an hour, if each space is tried as the beginning of the last ones
+    assert time.process_time() - began < 10  # half an hour, if every space were tried as the first of the last ones
 
 
 def test_the_tokenizers_of_tweets_are_no_rules():

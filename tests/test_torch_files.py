@@ -1,4 +1,4 @@
-"""Files in the layouts of `torch.save`: what is read of them, and how what is damaged is told."""
+"""Files in the layouts of `torch.save`: what is read from them, and how damaged files are reported."""
 
 import argparse
 import io
@@ -82,7 +82,7 @@ def test_a_file_cut_anywhere_is_refused(tmp_path, layout):
 
 
 def test_a_flipped_byte_is_refused_or_changes_nothing(tmp_path):
-    """Between the parts of an archive lie bytes that mean nothing to its reader."""
+    """Some bytes between the parts of an archive mean nothing to its reader."""
     content = torch_format.zipped({"a": Tensor.of(GRID)})
     accepted = 0
     for place in range(0, len(content), 3):
@@ -99,7 +99,7 @@ def test_a_flipped_byte_is_refused_or_changes_nothing(tmp_path):
 
 
 def archive(content, change):
-    """The same archive with other members."""
+    """Returns the same archive after a change of its members."""
     with zipfile.ZipFile(io.BytesIO(content)) as file:
         members = {name: file.read(name) for name in file.namelist()}
     change(members)

@@ -47,7 +47,7 @@ def test_each_run_has_its_own_and_they_learn():
 
 
 def test_they_learn_where_a_model_divides_them_by_their_length():
-    """The length of padding is 0."""
+    """The vector of padding has length 0, and must not give NaN."""
     model = {"name": "decatt", "hidden_size": 8, "intra_attention": False, **TRAINED}
     cohort = make_cohort(seeds=(7,), model=model)
     losses, state = lockstep(cohort, 3)
@@ -86,14 +86,14 @@ def test_a_saved_model_is_one_with_fixed_words(small_files, tmp_path, capsys):
     assert record["parameters"] == matcher.model.vectors.size + sum(
         leaf.size for leaf in jax.tree.leaves(matcher.model.params)
     )
-    # Nor does its export know of that, and new words are unknown.
+    # Its export does not differ from that of fixed words, and new words are unknown.
     export(matcher, tmp_path / "exported", "stablehlo")
     program = jax.export.deserialize(bytearray((tmp_path / "exported" / "program.stablehlo").read_bytes()))
     ids, sentences = np.array([[2, 3, 4, 1]], np.int32), np.array([[1, 1, 2, 2]], np.int8)
     found = program.call(np.load(tmp_path / "exported" / "vectors.npy"), ids, sentences)
     np.testing.assert_allclose(found, matcher.model.logits(ids[:, :2], ids[:, 2:]), atol=1e-5)
     assert json.loads((tmp_path / "exported" / "export.json").read_text())["new_words"] is None
-    # It answers as it did in training: test was scored with the trained words.
+    # It predicts as in training: test was scored with the trained words.
     assert main(["evaluate", str(run), "--format", "json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert np.isclose(np.ravel(_numbers(printed)), record["test"]["accuracy"]).any(), printed

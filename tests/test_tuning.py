@@ -52,7 +52,7 @@ def test_a_setting_with_a_diverged_seed_is_not_chosen():
 
 
 def test_a_late_divergence_counts_as_one():
-    # A run that diverged has the scores of its best checkpoint all the same.
+    # A run that diverged late still has the scores of its best checkpoint.
     choice = tuning.choose([tried(0.1, 0, dev=0.9, status="diverged"), tried(0.2, 0, dev=0.5)])
     assert choice.overrides == {"optimizer.learning_rate": 0.2}
 
@@ -110,7 +110,7 @@ def test_a_published_result_stands_beside_whatever_was_chosen():
     )
     (row,) = final.table.published
     assert row.settings == {"model.name": "re2", "data.name": "snli", "seeds": 10}
-    # It was chosen on test, and stands beside what is so chosen here.
+    # The published score was chosen on test, so it is also beside our score that is chosen on test.
     assert final.config.training.best_on_test and "best_on_test.accuracy" in final.table.scores
     assert row.scores == {"test.accuracy": "88", "best_on_test.accuracy": "88"}
     without = tuning.final_sweep(planned, tuning.Choice("", {"model.blocks": 3}, "dev.accuracy", 0.8, (0,), 2, 0), 2)
@@ -151,14 +151,14 @@ def test_tuning_goes_from_the_grid_to_the_final_table_and_is_resumed(small_files
     assert text == f"{grid}\n{chosen}"
     assert "A small sweep: the chosen setting" in chosen
     assert "among 2 settings, 1 of which diverged: learning" in chosen.replace("\\", "")
-    # Again: nothing is trained, and the tables are the same.
+    # The same command again trains nothing and prints the same tables.
     again, watcher = tuned(small_files, tmp_path / "work", final_seeds=2)
     assert (again, watcher.trained) == (text, [])
 
 
 @pytest.mark.slow
 def test_an_interrupted_tuning_goes_on(small_files, tmp_path, monkeypatch):
-    """The grid is done when the final sweep is stopped: the next launch trains only the latter."""
+    """The grid is done when the final sweep is stopped, so the next launch trains only the final sweep."""
 
     def stop(*_):
         raise KeyboardInterrupt
@@ -199,7 +199,7 @@ def test_the_paper_s_grid_can_be_tried_without_data_and_halved(tmp_path, capsys,
     words = ["tune", str(ROOT / "sweeps" / "re2_tuning.py"), "--smoke", "--halving", "--final-seeds", "2"]
     words += ["--workdir", str(tmp_path / "work")]
     words += [f"--config.execution.cache_directory={tmp_path / 'cache'}", "--grid.training.batch_size=512"]
-    # Two short runs from the first step to the last: one program.
+    # Two short runs that are both trained to their end by the same program.
     words += [
         "--grid.optimizer.learning_rate=0.001,0.003",
         "--config.execution.restack=False",

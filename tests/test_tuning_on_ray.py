@@ -32,7 +32,7 @@ def nodes():
 def test_two_workers(small_files, tmp_path, nodes):
     driver = Driver(small_files, tmp_path, *on(nodes, *WORDS), command="tune")
     agrees(tmp_path, *driver.ended(), driver.lines)
-    # They have begun before any setting continued.
+    # Both workers began before any setting continued.
     begun = [line for line in driver.lines if "compiling" in line or "continues" in line]
     assert "compiling" in begun[0] and "compiling" in begun[1]
 
@@ -61,7 +61,7 @@ def test_trials_of_optuna_are_those_of_one_process(small_files, tmp_path, nodes)
 
 
 def agrees(workdir, status, table, lines):
-    """The arrivals of a command that ended well; records, tables and arrivals tell the same story."""
+    """Checks that the records, the tables and the arrivals of a successful command agree, and returns the arrivals."""
     assert status == 0, "".join(lines)
     arrivals = [json.loads(line) for line in (workdir / "arrivals.jsonl").read_text().splitlines()]
     records = small_sweep.records(workdir)

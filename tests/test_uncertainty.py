@@ -1,4 +1,4 @@
-"""What a table and a report say of chance: bold, Holm, seeds needed, sampling error, convergence, the bootstrap."""
+"""What a table and a report state about chance: bold, Holm, seeds needed, sampling error, convergence, bootstrap."""
 
 import json
 import tracemalloc
@@ -47,11 +47,11 @@ def test_the_caption_tells_how_many_seeds_would_tell_the_best_apart():
 def test_the_caption_tells_the_sampling_error_of_the_test_set():
     text = make_table([*runs(1, (0.80, 0.82)), *runs(2, (0.70, 0.72))], LAYOUT).markdown()
     assert "Sampling error of the best test accuracy: 81.0%, 95% interval 79.9 to 82.1 (4,927 pairs)" in text
-    # Without test scores of dev.
+    # A table without test scores states the error of dev.
     dev = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",))
     text = make_table(runs(1, (0.80, 0.82)), dev).markdown()
     assert "Sampling error of the best dev accuracy: 81.0%, 95% interval 77.3 to 84.2 (500 pairs)" in text
-    # Nor is there one where the test labels are not public.
+    # So does a table of runs whose test labels are not public.
     unscored = [{**one, "test": None} for one in runs(1, (0.80, 0.82))]
     assert make_table(unscored, LAYOUT).markdown().count("Sampling error of the best dev accuracy: 81.0%") == 1
     ranking = TableLayout("t", ("model.blocks",), scores=("dev.accuracy", "test.mrr"))
@@ -66,7 +66,7 @@ def test_the_sampling_error_of_a_correlation():
 
 
 def test_a_paired_table_compares_seed_by_seed():
-    """The same small change in each seed, beside a larger spread over the seeds."""
+    """The change is small and similar for each seed; the spread over the seeds is larger."""
     layout = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), original={"model.blocks": 1}, paired=True)
     first, second = (0.70, 0.75, 0.80, 0.85), (0.71, 0.761, 0.812, 0.86)
     found = [*runs(1, first), *runs(2, second)]
@@ -134,7 +134,7 @@ def test_the_caption_tells_the_sampling_error_of_a_ranking():
     said = "best test scores: MAP 0.7200 ± 0.0478 and MRR 0.7500 ± 0.0503 (95% interval, 243 questions), in addition to"
     assert said in caption(first, second)
     assert "questions)" not in caption(first, {})  # a record of an older version
-    for questions in (0, 1):  # that have right and wrong answers
+    for questions in (0, 1):  # with right and wrong answers
         undefined = {"test_sampling": {"questions": questions, "deviations": {"map": None, "mrr": None}}}
         assert "questions)" not in caption(undefined)
 
@@ -159,7 +159,7 @@ def test_the_caption_tells_whether_training_was_long_enough(curves, said):
 def test_the_bootstrap_interval_and_the_probability_of_improvement():
     values = np.random.default_rng(1).normal(0.8, 0.02, 30).tolist()
     lower, upper = certainty.bootstrap_interval(values)
-    error = np.std(values) / np.sqrt(len(values))  # of the mean of many values, whose distribution is normal
+    error = np.std(values) / np.sqrt(len(values))  # the standard error of a normal mean of many values
     assert (lower, upper) == pytest.approx((np.mean(values) - 1.96 * error, np.mean(values) + 1.96 * error), abs=6e-4)
     assert certainty.bootstrap_interval([0.8]) is None
     # 0.5 beats 0.4 alone, 0.9 beats all three, and 0.5 ties with 0.5: (1 + 0.5 + 3) / 6.
@@ -175,7 +175,7 @@ def test_the_interval_of_the_probability_of_improvement_is_scipy_s():
     assert certainty.probability_of_improvement(values, others) == pytest.approx(share(values, others))
     judge = stats.bootstrap((values, others), share, n_resamples=2_000, vectorized=False, method="percentile", rng=0)
     found = certainty.improvement_interval(values, others)
-    assert found == pytest.approx(tuple(judge.confidence_interval), abs=0.051)  # a pair is 0.05
+    assert found == pytest.approx(tuple(judge.confidence_interval), abs=0.051)  # one of the 20 pairs is 0.05
     tracemalloc.start()
     certainty.improvement_interval(np.linspace(0, 1, 100), np.linspace(0, 1, 100))
     assert tracemalloc.get_traced_memory()[1] < 50e6  # all pairs of all draws would be 400 MB

@@ -20,7 +20,7 @@ def folder(*records, **changes):
 
 
 def accuracies(blocks, *values, **changes):
-    """A setting's runs with these dev accuracies."""
+    """Returns runs of one setting with these dev accuracies."""
     return [
         record(blocks, seed=seed, dev={"accuracy": value}, test={"accuracy": value - 0.1}, **changes)
         for seed, value in enumerate(values)
@@ -46,7 +46,7 @@ def test_what_is_within_noise_is_named_with_the_seeds_that_are_missing():
     assert sentences[1] == (
         f"Within seed noise of it (p {p_value:.3f} or more, Welch with Holm): blocks=1 learning_rate=0.001."
     )
-    needed = significance.seeds_to_separate(high, low, 0.05 / 2)  # as of Holm's correction for two others
+    needed = significance.seeds_to_separate(high, low, 0.05 / 2)  # Holm's correction for two other settings
     assert needed > significance.seeds_to_separate(high, low) > 3
     assert sentences[2] == (
         f"About {needed} seeds each are needed to separate it from blocks=1 learning_rate=0.001 in dev accuracy "

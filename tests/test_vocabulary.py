@@ -1,4 +1,4 @@
-"""Words and their numbers."""
+"""Words and their ids."""
 
 import pytest
 from hypothesis import given, settings

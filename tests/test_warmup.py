@@ -20,7 +20,7 @@ KINDS = {
 
 @contextlib.contextmanager
 def compilations() -> Iterator[list[str]]:
-    """A list that grows with every program that is compiled."""
+    """Yields a list that grows with every program that is compiled."""
     compiled: list[str] = []
 
     def listen(event: str, *_: float, **named: str) -> None:
@@ -35,7 +35,7 @@ def compilations() -> Iterator[list[str]]:
 
 
 def matcher_of(folder, kind: str, **options) -> jaxmatch.Matcher:
-    jax.clear_caches()  # what an earlier test compiled
+    jax.clear_caches()  # drops what an earlier test compiled
     settings = {**saved_model.SETTINGS, **KINDS[kind]}
     params = saved_model.parameters(3, settings=settings)
     config = {"data": {"name": "own", "minimum_count": 1}, "model": settings}
@@ -43,7 +43,7 @@ def matcher_of(folder, kind: str, **options) -> jaxmatch.Matcher:
 
 
 def pair_of(length: int, word: str = "a") -> tuple[str, str]:
-    """A pair of so many tokens."""
+    """Returns a pair of `length` tokens."""
     return " ".join([word] * (length - length // 2)), " ".join(["b"] * (length // 2))
 
 
@@ -59,7 +59,7 @@ def test_single_requests_compile_nothing(tmp_path, kind, optimize_for_cpu):
             matcher.predict([pair_of(length)])
             matcher.predict([pair_of(length, word="zebra")] * 8)
         assert not compiled
-        matcher.predict([pair_of(40)])  # so what compiles is seen
+        matcher.predict([pair_of(40)])  # shows that compilations are noticed
         assert compiled
 
 
@@ -73,7 +73,7 @@ def test_a_model_with_tags_is_prepared_too(tmp_path, tagger):
 
 @pytest.mark.parametrize(("size", "programs"), [(20, 1), (40, 2), (64, 1)])
 def test_batches_are_prepared_as_asked(tmp_path, size, programs):
-    """Of 40 pairs a CPU computes 32 and 8, of 64 twice 32."""
+    """A CPU computes 40 pairs as 32 and 8, and 64 pairs as 32 and 32."""
     matcher = matcher_of(tmp_path / "run", "plain")
     matcher.warmup([100], batch_sizes=(size,))
     assert len(matcher.model.predictor.programs) == programs

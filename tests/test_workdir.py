@@ -23,12 +23,12 @@ def workdir(tmp_path):
 
 
 def held(cohorts):
-    """Signature and runs of cohort folders, in no order."""
+    """Returns the signatures and the runs of cohort folders, sorted."""
     return sorted((cohort.signature, cohort.runs) for cohort in cohorts)
 
 
 def finish(workdir, cohort):
-    """Leaves what training a cohort leaves."""
+    """Writes the files that the training of a cohort leaves."""
     for run in cohort.runs:
         write_json(workdir.run_folder(run) / "record.json", {})
     cohort.checkpoints.mkdir(exist_ok=True)
@@ -110,7 +110,7 @@ def test_what_was_trained_is_not_thrown_away_for_fewer_runs(workdir):
 
 def test_a_cohort_without_progress_with_runs_that_nobody_wants_is_abandoned(workdir):
     (begun,) = workdir.claim([(A, ("a0", "a1"))])
-    (begun.checkpoints / "7.orbax-checkpoint-tmp-1").mkdir(parents=True)  # it was killed before the first was written
+    (begun.checkpoints / "7.orbax-checkpoint-tmp-1").mkdir(parents=True)  # killed while the first one was written
     claimed = workdir.claim([(A, ("a0",))])
     assert held(claimed) == [(A, ("a0",))]
     assert not begun.path.exists()

@@ -1,4 +1,4 @@
-"""A folder that a sweep cannot be kept in is refused before anything is written."""
+"""A folder that cannot hold a sweep is refused before anything is written."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""A cohort trained by a worker that was given its part of the plan: the same records, told through a file."""
+"""A worker trains a cohort with its part of the plan: it makes the same records and reports through a file."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("programs_kept")
 
 
 class ByWorkers(Engine):
-    """What an engine elsewhere does, one task after the other in this process."""
+    """An engine that does what engines with workers do, but runs one task after the other in this process."""
 
     def run(self, tasks, work):
         trained = False
@@ -80,7 +80,7 @@ def test_a_failure_is_marked_and_not_tried_again(small_files, tmp_path, monkeypa
 
 @pytest.fixture
 def claimed(small_files, tmp_path):
-    """A plan, its only cohort, the folder, and what an engine is told; checkpoints are written only on request."""
+    """A plan, its cohort's folder, the working folder, and an engine's work. Time alone causes no checkpoint."""
     settings = small_sweep.overrides(small_files) | {"execution.checkpoint_seconds": "3600"}
     plan = make_plan(launch.resolve(small_files / "small.py", overrides=settings))
     workdir = Workdir(tmp_path / "work")
@@ -117,7 +117,7 @@ def test_a_worker_that_is_told_to_stop_saves_a_checkpoint_first(claimed, finishe
 
 
 def without_settings(workdir):
-    """All but the settings, of which one is when checkpoints are written."""
+    """Returns the lasting parts without the settings, because the time between checkpoints differs."""
     found = small_sweep.lasting(workdir)
     return {run: ({**record, "config": ""}, parameters) for run, (record, parameters) in found.items()}
 
@@ -145,7 +145,7 @@ def test_a_line_cut_short_by_a_full_disk_is_passed_over(claimed):
     replay = Replay(work, folder)
     with open(folder.path / FILE, "a") as file:
         file.write('["some", "epo["some", "cohort", []]\n' + "[1]\n")
-    # One that is being written is shown once it is whole.
+    # A line that is being written is shown once it is whole.
     line = line_of(replay.attempt, "cohort", ())
     for part in (line[:9], line[9:]):
         with open(folder.path / FILE, "a") as file:
@@ -175,7 +175,7 @@ def test_the_driver_shows_one_attempt_and_takes_back_what_is_lost(claimed):
     ours.look()
     left = []
     assert work.display.trained == [folder.runs]
-    before = Replay(work, folder)  # begins behind all that
+    before = Replay(work, folder)  # begins after all these events
     before.look()
     advanced = work.display.advance
     work.display.advance = lambda amount, **told: (left.append(amount), advanced(amount, **told))
@@ -189,7 +189,7 @@ def test_the_driver_shows_one_attempt_and_takes_back_what_is_lost(claimed):
 
 
 def test_with_a_store_a_cohort_is_done_when_its_records_have_come(claimed):
-    """The worker tells it before it has put them there."""
+    """The worker reports that it is done before its records are in the store."""
     plan, folder, workdir, work = claimed
     ended = []
 
@@ -198,7 +198,7 @@ def test_with_a_store_a_cohort_is_done_when_its_records_have_come(claimed):
             ended.append(record)
 
     work.display.listeners.append(Listening())
-    for arrived in (True, False):  # False: the command is interrupted before
+    for arrived in (True, False):  # False: the command is interrupted before that
         ended.clear()
         replay = Replay(work, folder, until_ended=True)
         shown = Telling(writer(folder, replay.attempt)).cohort(folder, plan.cohorts[0].runs)
@@ -264,7 +264,7 @@ def test_cohorts_are_cut_where_that_fills_workers(small_files):
     assert sizes(chunks.split(plan, 3, 0.0)) == [4, 4, 2]  # 4, 3, 3 would be packed as 4, 4, 2
     assert sizes(chunks.split(plan, 4, work / 20)) == [3, 3, 3, 1]
     assert sizes(chunks.split(plan, 10, 0.0)) == [1] * 10
-    assert sizes(chunks.split(plan, 10, 30 * work)) == [10]  # to start another worker takes longer
+    assert sizes(chunks.split(plan, 10, 30 * work)) == [10]  # starting another worker takes longer
     for slots in range(1, 12):
         cut = chunks.split(plan, slots, work / 100)
         planned = [(cohort.signature, cohort.names()) for cohort in cut.cohorts]

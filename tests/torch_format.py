@@ -56,7 +56,7 @@ class Foreign:
 def checkpoint(state, settings):
     """Returns what the authors' code saves of a network."""
     tensors = collections.OrderedDict((name, Tensor.of(value)) for name, value in state.items())
-    tensors._metadata = collections.OrderedDict([("", {"version": 1})])  # every state dict of PyTorch has this attribute
+    tensors._metadata = collections.OrderedDict([("", {"version": 1})])  # as in every state dict of PyTorch
     return {
         "state_dict": {"model": tensors, "updates": 7},
         "args": argparse.Namespace(**settings),

@@ -24,8 +24,9 @@ def random_levels(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """Returns uniform integers below 65536, a hash of the key and the position: <uint32>[*shape].
 
     Threefry, the generator of `jax.random`, takes several times as many operations. XLA computes it once and stores its
-    bits for the backward pass. It computes the few operations of this hash again wherever the integers are read, so no
-    mask is ever in memory. The constants are those of https://nullprogram.com/blog/2018/07/31/.
+    bits for the backward pass. It computes the few operations of this hash again wherever the integers are read, so
+    they are never in memory; XLA may store which numbers were kept, one byte each. The constants are those of
+    https://nullprogram.com/blog/2018/07/31/.
     """
     first, second = jax.random.key_data(key)
     places = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)

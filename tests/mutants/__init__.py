@@ -1,7 +1,7 @@
 """Faults that the tests must catch, and the command that puts them in one at a time: `python -m tests.mutants`.
 
-A fault is a text of a source file and what stands there instead. The tables are one file a part of the package; every
-name of a table in this folder is found by itself.
+A fault is a text of a source file and the text that replaces it. This folder has a table of faults for each part of the
+package, one file each; `TABLES` names them.
 """
 
 import dataclasses
@@ -17,8 +17,8 @@ class Mutant:
 
     Attributes:
       file: the source file, relative to the repository.
-      before: a text that occurs in it exactly once.
-      after: what stands there instead.
+      before: a text that occurs in the file exactly once.
+      after: the text that replaces it.
       tests: files or node ids of pytest, of which at least one must fail.
     """
 
@@ -28,7 +28,7 @@ class Mutant:
     tests: tuple[str, ...]
 
     def applied(self, root: Path) -> str:
-        """The source text with the fault.
+        """Returns the source text with the fault.
 
         Raises:
           ValueError: `before` does not occur exactly once.
@@ -40,6 +40,6 @@ class Mutant:
 
 
 def all_mutants() -> list[Mutant]:
-    """The faults of all tables, in order."""
+    """Returns the faults of all tables, in order."""
     tables = [importlib.import_module(f"{__name__}.{name}").MUTANTS for name in TABLES]
     return [Mutant(file, before, after, tuple(tests)) for table in tables for file, before, after, tests in table]

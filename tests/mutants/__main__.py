@@ -26,7 +26,7 @@ SECONDS_A_MUTANT = 600
 
 
 def copied(source: Path, target: Path) -> Path:
-    """A copy of the files that git knows or does not ignore."""
+    """Copies the files that git knows or does not ignore, and returns the folder of the copies."""
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=source, capture_output=True, check=True
     )
@@ -38,9 +38,9 @@ def copied(source: Path, target: Path) -> Path:
 
 
 def run_tests(root: Path, tests: Sequence[str], *options: str) -> tuple[int | None, str]:
-    """Pytest's exit status, None after a timeout, and what it printed."""
+    """Runs tests and returns the exit status of pytest (None after a timeout) and what it printed."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "--durations=0", "-p", "no:cacheprovider", *options, *tests]
-    # Compiled files are told apart by time and size; a fault can leave both alike.
+    # Python recognizes outdated bytecode by time and size, and a fault can leave both unchanged.
     environment = {**os.environ, "PYTHONPATH": str(root), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
@@ -53,7 +53,7 @@ def run_tests(root: Path, tests: Sequence[str], *options: str) -> tuple[int | No
 
 
 def verdict(root: Path, mutant: Mutant) -> str:
-    """Puts a fault into the copy at `root`, runs its tests, and takes it out: "caught", "survived" or what went wrong."""
+    """Tests a fault in the copy at `root`, then removes it. Returns "caught", "survived" or what went wrong."""
     file = root / mutant.file
     original = file.read_text()
     try:
@@ -62,12 +62,12 @@ def verdict(root: Path, mutant: Mutant) -> str:
     finally:
         file.write_text(original)
     if status is None:
-        return "caught"  # the tests hang, which nobody can miss
+        return "caught"  # the tests hang, which the user would notice
     return {PASSED: "survived", FAILED: "caught"}.get(status, f"not run (pytest's exit status {status})")
 
 
 def judged(mutants: Sequence[Mutant], source: Path, workers: int) -> list[str]:
-    """The verdicts on all faults, in order; prints each as it comes."""
+    """Returns the verdicts on all faults, in order, and prints each as it comes."""
     verdicts = [""] * len(mutants)
     mine, start = threading.local(), time.monotonic()
     with tempfile.TemporaryDirectory() as scratch, concurrent.futures.ThreadPoolExecutor(workers) as pool:

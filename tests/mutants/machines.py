@@ -1,4 +1,4 @@
-"""Faults of jobs of Slurm, of waiting for them, and of what launchers say of a process."""
+"""Faults of jobs of Slurm, of waiting for them, and of what launchers report about a process."""
 
 _SWEEP = "jaxmatch/sweep/"
 _JOBS, _ON, _OPTIONS = _SWEEP + "slurm_jobs.py", _SWEEP + "on_slurm.py", _SWEEP + "slurm_options.py"

@@ -1,4 +1,4 @@
-"""Faults of what is measured and read: scores, times, significance, PyTorch's files, what a cache key names."""
+"""Faults of what is measured and read: scores, times, significance, PyTorch's files, the parts of a cache key."""
 
 _SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/sweep/recording.py"
 _TIMES, _TIMING, _SIGNIFICANCE = "jaxmatch/reporting/tables/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/reporting/significance.py"

@@ -1,4 +1,4 @@
-"""Faults of what is planned: grids, cohorts, memory, halving, tuning; and of the programs that answer."""
+"""Faults of planning (grids, cohorts, memory, halving, tuning) and of the programs that predict."""
 
 _PLAN, _MEMORY, _SWEEP = (f"jaxmatch/sweep/{name}.py" for name in ("plan", "memory", "grid"))
 _HALVING, _TUNING = "jaxmatch/sweep/halving.py", "jaxmatch/sweep/tuning.py"

@@ -15,7 +15,7 @@ MUTANTS = [
     (_FILES, "                _keep_owner_and_mode(file.fileno(), path)\n", "", ["tests/test_files.py"]),
     (_FILES, "            scratch.unlink(missing_ok=True)\n", "            pass\n", ["tests/test_files.py"]),
     (_FILES, "            place += name.removeprefix(str(scratch))\n", "", ["tests/test_files.py"]),
-    (_COHORT_FOLDER, "        (path / \"DONE\").unlink(missing_ok=True)  # of", "        pass  # of", ["tests/test_workdir.py"]),
+    (_COHORT_FOLDER, "        (path / \"DONE\").unlink(missing_ok=True)  # left", "        pass  # left", ["tests/test_workdir.py"]),
     (_WORKDIR, "for cohort, done in there if done for run", "for cohort, done in there for run", ["tests/test_workdir.py"]),
     (_WORKDIR, "                missing.difference_update(cohort.runs)\n", "", ["tests/test_workdir.py"]),
     (_COHORT_FOLDER, "                with self.lock().acquire(blocking=False):\n                    remove_half", "                if True:\n                    remove_half",
