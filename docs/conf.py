@@ -9,6 +9,6 @@ myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "jaxmatch"
 autodoc_typehints = "none"  # docstrings give types with shapes
-# Links to pages outside this folder work in the repository and are plain text on the site; tests/test_docs.py checks
-# all.
+# Links to pages outside this folder work in the repository and are plain text on the site. tests/test_docs.py checks
+# all links.
 suppress_warnings = ["myst.xref_missing"]

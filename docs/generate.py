@@ -1,8 +1,8 @@
-"""Write the pages of the reference that follow from the code: settings and the command line.
+"""Writes the pages of the reference that are generated from the code: settings and the command line.
 
     .venv/bin/python docs/generate.py
 
-`make docs` does it, too. tests/test_docs.py checks that the pages are up to date.
+`make docs` also runs this script. tests/test_docs.py checks that the pages are up to date.
 """
 
 import argparse
@@ -24,14 +24,14 @@ OPTIONS = ", and `--NAME=VALUE` for an option of the file itself"
 
 
 def table(names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """A Markdown table."""
+    """Returns a Markdown table."""
     lines = [names, ("---",) * len(names), *rows]
     cells = [[" ".join(cell.split()).replace("|", "\\|") for cell in line] for line in lines]
     return "\n".join(f"| {' | '.join(line)} |" for line in cells)
 
 
 def values_of(field: dataclasses.Field, kind: Any) -> str:
-    """What a setting can be: its choices, or its type and bounds."""
+    """Describes the values that a setting can have: its choices, or its type and bounds."""
     choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else field.metadata["choices"]
     if choices is not None:
         return ", ".join(f"`{choice}`" if choice else "empty" for choice in choices)
@@ -45,7 +45,7 @@ def values_of(field: dataclasses.Field, kind: Any) -> str:
 
 
 def settings_table(section: type, prefix: str, without: Collection[str] = ()) -> str:
-    """The settings of a dataclass, but those of the names `without`."""
+    """Returns the table of the settings of a dataclass, except for the names in `without`."""
     kinds = typing.get_type_hints(section)
     rows = []
     for field in dataclasses.fields(section):
@@ -57,7 +57,7 @@ def settings_table(section: type, prefix: str, without: Collection[str] = ()) ->
 
 
 def settings_page() -> str:
-    """docs/reference/settings.md, from the dataclasses of jaxmatch/config/."""
+    """Returns docs/reference/settings.md, from the dataclasses of jaxmatch/config/."""
     shared = {field.name: field.default for field in dataclasses.fields(config.ModelConfig)}
     parts = [
         "# Settings",
@@ -77,13 +77,13 @@ def settings_page() -> str:
 
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Name -> parser of each subcommand."""
+    """Returns name -> parser of each subcommand."""
     found = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     return dict(found[0].choices) if found else {}
 
 
 def arguments_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, str]]:
-    """(words, meaning, choices or default) of each argument."""
+    """Yields (words, meaning, choices or default) of each argument."""
     for action in parser._actions:
         if isinstance(action, argparse._HelpAction | argparse._SubParsersAction):
             continue
@@ -98,7 +98,7 @@ def arguments_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, st
 
 
 def command_line_page() -> str:
-    """docs/reference/command_line.md, from the parsers of jaxmatch/cli."""
+    """Returns docs/reference/command_line.md, from the parsers of jaxmatch/cli."""
     names = [(f"[`jaxmatch {name}`](#jaxmatch-{name})", line) for name, line in main.SUBCOMMANDS.items()]
     parts = [
         "# Command line",
