@@ -1,22 +1,22 @@
-"""Loaded by pytest from the root: what it does before the tests, and their order."""
+"""The setup of the tests, which pytest loads from the root, and their order."""
 
 import gc
 import os
 import subprocess
 import sys
 
-# The tests compile far more than they compute. What XLA does for speed alone is most of the compiler's time, and a
-# program's meaning is the same without it.
+# The tests compile far more than they compute. Optimizations that only make programs faster take most of the compiler's
+# time, and a program means the same without them.
 QUICK_COMPILATION = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 
 
 def pytest_configure(config) -> None:
-    """Sets JAX's and XLA's options for this process and those it starts; `XLA_FLAGS= pytest` leaves XLA as users have
-    it.
+    """Sets JAX's and XLA's options for this process and its child processes. `XLA_FLAGS= pytest` leaves XLA as users
+    have it.
     """
-    # A shape that is extended without being asked is a mistake here.
+    # An implicit rank promotion is a mistake here.
     os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
-    # Compiled programs are kept in pytest's cache, not in the user's: all workers and processes of this run, and the
+    # Compiled programs are stored in pytest's cache, not in the user's. All workers and processes of this run, and the
     # next run, find them there.
     if hasattr(config, "cache"):
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("programs")))
@@ -26,17 +26,17 @@ def pytest_configure(config) -> None:
     if "XLA_FLAGS" in os.environ:
         return
     environment = {**os.environ, "XLA_FLAGS": QUICK_COMPILATION}
-    # XLA ends a process that names a flag it does not know, and does not promise to keep any.
+    # XLA ends a process that sets an unknown flag, and any flag may be removed in a later version.
     known = subprocess.run([sys.executable, "-c", "import jax; jax.devices()"], env=environment, capture_output=True)
     os.environ["XLA_FLAGS"] = QUICK_COMPILATION if known.returncode == 0 else ""
 
 
 def pytest_collection_modifyitems(items: list) -> None:
-    """Tests marked `slow` run last, so that a plain mistake shows at once."""
+    """Moves tests marked `slow` to the end, so that a plain mistake shows at once."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
 
 
 def pytest_collection_finish() -> None:
-    """Has Python look for garbage less often: tracing makes many small objects, and what is loaded by now stays."""
+    """Makes Python collect garbage less often. Tracing makes many small objects, and what is loaded by now stays."""
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)

@@ -1,4 +1,4 @@
-"""Only what pyproject.toml cannot say: configs/ and sweeps/ are installed below the package."""
+"""The part that pyproject.toml cannot express: configs/ and sweeps/ are installed below the package."""
 
 from setuptools import find_packages, setup
 

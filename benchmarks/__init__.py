@@ -1,1 +1,1 @@
-"""Speed and memory, measured: `python -m benchmarks --help`. Not part of the installed package."""
+"""Benchmarks of speed and memory: `python -m benchmarks --help`. They are not part of the installed package."""

@@ -67,7 +67,7 @@ def _measure(name: str, settings: Settings, results: Path, command: str) -> None
 
 
 def tables_of(results: Path) -> str:
-    """All results of a folder, a section a device."""
+    """Returns all results of a folder as Markdown, with one section for each device."""
     sections = [
         "# Benchmarks: what was measured",
         "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`. Our processes start as the command "
@@ -88,7 +88,7 @@ def tables_of(results: Path) -> str:
 
 
 def write_tables(results: Path) -> None:
-    """`tables_of` a folder as its README.md, and the figures that go with them."""
+    """Writes `tables_of` a folder as its README.md, and the figures of its results."""
     write_atomically(results / "README.md", tables_of(results).encode())
     if problem := reports.write_figures(results, ITEMS):
         print(f"benchmarks: {problem}", file=sys.stderr)
@@ -118,7 +118,7 @@ def main() -> int:
             )
             for name in names:
                 try:
-                    if not settings.quick:  # which takes embedded data
+                    if not settings.quick:  # --quick takes embedded data
                         ITEMS[name].check(settings)
                     _measure(name, settings, arguments.results, _spoken(sys.argv[1:]))
                 except (InputError, ProcessFailed) as error:

@@ -1,4 +1,4 @@
-"""What a device can do at most, measured, and what a program asks of it, counted."""
+"""The peak speed of a device's matrix products, measured, and the matrix products of a program, counted."""
 
 import itertools
 import math
@@ -11,19 +11,19 @@ import numpy as np
 
 from benchmarks import stopwatch
 
-# Products one after another in a timed program, so that starting it does not count.
+# The number of successive products in a timed program, so that the time to start the program does not count.
 PRODUCTS = 8
-# Sides of the square matrices that are tried; the fastest says what the device can do.
+# The sides of the square matrices to try. The fastest product gives the peak of the device.
 SIDES = {"cpu": (512, 1024)}
 SIDES_OF_AN_ACCELERATOR = (4096, 8192)
 
 
 class Work(NamedTuple):
-    """What a program computes in matrix products.
+    """The matrix products of a program.
 
     Attributes:
-      multiply_adds: of all products; twice as many floating-point operations.
-      products: how many there are.
+      multiply_adds: the multiply-adds of all products. Each is two floating-point operations.
+      products: the number of products.
     """
 
     multiply_adds: int
@@ -31,20 +31,22 @@ class Work(NamedTuple):
 
 
 def count(function: Callable, *arguments: Any) -> Work:
-    """The matrix products of a function, counted exactly in what JAX traces it to; nothing is compiled or run.
+    """Counts the matrix products of a function exactly, in the program that JAX traces it to.
+
+    Nothing is compiled or run.
 
     Arguments:
-      function: of arrays.
-      arguments: arrays or `jax.ShapeDtypeStruct`s.
+      function: a function of arrays.
+      arguments: its arguments, arrays or `jax.ShapeDtypeStruct`s.
 
     Raises:
-      ValueError: there is a product in a loop of unknown length, or a convolution.
+      ValueError: the program has a product in a loop of unknown length, or a convolution.
     """
     return count_program(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
 def count_program(program: Any) -> Work:
-    """As `count`, of a `jaxpr`."""
+    """Counts the matrix products of a `jaxpr`, as `count` does."""
     multiply_adds = products = 0
     for equation in program.eqns:
         name, parts = equation.primitive.name, [count_program(part) for part in programs_of(equation.params.values())]
@@ -54,7 +56,7 @@ def count_program(program: Any) -> Work:
             raise ValueError("how often a while loop computes its products is not known")
         if name == "dot_general":
             parts, times = [Work(_dot_general(equation), 1)], 1
-        elif name == "cond":  # one of its branches runs
+        elif name == "cond":  # only one of its branches runs
             parts, times = [max(parts)], 1
         else:
             times = equation.params["length"] if name == "scan" else 1
@@ -65,7 +67,7 @@ def count_program(program: Any) -> Work:
 
 
 def programs_of(values: Any) -> Iterator[Any]:
-    """The programs among an equation's parameters."""
+    """Yields the programs among an equation's parameters."""
     for value in values:
         if hasattr(value, "eqns"):
             yield value
@@ -80,10 +82,12 @@ def _dot_general(equation: Any) -> int:
 
 
 def default_products() -> str:
-    """In which precision the device multiplies float32 matrices by default: "float32", "TF32" or "bfloat16".
+    """Returns the precision in which the device multiplies float32 matrices by default: "float32", "TF32" or
+    "bfloat16".
 
-    JAX leaves it to the device: an NVIDIA GPU since Ampere rounds the factors to TF32 (10 bits after the point), a TPU
-    to bfloat16 (7), a CPU not at all. It is seen here from numbers that need 9 and 12 bits.
+    JAX leaves the precision to the device: an NVIDIA GPU since Ampere rounds the factors to TF32 (10 bits after the
+    point), a TPU to bfloat16 (7 bits), and a CPU does not round them. It is detected here with numbers that need 9 and
+    12 bits.
     """
     one = jnp.eye(512, dtype=jnp.float32)
     product = jax.jit(jnp.matmul)
@@ -92,14 +96,15 @@ def default_products() -> str:
 
 
 def measure(rounds: int, sides: tuple[int, ...] | None = None) -> dict[str, float]:
-    """The device's fastest matrix products, in operations a second: two for a multiply-add.
+    """Measures the device's fastest matrix products, in operations a second. A multiply-add is two operations.
 
     Arguments:
-      rounds: how often each is timed.
-      sides: of the square matrices; default: `SIDES` of the device.
+      rounds: the number of times that each product is timed.
+      sides: the sides of the square matrices; default: the `SIDES` of the device.
 
     Returns:
-      {"float32": ..., and on an accelerator "TF32" (where it has it) and "bfloat16"}: the best median of the sizes.
+      {"float32": ...}, and on an accelerator also "bfloat16" and, if it has it, "TF32": the best of the medians of all
+      sizes.
     """
     accelerator = jax.default_backend() != "cpu"
     sides = sides or SIDES.get(jax.default_backend(), SIDES_OF_AN_ACCELERATOR)
@@ -118,7 +123,7 @@ def measure(rounds: int, sides: tuple[int, ...] | None = None) -> dict[str, floa
 
 
 def _chain(side: int, dtype: Any, precision: str) -> Callable[[], None]:
-    """A program of `PRODUCTS` products, each of the one before."""
+    """Compiles a program of `PRODUCTS` products, each of the one before, and returns a function that runs it."""
     with jax.default_matmul_precision(precision):
         matrices = np.random.default_rng(0).normal(size=(2, side, side)).astype(np.float32) / math.sqrt(side)
         left, right = (jax.device_put(matrix.astype(dtype)) for matrix in matrices)

@@ -1,4 +1,4 @@
-"""A process of ours or of a peer that is asked things, one JSON object a line, and times its own work."""
+"""A process, ours or a peer's, that answers requests (one JSON object a line) and times its own work."""
 
 import contextlib
 import json
@@ -8,22 +8,22 @@ from typing import Any
 
 
 class Ended(RuntimeError):
-    """The process ended instead of answering; its message is on standard error."""
+    """Raised if the process ended instead of answering. Its message is on standard error."""
 
 
 class Conversation:
-    """A running process. It sleeps while it is not asked anything, so that its work can be timed in turn with other
-    work.
+    """A running process that answers requests. It sleeps between requests, so that its work can be timed in turn with
+    other work.
 
     Arguments:
-      command: starts it; it answers once by itself.
-      environment: its variables.
+      command: the command that starts the process, which then sends a first answer without a request.
+      environment: the environment variables of the process.
 
     Attributes:
-      about: its first answer.
+      about: the first answer.
 
     Raises:
-      Ended: it could not start.
+      Ended: the process ended before its first answer.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]):
@@ -46,12 +46,12 @@ class Conversation:
         self._process.stdout.close()
 
     def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
-        """One command of the process and its answer.
+        """Sends one command to the process, and returns the answer.
 
         Raises:
-          Ended: it ended instead.
+          Ended: the process ended instead of answering.
         """
-        with contextlib.suppress(BrokenPipeError):  # it has ended already, and gives no answer
+        with contextlib.suppress(BrokenPipeError):  # the process has ended, and `_answer` raises the error
             self._process.stdin.write(json.dumps({"command": command, **arguments}) + "\n")
             self._process.stdin.flush()
         return self._answer()

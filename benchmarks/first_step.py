@@ -1,8 +1,8 @@
-"""Loaded with --import by a command and its workers: notes when cohorts have made their first training step.
+"""Records when cohorts have made their first training step. A command and its workers load this file with --import.
 
-WORKDIR/first-steps.txt    a line for each cohort that was begun: the time in seconds, and its name
+WORKDIR/first-steps.txt    a line for each cohort that was begun: the time in seconds, and the cohort's name
 
-A job of `--on slurm:local` also takes a core of its own, of those that the variable `CORES` names.
+A job of `--on slurm:local` also takes a core of its own, one of those that the variable `CORES` names.
 """
 
 import os
@@ -20,7 +20,7 @@ _held: list[FileLock] = []
 
 
 class _Noting:
-    """A listener that notes the end of the first step."""
+    """A listener that records the end of the first step and passes every call on to another listener."""
 
     def __init__(self, listener: Any, folder: Any, workdir: Any):
         self._listener, self._folder, self._file, self._noted = listener, folder, workdir.path / FIRST_STEPS, False
@@ -41,7 +41,7 @@ def _noted(plan: Any, folder: Any, workdir: Any, listener: Any, stage: Any, devi
 
 
 def take_a_core(cores: str, folder: str) -> None:
-    """Pins this thread, and those that it will start, to the first of some cores that no other job has."""
+    """Pins this thread, and the threads that it will start, to the first of some cores that no other job has taken."""
     for place, core in enumerate(cores.split(",")):
         lock = FileLock(os.path.join(folder, f"core-{place}.lock"))
         try:

@@ -1,4 +1,4 @@
-"""Work in a process of its own, as a user would start it: interpreter, imports and all."""
+"""Work in a fresh process, as a user would start it, so that the interpreter and the imports count."""
 
 import contextlib
 import ctypes
@@ -13,32 +13,32 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-# Of prctl(2): the signal that a process gets when the one that started it ends.
+# PR_SET_PDEATHSIG of prctl(2), which sets the signal that a process gets when its parent ends.
 _SIGNAL_AT_THE_END_OF_ITS_PARENT = 1
 
 
 class ProcessFailed(RuntimeError):
-    """A process of a benchmark failed; the message ends with what it said."""
+    """Raised if the process of a benchmark failed. The message ends with the output of the process."""
 
 
 def run(
     module: str, asked: Mapping[str, Any], environment: Mapping[str, str] | None = None, seconds: float | None = None
 ) -> dict[str, Any]:
-    """Starts `python -m module`, which answers with `answer`, and waits for its end.
+    """Runs `python -m module` with a request, and returns its answer.
 
     Arguments:
-      module: calls `asked` and `answer` of this file.
-      asked: plain values for it.
+      module: the module to run. It calls `asked` and `answer` of this file.
+      asked: the request, of plain values.
       environment: environment variables to set in addition.
-      seconds: after which it is killed.
+      seconds: the time after which the process is killed; None: never.
 
     Returns:
-      What it answered, with "process_seconds", from before its start to after its end, and "cpu_seconds", which a
-      machine that does other things as well leaves as they are.
+      The answer, with "process_seconds", from before the start of the process to after its end, and "cpu_seconds",
+      which do not depend on other work of the machine.
 
     Raises:
-      ProcessFailed: it did.
-      subprocess.TimeoutExpired: it was killed.
+      ProcessFailed: the process failed, or it gave no answer.
+      subprocess.TimeoutExpired: the process was killed.
     """
     variables = {**with_this_checkout(), **(environment or {})}
     began, busy = time.time(), _childrens_cpu()
@@ -55,7 +55,7 @@ def run(
         raise ProcessFailed(f"{module} ended with {done.returncode}:\n{done.stderr[-4000:]}")
     try:
         answered = json.loads(done.stdout.splitlines()[-1])
-    except (IndexError, ValueError):  # nothing, or something that a library wrote behind it
+    except (IndexError, ValueError):  # no output, or output that a library wrote after the answer
         raise ProcessFailed(f"{module} gave no answer:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}") from None
     return {
         **answered,
@@ -65,15 +65,15 @@ def run(
 
 
 def with_this_checkout() -> dict[str, str]:
-    """The variables of this process, with this checkout before all else on Python's path."""
+    """Returns the environment variables of this process, with this checkout first on Python's path."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def end_with_parent() -> None:
-    """Has this process killed when its parent ends, since it would keep the device.
+    """Has this process killed when its parent ends, because it would otherwise keep the device.
 
-    Linux alone can.
+    This works on Linux only.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SIGNAL_AT_THE_END_OF_ITS_PARENT, signal.SIGKILL)
@@ -85,12 +85,12 @@ def _childrens_cpu() -> float:
 
 
 def asked() -> dict[str, Any]:
-    """In the process: what it was asked, and "import_seconds", from before its start to this call."""
+    """Returns the request to this process, and "import_seconds", the time from before its start to this call."""
     end_with_parent()
     values = json.loads(sys.argv[1])
     return {**values, "import_seconds": time.time() - values["asked_at"]}
 
 
 def answer(values: Mapping[str, Any]) -> None:
-    """In the process: its answer."""
+    """Prints the answer of this process."""
     print(json.dumps(values), flush=True)

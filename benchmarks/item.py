@@ -1,4 +1,4 @@
-"""The settings and results of a benchmark."""
+"""The settings of a run of the benchmarks, and the description of one benchmark."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -22,11 +22,11 @@ class Settings:
       data_directory: the folder of the official data sets, or "".
       vectors: a file of word vectors, or "".
       peer: a checkout of the public PyTorch RE2, or "".
-      peer_python: a Python with what that checkout needs.
+      peer_python: a Python with the packages that this checkout needs.
       rounds: how often each thing is timed.
-      quick: a size at which nothing is worth reporting, only whether it runs.
+      quick: whether to use tiny sizes, which show only that a benchmark runs.
       scratch: an empty folder for files of this run, removed at its end.
-      longest_step: seconds of a training step of many runs at once, beyond which it is not measured.
+      longest_step: the longest training step of many runs at once, in seconds. A longer one is not measured.
     """
 
     data_directory: str
@@ -39,7 +39,7 @@ class Settings:
     longest_step: float = 6.0
 
     def config(self, name: str, **overrides: Any) -> ConfigDict:
-        """A config of `configs/` on the data and vectors that were named; `model__blocks=2` overrides
+        """Loads a config of `configs/` with the data and vectors of these settings. `model__blocks=2` overrides
         `model.blocks`.
         """
         said = {"data.directory": self.data_directory, "data.vectors": self.vectors}
@@ -52,9 +52,9 @@ class Column:
     """A column of an item's table.
 
     Attributes:
-      key: of the rows.
-      heading: of the column.
-      style: how `format` writes its values; "" for text. A value that is missing is written as "not measured".
+      key: the key of its values in the rows.
+      heading: the heading of the column.
+      style: the format specification of its values; "" for text. A missing value is written as "not measured".
     """
 
     key: str
@@ -67,11 +67,11 @@ class Item:
     """One benchmark.
 
     Attributes:
-      title: what it measures, in a line.
-      needs: fields of `Settings` without which it cannot run.
-      columns: its table.
-      run: measures; gives the rows, plain values by the columns' keys, and notes below the table.
-      figure: draws rows that were kept, a function of them alone; needs matplotlib.
+      title: a line that says what it measures.
+      needs: the fields of `Settings` without which it cannot run.
+      columns: the columns of its table.
+      run: measures, and returns the rows (plain values by the keys of the columns) and the notes below the table.
+      figure: draws stored rows. It depends on the rows alone, and needs matplotlib.
     """
 
     title: str
@@ -81,10 +81,10 @@ class Item:
     figure: Callable[[list[dict[str, Any]]], Any] | None = None
 
     def check(self, settings: Settings) -> None:
-        """Refuses to begin what could not end.
+        """Checks that the settings have everything that the benchmark needs.
 
         Raises:
-          InputError: something that the benchmark needs was not given.
+          InputError: an option that the benchmark needs is not given.
         """
         for need in self.needs:
             if not getattr(settings, need):

@@ -1,10 +1,10 @@
-"""Runs torch.nn.LSTM on the arrays of `items/lstm.py`, which starts it with a Python that may have torch.
+"""Runs torch.nn.LSTM on the arrays of `items/lstm.py`, which starts this file with a Python that may have torch.
 
-It first says which torch it has, "" for none; then it reads a JSON object a line and answers with one.
+It first writes the version of torch, or "" without torch. Then it reads a JSON object a line and answers with one.
 
-  build    {arrays}         a layer, its input and the gradient of its output, from an .npz file
-  values   {to}             states and gradients, to an .npz file
-  run      {training}       once forward, or forward and backward -> seconds
+  build    {arrays}         makes a layer; reads its weights, its input and the gradient of its output from an .npz file
+  values   {to}             writes the states and gradients to an .npz file
+  run      {training}       runs the layer once, forward, or forward and backward -> seconds
 """
 
 import json

@@ -1,11 +1,18 @@
-"""Measures the memory of a training step in a fresh process; started by `items/memory.py`.
+"""Measures the memory of a training step in a fresh process. `items/memory.py` starts it.
 
-Asked {"model", "optimizer", "replicas", "batch", "length", "words", "dimensions", "classes"} it answers with bytes:
+The request is {"model", "optimizer", "replicas", "batch", "length", "words", "dimensions", "classes"}. The answer has:
 
-  estimate   of one run, as a plan has it        live      of the arrays that stay from step to step
-  shared     of data and vectors, for all runs   compiled  most at once, as the compiled program says
-  measured   most at once, as the device reports; on a CPU the growth of the process; None where unknown
-  limit      what the device has                 and the kind of device as "device": "cpu", "gpu", ...
+  needs      the estimate of a plan: the fields of `jaxmatch.sweep.memory.Needs`
+  live       the arrays that stay from step to step
+  shared     the data and vectors, which all runs share
+  compiled   the peak as the compiled program states it, with the best parameters of a cohort and without `shared`; None
+             if it does not say
+  measured   the peak as the device reports it, without `shared`; on a CPU, `live` and the growth of the process during
+             a step; None if unknown
+  limit      the memory of the device
+  device     the kind of device: "cpu", "gpu", ...
+
+All sizes are in bytes.
 """
 
 import ctypes
@@ -30,8 +37,10 @@ from jaxmatch.training.room import bytes_beside_arguments
 
 
 def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int, features: bool = False) -> EncodedData:
-    """Random pairs that are all `length` tokens long, half of them in each sentence; with all features of words, or
-    none. Words are as frequent as Zipf's law says: the n-th word in proportion to 1 / n.
+    """Returns random pairs that all have `length` tokens, half of them in each sentence, with all features of words or
+    with none.
+
+    The words follow Zipf's law: the frequency of the n-th word is proportional to 1 / n.
     """
     random = np.random.default_rng(0)
     first = length // 2
@@ -40,7 +49,7 @@ def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int,
         for size in (first, length - first)
     ]
     labels = random.integers(0, classes, pairs).astype(np.int32)
-    # What models may be given of each token besides; those that take none leave it.
+    # Further features of each token. Models that take none ignore them.
     features_of_tokens = {
         f"{name}_{side}": random.integers(0, many, len(tokens)).astype(np.uint8)
         for name, many in ((("tags", 40), ("exact_match", 2)) if features else ())
@@ -62,13 +71,13 @@ def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int,
 
 
 def _words(random: np.random.Generator, words: int, tokens: int) -> np.ndarray:
-    """<int32>[tokens], numbers from 2 to `words` - 1 whose logarithms are spread evenly."""
+    """Draws <int32>[tokens], word ids from 2 to `words` - 1, whose logarithms are distributed evenly."""
     return (2 * (words / 2) ** random.random(tokens)).astype(np.int32)
 
 
 def resident(field: str) -> int | None:
-    """Bytes of this process: "VmRSS" now, "VmHWM" the most since its start or since `forget`; None on systems
-    without /proc.
+    """Returns the resident memory of this process in bytes: "VmRSS" now, "VmHWM" the peak since its start or since
+    `forget_peak`. None on systems without /proc.
     """
     try:
         with open("/proc/self/status") as lines:
@@ -78,7 +87,7 @@ def resident(field: str) -> int | None:
 
 
 def forget_peak() -> bool:
-    """Lets "VmHWM" begin anew, and gives freed memory back first; whether the system does that."""
+    """Gives freed memory back to the system and resets "VmHWM". Returns whether the system can do that."""
     gc.collect()
     try:
         ctypes.CDLL(None).malloc_trim(0)
@@ -90,13 +99,13 @@ def forget_peak() -> bool:
 
 
 def size(tree: Any) -> int:
-    """Bytes of a tree's arrays."""
+    """Returns the bytes of a tree's arrays."""
     return sum(leaf.nbytes for leaf in jax.tree.leaves(tree))
 
 
 def compiled_bytes(executable: Any) -> int | None:
-    """The most that a compiled program holds, by its own account: arguments, results and what lies between; None
-    without one.
+    """Returns the peak memory of a compiled program in bytes, as XLA states it: arguments, results and temporaries.
+    None if XLA does not say.
     """
     more = bytes_beside_arguments(executable)
     return None if more is None else executable.memory_analysis().argument_size_in_bytes + more
@@ -105,7 +114,7 @@ def compiled_bytes(executable: Any) -> int | None:
 def measure(
     model: dict, optimizer: dict, replicas: int, batch: int, length: int, words: int, dimensions: int, classes: int
 ) -> dict:
-    """What the head of this file says; the arguments are those it is asked."""
+    """Measures a training step. The head of this file lists the arguments (the request) and the result (the answer)."""
     device = jax.devices()[0]
     data = pairs_of(length, 2 * batch, words, dimensions, classes)
     lockstep = Lockstep(
@@ -118,7 +127,7 @@ def measure(
         devices=(device,),
     )
     state, epoch = lockstep.initial(), lockstep.epoch(0)
-    best = jax.block_until_ready(jnp.zeros_like(state.parameters))  # a cohort keeps it
+    best = jax.block_until_ready(jnp.zeros_like(state.parameters))  # a cohort keeps its best parameters
     live = size((state, best))
     program = lockstep.programs.train
     state = jax.block_until_ready(lockstep.step(state, epoch, 0))  # compiles

@@ -1,5 +1,5 @@
-"""What RE2's Tables 1-4, 6 and 7 train: the settings behind every row, each trained once even if several rows share
-it.
+"""The runs that RE2's Tables 1-4, 6 and 7 need: the settings behind every row. Settings that several rows share are
+trained once.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from jaxmatch.papers.re2 import SEEDS, UP_TO
 
 __all__ = ["DATA_SETS", "SEEDS", "UP_TO", "Row", "rows"]
 
-# Data set -> (config, training pairs of the full set).
+# Data set -> (config, number of training pairs of the full set).
 DATA_SETS = {
     re2.DATA_SETS[name].title: (re2.DATA_SETS[name].config, re2.DATA_SETS[name].training_pairs) for name in re2.PAPER
 }
@@ -24,11 +24,11 @@ class Row:
     """A row of a table for one data set.
 
     Attributes:
-      table: its number in the paper.
+      table: the number of the table in the paper.
       data_set: a key of `DATA_SETS`.
-      name: of the row.
-      changes: fields of the released `config.model` that are set otherwise.
-      new: no row before it has the same settings.
+      name: the name of the row.
+      changes: the fields of the released `config.model` that the row changes.
+      new: whether no earlier row has the same settings.
     """
 
     table: str
@@ -39,11 +39,11 @@ class Row:
 
 
 def rows(models: Mapping[str, Mapping[str, Any]], up_to: int = UP_TO) -> Iterator[Row]:
-    """All rows, table by table.
+    """Yields all rows, table by table.
 
     Arguments:
-      models: data set -> its released `config.model`; sets that are not in it are left out.
-      up_to: blocks and encoder layers of Table 7.
+      models: data set -> its released `config.model`. Data sets that are not in it are left out.
+      up_to: the highest number of blocks and of encoder layers in Table 7.
     """
     trained: list[tuple[str, dict[str, Any]]] = []
     main = [(_MAIN[name], name, {"RE2": {}}) for name in models]

@@ -1,4 +1,4 @@
-"""Our encoded text written the way the public PyTorch RE2 reads it, so that both train on the same tokens."""
+"""Our encoded text in the format of the public PyTorch RE2, so that both train on the same tokens."""
 
 from pathlib import Path
 
@@ -6,11 +6,12 @@ from jaxmatch.data.encoded import EncodedData
 
 
 def write_peer_data(data: EncodedData, folder: Path) -> Path:
-    """Writes `SPLIT.txt` for every split: both texts with a space between tokens, and the label, between tabs.
+    """Writes `SPLIT.txt` for every split, and returns the folder. A line has both texts and the label, separated by
+    tabs. Tokens are separated by spaces.
 
     Arguments:
-      data: what we train on; a token that our vocabulary lacks becomes "<unknown>".
-      folder: is made if it is not there.
+      data: the data that we train on. A token that our vocabulary lacks becomes "<unknown>".
+      folder: the folder to write to, which is created if it does not exist.
     """
     folder.mkdir(parents=True, exist_ok=True)
     words = data.vocabulary.words

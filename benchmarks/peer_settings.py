@@ -1,4 +1,4 @@
-"""Our config in the words of the public PyTorch RE2."""
+"""Our config as settings of the public PyTorch RE2."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ _CONNECTIONS = {"augmented": "aug", "augmented_running_sum": "aug", "vanilla_run
 
 
 def peer_settings(config: Any, data: EncodedData) -> dict[str, Any]:
-    """The same model, batch size and rate as the peer's `build` takes them."""
+    """Returns the same model, batch size and learning rate as settings for the peer's `build`."""
     model = config.model
     return {
         "blocks": model.blocks,

@@ -1,20 +1,21 @@
-"""Runs the public PyTorch RE2 from its checkout; started by `peer.py`, with the checkout on the path and a Python that
-has torch.
+"""Runs the public PyTorch RE2 from its checkout. `peer.py` starts it with a Python that has torch, and with the
+checkout on the path.
 
-It reads a JSON object a line and answers with one. Whatever the checkout prints goes to standard error.
+It reads a JSON object a line and answers with one. Everything that the checkout prints goes to standard error.
 
   build {settings, folder, tf32}
-      A model of its own settings; with a folder of train.txt, its own reading and batching of it. `tf32`: whether
-      products and convolutions of float32 on a GPU round their factors to TF32 -> parameters, and what is so now.
+      Builds a model with these settings; with a folder that has train.txt, the checkout's own code reads and batches
+      it. `tf32`: whether float32 products and convolutions on a GPU round their factors to TF32 -> parameters, and
+      the values of `tf32` that are in effect.
   train {steps, sort_by_len}
-      Updates on the next of its shuffled batches -> seconds, pairs, tokens (padding included), and epoch_tokens, those
-      of a pair in the mean over its epoch.
+      Makes updates on the next of its shuffled batches -> seconds, pairs, tokens (padding included), and epoch_tokens,
+      the mean number of tokens of a pair in its epoch.
   ids {text1, text2, times}
-      Lists of ids to probabilities, several times -> seconds of each.
+      Predicts probabilities from lists of ids, several times -> the seconds of each time.
   texts {file, batch_size, sort_by_len}
-      A file of tokenised pairs to labels, all its steps -> seconds, pairs.
+      Predicts the labels of a file of tokenized pairs, in all its steps -> seconds, pairs.
 
-`sort_by_len` is its own option: batches of pairs sorted by their lengths.
+`sort_by_len` is the checkout's own option: batches of pairs that are sorted by length.
 """
 
 import argparse
@@ -25,7 +26,7 @@ import time
 
 import torch
 
-# Settings of its default.json5 that its code reads outside of its command line.
+# Settings of the checkout's default.json5 that its code reads outside of its command line.
 DEFAULTS = dict(
     alignment="linear",
     fusion="full",
@@ -91,7 +92,7 @@ class Worker:
             self.interface = Interface(arguments, log=lambda *_: None)
         self.samples, self.batches = {}, {}
         self.model = Model(arguments)
-        # Its trainer sets the vectors last, which freezes them; what they are does not change a time.
+        # The checkout's trainer sets the vectors last, which freezes them. Their values do not affect the times.
         self.model.set_embeddings(torch.randn(arguments.num_vocab, arguments.embedding_dim).numpy())
         allowed = [torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32]
         return {"parameters": self.model.num_parameters(exclude_embed=True), "tf32": allowed}
@@ -119,7 +120,7 @@ class Worker:
         return {"seconds": seconds, "pairs": pairs, "tokens": tokens, "epoch_tokens": epoch_tokens}
 
     def epoch(self, sort_by_len):
-        """Batches of an epoch, the seconds of making one, which are part of training, and the tokens of a pair."""
+        """Returns the batches of an epoch, the seconds to make one (part of training), and the mean tokens a pair."""
         if sort_by_len not in self.samples:
             from src.utils.loader import load_data
 
@@ -139,8 +140,8 @@ class Worker:
         return {"seconds": seconds}
 
     def texts(self, file, batch_size, sort_by_len):
-        # As its evaluator does: all samples to ids, batches in the order of the file, the likeliest label of each. Its
-        # option sorts what it trains on only, so sorted texts are read as such.
+        # As in the checkout's evaluator: all samples to ids, batches in the order of the file, the likeliest label of
+        # each pair. Its option sorts only training data, so texts that are to be sorted are read as training data.
         self.arguments.batch_size, self.arguments.sort_by_len = batch_size, sort_by_len
         with open(file) as lines:
             samples = [dict(zip(("text1", "text2", "target"), line.rstrip("\n").split("\t"))) for line in lines]

@@ -14,11 +14,11 @@ _NAMES = {
 
 
 def with_placeholders(words: list[str], shown: Mapping[str, Callable[[Path], str]] | None = None) -> list[str]:
-    """The words with a name in place of each folder or file.
+    """Returns the words of a command with a placeholder for each folder or file.
 
     Arguments:
-      words: of the command.
-      shown: option -> what is shown of its file instead of the name.
+      words: the words of the command.
+      shown: option -> a function of its file that returns what to show instead of the placeholder.
     """
     names = {option: (lambda _, name=name: name) for option, name in _NAMES.items()} | dict(shown or {})
     found = []

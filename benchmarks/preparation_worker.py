@@ -1,4 +1,4 @@
-"""Prepares data, or reads a vector file, in a fresh process; started by `items/preparation.py`."""
+"""Prepares data, or reads a vector file, in a fresh process. `items/preparation.py` starts it."""
 
 import time
 
@@ -11,7 +11,7 @@ PARTS = ("hash", "read", "tokenise", "vectors", "vocabulary", "write", "load", "
 
 
 def _memory(field: str) -> int | None:
-    """Bytes of VmRSS (now) or VmHWM (the most so far); None where the system does not report it."""
+    """Returns VmRSS (now) or VmHWM (the peak so far) in bytes; None if the system does not report it."""
     try:
         with open("/proc/self/status") as lines:
             return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
@@ -20,7 +20,7 @@ def _memory(field: str) -> int | None:
 
 
 def prepare(config: dict) -> dict:
-    """What a launcher does before it plans: the arrays of a config, from files or from the cache."""
+    """Prepares the arrays of a config, from files or from the cache, as a launcher does before it plans."""
     watch = Watch()
     for owner, function, part in (
         (cache, "file_digest", "hash"),
@@ -44,7 +44,7 @@ def prepare(config: dict) -> dict:
 
 
 def read(path: str, words_file: str) -> dict:
-    """The rows of the words of a file, one a line, and the memory that took beyond the rows themselves."""
+    """Reads the vectors of the words in a file, one a line, and measures the memory beyond the vectors themselves."""
     with open(words_file, encoding="utf-8") as lines:
         words = dict.fromkeys(lines.read().split())
     before = _memory("VmRSS")

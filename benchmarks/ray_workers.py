@@ -1,9 +1,10 @@
-"""A Ray cluster on this machine, held by a process of its own.
+"""Runs a Ray cluster on this machine, in a process of its own.
 
     python -m benchmarks.ray_workers CORES
 
-Starts a node on some cores, as "0" or "0,1", with as many CPUs, and writes the address of the cluster as a line. A line
-with cores adds a node on them. The end of standard input, as by the death of whoever started it, ends the cluster.
+Starts a node on some cores, such as "0" or "0,1", with as many CPUs, and writes the address of the cluster as a line. A
+line of standard input with cores adds a node on them. The end of standard input ends the cluster, for example when the
+parent process dies.
 """
 
 import os
@@ -15,7 +16,7 @@ STORE = 100 * 2**20
 
 
 def _pinned(cores: str) -> dict[str, Any]:
-    """Pins this thread, which starts a node, and gives what the node has."""
+    """Pins this thread, which starts a node, to some cores, and returns the resources of the node."""
     numbers = {int(core) for core in cores.split(",")}
     os.sched_setaffinity(0, numbers)
     return {"num_cpus": len(numbers), "object_store_memory": STORE}
@@ -39,5 +40,5 @@ def main(cores: str) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal, meant for the benchmark
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in a terminal is meant for the benchmark
     main(sys.argv[1])

@@ -1,4 +1,4 @@
-"""What was measured as JSON, one file an item and device, and the tables made from it."""
+"""The results as JSON, one file for each item and device, and the tables and figures that are made from them."""
 
 import json
 import re
@@ -17,25 +17,25 @@ NOT_MEASURED = "not measured"
 
 
 def folder_of(device: str) -> str:
-    """The name of the folder that holds a device's results: "1-x-nvidia-h200"."""
+    """Returns the name of the folder that holds a device's results, such as "1-x-nvidia-h200"."""
     return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
 
 
 def result_of(name: str, item: Item, rows: list[dict], notes: list[str], command: str, **more: Any) -> dict[str, Any]:
-    """What an item measured, with all that is needed to measure it again.
+    """Returns the result of an item, with everything that is needed to measure it again.
 
     Arguments:
-      name: the item's.
-      item, rows, notes: what was measured.
+      name: the name of the item.
+      item, rows, notes: the item, and what it measured.
       command: the whole command line.
-      more: anything else worth keeping, like the seconds it took.
+      more: other values to store, such as the seconds that the item took.
     """
     about = {"device": device_name(jax.devices()), "versions": versions(), "commit": commit()}
     return {"item": name, "title": item.title, "command": command, **about, **more, "rows": rows, "notes": notes}
 
 
 def write_result(folder: Path, result: Mapping[str, Any]) -> Path:
-    """Keeps a result in the folder of all results, in that of this device."""
+    """Writes a result to the folder of this device, inside the folder of all results, and returns the path."""
     path = folder / folder_of(result["device"]) / f"{result['item']}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, result)
@@ -52,7 +52,7 @@ def _cell(value: Any, column: Column) -> str:
 
 
 def markdown(result: Mapping[str, Any], item: Item) -> str:
-    """The table of one result: medians, quartiles in brackets."""
+    """Returns the table of one result as Markdown: medians, with quartiles in brackets."""
     about = f"{result['device']}; jax {result['versions']['jax']}" + (
         f"; commit {result['commit'][:7]}" if result["commit"] else ""
     )
@@ -70,10 +70,10 @@ def markdown(result: Mapping[str, Any], item: Item) -> str:
 
 
 def write_figures(folder: Path, items: Mapping[str, Item]) -> str:
-    """The figures of all results that have one, as PNG and SVG next to the JSON.
+    """Writes the figures of all results that have one, as PNG and SVG next to the JSON.
 
     Returns:
-      A line for the user: "", or why there are none.
+      "", or a line for the user that says why no figures were written.
     """
     try:
         import matplotlib
@@ -91,7 +91,7 @@ def write_figures(folder: Path, items: Mapping[str, Item]) -> str:
 
 
 def read_results(folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """Device folder -> item -> its result; other folders hold what other commands found."""
+    """Returns device folder -> item -> its result. Files of other commands are skipped."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for path in sorted(folder.glob("*/*.json")):
         result = json.loads(path.read_text())

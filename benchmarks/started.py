@@ -1,4 +1,4 @@
-"""Commands that train a sweep, timed from start to last cohort, within a time limit and with no process left over."""
+"""The time of commands that train a sweep, within a time limit and without leftover processes."""
 
 import contextlib
 import dataclasses
@@ -15,13 +15,13 @@ from typing import Any
 from benchmarks import fresh
 from jaxmatch.reporting.records import read_record
 
-# In the workdir, and in the environment of jobs: see `first_step.py`.
+# A file in the workdir, and a variable in the environment of jobs: see `first_step.py`.
 FIRST_STEPS, CORES = "first-steps.txt", "JAXMATCH_BENCHMARK_CORES"
 SECONDS_BETWEEN_LOOKS, SECONDS_TO_END = 0.02, 30.0
 
 
 class OutOfTime(Exception):
-    """The time for all measurements is over."""
+    """Raised when the time for all measurements is over."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Command:
     """A command in a process of its own.
 
     Attributes:
-      words: after `jaxmatch`.
-      cores: on which it runs, and what it starts.
-      variables: of its environment.
+      words: the words after `jaxmatch`.
+      cores: the cores on which the command and its child processes run.
+      variables: environment variables to set in addition.
     """
 
     words: Sequence[str]
@@ -41,12 +41,12 @@ class Command:
 
 @dataclasses.dataclass(frozen=True)
 class Timed:
-    """How a sweep was trained.
+    """The times of a trained sweep.
 
     Attributes:
-      first_step: seconds from the commands to the end of the first training step of any cohort.
-      seconds: from the commands to the last record of the last cohort.
-      training: seconds in which a cohort was trained and scored, in the mean, as its records say.
+      first_step: seconds from the start of the commands to the end of the first training step of any cohort.
+      seconds: seconds from the start of the commands to the end of the last cohort.
+      training: seconds in which a cohort was trained and scored, as its records say, averaged over the cohorts.
     """
 
     first_step: float
@@ -56,7 +56,7 @@ class Timed:
 
 @contextlib.contextmanager
 def _on(cores: Collection[int]) -> Iterator[None]:
-    """What is started in the block runs on some cores."""
+    """Makes every process that starts in the block run on some cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
     try:
@@ -67,7 +67,7 @@ def _on(cores: Collection[int]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def running(commands: Sequence[Command], log: Path) -> Iterator[list[subprocess.Popen]]:
-    """Starts commands, each the head of a group of processes; none of the groups outlives the block."""
+    """Starts commands, each as the leader of a group of processes, and yields them. No group outlives the block."""
     processes: list[subprocess.Popen] = []
     try:
         for command in commands:
@@ -97,17 +97,17 @@ def group_is_there(process: subprocess.Popen) -> bool:
 
 
 def timed(commands: Sequence[Command], workdir: Path, cohorts: int, until: float) -> Timed:
-    """Gives commands that train one sweep together, and waits until it is trained and they have ended.
+    """Starts commands that train one sweep together, and waits until the sweep is trained and the commands have ended.
 
     Arguments:
-      commands: started at the same time.
-      workdir: of the sweep; new.
-      cohorts: how many it has.
-      until: the time (`time.time`) by which it must be over.
+      commands: the commands, which start at the same time.
+      workdir: the working folder of the sweep, which must be new.
+      cohorts: the number of cohorts of the sweep.
+      until: the time (`time.time`) by which everything must be over.
 
     Raises:
-      OutOfTime: it is not; all processes have been killed.
-      RuntimeError: a command failed; the message ends with what it said.
+      OutOfTime: `until` has passed. All processes have been killed.
+      RuntimeError: a command failed. The message ends with the output of the command.
     """
     log = workdir.with_name(f"{workdir.name}.log")
     began = time.time()
@@ -138,11 +138,11 @@ def _check(processes: Sequence[subprocess.Popen], log: Path, until: float) -> No
 
 
 class RayNodes:
-    """A Ray cluster of this machine (`ray_workers`); it ends with this process, however that ends.
+    """A Ray cluster on this machine (`ray_workers`). It ends with this process, however this process ends.
 
     Arguments:
-      cores: on which its first node runs.
-      until: the time by which a node must be there.
+      cores: the cores on which its first node runs.
+      until: the time by which a node must have started.
     """
 
     def __init__(self, cores: Collection[int], until: float):
@@ -154,7 +154,7 @@ class RayNodes:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**fresh.with_this_checkout(), "RAY_USAGE_STATS_ENABLED": "0"},
-            cwd="/",  # not that of a command
+            cwd="/",  # not the folder of a command
             start_new_session=True,
         )
         try:

@@ -1,4 +1,4 @@
-"""Where a training step's time goes that is not the model's: padding, the host, compilation.
+"""Measures what a training step spends time on besides the model: padding, the host, compilation.
 
     python -m benchmarks.step_profile configs/re2.py --data-directory DATA --vectors VECTORS [--replicas 1] [--steps 20]
         [--config.model.hidden_size=160 ...]
@@ -28,7 +28,7 @@ from jaxmatch.training.cohort import Cohort
 
 
 def random_padding(split: EncodedSplit, batch_size: int) -> float:
-    """The share of padding when batches are drawn at random and each side is padded to its longest sentence."""
+    """Returns the share of padding if batches are drawn at random and each side is padded to its longest sentence."""
     order = np.random.default_rng(0).permutation(split.pairs)
     padded = 0
     for start in range(0, split.pairs, batch_size):

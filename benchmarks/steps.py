@@ -17,7 +17,7 @@ from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.sweep import memory
 from jaxmatch.training.lockstep import Lockstep
 
-# Steps are timed in rows at least this long, as training dispatches them: it does not wait for each.
+# Steps are timed in series that last at least this long. As in training, no step waits for the one before.
 SECONDS_OF_A_ROW = 0.1
 # Changes that make a config compile in seconds, for `--quick`.
 SMALL = {
@@ -35,15 +35,15 @@ class Steps:
     """Training steps of some replicas at one length, on one device.
 
     Arguments:
-      config: model, batch size and hyperparameters.
-      data: its data, prepared.
-      replicas: how many train together.
-      length: tokens of a pair, padding included; the batches are of pairs of that length or little less.
+      config: the model, the batch size and the hyperparameters.
+      data: the prepared data of the config.
+      replicas: the number of replicas that train together.
+      length: the tokens of a pair, padding included. The batches consist of pairs of that length or slightly less.
 
     Attributes:
-      length: of the program: `length`, or less where no pair is so long.
-      pairs: in a step of all replicas.
-      compile_seconds: that the training program took; 0 if it was there.
+      length: the length of the program: `length`, or less if no pair is that long.
+      pairs: the pairs in a step of all replicas.
+      compile_seconds: the seconds to compile the training program; 0 if it was compiled before.
     """
 
     def __init__(self, config: Any, data: EncodedData, *, replicas: int, length: int):
@@ -66,15 +66,16 @@ class Steps:
         self.compile_seconds = self.lockstep.programs.train.compile_seconds - before
 
     def seconds(self) -> float:
-        """Seconds of a step: the mean of several in a row, until the last has ended.
+        """Measures the seconds of a step: the mean of several in a row, until the last one has ended.
 
-        A step before the row does not count. In training there is always one: without it, gigabytes of memory that
-        other work or nothing used for some seconds cost a step on a virtual machine up to twice its time (NOTES.md).
+        A step before the series does not count. In training there always is such a step. Without it, a step on a
+        virtual machine takes up to twice its time if gigabytes of memory were unused, or used by other work, for some
+        seconds (NOTES.md).
         """
         return self.taking(max(1, math.ceil(SECONDS_OF_A_ROW / self.taking(1))))
 
     def taking(self, steps: int) -> float:
-        """Seconds of each of the next steps, which are started one after the other."""
+        """Measures the seconds of a step, averaged over the next `steps` steps, which start one after the other."""
         jax.block_until_ready(self.state)
         start = time.perf_counter()
         for _ in range(steps):
@@ -85,24 +86,26 @@ class Steps:
 
 
 def of_length(data: EncodedData, length: int, pairs: int) -> EncodedData:
-    """Data whose training split holds only pairs of `length` tokens, or little less where those do not suffice.
+    """Returns data whose training split holds only pairs of `length` tokens, or slightly less if there are too few of
+    these.
 
     Arguments:
-      data: where they are taken from; the longest that fit, again and again if there are too few.
-      length: tokens of both sentences together, at most.
-      pairs: how many.
+      data: the data that the pairs are taken from. The longest pairs that fit are taken, repeatedly if there are too
+        few.
+      length: the tokens of both sentences together, at most.
+      pairs: the number of pairs.
     """
     train = data.splits["train"]
     order = np.argsort(-train.lengths, kind="stable")
     fitting = order[train.lengths[order] <= length]
-    if not len(fitting):  # shorter than every pair: the shortest have to do
+    if not len(fitting):  # every pair is longer: the shortest one is taken
         fitting = order[-1:]
     rows = np.resize(fitting[:pairs], pairs)
     return dataclasses.replace(data, splits={**data.splits, "train": _rows(train, rows)})
 
 
 def _rows(split: EncodedSplit, rows: np.ndarray) -> EncodedSplit:
-    """The given pairs of a split, in the given order."""
+    """Returns the given pairs of a split, in the given order."""
     chosen: dict[str, np.ndarray] = {"labels": split.labels[rows]}
     for side, offsets in (("a", split.offsets_a), ("b", split.offsets_b)):
         sizes = offsets[rows + 1] - offsets[rows]
@@ -115,7 +118,7 @@ def _rows(split: EncodedSplit, rows: np.ndarray) -> EncodedSplit:
 
 
 def bucket_shares(config: Any, data: EncodedData) -> dict[int, float]:
-    """Length of a bucket -> the share of the training pairs that it holds."""
+    """Returns length of a bucket -> the share of the training pairs that it holds."""
     lengths = data.splits["train"].lengths
     buckets = plan_buckets(lengths, maximum_buckets=config.training.maximum_buckets)
     counts = np.bincount(assign(lengths, buckets), minlength=len(buckets))
@@ -123,7 +126,7 @@ def bucket_shares(config: Any, data: EncodedData) -> dict[int, float]:
 
 
 def typical_length(config: Any, data: EncodedData) -> int:
-    """Tokens of a pair in the mean over an epoch, padding to the buckets' lengths included."""
+    """Returns the tokens of a pair, padding to the buckets' lengths included, averaged over an epoch."""
     lengths = data.splits["train"].lengths
     buckets = plan_buckets(lengths, maximum_buckets=config.training.maximum_buckets)
     plan = BatchPlan(assign(lengths, buckets), buckets, config.training.batch_size)
@@ -131,7 +134,7 @@ def typical_length(config: Any, data: EncodedData) -> int:
 
 
 def work(config: Any, data: EncodedData, length: int) -> ceiling.Work:
-    """The matrix products of one training step of one run, forward and backward, counted in its program."""
+    """Counts the matrix products of one training step of one run, forward and backward, in its program."""
     module = models.build(config.model.to_dict(), outputs=data.outputs)
     return _work(module, data.task, data.vectors.shape[1], config.training.batch_size, length)
 

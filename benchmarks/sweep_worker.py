@@ -1,4 +1,4 @@
-"""Launches a sweep, or trains a few steps of one cohort, in a fresh process; started by `items/sweep.py`."""
+"""Launches a sweep, or trains a few steps of one cohort, in a fresh process. `items/sweep.py` starts it."""
 
 import collections
 import time
@@ -17,12 +17,12 @@ from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort
 
 TRAINING = ("compile", "train", "evaluate", "checkpoint")
-# Asked of the persistent cache, found there; each of the first without the second was compiled.
+# Events of the persistent cache: a request, and a hit. A program that was requested without a hit was compiled.
 REQUEST, HIT = "/jax/compilation_cache/compile_requests_use_cache", "/jax/compilation_cache/cache_hits"
 
 
 def sweep(asked: dict) -> dict:
-    """A launch from the sweep file to the table."""
+    """Launches a sweep and measures the time from the sweep file to the table."""
     watch, events, cohorts = Watch(), collections.Counter(), []
     watch.on(preparation, "prepare", "data")
     watch.on(launch, "make_table", "tables")
@@ -52,7 +52,7 @@ def sweep(asked: dict) -> dict:
     parts = dict(watch.seconds)
     for part in TRAINING:
         parts[part] = sum(each[f"{part}_seconds"] for each in times.values())
-    if not cohorts:  # all was on record: those times were spent by another launch
+    if not cohorts:  # all runs were on record: another launch spent those times
         parts |= dict.fromkeys(TRAINING, 0.0)
     return {
         "seconds": seconds,
@@ -64,7 +64,7 @@ def sweep(asked: dict) -> dict:
 
 
 def _counted(cohorts: list[Cohort]) -> dict:
-    """Signatures, executables of their training programs, and the shapes those had to be made for."""
+    """Counts the signatures, the executables of their training programs, and the shapes that these were made for."""
     programs = {id(cohort.lockstep.programs): cohort for cohort in cohorts}
     shapes: dict[int, set] = {name: set() for name in programs}
     for cohort in cohorts:
@@ -83,7 +83,7 @@ def _counted(cohorts: list[Cohort]) -> dict:
 
 
 def steps(asked: dict) -> dict:
-    """Some steps, two evaluations and two checkpoints of a config; of each pair the second is timed."""
+    """Times some steps of a config, and the second of two evaluations and of two checkpoints."""
     config = with_overrides(load_config(Path(asked["file"])), asked["overrides"])
     data = preparation.prepare(config)
     cohort = Cohort(

@@ -1,9 +1,9 @@
-"""Much text made from little: given pairs with words exchanged for others of the same text, until no two sentences are
-equal.
+"""Much text, generated from little: words of given pairs are exchanged for others of the same text, until no two
+sentences are equal.
 
-A word is only exchanged for one of its kind (the same ending, capital letter or none), drawn as often as it occurs; the
-commonest words, which hold a sentence together, stay where they can. So the vocabulary is the given one, and each word
-about as frequent as it was.
+A word is only exchanged for one of its kind (with the same ending, and a capital letter or none), drawn in proportion
+to its frequency. The most common words, which hold a sentence together, stay where possible. The vocabulary is
+therefore the given one, and each word is about as frequent as before.
 """
 
 import itertools
@@ -21,35 +21,35 @@ Pair = tuple[str, str, str]
 
 _WORD = re.compile(r"([^\W\d_]+(?:['’-][^\W\d_]+)*)")
 _ENDINGS = ("ing", "ed", "er", "ly", "s")
-# How many words of a text count as its commonest; they are exchanged, for each other, only where a sentence is there
-# already.
+# The number of words of a text that count as its most common ones. They are exchanged, for each other, only if a
+# sentence would otherwise be a repetition.
 _COMMONEST = 60
-# The share of words that are exchanged, at first and where a sentence is there already.
+# The share of words that are exchanged: at first, and after a repetition.
 _EXCHANGED = (0.4, 0.8)
-# So often a sentence is drawn again before another is added to it: two words give only so many sentences.
+# How often a sentence is drawn before another one is appended to it. Two words give only so many sentences.
 _TRIES = 20
 
-# (ending, whether there is a capital letter) of a word.
+# (ending, whether the first letter is a capital) of a word.
 Kind = tuple[str, bool]
 
 
 def pairs_of(splits: Iterable[Split]) -> list[Pair]:
-    """The pairs of some splits of a classification, in order."""
+    """Returns the pairs of some splits of a classification data set, in order."""
     return [pair for split in splits for pair in zip(split.text_a, split.text_b, split.labels, strict=True)]
 
 
 def words_of(given: Iterable[Pair]) -> list[str]:
-    """The distinct words of some pairs, lower-cased, in order of appearance."""
+    """Returns the distinct words of some pairs, in lower case, in order of appearance."""
     found = (word.lower() for a, b, _ in given for sentence in (a, b) for word in _WORD.findall(sentence))
     return list(dict.fromkeys(found))
 
 
 class Exchange:
-    """Makes sentences out of given ones, each different from all it has made before.
+    """A generator of sentences from given ones. Each sentence is different from all earlier ones.
 
     Arguments:
       sentences: the given text.
-      seed: the same seed makes the same sentences.
+      seed: the seed. The same seed gives the same sentences.
     """
 
     def __init__(self, sentences: Iterable[str], seed: int):
@@ -67,7 +67,7 @@ class Exchange:
         self._drawn = {kind: self._draw(each, [counts[word] for word in each]) for kind, each in words.items()}
 
     def sentence(self, given: str) -> str:
-        """A sentence that has not been made yet, of the words of `given`, one of the given text, and others."""
+        """Returns a new sentence, made from `given`, a sentence of the given text, by exchanging some of its words."""
         parts, share = _WORD.split(given.strip()), _EXCHANGED[0]
         for attempt in itertools.count(1):
             made = "".join(
@@ -89,7 +89,7 @@ class Exchange:
 
     def _draw(self, words: list[str], counts: list[int]) -> Iterator[str]:
         bounds = list(itertools.accumulate(counts))
-        while True:  # many at once: drawn one by one they cost ten times as much
+        while True:  # many at once, because one by one they take ten times as long
             yield from self._random.choices(words, cum_weights=bounds, k=1000)
 
 
@@ -99,16 +99,16 @@ def _kind(word: str, commonest: set[str]) -> Kind:
 
 
 def write_snli(folder: Path, given: Sequence[Pair], sizes: Mapping[str, int], seed: int = 0) -> dict[str, int]:
-    """Writes SNLI's official files with new text: all their fields, no two sentences equal.
+    """Writes SNLI's official files with new text. The files have all their fields, and no two sentences are equal.
 
     Arguments:
-      folder: will hold snli_1.0/snli_1.0_{train,dev,test}.jsonl.
-      given: pairs to make new ones from, taken round and round.
-      sizes: split -> how many pairs.
-      seed: the same seed writes the same bytes.
+      folder: the folder that will hold snli_1.0/snli_1.0_{train,dev,test}.jsonl.
+      given: the pairs to make new ones from, taken round and round.
+      sizes: split -> the number of pairs.
+      seed: the seed. The same seed writes the same bytes.
 
     Returns:
-      Split -> bytes written.
+      Split -> the bytes written.
     """
     exchange = Exchange((sentence for a, b, _ in given for sentence in (a, b)), seed)
     source, numbers, written = itertools.cycle(given), itertools.count(), {}
@@ -123,7 +123,7 @@ def write_snli(folder: Path, given: Sequence[Pair], sizes: Mapping[str, int], se
 
 
 def _record(number: int, a: str, b: str, label: str) -> dict[str, object]:
-    """A pair as the official file has it. The parses are no real ones: what matters is that a reader meets them."""
+    """Returns a pair in the format of the official files. The parses are not real, but a reader meets them."""
     return {
         "annotator_labels": [label],
         "captionID": f"{number:010d}.jpg#0",

@@ -8,23 +8,23 @@ from pathlib import Path
 import numpy as np
 
 DIMENSIONS = 300
-# Lines are put together from pieces of this many numbers, far too many of them for an archiver to notice: writing every
-# number anew would take minutes.
+# Lines are assembled from pieces of `_PIECE` numbers, because formatting every number separately would take minutes.
+# There are far too many pieces for an archiver to notice.
 _PIECE, _PIECES = 50, 4000
 _BLOCK_LINES = 2000
 
 
 def write(folder: Path, words: Sequence[str], size: int, seed: int = 0) -> tuple[Path, Path]:
-    """Writes `vectors.300d.txt` and the same in `vectors.300d.zip`.
+    """Writes `vectors.300d.txt`, and the same text in `vectors.300d.zip`.
 
-    The words lie spread over the file, as those of a text do in a large one; the lines between have words nobody looks
-    for.
+    The words are spread over the file, as those of a text are in a large vector file. The lines between them have words
+    that are never looked up.
 
     Arguments:
-      folder: where.
-      words: distinct, without spaces; left out at the end where the file has fewer lines.
-      size: bytes of text, reached with the last line.
-      seed: the same seed writes the same text.
+      folder: the folder to write to.
+      words: distinct words without spaces. The last ones are left out if the file has fewer lines.
+      size: the bytes of text. The last line reaches this size.
+      seed: the seed. The same seed writes the same text.
 
     Returns:
       The paths of the text and of the archive.

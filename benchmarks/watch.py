@@ -1,4 +1,4 @@
-"""Divides the time of a program among functions that it calls."""
+"""The time of a program, divided among the functions that it calls."""
 
 import contextlib
 import functools
@@ -8,10 +8,10 @@ from typing import Any
 
 
 class Watch:
-    """Adds up the seconds spent in named parts; a part within a part counts once, as the inner one.
+    """A stopwatch for named parts of a program. The time of a part within another part counts only for the inner one.
 
     Attributes:
-      seconds: part -> seconds so far.
+      seconds: part -> its seconds so far.
     """
 
     def __init__(self):
@@ -20,7 +20,7 @@ class Watch:
 
     @contextlib.contextmanager
     def part(self, name: str) -> Iterator[None]:
-        """Counts what happens inside as `name`."""
+        """Counts the time of the block as `name`."""
         self._inside.append(0.0)
         start = time.perf_counter()
         try:
@@ -32,7 +32,7 @@ class Watch:
                 self._inside[-1] += whole
 
     def on(self, owner: Any, function: str, name: str) -> None:
-        """Counts every call of `owner.function` as `name`, until the process ends."""
+        """Counts the time of every call of `owner.function` as `name`, until the process ends."""
         watched = getattr(owner, function)
 
         @functools.wraps(watched)
@@ -44,5 +44,5 @@ class Watch:
 
 
 def rest(whole: float, parts: dict[str, float]) -> float:
-    """The seconds of a whole that are in no part."""
+    """Returns the seconds of a whole that belong to no part."""
     return whole - sum(parts.values())

@@ -1,4 +1,4 @@
-"""Ways to train a sweep by several workers of this machine: launchers on one folder, jobs as of Slurm, Ray."""
+"""Ways to train a sweep with several workers on this machine: launchers on one folder, local jobs, and Ray."""
 
 import os
 from collections.abc import Sequence
@@ -10,11 +10,11 @@ from benchmarks.started import CORES, Command, RayNodes, Timed
 
 
 class Measuring:
-    """Sweeps of this benchmark.
+    """The sweeps of this benchmark.
 
     Arguments:
       scratch: an empty folder.
-      until: the time by which all must be over.
+      until: the time by which everything must be over.
     """
 
     def __init__(self, scratch: Path, until: float):
@@ -22,7 +22,7 @@ class Measuring:
         self.cores = sorted(os.sched_getaffinity(0))
 
     def core(self, worker: int) -> int:
-        """That of a worker."""
+        """Returns the core of a worker."""
         return self.cores[worker % len(self.cores)]
 
     def _words(self, workdir: Path, cohorts: int, epochs: int, *more: str) -> tuple[str, ...]:
@@ -42,14 +42,14 @@ class Measuring:
     def timed(
         self, cohorts: int, epochs: int, cores: Sequence[Any], more: Sequence[str] = (), **variables: str
     ) -> Timed:
-        """Trains a sweep anew.
+        """Trains a new sweep and returns its times.
 
         Arguments:
-          cohorts: of one run each.
-          epochs: of each run.
-          cores: of each command; as many are given at once.
-          more: words of the commands.
-          **variables: of their environment.
+          cohorts: the number of cohorts, of one run each.
+          epochs: the number of epochs of each run.
+          cores: the cores of each command. All commands start at the same time.
+          more: additional words of the commands.
+          **variables: additional environment variables of the commands.
 
         Raises:
           OutOfTime: the time is over.
@@ -62,26 +62,26 @@ class Measuring:
 
 
 class Launchers:
-    """As many commands as workers."""
+    """One launcher for each worker, all on the same working folder."""
 
     def __init__(self, measuring: Measuring):
         self._measuring = measuring
 
     def unpinned(self, cohorts: int, workers: int) -> Timed:
-        """Trains each cohort for an epoch, on all cores."""
+        """Trains each cohort for one epoch, on all cores."""
         return self._measuring.timed(cohorts, 1, [self._measuring.cores] * workers)
 
     def pinned(self, cohorts: int, epochs: int, workers: int) -> Timed:
-        """Trains by workers with a core each."""
+        """Trains with workers that have one core each."""
         cores = [{self._measuring.core(worker)} for worker in range(workers)]
         return self._measuring.timed(cohorts, epochs, cores, NPROC="1")
 
     def close(self) -> None:
-        """Ends what was started."""
+        """Ends the processes that were started."""
 
 
 class Jobs(Launchers):
-    """A command that submits jobs, as many of which train at once as there are workers."""
+    """A command that submits jobs. As many jobs train at once as there are workers."""
 
     def _more(self, workers: int, text: str = "") -> tuple[str, ...]:
         file = self._measuring.scratch / f"slurm-{workers}.toml"
@@ -98,7 +98,7 @@ class Jobs(Launchers):
 
 
 class Ray(Launchers):
-    """A command for a cluster that has run before; pinned, with a node for each worker."""
+    """A command for a cluster that is already running. If workers are pinned, the cluster has a node for each."""
 
     def __init__(self, measuring: Measuring):
         super().__init__(measuring)

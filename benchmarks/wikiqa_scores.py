@@ -9,11 +9,10 @@ from jaxmatch.data.readers import wikiqa
 from jaxmatch.training.scores import replica_scores
 
 REPLICAS = 10
-# Milliseconds for all ten.
+# The maximum time for all ten models, in milliseconds.
 GOAL = 50.0
 DEV = Path("WikiQACorpus", "WikiQA-dev.txt")
-# Where the data is not at hand: of each of its 296 questions how many candidates there are, then how many of them are
-# right.
+# For use without the data: the number of candidates of each of its 296 questions, then the number of right ones.
 CANDIDATES = """
 9 5 9 20 1 16 20 11 5 10 24 7 4 11 21 30 6 12 8 20 20 11 8 8 7 8 9 22 3 27 4 15 23 7 5 4 10 8 8 16 17 3 13 6 3 13 14 3
 2 11 18 17 7 2 7 28 15 10 3 5 4 24 6 11 8 9 10 24 2 7 10 9 17 7 3 14 2 17 10 3 2 6 22 5 9 5 8 13 8 8 15 8 5 3 7 2 12
@@ -33,8 +32,10 @@ RIGHT = """
 
 
 def dev_labels(data_directory: str) -> tuple[np.ndarray, np.ndarray, str]:
-    """The labels and questions of WikiQA's dev set, <int32>[pairs] each, and where they come from: the data, or the
-    sizes above. Which candidates of a question are right does not change the work.
+    """Returns the labels and questions of WikiQA's dev set, <int32>[pairs] and <int64>[pairs], and their source: the
+    data, or the sizes above.
+
+    Which candidates of a question are right does not change the work.
     """
     file = Path(data_directory) / DEV
     if data_directory and file.exists():
@@ -47,7 +48,7 @@ def dev_labels(data_directory: str) -> tuple[np.ndarray, np.ndarray, str]:
 
 
 def scoring(labels: np.ndarray, questions: np.ndarray, replicas: int = REPLICAS):
-    """A function that gives the seconds to score so many models: MAP and MRR, recall, accuracy and AUC."""
+    """Returns a function that measures the seconds to score `replicas` models by MAP, MRR, recall, accuracy and AUC."""
     generator = np.random.default_rng(0)
     outputs = generator.standard_normal((replicas, len(labels), 2)).astype(np.float32)
 

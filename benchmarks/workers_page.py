@@ -16,7 +16,7 @@ BEGIN, END = "<!-- benchmarks/workers_page.py writes what follows -->", "<!-- un
 
 
 def for_page(result: Mapping[str, Any]) -> str:
-    """The tables of docs/how_to/clusters.md: what a result says, without what is hard to read."""
+    """Returns the tables of docs/how_to/clusters.md: those figures of a result that are easy to read."""
     rows = result["rows"]
     starts = [
         "| way | seconds to the first step | seconds a cohort more costs beyond its training |",
@@ -40,7 +40,7 @@ def _code(way: str) -> str:
 
 
 def newest(results: Path = reports.RESULTS) -> dict[str, Any] | None:
-    """The result with the newest file, or None where nothing was measured."""
+    """Returns the result with the newest file, or None if nothing was measured."""
     files = sorted(results.glob("*/workers.json"), key=lambda file: file.stat().st_mtime)
     return json.loads(files[-1].read_text()) if files else None
 

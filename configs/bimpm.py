@@ -6,7 +6,7 @@
 
 Sizes, dropout, Adam and its learning rate are those of the paper's section 4.1, the same for all data sets. Batch size,
 epochs and clipped gradient are the defaults of the authors' first code. Texts keep their punctuation, as there. A word
-has its vector and its characters. What was trained here is in results/.
+has its vector and its characters. Runs that were trained here are in results/.
 """
 
 from ml_collections import ConfigDict

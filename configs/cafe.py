@@ -4,10 +4,10 @@
         --workdir runs/snli
     jaxmatch train configs/cafe_snli.py ...        # the same
 
-Sizes of the LSTM, of the hidden layers and of the factorisation machines are the released code's defaults. Those of
+Sizes of the LSTM, of the hidden layers and of the factorization machines are the released code's defaults. Those of
 characters and parts of speech, the layers of the head, batch size, learning rate, decay, L2 penalty and clipped
-gradient are those of its CSRAN run (configs/csran.py). A word has its vector, its characters and its part of speech, as
-by the authors. What was trained here is in results/.
+gradient are those of the released code's CSRAN run (configs/csran.py). A word has its vector, its characters and its
+part of speech, as in the authors' setting. Runs that were trained here are in results/.
 """
 
 from ml_collections import ConfigDict

@@ -4,15 +4,15 @@
         --workdir runs/snli
     jaxmatch train configs/csran_snli.py ...        # the same
 
-What the paper does not say for a data set is as on SNLI; the learning rate decays on SNLI alone. Texts keep their
-punctuation, as in the authors' code. A word has its vector and its characters. What was trained here is in
-results/.
+Settings that the paper does not give for a data set are those for SNLI. The learning rate decays on SNLI only. Texts
+keep their punctuation, as in the authors' code. A word has its vector and its characters. Runs that were trained here
+are in results/.
 
 For SNLI, layers, batch size, learning rate, decay (0.96 every 1,280 steps, which it calls ten epochs), L2 penalty and
-clipped gradient are those of the authors' saved log. It differs in: the gradient of each parameter is clipped by
-itself; one highway layer; product and difference for the prediction layers (model.prediction=full), which are highway
-layers (model.head=highway); 32 factors; the part of speech (model.tags). Its 438 inputs are 300 + 128 + 10: no exact
-match, which the authors' notes name.
+clipped gradient are those of the authors' saved log. The log differs in these settings: the gradient of each parameter
+is clipped by itself; one highway layer; product and difference for the prediction layers (model.prediction=full), which
+are highway layers (model.head=highway); 32 factors; the part of speech (model.tags). Its 438 inputs are 300 + 128 + 10,
+so it has no exact match, which the authors' notes name.
 """
 
 from ml_collections import ConfigDict
@@ -25,7 +25,7 @@ _PAPER = {
     "model.aggregation_layers": 1,  # 1 or 2
     "model.hidden_size": 200,  # of a direction; 64, 100, 200 or 300
     "model.highway_layers": 2,
-    "model.head_layers": 3,  # with the last; 1 to 3
+    "model.head_layers": 3,  # including the last; 1 to 3
     "model.head_size": 300,  # 100, 200, 300 or 600
     "model.characters": "bilstm",
     "data.minimum_count": 1,  # a word that the vocabulary lacks has no characters
@@ -44,7 +44,7 @@ DATA_SETS = {
         "model.aggregation_layers": 2,
         "data.tokenizer": "word",
         "training.batch_size": 128,
-        "training.epochs": 20,  # it "converges in less than 20 epochs" (section 3.3.1)
+        "training.epochs": 20,  # CSRAN "converges in less than 20 epochs" (section 3.3.1)
         "training.patience_samples": 0,
         "optimizer.decay_rate": 0.96,
         "optimizer.decay_samples": 163_840,  # 1,280 steps
@@ -69,8 +69,8 @@ DATA_SETS = {
     # F1 0.840 (Table 5).
     "twitter_url": _PAPER
     | {"data.tokenizer": "word", "training.batch_size": 64, "training.selection": "f1", "training.patience_samples": 0},
-    # MAP 0.854 and MRR 0.935 (Table 6). Its 56,000 pairs are TRAIN-ALL; that it is the clean version is read off the
-    # results it is compared with.
+    # MAP 0.854 and MRR 0.935 (Table 6). The paper's 56,000 pairs are TRAIN-ALL. That they are the clean version follows
+    # from the results that they are compared with.
     "trecqa_all_clean": _PAPER
     | {
         "data.tokenizer": "whitespace",

@@ -4,8 +4,8 @@
         --workdir runs/decatt
 
 Size and dropout are the paper's (section 5.1). Its batch size of 4 and its optimizer, Adagrad with a rate of 0.05, are
-not here: Adam has RE2's decay. Other data sets: `sweeps/comparison.py --models decatt`. What was trained here is in
-results/.
+not used: the optimizer is Adam with RE2's decay. Other data sets: `sweeps/comparison.py --models decatt`. Runs that
+were trained here are in results/.
 """
 
 from ml_collections import ConfigDict

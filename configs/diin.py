@@ -4,11 +4,12 @@
         --workdir runs/snli
     jaxmatch train configs/diin_snli.py ...        # the same
 
-Sizes, batch size, clipped gradient and L2 penalty are those of the paper and of the authors' code. There Adadelta with
-a rate of 0.5 is followed by SGD, the L2 penalty grows over 100,000 steps, and what dropout keeps shrinks from 1 by a
-factor of 0.977 every 10,000 steps. Here are Adam, a constant penalty and a constant dropout rate of 0.1, that of there
-after 45,000 steps. Texts keep their punctuation, as there; a text is cut after 48 tokens. A word has its vector, its
-characters, its part of speech and the exact match. What was trained here is in results/.
+Sizes, batch size, clipped gradient and L2 penalty are those of the paper and of the authors' code. There, Adadelta with
+a rate of 0.5 is followed by SGD, the L2 penalty grows over 100,000 steps, and the share that dropout keeps shrinks from
+1 by a factor of 0.977 every 10,000 steps. Here, the optimizer is Adam, the penalty is constant, and the dropout rate is
+a constant 0.1, which theirs reaches after 45,000 steps. Texts keep their punctuation, as there; a text is cut after 48
+tokens. A word has its vector, its characters, its part of speech and the exact match. Runs that were trained here are
+in results/.
 """
 
 from ml_collections import ConfigDict
@@ -30,7 +31,7 @@ _PAPER = {
     "model.exact_match": True,
     "data.tokenizer": "word",
     "data.minimum_count": 1,  # a word that the vocabulary lacks has no characters
-    "data.maximum_length": 48,  # what the grid takes
+    "data.maximum_length": 48,  # the size of the grid
     "data.remove_punctuation": False,
     "training.batch_size": 70,
     "optimizer.learning_rate": 0.0005,

@@ -3,9 +3,10 @@
     jaxmatch train configs/esim.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip \\
         --workdir runs/esim
 
-Size, dropout, batch size and learning rate are the paper's (section 4). The paper trains the word vectors along; here
-they stay as they are. It gives no decay, and the authors' code halves the rate when dev is no better: here it is RE2's.
-Other data sets: `sweeps/comparison.py --models esim`. What was trained here is in results/.
+Size, dropout, batch size and learning rate are the paper's (section 4). The paper also trains the word vectors; here
+they stay as they are. The paper gives no decay, and the authors' code halves the rate when the dev score is no better.
+Here the decay is RE2's. Other data sets: `sweeps/comparison.py --models esim`. Runs that were trained here are in
+results/.
 """
 
 from ml_collections import ConfigDict

@@ -3,10 +3,10 @@
     jaxmatch train configs/re2.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/snli
     jaxmatch train configs/re2_snli.py ...        # the same
 
-SNLI, SciTail, Quora and WikiQA have the settings of the released code, as far as they are the paper's: punctuation is
-removed, as the paper says, where that code keeps it, and dev is scored after every epoch, where that code scores more
-often (`--setting` of sweeps/re2_main.py). The paper has none of the others. What was scored here is in results/.
-Five runs of six epochs on WikiQA train in 58 minutes on two CPU cores, and in 22 seconds on an H200.
+SNLI, SciTail, Quora and WikiQA have the settings of the released code, as far as they agree with the paper. Unlike in
+that code, punctuation is removed, as the paper says, and dev is scored after every epoch instead of more often
+(`--setting` of sweeps/re2_main.py). The other data sets are not in the paper. Scores that were reached here are in
+results/. Five runs of six epochs on WikiQA train in 58 minutes on two CPU cores, and in 22 seconds on an H200.
 """
 
 from ml_collections import ConfigDict
@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 from jaxmatch import default_config, with_overrides
 from jaxmatch.settings import of_data_set
 
-# The released settings of SNLI; MultiNLI has them, too.
+# The released settings of SNLI, which MultiNLI also has.
 _INFERENCE = {
     "model.blocks": 3,
     "data.tokenizer": "word",
@@ -26,7 +26,7 @@ _INFERENCE = {
     "optimizer.decay_rate": 0.94,
     "optimizer.decay_samples": 256_000,
 }
-# The released settings of WikiQA; TrecQA has them, too.
+# The released settings of WikiQA, which TrecQA also has.
 _ANSWERS = {
     "model.encoder_layers": 3,
     "model.hidden_size": 200,
@@ -56,7 +56,8 @@ DATA_SETS = {
     # 88.9 ± 0.1 test accuracy over 10 seeds in the paper (Table 1). The released code reads a preprocessed file that is
     # no longer distributed; here NLTK's word tokenizer splits the official text.
     "snli": _INFERENCE,
-    # The mismatched pairs serve as test, whose labels are not public; without that file there is no test score.
+    # The mismatched pairs serve as test, because the labels of the test pairs are not public. Without that file, there
+    # is no test score.
     "multinli": _INFERENCE | {"data.maximum_length": 100},
     # 86.0 ± 0.6 test accuracy over 10 seeds (Table 2).
     "scitail": {
@@ -79,11 +80,11 @@ DATA_SETS = {
         "optimizer.learning_rate": 0.0012,
         "optimizer.decay_samples": 256_000,
     },
-    # MAP 0.7452 ± 0.0044 and MRR 0.7618 ± 0.0040 over 10 seeds (Table 4), of the questions with right and wrong
+    # MAP 0.7452 ± 0.0044 and MRR 0.7618 ± 0.0040 over 10 seeds (Table 4), on the questions with right and wrong
     # answers.
     "wikiqa": _ANSWERS | {"training.patience_samples": 256_000, "training.selection": "mrr"},
-    # Raw: MAP and MRR count all questions with a right answer, also those that have no wrong one and cannot be ranked
-    # badly.
+    # Raw: MAP and MRR count all questions with a right answer, including those without a wrong one, which cannot be
+    # ranked badly.
     "trecqa": _ANSWERS | {"training.selection": "map"},
     "trecqa_all": _ANSWERS | {"training.selection": "map"},
     # Clean: dev and test questions with right and wrong answers, as in Rao et al. (2016).
@@ -121,10 +122,10 @@ DATA_SETS = {
     | {"model.prediction": "symmetric", "training.patience_samples": 57_000, "training.selection": "pearson"},
     # There is no official dev file: a fixed tenth of the training file is dev.
     "mrpc": _SMALL | {"model.prediction": "symmetric", "training.patience_samples": 37_000},
-    # GLUE does not publish the labels of the test pairs: there is a dev score alone.
+    # GLUE does not publish the labels of the test pairs, so there is only a dev score.
     "rte": _SMALL | {"training.patience_samples": 25_000},
     # A folder with train.tsv, dev.tsv and test.tsv, or .jsonl: docs/how_to/own_data.md. With a column `group` it is a
-    # ranking, otherwise a classification; a regression says so (--config.data.task).
+    # ranking, otherwise a classification. A regression needs --config.data.task.
     "own": {"training.batch_size": 64, "training.epochs": 20},
     "embedded_inference": _GENERATED,
     "embedded_paraphrase": _GENERATED | {"model.prediction": "symmetric"},

@@ -4,8 +4,8 @@
         --workdir runs/siamese
 
 The structure is InferSent's, at the size of the other models: 300 features in each direction, where the paper has
-2,048. The paper's optimizer, SGD with a rate of 0.1, is not here: Adam has RE2's decay. Other data sets:
-`sweeps/comparison.py --models siamese`. What was trained here is in results/.
+2,048. The paper's optimizer, SGD with a rate of 0.1, is not used: the optimizer is Adam with RE2's decay. Other data
+sets: `sweeps/comparison.py --models siamese`. Runs that were trained here are in results/.
 """
 
 from ml_collections import ConfigDict

@@ -3,9 +3,9 @@
     jaxmatch train configs/transformer.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip \\
         --workdir runs/transformer
 
-No paper has this setting. Layer normalization comes before each sublayer; an epoch of warmup, then RE2's decay on the
-same data. Other data sets, without a warmup of its own: `sweeps/comparison.py --models transformer`. What was
-trained here is in results/.
+No paper has this setting. Layer normalization comes before each sublayer. The learning rate has an epoch of warmup,
+then RE2's decay on the same data. Other data sets, without a warmup of their own:
+`sweeps/comparison.py --models transformer`. Runs that were trained here are in results/.
 """
 
 from ml_collections import ConfigDict

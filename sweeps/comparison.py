@@ -4,16 +4,16 @@ time.
     jaxmatch sweep sweeps/comparison.py --dataset sick --data-directory DATA --vectors glove.840B.300d.zip \\
         --workdir runs/comparison
 
-`--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran,
-cafe, bimpm, diin, decatt, esim, siamese and transformer, separated by commas, or all. `--floors`: what they are to
-beat, any of majority, overlap, cosine, tfidf and bm25 (for rankings), all or none; without it all if `--models` is
-all. tfidf needs scikit-learn: pip install 'jaxmatch[floors]'. `--cross-encoder FOLDER`: one more row, a
-pretrained cross-encoder that transformers saved there, with the labels of the data; needs pip install
-'jaxmatch[transformers]'. A model has its structure, optimizer and batch size from its file in configs/. If the file
+`--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran, cafe,
+bimpm, diin, decatt, esim, siamese and transformer, separated by commas, or all. `--floors`: the simple baselines to
+beat, any of majority, overlap, cosine, tfidf and bm25 (for rankings), all or none; by default all if `--models` is all,
+else none. tfidf needs scikit-learn: pip install 'jaxmatch[floors]'. `--cross-encoder FOLDER`: adds a row for a
+pretrained cross-encoder that transformers saved in the folder, with the labels of the data. This needs pip install
+'jaxmatch[transformers]'. A model takes its structure, optimizer and batch size from its file in configs/. If the file
 does not have the data set, the structure is the default, and optimizer and batch size are those for SNLI; warmup and
 decay take as many pairs as RE2's do on this data set. (On embedded data sets, the whole optimizer is then RE2's.)
-`--features paper` gives each what its paper gives of a word besides its vector; by default all see the same. `--smoke`
-tries it in seconds, without data files.
+`--features paper` gives each model the word features that its paper uses besides the vector; by default all models see
+the same. `--smoke` tries it in seconds, without data files.
 """
 
 import dataclasses
@@ -33,25 +33,25 @@ TITLES = {name: config.title for name, config in MODELS.items()}
 SEEDS = 5
 TIMES = ("times.train_seconds_a_run", "times.inference_microseconds_a_pair")
 PAPERS = {"re2": re2, "esan": esan, "csran": csran}
-# What the paper of a model gives of each word besides its vector, where that is not one of the three.
+# Model -> the word features that its paper uses besides the vector, for papers other than the three above.
 FEATURES = {
     "cafe": {"characters": "bilstm", "tags": True},
     "bimpm": {"characters": "bilstm"},
     "diin": {"characters": "cnn", "tags": True, "exact_match": True},
 }
-# What other papers call a model, where that is not its title -> how their figure was reached, where a default differs.
-# Those of SciTail do not say whether their DecAtt attends within a sentence.
+# Model -> its names in other papers, if they are not its title -> how their figure was reached, if a default differs.
+# The figures for SciTail do not say whether their DecAtt attends within a sentence.
 PRINTED = {"decatt": {"DecAtt": {"intra_attention": True}, "DecompAtt": {}}}
 
 
 def features_of(model: str, dataset: str) -> dict[str, Any]:
-    """What the paper of a model gives of each word besides its vector."""
+    """Returns the word features that the paper of a model uses besides the vector."""
     return {"esan": esan.features(dataset), "csran": dict(csran.FEATURES), **FEATURES}.get(model, {})
 
 
 def published_of(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...]:
-    """What the paper of a model printed of it for a data set, where that is the data set of `config`. Of a model whose
-    paper is not one of the three, also what these quote of it: the first that has the data set.
+    """Returns the scores that the paper of a model printed for a data set, if that is the data set of `config`. For a
+    model whose paper is not one of the three, they include a score that one of the three quotes (`quoted`).
     """
     if model not in PAPERS:
         return systems.published(model, dataset) + quoted(model, dataset, config)
@@ -64,7 +64,7 @@ def published_of(model: str, dataset: str, config: ConfigDict) -> tuple[Publishe
 
 
 def quoted(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...]:
-    """What the three papers, which compare theirs with a model, print of it."""
+    """Returns the score of a model that one of the three papers prints for comparison: the first paper that has one."""
     printed = PRINTED.get(model, {TITLES[model]: {}})
     for name in ("csran", "esan", "re2"):
         for title, data in PAPERS[name].DATA_SETS.items():
@@ -76,7 +76,8 @@ def quoted(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...
                     known = FEATURES.get(model, {}) | printed[label]
                     known = {f"model.{key}": value for key, value in known.items()}
                     settings = {**row.settings, "model.name": model, "data.name": config.data.name, **known}
-                    # What hinders a comparison with that paper's own model hinders one with this, too.
+                    # A difference that hinders a comparison with that paper's own model also hinders one with this
+                    # model.
                     details = dict(settings=settings, training_pairs=data.training_pairs, unlike=rows[0].unlike)
                     return (dataclasses.replace(row, **details),)
     return ()
@@ -87,7 +88,7 @@ def of_re2(row: Published) -> bool:
 
 
 def punctuation_note(names: Sequence[str], config: ConfigDict) -> tuple[str, ...]:
-    """What a table has to say where models read texts without the punctuation that their own configs keep."""
+    """Returns a note if models read texts without the punctuation that their own configs keep."""
     kept = [TITLES[name] for name in names if not load_config(name).data.remove_punctuation]
     if not kept or not config.data.remove_punctuation:
         return ()
@@ -110,7 +111,7 @@ def get_sweep(
         if name not in TITLES:
             raise InputError(f'there is no model "{name}" in this sweep', remedy=nearest(name, list(TITLES)))
     feature_settings = {name: data_sets.feature_settings(features_of(name, dataset), features) for name in names}
-    # What a model needs of the data, all have: they are to see the same words.
+    # Data settings that one model needs apply to all models, which are to see the same words.
     shared = {
         key: value
         for settings in feature_settings.values()
@@ -140,7 +141,7 @@ def get_sweep(
         table=TableLayout(
             title=f"Models on {dataset}",
             rows=("variant",),
-            scores=TIMES,  # behind those of the score that chooses the checkpoint, which depends on the data
+            scores=TIMES,  # after the score that chooses the checkpoint, which depends on the data
             published=tuple(published),
             notes=(
                 *(re2_settings.setting_notes(config, of=TITLES["re2"]) if any(map(of_re2, published)) else ()),

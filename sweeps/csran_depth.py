@@ -6,7 +6,7 @@ on dev.
     jaxmatch figure runs/depth --against model.stacked_layers --output figures
 
 `--dataset`: scitail, quora or snli. The stacked model is CSRAN without attention refinement and co-stack affinity. The
-paper draws its curves; of numbers it prints two differences on SciTail. `--features none` leaves out the words'
+paper draws its curves, and prints only two differences on SciTail as numbers. `--features none` leaves out the words'
 characters. `--smoke` tries it in seconds.
 """
 

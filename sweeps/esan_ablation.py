@@ -3,7 +3,7 @@
     jaxmatch sweep sweeps/esan_ablation.py --data-directory DATA --vectors glove.840B.300d.zip \\
         --workdir runs/esan_ablation
 
-`--dataset`: quora, or snli or multinli, of which the paper gives no figures. `--features none` leaves out the
+`--dataset`: quora, or snli or multinli, for which the paper gives no figures. `--features none` leaves out the
 characters of the words, and on the other sets part of speech and exact match. `--smoke` tries it in seconds, without
 data files.
 """

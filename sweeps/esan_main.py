@@ -4,8 +4,8 @@ five seeds.
     jaxmatch sweep sweeps/esan_main.py --dataset quora --data-directory DATA --vectors glove.840B.300d.zip \\
         --workdir runs/esan
 
-`--dataset`: snli, quora or multinli. `--features none` leaves out what the paper gives of each word besides its vector:
-its characters, and for inference its part of speech, which needs NLTK's tagger, and exact match. `--floors`: simple
+`--dataset`: snli, quora or multinli. `--features none` leaves out the word features that the paper uses besides the
+vector: characters, and for inference the part of speech, which needs NLTK's tagger, and exact match. `--floors`: simple
 baselines below the runs, any of majority, overlap, cosine and tfidf, or all or none; by default all but tfidf, which
 needs scikit-learn. `--smoke` tries it in seconds.
 """

@@ -3,10 +3,10 @@ pairs.
 
     jaxmatch timing sweeps/esan_timing.py --dataset quora --data-directory DATA --workdir runs/timing
 
-Sentences have 20 tokens. Beside it, how many pairs of the data set's real test split are answered in a second.
-`--dataset`: quora as in the paper, snli or multinli. `--models`: any of esan, esan3, re2, cafe and csran, separated by
-commas. `--features none` leaves out what the papers give of each word besides its vector. `--split none` needs no data
-files, `--run RUN` adds a trained model, `--smoke` tries it in seconds.
+Sentences have 20 tokens. The table also shows how many pairs of the data set's real test split are predicted in a
+second. `--dataset`: quora as in the paper, snli or multinli. `--models`: any of esan, esan3, re2, cafe and csran,
+separated by commas. `--features none` leaves out the word features that the papers use besides the vector.
+`--split none` needs no data files, `--run RUN` adds a trained model, `--smoke` tries it in seconds.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from jaxmatch.papers import csran, data_sets, esan
 from jaxmatch.sweep.launcher_files import model_settings
 from jaxmatch.sweep.timing_plan import Timing
 
-# Asked for by -> name of the row.
+# Name on the command line -> name of the row.
 ROWS = {"esan": "ESAN", "esan3": "ESAN (3 alignment layers)", "re2": "RE2", "cafe": "CAFE", "csran": "CSRAN"}
 TOLD = {
     data_sets.PAPER: "ESAN, CAFE and CSRAN are given what ESAN's and CSRAN's papers give, RE2 its vector alone",
@@ -26,7 +26,7 @@ TOLD = {
 
 
 def settings_of(row: str, dataset: str, features: str) -> dict[str, Any]:
-    """The structure of a row's model: that of its file in configs/ for the data set, or else the model's own."""
+    """Returns the structure of a row's model: that of its file in configs/ for the data set, or the model's own."""
     model = "esan" if row == "esan3" else row
     features_of_model = {"esan": esan.features(dataset), "csran": csran.FEATURES, "cafe": csran.FEATURES, "re2": {}}[
         model

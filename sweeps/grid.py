@@ -29,6 +29,6 @@ def get_sweep(dataset: str = "embedded_inference") -> Sweep:
         table=TableLayout(
             title=f"RE2 on {dataset}: blocks, encoder layers, learning rate",
             rows=("model.blocks", "model.encoder_layers", "optimizer.learning_rate"),
-            scores=(),  # those of the score that chooses the checkpoint, which depends on the data
+            scores=(),  # default: the score that chooses the checkpoint, which depends on the data
         ),
     )

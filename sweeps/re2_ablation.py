@@ -5,7 +5,8 @@
 
 `--dataset`: snli, quora, scitail, wikiqa, or sick, which is not in the paper. The alternative of the alignment and of
 the prediction layer is the one that the released setting of the data set does not use. `--setting` as in re2_main.py;
-"residual conn." is that of the same source (jaxmatch/layers/connection.py). `--smoke` tries it without data files.
+"residual conn." is the variant of the same source (jaxmatch/layers/connection.py). `--smoke` tries it without data
+files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config

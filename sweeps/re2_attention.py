@@ -3,9 +3,10 @@
     jaxmatch sweep sweeps/re2_attention.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/attention
     jaxmatch sweep sweeps/re2_attention.py --first "A man sleeps." --second "Nobody is awake." --data-directory DATA ...
 
-The figures lie in `runs/attention/figures`, one a seed. Without `--first` and `--second` it is the pair of the paper;
-another pair in the same folder trains nothing anew. `--dataset`: snli, as in the paper, scitail, quora, wikiqa or sick.
-`--setting` as in re2_main.py. `jaxmatch inspect` does the same for any run. `--smoke` tries it without data files.
+The figures are saved in `runs/attention/figures`, one for each seed. Without `--first` and `--second`, the pair is that
+of the paper. Another pair in the same folder needs no further training. `--dataset`: snli, as in the paper, scitail,
+quora, wikiqa or sick. `--setting` as in re2_main.py. `jaxmatch inspect` does the same for any run. `--smoke` tries it
+without data files.
 """
 
 from jaxmatch import InputError, Sweep, TableLayout, load_config, with_overrides

@@ -1,5 +1,5 @@
-"""RE2 from the setting of its file to the TensorFlow code that made the paper's numbers: a short training in that
-setting, then with one change at a time, then that code's whole setting; ten seeds each.
+"""RE2 from the setting of its file to that of the TensorFlow code that made the paper's numbers: a short training in
+the file's setting, then with one change at a time, then in that code's whole setting; ten seeds each.
 
     jaxmatch sweep sweeps/re2_differences.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip \\
         --workdir runs/differences
@@ -36,7 +36,7 @@ def get_sweep(dataset: str = "wikiqa", changes: str = ALL) -> Sweep:
             scores=data.scores,
             order={"variant": tuple(variants)},
             original={"variant": re2.ORIGINAL},
-            paired=True,  # a seed draws the same parameters in every row, but for gains; mostly the same batches, too
+            paired=True,  # a seed draws the same parameters in every row, except for gains, and mostly the same batches
             notes=re2_settings.setting_notes(config, of="Original row"),
         ),
     )

@@ -2,9 +2,9 @@
 
     jaxmatch sweep sweeps/re2_ensemble.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/ensemble
 
-`--dataset`: snli, of which the paper has figures, or scitail, quora, wikiqa or sick. `--setting` as in
-re2_main.py. Single runs and the ensemble have a table each; `jaxmatch ensemble runs/ensemble` prints the second again.
-`--smoke` tries it in seconds, without data files.
+`--dataset`: snli, for which the paper has figures, or scitail, quora, wikiqa or sick. `--setting` as in re2_main.py.
+Single runs and the ensemble have a table each; `jaxmatch ensemble runs/ensemble` prints the second again. `--smoke`
+tries it in seconds, without data files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config

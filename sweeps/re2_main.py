@@ -5,7 +5,7 @@ seeds.
         --workdir runs/scitail
 
 `--dataset`: snli, scitail, quora, wikiqa, or sick, which is not in the paper. `--setting`: "configured" (the default)
-has the released model and optimizer, text as the paper treats it, and dev after every epoch; "paper",
+has the released model and optimizer, treats text as the paper does, and evaluates on dev after every epoch; "paper",
 "released_pytorch" and "released_tensorflow", which made the paper's numbers, follow one source each
 (jaxmatch/papers/re2_settings.py). The column "best on test" is there because the paper's checkpoints were chosen on
 test; `--config.training.best_on_test=False` leaves it out. `--floors`: simple baselines below the runs, any of

@@ -3,9 +3,9 @@ on dev.
 
     jaxmatch sweep sweeps/re2_occlusion.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/occlusion
 
-The figure lies in `runs/occlusion/figures`: the change of accuracy of each class, as mean over the seeds. `--dataset`:
-snli, as in the paper, scitail, quora, wikiqa or sick. `--setting` as in re2_main.py. `jaxmatch occlusion` does the same
-for any run. `--smoke` tries it without data files.
+The figure is saved in `runs/occlusion/figures`. It shows the change of each class's accuracy, averaged over the seeds.
+`--dataset`: snli, as in the paper, scitail, quora, wikiqa or sick. `--setting` as in re2_main.py. `jaxmatch occlusion`
+does the same for any run. `--smoke` tries it without data files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides

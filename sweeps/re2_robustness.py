@@ -4,7 +4,7 @@ each.
     jaxmatch sweep sweeps/re2_robustness.py --dataset quora --data-directory DATA --vectors glove.840B.300d.zip \\
         --workdir runs/robustness
 
-`--dataset`: snli, quora, scitail; or wikiqa, of which the paper gives no figures, or sick, which is not in it.
+`--dataset`: snli, quora, scitail; or wikiqa, for which the paper gives no figures, or sick, which is not in the paper.
 `--setting` as in re2_main.py. `--smoke` tries it without data files.
 """
 

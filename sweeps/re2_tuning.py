@@ -1,5 +1,5 @@
-"""The grid in which the paper tuned RE2 (section 3.2): blocks, encoder layers, learning rate, batch size; on Quora the
-prediction.
+"""The grid in which the paper tuned RE2 (section 3.2): blocks, encoder layers, learning rate and batch size, and on
+Quora the prediction layer.
 
     jaxmatch tune sweeps/re2_tuning.py --dataset wikiqa --data-directory DATA --vectors glove.840B.300d.zip \\
         --workdir runs/tuning
@@ -7,8 +7,7 @@ prediction.
 `--dataset`: snli, scitail, quora, wikiqa, or sick, which is not in the paper. The paper gives ranges, not the values
 tried within them. Everything else is as in the released setting. Axes are changed by name
 (`--grid.training.batch_size=128,512`), and `--dry-run` shows what a grid would cost; learning rates share a program,
-the other axes do not. With `--halving`, settings that trail are dropped on the way, and a quarter of the steps are
-left.
+the other axes do not. With `--halving`, settings that trail are dropped early, and a quarter of the steps remains.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config

@@ -5,7 +5,7 @@ it save?
     jaxmatch tune sweeps/tuning_embedded.py --workdir runs/halved --halving
 
 Two hidden sizes x three learning rates x two dropout rates x three seeds: 36 runs in two programs, a few minutes on two
-cores. Nine epochs, so that the default rungs, after a ninth and a third of them, fall on whole ones.
+cores. There are nine epochs, so that the default rungs, after a ninth and a third of them, fall on whole epochs.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides

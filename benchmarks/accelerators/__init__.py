@@ -1,1 +1,1 @@
-"""What programs hold and move on devices that are not here: they are compiled for them, and not run."""
+"""The memory and the traffic of programs on devices that are not present. The programs are compiled, and not run."""

@@ -1,15 +1,15 @@
-"""Compiles the training and evaluation programs of all models for accelerators that need not be there, and tabulates
-the figures.
+"""Compiles the training and evaluation programs of all models for accelerators that need not be present.
 
     make accelerators                                        # all; hours on two cores, resumed after an interrupt
     make accelerators ARGUMENTS="--target h100 --model re2"  # a part of it
     make accelerators ARGUMENTS=--tables                     # compiles nothing, makes the tables again
 
-A program is compiled by a process of its own, one at a time, and its figures are kept as soon as they are known.
-Several such commands may run at once, for other targets or models; each keeps the others' figures. Where neither the
-compiler nor the code that a program depends on has changed (sources.py), nothing is done; where the code has, the
-program is lowered, and compiled only if it is another than before. Figures are of the compiled program; the least time
-of a step follows from the published figures of the device (targets.py) and is a bound, not a measurement.
+The figures of the programs are stored as JSON and as tables. Each program is compiled by a process of its own, one at a
+time, and its figures are stored as soon as they are known. Several such commands may run at once, for different targets
+or models; each keeps the others' figures. If neither the compiler nor the code that a program depends on has changed
+(sources.py), nothing is done. If the code has changed, the program is lowered, and compiled only if it differs from the
+earlier one. The figures are those of the compiled program. The least time of a step follows from the published figures
+of the device (targets.py) and is a bound, not a measurement.
 """
 
 import argparse
@@ -47,13 +47,13 @@ SECONDS_TO_COMPILE = 1800
 
 
 def specs(chosen: Mapping[str, Sequence]) -> Iterator[dict[str, Any]]:
-    """The programs to compile: all combinations of the axes."""
+    """Yields the programs to compile: all combinations of the axes."""
     for values in itertools.product(*(chosen[axis] for axis in AXES)):
         yield dict(zip(AXES, values, strict=True))
 
 
 def programs() -> dict[str, int]:
-    """Target -> how many programs there are."""
+    """Returns target -> the number of its programs."""
     return collections.Counter(spec["target"] for spec in specs(AXES))
 
 
@@ -62,7 +62,7 @@ def name_of(spec: Mapping[str, Any]) -> str:
 
 
 def compiled(spec: Mapping[str, Any], python: Path, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The figures of a program, {"problem": why it does not compile}, or {"same": True} if it is the known one."""
+    """Returns the figures of a program, {"problem": reason}, or {"same": True} if it is the known program."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [str(python), "-m", "benchmarks.accelerators.worker", json.dumps({**spec, "known": known})]
     try:
@@ -71,7 +71,7 @@ def compiled(spec: Mapping[str, Any], python: Path, known: Mapping[str, Any] | N
         )
     except subprocess.TimeoutExpired:
         return {"problem": f"not compiled after {SECONDS_TO_COMPILE} s"}
-    if done.returncode in (-signal.SIGINT, -signal.SIGTERM):  # it was stopped, which says nothing of the program
+    if done.returncode in (-signal.SIGINT, -signal.SIGTERM):  # it was stopped, which says nothing about the program
         raise KeyboardInterrupt
     if done.returncode:
         return {"problem": problem_of(done.stderr) or f"exit status {done.returncode}"}
@@ -79,7 +79,7 @@ def compiled(spec: Mapping[str, Any], python: Path, known: Mapping[str, Any] | N
 
 
 def problem_of(text: str) -> str:
-    """The line of a traceback that says what went wrong."""
+    """Returns the line of a traceback that says what went wrong."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for sign in ("RESOURCE_EXHAUSTED", "Error", "error"):
         for line in lines:
@@ -89,19 +89,19 @@ def problem_of(text: str) -> str:
 
 
 def figures(file: Path) -> dict[str, Any]:
-    """The rows that a file holds, by their names."""
+    """Returns the rows of a file, by their names."""
     return read_json(file) if file.exists() else {}
 
 
 def keep(file: Path, lock: Path, name: str, row: Mapping[str, Any]) -> None:
-    """Writes one row, and leaves the others as another command may have written them in the meantime."""
+    """Writes one row. The other rows stay as another command may have written them in the meantime."""
     with FileLock(lock):
         write_json(file, {**figures(file), name: row})
 
 
 def bring_up_to_date(chosen: Sequence[dict[str, Any]], environments: Path, file: Path) -> str:
-    """Makes the figures of the chosen programs that are missing or no longer those of this code, and keeps each in the
-    file at once. Returns why it could not go on.
+    """Makes the figures of the chosen programs that are missing or no longer those of this code, and stores each in the
+    file at once. Returns why it could not continue, or "".
     """
     wanted, known = [], figures(file)
     for spec in chosen:
@@ -117,10 +117,10 @@ def bring_up_to_date(chosen: Sequence[dict[str, Any]], environments: Path, file:
         left = f", {(time.monotonic() - start) / number * (len(wanted) - number) / 60:.0f} min left" if number else ""
         print(f"[{number + 1}/{len(wanted)}{left}] {name_of(spec)}", flush=True)
         row = figures(file).get(name_of(spec), {})
-        if sources.is_current(row, digests, versions):  # by another command, since this one began
+        if sources.is_current(row, digests, versions):  # another command has made it since this one began
             continue
         found = compiled(spec, python, sources.known_program(row, digests))
-        # A program that does not compile is tried again by another compiler.
+        # A program that does not compile is tried again with another version of the compiler.
         made = row if found.get("same") else {**spec, "versions": versions, **found, "commit": commit()}
         keep(file, environments / "figures.lock", name_of(spec), {**made, **digests})
     return ""

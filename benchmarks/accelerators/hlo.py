@@ -1,4 +1,4 @@
-"""What a compiled program does, read from its text: kernels, the bytes they move, collectives, padding."""
+"""The work of a compiled program, read from its text: kernels, the bytes that they move, collectives, padding."""
 
 import dataclasses
 import math
@@ -10,7 +10,7 @@ _ARRAY = re.compile(r"\b([a-z]+[0-9]*(?:e[0-9]m[0-9][a-z]*)?)\[([0-9,]*)\](\{[^}
 _COMPUTATION = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
 _INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*)$")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
-# They move nothing: names for arrays that are there.
+# Operations that move nothing. They are names for arrays that exist already.
 _FREE = {
     "parameter",
     "constant",
@@ -27,13 +27,13 @@ _FREE = {
     "slice-done",
 }
 _COLLECTIVE = re.compile(r"^(all-|reduce-scatter|collective-|send|recv|ragged-all)")
-# A gather reads rows of a table, not the table.
+# A gather reads rows of a table, not the whole table, so an operand counts at most this many times the result.
 MOST_READ = 8
 
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
-    """One line of a computation: its opcode, the bytes of its result, its operands, and the text behind the opcode."""
+    """One line of a computation: its opcode, the bytes of its result, its operands, and the text after the opcode."""
 
     opcode: str
     size: int
@@ -43,15 +43,15 @@ class Instruction:
 
 @dataclasses.dataclass
 class Work:
-    """What running a program costs, apart from arithmetic.
+    """The cost of running a program, apart from arithmetic.
 
     Attributes:
-      kernels: that are started, those of loops as often as these turn, or once where that is not known. Of the
-        branches of a conditional, the one that moves most counts.
-      in_loops: of these, how many inside loops.
-      moved: bytes of their operands and results; an operand counts at most `MOST_READ` times the result. Of an array
-        that is sliced, or updated in place, the slice counts.
-      collectives: operations that devices do together.
+      kernels: the number of kernels that are started. Those of a loop count as often as the loop turns, or once if that
+        is unknown. Of the branches of a conditional, only the one that moves most counts.
+      in_loops: the number of these kernels that are inside loops.
+      moved: the bytes of their operands and results. An operand counts at most `MOST_READ` times the result. If an
+        array is sliced, or updated in place, only the slice counts.
+      collectives: the number of operations that devices do together.
     """
 
     kernels: int = 0
@@ -67,7 +67,7 @@ class Work:
 
 
 def array_bytes(text: str) -> int:
-    """The bytes of all arrays that a type names, without padding."""
+    """Returns the bytes of all arrays that a type names, without padding."""
     return (
         sum(
             math.prod(map(int, filter(None, extents.split(",")))) * _bits(kind)
@@ -82,7 +82,7 @@ def _bits(kind: str) -> int:
 
 
 def computations(text: str) -> tuple[dict[str, dict[str, Instruction]], str]:
-    """The computations of a module, name -> instructions by name, and the name of the first."""
+    """Returns the computations of a module, name -> instructions by name, and the name of its entry computation."""
     found: dict[str, dict[str, Instruction]] = {}
     entry, body = "", None
     for line in text.splitlines():
@@ -95,14 +95,14 @@ def computations(text: str) -> tuple[dict[str, dict[str, Instruction]], str]:
 
 
 def _instruction(text: str) -> Instruction:
-    """`TYPE opcode(operands), attributes`; a type can hold parentheses of its own."""
+    """Parses `TYPE opcode(operands), attributes`. The type may contain parentheses of its own."""
     end = _closing(text, 0) + 1 if text.startswith("(") else text.index(" ")
     kind, call = text[:end], text[end:].lstrip()
     opcode, _, _ = call.partition("(")
     start = len(opcode)
     close = _closing(call, start)
     operands = tuple(re.findall(r"%([\w.\-]+)", call[start:close]))
-    if "__cublas" in call:  # its last result is a workspace
+    if "__cublas" in call:  # the last result of cuBLAS is a workspace
         kind = re.sub(r",\s*s8\[[0-9]*\](\{[^}]*\})?\)$", ")", kind)
     return Instruction(opcode, array_bytes(kind), operands, call[start:])
 
@@ -117,7 +117,7 @@ def _closing(text: str, start: int) -> int:
 
 
 def work(text: str) -> Work:
-    """Of a module's text after compilation."""
+    """Returns the work of a module, from its text after compilation."""
     found, entry = computations(text)
     return _work(found, entry, {})
 
@@ -145,19 +145,19 @@ def _work(found: Mapping[str, Mapping[str, Instruction]], name: str, known: dict
 
 
 def _branches(rest: str) -> list[str]:
-    """The computations that a conditional chooses from; it has two forms."""
+    """Returns the computations that a conditional chooses from. A conditional has one of two forms."""
     if several := re.search(r"branch_computations=\{([^}]*)\}", rest):
         return re.findall(r"[\w.\-]+", several.group(1))
     return re.findall(r"(?:true|false)_computation=%?([\w.\-]+)", rest)
 
 
 def _moved(found: Mapping[str, Mapping[str, Instruction]], body: Mapping[str, Instruction], kernel: Instruction) -> int:
-    """The bytes that a kernel reads and writes."""
+    """Returns the bytes that a kernel reads and writes."""
     written, read = kernel.size, [body[operand].size if operand in body else 0 for operand in kernel.operands]
     if kernel.opcode in ("fusion", "fusion-start"):
         inside = found[re.search(r"calls=%?([\w.\-]+)", kernel.rest).group(1)]
         updates = _updates(inside)
-        written = inside[next(reversed(inside))].size  # the type of a start names its operands, too
+        written = inside[next(reversed(inside))].size  # the type of a start also names its operands
         written -= sum(update.size - inside[update.operands[1]].size for update in updates)
         names = {
             int(re.match(r"\((\d+)", one.rest).group(1)): name
@@ -169,8 +169,8 @@ def _moved(found: Mapping[str, Mapping[str, Instruction]], body: Mapping[str, In
 
 
 def _updates(inside: Mapping[str, Instruction]) -> list[Instruction]:
-    """Of a fused computation: the updates of a part of what it is given, whose results are its own, so that they are in
-    place.
+    """Returns the in-place updates of a fused computation. They update a part of a parameter, and their result is a
+    result of the computation.
     """
     last = inside[next(reversed(inside))]
     ends = [inside[name] for name in last.operands] if last.opcode == "tuple" else [last]
@@ -181,8 +181,8 @@ def _updates(inside: Mapping[str, Instruction]) -> list[Instruction]:
 
 
 def _read(inside: Mapping[str, Instruction], name: str, size: int, updates: list[Instruction]) -> int:
-    """What a fused computation reads of a parameter of some bytes: all, or nothing but slices and what it updates in
-    place.
+    """Returns the bytes that a fused computation reads of a parameter of `size` bytes: all, or only the slices if it
+    only slices the parameter or updates it in place.
     """
     uses = [one for one in inside.values() if name in one.operands]
     if not all(one.operands.index(name) == 0 and (one.opcode == "dynamic-slice" or one in updates) for one in uses):
@@ -191,8 +191,8 @@ def _read(inside: Mapping[str, Instruction], name: str, size: int, updates: list
 
 
 def worst_padding(text: str) -> tuple[float, str]:
-    """Of the arrays of a TPU program of more than a megabyte: how many times its numbers the most padded one takes, and
-    its type.
+    """Returns how many times its own size the most padded array of a TPU program takes, and the type of this array.
+    Only arrays of more than a megabyte count.
 
     The last two axes, in the order of the layout, are padded to tiles: `{1,0:T(8,128)}`.
     """

@@ -1,4 +1,4 @@
-"""What the matrix products of a program use, read from its text."""
+"""The number formats that the matrix products of a program use, read from its text."""
 
 import re
 from typing import NamedTuple
@@ -9,7 +9,8 @@ from jax.lax import Precision
 from jaxmatch.products import rounded
 
 _ARRAY = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = ([a-z]+[0-9]+\w*)\[", re.MULTILINE)
-# On a TPU a product is a convolution without a window; on a GPU cuBLAS has most, and XLA's own kernels have a dot.
+# On a TPU, a product is a convolution without a window. On a GPU, cuBLAS computes most products, and XLA's own kernels
+# contain a dot.
 _PRODUCT = re.compile(r' (?:dot|convolution|custom-call(?=.*custom_call_target="__cublas))\(([^)]*)\)(.*)')
 _PRECISION = re.compile(r'operand_precision"?[=:][{\[]"?(\w+)"?,"?(\w+)"?[}\]]')
 _ALGORITHM = re.compile(r'algorithm"?[=:]"?(?:dot_|ALG_DOT_)(\w+)')
@@ -17,21 +18,26 @@ _ROUNDED = {"bf16": "bfloat16", "f16": "float16"}
 
 
 class Product(NamedTuple):
-    """Of which types the factors are, as XLA names them, and how JAX asks for it: a precision, or the name of an
-    algorithm.
+    """A kind of matrix product.
+
+    Attributes:
+      factors: the types of the factors, as XLA names them.
+      asked: what JAX requests: a precision, or the name of an algorithm.
     """
 
     factors: tuple[str, str]
     asked: Precision | str
 
     def uses(self, device: jax.Device) -> str:
-        """To what a device rounds the factors; of two types: the wider one."""
+        """Returns the format to which a device rounds the factors. Of two types, the wider one counts."""
         wide = next((kind for kind in self.factors if kind not in _ROUNDED), None)
         return _ROUNDED[self.factors[0]] if wide is None else rounded(self.asked, device)
 
 
 def products(text: str) -> set[Product]:
-    """Those of an HLO module, as it was lowered (`lowered.as_text("hlo")`) or compiled (`compiled.as_text()`)."""
+    """Returns the kinds of products in an HLO module, as it was lowered (`lowered.as_text("hlo")`) or compiled
+    (`compiled.as_text()`).
+    """
     kinds = dict(_ARRAY.findall(text))
     return {_product(operands, rest, kinds) for operands, rest in _PRODUCT.findall(text)}
 

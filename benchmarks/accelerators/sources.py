@@ -1,4 +1,4 @@
-"""Which code a program's figures depend on: as long as that stays, they need not be made again."""
+"""The code that a program's figures depend on. As long as it stays the same, the figures need not be made again."""
 
 import ast
 import hashlib
@@ -12,7 +12,7 @@ from benchmarks.accelerators.targets import TARGETS
 from benchmarks.accelerators.worker import COMPILERS, CONFIGS
 
 ROOT = Path(__file__).parents[2]
-# What makes the program of a spec, beside its config.
+# The code that makes the program of a spec, besides its config.
 _PROGRAM = (
     "jaxmatch/layers/*.py",
     "jaxmatch/models/*.py",
@@ -26,14 +26,14 @@ _PROGRAM = (
     "jaxmatch/data/vocabulary.py",
     "benchmarks/accelerators/worker.py",
 )
-# What compiles it and reads its figures, and of the worker these parts.
+# The code that compiles the program and reads its figures, and the parts of the worker that do so.
 _READING = ("jaxmatch/products.py", *(f"benchmarks/accelerators/{name}.py" for name in ("hlo", "products", "targets")))
 _WORKER, _PARTS = "benchmarks/accelerators/worker.py", ("COMPILERS", "ENVIRONMENT", "figures", "one_device_of")
 
 
 def digests(spec: Mapping[str, Any], root: Path = ROOT) -> dict[str, str]:
-    """A digest of the code that makes the program of a spec, and one of the code that compiles and reads it. Comments,
-    docstrings and layout do not count.
+    """Returns a digest of the code that makes the program of a spec, and a digest of the code that compiles and reads
+    it. Comments, docstrings and layout do not count.
     """
     target = TARGETS[spec["target"]]
     files = [*_PROGRAM, f"configs/{CONFIGS[spec['model']].partition('_')[0]}.py"]
@@ -58,31 +58,31 @@ def _code(file: Path) -> ast.Module:
 
 
 def _name(node: ast.stmt) -> str:
-    """What a statement of a module defines."""
+    """Returns the name that a statement of a module defines, or ""."""
     if isinstance(node, ast.Assign):
         return node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
     return getattr(node, "name", "")
 
 
 def compilers(platform: str, environment: Path) -> dict[str, str]:
-    """The versions of JAX and of a platform's compiler in a virtual environment."""
+    """Returns the versions of JAX and of a platform's compiler in a virtual environment."""
     packages = [str(folder) for folder in environment.glob("lib/python*/site-packages")]
     found = {each.metadata["Name"]: each.version for each in metadata.distributions(path=packages)}
     return {name: found[name] for name in ("jax", COMPILERS[platform]) if name in found}
 
 
 def is_current(row: Mapping[str, Any], digests: Mapping[str, str], versions: Mapping[str, str]) -> bool:
-    """Whether a row's figures would be the same now, by the code and the compiler alone."""
+    """Returns whether a row's figures would be the same now, judging by the code and the compiler alone."""
     return (
         all(row.get(name) == digest for name, digest in digests.items()) and row.get("versions", versions) == versions
     )
 
 
 def known_program(row: Mapping[str, Any], digests: Mapping[str, str]) -> dict[str, Any] | None:
-    """What tells whether the program is still that of a row, where the code that makes it has changed (`worker`). None:
-    no row, or its figures would be read otherwise now.
+    """Returns what identifies the program of a row, so that `worker` can tell whether changed code still makes the same
+    program. None means that there is no row, or that its figures would be read differently now.
     """
-    # Rows without this digest were read as now.
+    # Rows without this digest were read in the same way as now.
     if "text" not in row or row.get("read_by", digests["read_by"]) != digests["read_by"]:
         return None
     return {"text": row["text"], "versions": row["versions"]}

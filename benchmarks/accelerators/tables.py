@@ -1,4 +1,4 @@
-"""The tables of what was compiled."""
+"""The tables of the programs that were compiled."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,13 +29,13 @@ compiled for one device; `tests/test_devices.py` checks that training and evalua
 devices makes no collectives.
 """
 PROGRAMS = "train", "evaluate"
-# The LSTMs of a model, one after the other: layers over a row of tokens, and over a word of 16 characters.
+# The time steps of a model's LSTMs, one after the other: layers over a row of tokens, and over a word of 16 characters.
 TIME_STEPS = {"esan": LENGTH, "csran": 5 * LENGTH + LONGEST_WORD, "cafe": LENGTH + LONGEST_WORD}
 # Commits of rows from before 44ba4c9, the first that encodes the characters of each distinct word of a batch once. A
 # program that is compiled again has another commit.
 OF_EACH_TOKEN = {"883f009", "be227dd", "123a335", "8af9549", "51d173b", "efe718d"}
 MARK = "†"
-# How the compiler of a TPU says how much memory a program may have, in GiB.
+# The message in which the compiler of a TPU says how much memory a program may have, in GiB.
 GRANTED = re.compile(r"exceeds available HBM \(([\d.]+)G\)")
 HEADINGS = (
     "model",
@@ -59,11 +59,12 @@ HEADINGS = (
 
 
 def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> str:
-    """All figures, a section a device; what does not compile stands below with the reason.
+    """Returns all figures as Markdown, with one section for each device. Programs that do not compile are listed below
+    the table, with the reason.
 
     Arguments:
       rows: the figures.
-      programs: target -> how many there are.
+      programs: target -> the number of its programs.
     """
     rows = list(rows)
     sections = [INTRODUCTION.strip()]
@@ -92,22 +93,22 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> 
 
 
 def encodes_each_token(row: Mapping[str, Any]) -> bool:
-    """Whether a row is of the code that encoded the characters of each token."""
+    """Returns whether a row is of the code that encoded the characters of each token."""
     return row["model"] in TIME_STEPS and row["commit"][:7] in OF_EACH_TOKEN
 
 
 def needs(row: Mapping[str, Any]) -> int:
-    """Bytes of temporaries and arguments; 0 of what does not compile."""
+    """Returns the bytes of temporaries and arguments, or 0 for a program that does not compile."""
     return row.get("temporaries", 0) + row.get("arguments", 0)
 
 
 def beyond_memory(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The rows of programs that compile and need more than the published memory of their device."""
+    """Returns the rows of programs that compile but need more than the published memory of their device."""
     return [row for row in rows if needs(row) > TARGETS[row["target"]].memory]
 
 
 def granted(rows: Iterable[Mapping[str, Any]]) -> float:
-    """The memory in GiB that the compiler of a target says there is; 0 if it has refused nothing."""
+    """Returns the memory in GiB that the compiler of a target says there is, or 0 if it has rejected no program."""
     said = (GRANTED.search(row.get("problem", "")) for row in rows)
     return max((float(match.group(1)) for match in said if match), default=0.0)
 
@@ -118,7 +119,7 @@ def _versions(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _does_not_fit(rows: Sequence[Mapping[str, Any]], target: Target, gibibytes: float) -> str:
-    """What compiles and needs too much memory, and which of it XLA would let run."""
+    """Describes the programs that compile but need too much memory, and which of them XLA would still run."""
     inside = [row for row in rows if needs(row) <= gibibytes * 2**30]
     found = (
         f"Compiles, and does not fit the memory of the device, {target.memory / 1e9:.0f} GB, with temporaries and "
@@ -169,14 +170,14 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _counts_a_loop_once(row: Mapping[str, Any]) -> bool:
-    """Whether the bytes and kernels of an LSTM are those of one time step: a TPU's loops do not say how often they
-    turn.
+    """Returns whether the bytes and kernels of an LSTM are those of one time step, because a TPU's loops do not say how
+    often they turn.
     """
     return row["model"] in TIME_STEPS and TARGETS[row["target"]].platform == "tpu"
 
 
 def _a_time_step(row: Mapping[str, Any]) -> str:
-    """Kernels of an LSTM, the mean of all."""
+    """Returns the kernels in a time step of an LSTM, averaged over all time steps."""
     if row["model"] not in TIME_STEPS or _counts_a_loop_once(row):
         return ""
     return f"{row['kernels_in_loops'] / TIME_STEPS[row['model']]:.3g}"

@@ -1,4 +1,4 @@
-"""The devices that programs are compiled for, with the figures their makers publish."""
+"""The devices that programs are compiled for, with the figures that their makers publish."""
 
 import dataclasses
 
@@ -8,16 +8,16 @@ class Target:
     """A device.
 
     Attributes:
-      name: what tables call it.
+      name: the name of the device in tables.
       platform: "tpu" or "cuda".
-      topology: of a TPU slice, as XLA names it; of a GPU the file in this folder that describes it to XLA.
-      memory: bytes.
-      bandwidth: of that memory, bytes a second.
-      peak: precision -> operations a second of matrix products, as `model.precision` runs on it by default. Float32
-        products are TensorFloat-32 on a GPU and passes of bfloat16 on a TPU.
-      kinds: what JAX calls such devices (`jax.Device.device_kind`). Others of the name, as an H100 PCIe, have other
-        figures.
-      compiled_as: the name of the target whose programs are its own, where nothing is compiled for it.
+      topology: the topology of a TPU slice, as XLA names it, or the file in this folder that describes a GPU to XLA.
+      memory: the memory in bytes.
+      bandwidth: the bandwidth of that memory, in bytes a second.
+      peak: precision -> operations of matrix products a second, as `model.precision` runs on the device by default.
+        Float32 products are TensorFloat-32 on a GPU and passes of bfloat16 on a TPU.
+      kinds: the names that JAX has for such devices (`jax.Device.device_kind`). Other devices with a similar name, such
+        as an H100 PCIe, have other figures.
+      compiled_as: the name of the target that has the same programs, if nothing is compiled for this one.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Target:
     compiled_as: str = ""
 
     def least_seconds(self, precision: str, moved: float, operations: float, kernels: int) -> float:
-        """A lower bound on a program's time, from the published figures."""
+        """Returns a lower bound on a program's time, from the published figures."""
         starts = kernels * SECONDS_A_KERNEL if self.platform == "cuda" else 0.0
         return max(moved / self.bandwidth, operations / self.peak[precision]) + starts
 
@@ -76,5 +76,5 @@ _H200 = Target("h200", "cuda", "", 141e9, 4.8e12, TARGETS["h100"].peak, ("NVIDIA
 
 
 def target_of(kind: str) -> Target | None:
-    """The target that a device is, by what JAX calls it; None: its figures are not in the table."""
+    """Returns the target that a device is, by its kind in JAX, or None if its figures are not in the table."""
     return next((target for target in (*TARGETS.values(), _H200) if kind in target.kinds), None)

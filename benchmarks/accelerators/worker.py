@@ -1,11 +1,11 @@
-"""Compiles one program for one device that is not here, and prints what it holds and does, as a line of JSON.
+"""Compiles one program for one device that is not present, and prints its figures as a line of JSON.
 
-"known" of a spec is the digest and the versions that such a line had ("text", "versions"): of the same program only
-{"same": true} is printed.
+A spec may have "known": the digest ("text") and the "versions" of an earlier line. If the program is still the same,
+only {"same": true} is printed.
 
     python -m benchmarks.accelerators.worker '{"target": "h100", "model": "re2", "program": "train", ...}'
 
-Runs in an environment of its own that has libtpu or XLA's CUDA plugin (`python -m benchmarks.accelerators`).
+It runs in an environment of its own that has libtpu or XLA's CUDA plugin (`python -m benchmarks.accelerators`).
 """
 
 import functools
@@ -22,10 +22,11 @@ from typing import Any
 from benchmarks.accelerators import hlo
 from benchmarks.accelerators.targets import TARGETS, Target
 
-# The training set of SNLI, its rows cut to 40 of 96 tokens, and a vocabulary.
+# The sizes of SNLI's training set, with rows cut to 40 of 96 tokens, and of a vocabulary.
 PAIRS, LONGEST, LENGTH, WORDS, DIMENSIONS, CLASSES = 549_367, 96, 40, 40_000, 300, 3
 # Pairs of a batch -> its most distinct words (jaxmatch/data/distinct_words.py), for models that take characters. With
-# 41 tokens, batches of 64 pairs of SNLI had at most 682, of 383 pairs 2,038; a quarter is added.
+# 41 tokens in a row, batches of 64 pairs of SNLI had at most 682 distinct words, and batches of 383 pairs 2,038. A
+# quarter is added.
 MOST_WORDS = {64: 896, 512: 3072}
 CONFIGS = {
     "re2": "re2_snli",
@@ -35,21 +36,21 @@ CONFIGS = {
 }
 COMPILERS = {"tpu": "libtpu", "cuda": "jax-cuda12-plugin"}
 ENVIRONMENT = {
-    # Several processes may compile at once, as none has the device; nor does the lock of one that was killed hinder
-    # another.
+    # Several processes may compile at once, because none uses the device. The lock of a process that was killed does
+    # not stop another one.
     "tpu": {
         "JAX_PLATFORMS": "cpu",
         "TPU_SKIP_MDS_QUERY": "1",
         "TPU_WORKER_HOSTNAMES": "localhost",
         "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
     },
-    # Without a device, XLA can neither try kernels out nor choose among its own of Triton.
+    # Without a device, XLA can neither try kernels out nor choose among its own Triton kernels.
     "cuda": {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": "--xla_gpu_autotune_level=0 --xla_gpu_enable_triton_gemm=false"},
 }
 
 
 def config_of(spec: Mapping[str, Any]) -> Any:
-    """The config of a spec; "overrides" of it change settings by their dotted names."""
+    """Loads the config of a spec. The spec's "overrides" change settings by their dotted names."""
     from jaxmatch.settings import with_overrides
     from jaxmatch.sweep.launcher_files import load_config
 
@@ -59,13 +60,13 @@ def config_of(spec: Mapping[str, Any]) -> Any:
 
 
 def most_words_of(spec: Mapping[str, Any], module: Any) -> int | None:
-    """As of `BatchShape`."""
+    """Returns the most distinct words of a batch, as in `BatchShape`; None for a model without characters."""
     return MOST_WORDS.get(spec["batch"]) if module.takes_characters else None
 
 
 def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
-    """The program of a spec (see `__main__.specs`), lowered for arrays that lie as `sharding` says; None: on this
-    machine's device.
+    """Returns the program of a spec (see `__main__.specs`), lowered for arrays with the sharding `sharding`. None means
+    the device of this machine.
     """
     import jax
     import jax.numpy as jnp
@@ -103,7 +104,7 @@ def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
 
 
 def one_device_of(target: Target) -> Any:
-    """The sharding that puts arrays on one device of a target that is not here."""
+    """Returns the sharding that puts arrays on one device of a target that is not present."""
     import numpy as np
     from jax.experimental import topologies
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -117,7 +118,7 @@ def one_device_of(target: Target) -> Any:
 
 
 def figures(spec: dict[str, Any]) -> dict[str, Any]:
-    """What the compiled program of a spec holds and does; bytes, operations, seconds."""
+    """Compiles the program of a spec, and returns its figures in bytes, operations and seconds."""
     from benchmarks.accelerators.products import products
 
     target = TARGETS[spec["target"]]
@@ -133,8 +134,8 @@ def figures(spec: dict[str, Any]) -> dict[str, Any]:
     seconds = time.perf_counter() - started
     held, compiled_text = compiled.memory_analysis(), compiled.as_text()
     work, costs = hlo.work(compiled_text), compiled.cost_analysis() or {}
-    # A TPU's compiler counts itself; that for CUDA says nothing, so operations are those of the program before it is
-    # compiled.
+    # A TPU's compiler counts operations and bytes itself. The compiler for CUDA does not, so the operations are those
+    # of the program before compilation.
     operations = costs.get("flops") or program_of(spec, target, None).cost_analysis()["flops"]
     moved = costs.get("bytes accessed") or work.moved
     found = {
@@ -159,7 +160,7 @@ def main() -> None:
     os.environ.update(ENVIRONMENT[TARGETS[spec["target"]].platform])
     import jax
 
-    jax.config.update("jax_enable_compilation_cache", False)  # what comes out of it took no time to compile
+    jax.config.update("jax_enable_compilation_cache", False)  # a program from the cache takes no time to compile
     print(json.dumps(figures(spec)), flush=True)
 
 

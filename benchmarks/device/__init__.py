@@ -1,3 +1,1 @@
-"""What can be known on a device alone, measured there, the most informative first:
-`python -m benchmarks.device --help`.
-"""
+"""The measurements that need a device, the most informative first: `python -m benchmarks.device --help`."""

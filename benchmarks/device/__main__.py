@@ -1,4 +1,4 @@
-"""Measures on a device what can be known there alone, the most telling first, as far as the time goes.
+"""Takes the measurements that need a device, the most informative first, as far as the time allows.
 
     make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"
     make device ARGUMENTS="--minutes 9"       # where a command may not last longer; give it again until all is done
@@ -18,10 +18,10 @@ Stages, in their order:
     depth          CSRAN with one to five layers: on SciTail (SciTailV1.1), else on generated pairs
     more-replicas  2 to 64 runs of RE2 on SNLI text
 
-Each has a share of the time at first (stages.py); what is left then goes to those that are not done. All is kept as
-soon as it is known, and the same command resumes where it was ended, however it was. Sweeps read the original files:
-the cache of encoded data is found by the content of these, and does not replace them. Of WikiQACorpus the .txt and .ref
-files do.
+At first, each stage has a share of the time (stages.py). The time that is left then goes to the stages that are not
+done. All results are stored as soon as they are known, and the same command resumes where it ended, for whatever
+reason. Sweeps read the original files: the cache of encoded data is found by the content of these files, and does not
+replace them. Of WikiQACorpus, the .txt and .ref files suffice.
 """
 
 import argparse
@@ -50,7 +50,7 @@ from jaxmatch.sweep.recording import commit
 
 RESULTS = reports.RESULTS / "device"
 MINUTES, QUICK_MINUTES = 25.0, 2.0
-# A driver that hangs is told from one that starts.
+# A driver that does not answer within this time counts as hanging.
 SECONDS_TO_FIND_A_DEVICE = 180.0
 INTERRUPTED, WRONG_INPUT = 130, 2
 
@@ -104,13 +104,13 @@ def main(words: list[str] | None = None) -> int:
 
 
 def _spare_results(folder: Path) -> None:
-    """Keeps tiny sizes away from results of full size, which they would replace.
+    """Checks that tiny sizes would not replace results of full size.
 
     Arguments:
-      folder: of results, or of those of one device.
+      folder: the folder of all results, or of the results of one device.
 
     Raises:
-      InputError: it has results of full size.
+      InputError: the folder has results of full size.
     """
     for file in (*folder.glob("*.json"), *folder.glob("*/*.json")):
         kept = read_json(file)
@@ -123,7 +123,8 @@ def _measure(arguments: argparse.Namespace, command: str) -> None:
     """Runs the stages.
 
     Raises:
-      InputError: there is no such stage, a number of minutes that is none, or no accelerator.
+      InputError: a stage does not exist, the number of minutes is not positive, JAX finds no accelerator, or git does
+        not know the commit.
     """
     for name in arguments.stages:
         if name not in STAGES:
@@ -159,7 +160,7 @@ def _measure(arguments: argparse.Namespace, command: str) -> None:
 
 
 def _device() -> dict[str, Any]:
-    """What `benchmarks.device.about` says.
+    """Returns the answer of `benchmarks.device.about`.
 
     Raises:
       InputError: JAX fails, or a driver does not answer it.
@@ -174,7 +175,9 @@ def _device() -> dict[str, Any]:
 
 
 def shares(names: Iterable[str]) -> dict[str, float]:
-    """Which part of the time that is left when its turn comes each stage has at first; those without are left out."""
+    """Returns the share of the time that each stage has at first, of the time that is left when its turn comes. Stages
+    without a share are left out.
+    """
     minutes = {name: STAGES[name][2] for name in names}
     found = {}
     for place, (name, own) in enumerate(minutes.items()):
@@ -184,7 +187,9 @@ def shares(names: Iterable[str]) -> dict[str, float]:
 
 
 def _settings(arguments: argparse.Namespace, scratch: Path, platform: str) -> Settings:
-    """The paths whole, because processes are started elsewhere; without a peer that cannot run, which is said."""
+    """Returns the settings. Their paths are absolute, because processes are started in other folders. A peer that
+    cannot run is left out, with a message.
+    """
     directory = str(Path(arguments.data_directory).resolve()) if arguments.data_directory else ""
     vectors = vectors_file(arguments.vectors, directory)
     settings = Settings(
@@ -205,5 +210,5 @@ def _settings(arguments: argparse.Namespace, scratch: Path, platform: str) -> Se
 if __name__ == "__main__":
     signal.signal(
         signal.SIGINT, signal.default_int_handler
-    )  # what is started in the background ignores it, and so would sweeps
+    )  # a process in the background ignores SIGINT, and so would its sweeps
     sys.exit(main())

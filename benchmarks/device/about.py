@@ -1,4 +1,5 @@
-"""Says which device JAX finds; a process of its own, because whoever asks JAX for a GPU takes its memory.
+"""Reports which device JAX finds. This is a process of its own, because a process that asks JAX for a GPU takes its
+memory.
 
 python -m benchmarks.device.about '{"asked_at": 0}'
 """
@@ -14,8 +15,8 @@ from jaxmatch.sweep.recording import device_name, versions
 
 
 def about() -> dict:
-    """The device in words, its platform, the versions of all below this package, and what is here that JAX does not
-    see.
+    """Returns the name of the device, its platform and driver, the versions of the packages that a result may depend
+    on, and the accelerators of this machine that JAX does not see.
     """
     return {
         "device": device_name(jax.devices()[:1]),
@@ -27,7 +28,7 @@ def about() -> dict:
 
 
 def driver() -> str:
-    """The version of NVIDIA's driver, or what else the backend says of itself, in a line."""
+    """Returns the version of NVIDIA's driver, or else what the backend says about itself, in one line."""
     if jax.default_backend() == "gpu":
         words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
         try:

@@ -1,4 +1,4 @@
-"""How much time is left, and what was found so far: both outlast what is interrupted."""
+"""The time that is left, and the results of a stage, which are stored and outlast an interrupt."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -9,11 +9,11 @@ from jaxmatch.files import read_json, write_json
 
 
 class Budget:
-    """Time that runs out.
+    """An amount of time that runs out.
 
     Arguments:
-      seconds: from now on.
-      to_begin: seconds from now on in which something may begin; default: all.
+      seconds: the seconds from now on.
+      to_begin: the seconds from now on in which something may begin; default: all.
     """
 
     def __init__(self, seconds: float, to_begin: float | None = None):
@@ -22,30 +22,33 @@ class Budget:
         self._begin_until = now + (seconds if to_begin is None else to_begin)
 
     def left(self) -> float:
-        """Seconds, not below 0."""
+        """Returns the seconds that are left, at least 0."""
         return max(0.0, self._end - time.monotonic())
 
     def left_to_begin(self) -> float:
-        """Seconds in which something may still begin, not below 0."""
+        """Returns the seconds in which something may still begin, at least 0."""
         return max(0.0, self._begin_until - time.monotonic())
 
     def share(self, part: float) -> "Budget":
-        """A budget with the same end, in which only the first `part` of what is left is there to begin something."""
+        """Returns a budget with the same end. Something may begin only during the first `part` of the time that is
+        left.
+        """
         return Budget(self.left(), part * self.left())
 
 
 class Stage:
-    """What a stage has found, kept in one JSON file: written anew whenever there is more.
+    """The results of a stage, stored in one JSON file that is written again with every new result.
 
     Arguments:
-      folder: of this device's results.
-      name: of the stage.
-      about: the device, driver, versions, command, "commit" and whether it was "quick", kept with what is found.
-      changed: called when the file has changed.
+      folder: the folder of this device's results.
+      name: the name of the stage.
+      about: the device, driver, versions, command, "commit" and whether it was "quick", which are stored with the
+        results.
+      changed: a function to call when the file has changed.
 
     Attributes:
-      failed: what failed since this command began, and is not tried again by it.
-      measured_with: what says whether a measurement is of today's code: "commit", "driver" and "jax".
+      failed: the names of what failed since this command began. This command does not try it again.
+      measured_with: the "commit", "driver" and "jax" that a measurement must have to count as current.
     """
 
     def __init__(self, folder: Path, name: str, about: Mapping[str, Any], changed: Callable[[], None] = lambda: None):
@@ -56,22 +59,22 @@ class Stage:
         self.measured_with["jax"] = self._about.get("versions", {}).get("jax")
 
     def found(self) -> dict[str, Any]:
-        """What was found at these sizes, by its name; of any commit."""
+        """Returns the results at these sizes, by name, from any commit."""
         kept = read_json(self._file) if self._file.exists() else {}
         return kept.get("found", {}) if kept.get("quick") == self._about.get("quick") else {}
 
     def is_current(self, found: Mapping[str, Any]) -> bool:
-        """Whether something with "commit", "driver" and "jax" was measured with today's."""
+        """Returns whether a result has the present "commit", "driver" and "jax"."""
         return all(found.get(name) == value for name, value in self.measured_with.items())
 
     def keep(self, found: Mapping[str, Any]) -> None:
-        """Replaces what was found."""
+        """Stores results in place of the earlier ones."""
         write_json(self._file, {"stage": self.name, **self._about, "found": found})
         self._changed()
 
 
 def duration(seconds: float) -> str:
-    """For people: "45 s", "12 min"."""
+    """Formats seconds for people: "45 s", "12 min"."""
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 

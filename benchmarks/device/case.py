@@ -1,10 +1,10 @@
-"""Compiles a training program on the device that is here, runs it, and says what it holds, moves and takes.
+"""Compiles a training program on the present device, runs it, and reports its memory, its memory traffic and its time.
 
     python -m benchmarks.device.case '{"model": "re2", "replicas": 10, "batch": 512, "precision": "float32", "asked_at":
     0}'
 
-The program is that of `python -m benchmarks.accelerators`, which compiles it without a device. Each has a process of
-its own: the most memory that was in use is counted for a whole process.
+The program is that of `python -m benchmarks.accelerators`, which compiles it without a device. Each program has a
+process of its own, because the peak of the memory in use is counted for a whole process.
 """
 
 import functools
@@ -28,39 +28,43 @@ from jaxmatch.sweep import memory
 from jaxmatch.training import hyperparameters
 from jaxmatch.training.step import flattening, initial_state
 
-# Steps after which the losses are checked.
+# The number of steps after which the losses are checked.
 STEPS_TO_CHECK = 3
 # Steps before those that count: a GPU raises its clocks only under load.
 WARM_STEPS, SECONDS_TO_WARM = 3, 0.5
-# How programs are compiled without a device, which cannot be tried out there: cuBLAS with the algorithm that it names
-# first, and none of XLA's products of Triton.
+# Options as for programs that are compiled without a device, where kernels cannot be tried out: cuBLAS with the
+# algorithm that it names first, and none of XLA's Triton products.
 UNTUNED = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
-# A name of a case that is no model of `benchmarks.accelerators` -> that model, and options of the compiler other than
-# training's.
+# Name of a case that is not a model of `benchmarks.accelerators` -> its model, and the compiler options that differ
+# from training's.
 VARIANTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "re2-untuned": ("re2", UNTUNED),
     "re2-triton": ("re2", {"xla_gpu_enable_triton_gemm": True}),
 }
-# Steps in a trace of the profiler.
+# The number of steps in a trace of the profiler.
 STEPS_TO_TRACE = 3
-# Steps are repeated for so long, but so often at least and at most.
+# Steps are repeated for this many seconds, but at least and at most this often.
 SECONDS_OF_STEPS, LEAST_STEPS, MOST_STEPS = 2.0, 5, 100
 
 
 def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures of a training program.
+    """Compiles and runs a training program, and returns its figures.
 
     Arguments:
-      spec: as in `benchmarks.accelerators`, without a target; "model" may be one of `VARIANTS`.
+      spec: a spec as in `benchmarks.accelerators`, without a target; "model" may be one of `VARIANTS`.
 
     Returns:
-      The spec; "compiler_options"; "seconds" of a step, the median of steps that are each waited for, and
-      "seconds_in_a_row", of steps started one after the other; "loss" after the first steps, the same for all programs
-      that compute the same; "in_use", bytes, or None where the device does not report it. Of the program "temporaries"
-      and "arguments", bytes by `memory_analysis()`; "moved" and "kernels", read from its text;
-      "operations" of all matrix products, and "products", what they use; "least_seconds", its bound, or None for a
-      device that is not in the table of benchmarks/accelerators/targets.py. What of these cannot be read is left out,
-      and "unread" says why. Of what the device ran "trace", or "untraced".
+      The spec, "compiler_options", the "kind" of the device, and "compile_seconds".
+      "seconds" of a step, the median of "steps" steps that are each waited for, and "seconds_in_a_row", of steps that
+      are started one after the other.
+      "loss" after the first steps, the same for all programs that compute the same.
+      "in_use", the peak memory in bytes, or None if the device does not report it.
+      "temporaries" and "arguments" of the program, bytes by `memory_analysis()`.
+      "moved", "kernels" and "kernels_in_loops", read from the text of the program.
+      "operations" of all matrix products, and "products", what they use.
+      "least_seconds", the bound, or None for a device that is not in the table of benchmarks/accelerators/targets.py.
+      "unread", why a figure of the program cannot be read. Such figures are left out.
+      "trace", of what the device ran, or "untraced", why there is no trace.
     """
     device = jax.devices()[0]
     asked, (model, options) = spec, VARIANTS.get(spec["model"], (spec["model"], {}))
@@ -90,7 +94,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def traced(step: Callable[[Any], Any], state: Any) -> dict[str, Any]:
-    """Which kernels take the time (`kernels.told`)."""
+    """Returns the kernels that take the time (`kernels.told`)."""
 
     def run() -> None:
         now = state
@@ -102,11 +106,11 @@ def traced(step: Callable[[Any], Any], state: Any) -> dict[str, Any]:
 
 
 def loss_of(state: Any) -> float:
-    """The mean loss of all replicas since training began.
+    """Returns the mean loss of all replicas since training began.
 
     Raises:
-      RuntimeError: of one it is not finite, or training has marked it as diverged. What computes such numbers need not
-        be timed.
+      RuntimeError: the loss of a replica is not finite, or training has marked the replica as diverged. A program that
+        computes wrong numbers need not be timed.
     """
     loss = np.asarray(state.loss_sum) / np.asarray(state.loss_weight)
     if not np.isfinite(loss).all() or (np.asarray(state.diverged_at) >= 0).any():
@@ -115,7 +119,7 @@ def loss_of(state: Any) -> float:
 
 
 def read_program(compiled: Any, spec: Mapping[str, Any], device: jax.Device) -> dict[str, Any]:
-    """What a compiled program says of itself, and the bound that follows."""
+    """Reads the figures of a compiled program, and computes the bound that follows from them."""
     found: dict[str, Any] = {}
     unread = []
 
@@ -125,7 +129,7 @@ def read_program(compiled: Any, spec: Mapping[str, Any], device: jax.Device) -> 
 
     def work_done() -> dict[str, Any]:
         work = hlo.work(compiled.as_text())
-        # As in the worker: the compiler of a TPU counts itself, and its padding with it.
+        # As in the worker: the compiler of a TPU counts the bytes itself, and includes padding.
         counted = (compiled.cost_analysis() or {}).get("bytes accessed") if device.platform == "tpu" else None
         return {"moved": counted or work.moved, "kernels": work.kernels, "kernels_in_loops": work.in_loops}
 
@@ -144,7 +148,7 @@ def read_program(compiled: Any, spec: Mapping[str, Any], device: jax.Device) -> 
         try:
             found |= read()
         except Exception as error:
-            # What a new XLA writes otherwise must not cost what was measured, nor the rest.
+            # If a new XLA writes something differently, the measurements and the other figures must not be lost.
             unread.append(f"{type(error).__name__}: {error}")
     return found | ({"unread": "; ".join(unread)} if unread else {})
 
@@ -154,7 +158,7 @@ def _module(spec: Mapping[str, Any]) -> Any:
 
 
 def operations_of(spec: Mapping[str, Any]) -> int:
-    """Operations of the matrix products of a step of all replicas, two for a multiply-add."""
+    """Counts the operations of the matrix products in a step of all replicas. A multiply-add is two operations."""
     module, shape = _module(spec), (spec["batch"], worker.LENGTH)
     most_words = worker.most_words_of(spec, module)
     step = memory.step_program(module, "classification", worker.DIMENSIONS, *shape, most_words=most_words)
@@ -162,12 +166,12 @@ def operations_of(spec: Mapping[str, Any]) -> int:
 
 
 def arguments_of(program: Any, spec: Mapping[str, Any]) -> list[Any]:
-    """Arrays to run a training program with: fresh replicas, random words in pairs that fill their rows, random
-    vectors.
+    """Makes arrays to run a training program with: fresh replicas, pairs of random words that fill their rows, and
+    random vectors.
 
     Arguments:
-      program: of `worker.program_of`, lowered.
-      spec: of it.
+      program: the program of `worker.program_of`, lowered.
+      spec: the spec of the program.
     """
     (state, settings, seeds, active, order, weights, batch, split, vectors), _ = program.args_info
     draw = np.random.default_rng(0)
@@ -176,10 +180,10 @@ def arguments_of(program: Any, spec: Mapping[str, Any]) -> list[Any]:
     seeds = np.arange(spec["replicas"], dtype=seeds.dtype)
     flat = flattening(_module(spec), worker.DIMENSIONS)
     initial = jax.jit(jax.vmap(functools.partial(initial_state, flat), in_axes=(0, 0, None)))
-    words = worker.most_words_of(spec, _module(spec)) or worker.WORDS  # no batch may have more
+    words = worker.most_words_of(spec, _module(spec)) or worker.WORDS  # no batch may have more distinct words
     tokens = {name: _random(draw, leaf, words if name == "ids" else 2) for name, leaf in split["tokens"].items()}
     pairs, longest = split["sentences"].shape
-    sentences = np.where(np.arange(longest) < worker.LENGTH // 2, 1, 2)  # each has half of what a row is cut to
+    sentences = np.where(np.arange(longest) < worker.LENGTH // 2, 1, 2)  # each sentence has half of a row as it is cut
     rest = (
         settings,
         seeds,
@@ -197,14 +201,18 @@ def arguments_of(program: Any, spec: Mapping[str, Any]) -> list[Any]:
 
 
 def _random(draw: np.random.Generator, leaf: Any, below: int) -> np.ndarray:
-    """Random numbers of an array's shape and type: about as large as word vectors have, or whole ones below `below`."""
+    """Draws random numbers of an array's shape and type: floats about as large as in word vectors, or integers below
+    `below`.
+    """
     if np.issubdtype(leaf.dtype, np.floating):
         return (draw.standard_normal(leaf.shape, np.float32) / 3).astype(leaf.dtype)
     return draw.integers(below, size=leaf.shape, dtype=leaf.dtype)
 
 
 def step_times(step: Callable[[Any], Any], state: Any) -> tuple[list[float], float, Any]:
-    """Seconds of single steps, and of a step among those that are started one after the other; and the last state."""
+    """Measures the seconds of single steps, and of a step among steps that start one after the other. Also returns the
+    last state.
+    """
     began, warm = time.perf_counter(), 0
     while warm < WARM_STEPS or time.perf_counter() - began < SECONDS_TO_WARM:
         state = jax.block_until_ready(step(state))
@@ -222,7 +230,7 @@ def step_times(step: Callable[[Any], Any], state: Any) -> tuple[list[float], flo
 
 
 if __name__ == "__main__":
-    jax.config.update("jax_enable_compilation_cache", False)  # what comes out of it took no time to compile
+    jax.config.update("jax_enable_compilation_cache", False)  # a program from the cache takes no time to compile
     asked = fresh.asked()
     for word in ("asked_at", "import_seconds"):
         del asked[word]

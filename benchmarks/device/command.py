@@ -1,4 +1,4 @@
-"""The command `jaxmatch`, which ends with the process that started it: one left behind would hold the device."""
+"""The command `jaxmatch`. It ends with its parent process, because a leftover process would hold the device."""
 
 from benchmarks import fresh
 from jaxmatch.cli.main import command

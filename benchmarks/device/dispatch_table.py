@@ -1,4 +1,4 @@
-"""The table of the stage `dispatched`: steps of training, one and many in a dispatch."""
+"""The table of the stage `dispatched`: training steps, one and many in a dispatch."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ WITH_TRITON = "XLA's Triton products"
 
 
 def sections(pieces: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The table of what was measured, and what its words mean."""
+    """Returns the table of the measured pieces, and notes on it."""
     headings = (
         "runs x batch",
         "precision",
@@ -38,9 +38,9 @@ def sections(pieces: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _compiled_with(piece: Mapping[str, Any]) -> str:
-    """The options of the compiler: what `XLA_FLAGS` says, and training's beside it."""
+    """Returns the compiler options of a piece: those of `XLA_FLAGS`, and those of training."""
     options = piece.get("compiler_options", {})
     said = [piece.get("xla_flags", ""), *(f"{name}={value}" for name, value in options.items())]
     if "compiler_options" not in piece and "triton_gemm" not in said[0]:
-        said.append(WITH_TRITON)  # the results from before training had options
+        said.append(WITH_TRITON)  # results from before training had options
     return " ".join(filter(None, said))

@@ -1,10 +1,10 @@
-"""Times RE2's training steps as training dispatches them: one in a dispatch, and many.
+"""Times RE2's training steps as training dispatches them, one and many in a dispatch.
 
     python -m benchmarks.device.dispatches '{"replicas": 10, "batch": 64, "precision": "float32", "asked_at": 0}'
 
-A device may be idle between the steps of a program that makes several; only a device shows whether that costs more than
-dispatching each, and whether it waits for the host to choose the length of a step. The model is that of
-configs/re2_snli.py, the pairs are embedded ones of two padded lengths, mixed as in an epoch.
+A device may be idle between the steps of a program that makes several. Only a device shows whether that costs more than
+dispatching each step, and whether it waits for the host to choose the length of a step. The model is that of
+configs/re2_snli.py. The pairs are those of the embedded set, padded to two lengths, which are mixed as in an epoch.
 """
 
 import functools
@@ -29,16 +29,18 @@ STEPS_TO_WARM, STEPS_TO_MEASURE, ROUNDS = 2 * STEPS_AT_ONCE, 4 * STEPS_AT_ONCE, 
 
 
 def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Seconds of a step, by the number of steps in a dispatch.
+    """Measures the seconds of a step, by the number of steps in a dispatch.
 
     Arguments:
-      spec: "replicas", "batch", "precision"; "overrides": changes of the config, if any.
+      spec: "replicas", "batch", "precision"; "overrides": changes to the config, if any.
 
     Returns:
-      The spec; "xla_flags" of the environment, and training's "compiler_options" beside them; "kind" of the device;
-      "lengths" of the rows; "times": for each number of steps in a dispatch "count", "seconds" of a step among those
-      that are started one after the other, the median of some rounds, "busy_seconds", in which kernels run in a step
-      (None where no trace tells), and "compile_seconds" of the first steps.
+      The spec; "xla_flags" of the environment, and training's "compiler_options"; the "kind" of the device; the
+      "lengths" of the rows; and "times", which has for each number of steps in a dispatch:
+      "count", that number.
+      "seconds" of a step among steps that start one after the other, the median of some rounds.
+      "busy_seconds", in which kernels run in a step; None without a trace.
+      "compile_seconds", of the first steps.
     """
     config = with_overrides(
         load_config("re2", dataset="snli"),
@@ -55,7 +57,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
     for count in (1, STEPS_AT_ONCE):
         steps = Dispatches(config, data, count, spec["replicas"])
         began = time.perf_counter()
-        for number in range(STEPS_AT_ONCE // count):  # of both lengths
+        for number in range(STEPS_AT_ONCE // count):  # steps of both lengths
             steps.seconds(count, 1, number)
         compile_seconds[count] = round(time.perf_counter() - began, 1)
         steps.seconds(count, STEPS_TO_WARM // count)

@@ -1,4 +1,4 @@
-"""Which kernels of a program a device spends its time on, from a trace of JAX's profiler."""
+"""The kernels of a program that a device spends its time on, from a trace of JAX's profiler."""
 
 import collections
 import re
@@ -9,10 +9,10 @@ from typing import Any
 
 import jax
 
-# Kernels are told with their time, the slowest first, so many of them.
+# The number of kernels to report with their times, the slowest first.
 SLOWEST = 25
 LONGEST_NAME = 100
-# Lines of a device in a trace whose events are what it ran: of a GPU each stream, of a TPU one line.
+# The lines of a device's trace with the events that it ran: each stream of a GPU, one line of a TPU.
 _LINES = re.compile(r"Stream #|XLA Ops$")
 _DEVICE = re.compile(r"/device:(GPU|TPU):0\b")
 # Names of kernels for matrix products by cuBLAS and by XLA's Triton.
@@ -20,16 +20,16 @@ _PRODUCT = re.compile(r"gemm|xmma|cutlass|nvjet|cublas|splitk|gemv|_dot", re.IGN
 
 
 def of_steps(run: Callable[[], Any], steps: int) -> dict[str, Any]:
-    """The kernels of steps.
+    """Traces some steps and returns their kernels.
 
     Arguments:
-      run: makes so many steps and waits for their end.
-      steps: their number.
+      run: a function that makes the steps and waits for their end.
+      steps: the number of steps.
 
     Returns:
-      Of a step "busy_seconds", in which kernels run; "span_seconds", from the first kernel to the end of the last, by
-      the number of steps; "product_seconds", of kernels for matrix products; "slowest": kernels with "name", "op" of
-      the compiled program, "count" and "seconds". Empty on a CPU.
+      "busy_seconds" of a step, in which kernels run; "span_seconds", from the first kernel to the end of the last one,
+      divided by the number of steps; "product_seconds" of a step, in kernels for matrix products; "slowest": kernels
+      with "name", "op" of the compiled program, and "count" and "seconds" in a step. Empty on a CPU.
     """
     with tempfile.TemporaryDirectory(prefix="jaxmatch-trace-") as folder:
         with jax.profiler.trace(folder):
@@ -39,16 +39,16 @@ def of_steps(run: Callable[[], Any], steps: int) -> dict[str, Any]:
 
 
 def told(run: Callable[[], Any], steps: int) -> dict[str, Any]:
-    """`of_steps` under "trace", or under "untraced" why that cannot be told."""
+    """Returns the result of `of_steps` under "trace", or the reason why it failed under "untraced"."""
     try:
         return {"trace": of_steps(run, steps)}
     except Exception as error:
-        # A profiler that cannot be had must not cost what was measured.
+        # If the profiler does not work, the measurements must not be lost.
         return {"untraced": f"{type(error).__name__}: {error}"}
 
 
 def events_of(planes: Iterable[Any]) -> list[tuple[str, str, float, float]]:
-    """(kernel, operation of the compiled program, start and end in nanoseconds) of the first accelerator."""
+    """Returns the events of the first accelerator: (kernel, operation of the program, start and end in nanoseconds)."""
     found = []
     for plane in planes:
         if _DEVICE.match(plane.name):
@@ -62,7 +62,7 @@ def events_of(planes: Iterable[Any]) -> list[tuple[str, str, float, float]]:
 
 
 def summary(events: list[tuple[str, str, float, float]], steps: int) -> dict[str, Any]:
-    """What `of_steps` returns."""
+    """Computes the result of `of_steps` from the events of a trace."""
     if not events:
         return {}
     together: dict[tuple[str, str], list[float]] = collections.defaultdict(list)
@@ -83,5 +83,5 @@ def summary(events: list[tuple[str, str, float, float]], steps: int) -> dict[str
 
 
 def is_product(row: dict[str, Any]) -> bool:
-    """Whether a kernel computes matrix products."""
+    """Returns whether a kernel computes matrix products."""
     return bool(_PRODUCT.search(row["name"]) or _PRODUCT.search(row["op"]))

@@ -1,4 +1,4 @@
-"""Measures some points of the benchmark `replicas` in a process of its own, whose end costs no other points."""
+"""Measures some points of the benchmark `replicas` in a process of its own, so that a crash loses no other points."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A stage that is measured piece by piece, each in a process of its own, each kept as soon as it is known."""
+"""A stage that is measured piece by piece. Each piece has its own process, and is stored as soon as it is known."""
 
 import json
 import statistics
@@ -19,22 +19,22 @@ def measure(
     seconds: float,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Measures pieces as far as the time goes, in their order: first those that are missing, then those that were
+    """Measures pieces in their order, as far as the time allows: first those that are missing, then those that were
     measured at another commit or with other versions.
 
-    If a piece that was measured before fails, what was measured stays.
+    If a piece that was measured before fails, the earlier result stays.
 
-    A piece is not begun if it would probably last longer than the stage has left, the first of a stage if longer than
-    all stages have. It is ended, and lost, at the end of all time. One that failed is kept with the reason, and tried
-    again by the next start.
+    A piece is not begun if it would probably last longer than the time that the stage has left. The first piece of a
+    stage may use the time that all stages have left. A piece is ended, and lost, at the end of all time. A piece that
+    failed is stored with the reason, and the next start tries it again.
 
     Arguments:
-      stage: keeps them.
+      stage: the stage, which stores the pieces.
       budget: the time.
-      module: measures a piece, asked as `benchmarks.fresh` asks.
-      pieces: name -> what to ask.
-      seconds: that a piece takes, before one was measured.
-      environment: variables for what measures.
+      module: the module that measures a piece; `benchmarks.fresh` starts it.
+      pieces: name -> the request to the module.
+      seconds: the seconds that a piece is expected to take before one was measured.
+      environment: environment variables for the processes that measure.
     """
     found = stage.found()
     lasted = [found[name]["process_seconds"] for name in pieces if "process_seconds" in found.get(name, {})]
@@ -45,20 +45,20 @@ def measure(
         expected = statistics.median(lasted) if lasted else seconds
         whole = f"{len(wanted) - number} of {len(pieces)} to go, about {duration(expected * (len(wanted) - number))}"
         say(f"{stage.name}: {name} ({whole}; {duration(budget.left())} left of all)")
-        # What a stage begins with may use the time of others: else a short command would never come to it.
+        # The first piece of a stage may use the time of others, because a short command would otherwise never begin it.
         if expected > (budget.left_to_begin() if found or number else budget.left()):
             say(f"{stage.name}: not begun, it takes about {duration(expected)}")
             return
         try:
             answer = fresh.run(module, pieces[name], environment, seconds=budget.left())
             lasted.append(answer["process_seconds"])
-            say(f"{stage.name}: {name}: {json.dumps(answer)}")  # for a log that may be all that comes back
+            say(f"{stage.name}: {name}: {json.dumps(answer)}")  # for a log, which may be all that comes back
         except subprocess.TimeoutExpired:
             say(f"{stage.name}: {name} did not end in time and is measured anew by the next start")
             return
         except RuntimeError as error:
             answer = {"problem": problem_of(str(error).partition("\n")[2]) or str(error)}
-            say(f"{error}\n{stage.name}: {name}: {answer['problem']}")  # the traceback cannot be had again elsewhere
+            say(f"{error}\n{stage.name}: {name}: {answer['problem']}")  # the traceback is stored nowhere else
             stage.failed.add(name)
             if name in others:
                 continue

@@ -17,7 +17,7 @@ from jaxmatch.reporting.sweep_folder import read_sweep_folder
 
 CASE = ("model", "replicas", "batch", "precision")
 SIZES = ((512, "float32"), (64, "bfloat16"), (512, "bfloat16"), (64, "float32"))
-# Of these; what the goals are about comes first, and what may explain it.
+# The cases, by these fields. Those with goals come first, then those that may explain them.
 CASES = (
     *(("re2", 10, batch, precision) for batch, precision in SIZES),
     *(("re2-triton", 10, batch, precision) for batch, precision in SIZES),
@@ -26,18 +26,18 @@ CASES = (
     *((model, 10, 64, "bfloat16") for model in ("csran", "esan", "cafe")),
     *(("re2-untuned", 10, batch, precision) for batch, precision in SIZES),
 )
-# Elsewhere XLA has no such options.
+# Variants whose options XLA has only for GPUs.
 ON_GPUS_ALONE = ("-triton", "-untuned")
-# (replicas, batch, precision) of the steps that are dispatched one by one, and many at a time.
+# (replicas, batch, precision) of the steps that are dispatched one by one and many at a time.
 DISPATCHED = ((10, 64, "float32"), (1, 64, "float32"), (10, 64, "bfloat16"))
 # (batch, replicas, precision): the points with a goal, and what they are compared with.
 GOALS = ((512, (1, 10), "float32"), (64, (1, 10), "float32"), (128, (1, 10), "float32"), (512, (1, 10), "bfloat16"))
 OTHER_SERIES = tuple(
     (batch, (1, count), "float32") for count in reversed(REPLICAS) if count not in (1, 10) for batch in BATCHES
 )
-# Stage -> what it measures.
+# Stage -> the series that it measures.
 SERIES: Mapping[str, tuple] = {"replicas": GOALS, "more-replicas": OTHER_SERIES}
-# Changes by which a program compiles in seconds on a CPU; nothing is to be learned from it.
+# Changes that make a program compile in seconds on a CPU. Its times mean nothing.
 SMALL = {"model.blocks": 1, "model.encoder_layers": 1, "model.hidden_size": 8}
 SMALL_CSRAN = {
     "model.hidden_size": 4,
@@ -47,21 +47,22 @@ SMALL_CSRAN = {
     "training.batch_size": 512,
     "training.maximum_buckets": 1,
 }
-# A depth is a program of its own, with little to train: most of its time goes into compiling.
+# Each depth is a program of its own and trains little, so most of its time goes into compiling.
 FEW_LENGTHS = "--config.training.maximum_buckets=2"
-# Seconds that a piece takes before one was measured, compilation on a device and start of a process included.
+# The seconds that a piece is expected to take before one was measured, including the start of a process and compilation
+# on a device.
 SECONDS_A_CASE, SECONDS_A_SERIES = 90.0, 120.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What the command line said.
+    """The options of the command line.
 
     Attributes:
-      settings: data, vectors and peer.
-      workdir: holds the folders of the sweeps.
+      settings: the data, vectors and peer.
+      workdir: the folder that holds the folders of the sweeps.
       budget: the time.
-      platform: of the device, as JAX calls it.
+      platform: the platform of the device, as JAX calls it.
     """
 
     settings: Settings
@@ -75,17 +76,17 @@ class Plan:
 
 
 def name_of(case: tuple[str, int, int, str]) -> str:
-    """What the result of one of `CASES` is called."""
+    """Returns the name of the result of one of `CASES`."""
     return "{} {} x {} {}".format(*case)
 
 
 def name_of_steps(steps: tuple[int, int, str]) -> str:
-    """What the result of one of `DISPATCHED` is called."""
+    """Returns the name of the result of one of `DISPATCHED`."""
     return "{} x {} {}".format(*steps)
 
 
 def name_of_series(series: tuple[int, tuple[int, ...], str]) -> str:
-    """What the result of one of `SERIES` is called."""
+    """Returns the name of the result of a series in `SERIES`."""
     batch, counts, precision = series
     return f"{' and '.join(map(str, counts))} x {batch} {precision}"
 
@@ -129,7 +130,7 @@ def _many_runs(plan: Plan, stage: Stage, series: Any) -> None:
         batch, counts, precision = each
         changes = {} if precision == "float32" else {"model__precision": precision}
         asked[name_of_series(each)] = {"settings": settings, "batch": batch, "replicas": counts, "changes": changes}
-    # What a piece compiled, the next ones need again.
+    # The next pieces need the programs that a piece compiled.
     kept = {"JAX_COMPILATION_CACHE_DIR": str(plan.workdir / "cache" / "programs")}
     pieces.measure(
         stage, plan.budget, "benchmarks.device.many_runs", asked, 20.0 if plan.quick else SECONDS_A_SERIES, kept
@@ -164,10 +165,10 @@ def _data(plan: Plan) -> list[str]:
 
 
 def _sweep(plan: Plan, stage: Stage, words: list[str]) -> Path:
-    """Trains as far as the time goes; gives the folder."""
-    # All below the working folder, which can so be taken along.
+    """Trains a sweep as far as the time allows, and returns its folder."""
+    # Everything is below the working folder, so that this folder can be moved as a whole.
     kept = [f"--config.execution.cache_directory={plan.workdir / 'cache'}", "--config.execution.checkpoint_seconds=20"]
-    # Of this commit: another's would seem to be trained by it.
+    # The folder is of this commit, because runs of another commit would seem to be trained by this one.
     workdir = plan.workdir / "-".join([stage.name, Path(words[0]).stem, (stage.measured_with["commit"] or "")[:7]])
     least = 10.0 if plan.quick else sweeps.LEAST_SECONDS
     sweeps.train(stage, plan.budget, [*words, *kept], workdir, least)
@@ -175,14 +176,14 @@ def _sweep(plan: Plan, stage: Stage, words: list[str]) -> Path:
 
 
 def missing_for_sweeps(settings: Settings, folder: str) -> str:
-    """What is missing to train on the official data in `folder`, or ""."""
+    """Returns what is missing to train on the official data in `folder`, or ""."""
     if not (settings.data_directory and settings.vectors):
         return "it needs --data-directory and --vectors"
     return "" if (Path(settings.data_directory) / folder).is_dir() else f"there is no {folder} in the data directory"
 
 
 def peer_problem(settings: Settings, platform: str) -> str:
-    """Why the peer is not measured, or "". It is not compared with ours where it cannot use the GPU that ours use."""
+    """Returns why the peer is not measured, or "". A peer that cannot use the GPU that ours uses is not compared."""
     if not settings.peer:
         return "no --peer is given"
     if not (Path(settings.peer) / "src" / "network.py").is_file():
@@ -198,8 +199,9 @@ def peer_problem(settings: Settings, platform: str) -> str:
     return (done.stderr.strip().splitlines() or ["its packages are not there"])[-1] if done.returncode else ""
 
 
-# Name -> what measures it, what it needs of the official data ("": nothing), and its share of the time in minutes of
-# 25. What a stage has left over the next ones get, and what is then left the stages that are not done, in this order.
+# Name -> the function that measures the stage, the folder of official data that it needs ("": none), and its share of
+# the time in minutes of 25. The next stages get the time that a stage leaves over. What is left after the last one goes
+# to the stages that are not done, in this order.
 STAGES: Mapping[str, tuple[Callable[[Plan, Stage], None], str, float]] = {
     "compiled": (compiled, "", 8),
     "dispatched": (dispatched, "", 2),

@@ -1,4 +1,4 @@
-"""A stage that trains a sweep with the command, as far as the time goes; the sweep's folder keeps what it has done."""
+"""A stage that trains a sweep with the command, as far as the time allows. The sweep's folder stores what was done."""
 
 import json
 import signal
@@ -16,10 +16,10 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.folder_table import table
 from jaxmatch.reporting.sweep_folder import read_sweep_folder
 
-# It is interrupted so long before the time is over, and killed at the end of it: it goes on from its last checkpoint
-# either way.
+# A sweep is interrupted this many seconds before the time is over, and killed at the end. It can be resumed from its
+# last checkpoint either way.
 SECONDS_TO_STOP = 20.0
-# In less there is nothing but the start and the compiler.
+# A shorter time is enough only for the start and the compiler.
 LEAST_SECONDS = 60.0
 SECONDS_BETWEEN_LOOKS = 0.5
 FINISHED = "finished"
@@ -32,14 +32,14 @@ def train(
     workdir: Path,
     least: float = LEAST_SECONDS,
 ) -> None:
-    """Trains what is missing of a sweep, and keeps its table and scores as its runs end.
+    """Trains the missing runs of a sweep, and stores its table and scores as its runs end.
 
     Arguments:
-      stage: keeps them.
-      budget: the time; the sweep is interrupted where nothing may begin any more.
-      words: of the command, behind `jaxmatch sweep`, without the working folder.
-      workdir: that folder.
-      least: seconds without which it is not begun.
+      stage: the stage, which stores the results.
+      budget: the time. The sweep is interrupted when nothing may begin any more.
+      words: the words of the command after `jaxmatch sweep`, without the working folder.
+      workdir: the working folder.
+      least: the least seconds of training with which the sweep is begun.
     """
     known = stage.found()
     known = known if stage.is_current(known) else {}
@@ -68,10 +68,11 @@ def train(
 
 
 def run(command: Sequence[str], budget: Budget, more: Callable[[], None], workdir: Path) -> tuple[int | None, str]:
-    """Runs a launcher, interrupts it before the time is over, and calls `more` whenever another of its runs has ended.
+    """Runs a launcher, interrupts it before the time is over, and calls `more` whenever another run of its sweep has
+    ended.
 
     Returns:
-      Its exit status, None if it was interrupted, and the last line that it said.
+      The exit status, or None if the launcher was interrupted, and the last line of its standard error.
     """
     process = subprocess.Popen(
         command,
@@ -118,8 +119,8 @@ def _pass_on(stream: TextIO, lines: list[str]) -> None:
 
 
 def left_behind(workdir: Path) -> dict[str, Any]:
-    """What a sweep's folder holds so far: the table, and of each run that ended its scores, its times and what sets it
-    apart.
+    """Returns what a sweep's folder holds so far: the table, and for each run that ended its scores, its times and the
+    settings that distinguish it.
     """
     try:
         folder = read_sweep_folder(workdir)

@@ -1,4 +1,4 @@
-"""The tables of what was measured on devices."""
+"""The tables of the measurements on devices."""
 
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -26,9 +26,9 @@ from benchmarks.items.replicas import ITEM as REPLICAS
 from jaxmatch.files import read_json, write_atomically
 
 NOT_RUN = "compiled, not run"
-# Kernels shown of each program; the file holds more.
+# The number of kernels to show for each program. The file holds more.
 SLOWEST = 10
-# What a program is compiled for without a device.
+# The target whose figures are shown before anything was measured on a device.
 STAND_IN = "h100"
 INTRODUCTION = """# On a device
 
@@ -67,10 +67,10 @@ HEADINGS = (
 
 
 def markdown(results: Mapping[str, Mapping[str, Any]], without_device: Mapping[str, Any]) -> str:
-    """All results as Markdown.
+    """Returns all results as Markdown.
 
     Arguments:
-      results: folder of a device -> stage -> what its file holds.
+      results: folder of a device -> stage -> the content of its file.
       without_device: the figures of `benchmarks.accelerators`, by name.
     """
     sections = [INTRODUCTION]
@@ -129,7 +129,7 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
 
 
 def _measured_with(kept: Mapping[str, Any]) -> str:
-    """Drivers and versions of JAX, each with its commits."""
+    """Returns the drivers and the versions of JAX, each with its commits."""
     pieces = [each for each in kept["found"].values() if isinstance(each, Mapping) and "driver" in each]
     together: dict[str, list[str]] = {}
     for piece in pieces or [{**kept, "jax": kept["versions"]["jax"]}]:
@@ -139,26 +139,26 @@ def _measured_with(kept: Mapping[str, Any]) -> str:
 
 
 def _of_versions(without_device: Mapping[str, Any], target: str) -> list[str]:
-    """What compiled the values in brackets: perhaps another version."""
+    """Returns a line with the versions that compiled the values in brackets. They may differ from the device's."""
     known = (row.get("versions") for row in without_device.values() if row.get("target") == target)
     versions = {", ".join(f"{name} {version}" for name, version in each.items()) for each in known if each}
     return [f"In brackets: compiled with {'; '.join(sorted(versions))}."] if versions else []
 
 
 def _place(row: Mapping[str, Any]) -> int:
-    """In the order in which they are measured."""
+    """Returns the place of a row in the order of measurement."""
     case = tuple(row[field] for field in CASE)
     return CASES.index(case) if case in CASES else len(CASES)
 
 
 def _cases_without(found: Collection[str], on_a_gpu: bool = True) -> list[dict[str, Any]]:
-    """What else is to be measured, in this order."""
+    """Returns the cases that are still to be measured, in the order of measurement."""
     cases = [case for case in CASES if on_a_gpu or not case[0].endswith(ON_GPUS_ALONE)]
     return [dict(zip(CASE, case, strict=True)) for case in cases if name_of_case(case) not in found]
 
 
 def _unmeasured(name: str, kept: Mapping[str, Any]) -> list[str]:
-    """What else a stage is to measure, with its goals; what failed is told by `_problems`."""
+    """Returns a line with what a stage is still to measure, with its goals. `_problems` reports what failed."""
     asked = {name_of_series(series): _goals(series) for series in SERIES.get(name, ())}
     if name == "dispatched":
         asked = {name_of_steps(steps): "" for steps in DISPATCHED}
@@ -167,7 +167,7 @@ def _unmeasured(name: str, kept: Mapping[str, Any]) -> list[str]:
 
 
 def _goals(series: tuple[int, tuple[int, ...], str]) -> str:
-    """The goals of a series, in brackets, if it has any."""
+    """Returns the goals of a series in brackets, or "" if it has no goals."""
     batch, counts, precision = series
     aimed_at = (
         ("a run ≤ {:.2f}", ACCELERATOR_GOALS),
@@ -193,19 +193,19 @@ def _problems(found: Mapping[str, Any]) -> list[str]:
 
 
 def _figures(rows: Iterable[Mapping[str, Any]], without_device: Mapping[str, Any], target: str) -> str:
-    """The table of the stage `compiled`; rows without figures of their own have those of a target alone."""
+    """Returns the table of the stage `compiled`. Rows without figures of their own have only those of a target."""
     lines = ["| " + " | ".join(HEADINGS) + " |", "|" + " --- |" * 4 + " ---: |" * (len(HEADINGS) - 4)]
     for row in rows:
-        # Without a device all are compiled so.
+        # Without a device, all variants of a model are compiled alike.
         spec = {**row, "model": VARIANTS.get(row["model"], (row["model"],))[0], "target": target, "program": "train"}
-        # What was made small for a trial is compared with nothing.
+        # A program that was made small for a trial is not compared.
         computed = without_device.get(name_of(spec), {}) if target and "overrides" not in row else {}
         lines.append("| " + " | ".join(_cells(row, {} if "problem" in computed else computed)) + " |")
     return "\n".join(lines)
 
 
 def _traces(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What a trace says of each program: its slowest kernels."""
+    """Returns the slowest kernels of each program, from its trace."""
     sections = []
     for row in rows:
         if trace := row.get("trace"):
@@ -251,7 +251,7 @@ def _cells(row: Mapping[str, Any], computed: Mapping[str, Any]) -> list[str]:
 
 
 def tables_of(results: Path) -> str:
-    """All that was measured, from a folder of results."""
+    """Returns the tables of all results in a folder."""
     found: dict[str, dict[str, Any]] = {}
     for file in sorted(results.glob("*/*.json")):
         kept = read_json(file)
@@ -262,5 +262,5 @@ def tables_of(results: Path) -> str:
 
 
 def write(results: Path) -> None:
-    """Makes the tables of a folder of results again."""
+    """Writes the tables of a folder of results."""
     write_atomically(results / "README.md", tables_of(results))

@@ -1,4 +1,4 @@
-"""The benchmarks, by the name the command line gives them; in the order they run."""
+"""The benchmarks by their names on the command line, in the order in which they run."""
 
 from benchmarks.item import Item
 from benchmarks.items import (

@@ -1,6 +1,4 @@
-"""Ten runs of every model at once, compiled but not trained: how long that takes, and the memory that a run takes of
-it.
-"""
+"""The time to compile ten runs of every model at once, and the memory of one of these runs. Nothing is trained."""
 
 import contextlib
 import time
@@ -22,12 +20,12 @@ from jaxmatch.training.step import BatchShape, cohort_step, flattening
 
 REPLICAS = 10
 TASK = "classification"
-# Seconds to compile, at most, on two cores of a CPU.
+# The maximum seconds to compile, on two cores of a CPU.
 GOAL = 60.0
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row for every model."""
+    """Returns a row for every model, and notes."""
     rows = []
     for name, config_name, changes in models_of(settings):
         config = config_of(settings, config_name, changes)
@@ -41,7 +39,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         row = {"model": name, "seconds": seconds, "planned": needs.of(REPLICAS) / REPLICAS / 2**20}
         held = compiled_bytes(executable)
         if held is not None:
-            best = needs.parameters  # which a cohort keeps in addition
+            best = needs.parameters  # a cohort also keeps its best parameters
             row["memory"] = (held / REPLICAS + best) / 2**20
         row["goal"] = GOAL if jax.default_backend() == "cpu" else ""
         rows.append(row)
@@ -55,7 +53,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 
 @contextlib.contextmanager
 def without_cache() -> Iterator[None]:
-    """Nothing is taken from JAX's cache of compiled programs on disk."""
+    """Disables JAX's cache of compiled programs on disk within the block."""
     before = jax.config.jax_enable_compilation_cache
     try:
         jax.config.update("jax_enable_compilation_cache", False)
@@ -67,23 +65,25 @@ def without_cache() -> Iterator[None]:
 
 
 def most_words_of(module: Any, batch: int, length: int) -> int | None:
-    """The most distinct words of a batch, as of `BatchShape`: about as many as of SNLI, a quarter of its tokens."""
+    """Returns the most distinct words of a batch, as in `BatchShape`, or None if the model takes no characters. The
+    number is about that of SNLI, a quarter of the batch's tokens.
+    """
     return compiled_for(batch * length // 4, batch * length) if module.takes_characters else None
 
 
 def compile_step(
     module: Any, task: str, dimensions: int, *, batch: int, length: int, replicas: int, most_words: int | None
 ) -> tuple[jax.stages.Compiled, float]:
-    """The training step of some replicas, and the seconds that it took from the trace to the executable.
+    """Compiles the training step of some replicas. Also returns the seconds from the trace to the executable.
 
     Arguments:
       module: the model.
-      task: which loss.
-      dimensions: of the word vectors.
-      batch: pairs a step.
-      length: tokens of a pair, padding included.
-      replicas: trained at once.
-      most_words: as of `BatchShape`.
+      task: the task, which determines the loss.
+      dimensions: the dimensions of the word vectors.
+      batch: the number of pairs in a step.
+      length: the tokens of a pair, padding included.
+      replicas: the number of replicas that train at once.
+      most_words: the most distinct words of a batch, as in `BatchShape`.
     """
     *of_a_run, rows, weights, split, vectors = memory.step_shapes(module, task, dimensions, batch, length)
     order = jax.tree.map(lambda leaf: _behind(1, leaf), (rows, weights))
@@ -100,7 +100,7 @@ def compile_step(
 
 
 def _behind(extent: int, leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-    """The shape with another axis before it."""
+    """Returns the shape with another axis in front."""
     return jax.ShapeDtypeStruct((extent, *leaf.shape), leaf.dtype)
 
 

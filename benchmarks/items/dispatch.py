@@ -1,4 +1,4 @@
-"""What the host does beside a fast device: a training step, by the number of steps in one dispatch, and scores."""
+"""The host's time beside a fast device: for a training step, by the number of steps in one dispatch, and for scores."""
 
 import time
 from typing import Any
@@ -10,14 +10,14 @@ from benchmarks.item import Column, Item, Settings
 from jaxmatch.sweep import preparation
 from jaxmatch.training.lockstep import Lockstep
 
-# Microseconds: 2% of a step of a millisecond.
+# The maximum microseconds: 2% of a step of one millisecond.
 GOAL = 20.0
 STEPS_AT_ONCE = 64
 COUNTS = (1, 4, 16, STEPS_AT_ONCE)
 
 
 class Dispatches:
-    """Training steps of some replicas, so many of them in a dispatch at most."""
+    """Training steps of some replicas, at most `steps_at_once` of them in one dispatch."""
 
     def __init__(self, config: Any, data: Any, steps_at_once: int, replicas: int = 1):
         self._lockstep = Lockstep(
@@ -34,8 +34,8 @@ class Dispatches:
         self.lengths = self._lockstep.buckets
 
     def seconds(self, count: int, dispatches: int, first: int = 0) -> float:
-        """Seconds of a dispatch of the first `count` steps of an epoch: the mean of several, until the last has
-        ended. Single steps are those from `first` on.
+        """Measures the seconds of a dispatch of the first `count` steps of an epoch: the mean of several dispatches,
+        until the last one has ended. If a dispatch has only one step, the steps from `first` on are made.
         """
         jax.block_until_ready(self._state)
         start = time.perf_counter()
@@ -51,13 +51,13 @@ def _verdict(goal: float, found: dict[str, float]) -> str:
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row for the program of one step, one for each number of steps that the program of several is given, and one for
-    scores.
+    """Returns rows and notes: a row for the program of one step, one for each number of steps that the program of
+    several steps is given, and one for scores.
     """
     config = settings.config("re2_embedded_inference", **steps.SMALL)
     data = preparation.prepare(config)
     single, many = Dispatches(config, data, 1), Dispatches(config, data, STEPS_AT_ONCE)
-    # A dispatch of no steps is all the host's.
+    # The time of a dispatch without steps is the host's alone.
     candidates = {
         "single": lambda: single.seconds(1, STEPS_AT_ONCE),
         "none": lambda: many.seconds(0, STEPS_AT_ONCE),

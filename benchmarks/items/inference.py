@@ -1,4 +1,4 @@
-"""Inference as RE2's Table 5 times it: from word ids to probabilities, against the public PyTorch RE2."""
+"""Inference in the setting of RE2's Table 5, from word ids to probabilities, compared with the public PyTorch RE2."""
 
 import contextlib
 import time
@@ -19,14 +19,14 @@ from jaxmatch.inference.matcher import probabilities_of
 BATCH, LENGTH, BLOCKS = 8, 20, (1, 2, 3)
 MODEL = {"encoder_layers": 3, "hidden_size": 150, "alignment": "linear", "fusion": "full", "prediction": "full"}
 WORDS, DIMENSIONS, CLASSES = 10_000, 300, 3
-# Calls that make one time: a call alone is too short to be timed on a machine that does other things as well.
+# The number of calls in one measurement. A single call is too short to be timed on a machine with other work.
 CALLS = 20
-# Of the peer's time, at most, on a CPU.
+# The maximum share of the peer's time, on a CPU.
 PEER_GOAL = 0.35
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row for every number of blocks."""
+    """Returns a row for every number of blocks, and notes."""
     small = {"hidden_size": 8} if settings.quick else {}
     vectors = np.random.default_rng(0).normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
     sides = np.random.default_rng(1).integers(2, WORDS, (2, BATCH, LENGTH), dtype=np.int32)
@@ -48,7 +48,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _made_beforehand(model: InferenceModel, blocks: int, sides: np.ndarray) -> list[str]:
-    """The cost of a model's first prediction besides compilation, if it looks up products of words."""
+    """Returns a note on the cost of a first prediction besides compilation, if the model looks up products of words."""
     if jax.default_backend() != "cpu":
         return []
     again = InferenceModel(model.module, model.params, model.vectors)

@@ -1,6 +1,4 @@
-"""The bidirectional LSTM layer against torch.nn.LSTM: the same sentences, the same weights, the same states and
-gradients.
-"""
+"""The bidirectional LSTM layer compared with torch.nn.LSTM: the same sentences, weights, states and gradients."""
 
 import contextlib
 import dataclasses
@@ -21,27 +19,27 @@ from jaxmatch.layers.lstm import Lstm
 
 WORKER = Path(__file__).resolve().parent.parent / "lstm_worker.py"
 INPUTS = 300
-# Tokens of a pair; what a sentence has of them is half, or drawn between the two numbers.
+# The tokens of a pair. A first sentence has half of them, or a number drawn between the two bounds.
 ROW = 60
 EQUAL, DRAWN = (30, 30), (10, 50)
-# (pairs, features of a direction, tokens of a sentence)
+# (pairs, features of a direction, bounds of the tokens of a first sentence)
 SHAPES = ((64, 150, EQUAL), (128, 150, EQUAL), (128, 150, DRAWN), (64, 300, EQUAL), (128, 300, EQUAL))
 QUICK_SHAPES = ((4, 8, EQUAL), (4, 8, DRAWN))
 WORK = {False: "forward", True: "forward and backward"}
-# Of torch's time, at most, on a CPU.
+# The maximum share of torch's time, on a CPU.
 GOAL = 1.0
-# Two programs that compute the same in another order differ by this, of the largest value, at most.
+# The largest difference, relative to the largest value, between programs that compute the same in another order.
 SAME = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """What both are given.
+    """The arrays that both layers are given.
 
     Attributes:
       inputs: <float32>[pairs, ROW, INPUTS].
-      sentences: <int8>[pairs, ROW], 1 or 2: which sentence a token is of.
-      params: of `Lstm`.
+      sentences: <int8>[pairs, ROW], 1 or 2: the sentence of each token.
+      params: the parameters of `Lstm`.
       wanted: <float32>[pairs, ROW, 2 * hidden], the gradient of the states.
     """
 
@@ -51,7 +49,9 @@ class Case:
     wanted: np.ndarray
 
     def by_sentence(self, values: np.ndarray) -> np.ndarray:
-        """[pairs, ROW, size] -> [2 * pairs, longest sentence, size], zeros behind each sentence; as torch takes it."""
+        """Converts [pairs, ROW, size] to [2 * pairs, longest sentence, size], with zeros after each sentence, as torch
+        takes it.
+        """
         lengths = self.lengths
         cut = np.zeros((len(lengths), lengths.max(), values.shape[-1]), values.dtype)
         cut[np.arange(lengths.max()) < lengths[:, None]] = values.reshape(
@@ -61,17 +61,17 @@ class Case:
 
     @property
     def lengths(self) -> np.ndarray:
-        """<int64>[2 * pairs], the tokens of each sentence, a pair's first before its second."""
+        """<int64>[2 * pairs], the tokens of each sentence. The first sentence of a pair is before the second one."""
         return np.stack([(self.sentences == which).sum(axis=1) for which in (1, 2)], axis=1).reshape(-1)
 
 
 def case(pairs: int, hidden: int, tokens: tuple[int, int]) -> Case:
-    """Random sentences, weights and gradients.
+    """Returns random sentences, weights and gradients.
 
     Arguments:
-      pairs: how many.
-      hidden: features of a direction.
-      tokens: of a first sentence, at least and at most; the second has the rest of the row.
+      pairs: the number of pairs.
+      hidden: the features of a direction.
+      tokens: the minimum and maximum tokens of a first sentence. The second sentence has the rest of the row.
     """
     random = np.random.default_rng(0)
     firsts = random.integers(tokens[0], tokens[1], pairs, endpoint=True)
@@ -90,8 +90,11 @@ def case(pairs: int, hidden: int, tokens: tuple[int, int]) -> Case:
 
 
 def programs(given: Case) -> dict[bool, Callable[[], Any]]:
-    """Ours, compiled as answers and training steps are: without and with the gradients of the parameters and the
-    inputs.
+    """Compiles our layer, once as for predictions and once as for training steps.
+
+    Returns:
+      False (predictions) and True (training steps) -> a function that runs the program. In training steps, it also
+      computes the gradients of the parameters and the inputs.
     """
     module = Lstm(given.params["bias"].shape[-1])
     params, inputs, sentences, wanted = jax.device_put(
@@ -118,7 +121,7 @@ def programs(given: Case) -> dict[bool, Callable[[], Any]]:
 
 
 def difference(given: Case, ours: Any, theirs: Mapping[str, np.ndarray]) -> float:
-    """How far states and gradients lie apart at most, of the largest of their values."""
+    """Returns the largest difference of states and gradients, relative to the largest of their values."""
     (of_params, of_inputs), states = ours
     pairs = [
         (given.by_sentence(np.asarray(states)), theirs["states"]),
@@ -132,7 +135,7 @@ def difference(given: Case, ours: Any, theirs: Mapping[str, np.ndarray]) -> floa
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """Two rows for every shape, without and with the backward pass."""
+    """Returns two rows for every shape, without and with the backward pass, and notes."""
     rows, differences = [], []
     with contextlib.ExitStack() as stack:
         torch = _torch(stack, settings)
@@ -166,12 +169,12 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _once(work: Callable[[], Any]) -> None:
-    """What it gives is no time."""
+    """Runs the work and drops its result, which is not a time."""
     work()
 
 
 def _torch(stack: contextlib.ExitStack, settings: Settings) -> Conversation | None:
-    """The other side, if there is one."""
+    """Starts the worker that has torch. Returns None if it cannot be started or its Python has no torch."""
     if not settings.peer_python:
         return None
     try:
@@ -182,10 +185,10 @@ def _torch(stack: contextlib.ExitStack, settings: Settings) -> Conversation | No
 
 
 def _build(torch: Conversation, given: Case, ours: Any, scratch: Path) -> float:
-    """Hands a case over; how far apart the results are.
+    """Gives a case to the worker, and returns the difference between its results and ours.
 
     Raises:
-      RuntimeError: they are not the same.
+      RuntimeError: the results are not the same.
     """
     arrays, values = scratch / "lstm-given.npz", scratch / "lstm-found.npz"
     cut = {

@@ -1,6 +1,4 @@
-"""Matching a whole test set: pairs of texts in, labels out, against the public PyTorch RE2, which gets its text
-tokenised.
-"""
+"""The speed of matching a whole test set, compared with the public PyTorch RE2, which gets tokenized text."""
 
 import contextlib
 import functools
@@ -21,15 +19,15 @@ from jaxmatch.data import catalog
 from jaxmatch.inference.matcher import Matcher
 from jaxmatch.sweep import preparation
 
-# Times the sorted peer's pairs per second, at least.
+# The minimum of our pairs per second, as a multiple of the sorted peer's.
 GOAL = 3.0
-# The peer's, of which the fastest counts.
+# The peer's batch sizes, of which the fastest counts.
 BATCHES = (32, 64, 512)
 QUICK_PAIRS = 50
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """One row: the test set with the released setting."""
+    """Returns one row, for the test set with the released setting, and notes."""
     name, small = ("re2_embedded_inference", SMALL) if settings.quick else ("re2_snli", {})
     config = settings.config(name, **small)
     data = preparation.prepare(config)
@@ -89,7 +87,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _answered(peer: Peer, file: Path, batch_size: int, sort_by_len: bool) -> float:
-    """Seconds of the peer for a file of pairs."""
+    """Returns the seconds in which the peer predicts a file of pairs."""
     return peer.ask("texts", file=str(file), batch_size=batch_size, sort_by_len=sort_by_len)["seconds"]
 
 

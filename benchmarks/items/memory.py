@@ -1,4 +1,4 @@
-"""Memory of a training step: what the plan estimates, what the compiled program says, what is really used."""
+"""Memory of a training step: the estimate of a plan, the compiled program's own account, and the actual use."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,17 +14,17 @@ GROWTH = {
     "batch": [(1, 128, 24), (1, 512, 24)],
     "length": [(1, 64, 48), (1, 64, 96)],
 }
-# Beside those on an accelerator, where a program of many runs does not take minutes.
+# Additional points on an accelerator, where a program of many runs does not take minutes.
 GROWTH_ON_AN_ACCELERATOR = {"runs": [(32, 64, 24)], "batch": [(1, 2048, 24)], "length": []}
 WORDS, DIMENSIONS, CLASSES = 20_000, 300, 3
 GOAL = 0.2
-# Large blocks of memory go back to the system as soon as they are freed, so that its figures mean something; an
-# accelerator's memory is taken as it is needed, so that two processes can share one.
+# Large blocks of memory go back to the system as soon as they are freed, so that its figures are meaningful. An
+# accelerator's memory is allocated as needed, so that two processes can share it.
 ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": "65536", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """Rows for a growing number of runs, pairs a batch, and tokens a pair."""
+    """Returns rows for a growing number of runs, of pairs in a batch, and of tokens in a pair, and notes."""
     name, small = ("re2_embedded_inference", steps.SMALL) if settings.quick else ("re2_snli", {})
     config = settings.config(name, **small)
 
@@ -49,7 +49,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def row_of(answer: Mapping[str, Any], replicas: int) -> dict[str, Any]:
-    """A row from the bytes that the worker answered; in MiB."""
+    """Returns a row, in MiB, from the worker's answer in bytes."""
     needs = memory.Needs(**answer["needs"])
     sizes = {
         name: None if answer[name] is None else answer[name] / 2**20
@@ -84,7 +84,7 @@ def _notes(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def figure(rows: list[dict[str, Any]]) -> Any:
-    """What grows with what: a panel each for runs, batch and length, estimate against measurement."""
+    """Draws estimated and measured memory, with a panel each for a growing number of runs, batch and length."""
     from matplotlib.figure import Figure
 
     drawn = Figure(figsize=(9, 3), layout="constrained")

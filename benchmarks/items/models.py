@@ -1,4 +1,4 @@
-"""The models side by side: a training step and an answer."""
+"""The models side by side: the time of a training step and of a prediction."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +15,9 @@ from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.matcher import probabilities_of
 from jaxmatch.models import build
 
-# Of each word its vector alone.
+# Changes with which a model takes only the vector of each word.
 ALONE = {"model__characters": "none", "model__tags": False, "model__exact_match": False}
-# (model, config, what is changed in it)
+# (model, config, changes to the config)
 MODELS = (
     ("RE2, 3 blocks", "re2_snli", {}),
     ("ESAN, 2 layers", "esan_snli", ALONE),
@@ -38,34 +38,34 @@ QUICK_MODELS = (
         {**SMALL_LSTM, "model__characters": "cnn", "model__tags": True, "model__exact_match": True},
     ),
 )
-# A training step: pairs and tokens of a pair. An answer: pairs and tokens of a sentence, as in RE2's Table 5 and ESAN's
-# figure 2.
+# A training step: pairs, and tokens of a pair. A prediction: pairs, and tokens of a sentence, as in RE2's Table 5 and
+# ESAN's Figure 2.
 BATCH, LENGTH = 128, 24
 ANSWERED, SENTENCE = 8, 20
 WORDS, DIMENSIONS, CLASSES = 10_000, 300, 3
-# Calls that make one time.
+# The number of calls in one measurement.
 CALLS = 5
 
 
 def models_of(settings: Settings) -> tuple[tuple[str, str, dict[str, Any]], ...]:
-    """The models that are measured: (model, config, what is changed in it) of each."""
+    """Returns the models to measure: (model, config, changes to the config) of each."""
     return QUICK_MODELS if settings.quick else MODELS
 
 
 def config_of(settings: Settings, name: str, changes: dict[str, Any]) -> ConfigDict:
-    """The config of one of them."""
+    """Loads the config of one of the models."""
     return settings.config(name, **{"training__batch_size": BATCH, **changes})
 
 
 def random_pairs(config: ConfigDict, length: int) -> EncodedData:
-    """Twice as many random pairs as a batch has, with what the config's model takes of a word besides its vector."""
+    """Returns twice as many random pairs as a batch has, with the features of a word that the config's model takes."""
     module = build(config.model.to_dict(), outputs=CLASSES)
     features = module.takes_characters or bool(module.token_features)
     return pairs_of(length, 2 * config.training.batch_size, WORDS, DIMENSIONS, CLASSES, features)
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row for every model; training steps of all are timed in turn, and then answers of all."""
+    """Returns a row for every model, and notes. Training steps of all models are timed in turn, then predictions."""
     rows, training, answering = [], {}, {}
     for name, config_name, changes in models_of(settings):
         config = config_of(settings, config_name, changes)
@@ -87,7 +87,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _answering(steps: Steps, data: EncodedData) -> Callable[[], None]:
-    """Answers `CALLS` times, with parameters as they are after the few steps that were taken."""
+    """Returns a function that predicts `CALLS` times, with the parameters after the few steps that were made."""
     flat = steps.lockstep.programs.flat
     model = InferenceModel(flat.module, flat.to_tree(steps.state.parameters[0]), data.vectors, data.characters)
     random = np.random.default_rng(1)

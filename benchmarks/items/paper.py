@@ -1,4 +1,4 @@
-"""How long all that RE2's tables train would take on the device at hand, from throughput at the real lengths."""
+"""The estimated time to train everything in RE2's tables on this device, from the throughput at the real lengths."""
 
 import contextlib
 import dataclasses
@@ -18,15 +18,16 @@ from jaxmatch.errors import InputError
 from jaxmatch.sweep import preparation
 from jaxmatch.training.evaluation import EVALUATION_BUCKETS
 
-# Runs at once that are tried on an accelerator; on a CPU one, since there a run costs the same with others.
+# The numbers of runs at once to try on an accelerator. A CPU trains one, because a run costs the same there with
+# others.
 REPLICAS = (10, 5, 1)
-# Where on a CPU the lengths that are measured lie among the tokens of an epoch; the others are read off the line
+# The lengths to measure on a CPU, as quantiles of the tokens of an epoch. The other lengths are read off the line
 # through them.
 QUANTILES = (0.25, 0.85)
-# A pair that is evaluated costs the forward pass of one that is trained on: a third, in products and in code to
+# The cost of evaluating a pair, relative to training on it: the forward pass is a third, in products and in code to
 # compile.
 EVALUATION = 1 / 3
-# Of the peer, timed at once: two batches or more.
+# The peer's pairs in one measurement: two batches or more.
 PEER_PAIRS = 1024
 GOAL = "under 4 on an H100 or H200"
 HOUR = 3600.0
@@ -34,16 +35,16 @@ HOUR = 3600.0
 
 @dataclasses.dataclass(frozen=True)
 class Throughput:
-    """What was measured on one data set with the released setting.
+    """The throughput on one data set with the released setting.
 
     Attributes:
-      config, data: of it.
-      replicas: runs at once.
-      length: the mean of an epoch, at which variants are compared.
-      pair_seconds: of training on one pair of an epoch, of one run.
-      peer_pair_seconds: column -> the same of the peer, as released and sorted; empty without one.
+      config, data: the config and the data of the data set.
+      replicas: the number of runs at once.
+      length: the mean length over an epoch, at which variants are compared.
+      pair_seconds: seconds in which one run trains on one pair of an epoch.
+      peer_pair_seconds: column -> the same for the peer, as released and sorted; empty without a peer.
       ratios: column -> peer_pair_seconds / pair_seconds of the same rounds, a spread.
-      compile_seconds: of all programs of a signature.
+      compile_seconds: seconds to compile all programs of a signature.
     """
 
     config: Any
@@ -57,12 +58,12 @@ class Throughput:
 
 
 def interpolated(points: Mapping[int, float], length: float) -> float:
-    """Seconds at a length from those at others: linear between neighbours and beyond the ends; one point alone in
-    proportion.
+    """Interpolates the seconds at a length from those at other lengths: linear between neighbors and beyond the ends. A
+    single point is scaled in proportion to the length.
 
     Arguments:
       points: length -> seconds.
-      length: tokens of a pair.
+      length: the tokens of a pair.
     """
     known = sorted(points)
     if len(known) == 1:
@@ -70,29 +71,29 @@ def interpolated(points: Mapping[int, float], length: float) -> float:
     after = min(max(int(np.searchsorted(known, length)), 1), len(known) - 1)
     low, high = known[after - 1], known[after]
     share = (length - low) / (high - low)
-    # Never less than in proportion to the shortest: a line through noise may reach zero.
+    # Never less than in proportion to the shortest length, because a line through noise may reach zero.
     return max((1 - share) * points[low] + share * points[high], points[known[0]] * min(1.0, length / known[0]))
 
 
 def chosen_lengths(shares: Mapping[int, float], quantiles: Sequence[float]) -> list[int]:
-    """The buckets at which the given shares of an epoch's tokens are reached."""
+    """Returns the buckets at which the given shares of an epoch's tokens are reached."""
     lengths = sorted(length for length, share in shares.items() if share)
     tokens = np.cumsum([length * shares[length] for length in lengths])
     return sorted({lengths[int(np.searchsorted(tokens, quantile * tokens[-1]))] for quantile in quantiles})
 
 
 def epoch_pair_seconds(points: Mapping[int, float], shares: Mapping[int, float]) -> float:
-    """The mean over an epoch's pairs.
+    """Returns the mean seconds of a pair over an epoch.
 
     Arguments:
-      points: length -> seconds of one pair, where it was measured.
-      shares: length of a bucket -> share of the pairs in it.
+      points: length -> the seconds of one pair, where they were measured.
+      shares: length of a bucket -> the share of the pairs in it.
     """
     return sum(share * interpolated(points, length) for length, share in shares.items() if share)
 
 
 def measure(settings: Settings, config: Any, data: EncodedData, peer: Peer | None, folder: str) -> Throughput:
-    """Throughput of the released setting, ours and the peer's in turn."""
+    """Measures the throughput of the released setting, ours and the peer's in turn."""
     shares = steps.bucket_shares(config, data)
     typical = steps.typical_length(config, data)
     replicas = 1
@@ -113,7 +114,7 @@ def measure(settings: Settings, config: Any, data: EncodedData, peer: Peer | Non
         epoch_pair_seconds({one.length: values[number] / one.pairs for number, one in enumerate(measured)}, shares)
         for values in zip(*(seconds[str(number)] for number in range(len(measured))), strict=True)
     ]
-    # The time of a program that was compiled before says nothing.
+    # Programs that were compiled before have no compile time.
     compiled = [one.compile_seconds for one in measured if one.compile_seconds] or [0.0]
     return Throughput(
         config=config,
@@ -128,13 +129,14 @@ def measure(settings: Settings, config: Any, data: EncodedData, peer: Peer | Non
 
 
 def row_hours(throughput: Throughput, full_pairs: int, changes: Mapping[str, Any]) -> dict[str, float]:
-    """Hours of one row's runs: {"train", "compile", "peer", "sorted"}, the last two only where the peer was measured.
-    Evaluation is counted in all but "compile".
+    """Estimates the hours of one row's runs: {"train", "compile", "peer", "sorted"}, the last two only if the peer was
+    measured. All but "compile" include evaluation.
 
     Arguments:
-      throughput: of the released setting.
-      full_pairs: training pairs of the full data set.
-      changes: what the row changes in the model; work and code grow with its products, counted in both programs.
+      throughput: the throughput of the released setting.
+      full_pairs: the training pairs of the full data set.
+      changes: the changes of the row to the model. Hours of training grow with the multiply-adds of the program, and
+        hours of compilation with its products.
     """
     config, data = throughput.config, throughput.data
     variant = config.copy_and_resolve_references()
@@ -152,7 +154,7 @@ def row_hours(throughput: Throughput, full_pairs: int, changes: Mapping[str, Any
 
 
 def summed(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The sum of rows; what one of them lacks is None."""
+    """Returns the sum of rows. A column that one of the rows lacks is None."""
     keys = ("rows", "runs", "train", "compile", "total", *SORT_BY_LEN)
     total = {
         key: None if any(part.get(key) is None for part in parts) else sum(part[key] for part in parts) for key in keys
@@ -163,13 +165,13 @@ def summed(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row a table and data set, and their sum."""
+    """Returns a row for each table and data set, a row for their sum, and notes."""
     measured: dict[str, Throughput] = {}
     missing: list[str] = []
     with contextlib.ExitStack() as stack:
         peer = stack.enter_context(Peer(settings.peer, settings.peer_python)) if settings.peer else None
         for name, (file, _) in paper_tables.DATA_SETS.items():
-            if settings.quick and measured:  # one is as good as four to see that it runs
+            if settings.quick and measured:  # one data set shows as well as four that it runs
                 measured[name] = next(iter(measured.values()))
                 continue
             config = (
@@ -188,7 +190,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def table_rows(measured: Mapping[str, Throughput], up_to: int = paper_tables.UP_TO) -> list[dict[str, Any]]:
-    """The rows of the tables, from throughput by data set; `up_to` as in `paper_tables.rows`."""
+    """Computes the rows of the tables from the throughput of each data set. `up_to` is that of `paper_tables.rows`."""
     parts: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in paper_tables.rows({name: one.config.model.to_dict() for name, one in measured.items()}, up_to):
         hours = {"train": 0.0, "compile": 0.0, "peer": 0.0, "sorted": 0.0}
@@ -198,7 +200,7 @@ def table_rows(measured: Mapping[str, Throughput], up_to: int = paper_tables.UP_
         parts.setdefault((row.table, row.data_set), []).append(hours)
     peer = all(one.peer_pair_seconds for one in measured.values())
     rows = [{"table": table, "data_set": data_set, **summed(own)} for (table, data_set), own in parts.items()]
-    for row in rows if not peer else ():  # rows that train nothing of their own would look measured
+    for row in rows if not peer else ():  # else rows without runs of their own would look measured
         row |= {"peer": None, "ratio": None, "sorted": None, "sorted_ratio": None}
     return [*({**row, "goal": ""} for row in rows), {"table": "all", "data_set": "all", **summed(rows), "goal": GOAL}]
 

@@ -1,4 +1,4 @@
-"""Preparation: from raw files to encoded arrays, from the files and from the cache."""
+"""The time to prepare encoded arrays, from the raw files and from the cache."""
 
 import itertools
 import shutil
@@ -16,11 +16,11 @@ WORKER = "benchmarks.preparation_worker"
 # As many pairs as SNLI has, and a vector file of 2 GB.
 SIZES, QUICK_SIZES = {"train": 550_000, "dev": 10_000, "test": 10_000}, {"train": 600, "dev": 100, "test": 100}
 VECTOR_BYTES, QUICK_VECTOR_BYTES = 2 * 10**9, 3 * 10**6
-# Reading everything takes so long that the machine's noise counts little.
+# A cold start takes so long that the machine's noise matters little.
 MOST_COLD_ROUNDS = 3
 GOALS = {"cold": 60.0, "warm": 2.0, "vectors": 60.0}
 GOAL_MEGABYTES = 500.0
-# Stands where a column has nothing to say.
+# The value of a column that does not apply to a row.
 NONE = ""
 
 
@@ -61,7 +61,9 @@ def _given(settings: Settings) -> tuple[list[text.Pair], str]:
 
 
 def _data_rows(settings: Settings, folder: Path, own_vectors: Path | None, rounds: int) -> tuple[list[dict], dict]:
-    """A cold and a warm start; `own_vectors` where no file of real ones was named."""
+    """Returns the rows of a cold and a warm start, and the first cold answer. `own_vectors` is used if the user gave no
+    vectors.
+    """
     caches = (folder / f"cache{number}" for number in itertools.count())
     vectors = (
         settings.vectors
@@ -86,7 +88,7 @@ def _data_rows(settings: Settings, folder: Path, own_vectors: Path | None, round
 
 
 def _below(settings: Settings, name: str) -> str:
-    """A vector file's path, also where it was named by its place below the data directory."""
+    """Returns the path of a vector file, whose name may be relative to the data directory."""
     inside = Path(settings.data_directory) / name
     return str((inside if settings.data_directory and inside.exists() else Path(name)).absolute())
 
@@ -117,7 +119,7 @@ def _vector_rows(files: tuple[Path, Path], words_file: Path, rounds: int) -> lis
 
 
 def _row(what: str, answers: list[dict], of: str, goal: float, parts: tuple[str, ...]) -> dict[str, Any]:
-    """A row of the table: `of` of some answers against its goal, and the medians of its parts."""
+    """Returns a row of the table: the field `of` of some answers with its goal, and the medians of the parts."""
     seconds = spread([done[of] for done in answers])
     row = {
         "what": what,

@@ -1,5 +1,5 @@
-"""Training many runs at once: what one of them costs among others, against a run alone, the public PyTorch RE2, and
-the device.
+"""Training many runs at once: the cost of a run among others, compared with a run alone, the public PyTorch RE2, and
+the device's peak.
 """
 
 import contextlib
@@ -19,24 +19,24 @@ from jaxmatch.sweep import memory, preparation
 
 REPLICAS = (1, 2, 4, 8, 10, 16, 32, 64)
 BATCHES = (64, 128, 512)
-# A point whose step lasts longer is timed by itself, unless it is the first after a single run: in a third as many
-# rounds, and fewer, but one, where its steps would last longer than LONG_SECONDS together.
+# A point whose step lasts longer than OFTEN_SECONDS is timed by itself, unless it is the first after a single run. It
+# has a third of the rounds, or fewer (at least one) if its steps would last longer than LONG_SECONDS together.
 OFTEN_SECONDS = 6.0
 LONG_SECONDS = 30.0
 # The most that a run may cost among others, relative to its cost alone.
 CPU_GOAL = 1.05
 # (replicas, batch) -> the same on an accelerator: ten runs in twice the time of one.
 ACCELERATOR_GOALS = {(10, 128): 0.2}
-# (replicas, batch) -> how many times the sorted peer's pairs per second, on an accelerator.
+# (replicas, batch) -> the minimum of our pairs per second on an accelerator, as a multiple of the sorted peer's.
 PEER_GOALS = {(10, 512): 10.0, (10, 64): 30.0}
-# The precisions of matrix products that the peer has, too.
+# The precisions of matrix products that the peer also has.
 PEER_PRECISIONS = ("float32", "TF32")
-# (replicas, batch) -> the share of the measured ceiling, on an accelerator.
+# (replicas, batch) -> the minimum share of the measured ceiling, on an accelerator.
 CEILING_GOALS = {(10, 512): 0.35}
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """Rows for every number of replicas at every batch size, and precision where the device has several."""
+    """Returns rows for every batch size and number of replicas, and precision if the device has several, and notes."""
     rows = []
     with measuring(settings) as (series, notes):
         for batch in (16,) if settings.quick else BATCHES:
@@ -48,10 +48,10 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 
 @contextlib.contextmanager
 def measuring(settings: Settings) -> Iterator[tuple[Callable[..., list[dict[str, Any]]], list[str]]]:
-    """Yields a function that measures a series, and the notes on all.
+    """Yields a function that measures a series, and the notes on all series.
 
-    The function takes a batch size, numbers of replicas, the first of which is 1, and settings of the config; it gives
-    their rows.
+    The function takes a batch size, numbers of replicas, the first of which is 1, and changes to the config. It returns
+    the rows of the series.
     """
     name, small = ("re2_embedded_inference", steps.SMALL) if settings.quick else ("re2_snli", {})
     base = settings.config(name, **small)
@@ -92,7 +92,7 @@ def _series(
     operations: Mapping[str, float],
     peer: tuple[Peer | None, str],
 ) -> list[dict[str, Any]]:
-    """The rows of one batch size and precision."""
+    """Measures the rows of one batch size and precision."""
     batch = config.training.batch_size
     points, reasons = {1: steps.Steps(config, data, replicas=1, length=length)}, {}
     alone = points[1].seconds()
@@ -111,12 +111,12 @@ def _series(
         process = None
     if process:
         process.build(peer_settings(config, data), folder)
-        # A GPU's time for a step of the peer hardly depends on its length, so one step would say little.
+        # On a GPU, the time of the peer's step hardly depends on its length, so one step would say little.
         least = 1 if jax.default_backend() == "cpu" else 8
         candidates |= process.training(max(least, 512 // batch))
     seconds = stopwatch.in_turn(candidates, settings.rounds)
     peers = {key: candidates[key] for key in SORT_BY_LEN if process}
-    # Replicas -> seconds of their steps, of the steps of a run alone in the same rounds, of the peer's pairs.
+    # Replicas -> seconds of their steps, of the steps of a run alone in the same rounds, and of the peer's pairs.
     times = {count: (seconds[str(count)], seconds["1"], {key: seconds[key] for key in peers}) for count in points}
     for count in long:
         often = max(1, min(settings.rounds // 3, int(LONG_SECONDS / (count * alone))))
@@ -140,15 +140,15 @@ def _figures(
     peers: Mapping[str, Sequence[float]],
     steps_at_the_ceiling: float,
 ) -> dict[str, Any]:
-    """What a row says of a measured point.
+    """Returns the figures of a measured point.
 
     Arguments:
-      count: how many runs train together.
-      batch: pairs in a step of each.
-      own: seconds of a step of all, of each round.
+      count: the number of runs that train together.
+      batch: the pairs in a step of each run.
+      own: seconds of a step of all runs, for each round.
       alone: seconds of a step of a run alone, in the same rounds.
-      peers: column -> seconds of a pair in the peer's training, in the same rounds; none without a peer.
-      steps_at_the_ceiling: of one run, in a second, if its matrix products ran at the measured ceiling.
+      peers: column -> seconds of a pair in the peer's training, in the same rounds; empty without a peer.
+      steps_at_the_ceiling: the steps of one run per second, if its matrix products ran at the measured ceiling.
     """
     figures = {
         "milliseconds": stopwatch.spread([1e3 * one for one in own]),
@@ -170,8 +170,8 @@ def by_itself(
     peers: Mapping[str, Callable[[], float]],
     often: int,
 ) -> dict[str, list[float]]:
-    """Seconds of a long step of `count` runs, of a step of a run alone and of the peer's pairs, in turn; all warm
-    (`Steps.seconds`).
+    """Measures the seconds of a long step of `count` runs, of a step of a run alone and of the peer's pairs, in turn.
+    All are warm (`Steps.seconds`).
     """
 
     def row() -> float:
@@ -183,7 +183,7 @@ def by_itself(
 
 
 def left_out(config: Any, data: EncodedData, length: int, replicas: int, lasts: float, longest: float) -> str:
-    """Why a point whose step lasts about so many seconds is not measured, or ""."""
+    """Returns why a point whose step lasts about `lasts` seconds is not measured, or ""."""
     module = models.build(config.model.to_dict(), outputs=data.outputs)
     device, shapes = jax.devices()[0], [(config.training.batch_size, length)]
     needs = memory.needs(module, data.task, data.vectors.shape[1], shapes, device.platform)
@@ -193,8 +193,8 @@ def left_out(config: Any, data: EncodedData, length: int, replicas: int, lasts: 
 
 
 def goals(replicas: int, batch: int, measured: Mapping[str, Any], precision: str = "float32") -> str:
-    """The goals and whether they were met, in words; empty without goals. Products that the peer cannot compute are not
-    held against it.
+    """Returns the goals and whether they were met, as text; empty without goals. Products that the peer cannot compute
+    are not compared with it.
     """
     if jax.default_backend() == "cpu":
         costs = {(replicas, batch): CPU_GOAL} if replicas > 1 else {}

@@ -1,4 +1,4 @@
-"""Requests to a model that is loaded: single pairs after `warmup`, and searches among many stored texts."""
+"""Requests to a loaded model: single pairs after `warmup`, and searches among many stored texts."""
 
 import importlib.util
 import time
@@ -16,15 +16,15 @@ from jaxmatch.inference.matcher import Matcher, load
 REQUESTS, LONGEST = 1000, 64  # single pairs; tokens of both texts together, from 2 on
 TEXTS, SEARCHES, TOKENS = 100_000, 50, (4, 20)  # stored texts; timed queries; tokens of each
 PREFILTERS = ("vectors", "bm25")
-# Searches before those that count: candidates of other lengths take other programs.
+# The number of searches before those that count. Candidates of other lengths need other programs.
 _WARM = 20
-# Milliseconds of the slowest on two cores, at most.
+# The maximum milliseconds of the slowest request, on two cores.
 REQUEST_GOAL, SEARCH_GOAL = 50, 2000
 T = TypeVar("T")
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row for single pairs, and one for each prefilter."""
+    """Returns a row for single pairs, a row for each prefilter, and notes."""
     draw = np.random.default_rng(0)
     requests, longest, texts = (20, 8, 500) if settings.quick else (REQUESTS, LONGEST, TEXTS)
     warm, searches = (1, 2) if settings.quick else (_WARM, SEARCHES)
@@ -63,12 +63,12 @@ def _pairs(matcher: Matcher, requests: int, longest: int, draw: np.random.Genera
 
 
 def _text(draw: np.random.Generator, tokens: int) -> str:
-    """Words of the model's vocabulary, and one in ten that is not in it."""
+    """Draws words of the model's vocabulary, and one word in ten that is not in it."""
     return " ".join(f"word{number}" for number in draw.integers(WORDS * 10 // 9, size=tokens))
 
 
 def milliseconds(call: Callable[[T], Any], inputs: Sequence[T]) -> list[float]:
-    """How long each call takes, one after another."""
+    """Measures the milliseconds of each call, one after another."""
     took = []
     for each in inputs:
         began = time.perf_counter()
@@ -78,7 +78,7 @@ def milliseconds(call: Callable[[T], Any], inputs: Sequence[T]) -> list[float]:
 
 
 def row(what: str, took: Sequence[float], goal: float) -> dict[str, Any]:
-    """The median, the 99th percentile and the slowest of some times, and whether that meets the goal."""
+    """Returns the median, the 99th percentile and the slowest of some times, and whether the slowest meets the goal."""
     slowest = float(np.max(took))
     return {
         "what": what,

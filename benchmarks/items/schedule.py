@@ -1,6 +1,7 @@
-"""Many cohorts on many workers that may die: a simulation of the order in which an engine trains them.
+"""A simulation of the order in which an engine trains many cohorts on many workers that may die.
 
-What is simulated is `sweep/on_ray.py`: the longest cohort first, and a cohort whose worker died before those that wait.
+The simulated order is that of `sweep/on_ray.py`: the longest cohort first, and a cohort whose worker died before the
+waiting ones.
 """
 
 import heapq
@@ -14,7 +15,7 @@ from benchmarks.item import Column, Item, Settings
 COHORTS, WORKERS = 1000, 64
 # Seconds of training: half of the cohorts are below the median, and one in twenty is above about five times it.
 MEDIAN, SPREAD = 600.0, 1.0
-# Seconds: a worker's start and compilation, between two checkpoints, until a dead worker is replaced.
+# Seconds for a worker's start and compilation, between two checkpoints, and until a dead worker is replaced.
 START, CHECKPOINT, REPLACED = 60.0, 60.0, 120.0
 # Mean hours until a worker dies; None: never.
 LIVES = (None, 24.0, 4.0)
@@ -23,21 +24,21 @@ LIVES = (None, 24.0, 4.0)
 def simulated(
     lasts: Sequence[float], workers: int, life: float | None, start: float, draw: np.random.Generator
 ) -> tuple[float, int]:
-    """Trains cohorts in the order given.
+    """Simulates the training of cohorts in the given order.
 
     Arguments:
-      lasts: seconds of training of each cohort.
-      workers: how many train at the same time.
-      life: mean seconds until a worker dies; None: never.
-      start: seconds before a worker trains, after a death, too.
-      draw: gives the deaths.
+      lasts: the seconds of training of each cohort.
+      workers: the number of workers that train at the same time.
+      life: the mean seconds until a worker dies; None: never.
+      start: the seconds before a worker trains, also after a death.
+      draw: the generator that draws the deaths.
 
     Returns:
-      the seconds until all are trained, and the number of deaths.
+      The seconds until all cohorts are trained, and the number of deaths.
     """
     waiting, free, deaths, end = list(lasts)[::-1], [0.0] * workers, 0, 0.0
     heapq.heapify(free)
-    again: list[tuple[float, float]] = []  # (from when on, seconds left) of cohorts whose worker died
+    again: list[tuple[float, float]] = []  # (time of death, seconds left) of cohorts whose worker died
     while waiting or again:
         now = heapq.heappop(free)
         if again and (again[0][0] <= now or not waiting):
@@ -58,7 +59,7 @@ def simulated(
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row for each mean life of a worker and each order."""
+    """Returns a row for each mean life of a worker and each order, and a note."""
     cohorts, workers = (20, 4) if settings.quick else (COHORTS, WORKERS)
     lasts = np.random.default_rng(0).lognormal(np.log(MEDIAN), SPREAD, cohorts)
     # No order can end before the longest cohort, nor before all workers have done their share.

@@ -1,4 +1,4 @@
-"""Commands in processes of their own, the first and a later time: interpreter, imports, compilation and work."""
+"""Commands in fresh processes, at a first and at a later start: interpreter, imports, compilation and work."""
 
 import os
 import subprocess
@@ -16,15 +16,15 @@ from jaxmatch.analysis.timing import random_model
 from jaxmatch.inference import model_folder
 from jaxmatch.sweep.launcher_files import load_config
 
-DATA, PAIRS, TOKENS = "sick", 1000, (4, 20)  # as many pairs are evaluated, of so many tokens a text
+DATA, PAIRS, TOKENS = "sick", 1000, (4, 20)  # the pairs to evaluate, and the bounds of a text's tokens
 SWEEP = fresh.ROOT / "results" / "sick_ablation"
 LABELS = ("entailment", "neutral", "contradiction")
-# Seconds of a later start, at most, on two cores.
+# The maximum seconds of a later start, on two cores.
 GOALS = {"--help": 0.7, "table": 0.7, "predict": 2.5, "evaluate": 4.0}
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row for every command."""
+    """Returns a row for every command, and a note."""
     model = write_run(settings.scratch)
     pairs, one = _files(settings.scratch)
     titles = {
@@ -53,7 +53,9 @@ def _words() -> list[str]:
 
 
 def write_run(scratch: Path, small: bool = False) -> Path:
-    """The folder of a run of RE2 with random weights, made in `scratch`; its hidden size is 8 if it is to be small."""
+    """Writes the folder of a run of RE2 with random weights into `scratch`, and returns it. If `small`, its hidden size
+    is 8.
+    """
     draw, words = np.random.default_rng(0), _words()
     vectors = draw.normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
     settings_of_model = load_config(CONFIGS / "re2.py", dataset=DATA).model.to_dict()
@@ -76,10 +78,10 @@ def write_run(scratch: Path, small: bool = False) -> Path:
 
 
 def _files(scratch: Path) -> tuple[Path, Path]:
-    """Files of many pairs and of one."""
+    """Writes a file of many pairs and a file of one pair."""
     draw, words = np.random.default_rng(1), _words()
     texts = [" ".join(draw.choice(words[2:], draw.integers(*TOKENS, endpoint=True))) for _ in range(2 * PAIRS)]
-    texts[0] = f'He said: "{texts[0]}"'  # which takes all rules of the tokeniser
+    texts[0] = f'He said: "{texts[0]}"'  # a text that needs all rules of the tokenizer
     lines = [f"{a}\t{b}\t{LABELS[0]}" for a, b in zip(texts[::2], texts[1::2], strict=True)]
     for name, count in (("pairs.tsv", PAIRS), ("one.tsv", 1)):
         (scratch / name).write_text("\n".join(["text_a\ttext_b\tlabel", *lines[:count], ""]))
@@ -87,7 +89,7 @@ def _files(scratch: Path) -> tuple[Path, Path]:
 
 
 def started(words: list[Any], cache: Path) -> tuple[float, float]:
-    """The seconds of a command from before its start to after its end, and those of all cores."""
+    """Runs a command. Returns its seconds from before its start to after its end, and the CPU seconds of all cores."""
     variables = {name: value for name, value in fresh.with_this_checkout().items() if not name.startswith("JAX_COMP")}
     began, before = time.perf_counter(), os.times()
     command = [sys.executable, "-m", "jaxmatch", *map(str, words)]

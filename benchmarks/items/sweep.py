@@ -11,18 +11,18 @@ WORKER = "benchmarks.sweep_worker"
 SWEEPS = CONFIGS.parent / "sweeps"
 PARTS = ("import", "data", "plan", "compile", "train", "evaluate", "checkpoint", "models", "tables", "other")
 GOAL_SHARE = 0.10
-# Of SNLI as it is released; the text at hand may be a part of it, and how often dev is scored depends on it.
+# The size of SNLI as released. The given text may be only a part of it, and the number of evaluations depends on it.
 SNLI_TRAIN_PAIRS = 549_367
 QUICK = {"training.epochs": 1, "training.maximum_buckets": 1, "model.hidden_size": 4, "model.encoder_layers": 1}
 
 
 def launches(quick: bool) -> dict[str, dict[str, Any]]:
-    """Name -> what to launch: a sweep file, seeds, overrides, the grid's axes."""
+    """Returns name -> what to launch: a sweep file and its overrides, and optionally seeds and the axes of the grid."""
     quickstart = {"file": str(SWEEPS / "quickstart.py"), "overrides": {}}
     if quick:
         return {"quickstart": {**quickstart, "overrides": QUICK, "grid": {"model.blocks": "1"}, "seeds": 1}}
     grid = {"model.blocks": "1,2,3", "model.encoder_layers": "1,2,3", "optimizer.learning_rate": "0.001,0.003"}
-    # A grid's runs are shorter than a paper's; here so short that what is not training can be seen.
+    # The runs of a grid are shorter than those of a paper. Here they are so short that the time besides training shows.
     nine = {"file": str(SWEEPS / "grid.py"), "overrides": {"training.epochs": 4}, "grid": grid, "seeds": 2}
     return {"quickstart": quickstart, "9 programs": nine}
 
@@ -49,7 +49,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 
 def _launched(asked: Mapping[str, Any], folder: Path, workdir: Path) -> dict[str, Any]:
     overrides = {**asked["overrides"], "execution.cache_directory": str(folder / "cache")}
-    # Programs are kept, and in the folder that the launcher chooses: an empty name is none.
+    # Compiled programs are stored in the folder that the launcher chooses, because an empty name does not set a folder.
     environment = {"JAX_ENABLE_COMPILATION_CACHE": "1", "JAX_COMPILATION_CACHE_DIR": ""}
     return fresh.run(WORKER, {**asked, "overrides": overrides, "workdir": str(workdir)}, environment)
 
@@ -64,17 +64,18 @@ def launch_row(what: str, done: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _share(other: float, training: float) -> dict[str, Any]:
-    """Other time as a share of training time; empty if nothing was trained."""
+    """Returns other time as a share of training time, with its verdict; both are empty if nothing was trained."""
     if not training:
         return {"share": "", "met": ""}
     return {"share": other / training, "met": "yes" if other / training <= GOAL_SHARE else "no"}
 
 
 def epoch_share(measured: Mapping[str, Any], train_pairs: int) -> dict[str, float]:
-    """Seconds of an epoch of `train_pairs` pairs, from some steps, an evaluation and a checkpoint that were measured.
+    """Estimates the seconds of an epoch of `train_pairs` pairs, from some steps, an evaluation and a checkpoint that
+    were measured.
 
     Returns:
-      "train", "evaluate", "checkpoint": seconds.
+      "train", "evaluate", "checkpoint": the seconds of each part.
     """
     train = measured["step_seconds"] * train_pairs / measured["pairs"]
     evaluations = train_pairs / measured["evaluate_every"] if measured["evaluate_every"] else 1.0

@@ -1,4 +1,4 @@
-"""One run's training: pairs per second on real text, ours against the public PyTorch RE2, which trains as it would."""
+"""The training speed of one run: pairs per second on real text, compared with the public PyTorch RE2's own training."""
 
 import contextlib
 import time
@@ -16,16 +16,16 @@ from jaxmatch.data.encoded import EncodedData
 from jaxmatch.sweep import preparation
 from jaxmatch.training.cohort import Cohort
 
-# Batch size -> how many times the sorted peer's pairs per second are aimed at on a CPU.
+# Batch size -> the minimum of our pairs per second on a CPU, as a multiple of the sorted peer's.
 GOALS = {512: 2.5, 64: 2.0}
 
 
 class Epochs:
-    """An epoch's time from one step of each of its lengths, which is the same work a hundred times over.
+    """The time of an epoch, from one step of each of its lengths. An epoch is the same work a hundred times over.
 
     Arguments:
-      config: what to train.
-      data: its data, prepared.
+      config: the config to train.
+      data: the prepared data of the config.
     """
 
     def __init__(self, config: Any, data: EncodedData):
@@ -44,16 +44,16 @@ class Epochs:
         self.padding = self._lockstep.batches.padding_share(data.splits["train"].lengths)
 
     def seconds(self) -> float:
-        """Seconds of an epoch: a step of each length is timed once, and counted as often as the epoch has it."""
-        self._take(max(self._steps, key=self._tokens))  # as in steps.py; that whose memory holds any other's
+        """Measures the seconds of an epoch: one step of each length is timed, and counts once for every such step."""
+        self._take(max(self._steps, key=self._tokens))  # not counted, as in steps.py: the step with the most memory
         return sum(self._counts[bucket] * self._take(bucket) for bucket in self._steps)
 
     def _tokens(self, bucket: int) -> int:
-        """Tokens of a step of a length, padding included."""
+        """Returns the tokens of a step of one length, padding included."""
         return self._lockstep.batches.batch_rows[bucket] * self._lockstep.buckets[bucket]
 
     def _take(self, bucket: int) -> float:
-        """Seconds of a step of a length."""
+        """Measures the seconds of a step of one length."""
         jax.block_until_ready(self._state)
         start = time.perf_counter()
         self._state = jax.block_until_ready(self._lockstep.step(self._state, self._epoch, self._steps[bucket]))
@@ -61,7 +61,7 @@ class Epochs:
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """Rows for the released SNLI setting at each batch size."""
+    """Returns a row for the released SNLI setting at each batch size, and notes."""
     rows, notes = [], []
     base = settings.config("re2_embedded_inference" if settings.quick else "re2_snli")
     data = preparation.prepare(base)

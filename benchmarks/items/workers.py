@@ -1,7 +1,7 @@
-"""What it costs to train by many workers: launchers on one folder, Ray, jobs as of Slurm; all on this machine.
+"""The cost of training with many workers on this machine: launchers on one folder, Ray, and local jobs.
 
-The sweep is quickstart's, with cohorts of one run each, all of the same program, which was compiled before. A worker
-has one core (`NPROC=1`), and is pinned to it.
+The sweep is quickstart's. Its cohorts have one run each, and all use the same program, which was compiled before. A
+worker has one core (`NPROC=1`), and is pinned to it.
 
     python -m benchmarks.workers_page    puts the newest result into docs/how_to/clusters.md
 """
@@ -21,19 +21,19 @@ from benchmarks.ways import Jobs, Launchers, Measuring, Ray
 from jaxmatch.errors import InputError
 
 WAYS = {"launchers": "launchers on one folder", "ray": "--on ray", "slurm": "--on slurm:local"}
-# The package that each needs, and its extra.
+# Way -> its class, the package that it needs, and the extra that installs the package.
 KINDS = {"launchers": (Launchers, None, ""), "ray": (Ray, "ray", "ray"), "slurm": (Jobs, "submitit", "slurm")}
 WORKERS = (1, 2, 4)
-# After so many seconds what is not measured is left out.
+# After this many seconds, the remaining measurements are left out.
 MOST_SECONDS, MOST_SECONDS_QUICK = 11 * 60, 5 * 60
 COHORTS, SECONDS_OF_A_COHORT, MOST_EPOCHS, EPOCHS_TO_MEASURE = 8, 4.0, 400, 5
 _EMPTY = {"first_step": "", "task": "", "training": "", "beyond": "", "seconds": None, "times": None, "share": None}
-FEW, MANY = 2, 8  # tiny cohorts one after another
+FEW, MANY = 2, 8  # numbers of tiny cohorts, one after another
 STARTS = 3
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """A row for each way and number of workers.
+    """Returns a row for each way and number of workers, and notes.
 
     Raises:
       InputError: processes cannot be pinned on this system.
@@ -62,7 +62,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
             try:
                 with contextlib.closing(kind(measuring)) as by:
                     _measure(by, way, rows, len(measuring.cores), cohorts, epochs, many, 1 if quick else STARTS)
-            except RuntimeError as error:  # the other ways can be measured
+            except RuntimeError as error:  # the other ways can still be measured
                 print(error, file=sys.stderr)
                 notes.append(
                     f"{WAYS[way]}: {str(error).splitlines()[0].rstrip(':')}; what is missing was not measured."
@@ -73,12 +73,12 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _epochs(seconds: float) -> int:
-    """How many epochs of so many seconds each a cohort is trained for."""
+    """Returns for how many epochs a cohort is trained if an epoch takes `seconds`."""
     return max(2, min(MOST_EPOCHS, round(SECONDS_OF_A_COHORT / seconds)))
 
 
 def cores_text(workers: int, cores: int) -> str:
-    """On how many of the machine's cores some workers are."""
+    """Describes on how many of the machine's cores some workers run."""
     return str(workers) if workers <= cores else f"{cores} ({-(-workers // cores)} workers a core)"
 
 
@@ -92,7 +92,7 @@ def _measure(
     many: int,
     starts: int,
 ) -> None:
-    """Fills the rows of a way."""
+    """Measures a way, and fills in its rows."""
     for workers in (1, 2) if way == "launchers" else (1,):
         if workers == 1:
             by.unpinned(1, 1)  # compiles for all cores
@@ -110,13 +110,13 @@ def _measure(
 
 
 def cost_of_a_task(few: float, many: float, count: int, training: float) -> dict[str, float]:
-    """What one cohort more costs.
+    """Returns the cost of one more cohort.
 
     Arguments:
-      few: seconds of `FEW` cohorts, one after another.
-      many: seconds of more.
-      count: how many these are.
-      training: seconds in which one of them is trained and scored.
+      few: the seconds of `FEW` cohorts, one after another.
+      many: the seconds of `count` cohorts, one after another.
+      count: a number of cohorts greater than `FEW`.
+      training: the seconds in which one of them is trained and scored.
     """
     task = (many - few) / (count - FEW)
     return {"task": task, "training": training, "beyond": task - training}
