@@ -61,7 +61,7 @@ def without_nan(value: Any) -> Any:
 
 
 def printable_json(value: Any, **options: Any) -> str:
-    """Returns `value` as JSON that any program can parse and that is safe to print.
+    """Returns `value` as JSON that any program reads back unchanged and that is safe to print.
 
     Arguments:
       value: a value that JSON can represent.

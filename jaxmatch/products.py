@@ -14,7 +14,8 @@ _OLD = "NVIDIA before Ampere"
 _PRECISE = dict.fromkeys(Precision, "float32")
 # Device -> requested precision -> the type to which float32 factors are rounded
 # (https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision). "bfloat16 x 3": each factor is the sum of two
-# bfloat16 numbers, and three of their four products are added. HIGHEST adds six such products.
+# bfloat16 numbers, and three of their four products are added. HIGHEST splits each factor into three bfloat16 numbers,
+# and adds six of their nine products.
 _ROUNDED = {
     "cpu": _PRECISE,
     "tpu": _PRECISE | {Precision.DEFAULT: "bfloat16", Precision.HIGH: "bfloat16 x 3"},

@@ -177,7 +177,7 @@ class Store:
                 self._tried(lambda: self._files.rm_file(self._path(name)))
 
     def names(self, folder: str) -> list[str]:
-        """Returns the names of the objects and folders directly in a folder, sorted, without the folder's own name."""
+        """Returns the names of the objects and folders directly in a folder, without the path of the folder, sorted."""
         with contextlib.suppress(FileNotFoundError):
             found = self._tried(lambda: self._files.ls(self._path(folder), detail=False, refresh=True))
             return sorted(path.rstrip("/").rpartition("/")[2] for path in found)

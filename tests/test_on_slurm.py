@@ -262,10 +262,12 @@ def test_a_job_is_told_how_many_cpus_it_has(small_files, tmp_path, slurm, monkey
 
 def test_a_job_that_ran_out_of_memory_says_what_helps(tmp_path, slurm):
     workdir = tmp_path / "work"
-    folders = Workdir(workdir).claim([(signature, (f"{signature}-seed0",)) for signature in "abc"])
+    folders = Workdir(workdir).claim([(signature, (f"{signature}-seed0",)) for signature in "abcd"])
     slurm_jobs.add_jobs(workdir, False, {f"17_{number}": folder.name for number, folder in enumerate(folders)})
     (slurm / "queue").write_text("17_2 RUNNING\n")
-    (slurm / "ended").write_text("17_0 OUT_OF_MEMORY\n17_1 FAILED\n")
+    (slurm / "ended").write_text("17_0 OUT_OF_MEMORY\n17_1 FAILED\n17_3 COMPLETED\n")
+    for folder in (folders[0], folders[3]):  # they have reached a rung, the first one in a job before
+        folder.rung(2).touch()
     found = {each.job: (each.state, each.note) for each in slurm_jobs.states(workdir)}
     assert found == {
         "17_0": (
@@ -275,6 +277,7 @@ def test_a_job_that_ran_out_of_memory_says_what_helps(tmp_path, slurm):
         ),
         "17_1": ("stopped", f"it wrote no log: do the nodes reach {workdir / 'slurm'}?"),
         "17_2": ("running", ""),
+        "17_3": ("paused", "after epoch 2"),
     }
 
 

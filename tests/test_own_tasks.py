@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from reader_formats import columns, fill, write
 from refusals import refused
 
@@ -56,6 +57,23 @@ def test_own_group_makes_a_ranking_unless_the_task_says_otherwise(tmp_path):
     (tmp_path / "dev.tsv").unlink()
     data = catalog.load("own", tmp_path)
     assert (data.task, data.labels, data.splits["train"].groups) == ("ranking", ("0", "1"), ["q", "q"])
+
+
+@pytest.mark.parametrize(
+    ("dev", "problem"),
+    [
+        (
+            {"dev_tsv": "text_a\ttext_b\tlabel\tgroup\na\tb\tx\tq\n"},
+            "the header has a 'group', that of the training file",
+        ),
+        ({"dev_jsonl": '{"text_a": "a", "text_b": "b", "label": "x", "group": "q"}'}, "the pair has a 'group'"),
+    ],
+)
+def test_own_groups_that_the_training_file_lacks_are_refused_unless_the_task_is_said(tmp_path, dev, problem):
+    fill(tmp_path, train_tsv="text_a\ttext_b\tlabel\na\tb\tx\na\tc\ty\n", **dev)
+    error = refused(catalog.load, "own", tmp_path)
+    assert error.line == 1 and problem in str(error) and "set the task to 'classification' to ignore them" in str(error)
+    assert catalog.load("own", tmp_path, task="classification").splits["dev"].groups is None
 
 
 def test_own_ranking_needs_relevance_labels(tmp_path):

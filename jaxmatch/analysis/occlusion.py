@@ -66,7 +66,7 @@ class SeedOcclusion:
     """The change of accuracy without a feature, over the seeds of a setting.
 
     Attributes:
-      single: the change for the model of each seed.
+      single: the result for the model of each seed.
       mean: the means over the seeds.
       accuracy_deviation: <float64>[classes], the sample standard deviation of `accuracy`; NaN for a single seed.
       change_deviation: <float64>[blocks, features, classes], the sample standard deviation of `change`.

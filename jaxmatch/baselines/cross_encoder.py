@@ -57,7 +57,7 @@ class CrossEncoder:
       parameters: the number of parameters of the cross-encoder.
 
     Raises:
-      InputError: the cross-encoder cannot be loaded, lacks weights, or has other labels than the data.
+      InputError: the cross-encoder cannot be loaded, lacks weights, or has outputs that do not fit the labels.
     """
 
     def __init__(self, folder: str | Path, task: str, labels: Sequence[str]):

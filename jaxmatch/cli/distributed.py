@@ -87,7 +87,8 @@ def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argpars
 
 
 def leave(status: int, interrupted: bool) -> None:
-    """Exits directly if this process was interrupted, or if other processes may wait for it. Otherwise it returns.
+    """Exits directly if this process uses JAX and was interrupted, or if other processes may wait for it. Otherwise it
+    returns.
 
     After a return, Python exits as usual. Several processes that no longer wait for each other disconnect before they
     return. A process that was interrupted does not wait for the others. An interrupt does not stop threads in which JAX

@@ -12,7 +12,7 @@ import numpy as np
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.vocabulary import PADDING
 
-# Training batches are drawn again in every epoch, so that their maximum number of distinct words is estimated from a
+# Training batches are drawn again in every epoch, so their maximum number of distinct words is estimated from a
 # few draws. Batches of one shape differ by a few percent: on SNLI and Quora, 25% are six standard deviations or more.
 _DRAWS, _BATCHES_OF_A_DRAW, _MARGIN = 4, 16, 1.25
 # Programs are compiled for multiples of this number, so that a few words more or less need no other program.

@@ -47,7 +47,8 @@ def fetch(
       The official folder, or the file of word vectors.
 
     Raises:
-      InputError: a file cannot be downloaded or copied, has the wrong checksum, or is not of the official release.
+      InputError: a file has no address, cannot be downloaded or copied, has the wrong checksum, or is not of the
+        official release.
     """
     places = _places(release, source)
     directory.mkdir(parents=True, exist_ok=True)

@@ -34,7 +34,7 @@ def chosen_calibration(
       numbers: <int32>[pairs], the right labels, as indices of `labels`.
       labels: the names of the labels.
       objective: the score that the threshold between two labels is chosen for: "accuracy", "f1" of the positive label,
-        or "precision": the highest recall of the positive label whose precision is at least `precision`. Models with
+        or "precision": the highest recall of the positive label at a precision of at least `precision`. Models with
         more labels have no threshold.
       precision: the required precision, above 0 and at most 1, for the objective "precision"; otherwise None.
       positive: the label that the threshold is for; None: the second label.
@@ -168,8 +168,9 @@ def quality(
 def expected_calibration_error(probabilities: np.ndarray, numbers: np.ndarray) -> float:
     """Computes the expected calibration error (Guo et al., 2017, Eq. 3).
 
-    Predictions are put in 15 bins of equal width by the probability of the most probable label. The error is the mean
-    difference between this probability and the share of right predictions in a bin, weighted by the pairs of a bin.
+    Predictions are put in 15 bins of equal width by the probability of the most probable label. The error is the mean,
+    over bins weighted by their pairs, of the absolute difference between the mean of this probability and the share of
+    right predictions.
 
     Arguments:
       probabilities: <float64>[pairs, labels].

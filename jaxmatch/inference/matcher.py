@@ -155,12 +155,12 @@ class Matcher:
 
         Returns:
           The candidates. The best is first; equal candidates keep their order. The score is the probability of the
-          label, calibrated if the model is; in a regression it is the predicted number.
+          label, from 0 to 1 and calibrated if the model is; in a regression it is the predicted number.
 
         Raises:
           TypeError: a text is not a string, or `top_k` is not a whole number.
           ValueError: `top_k` is below 1.
-          InputError: as in `logits`; or the model has no such label; or it has no default and no label is given.
+          InputError: as in `logits`; or the model has no such label; or no label is given and there is no default.
         """
         return ranked(self, query, candidates, top_k, label)
 

@@ -82,7 +82,7 @@ def save(
       model_settings: the settings, as `jaxmatch.models.build` takes them.
       params: the parameter tree, arrays of float32.
       vocabulary_words: the words in the order of their ids, including the padding and the unknown word.
-      vectors: <float32>[words, dimensions]; None if `vectors_file` is given.
+      vectors: <float32>[words, dimensions]; may be None if `vectors_file` is given.
       labels: label names in the order of the outputs; empty for a regression.
       task: "classification", "ranking" or "regression".
       preprocessing: the fields of `jaxmatch.data.tokens.Preprocessing`.

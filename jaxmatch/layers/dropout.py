@@ -41,7 +41,10 @@ class Dropout(nn.Module):
     """
 
     def __call__(self, inputs: jax.Array, rate: jax.Array | float | None) -> jax.Array:
-        """Applies dropout to <float32>[...]; `rate` is a number or a scalar array below 1, or None in evaluation."""
+        """Applies dropout: <float32>[...] -> the same shape.
+
+        `rate` is a number or a scalar array below 1, or None in evaluation.
+        """
         return self.in_parts((inputs,), rate)[0]
 
     def in_parts(self, parts: Parts, rate: jax.Array | float | None) -> Parts:

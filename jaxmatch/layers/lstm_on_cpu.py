@@ -98,7 +98,7 @@ def recurrence(
       precision: the precision of the matrix products.
 
     Returns:
-      the hidden states, <float32>[row, step, directions * features]; at padding, that of the token read before.
+      the hidden states, <float32>[row, step, directions * features]; at padding, the state of the token read before.
     """
     return _scan(added, kernel, bias, is_token, begins, precision, keep=False)[0]
 

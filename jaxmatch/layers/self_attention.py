@@ -23,7 +23,10 @@ class SelfAttention(nn.Module):
 
     @nn.compact
     def __call__(self, sequence: jax.Array, is_token: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """Encodes `sequence` <float32>[batch, length, size] with the mask `is_token` <bool>[batch, length]."""
+        """Encodes a sequence: <float32>[batch, length, size] -> the same shape.
+
+        `is_token` is <bool>[batch, length], False at padding.
+        """
         size, precision = sequence.shape[-1], self.precision
         # Eq. 1: A_ij = w^T [p_i; p_j; p_i * p_j]. The term of p_i alone is the same for all A_ij of a row. It does not
         # change the softmax, and has no weights here.

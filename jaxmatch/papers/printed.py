@@ -78,8 +78,8 @@ class Printed:
         return tuple(found)
 
     def main_rows(self, name: str, settings: Mapping[str, Any], **more: Any) -> tuple[Published, ...]:
-        """Returns the main table of a data set: the paper's own model, followed by the models it is compared with. If
-        the table has no sizes of the models, the sizes in RE2's Table 1 are added.
+        """Returns the main table of a data set: the paper's own model, followed by the models it is compared with. On
+        SNLI, a model without a size in the table gets the size in RE2's Table 1.
 
         Arguments:
           name: the name of the data set. Without a main table, it has no rows.
@@ -129,7 +129,8 @@ def printed(paper: str) -> Printed:
 
 def _with_size(row: Published, data_set: str) -> Published:
     """Returns the row with the number of parameters that RE2's Table 1, which covers SNLI, prints for its model.
-    Returns the row unchanged if it has a number of parameters or if Table 1 has none for its model.
+    Returns the row unchanged if it has a number of parameters, if Table 1 has none for its model, or if `data_set` is
+    not SNLI.
     """
     model = row.label.partition(" (")[0]
     found = [each for each in printed("re2").rows("Table 1", data_set) if each.label.partition(" (")[0] == model]

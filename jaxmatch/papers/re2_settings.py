@@ -68,7 +68,7 @@ _RELEASED = {
 _PYTORCH = {"model.connection": "augmented_running_sum", "training.maximum_buckets": 1}
 # Half an epoch, in pairs.
 _SHORT = {"scitail": 11_798, "wikiqa": 10_180}
-# The `conv1d` of the TensorFlow code has ReLU, which its `dense` replaces by GeLU. The gain of a weight starts at 1.
+# In the TensorFlow code, `conv1d` has ReLU, while `dense` replaces ReLU by GeLU. The gain of a weight starts at 1.
 _TENSORFLOW = _PYTORCH | {"model.encoder_activation": "relu", "model.weight_normalization": "unit"}
 
 
@@ -189,7 +189,7 @@ def differences(name: str, config: ConfigDict) -> dict[str, dict[str, Any]]:
     """Returns rows from the configured setting with a short training to the TensorFlow code's setting: row -> what it
     changes.
 
-    The running sum of residual parts has no row of its own: with fewer than three blocks it makes no difference.
+    The running sum of residual parts has no row of its own: with up to three blocks it makes no difference.
 
     Arguments:
       name: the name of the data set.

@@ -142,7 +142,8 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 
 def fisher(correlation: float, count: int) -> tuple[float, float]:
     """Computes the interval of Pearson's correlation of more than three pairs, with the confidence `CONFIDENCE`
-    (Fisher, 1921). Its inverse hyperbolic tangent is about normal, with a deviation of `1 / sqrt(count - 3)`.
+    (Fisher, 1921). The correlation's inverse hyperbolic tangent is about normal, with a deviation of
+    `1 / sqrt(count - 3)`.
     """
     center, reach = math.atanh(max(-1 + 1e-12, min(1 - 1e-12, correlation))), NORMAL_REACH / math.sqrt(count - 3)
     return math.tanh(center - reach), math.tanh(center + reach)

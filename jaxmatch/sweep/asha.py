@@ -115,12 +115,12 @@ def one_setting_each(plan: Plan) -> Plan:
 
 
 def check_folder(plan: Plan, workdir: Workdir) -> None:
-    """Checks that each cohort of a folder, begun or still to begin, holds runs of one setting.
+    """Checks that each unfinished cohort of a folder, begun or still to begin, holds runs of one setting.
 
     Runs that no cohort holds yet are packed together, even if they are of several settings.
 
     Raises:
-      InputError: a cohort holds runs of several settings, or would hold them.
+      InputError: an unfinished cohort holds runs of several settings, or a new cohort would hold them.
     """
     known = workdir.finished(rungs.on_record).union(*(folder.runs for folder in workdir.cohorts() if not folder.done))
     left = pack([(cohort.signature, cohort.names()) for cohort in plan.cohorts], lambda run: run not in known)

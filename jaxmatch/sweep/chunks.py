@@ -19,8 +19,9 @@ SECONDS_OF_A_START = 30.0
 def split(plan: Plan, slots: int, overhead: float) -> Plan:
     """Cuts the cohorts of the signatures that take longest, as long as that clearly shortens the whole training.
 
-    All cohorts of a signature have the same size, except the last, because `workdir.pack` would regroup others. The
-    last bits of a run's scores depend on how many runs are trained beside it, so another cut can change them.
+    All cohorts of a signature but the last have the same size, because `workdir.pack` would regroup cohorts of other
+    sizes. The last bits of a run's scores depend on how many runs are trained beside it, so another cut can change
+    them.
 
     Arguments:
       plan: a plan in which one worker trains each cohort.
@@ -38,7 +39,7 @@ def split(plan: Plan, slots: int, overhead: float) -> Plan:
         longest = sorted(cuts, key=lambda signature: -cuts[signature][0].device_work)
         for signature in longest:
             tried = [cuts | {signature: cut} for cut in _smaller(cuts[signature])]
-            best = min(tried, key=lambda each: _lasts(each, slots, overhead), default=cuts)  # ties: the fewest
+            best = min(tried, key=lambda each: _lasts(each, slots, overhead), default=cuts)  # ties: the fewest cohorts
             if _lasts(best, slots, overhead) < (1 - LEAST_GAIN) * now:
                 cuts = best
                 break

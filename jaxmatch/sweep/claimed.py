@@ -240,7 +240,7 @@ def _small_work_on(devices: tuple[jax.Device, ...]) -> contextlib.AbstractContex
 
 
 def _note_pause(path: Path, folder: CohortFolder, cohort: Cohort) -> None:
-    """Stores the curves of a paused cohort's runs so far, with the seconds and steps that training took."""
+    """Stores the curve and any divergence of each run of a paused cohort, and the seconds and steps of training."""
     histories = {
         name: {"curve": progress.curve, "diverged_at_samples": progress.diverged_at}
         for name, progress in zip(folder.runs, cohort.progress.runs, strict=True)

@@ -210,7 +210,7 @@ class Display:
                 self._update(label, f"{label}: {steps} steps")
 
     def compiling(self, name: str, label: str, part: str, number: int, lengths: int) -> None:
-        """Shows that a cohort compiles a program of "training" or "evaluation", for the `number`th of `lengths`."""
+        """Shows that a cohort compiles a program of "training" or "evaluation" for length `number` of `lengths`."""
         with self._lock:
             if self._time_left and self._bar:
                 self._time_left.compiling(name, self._compiled_for[name], part, lengths)

@@ -22,7 +22,7 @@ class FollowedRun:
       sweep: the name of the sweep.
       folder: the folder that will hold its record and its model.
       seed: its seed.
-      settings: the settings that the grid and the variant give it: dotted name -> value.
+      settings: its place in the grid: dotted name -> value, and "variant" -> the name of its variant if it has one.
       config: all its settings, as plain dicts.
     """
 
@@ -116,7 +116,7 @@ def listeners_of(names: Iterable[str], workdir: Path) -> list[RunListener]:
     """Creates the listeners that a command line names.
 
     Arguments:
-      names: names such as "tensorboard", "module:Class" or "file.py:Class". A class is called without arguments.
+      names: the names, each "tensorboard", "module:Class" or "file.py:Class". A class is called without arguments.
       workdir: the folder of the sweep.
 
     Raises:

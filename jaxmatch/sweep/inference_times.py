@@ -75,7 +75,7 @@ def run(
       split: the name of the split whose pairs measure the throughput, or `NO_SPLIT`.
       trained: a trained model, which was loaded inside `on_the_cpu`.
       command: the command line that requested the timing, for the record.
-      say: a function that is called with the name of each model before that is timed.
+      say: a function that is called with the name of each model before the model is timed.
 
     Returns:
       The record, as plain values for JSON. `drawings.timing` draws its figure, `tables.times` makes its table.

@@ -14,7 +14,7 @@ def held(journal: Path) -> Iterator[Path]:
     """Locks a journal against other launchers. A line that a killed launcher left half written is cut off.
 
     Arguments:
-      journal: the file, in the folder of a sweep, which is created if it does not exist.
+      journal: the file, in the folder of a sweep. The folder is created if it does not exist.
 
     Raises:
       InputError: another launcher holds the journal.

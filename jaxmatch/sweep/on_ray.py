@@ -116,7 +116,7 @@ class RayEngine(Engine):
         self._deaths = Deaths()
 
     def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
-        # With a GPU of its own, the driver would take memory that workers need.
+        # If the driver used a GPU, it would take memory that workers need.
         jax.config.update("jax_platforms", "cpu")
         if self._ray is None:
             self._ray = ray_cluster.connect(self._address)

@@ -34,7 +34,7 @@ from jaxmatch.sweep.slurm_waiting import Waiting
 from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
 from jaxmatch.training.replicas import devices_filled
 
-# submitit counts down each time a job reaches its time limit, and also when a job under ten minutes is preempted.
+# submitit counts down at each time limit, and at each preemption of a job whose limit is below ten minutes.
 MOST_TIMES_QUEUED = 10_000
 MOST_IN_AN_ARRAY = 1000  # Slurm accepts no longer arrays by default (its MaxArraySize is 1001)
 LOCAL_SIGNAL_SECONDS, LOCAL_MINUTES = 30, 525_600  # submitit signals this long before a limit; a year is no limit
@@ -87,7 +87,7 @@ class SlurmEngine(Engine):
         gpus, turns = self._options.gpus, self._options.at_once or 1
         if not self._local or not gpus:
             return ()
-        allowed = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+        allowed = os.environ.get("CUDA_VISIBLE_DEVICES", "")  # the GPUs that this process may use
         names = allowed.split(",") if allowed else [str(number) for number in range(turns * gpus)]
         if len(names) < turns * gpus:
             raise InputError(

@@ -54,8 +54,8 @@ def resolve(
 def _with_selection(planned: Sweep, overrides: Mapping[str, Any]) -> Sweep:
     """Returns the sweep with the score of its data set as `training.selection`, unless a score is requested.
 
-    The score is that of the catalog. For the user's own data it is that of the task, which is guessed unless the config
-    states it.
+    The score is that of the catalog. For data that is not in the catalog, it is that of the task. The task of the
+    user's own data is guessed unless the config states it.
     """
     asked = {*overrides, *planned.grid, *(key for settings in planned.variants.values() for key in settings)}
     if "training.selection" in asked or planned.config.training.selection != TrainingConfig().selection:

@@ -241,9 +241,11 @@ def _state(
         return CohortState(folder, "queued" if is_queued(living[job]) else "running", job, there)
     if folder.failure() is not None:
         return CohortState(folder, "failed", job, f"{message_of(folder)} ({folder.error})")
-    if rungs := [int(file.stem.removeprefix("rung-")) for file in folder.path.glob("rung-*.json")]:
+    end = ends.get(job, "")
+    rungs = [int(file.stem.removeprefix("rung-")) for file in folder.path.glob("rung-*.json")]
+    if rungs and end in ("", "COMPLETED"):  # rungs remain when a later job is ended
         return CohortState(folder, "paused", job, f"after epoch {max(rungs)}")
-    if job and out_of_memory(ends.get(job, "")):
+    if job and out_of_memory(end):
         return CohortState(folder, "stopped", job, f"it ran out of memory: {more_memory(folder)}")
     if job:
         missing = f"it wrote no log: do the nodes reach {folder_of(workdir)}?"

@@ -56,7 +56,7 @@ def trials(device: jax.Device) -> Iterator[Trial]:
         try:
             with jax.default_device(device):
                 yield Trial(tuple(precisions), products, *seconds_of(precisions[0], device.platform))
-        except (jax.errors.JaxRuntimeError, FloatingPointError, ValueError) as error:  # another may work
+        except (jax.errors.JaxRuntimeError, FloatingPointError, ValueError) as error:  # another precision may work
             yield Trial(tuple(precisions), products, problem=first_line(error))
 
 

@@ -39,7 +39,7 @@ class EpochOrders:
         self._thread = ThreadPoolExecutor(1)
 
     def of(self, epoch: int, runs: Iterable[int], *, ahead: bool = False) -> dict[int, Order]:
-        """Returns run -> its order of an epoch. With `ahead`, another thread starts on the orders of the next epoch."""
+        """Returns the orders of an epoch by run. With `ahead`, another thread starts on those of the next epoch."""
         keys = {run: (epoch, run) for run in runs}
         self._made = {key: order for key, order in self._made.items() if key[0] == epoch}
         for key in keys.values():

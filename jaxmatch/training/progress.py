@@ -52,7 +52,7 @@ class RunProgress:
     Attributes:
       curve: one entry per evaluation: samples, epoch, train_loss, learning_rate, dev.
       best_score: the selection score of the best evaluation so far.
-      best_at: the number of samples seen by that evaluation.
+      best_at: the number of samples seen before that evaluation.
       best: all dev scores of that evaluation.
       best_on_test: scores and samples of the evaluation that was best on TEST, if this was requested.
       stopped: whether patience has run out.

@@ -31,7 +31,10 @@ def escaped(text: str) -> str:
 
 
 def bounded_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yields the lines of a binary file. A line longer than `LONGEST_LINE` is cut, and `decode_lines` rejects it."""
+    """Yields the lines of a binary file.
+
+    A line longer than `LONGEST_LINE` is cut, so that `decode_lines` rejects it before all of it is in memory.
+    """
     return iter(functools.partial(file.readline, LONGEST_LINE + 1), b"")
 
 
@@ -75,7 +78,7 @@ def decode_lines(
 
     Raises:
       InputError: the file is compressed or in another format, bytes are not UTF-8, a line is longer than
-        `LONGEST_LINE`, or text follows a blank line although `keep_blank` is false.
+        `LONGEST_LINE`, or text follows a blank line and `keep_blank` is false.
     """
     blank = 0
     for number, raw in enumerate(raw_lines, start=1):

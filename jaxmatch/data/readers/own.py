@@ -72,8 +72,8 @@ def read(
       path: the file to read; its name ends in one of `SUFFIXES`.
       task: 'classification', 'regression' or 'ranking'.
       labels: the label names that may occur in a classification; None allows all (the training file).
-      guessed: whether the task comes from `guess_task` and not from the user. A classification with a group, or with
-        a name that looks like `group`, is then an error.
+      guessed: whether the task comes from `guess_task` and not from the user. A name that looks like `group` is then
+        an error, and so is a group if the task is a classification.
       layout: the columns that are read, and the names of the labels.
       training: whether this is the training file, in which every label that `layout` names must occur.
 
@@ -209,6 +209,8 @@ def _read_table(path: Path, task: str, guessed: bool, layout: Layout) -> Iterato
     names, rows = read_table(path, _required(task, layout), quoted_by=_quoted_by(path, layout), parts=layout.parts)
     if guessed:
         refuse_misspelt(names, path, 1, [layout.column(name) for name in KNOWN])
+        if task == "classification" and layout.column("group") in names:
+            raise _unexpected_group("the header", "that of the training file", path, 1, layout.column("group"))
     a_at, b_at, label_at = (names.index(layout.column(name)) for name in REQUIRED)
     group_at = names.index(layout.column("group")) if task == "ranking" else None
     for line, row in rows:
@@ -239,12 +241,7 @@ def of_records(
             refuse_misspelt(record, path, line, known)
         if guessed and task == "classification" and group_in in record:
             # A ranking whose first line has no group would silently become a classification.
-            raise InputError(
-                f"the pair has a {shown(group_in)}, the first pair of the training file has none",
-                path=path,
-                line=line,
-                remedy="give all pairs a group, or set the task to 'classification' to ignore them",
-            )
+            raise _unexpected_group("the pair", "the first pair of the training file", path, line, group_in)
         text_a, text_b = (text_of(record, key, path, line, parts) for key in (a_in, b_in))
         # A missing label gets the error message of a missing text. A label may have any type.
         label = record[label_in] if label_in in record else text_of(record, label_in, path, line, parts)
@@ -258,6 +255,15 @@ def of_records(
             else:
                 group = text_of(record, group_in, path, line, parts).strip()
         yield line, text_a, text_b, label, group
+
+
+def _unexpected_group(what: str, training: str, path: Path, line: int, name: str) -> InputError:
+    return InputError(
+        f"{what} has a {shown(name)}, {training} has none",
+        path=path,
+        line=line,
+        remedy="give all pairs a group, or set the task to 'classification' to ignore them",
+    )
 
 
 def refuse_misspelt(names: Iterable[str], path: Path, line: int | None, known: Sequence[str]) -> None:

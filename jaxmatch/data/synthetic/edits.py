@@ -78,8 +78,8 @@ def _other_noun(draws: Draws, clause: Clause) -> Clause:
 def _shifted(draws: Draws, clause: Clause, stronger: bool) -> Clause:
     """Returns a clause that says more (`stronger`) or less than `clause`.
 
-    It has a wider or narrower word, another number, or an adjective more or less. Whether a wider or a narrower word
-    says more depends on the quantifier.
+    A word becomes wider or narrower, the number changes, or an adjective is added or removed. Whether a wider or a
+    narrower word says more depends on the quantifier. The clause is returned unchanged if no such change is found.
     """
     # In "some dogs run", a narrower noun and a narrower verb each say more. In "all dogs run", only a narrower verb
     # does. In "no dogs run", neither does.

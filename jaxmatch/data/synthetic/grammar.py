@@ -17,7 +17,7 @@ _DETERMINERS = {
     NONE: (("no", True), ("no", False)),
     NOT_ALL: (("not all", True), ("not every", False)),
 }
-# Counting quantifier -> its wordings: (words, difference between the number in the sentence and the bound).
+# Counting quantifier -> its wordings: (words, the number to add to the bound to get the number in the sentence).
 _COUNTERS = {
     AT_LEAST: (("at least", 0), ("more than", -1)),
     AT_MOST: (("at most", 0), ("fewer than", 1)),

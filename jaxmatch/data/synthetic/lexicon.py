@@ -217,7 +217,7 @@ def _deeds() -> Iterator[Word]:
 
 def _positions() -> Iterator[Word]:
     for phrase, converse, mask in POSITIONS:
-        # A building can only be the landmark of a position: see `grammar.fits_landmark`.
+        # In a position, a building can only be the landmark: see `grammar.fits_landmark`.
         yield Word("position", "position", mask, (phrase, converse), LIVING + THINGS[:-1], mask & (mask - 1) == 0)
 
 

@@ -5,8 +5,8 @@ The variables map the names of that code to arrays. The settings also have the n
     alignment 'linear' | 'identity', fusion 'full' | 'simple', connection 'aug' | 'residual' | 'none',
     prediction 'full' | 'symmetric' | 'simple', blocks, enc_layers, hidden_size, kernel_size, num_classes
 
-That code differs from the PyTorch code (pytorch.py) in three ways. Convolutions have ReLU. A residual connection maps a
-block's output to the size of its input. Embeddings come before the residual part, and a * b comes before a - b.
+The differences from the PyTorch code (pytorch.py): Convolutions have ReLU. A residual connection maps a block's output
+to the size of its input. Embeddings come before the residual part, and a * b comes before a - b.
 
 TensorFlow is not needed. In the names and comments below, "theirs" is the authors' code and "ours" is this package.
 """

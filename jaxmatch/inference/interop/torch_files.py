@@ -111,7 +111,7 @@ def _pickled(file: BinaryIO) -> bytes:
     """Reads the bytes of the next pickle of a file."""
     start = file.tell()
     for operation, argument, position in pickletools.genops(file):
-        if operation.name == "LONG_BINPUT" and argument > position:  # Python would allocate so many entries
+        if operation.name == "LONG_BINPUT" and argument > position:  # Python would allocate that many entries
             raise ValueError("the pickle is damaged")
     end = file.tell()
     file.seek(start)
