@@ -1,42 +1,22 @@
-"""The certainty of differences between scores over seeds: confidence intervals, Welch's t-test, and the paired t-test.
+"""Tests of differences between scores over seeds: Welch's t-test, the paired t-test, Holm's correction.
 
-The functions assume that the scores of the seeds are independent and roughly normal. They consider nothing else: seeds
-show how much a score depends on chance in training, not how much it depends on which pairs are in the test set. For an
-accuracy, `wilson` shows the latter.
+The tests assume that the scores of the seeds are independent and roughly normal.
 """
 
 import bisect
 import dataclasses
 import math
 import statistics
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-CONFIDENCE = 0.95
+from jaxmatch.reporting.intervals import CONFIDENCE, checked, mean_interval, t_quantile
+
 LEVEL = 1 - CONFIDENCE
-NORMAL_REACH = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # in standard deviations
 POWER, MOST_SEEDS = 0.8, 10_000
 METHOD, PAIRED = "Welch's t-test, two-sided", "paired t-test, two-sided"
 ASSUMPTION = "scores of seeds taken as independent and roughly normal"
-
-
-@dataclasses.dataclass(frozen=True)
-class Interval:
-    """A mean, and the range that covers it with a given confidence.
-
-    Attributes:
-      mean: the mean of the values.
-      lower, upper: the ends of the range.
-      confidence: the confidence, such as 0.95.
-      count: the number of values.
-    """
-
-    mean: float
-    lower: float
-    upper: float
-    confidence: float
-    count: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,109 +41,6 @@ class Difference:
     p_value: float
     confidence: float
     method: str = METHOD
-
-
-def mean_and_deviation(values: Collection[float]) -> tuple[float, float | None]:
-    """Returns the mean, and the sample standard deviation with n - 1 in its denominator. Both are NaN if a value is not
-    finite, but the deviation of a single value is None.
-    """
-    if not all(map(math.isfinite, values)):
-        return math.nan, math.nan if len(values) > 1 else None
-    return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
-
-
-def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
-    """Computes the confidence interval of a mean by Student's t: mean ± t(n - 1) * s / sqrt(n).
-
-    Arguments:
-      values: the scores, one per seed.
-      confidence: the confidence, between 0 and 1.
-
-    Returns:
-      The interval, or None for fewer than two values, which do not show their spread.
-
-    Raises:
-      ValueError: a value is not finite, or the confidence is not between 0 and 1.
-    """
-    values = _checked(values, confidence)
-    if len(values) < 2:
-        return None
-    mean, deviation = mean_and_deviation(values)
-    reach = _quantile((1 + confidence) / 2, len(values) - 1) * deviation / math.sqrt(len(values))
-    return Interval(mean, mean - reach, mean + reach, confidence, len(values))
-
-
-def to_published(
-    values: Sequence[float],
-    published: float,
-    deviation: float | None = None,
-    count: int | None = None,
-    confidence: float = CONFIDENCE,
-) -> tuple[float, float] | None:
-    """Computes the confidence interval of the difference between our mean and a published mean.
-
-    Arguments:
-      values: the scores, one per seed.
-      published: the published mean, in the same unit.
-      deviation: the published sample standard deviation, if there is one.
-      count: the number of runs of the published mean. Without it or the deviation, that mean counts as exact.
-      confidence: the confidence, between 0 and 1.
-
-    Returns:
-      (lower, upper) of our mean minus theirs, by Welch's t. None without a spread, or for fewer than two values.
-
-    Raises:
-      ValueError: a value is not finite, or the confidence is not between 0 and 1.
-    """
-    values = _checked(values, confidence)
-    if len(values) < 2:
-        return None
-    variances = [(statistics.variance(values) / len(values), len(values) - 1)]
-    if deviation and count and count > 1:
-        variances.append((deviation**2 / count, count - 1))
-    total = sum(variance for variance, _ in variances)
-    if not total:
-        return None
-    freedom = total**2 / sum(variance**2 / own for variance, own in variances)
-    reach = _quantile((1 + confidence) / 2, freedom) * math.sqrt(total)
-    difference = statistics.fmean(values) - published
-    return difference - reach, difference + reach
-
-
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """Computes the interval of a share of `count` independent draws (Wilson, 1927), with the confidence `CONFIDENCE`.
-    Unlike the normal approximation, it is also right for few draws and near 0 and 1.
-    """
-    square = NORMAL_REACH**2
-    center = (share + square / (2 * count)) / (1 + square / count)
-    reach = NORMAL_REACH / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count**2))
-    return center - reach, center + reach
-
-
-def fisher(correlation: float, count: int) -> tuple[float, float]:
-    """Computes the interval of Pearson's correlation of more than three pairs, with the confidence `CONFIDENCE`
-    (Fisher, 1921). The correlation's inverse hyperbolic tangent is about normal, with a deviation of
-    `1 / sqrt(count - 3)`.
-    """
-    center, reach = math.atanh(max(-1 + 1e-12, min(1 - 1e-12, correlation))), NORMAL_REACH / math.sqrt(count - 3)
-    return math.tanh(center - reach), math.tanh(center + reach)
-
-
-def judge(lower: float, upper: float, higher_is_better: bool = True, rounding: float = 0.0) -> str:
-    """Judges our mean by the interval of its difference from a published number.
-
-    Arguments:
-      lower, upper: the ends of the interval of our mean minus the published number.
-      higher_is_better: whether a greater score is better.
-      rounding: how far the published number may be from the number before rounding.
-
-    Returns:
-      "covers" if the interval contains zero, ends included, or may contain it but for rounding. Otherwise "beats" if
-      all of it is better, and "misses" if all of it is worse.
-    """
-    if lower - rounding <= 0 <= upper + rounding:
-        return "covers"
-    return "beats" if (lower > 0) == higher_is_better else "misses"
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -208,7 +85,7 @@ def seeds_to_separate(values: Sequence[float], others: Sequence[float], level: f
 
     def power(count: int) -> float:
         freedom, shift = (count - 1) * freedom_of, difference / math.sqrt((one + other) / count)
-        limit = _quantile(1 - level / 2, freedom)
+        limit = t_quantile(1 - level / 2, freedom)
         return float(1 - special.nctdtr(freedom, shift, limit) + special.nctdtr(freedom, shift, -limit))
 
     if power(MOST_SEEDS) < POWER:
@@ -230,7 +107,7 @@ def welch(values: Sequence[float], original: Sequence[float], confidence: float 
     Raises:
       ValueError: a value is not finite, or the confidence is not between 0 and 1.
     """
-    values, original = _checked(values, confidence), _checked(original, confidence)
+    values, original = checked(values, confidence), checked(original, confidence)
     if min(len(values), len(original)) < 2 or (np.ptp(values) == 0 and np.ptp(original) == 0):
         return None
     from scipy import special
@@ -242,7 +119,7 @@ def welch(values: Sequence[float], original: Sequence[float], confidence: float 
         )
         difference, error = mean - other_mean, np.sqrt(variance + other_variance)
         statistic, tail = difference / error, (1 - confidence) / 2
-        lower, upper = (_quantile(share, freedom) * error + difference for share in (tail, 1 - tail))
+        lower, upper = (t_quantile(share, freedom) * error + difference for share in (tail, 1 - tail))
     return Difference(
         difference=statistics.fmean(values) - statistics.fmean(original),
         lower=float(lower),
@@ -269,7 +146,7 @@ def paired(values: Sequence[float], original: Sequence[float], confidence: float
     Raises:
       ValueError: a value is not finite, the confidence is not between 0 and 1, or the numbers of values differ.
     """
-    pairs = zip(_checked(values, confidence), _checked(original, confidence), strict=True)
+    pairs = zip(checked(values, confidence), checked(original, confidence), strict=True)
     differences = [value - other for value, other in pairs]
     interval = mean_interval(differences, confidence)
     rounding = 1e-9 * max(map(abs, (*values, *original)), default=0.0)
@@ -283,25 +160,8 @@ def paired(values: Sequence[float], original: Sequence[float], confidence: float
     return Difference(interval.mean, interval.lower, interval.upper, statistic, freedom, p_value, confidence, PAIRED)
 
 
-def _quantile(share: float, freedom: float) -> float:
-    """Returns a quantile of Student's t distribution."""
-    # scipy.stats is not used: importing it takes most of a second, as long as the rest of a table.
-    from scipy import special
-
-    return float(special.stdtrit(freedom, share))
-
-
 def _mean_and_its_variance(values: Sequence[float]) -> tuple[np.float64, np.float64]:
     """Returns the mean and the square of its standard error, rounded as in scipy.stats.ttest_ind."""
     mean, count = np.mean(values), len(values)
     with np.errstate(over="ignore"):
         return mean, np.mean((np.asarray(values) - mean) ** 2) * (count / (count - 1)) / count
-
-
-def _checked(values: Sequence[float], confidence: float) -> list[float]:
-    if not 0 < confidence < 1:
-        raise ValueError(f"a confidence of {confidence} is not between 0 and 1")
-    values = [float(value) for value in values]
-    if not all(map(math.isfinite, values)):
-        raise ValueError("a score that is not finite has no place in a mean; leave diverged runs out")
-    return values

@@ -8,7 +8,7 @@ from statistics import mean
 from typing import Any
 
 from jaxmatch.printable import count_text
-from jaxmatch.reporting import significance
+from jaxmatch.reporting import intervals, significance
 from jaxmatch.reporting.grouping import by_pairs, grouped, setting_of_run
 from jaxmatch.reporting.record_schema import score_of
 from jaxmatch.reporting.records import best_record
@@ -101,7 +101,7 @@ def run_to_use(folder: SweepFolder) -> Mapping[str, Any] | None:
 
 
 def _summary(score: str, values: Sequence[float]) -> str:
-    center, deviation = significance.mean_and_deviation(values)
+    center, deviation = intervals.mean_and_deviation(values)
     unit = "%" if numbers.is_percent(score) else ""
     spread = "" if deviation is None else f" ± {numbers.print_number(score, deviation)}"
     return f"{numbers.print_number(score, center)}{spread}{unit} over {count_text(len(values), 'seed')}"

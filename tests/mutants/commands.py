@@ -21,7 +21,7 @@ MUTANTS = [
     ("jaxmatch/reporting/record_schema.py", "        _check_fields(entry, {\"samples\": (int,), \"train_loss\": _NUMBER, \"dev\": (Mapping,)}, name, f\"curve.{place}.\")\n", "", ["tests/test_record_curves.py"]),
     ("jaxmatch/reporting/tables/uncertainty.py", "-1 if numbers.higher_is_better(score) else 1", "-1", ["tests/test_tables.py"]),
     ("jaxmatch/reporting/tables/numbers.py", "100.0 * value if percent else value, decimals", "100.0 * value, decimals", ["tests/test_tables.py"]),
-    ("jaxmatch/reporting/significance.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_tables.py", "tests/test_table_formats.py"]),
+    ("jaxmatch/reporting/intervals.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_tables.py", "tests/test_table_formats.py"]),
     ("jaxmatch/reporting/html/page.py", "autoescape=True", "autoescape=False", ["tests/test_html.py::test_a_sheet_is_escaped_and_its_best_is_bold"]),
     ("jaxmatch/reporting/html/charts.py", "!datum.diverged && ", "", ["tests/test_report_charts.py"]),
     ("jaxmatch/reporting/html/grid.py", '.replace("−", "-")', "", ["tests/test_html.py::test_a_column_is_sorted_by_value_and_what_has_none_has_no_place"]),
@@ -30,6 +30,6 @@ MUTANTS = [
     ("jaxmatch/reporting/drawings.py", "vmin=-limit, vmax=limit", "vmin=-limit, vmax=known.max()", ["tests/test_figures.py"]),
     ("jaxmatch/analysis/ensemble.py", "probabilities.argmax(axis=2)", "probabilities.argmin(axis=2)", ["tests/test_ensemble.py"]),
     ("jaxmatch/analysis/ensemble.py", " / (2 * runs)", " / 1", ["tests/test_ensemble.py"]),
-    ("jaxmatch/reporting/significance.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_curves.py"]),
+    ("jaxmatch/reporting/intervals.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_curves.py"]),
     ("jaxmatch/reporting/figures.py", "            _check_numbers(data)\n", "", ["tests/test_special_files.py::test_values_that_no_figure_can_show_are_refused_at_once"]),
 ]

@@ -5,9 +5,9 @@ _JOBS, _ON, _OPTIONS = _SWEEP + "slurm_jobs.py", _SWEEP + "on_slurm.py", _SWEEP 
 _TRAINING, _WAITING, _LAUNCHERS = _SWEEP + "slurm_training.py", _SWEEP + "slurm_waiting.py", "jaxmatch/cli/launchers.py"
 _FAILURES, _RAY = _SWEEP + "failures.py", _SWEEP + "ray_cluster.py"
 _ADDRESS = ["tests/test_on_ray.py::test_an_address_for_other_tools"]
-_ON_SLURM = "tests/test_on_slurm.py::"
-_ASKED = [_ON_SLURM + "test_slurm_is_asked_for_an_array_and_says_how_its_jobs_are"]
-_OF_OPTIONS = [_ON_SLURM + "test_options_that_are_none"]
+_ON_SLURM, _SUBMISSION = "tests/test_on_slurm.py::", "tests/test_slurm_submission.py::"
+_ASKED = [_SUBMISSION + "test_slurm_is_asked_for_an_array_and_says_how_its_jobs_are"]
+_OF_OPTIONS = [_SUBMISSION + "test_options_that_are_none"]
 _NEVER = [_ON_SLURM + "test_a_job_that_never_comes_to_a_checkpoint_fails"]
 _WAITS, _COUNTED = "tests/test_slurm_waiting.py::", ["tests/test_launchers.py"]
 _LOST = [_WAITS + "test_a_job_that_was_lost_is_submitted_again_until_its_cohort_has_failed"]
@@ -16,18 +16,18 @@ MUTANTS = [
     (_JOBS, '"queued" if is_queued(living[job]) else "running"', '"running" if is_queued(living[job]) else "queued"', _ASKED),
     (_JOBS, "if cohort not in new.values()}", "if True}", _ASKED),
     (_JOBS, "for job in jobs.cohorts if job in states}", "for job in states}", _ASKED),
-    (_JOBS, 'partition(": error: ")[2]', 'partition(": error: ")[0]', [_ON_SLURM + "test_what_slurm_refuses_is_said_before_anything_is_written"]),
+    (_JOBS, 'partition(": error: ")[2]', 'partition(": error: ")[0]', [_SUBMISSION + "test_what_slurm_refuses_is_said_before_anything_is_written"]),
     (_ON, "(task for task in tasks if task.folder.name not in job_of)", "(task for task in tasks)", _ASKED),
     (_ON, 'variables["NPROC"] = str(self._cpus())', 'variables["NPROC"] = "1"', _ASKED),
-    (_ON, "if self._options.cpus or not self._options.gpus:", "if True:", [_ON_SLURM + "test_a_job_is_told_how_many_cpus_it_has"]),
+    (_ON, "if self._options.cpus or not self._options.gpus:", "if True:", [_SUBMISSION + "test_a_job_is_told_how_many_cpus_it_has"]),
     (_ON, "options.at_once or MOST_IN_AN_ARRAY", "1", _ASKED),
-    (_ON, "options.at_once or MOST_IN_AN_ARRAY", "options.at_once or 256", [_ON_SLURM + "test_many_jobs_are_several_arrays"]),
-    (_ON, "left, most = list(tasks), MOST_IN_AN_ARRAY", "left, most = list(tasks), 9999", [_ON_SLURM + "test_many_jobs_are_several_arrays"]),
-    (_ON, "most = len(trainings) // 2", "raise", [_ON_SLURM + "test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted"]),
-    (_ON, "                    slurm_jobs.add_jobs(workdir, self._local, cohort_of)\n", "", [_ON_SLURM + "test_many_jobs_are_several_arrays"]),
-    (_JOBS, 'r"Submit\\w*Limit|', 'r"SubmitJobLimit|', [_ON_SLURM + "test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted"]),
+    (_ON, "options.at_once or MOST_IN_AN_ARRAY", "options.at_once or 256", [_SUBMISSION + "test_many_jobs_are_several_arrays"]),
+    (_ON, "left, most = list(tasks), MOST_IN_AN_ARRAY", "left, most = list(tasks), 9999", [_SUBMISSION + "test_many_jobs_are_several_arrays"]),
+    (_ON, "most = len(trainings) // 2", "raise", [_SUBMISSION + "test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted"]),
+    (_ON, "                    slurm_jobs.add_jobs(workdir, self._local, cohort_of)\n", "", [_SUBMISSION + "test_many_jobs_are_several_arrays"]),
+    (_JOBS, 'r"Submit\\w*Limit|', 'r"SubmitJobLimit|', [_SUBMISSION + "test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted"]),
     (_ON, 'round(1024 * options.memory_gb)', 'round(1000 * options.memory_gb)', _ASKED),
-    (_ON, 'slurm_jobs.run("sbatch", "--test-only", text=text)', "pass", [_ON_SLURM + "test_what_slurm_refuses_is_said_before_anything_is_written"]),
+    (_ON, 'slurm_jobs.run("sbatch", "--test-only", text=text)', "pass", [_SUBMISSION + "test_what_slurm_refuses_is_said_before_anything_is_written"]),
     (_OPTIONS, "0 <= value < float", "-1 <= value < float", _OF_OPTIONS),
     (_OPTIONS, "and not isinstance(value, bool)", "", _OF_OPTIONS),
     (_OPTIONS, "if options.gpus and options.gpu_memory_gb is None:", "if False:", _OF_OPTIONS),
@@ -37,7 +37,7 @@ MUTANTS = [
     (_FAILURES, "deaths = 1 if newest > newest_before else before + 1", "deaths = before + 1", _LOST),
     (_FAILURES, "if deaths >= MOST_DEATHS:", "if False:", ["tests/test_slurm_waiting.py::test_deaths_are_counted_by_cohort_and_from_its_newest_checkpoint"]),
     (_WAITING, "return ended if deaths >= MOST_DEATHS else", "return ended if deaths > MOST_DEATHS else", _LOST),
-    (_JOBS, 'startswith("OUT_OF_ME")', 'startswith("OOM")', [_ON_SLURM + "test_a_job_that_ran_out_of_memory_says_what_helps"]),
+    (_JOBS, 'startswith("OUT_OF_ME")', 'startswith("OOM")', [_SUBMISSION + "test_a_job_that_ran_out_of_memory_says_what_helps"]),
     (_WAITING, "if slurm_jobs.out_of_memory(state):", "if False:", [_WAITS + "test_a_job_that_ran_out_of_memory_is_not_submitted_again"]),
     (_WAITING, 'if state.startswith("CANCELLED")', "if False", [_WAITS + "test_a_cancelled_job_is_not_submitted_again"]),
     (_WAITING, "max(0, self._at_once - len(self._running))", "self._at_once", [_WAITS + "test_no_more_jobs_at_once_than_are_wanted"]),

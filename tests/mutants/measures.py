@@ -2,6 +2,7 @@
 
 _SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/sweep/recording.py"
 _TIMES, _TIMING, _SIGNIFICANCE = "jaxmatch/reporting/tables/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/reporting/significance.py"
+_INTERVALS = "jaxmatch/reporting/intervals.py"
 _FILES, _INTEROP, _ENCODING = "jaxmatch/inference/interop/torch_files.py", "jaxmatch/inference/interop/pytorch.py", "jaxmatch/data/encoding.py"
 _READ = ["tests/test_torch_files.py"]
 _FLOORS, _FITTED = "jaxmatch/baselines/floors.py", ["tests/test_floors.py"]
@@ -19,23 +20,23 @@ MUTANTS = [
     (_RECORDS, "round(1e6 * answered", "round(1e3 * answered", ["tests/test_records.py::test_microseconds_a_pair_are_millionths_of_a_second"]),
     (_RECORDS, "seconds[\"train\"] / replicas", "seconds[\"train\"]", ["tests/test_records.py::test_microseconds_a_pair_are_millionths_of_a_second"]),
     (_TIMES, "[split[\"pairs\"] / seconds", "[split[\"pairs\"] / 1e3 / seconds", ["tests/test_timing_table.py::test_the_table_by_hand"]),
-    (_SIGNIFICANCE, "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_timing_table.py::test_the_table_by_hand"]),
+    (_INTERVALS, "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_timing_table.py::test_the_table_by_hand"]),
     (_TIMING, "np.array(found[warm:])", "np.array(found)", ["tests/test_timing.py::test_the_first_answers_do_not_count"]),
     (_SIGNIFICANCE, "+ other_variance**2 / (len(original) - 1)", "+ other_variance**2 / (len(values) - 1)", ["tests/test_significance.py"]),
-    (_SIGNIFICANCE, "    if not all(map(math.isfinite, values)):\n        return", "    if False:\n        return", ["tests/test_significance.py"]),
+    (_INTERVALS, "    if not all(map(math.isfinite, values)):\n        return", "    if False:\n        return", ["tests/test_intervals.py"]),
     ("jaxmatch/reporting/verdict.py", ", LEVEL / len(others))", ")", ["tests/test_verdict.py"]),
     ("jaxmatch/baselines/measuring.py", "FLOORS[name].title_of(data.task)", "FLOORS[name].title", ["tests/test_floors.py::test_floors_of_a_regression_are_called_what_they_are"]),
     ("jaxmatch/papers/re2_settings.py", "if missing := [name for name, there in schedule.items() if not there]:", "if missing := []:", ["tests/test_released_settings.py"]),
     ("jaxmatch/papers/re2_settings.py", ', "sick": 4_500}', "}", ["tests/test_released_settings.py::test_a_caption_says_where_a_setting_is_not_the_paper_s"]),
     ("benchmarks/items/replicas.py", "PEER_GOALS if precision in PEER_PRECISIONS else {}", "PEER_GOALS", ["tests/test_benchmark_peer.py::test_many_runs_goals_on_an_accelerator"]),
     ("benchmarks/peer_worker.py", "torch.backends.cudnn.allow_tf32 = tf32", "torch.backends.cudnn.allow_tf32 = False", ["tests/test_benchmark_peer.py::test_the_peer_multiplies_as_we_do"]),
-    (_SIGNIFICANCE, "_quantile((1 + confidence) / 2, len", "_quantile(confidence, len", ["tests/test_significance.py"]),
-    (_SIGNIFICANCE, "(lower > 0) == higher_is_better", "lower > 0", ["tests/test_significance.py"]),
-    (_SIGNIFICANCE, "variances.append((deviation**2 / count, count - 1))", "pass", ["tests/test_significance.py"]),
+    (_INTERVALS, "t_quantile((1 + confidence) / 2, len", "t_quantile(confidence, len", ["tests/test_intervals.py"]),
+    (_INTERVALS, "(lower > 0) == higher_is_better", "lower > 0", ["tests/test_intervals.py"]),
+    (_INTERVALS, "variances.append((deviation**2 / count, count - 1))", "pass", ["tests/test_intervals.py"]),
     (_SIGNIFICANCE, "largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))", "largest = min(1.0, len(p_values) * p_values[place])", ["tests/test_significance.py"]),
     ("jaxmatch/reporting/tables/uncertainty.py", "max(significance.holm(p_values)) < LEVEL", "min(p_values) < LEVEL", ["tests/test_tables.py", "tests/test_uncertainty.py"]),
     ("jaxmatch/reporting/tables/captions.py", 'curve[-1].get("samples") == record.get("selected_at_samples")', 'record.get("selected_at_samples") is None', ["tests/test_uncertainty.py"]),
-    (_SIGNIFICANCE, "math.sqrt(share * (1 - share) / count", "math.sqrt(share / count", ["tests/test_significance.py"]),
+    (_INTERVALS, "math.sqrt(share * (1 - share) / count", "math.sqrt(share / count", ["tests/test_intervals.py"]),
     ("jaxmatch/reporting/grouping.py", 'return record["data"]["name"], scored,', 'return record["data"]["name"],', ["tests/test_uncertainty.py", "tests/test_tuning.py"]),
     ("jaxmatch/reporting/tables/uncertainty.py", "NORMAL_REACH * deviation / math.sqrt(questions)", "NORMAL_REACH * deviation / questions", ["tests/test_uncertainty.py"]),
     ("jaxmatch/training/ranking.py", "of_groups.std(axis=-1, ddof=1)", "of_groups.std(axis=-1)", ["tests/test_ranking_scores.py"]),

@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
-from jaxmatch.reporting import record_schema, significance
+from jaxmatch.reporting import intervals, record_schema, significance
 from jaxmatch.reporting.tables import numbers
 from jaxmatch.reporting.tables.contents import Cell, Content, Published, Summary, TableLayout
 
@@ -122,9 +122,9 @@ def _has_settings(cell: Cell, asked: Mapping[str, Any]) -> bool:
     )
 
 
-def interval(summary: Summary) -> significance.Interval | None:
+def interval(summary: Summary) -> intervals.Interval | None:
     """Returns the confidence interval of the mean over the seeds, or None without a deviation, as for a single seed."""
-    return None if summary.deviation is None else significance.mean_interval(list(summary.values.values()))
+    return None if summary.deviation is None else intervals.mean_interval(list(summary.values.values()))
 
 
 def published_number(score: str, text: str) -> tuple[float | None, float]:
@@ -160,8 +160,8 @@ def to_published(cell: Cell, score: str, published: Published) -> tuple[str, tup
     if score in published.unlike or other_training_set(cell, published):
         return None
     values = list(summary.values.values())
-    found = significance.to_published(values, theirs, *printed_spread(score, published))
-    return found and (significance.judge(*found, SCORES[name].higher_is_better, rounding), found)
+    found = intervals.to_published(values, theirs, *printed_spread(score, published))
+    return found and (intervals.judge(*found, SCORES[name].higher_is_better, rounding), found)
 
 
 def printed_spread(score: str, published: Published) -> tuple[float | None, int | None]:

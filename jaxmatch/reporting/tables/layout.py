@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from jaxmatch.reporting import significance
+from jaxmatch.reporting import intervals, significance
 from jaxmatch.reporting.record_schema import identity
 from jaxmatch.reporting.tables import comparisons, numbers, uncertainty
 from jaxmatch.reporting.tables.comparisons import Difference, Place
@@ -231,7 +231,7 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
             else "The paper's own deviation over its seeds is in it where one is printed"
         )
         signs.append(
-            f"In brackets: the {significance.CONFIDENCE:.0%} confidence interval of our mean less the published number "
+            f"In brackets: the {intervals.CONFIDENCE:.0%} confidence interval of our mean less the published number "
             "(Welch's t). covers: the interval contains zero, up to rounding; beats: our mean is better over the whole "
             f"interval; misses: worse over the whole interval. {theirs}."
         )

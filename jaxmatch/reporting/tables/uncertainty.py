@@ -5,7 +5,7 @@ the test set itself decides.
 import math
 from collections.abc import Callable, Collection, Mapping
 
-from jaxmatch.reporting import record_schema, significance
+from jaxmatch.reporting import intervals, record_schema, significance
 from jaxmatch.reporting.grouping import by_pairs
 from jaxmatch.reporting.significance import LEVEL
 from jaxmatch.reporting.tables import comparisons, numbers
@@ -100,8 +100,8 @@ def p_text(p_value: float) -> str:
 def sampling_error(table: Content) -> list[str]:
     """Describes the sampling error of the best test score of each data set, in sentences."""
     return [
-        *_of_pairs(table, "accuracy", significance.wilson),
-        *_of_pairs(table, "pearson", significance.fisher),
+        *_of_pairs(table, "accuracy", intervals.wilson),
+        *_of_pairs(table, "pearson", intervals.fisher),
         *_of_rankings(table),
     ]
 
@@ -123,7 +123,7 @@ def _of_pairs(table: Content, name: str, interval: Callable[[float, int], tuple[
             mean, lower, upper = (numbers.print_number(score, each) for each in (value, *interval(value, pairs)))
             sentences.append(
                 f"Sampling error of the best {numbers.plain_score_name(score)}{_on(data, of_data)}: {mean}{unit}, "
-                f"{significance.CONFIDENCE:.0%} interval {lower} to {upper} ({pairs:,} pairs), "
+                f"{intervals.CONFIDENCE:.0%} interval {lower} to {upper} ({pairs:,} pairs), "
                 "in addition to the spread over seeds."
             )
     return sentences
@@ -140,12 +140,12 @@ def _of_rankings(table: Content) -> list[str]:
             if not told or None in told:
                 continue
             deviation, questions = (sum(values) / len(told) for values in zip(*told, strict=True))
-            reach, mean = significance.NORMAL_REACH * deviation / math.sqrt(questions), best.scores[score].mean
+            reach, mean = intervals.NORMAL_REACH * deviation / math.sqrt(questions), best.scores[score].mean
             title = numbers.plain_score_name(score).partition(" ")[2]
             text = f"{title} {numbers.print_number(score, mean)} ± {numbers.print_number(score, reach)}"
             of_data.setdefault(name, []).append((round(questions), text))
     return [
         f"Sampling error of the best test scores{_on(name, of_data)}: {' and '.join(text for _, text in found)} "
-        f"({significance.CONFIDENCE:.0%} interval, {found[0][0]:,} questions), in addition to the spread over seeds."
+        f"({intervals.CONFIDENCE:.0%} interval, {found[0][0]:,} questions), in addition to the spread over seeds."
         for name, found in of_data.items()
     ]

@@ -1,0 +1,227 @@
+"""Submission to a stand-in for Slurm: arrays, limits, options of jobs, and the states that `--status` prints."""
+
+import os
+import sys
+
+import pytest
+import small_sweep
+from slurm_sweep import words
+
+from jaxmatch.cli.main import main
+from jaxmatch.sweep import on_slurm, slurm_jobs
+from jaxmatch.workdir import Workdir
+
+pytest.importorskip("submitit", reason="submitit is not installed: pip install 'jaxmatch[slurm]'")
+
+
+@pytest.fixture
+def slurm(tmp_path, monkeypatch):
+    """The folder of stand-ins for Slurm's programs. They print what files say, and save what they are given."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    scripts = {
+        "sbatch": 'case "$1" in --version) exit;; '
+        f'--test-only) cat > {folder}/tried;; *) cat "$1" > {folder}/submitted;; esac\n'
+        f'if [ -e {folder}/refusal ]; then cat {folder}/refusal >&2; exit 1; fi\necho "Submitted batch job 17"',
+        "srun": "exit 1",
+        "squeue": f'cat {folder}/queue\ncase "$*" in *--states=all*) cat {folder}/ended;; esac',
+    }
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    for name in ("queue", "ended"):
+        (folder / name).write_text("")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
+GRID = ("--seeds=3", "--grid.optimizer.learning_rate=0.01,0.003", "--config.execution.maximum_replicas=2")
+
+
+def test_slurm_is_asked_for_an_array_and_says_how_its_jobs_are(small_files, tmp_path, slurm, capsys):
+    options = tmp_path / "jobs.toml"
+    options.write_text(
+        'partition = "short"\nminutes = 5\ncpus = 3\nmemory_gb = 2\nsignal_seconds = 40\n[sbatch]\nnice = 7\n'
+    )
+    command = words(small_files, tmp_path / "work", *GRID, "--on", "slurm", "--slurm", str(options))
+    (slurm / "queue").write_text("17_0 RUNNING\n17_1 PENDING\n99_2 RUNNING\n")
+    assert main(command) == 0
+    assert "3 jobs submitted (1 queued, 1 running, 1 stopped)" in capsys.readouterr().err
+    text = (slurm / "submitted").read_text()
+    wanted = (
+        "--partition=short --time=5 --cpus-per-task=3 --mem=2048M --signal=USR2@40 --nice=7 --requeue --array=0-2%3"
+    )
+    for line in [*(f"#SBATCH {option}" for option in wanted.split()), "export NPROC=3", "export JAX_PLATFORMS=cpu"]:
+        assert line in text.splitlines()
+    assert main([*command, "--status"]) == 0
+    shown = capsys.readouterr().out
+    assert [line.split()[2:4] for line in shown.splitlines()[1:4]] == [
+        ["queued", "17_1"], ["running", "17_0"], ["stopped", "17_2"],
+    ]  # fmt: skip
+    assert f"it wrote no log: do the nodes reach {tmp_path / 'work' / 'slurm'}?" in shown
+    assert "the command without --status submits the rest again" in shown
+
+    # Only the job that is neither queued nor running is submitted again.
+    assert main(command) == 0 and "1 job submitted" in capsys.readouterr().err
+    assert "--array" not in (slurm / "submitted").read_text()
+    assert len(slurm_jobs.read_jobs(tmp_path / "work").cohorts) == 3
+
+
+# An sbatch that takes as many jobs as a file says, and notes how many are requested.
+LIMITED = """#!/bin/sh
+cd FOLDER
+case "$1" in --version) exit;; --test-only) cat > tried; exit;; esac
+number=$(sed -n 's/^#SBATCH --array=0-\\([0-9]*\\)%.*/\\1/p' "$1")
+number=$((${number:-0} + 1))
+echo $number >> asked
+before=$(cat there)
+if [ $((before + number)) -gt $(cat limit) ]; then
+  echo "sbatch: error: QOSMaxSubmitJobPerUserLimit" >&2
+  exit 1
+fi
+echo $((before + number)) > there
+echo "Submitted batch job $((100 + before))"
+"""
+
+
+@pytest.fixture
+def five_jobs(small_files, tmp_path, slurm):
+    """Submits five jobs to a Slurm that takes `limit`. Returns the exit status, the array sizes, and the noted jobs."""
+
+    def submit(limit):
+        (slurm / "sbatch").write_text(LIMITED.replace("FOLDER", str(slurm)))
+        (slurm / "there").write_text("0")
+        (slurm / "limit").write_text(str(limit))
+        one_each = ("--seeds=5", "--grid.optimizer.learning_rate=0.01", "--config.execution.maximum_replicas=1")
+        status = main(words(small_files, tmp_path / "work", *one_each, "--on", "slurm"))
+        return status, (slurm / "asked").read_text().split(), sorted(slurm_jobs.read_jobs(tmp_path / "work").cohorts)
+
+    return submit
+
+
+def test_many_jobs_are_several_arrays(five_jobs, monkeypatch):
+    import submitit
+
+    given, whole = {}, submitit.SlurmExecutor.update_parameters
+    keep = lambda self, **options: (given.update(options), whole(self, **options))  # noqa: E731
+    monkeypatch.setattr(submitit.SlurmExecutor, "update_parameters", keep)
+    monkeypatch.setattr(on_slurm, "MOST_IN_AN_ARRAY", 2)
+    assert five_jobs(limit=5) == (0, ["2", "2", "1"], ["100_0", "100_1", "102_0", "102_1", "104"])
+    assert given["array_parallelism"] == 2  # all of an array; without a number, submitit lets 256 run
+
+
+def test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted(five_jobs, capsys):
+    assert five_jobs(limit=3) == (2, ["5", "2", "2", "1", "1"], ["100_0", "100_1", "102"])
+    assert (
+        "Slurm refuses: QOSMaxSubmitJobPerUserLimit (jobs that were submitted before: 3); "
+        "run the same command again once some of your jobs are over; for tune, set at_once in --slurm FILE\n"
+    ) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["Invalid job array specification", "QOSMaxSubmitJobPerUserLimit"])
+def test_fewer_jobs_are_tried_where_an_array_is_too_large(text):
+    assert isinstance(slurm_jobs.refusal(text), slurm_jobs.TooManyJobs)
+    assert not isinstance(slurm_jobs.refusal("invalid partition"), slurm_jobs.TooManyJobs)
+
+
+@pytest.mark.parametrize(
+    ("options", "exported"),
+    [
+        ("", ["export NPROC=5"]),
+        ("gpus = 1\ngpu_memory_gb = 8\n", []),  # only the cluster knows how many
+        ("gpus = 1\ngpu_memory_gb = 8\ncpus = 3\n", ["export NPROC=3"]),
+    ],
+)
+def test_a_job_is_told_how_many_cpus_it_has(small_files, tmp_path, slurm, monkeypatch, options, exported):
+    monkeypatch.setenv("NPROC", "5")
+    (tmp_path / "jobs.toml").write_text(options)
+    assert main(words(small_files, tmp_path / "work", "--on", "slurm", "--slurm", str(tmp_path / "jobs.toml"))) == 0
+    text = (slurm / "submitted").read_text()
+    assert [line for line in text.splitlines() if line.startswith("export NPROC")] == exported
+
+
+def test_a_job_that_ran_out_of_memory_says_what_helps(tmp_path, slurm):
+    workdir = tmp_path / "work"
+    folders = Workdir(workdir).claim([(signature, (f"{signature}-seed0",)) for signature in "abcd"])
+    slurm_jobs.add_jobs(workdir, False, {f"17_{number}": folder.name for number, folder in enumerate(folders)})
+    (slurm / "queue").write_text("17_2 RUNNING\n")
+    (slurm / "ended").write_text("17_0 OUT_OF_MEMORY\n17_1 FAILED\n17_3 COMPLETED\n")
+    for folder in (folders[0], folders[3]):  # they have reached a rung, the first one in a job before
+        folder.rung(2).touch()
+    found = {each.job: (each.state, each.note) for each in slurm_jobs.states(workdir)}
+    assert found == {
+        "17_0": (
+            "stopped",
+            f"it ran out of memory: give more memory_gb, or remove {folders[0].path} and set a smaller "
+            "execution.maximum_replicas",
+        ),
+        "17_1": ("stopped", f"it wrote no log: do the nodes reach {workdir / 'slurm'}?"),
+        "17_2": ("running", ""),
+        "17_3": ("paused", "after epoch 2"),
+    }
+
+
+def test_what_slurm_refuses_is_said_before_anything_is_written(small_files, tmp_path, slurm, capsys):
+    (slurm / "refusal").write_text("sbatch: error: invalid partition specified: x\nallocation failure: Invalid name\n")
+    assert main(words(small_files, tmp_path / "work", "--on", "slurm")) == 2
+    said = capsys.readouterr()
+    wanted = "jaxmatch: Slurm refuses: invalid partition specified: x; Invalid name; see sinfo, and set the options"
+    assert not said.out and said.err.startswith(wanted) and said.err.count("\n") == 1
+    assert not (tmp_path / "work").exists()
+
+
+def refused(capsys, command):
+    assert main(command) == 2
+    output, errors = capsys.readouterr()
+    assert not output and errors.startswith("jaxmatch: ") and errors.count("\n") == 1
+    return errors.removeprefix("jaxmatch: ").strip()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--on", "slurm"), "there is no Slurm on this machine (sbatch is not found); give the command where jobs are"),
+        (("--on", "slurm:x"), "slurm:x is unknown; give --on slurm or --on slurm:local"),
+        (("--on", "slurn"), "cohorts cannot be trained on 'slurn'; did you mean \"slurm\"?"),
+        (("--on", "slurm", "--distributed"), "--on and --distributed cannot be combined; give one"),
+        (("--on", "slurm:local", "--log", "tensorboard"), "--log needs a command that trains"),
+        (("--on", "slurm:local", "--slurm", "no.toml"), "no.toml: "),
+        (("--status",), "--status needs --on slurm"),
+        (("--on", "ray", "--collect"), "--collect needs --on slurm"),
+        (("--on", "slurm", "--status", "--collect"), "--status and --collect cannot be combined; give one of them"),
+        (("--on", "slurm", "--status"), "no jobs were submitted for this folder; leave out --status or --collect"),
+    ],
+)
+def test_bad_use_is_one_line(small_files, tmp_path, capsys, monkeypatch, more, said):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    workdir = tmp_path / "runs"
+    assert said in refused(capsys, small_sweep.command(small_files, workdir, *more))
+    assert not workdir.exists()
+
+
+def test_submitit_is_an_extra(small_files, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    said = refused(capsys, small_sweep.command(small_files, tmp_path / "runs", "--on", "slurm"))
+    assert said == "--on slurm needs submitit, which is not installed; pip install 'jaxmatch[slurm]'"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("partition = ", "this is not TOML ("),
+        ("partitoin = 'x'", 'there is no option "partitoin"; did you mean "partition"?'),
+        ("partition = 3", "partition = 3 is not a text"),
+        ("minutes = 1.5", "minutes = 1.5 is not a whole number from 1 on"),
+        ("cpus = true", "cpus = True is not a whole number from 1 on"),
+        ("memory_gb = -1", "memory_gb = -1 is not a number above 0"),
+        ("sbatch = 1", "sbatch = 1 is not a table"),
+        ("gpus = 1", "gpus needs gpu_memory_gb, the memory that runs are planned for"),
+        ("minutes = 1", "signal_seconds is not less than the time of a job"),
+    ],
+)
+def test_options_that_are_none(small_files, tmp_path, capsys, text, said):
+    file = tmp_path / "jobs.toml"
+    file.write_text(text)
+    command = small_sweep.command(small_files, tmp_path / "runs", "--on", "slurm:local", "--slurm", str(file))
+    assert f"{file}: {said}" in refused(capsys, command)
+    assert not (tmp_path / "runs").exists()
