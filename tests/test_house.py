@@ -149,3 +149,25 @@ def test_the_tests_touch_nothing_private():
                 if re.fullmatch(r"_[a-z]\w*|_[A-Z]\w*", str(name)) and name not in known
             ]
     assert not found
+
+
+def functions_of(file):
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.FunctionDef) and not any("property" in ast.unparse(one) for one in node.decorator_list):
+            yield node
+
+
+def test_the_docstring_of_a_function_begins_with_a_verb():
+    """As "Returns" or "Checks that": the first line makes sense without the name of the function."""
+    found = [
+        (file, node.name, ast.get_docstring(node)) for file in PACKAGE.rglob("*.py") for node in functions_of(file)
+    ]
+    assert len(found) > 1000
+    begins = re.compile(r"([A-Z][a-z]+s|Called)\b")
+    assert not [(str(file), name) for file, name, text in found if text and not begins.match(text)]
+
+
+def test_no_file_has_more_than_300_lines():
+    files = [file for room in ("jaxmatch", "benchmarks", "tests") for file in (PACKAGE.parent / room).rglob("*.py")]
+    assert len(files) > 500
+    assert not [str(file) for file in files if len(file.read_text().splitlines()) > 300]

@@ -13,19 +13,10 @@ from jaxmatch.papers import csran, re2
 from jaxmatch.settings import flatten
 from jaxmatch.sweep import launch, timing_plan
 
-PAPER_SWEEPS = (
-    "re2_main",
-    "re2_ensemble",
-    "re2_ablation",
-    "re2_robustness",
-    "re2_occlusion",
-    "re2_attention",
-    "esan_main",
-    "esan_ablation",
-    "csran_main",
-    "csran_ablation",
-    "csran_depth",
-)
+PAPER_SWEEPS = """
+    re2_main re2_ensemble re2_ablation re2_robustness re2_occlusion re2_attention
+    esan_main esan_ablation csran_main csran_ablation csran_depth
+""".split()
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
