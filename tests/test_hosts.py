@@ -100,7 +100,7 @@ sys.exit(main.command())
 def test_memory_that_runs_out_on_one_host_alone_is_told(small_files, programs_kept, tmp_path, where):
     """If memory runs out on all hosts, half as many runs train at once. Otherwise each process ends with its line."""
     program = ("-c", MEMORY_RUNS_OUT, where)
-    processes = together(small_files, tmp_path, "--config.execution.maximum_replicas=16", program=program)
+    processes = together(small_files, tmp_path, "--grid.optimizer.learning_rate=0.01", program=program)
     first, second = map(ended, processes)
     if where == "all":
         assert first[0] == second[0] == 0, (first, second)
