@@ -3,11 +3,14 @@
 import signal
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 import small_sweep
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from jaxmatch.cli import distributed
 from jaxmatch.cli.main import main
@@ -18,9 +21,8 @@ ENDED = (
     "jaxmatch: another process of this command has ended; run the same command on all hosts to resume from the last "
     "checkpoint"
 )
-START = (
-    "import sys; from jaxmatch.cli import distributed, main; distributed.SECONDS_TO_START = 3; sys.exit(main.command())"
-)
+PROGRAM = "import sys; from jaxmatch.cli import distributed, main; distributed.{} = {}; sys.exit(main.command())"
+START, IMPATIENT = PROGRAM.format("SECONDS_TO_START", 3), PROGRAM.format("SECONDS_WITHOUT_HEARTBEAT", 6)
 
 
 def started(files: Path, workdir: Path, devices: int, *words: str, program: tuple[str, ...] = ()) -> subprocess.Popen:
@@ -49,7 +51,7 @@ def checkpoints(workdir: Path) -> set[str]:
 
 def killed(files: Path, workdir: Path, number: int) -> tuple[int, str, str]:
     """Kills one of two processes once there is a new checkpoint, and returns how the other one ends."""
-    before, processes = checkpoints(workdir), together(files, workdir)
+    before, processes = checkpoints(workdir), together(files, workdir, program=("-c", IMPATIENT))
     while not checkpoints(workdir) - before:
         assert [process.poll() for process in processes] == [None, None]
         time.sleep(0.05)
@@ -79,11 +81,12 @@ def test_two_processes_give_what_one_gives_though_one_is_killed(small_files, pro
 
 MEMORY_RUNS_OUT = """
 import sys, jax
-from jaxmatch.cli import main
+from jaxmatch.cli import distributed, main
 from jaxmatch.training import hosts
 from jaxmatch.training.programs import Program
 real, calls, where = Program.__call__, [], sys.argv.pop(1)
-hosts.MILLISECONDS_TO_MEET = 3000
+if where != "all":  # if memory runs out on one host alone, it waits this long for the other
+    hosts.MILLISECONDS_TO_MEET, distributed.SECONDS_WITHOUT_HEARTBEAT = 3000, 6
 def call(self, *given):
     if self.name == "train_step":
         calls.append(self.name)
@@ -100,7 +103,7 @@ sys.exit(main.command())
 def test_memory_that_runs_out_on_one_host_alone_is_told(small_files, programs_kept, tmp_path, where):
     """If memory runs out on all hosts, half as many runs train at once. Otherwise each process ends with its line."""
     program = ("-c", MEMORY_RUNS_OUT, where)
-    processes = together(small_files, tmp_path, "--grid.optimizer.learning_rate=0.01", program=program)
+    processes = together(small_files, tmp_path, "--config.execution.maximum_replicas=16", program=program)
     first, second = map(ended, processes)
     if where == "all":
         assert first[0] == second[0] == 0, (first, second)
@@ -114,6 +117,25 @@ def test_memory_that_runs_out_on_one_host_alone_is_told(small_files, programs_ke
 def shown(line: str) -> bool:
     """Returns whether a line is part of the plan or of a cohort's progress."""
     return line.startswith(("sweep small", "  ", "cohort "))
+
+
+EXPECTED = "Expected number of connected peer ranks is : "
+GLOO = "[Gloo] Rank ", "1", " is connected to ", "7", " peer ranks. ", EXPECTED, "7\n"
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.sampled_from(range(3)), max_size=3 * len(GLOO)))
+def test_messages_of_gloo_are_not_shown_in_whatever_pieces(turns):
+    """Three threads write at the same time."""
+    threads = [list(GLOO) for _ in range(3)]
+    pieces = [threads[turn].pop(0) for turn in turns if threads[turn]] + sum(threads, [])
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", distributed._FILTER, ENDED],
+        input="".join(pieces) + "loss 7\n",
+        capture_output=True,
+        text=True,
+    )
+    assert (done.stdout, done.stderr) == ("", "loss 7\n")
 
 
 def test_processes_that_do_not_come(small_files, tmp_path):

@@ -31,9 +31,9 @@ for line in sys.stdin.buffer:
         if of_others and line.startswith(b"F") and not said:
             said = True
             sys.stderr.write("jaxmatch: " + sys.argv[1] + "\n")
-    # Two threads of Gloo may write into one line.
-    of_gloo = re.search(rb"\[Gloo\] Rank|peer ranks", line)
-    if not of_others and not said and line.strip() and not of_gloo:
+    # Threads of Gloo write in pieces, and the pieces of one line can be spread over several lines.
+    of_gloo = re.fullmatch(rb"(\[Gloo\] Rank|(Expected number of )?connected|peer ranks|is|to|[\s\d.:])*", line)
+    if not of_others and not said and not of_gloo:
         sys.stderr.buffer.write(line)
     sys.stderr.flush()
 """
