@@ -97,15 +97,6 @@ def small_files(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def programs_kept(small_files):
-    """Stores the compiled programs of the small sweep, so that all tests of a module use them."""
-    import small_sweep
-
-    with small_sweep.compiled_programs_kept(small_files / "programs"):
-        yield
-
-
-@pytest.fixture(scope="module")
 def slurm(tmp_path_factory):
     """A Slurm cluster of two nodes, for the commands of a module's tests."""
     import slurm_nodes
@@ -126,8 +117,7 @@ def finished_sweep(small_files):
     import small_sweep
 
     workdir = small_files / "finished"
-    with small_sweep.compiled_programs_kept(small_files / "programs"):
-        return (workdir, *small_sweep.launched(small_files, workdir))
+    return (workdir, *small_sweep.launched(small_files, workdir))
 
 
 @pytest.fixture

@@ -3,21 +3,18 @@
 All tests that train share one signature and one size of cohort, so that its programs are compiled once.
 """
 
-import contextlib
 import io
 import json
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jax
 import pytest
 import safetensors.numpy
-from jax.experimental.compilation_cache import compilation_cache
 from rich.console import Console
 
 from jaxmatch.settings import default_config
@@ -216,27 +213,6 @@ def on_devices(number: int, words: list[str], *program: str) -> tuple[str, str]:
 
 def refuse(constant: str):
     raise ValueError(f"{constant} is not JSON")
-
-
-@contextlib.contextmanager
-def compiled_programs_kept(folder: Path) -> Iterator[None]:
-    """Stores compiled programs in a folder, for this process and the processes that it starts."""
-    settings = {
-        "jax_enable_compilation_cache": True,
-        "jax_compilation_cache_dir": str(folder),
-        "jax_persistent_cache_min_compile_time_secs": 0,
-        "jax_persistent_cache_min_entry_size_bytes": -1,
-    }
-    before = {name: getattr(jax.config, name) for name in settings}
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in settings.items():
-            patch.setenv(name.upper(), str(value))
-            jax.config.update(name, value)
-        compilation_cache.reset_cache()  # else JAX keeps the cache settings of its first compilation
-        yield
-    for name, value in before.items():
-        jax.config.update(name, value)
-    compilation_cache.reset_cache()
 
 
 def records(workdir: Path) -> dict[str, dict[str, Any]]:

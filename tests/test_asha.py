@@ -18,9 +18,6 @@ from jaxmatch.sweep.halving import Standing
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import Workdir
 
-pytestmark = pytest.mark.usefixtures("programs_kept")
-
-
 RULE = functools.partial(halving.settle, eta=2, rungs=RUNGS, barrier=False)
 run = functools.partial(small_grid.run, rule=RULE)
 

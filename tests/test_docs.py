@@ -15,7 +15,6 @@ from urllib.parse import unquote
 
 import pytest
 import saved_model
-import small_sweep
 from test_house import MAY_IMPORT
 
 import jaxmatch
@@ -117,7 +116,7 @@ def test_python_examples_run(page, tmp_path, monkeypatch, nothing_added):
         monkeypatch.setitem(sys.modules, name, mock.MagicMock())
     names = {}
     for number, example in enumerate(fenced(page, "python")):
-        with contextlib.redirect_stdout(io.StringIO()), small_sweep.compiled_programs_kept(tmp_path / "programs"):
+        with contextlib.redirect_stdout(io.StringIO()):
             exec(compile(example, f"{page.name}, example {number}", "exec"), names)
     if "get_sweep" in names:
         assert names["get_sweep"]().runs()

@@ -16,7 +16,7 @@ from jaxmatch.sweep import execution, launch, tuning
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.workdir import CohortFolder, Workdir
 
-pytestmark = [pytest.mark.usefixtures("programs_kept"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 # Two cohorts with two runs each.
 WHAT = {
@@ -34,7 +34,7 @@ def failing(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def undisturbed(small_files, programs_kept):
+def undisturbed(small_files):
     text, _ = small_sweep.launched(small_files, small_files / "whole sweep", **WHAT)
     return text, small_sweep.lasting(small_files / "whole sweep")
 

@@ -56,8 +56,7 @@ def trained(small_files, tagger, tmp_path_factory):
     """The folder of the sweep after training, and the folder of its run."""
     (small_files / "features.py").write_text(SWEEP)
     workdir = tmp_path_factory.mktemp("with_features")
-    with small_sweep.compiled_programs_kept(small_files / "programs"):
-        text, watcher = launched(small_files, workdir)
+    text, watcher = launched(small_files, workdir)
     assert "test accuracy" in text and len(watcher.trained) == 1
     (run,) = small_sweep.records(workdir)
     return workdir, workdir / "runs" / run

@@ -11,8 +11,6 @@ import small_sweep
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import folder_table
 
-pytestmark = pytest.mark.usefixtures("programs_kept")
-
 
 @pytest.mark.slow
 def test_the_table_of_a_folder_in_all_formats(finished_sweep):

@@ -13,8 +13,6 @@ from jaxmatch.sweep import claimed, launch
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.following import listeners_of
 
-pytestmark = pytest.mark.usefixtures("programs_kept")
-
 
 class Heard(jaxmatch.RunListener):
     """A listener that keeps what it hears."""

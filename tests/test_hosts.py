@@ -1,5 +1,6 @@
 """Two processes of four devices each train as one: the same records as one process of eight devices."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -26,7 +27,7 @@ START, IMPATIENT = PROGRAM.format("SECONDS_TO_START", 3), PROGRAM.format("SECOND
 
 
 def started(files: Path, workdir: Path, devices: int, *words: str, program: tuple[str, ...] = ()) -> subprocess.Popen:
-    flags = f"--xla_force_host_platform_device_count={devices}"
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     words = small_sweep.command(files, workdir, *WORDS, *words)
     return small_sweep.start(words, *program, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")
 
@@ -61,7 +62,7 @@ def killed(files: Path, workdir: Path, number: int) -> tuple[int, str, str]:
 
 
 @pytest.mark.slow
-def test_two_processes_give_what_one_gives_though_one_is_killed(small_files, programs_kept):
+def test_two_processes_give_what_one_gives_though_one_is_killed(small_files):
     """The first cohort resumes from its checkpoints, and the second is trained without a kill."""
     status, table, errors = ended(started(small_files, small_files / "eight", 8))
     assert status == 0, errors
@@ -100,7 +101,7 @@ sys.exit(main.command())
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["all", "1"])
-def test_memory_that_runs_out_on_one_host_alone_is_told(small_files, programs_kept, tmp_path, where):
+def test_memory_that_runs_out_on_one_host_alone_is_told(small_files, tmp_path, where):
     """If memory runs out on all hosts, half as many runs train at once. Otherwise each process ends with its line."""
     program = ("-c", MEMORY_RUNS_OUT, where)
     processes = together(small_files, tmp_path, "--config.execution.maximum_replicas=16", program=program)

@@ -16,8 +16,6 @@ from jaxmatch.reporting.sweep_folder import read_sweep_folder
 from jaxmatch.sweep import execution, launch
 from jaxmatch.workdir import CohortFolder, Workdir
 
-pytestmark = pytest.mark.usefixtures("programs_kept")
-
 
 @pytest.mark.slow
 def test_a_sweep_trains_its_cohort_once_and_gives_the_table(finished_sweep):

@@ -14,8 +14,6 @@ from jaxmatch.sweep.display import plan_text
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import Workdir
 
-pytestmark = pytest.mark.usefixtures("programs_kept")
-
 
 def planned(small_files, **arguments):
     arguments["overrides"] = small_sweep.overrides(small_files) | arguments.get("overrides", {})

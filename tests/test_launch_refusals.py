@@ -12,8 +12,6 @@ from jaxmatch.files import write_json
 from jaxmatch.sweep import claimed, launch, memory
 from jaxmatch.sweep.plan import make_plan
 
-pytestmark = pytest.mark.usefixtures("programs_kept")
-
 
 def test_a_setting_twice_in_the_grid_is_refused(small_files):
     arguments = {"overrides": small_sweep.overrides(small_files), "grid_overrides": {"model.blocks": "1,1.0"}}

@@ -26,7 +26,7 @@ def bucket():
 
 
 @pytest.fixture(scope="module")
-def nodes(programs_kept, bucket, tmp_path_factory):
+def nodes(bucket, tmp_path_factory):
     cluster = Nodes(3, NODE_FOLDERS=str(tmp_path_factory.mktemp("nodes")))
     assert cluster.address
     yield cluster
@@ -34,7 +34,7 @@ def nodes(programs_kept, bucket, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def one_process(small_files, programs_kept, tmp_path_factory):
+def one_process(small_files, tmp_path_factory):
     return alone(small_files, tmp_path_factory.mktemp("one_process"))
 
 

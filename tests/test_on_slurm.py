@@ -30,7 +30,7 @@ def task_of(job):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="/proc says which process trains")
-def test_records_are_those_of_one_process_though_the_job_makes_room(small_files, tmp_path, programs_kept, capfd):
+def test_records_are_those_of_one_process_though_the_job_makes_room(small_files, tmp_path, capfd):
     table, _ = small_sweep.launched(small_files, tmp_path / "one", overrides=LONG)
     workdir = tmp_path / "jobs"
     command = words(small_files, workdir, "--on", "slurm:local")

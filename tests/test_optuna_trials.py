@@ -19,8 +19,6 @@ from jaxmatch.sweep.space import space_of
 from jaxmatch.workdir import Workdir
 
 pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'jaxmatch[optuna]'")
-pytestmark = pytest.mark.usefixtures("programs_kept")
-
 RATES, BLOCKS = {"optimizer.learning_rate": "log:1e-4:1e-1"}, {"model.blocks": "1:4"}
 
 

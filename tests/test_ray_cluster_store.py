@@ -15,11 +15,11 @@ from ray_nodes import Nodes
 from jaxmatch.store import Store
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[ray]'")
-pytestmark = [pytest.mark.clusters, pytest.mark.usefixtures("programs_kept")]
+pytestmark = pytest.mark.clusters
 
 
 @pytest.fixture(scope="module")
-def one_process(small_files, programs_kept, tmp_path_factory):
+def one_process(small_files, tmp_path_factory):
     return alone(small_files, tmp_path_factory.mktemp("one_process"))
 
 

@@ -14,7 +14,7 @@ from ray_driver import LONG, WORDS, Driver, alone, on, refused
 from ray_nodes import STORE, Nodes
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[ray]'")
-pytestmark = [pytest.mark.clusters, pytest.mark.usefixtures("programs_kept")]
+pytestmark = pytest.mark.clusters
 
 # Loaded by --import in the command and in each worker, which it kills.
 KILLER = """
@@ -31,12 +31,12 @@ add_score(Score("always", "always"), lambda labels, outputs: outputs[..., 0].mea
 
 
 @pytest.fixture(scope="module")
-def one_process(small_files, programs_kept, tmp_path_factory):
+def one_process(small_files, tmp_path_factory):
     return alone(small_files, tmp_path_factory.mktemp("one_process"))
 
 
 @pytest.fixture
-def nodes(programs_kept):
+def nodes():
     cluster = Nodes(3)
     yield cluster
     cluster.close()

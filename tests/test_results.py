@@ -61,7 +61,7 @@ def test_a_model_is_scored_as_when_it_was_trained(finished_sweep, small_files, t
         jaxmatch.evaluate(matcher)
 
 
-def test_a_grid_of_python_needs_no_more_than_a_config(small_files, programs_kept, tmp_path):
+def test_a_grid_of_python_needs_no_more_than_a_config(small_files, tmp_path):
     config = load_module(small_files / "small.py").get_sweep().config
     changes = {"training.epochs": 1, **small_sweep.overrides(small_files)}
     sweep = jaxmatch.Sweep(

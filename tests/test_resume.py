@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import small_sweep
 
-pytestmark = [pytest.mark.usefixtures("programs_kept"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 # Two cohorts of two runs, so that a kill may come before, between and after them.
 GRID, SEEDS, REPLICAS = "0.01,0.003", 2, "2"

@@ -272,7 +272,6 @@ def test_where_all_fit_all_are_computed_at_once(told, side_by_side):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_kept")
 def test_the_record_and_one_line_say_it(short, small_files, tmp_path):
     what = {"seeds": 2, "grid_overrides": {"optimizer.learning_rate": "0.01"}}
     table, _ = small_sweep.launched(small_files, tmp_path / "one", **what)

@@ -21,7 +21,7 @@ from jaxmatch.sweep import halving, launch, tuning
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.workdir import Workdir
 
-pytestmark = [pytest.mark.usefixtures("programs_kept"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 STEPS = 4  # an epoch
 RULE = functools.partial(halving.settle, eta=2, rungs=RUNGS)

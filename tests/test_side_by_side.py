@@ -208,6 +208,5 @@ print("side by side")
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("programs_kept")
 def test_two_cohorts_of_three_on_eight_devices(tmp_path):
     assert "side by side" in on_devices(8, [str(tmp_path)], "-c", PROGRAM)[0]

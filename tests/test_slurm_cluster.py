@@ -11,7 +11,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.sweep import slurm_jobs
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install 'jaxmatch[slurm]'")
-pytestmark = [pytest.mark.clusters, pytest.mark.usefixtures("programs_kept", "slurm")]
+pytestmark = [pytest.mark.clusters, pytest.mark.usefixtures("slurm")]
 
 # Three cohorts of two runs.
 RATES, SEEDS, AT_ONCE = "0.01,0.003", 3, 2
@@ -36,7 +36,7 @@ def alone(files, workdir, **overrides):
 
 
 @pytest.fixture(scope="module")
-def one_process(small_files, programs_kept, tmp_path_factory):
+def one_process(small_files, tmp_path_factory):
     return alone(small_files, tmp_path_factory.mktemp("one_process"), **{"training.epochs": MANY})
 
 

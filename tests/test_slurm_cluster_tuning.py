@@ -12,7 +12,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.sweep import slurm_jobs
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install 'jaxmatch[slurm]'")
-pytestmark = [pytest.mark.clusters, pytest.mark.usefixtures("programs_kept", "slurm")]
+pytestmark = [pytest.mark.clusters, pytest.mark.usefixtures("slurm")]
 
 HALVING = (
     *("--halving", "--eta=2", "--rungs=40,80", "--seeds=2", "--final-seeds=1", "--epochs=120"),

@@ -43,7 +43,7 @@ class Heard(RunListener):
 
 
 @pytest.mark.slow
-def test_a_grid_is_halved_as_in_one_process(small_files, tmp_path, programs_kept, capfd, monkeypatch):
+def test_a_grid_is_halved_as_in_one_process(small_files, tmp_path, capfd, monkeypatch):
     (tmp_path / "heard.py").write_text(LISTENER)
     found = []
     for name, where in (("one", ()), ("jobs", ("--on", "slurm:local"))):

@@ -23,8 +23,6 @@ from jaxmatch.sweep.stored_cohort import StoredCohort
 from jaxmatch.sweep.stored_sweep import StoredSweep
 from jaxmatch.training.cohort import Cohort
 
-pytestmark = pytest.mark.usefixtures("programs_kept")
-
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):

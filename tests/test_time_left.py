@@ -192,7 +192,6 @@ def test_lines_and_the_bar_name_what_compiles(small_files, tmp_path, clock):
     ]
 
 
-@pytest.mark.usefixtures("programs_kept")
 def test_training_tells_which_length_it_compiles(small_files, tmp_path):
     class Bar(small_sweep.Watcher):
         told = []

@@ -18,8 +18,6 @@ from jaxmatch.settings import default_config, flatten
 from jaxmatch.sweep import tuning
 from jaxmatch.sweep.grid import Sweep
 
-pytestmark = pytest.mark.usefixtures("programs_kept")
-
 ROOT = Path(__file__).parent.parent
 
 

@@ -12,8 +12,6 @@ from jaxmatch.sweep.asha import Ladder
 from jaxmatch.sweep.halving import Standing
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[ray]'")
-pytestmark = pytest.mark.usefixtures("programs_kept")
-
 RUNGS, EPOCHS = (1, 3), 4
 WORDS = (
     *("--asha", "--eta=2", "--rungs=1,3", "--seeds=2", "--final-seeds=1", f"--epochs={EPOCHS}"),

@@ -21,8 +21,6 @@ from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import Workdir
 from jaxmatch.workdir.packing import pack
 
-pytestmark = pytest.mark.usefixtures("programs_kept")
-
 
 class ByWorkers(Engine):
     """An engine that does what engines with workers do, but runs one task after the other in this process."""
