@@ -131,7 +131,7 @@ def test_messages_of_gloo_are_not_shown_in_whatever_pieces(turns):
     threads = [list(GLOO) for _ in range(3)]
     pieces = [threads[turn].pop(0) for turn in turns if threads[turn]] + sum(threads, [])
     done = subprocess.run(
-        [sys.executable, "-S", "-c", distributed._FILTER, ENDED],
+        [sys.executable, "-S", "-c", distributed.FILTER, ENDED],
         input="".join(pieces) + "loss 7\n",
         capture_output=True,
         text=True,

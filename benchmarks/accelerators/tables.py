@@ -12,21 +12,24 @@ from jaxmatch.files import write_atomically
 
 INTRODUCTION = """# Programs compiled for accelerators
 
-Compiled, not run, by `make accelerators`. Temporaries and arguments are what XLA's `memory_analysis()` says. TFLOP are
-those of its `cost_analysis()`, which counts the body of a loop once, however often the loop turns: of the loops of an
-LSTM one time step. Moved: on a TPU of `cost_analysis()`, too; on a GPU operands and results of all kernels, in loops as
-often as these turn, without the workspaces of cuBLAS, an operand counted at most 8 times the result. Kernels of a loop
-count as often as it turns on a GPU, and once on a TPU, whose programs do not say how often that is. "A time step" has
-the kernels of one time step of an LSTM, in training forward and backward together.
+`make accelerators` compiles these programs; it does not run them. Rows have 40 tokens, and word vectors have 300
+dimensions. A run has the settings of `configs/*_snli.py`. Models with characters encode the characters of 896 words for
+64 pairs and of 3,072 words for 512 pairs, except in rows with the sign †. Each program is compiled for one device.
+`tests/test_devices.py` checks that training and evaluating a small RE2 on eight simulated devices needs no collectives.
 
-The least time of a step is the larger of moved bytes by bandwidth and operations by peak, both as published, and on a
-GPU 4 microseconds a kernel on top: a lower bound. With "≥", of LSTMs on a TPU, it leaves out all but one turn of each
-loop, so that the true one is higher.
-
-Rows have 40 tokens, words 300 dimensions; a run's settings are those of `configs/*_snli.py`. Models that take
-characters encode those of 896 words for 64 pairs and of 3,072 for 512, except where a row has the sign †. A program is
-compiled for one device; `tests/test_devices.py` checks that training and evaluating a small RE2 on eight simulated
-devices makes no collectives.
+- temporaries, arguments: from XLA's `memory_analysis()`.
+- moved: the bytes that a program reads and writes. On a GPU, these are the operands and results of all kernels, without
+  the workspaces of cuBLAS. A kernel in a loop counts once for each iteration, and an operand counts as at most 8 times
+  the result. On a TPU, the number is from XLA's `cost_analysis()`, which counts the body of a loop once.
+- TFLOP: from `cost_analysis()`. Of the loop of an LSTM, it counts one time step.
+- kernels, of them in loops: on a GPU, a kernel in a loop counts once for each iteration. On a TPU, it counts once,
+  because the program does not state the number of iterations.
+- a time step: the kernels of one time step of an LSTM. In training, these are the kernels of the forward and the
+  backward pass.
+- worst padding: how many times its own size the most padded array takes on a TPU. Only arrays above a megabyte count.
+- least time: a lower bound for the time of a step. It is the larger of two quotients: moved bytes by bandwidth, and
+  operations by peak performance, both as published. On a GPU, 4 microseconds are added for each kernel. The sign "≥"
+  marks programs with LSTMs on a TPU: their bound counts one iteration of each loop, so the true bound is higher.
 """
 PROGRAMS = "train", "evaluate"
 # The time steps of a model's LSTMs, one after the other: layers over a row of tokens, and over a word of 16 characters.

@@ -17,7 +17,7 @@ from jaxmatch.reporting.sweep_folder import read_sweep_folder
 
 CASE = ("model", "replicas", "batch", "precision")
 SIZES = ((512, "float32"), (64, "bfloat16"), (512, "bfloat16"), (64, "float32"))
-# The cases, by these fields. Those with goals come first, then those that may explain them.
+# The cases, with these fields. Cases with goals come first, then cases that may explain them.
 CASES = (
     *(("re2", 10, batch, precision) for batch, precision in SIZES),
     *(("re2-triton", 10, batch, precision) for batch, precision in SIZES),
@@ -30,7 +30,7 @@ CASES = (
 ON_GPUS_ALONE = ("-triton", "-untuned")
 # (replicas, batch, precision) of the steps that are dispatched one by one and many at a time.
 DISPATCHED = ((10, 64, "float32"), (1, 64, "float32"), (10, 64, "bfloat16"))
-# (batch, replicas, precision): the points with a goal, and what they are compared with.
+# (batch, replicas, precision): the points with a goal, and the points that they are compared with.
 GOALS = ((512, (1, 10), "float32"), (64, (1, 10), "float32"), (128, (1, 10), "float32"), (512, (1, 10), "bfloat16"))
 OTHER_SERIES = tuple(
     (batch, (1, count), "float32") for count in reversed(REPLICAS) if count not in (1, 10) for batch in BATCHES
@@ -49,8 +49,8 @@ SMALL_CSRAN = {
 }
 # Each depth is a program of its own and trains little, so most of its time goes into compiling.
 FEW_LENGTHS = "--config.training.maximum_buckets=2"
-# The seconds that a piece is expected to take before one was measured, including the start of a process and compilation
-# on a device.
+# The expected seconds of a piece while none has been measured, including the start of a process and compilation on a
+# device.
 SECONDS_A_CASE, SECONDS_A_SERIES = 90.0, 120.0
 
 
@@ -92,8 +92,8 @@ def name_of_series(series: tuple[int, tuple[int, ...], str]) -> str:
 
 
 def compiled(plan: Plan, stage: Stage) -> None:
-    """Programs compiled and run: what they hold, move and take, with the bound and what was compiled without a
-    device.
+    """Compiles and runs programs, and measures their memory, bytes and time. The values computed without a device stand
+    beside them.
     """
     asked = {}
     cases = [case for case in CASES if plan.platform == "gpu" or not case[0].endswith(ON_GPUS_ALONE)]
@@ -104,7 +104,7 @@ def compiled(plan: Plan, stage: Stage) -> None:
 
 
 def dispatched(plan: Plan, stage: Stage) -> None:
-    """A training step of RE2 on rows of two lengths, dispatched alone and with others."""
+    """Times training steps of RE2 on rows of two lengths, with one step and with many steps in a dispatch."""
     asked = {}
     for steps in ((2, 8, "float32"),) if plan.quick else DISPATCHED:
         spec = dict(zip(CASE[1:], steps, strict=True))
@@ -113,12 +113,12 @@ def dispatched(plan: Plan, stage: Stage) -> None:
 
 
 def replicas(plan: Plan, stage: Stage) -> None:
-    """The benchmark `replicas` where it has goals: one run and ten."""
+    """Runs the benchmark `replicas` at the points that have goals: one run and ten runs."""
     _many_runs(plan, stage, ((16, (1, 2), "float32"),) if plan.quick else SERIES["replicas"])
 
 
 def more_replicas(plan: Plan, stage: Stage) -> None:
-    """The other points of the benchmark `replicas`."""
+    """Runs the benchmark `replicas` at its other points."""
     _many_runs(plan, stage, SERIES["more-replicas"])
 
 
@@ -138,13 +138,15 @@ def _many_runs(plan: Plan, stage: Stage, series: Any) -> None:
 
 
 def wikiqa(plan: Plan, stage: Stage) -> None:
-    """Ten seeds of RE2 on WikiQA (its paper's Table 4), in the setting of the TensorFlow code."""
+    """Trains ten seeds of RE2 on WikiQA (Table 4 of its paper), in the setting of the TensorFlow code."""
     size = ["--smoke"] if plan.quick else ["--seeds", "10", *_data(plan)]
     _sweep(plan, stage, ["sweeps/re2_main.py", "--dataset", "wikiqa", "--setting", "released_tensorflow", *size])
 
 
 def depth(plan: Plan, stage: Stage) -> None:
-    """CSRAN's depth: SciTail where its files are named (its paper's Figure 2), else the embedded inference set."""
+    """Trains CSRAN at several depths on SciTail (Figure 2 of its paper), or on the embedded inference set if SciTail's
+    files are missing.
+    """
     if not plan.quick and not missing_for_sweeps(plan.settings, "SciTailV1.1"):
         words = ["sweeps/csran_depth.py", "--dataset", "scitail", "--seeds", "10", FEW_LENGTHS, *_data(plan)]
         workdir = _sweep(plan, stage, words)
@@ -200,8 +202,8 @@ def peer_problem(settings: Settings, platform: str) -> str:
 
 
 # Name -> the function that measures the stage, the folder of official data that it needs ("": none), and its share of
-# the time in minutes of 25. The next stages get the time that a stage leaves over. What is left after the last one goes
-# to the stages that are not done, in this order.
+# the time in minutes of 25. The time that a stage leaves goes to the next stages. The time that the last stage leaves
+# goes to the stages that are not done, in this order.
 STAGES: Mapping[str, tuple[Callable[[Plan, Stage], None], str, float]] = {
     "compiled": (compiled, "", 8),
     "dispatched": (dispatched, "", 2),

@@ -32,21 +32,32 @@ SLOWEST = 10
 STAND_IN = "h100"
 INTRODUCTION = """# On a device
 
-Made by `make device`. Programs are those of `make accelerators`: a training step on rows of 40 tokens, with the
-settings of `configs/*_snli.py`. Each cell has the value measured on the device, then in brackets the value computed for
-its kind without one (`../accelerators`; an H200's is the H100's). Without a GPU XLA cannot try kernels, so a program
-that was compiled for one uses cuBLAS alone; on the GPU XLA may choose others. Temporaries: by XLA's
-`memory_analysis()`; in use: the most memory that was in use, arguments and all. Moved: read from the compiled program,
-on a TPU the compiler's own count, which counts the body of a loop once. Least: the larger of moved bytes by published
-bandwidth and operations of the matrix products by published peak, and on a GPU 4 microseconds a kernel on top. Where
-kernels start while others run, or together as a graph, a step takes less than these microseconds say. A device without
-published figures in `benchmarks/accelerators/targets.py` has no bound. A step is waited for, and the median taken; in a
-row, each is started without waiting for the one before, as training does. Loss: after three steps; programs that
-compute the same have the same up to rounding. `re2` is compiled as training compiles it. `-untuned` is compiled as
-without a device, `-triton` with XLA's own products beside those of cuBLAS. Other names are attempts
-(`benchmarks/NOTES.md`), measured with `benchmarks.device.case`. `-unaligned`: the code before commit 0e7e81f, without
-filled-up rows. `152`: hidden size 152. `304`: word vectors of 304 numbers. `-kernels`: `model.kernels=pallas`, since
-removed; four numbers are the tokens and inputs of a block, the warps and the stages (default 128, 32, 8, 3)."""
+`make device` measures the programs that `make accelerators` compiles: a training step on rows of 40 tokens, with the
+settings of `configs/*_snli.py`. Each cell has the value measured on the device. In brackets is the value computed
+without a device (`../accelerators`) for the same kind of device; for an H200, that of an H100. Without a GPU, XLA
+cannot time kernels and uses cuBLAS for all matrix products. On a GPU, it may choose other kernels.
+
+- temporaries: from XLA's `memory_analysis()`.
+- in use: the most memory in use at any time, including arguments.
+- moved: the bytes that a step reads and writes, from the compiled program. On a TPU, the number is the compiler's own,
+  which counts the body of a loop once.
+- least: a lower bound for the time of a step. It is the larger of two quotients: moved bytes by bandwidth, and the
+  operations of the matrix products by peak performance, both as published. On a GPU, 4 microseconds are added for each
+  kernel. A step can take less than these microseconds if kernels overlap, or start together as a graph. A device
+  without published figures in `benchmarks/accelerators/targets.py` has no bound.
+- a step: the median time of a step that the host waits for.
+- in a row: the time of a step if the host starts the next one without waiting, as in training.
+- loss: the loss after three steps. Programs that compute the same have the same loss, up to rounding.
+
+Names of models:
+
+- `re2`: as training compiles it.
+- `-untuned`: as compiled without a device.
+- `-triton`: with XLA's own kernels for matrix products beside those of cuBLAS.
+- Other names are attempts (`benchmarks/NOTES.md`), measured with `benchmarks.device.case`. `-unaligned`: the code
+  before commit 0e7e81f, without filled-up rows. `152`: hidden size 152. `304`: word vectors of 304 numbers. `-kernels`:
+  `model.kernels=pallas`, since removed; its four numbers are the tokens and inputs of a block, the warps and the stages
+  (default 128, 32, 8, 3)."""
 HEADINGS = (
     "model",
     "runs x batch",

@@ -22,7 +22,7 @@ _in_order: list[bool] = []
 
 # A filter program for what XLA and Gloo write past Python. XLA's messages about other processes are pages long and hold
 # a stack; the program replaces them by one line.
-_FILTER = r"""
+FILTER = r"""
 import re, sys
 said = of_others = False
 for line in sys.stdin.buffer:
@@ -203,7 +203,7 @@ def _filter_output() -> None:
     if sys.stdout is None or sys.stderr is None:
         return
     sys.stdout.flush()
-    words = [sys.executable, "-S", "-c", _FILTER, _ENDED]
+    words = [sys.executable, "-S", "-c", FILTER, _ENDED]
     reader = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
