@@ -22,13 +22,13 @@ class ProcessFailed(RuntimeError):
 
 
 def run(
-    module: str, asked: Mapping[str, Any], environment: Mapping[str, str] | None = None, seconds: float | None = None
+    module: str, request: Mapping[str, Any], environment: Mapping[str, str] | None = None, seconds: float | None = None
 ) -> dict[str, Any]:
     """Runs `python -m module` with a request, and returns its answer.
 
     Arguments:
-      module: the module to run. It calls `asked` and `answer` of this file.
-      asked: the request, of plain values.
+      module: the module to run. It calls `request` and `answer` of this file.
+      request: the request, of plain values.
       environment: environment variables to set in addition.
       seconds: the time after which the process is killed; None: never.
 
@@ -43,7 +43,7 @@ def run(
     variables = {**with_this_checkout(), **(environment or {})}
     began, busy = time.time(), _childrens_cpu()
     done = subprocess.run(
-        [sys.executable, "-m", module, json.dumps({**asked, "asked_at": began})],
+        [sys.executable, "-m", module, json.dumps({**request, "asked_at": began})],
         env=variables,
         capture_output=True,
         text=True,
@@ -84,7 +84,7 @@ def _childrens_cpu() -> float:
     return times.children_user + times.children_system
 
 
-def asked() -> dict[str, Any]:
+def request() -> dict[str, Any]:
     """Returns the request to this process, and "import_seconds", the time from before its start to this call."""
     end_with_parent()
     values = json.loads(sys.argv[1])

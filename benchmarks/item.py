@@ -42,9 +42,9 @@ class Settings:
         """Loads a config of `configs/` with the data and vectors of these settings. `model__blocks=2` overrides
         `model.blocks`.
         """
-        said = {"data.directory": self.data_directory, "data.vectors": self.vectors}
-        said |= {key.replace("__", "."): value for key, value in overrides.items()}
-        return with_overrides(load_config(CONFIGS / f"{name}.py"), said)
+        changes = {"data.directory": self.data_directory, "data.vectors": self.vectors}
+        changes |= {key.replace("__", "."): value for key, value in overrides.items()}
+        return with_overrides(load_config(CONFIGS / f"{name}.py"), changes)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -93,8 +93,8 @@ def main():
     worker = Worker()
     print(json.dumps(worker.about()), file=answers, flush=True)
     for line in sys.stdin:
-        asked = json.loads(line)
-        print(json.dumps(getattr(worker, asked.pop("command"))(**asked)), file=answers, flush=True)
+        request = json.loads(line)
+        print(json.dumps(getattr(worker, request.pop("command"))(**request)), file=answers, flush=True)
 
 
 if __name__ == "__main__":

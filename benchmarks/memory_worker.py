@@ -161,7 +161,7 @@ def measure(
 
 
 def main() -> None:
-    values = fresh.asked()
+    values = fresh.request()
     names = ("model", "optimizer", "replicas", "batch", "length", "words", "dimensions", "classes")
     fresh.answer(measure(**{name: values[name] for name in names}))
 

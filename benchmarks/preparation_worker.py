@@ -63,9 +63,9 @@ def read(path: str, words_file: str) -> dict:
 
 
 def main() -> None:
-    asked = fresh.asked()
-    done = prepare(asked["config"]) if "config" in asked else read(asked["path"], asked["words_file"])
-    fresh.answer({**done, "import_seconds": asked["import_seconds"]})
+    request = fresh.request()
+    done = prepare(request["config"]) if "config" in request else read(request["path"], request["words_file"])
+    fresh.answer({**done, "import_seconds": request["import_seconds"]})
 
 
 if __name__ == "__main__":

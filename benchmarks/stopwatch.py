@@ -24,8 +24,8 @@ def in_turn(candidates: Mapping[str, Callable[[], float | None]], rounds: int, w
         names = list(candidates)
         for name in names if number % 2 == 0 else reversed(names):
             start = time.perf_counter()
-            said = candidates[name]()
-            measured = time.perf_counter() - start if said is None else said
+            reported = candidates[name]()
+            measured = time.perf_counter() - start if reported is None else reported
             if number >= warm:
                 seconds[name].append(measured)
     return seconds

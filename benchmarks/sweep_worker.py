@@ -21,7 +21,7 @@ TRAINING = ("compile", "train", "evaluate", "checkpoint")
 REQUEST, HIT = "/jax/compilation_cache/compile_requests_use_cache", "/jax/compilation_cache/cache_hits"
 
 
-def sweep(asked: dict) -> dict:
+def sweep(request: dict) -> dict:
     """Launches a sweep and measures the time from the sweep file to the table."""
     watch, events, cohorts = Watch(), collections.Counter(), []
     watch.on(preparation, "prepare", "data")
@@ -38,15 +38,15 @@ def sweep(asked: dict) -> dict:
     claimed.Cohort = kept
     start = time.perf_counter()
     launch.sweep(
-        Path(asked["file"]),
-        workdir=Path(asked["workdir"]),
-        seeds=asked.get("seeds"),
-        overrides=asked["overrides"],
-        grid_overrides=asked.get("grid"),
+        Path(request["file"]),
+        workdir=Path(request["workdir"]),
+        seeds=request.get("seeds"),
+        overrides=request["overrides"],
+        grid_overrides=request.get("grid"),
     )
     seconds = time.perf_counter() - start
     times = {}  # a cohort's times are in the record of each of its runs
-    for path in Path(asked["workdir"]).glob("runs/*/record.json"):
+    for path in Path(request["workdir"]).glob("runs/*/record.json"):
         record = read_record(path)
         times[record["cohort"]] = record["times"]
     parts = dict(watch.seconds)
@@ -82,22 +82,22 @@ def _counted(cohorts: list[Cohort]) -> dict:
     }
 
 
-def steps(asked: dict) -> dict:
+def steps(request: dict) -> dict:
     """Times some steps of a config, and the second of two evaluations and of two checkpoints."""
-    config = with_overrides(load_config(Path(asked["file"])), asked["overrides"])
+    config = with_overrides(load_config(Path(request["file"])), request["overrides"])
     data = preparation.prepare(config)
     cohort = Cohort(
         model=config.model.to_dict(),
         training=config.training.to_dict(),
         execution=config.execution.to_dict(),
         data=data,
-        seeds=range(asked["replicas"]),
-        optimizer=[config.optimizer.to_dict()] * asked["replicas"],
+        seeds=range(request["replicas"]),
+        optimizer=[config.optimizer.to_dict()] * request["replicas"],
     )
     lockstep = cohort.lockstep
     state, epoch = lockstep.initial(), lockstep.epoch(0)
     before, seconds = 0, []
-    for index in range(min(asked["steps"], len(epoch.sequence))):
+    for index in range(min(request["steps"], len(epoch.sequence))):
         compiled = lockstep.compile_seconds
         jax.block_until_ready(state)
         start = time.perf_counter()
@@ -105,10 +105,10 @@ def steps(asked: dict) -> dict:
         seconds.append(time.perf_counter() - start - (lockstep.compile_seconds - compiled))
         before = index
     evaluations, saves = [], []
-    checkpoints = Checkpoints(Path(asked["workdir"]))
+    checkpoints = Checkpoints(Path(request["workdir"]))
     for number in range(2):
         start = time.perf_counter()
-        cohort.evaluator.scores("dev", cohort.evaluator.outputs("dev", state.parameters, asked["replicas"]))
+        cohort.evaluator.scores("dev", cohort.evaluator.outputs("dev", state.parameters, request["replicas"]))
         evaluations.append(time.perf_counter() - start)
         start = time.perf_counter()
         checkpoints.save(number, {"state": state, "best": state.parameters}, {})
@@ -127,9 +127,9 @@ def steps(asked: dict) -> dict:
 
 
 def main() -> None:
-    asked = fresh.asked()
-    done = steps(asked) if "steps" in asked else sweep(asked)
-    fresh.answer({**done, "import_seconds": asked["import_seconds"]})
+    request = fresh.request()
+    done = steps(request) if "steps" in request else sweep(request)
+    fresh.answer({**done, "import_seconds": request["import_seconds"]})
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from jaxmatch.errors import InputError
 
 def cores() -> int:
     """Returns the number of cores that XLA uses on this machine. The sums of its products depend on it."""
-    told = os.environ.get("NPROC", "")
-    if told.isdigit():
-        return int(told)
+    limit = os.environ.get("NPROC", "")
+    if limit.isdigit():
+        return int(limit)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -34,7 +34,7 @@ def compiler_options(platform: str, runs_once: bool = False) -> dict[str, Any]:
     return {name: value for name, value in options.get(platform, {}).items() if name not in flags}
 
 
-def devices_there_are(platform: str | None = None) -> list[jax.Device]:
+def available_devices(platform: str | None = None) -> list[jax.Device]:
     """Returns all devices of a platform, such as "cpu"; None: of JAX's default backend.
 
     Raises:

@@ -54,10 +54,10 @@ def is_plain_file(path: str | os.PathLike, *, remedy: str | None = None) -> bool
     Raises:
       InputError: the path cannot be looked up, or is not a plain file.
     """
-    there = kind(path)
-    if there and there != FILE:
-        raise InputError(f"this is {there}, not a file", path=path, remedy=remedy)
-    return bool(there)
+    found_kind = kind(path)
+    if found_kind and found_kind != FILE:
+        raise InputError(f"this is {found_kind}, not a file", path=path, remedy=remedy)
+    return bool(found_kind)
 
 
 def check_plain_file(path: str | os.PathLike, remedy: str, most_bytes: int | None = None) -> None:
@@ -76,8 +76,8 @@ def check_plain_file(path: str | os.PathLike, remedy: str, most_bytes: int | Non
         found = os.stat(path)
     except FileNotFoundError:
         return
-    there = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
-    if there != FILE:
-        raise InputError(f"this is {there}, not a file", path=path, remedy=remedy)
+    found_kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+    if found_kind != FILE:
+        raise InputError(f"this is {found_kind}, not a file", path=path, remedy=remedy)
     if most_bytes is not None and found.st_size > most_bytes:
         raise InputError(f"the file has {found.st_size:,} bytes, more than {most_bytes:,}", path=path, remedy=remedy)

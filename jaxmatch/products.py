@@ -44,18 +44,18 @@ def products_of(precision: str, device: jax.Device) -> str:
     return rounded(ASKED.get(precision) or _default(), device)
 
 
-def rounded(asked: Precision | str, device: jax.Device) -> str:
+def rounded(requested: Precision | str, device: jax.Device) -> str:
     """Returns the type to which a device rounds float32 factors, as in `products_of`.
 
     Arguments:
-      asked: the precision that JAX requests for the product, or the name of a `DotAlgorithmPreset`.
+      requested: the precision that JAX requests for the product, or the name of a `DotAlgorithmPreset`.
       device: the device that computes the product.
     """
-    if isinstance(asked, Precision):
-        found = _ROUNDED[_family(device)][asked]
+    if isinstance(requested, Precision):
+        found = _ROUNDED[_family(device)][requested]
         # This variable prevents TF32 in NVIDIA's libraries, but not in XLA's own kernels.
         return "TF32 or float32" if found == "TF32" and os.environ.get("NVIDIA_TF32_OVERRIDE") == "0" else found
-    found = _ALGORITHMS.get(asked, asked)
+    found = _ALGORITHMS.get(requested, requested)
     # A CPU treats an algorithm as the least precision that it must provide.
     return f"{found} or finer" if device.platform == "cpu" and found != "float32" else found
 

@@ -21,12 +21,12 @@ PIECE = """
 import time
 from pathlib import Path
 from benchmarks import fresh
-asked = fresh.asked()
+request = fresh.request()
 with open(Path(__file__).with_name("asked"), "a") as file:
-    file.write(str(asked["number"]))
-if asked["number"] == 2 and not Path(__file__).with_name("go").exists():
+    file.write(str(request["number"]))
+if request["number"] == 2 and not Path(__file__).with_name("go").exists():
     time.sleep(600)
-fresh.answer({"number": asked["number"]})
+fresh.answer({"number": request["number"]})
 """
 
 MEASURE = """

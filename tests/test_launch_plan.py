@@ -81,11 +81,11 @@ def test_the_time_counts_what_the_devices_compute(small_files, monkeypatch):
         text = plan_text(dataclasses.replace(plan, cohorts=tuple(changed)), set())
         return re.search("estimated training time: (.* min)", text)[1]
 
-    assert seconds(there_are=1) == "17 min"  # 100 s per run
-    assert seconds(there_are=1, limit=4) == "20 min"  # two turns of three
-    assert seconds(there_are=2) == "10 min"  # three per device, one of which is a filler
-    assert seconds(there_are=4) == "7 min"  # on three devices, so that one cohort waits for the other
-    assert seconds(there_are=10) == "2 min"  # both cohorts at the same time
+    assert seconds(available=1) == "17 min"  # 100 s per run
+    assert seconds(available=1, limit=4) == "20 min"  # two turns of three
+    assert seconds(available=2) == "10 min"  # three per device, one of which is a filler
+    assert seconds(available=4) == "7 min"  # on three devices, so that one cohort waits for the other
+    assert seconds(available=10) == "2 min"  # both cohorts at the same time
 
 
 def test_the_plan_counts_only_what_is_missing(small_files):

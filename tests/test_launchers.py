@@ -7,7 +7,7 @@ import jax
 import pytest
 
 from jaxmatch.cli import distributed, launchers
-from jaxmatch.devices import devices_there_are
+from jaxmatch.devices import available_devices
 from jaxmatch.errors import InputError
 
 FOUR = "t1v-0,t1v-1,t1v-2,t1v-3"
@@ -82,9 +82,9 @@ def test_devices_of_several_processes_without_distributed(monkeypatch):
     there = [types.SimpleNamespace(process_index=process) for process in (0, 0, 1, 1)]
     monkeypatch.setattr(jax, "devices", lambda platform: there)
     with pytest.raises(InputError, match="one of 2 processes that share 4 devices; train with --distributed"):
-        devices_there_are()
+        available_devices()
     monkeypatch.setattr(jax, "devices", lambda platform: there[:2])
-    assert devices_there_are() == there[:2]
+    assert available_devices() == there[:2]
     monkeypatch.setattr(jax, "devices", lambda platform: there)
     monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
-    assert devices_there_are() == there
+    assert available_devices() == there

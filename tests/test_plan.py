@@ -35,7 +35,7 @@ def test_every_shape_is_covered_and_none_that_is_kept_by_another(shapes):
 
 
 @pytest.mark.parametrize(
-    ("runs", "there_are", "limit", "most", "devices", "computed"),
+    ("runs", "available", "limit", "most", "devices", "computed"),
     [
         (10, 1, None, None, 1, 10),
         (10, 1, 4, None, 1, 12),  # three turns of four
@@ -46,9 +46,9 @@ def test_every_shape_is_covered_and_none_that_is_kept_by_another(shapes):
         (11, 8, None, None, 6, 2),  # 6 devices of 2: one replica is padding
     ],
 )
-def test_a_cohort_costs_what_its_devices_compute(runs, there_are, limit, most, devices, computed):
+def test_a_cohort_costs_what_its_devices_compute(runs, available, limit, most, devices, computed):
     needs = Needs(step=100, parameters=1, most=most)
-    cohort = PlannedCohort("signature", (None,) * runs, None, 1, 1, 1, needs, 10.0, there_are, limit)
+    cohort = PlannedCohort("signature", (None,) * runs, None, 1, 1, 1, needs, 10.0, available, limit)
     assert (cohort.devices, cohort.device_work) == (devices, 10.0 * computed)
     assert cohort.replica_bytes == needs.of(-(-runs // devices)) // -(-runs // devices)
 

@@ -22,16 +22,16 @@ class Product(NamedTuple):
 
     Attributes:
       factors: the types of the factors, as XLA names them.
-      asked: what JAX requests: a precision, or the name of an algorithm.
+      requested: what JAX requests: a precision, or the name of an algorithm.
     """
 
     factors: tuple[str, str]
-    asked: Precision | str
+    requested: Precision | str
 
     def uses(self, device: jax.Device) -> str:
         """Returns the format to which a device rounds the factors. Of two types, the wider one counts."""
         wide = next((kind for kind in self.factors if kind not in _ROUNDED), None)
-        return _ROUNDED[self.factors[0]] if wide is None else rounded(self.asked, device)
+        return _ROUNDED[self.factors[0]] if wide is None else rounded(self.requested, device)
 
 
 def products(text: str) -> set[Product]:
@@ -47,6 +47,6 @@ def _product(operands: str, rest: str, kinds: dict[str, str]) -> Product:
     factors = kinds[names[0]], kinds[names[1]]
     if found := _ALGORITHM.search(rest):
         return Product(factors, found.group(1).upper())
-    asked = _PRECISION.search(rest)
-    both = [Precision[name.upper()] for name in asked.groups()] if asked else [Precision.DEFAULT]
+    match = _PRECISION.search(rest)
+    both = [Precision[name.upper()] for name in match.groups()] if match else [Precision.DEFAULT]
     return Product(factors, min(both, key=lambda precision: precision.value))

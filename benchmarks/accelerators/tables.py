@@ -112,13 +112,13 @@ def beyond_memory(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def granted(rows: Iterable[Mapping[str, Any]]) -> float:
     """Returns the memory in GiB that the compiler of a target says there is, or 0 if it has rejected no program."""
-    said = (GRANTED.search(row.get("problem", "")) for row in rows)
-    return max((float(match.group(1)) for match in said if match), default=0.0)
+    found = (GRANTED.search(row.get("problem", "")) for row in rows)
+    return max((float(match.group(1)) for match in found if match), default=0.0)
 
 
 def _versions(rows: Iterable[Mapping[str, Any]]) -> str:
-    said = {", ".join(f"{name} {version}" for name, version in row.get("versions", {}).items()) for row in rows}
-    return "; ".join(sorted(filter(None, said)))
+    texts = {", ".join(f"{name} {version}" for name, version in row.get("versions", {}).items()) for row in rows}
+    return "; ".join(sorted(filter(None, texts)))
 
 
 def _does_not_fit(rows: Sequence[Mapping[str, Any]], target: Target, gibibytes: float) -> str:

@@ -32,13 +32,13 @@ def driver() -> str:
     if jax.default_backend() == "gpu":
         words = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
         try:
-            said = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-            return f"NVIDIA driver {said.splitlines()[0].strip()}"
+            output = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+            return f"NVIDIA driver {output.splitlines()[0].strip()}"
         except (OSError, subprocess.CalledProcessError, IndexError):
             pass
     return " ".join(str(getattr(get_backend(), "platform_version", "")).split())
 
 
 if __name__ == "__main__":
-    fresh.asked()
+    fresh.request()
     fresh.answer(about())

@@ -67,7 +67,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
       "trace", of what the device ran, or "untraced", why there is no trace.
     """
     device = jax.devices()[0]
-    asked, (model, options) = spec, VARIANTS.get(spec["model"], (spec["model"], {}))
+    given, (model, options) = spec, VARIANTS.get(spec["model"], (spec["model"], {}))
     spec, options = {**spec, "model": model}, {**compiler_options(device.platform), **options}
     program = worker.program_of({**spec, "program": "train"}, target_of(device.device_kind), None)
     started = time.perf_counter()
@@ -80,7 +80,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
     seconds, in_a_row, state = step_times(lambda state: compiled(state, *rest), state)
     in_use = (device.memory_stats() or {}).get("peak_bytes_in_use")
     found = {
-        **asked,
+        **given,
         "compiler_options": options,
         "kind": device.device_kind,
         "loss": loss,
@@ -94,7 +94,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def traced(step: Callable[[Any], Any], state: Any) -> dict[str, Any]:
-    """Returns the kernels that take the time (`kernels.told`)."""
+    """Returns the kernels that take the time (`kernels.traced`)."""
 
     def run() -> None:
         now = state
@@ -102,7 +102,7 @@ def traced(step: Callable[[Any], Any], state: Any) -> dict[str, Any]:
             now = step(now)
         jax.block_until_ready(now)
 
-    return kernels.told(run, STEPS_TO_TRACE)
+    return kernels.traced(run, STEPS_TO_TRACE)
 
 
 def loss_of(state: Any) -> float:
@@ -231,7 +231,7 @@ def step_times(step: Callable[[Any], Any], state: Any) -> tuple[list[float], flo
 
 if __name__ == "__main__":
     jax.config.update("jax_enable_compilation_cache", False)  # a program from the cache takes no time to compile
-    asked = fresh.asked()
+    request = fresh.request()
     for word in ("asked_at", "import_seconds"):
-        del asked[word]
-    fresh.answer(measured(asked))
+        del request[word]
+    fresh.answer(measured(request))

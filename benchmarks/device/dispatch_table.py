@@ -40,7 +40,7 @@ def sections(pieces: Sequence[Mapping[str, Any]]) -> list[str]:
 def _compiled_with(piece: Mapping[str, Any]) -> str:
     """Returns the compiler options of a piece: those of `XLA_FLAGS`, and those of training."""
     options = piece.get("compiler_options", {})
-    said = [piece.get("xla_flags", ""), *(f"{name}={value}" for name, value in options.items())]
-    if "compiler_options" not in piece and "triton_gemm" not in said[0]:
-        said.append(WITH_TRITON)  # results from before training had options
-    return " ".join(filter(None, said))
+    parts = [piece.get("xla_flags", ""), *(f"{name}={value}" for name, value in options.items())]
+    if "compiler_options" not in piece and "triton_gemm" not in parts[0]:
+        parts.append(WITH_TRITON)  # results from before training had options
+    return " ".join(filter(None, parts))

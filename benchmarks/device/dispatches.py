@@ -62,7 +62,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
         compile_seconds[count] = round(time.perf_counter() - began, 1)
         steps.seconds(count, STEPS_TO_WARM // count)
         all_steps = functools.partial(steps.seconds, count, STEPS_AT_ONCE // count)
-        busy_seconds[count] = kernels.told(all_steps, STEPS_AT_ONCE).get("trace", {}).get("busy_seconds")
+        busy_seconds[count] = kernels.traced(all_steps, STEPS_AT_ONCE).get("trace", {}).get("busy_seconds")
         candidates[str(count)] = lambda steps=steps, count=count: steps.seconds(count, STEPS_TO_MEASURE // count)
     found = stopwatch.in_turn(candidates, ROUNDS, warm=0)
     times = [
@@ -85,7 +85,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    asked = fresh.asked()
+    request = fresh.request()
     for word in ("asked_at", "import_seconds"):
-        del asked[word]
-    fresh.answer(measured(asked))
+        del request[word]
+    fresh.answer(measured(request))

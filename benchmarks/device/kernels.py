@@ -38,7 +38,7 @@ def of_steps(run: Callable[[], Any], steps: int) -> dict[str, Any]:
         return summary(events_of(jax.profiler.ProfileData.from_file(str(files[-1])).planes), steps) if files else {}
 
 
-def told(run: Callable[[], Any], steps: int) -> dict[str, Any]:
+def traced(run: Callable[[], Any], steps: int) -> dict[str, Any]:
     """Returns the result of `of_steps` under "trace", or the reason why it failed under "untraced"."""
     try:
         return {"trace": of_steps(run, steps)}

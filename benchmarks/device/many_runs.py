@@ -10,11 +10,11 @@ from jaxmatch.cli.huge_pages import start_again_with_huge_pages
 
 
 def main() -> None:
-    asked = fresh.asked()
+    request = fresh.request()
     with tempfile.TemporaryDirectory(prefix="jaxmatch-device-") as scratch:
-        settings = Settings(**asked["settings"], scratch=Path(scratch))
+        settings = Settings(**request["settings"], scratch=Path(scratch))
         with replicas.measuring(settings) as (series, notes):
-            rows = series(asked["batch"], asked["replicas"], **asked["changes"])
+            rows = series(request["batch"], request["replicas"], **request["changes"])
     fresh.answer({"rows": rows, "notes": notes})
 
 

@@ -95,21 +95,21 @@ def compiled(plan: Plan, stage: Stage) -> None:
     """Compiles and runs programs, and measures their memory, bytes and time. The values computed without a device stand
     beside them.
     """
-    asked = {}
+    specs = {}
     cases = [case for case in CASES if plan.platform == "gpu" or not case[0].endswith(ON_GPUS_ALONE)]
     for case in (("re2", 2, 8, "float32"),) if plan.quick else cases:
         spec = dict(zip(CASE, case, strict=True)) | ({"overrides": SMALL, "pairs": 512} if plan.quick else {})
-        asked[name_of(case)] = spec
-    pieces.measure(stage, plan.budget, "benchmarks.device.case", asked, 20.0 if plan.quick else SECONDS_A_CASE)
+        specs[name_of(case)] = spec
+    pieces.measure(stage, plan.budget, "benchmarks.device.case", specs, 20.0 if plan.quick else SECONDS_A_CASE)
 
 
 def dispatched(plan: Plan, stage: Stage) -> None:
     """Times training steps of RE2 on rows of two lengths, with one step and with many steps in a dispatch."""
-    asked = {}
+    specs = {}
     for steps in ((2, 8, "float32"),) if plan.quick else DISPATCHED:
         spec = dict(zip(CASE[1:], steps, strict=True))
-        asked[name_of_steps(steps)] = spec | ({"overrides": SMALL} if plan.quick else {})
-    pieces.measure(stage, plan.budget, "benchmarks.device.dispatches", asked, 20.0 if plan.quick else SECONDS_A_CASE)
+        specs[name_of_steps(steps)] = spec | ({"overrides": SMALL} if plan.quick else {})
+    pieces.measure(stage, plan.budget, "benchmarks.device.dispatches", specs, 20.0 if plan.quick else SECONDS_A_CASE)
 
 
 def replicas(plan: Plan, stage: Stage) -> None:
@@ -125,15 +125,15 @@ def more_replicas(plan: Plan, stage: Stage) -> None:
 def _many_runs(plan: Plan, stage: Stage, series: Any) -> None:
     names = [field.name for field in dataclasses.fields(Settings) if field.name != "scratch"]
     settings = {name: getattr(plan.settings, name) for name in names}
-    asked = {}
+    specs = {}
     for each in series:
         batch, counts, precision = each
         changes = {} if precision == "float32" else {"model__precision": precision}
-        asked[name_of_series(each)] = {"settings": settings, "batch": batch, "replicas": counts, "changes": changes}
+        specs[name_of_series(each)] = {"settings": settings, "batch": batch, "replicas": counts, "changes": changes}
     # The next pieces need the programs that a piece compiled.
     kept = {"JAX_COMPILATION_CACHE_DIR": str(plan.workdir / "cache" / "programs")}
     pieces.measure(
-        stage, plan.budget, "benchmarks.device.many_runs", asked, 20.0 if plan.quick else SECONDS_A_SERIES, kept
+        stage, plan.budget, "benchmarks.device.many_runs", specs, 20.0 if plan.quick else SECONDS_A_SERIES, kept
     )
 
 

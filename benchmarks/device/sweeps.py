@@ -57,10 +57,10 @@ def train(
         stage.keep({**found, **stage.measured_with})
 
     command = [sys.executable, "-m", "benchmarks.device.command", "sweep", *words, "--workdir", str(workdir)]
-    status, said = run(command, budget, lambda: keep("training"), workdir)
+    status, last_line = run(command, budget, lambda: keep("training"), workdir)
     if status:
         stage.failed.add(stage.name)
-    keep({0: FINISHED, None: "interrupted"}.get(status, f"failed: {said}"))
+    keep({0: FINISHED, None: "interrupted"}.get(status, f"failed: {last_line}"))
     found = stage.found()
     say(f"{stage.name}: {found['status']} after {duration(found['seconds'])}")
     scores = {name: {part: run[part] for part in ("dev", "test")} for name, run in found["runs"].items()}

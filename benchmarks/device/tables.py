@@ -170,10 +170,10 @@ def _cases_without(found: Collection[str], on_a_gpu: bool = True) -> list[dict[s
 
 def _unmeasured(name: str, kept: Mapping[str, Any]) -> list[str]:
     """Returns a line with what a stage is still to measure, with its goals. `_problems` reports what failed."""
-    asked = {name_of_series(series): _goals(series) for series in SERIES.get(name, ())}
+    pieces = {name_of_series(series): _goals(series) for series in SERIES.get(name, ())}
     if name == "dispatched":
-        asked = {name_of_steps(steps): "" for steps in DISPATCHED}
-    missing = [f"{piece}{goal}" for piece, goal in asked.items() if piece not in kept["found"]]
+        pieces = {name_of_steps(steps): "" for steps in DISPATCHED}
+    missing = [f"{piece}{goal}" for piece, goal in pieces.items() if piece not in kept["found"]]
     return [f"Not measured yet: {'; '.join(missing)}."] if missing and not kept["quick"] else []
 
 
@@ -185,10 +185,10 @@ def _goals(series: tuple[int, tuple[int, ...], str]) -> str:
         ("sorted peer ≥ {:.0f}", PEER_GOALS if precision in PEER_PRECISIONS else {}),
         ("ceiling ≥ {:.0%}", CEILING_GOALS),
     )
-    said = [
+    texts = [
         words.format(goals[count, batch]) for words, goals in aimed_at for count in counts if (count, batch) in goals
     ]
-    return f" (goal: {', '.join(said)})" if said else ""
+    return f" (goal: {', '.join(texts)})" if texts else ""
 
 
 def _problems(found: Mapping[str, Any]) -> list[str]:

@@ -64,14 +64,14 @@ def _made_beforehand(model: InferenceModel, blocks: int, sides: np.ndarray) -> l
 
 
 def _row(model: InferenceModel, blocks: int, sides: np.ndarray, rounds: int, peer: Peer | None) -> dict[str, Any]:
-    asked = [side.tolist() for side in sides]
+    pairs = [side.tolist() for side in sides]
 
     plain = InferenceModel(model.module, model.params, model.vectors, optimize_for_cpu=False)
 
     def answered(by: InferenceModel) -> Callable[[], None]:
         def work() -> None:
             for _ in range(CALLS):
-                probabilities_of(by.logits(*(np.array(side, np.int32) for side in asked)))
+                probabilities_of(by.logits(*(np.array(side, np.int32) for side in pairs)))
 
         work()
         return work
@@ -87,7 +87,7 @@ def _row(model: InferenceModel, blocks: int, sides: np.ndarray, rounds: int, pee
         peer.build({**peer_settings, "hidden_size": model.module.config.hidden_size})
 
         def theirs() -> float:
-            return sum(peer.ask("ids", text1=asked[0], text2=asked[1], times=CALLS)["seconds"])
+            return sum(peer.ask("ids", text1=pairs[0], text2=pairs[1], times=CALLS)["seconds"])
 
         candidates["peer"] = theirs
     seconds = stopwatch.in_turn(candidates, rounds)

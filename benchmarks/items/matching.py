@@ -78,8 +78,8 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
             best = max(BATCHES, key=lambda batch: speeds[batch]["median"])
             row |= {key: speeds[best], f"{key}_batch": best}
             row[ratio] = stopwatch.ratio(seconds[peers[key, best]], seconds["ours"])
-            said = ", ".join(f"{speed['median']:,.0f} with batches of {batch}" for batch, speed in speeds.items())
-            notes.append(f"Peer {'sorted' if SORT_BY_LEN[key] else 'as released'}, pairs/s: {said}.")
+            by_batch = ", ".join(f"{speed['median']:,.0f} with batches of {batch}" for batch, speed in speeds.items())
+            notes.append(f"Peer {'sorted' if SORT_BY_LEN[key] else 'as released'}, pairs/s: {by_batch}.")
         row["verdict"] = stopwatch.verdict(f"≥ {GOAL}", row["sorted_ratio"]["median"] >= GOAL)
     if jax.default_backend() != "cpu":
         row["verdict"] = ""

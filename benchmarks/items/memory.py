@@ -31,9 +31,9 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     def measured(point: tuple[int, int, int]) -> dict[str, Any]:
         shape = dict(zip(("replicas", "batch", "length"), point, strict=True))
         more = {"words": WORDS, "dimensions": DIMENSIONS, "classes": CLASSES}
-        asked = {"model": config.model.to_dict(), "optimizer": config.optimizer.to_dict(), **shape, **more}
+        request = {"model": config.model.to_dict(), "optimizer": config.optimizer.to_dict(), **shape, **more}
         try:
-            return {**shape, **row_of(fresh.run("benchmarks.memory_worker", asked, ENVIRONMENT), shape["replicas"])}
+            return {**shape, **row_of(fresh.run("benchmarks.memory_worker", request, ENVIRONMENT), shape["replicas"])}
         except RuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise

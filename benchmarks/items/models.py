@@ -91,14 +91,14 @@ def _answering(steps: Steps, data: EncodedData) -> Callable[[], None]:
     flat = steps.lockstep.programs.flat
     model = InferenceModel(flat.module, flat.to_tree(steps.state.parameters[0]), data.vectors, data.characters)
     random = np.random.default_rng(1)
-    asked = [side.tolist() for side in random.integers(2, WORDS, (2, ANSWERED, SENTENCE))]
+    pairs = [side.tolist() for side in random.integers(2, WORDS, (2, ANSWERED, SENTENCE))]
     token_features = {
         name: tuple(random.integers(0, 2, (2, ANSWERED, SENTENCE))) for name in flat.module.token_features
     }
 
     def work() -> None:
         for _ in range(CALLS):
-            probabilities_of(model.logits(*(np.array(side, np.int32) for side in asked), token_features))
+            probabilities_of(model.logits(*(np.array(side, np.int32) for side in pairs), token_features))
 
     return work
 

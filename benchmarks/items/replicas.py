@@ -72,13 +72,13 @@ def measuring(settings: Settings) -> Iterator[tuple[Callable[..., list[dict[str,
         def series(batch: int, replicas: Sequence[int], **changes: Any) -> list[dict[str, Any]]:
             nonlocal peer
             config = settings.config(name, **{**small, "training__batch_size": batch, **changes})
-            asked = config, data, length, tuple(replicas), settings, operations
+            arguments = config, data, length, tuple(replicas), settings, operations
             try:
-                return _series(*asked, (peer, folder))
+                return _series(*arguments, (peer, folder))
             except PeerEnded:
                 peer = None
                 notes.append(f"The peer's process ended at batch {batch}: from there on the rows are without it.")
-                return _series(*asked, (None, ""))
+                return _series(*arguments, (None, ""))
 
         yield series, notes
 
@@ -205,13 +205,13 @@ def goals(replicas: int, batch: int, measured: Mapping[str, Any], precision: str
             ("sorted peer ≥ {:.0f}", "sorted", PEER_GOALS if precision in PEER_PRECISIONS else {}),
             ("ceiling ≥ {:.0%}", "share", CEILING_GOALS),
         ]
-    said = []
+    verdicts = []
     for words, key, wanted in aimed_at:
         if (goal := wanted.get((replicas, batch))) is not None:
             found = measured[key]["median"] if key in measured else None
             met = None if found is None else found <= goal if key == "ratio" else found >= goal
-            said.append(stopwatch.verdict(words.format(goal), met))
-    return "; ".join(said)
+            verdicts.append(stopwatch.verdict(words.format(goal), met))
+    return "; ".join(verdicts)
 
 
 def _notes(data: EncodedData, length: int, operations: Mapping[str, float], rounds: int) -> list[str]:

@@ -29,11 +29,11 @@ def launches(quick: bool) -> dict[str, dict[str, Any]]:
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     rows, notes = [], []
-    for name, asked in launches(settings.quick).items():
+    for name, request in launches(settings.quick).items():
         folder = settings.scratch / name.replace(" ", "-")
         for number, launch in enumerate(("first launch", "again, programs kept")):
-            rows.append(launch_row(f"{name}, {launch}", _launched(asked, folder, folder / f"workdir{number}")))
-        rows.append(launch_row(f"{name}, all on record", _launched(asked, folder, folder / "workdir0")))
+            rows.append(launch_row(f"{name}, {launch}", _launched(request, folder, folder / f"workdir{number}")))
+        rows.append(launch_row(f"{name}, all on record", _launched(request, folder, folder / "workdir0")))
     if settings.data_directory and settings.vectors and not settings.quick:
         row, note = _snli(settings)
         rows.append(row)
@@ -47,11 +47,11 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     return rows, notes
 
 
-def _launched(asked: Mapping[str, Any], folder: Path, workdir: Path) -> dict[str, Any]:
-    overrides = {**asked["overrides"], "execution.cache_directory": str(folder / "cache")}
+def _launched(request: Mapping[str, Any], folder: Path, workdir: Path) -> dict[str, Any]:
+    overrides = {**request["overrides"], "execution.cache_directory": str(folder / "cache")}
     # Compiled programs are stored in the folder that the launcher chooses, because an empty name does not set a folder.
     environment = {"JAX_ENABLE_COMPILATION_CACHE": "1", "JAX_COMPILATION_CACHE_DIR": ""}
-    return fresh.run(WORKER, {**asked, "overrides": overrides, "workdir": str(workdir)}, environment)
+    return fresh.run(WORKER, {**request, "overrides": overrides, "workdir": str(workdir)}, environment)
 
 
 def launch_row(what: str, done: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,10 +88,10 @@ def epoch_share(measured: Mapping[str, Any], train_pairs: int) -> dict[str, floa
 
 
 def _snli(settings: Settings) -> tuple[dict[str, Any], str]:
-    said = {"data.directory": settings.data_directory, "data.vectors": settings.vectors}
-    overrides = {**said, "execution.cache_directory": str(settings.scratch / "snli-cache")}
-    asked = {"file": str(CONFIGS / "re2_snli.py"), "overrides": overrides, "replicas": 1, "steps": 24}
-    done = fresh.run(WORKER, {**asked, "workdir": str(settings.scratch / "snli-checkpoints")})
+    places = {"data.directory": settings.data_directory, "data.vectors": settings.vectors}
+    overrides = {**places, "execution.cache_directory": str(settings.scratch / "snli-cache")}
+    request = {"file": str(CONFIGS / "re2_snli.py"), "overrides": overrides, "replicas": 1, "steps": 24}
+    done = fresh.run(WORKER, {**request, "workdir": str(settings.scratch / "snli-checkpoints")})
     parts = epoch_share(done, SNLI_TRAIN_PAIRS)
     row = {
         "what": "re2_snli, an epoch of the whole set, estimated",
@@ -102,7 +102,7 @@ def _snli(settings: Settings) -> tuple[dict[str, Any], str]:
     }
     row |= {**dict.fromkeys(PARTS, ""), **parts, "seconds": sum(parts.values()), "compile": done["compile_seconds"]}
     note = (
-        f"re2_snli: {asked['steps']} steps of {done['pairs']:,} pairs took {done['step_seconds']:.1f} s, scoring "
+        f"re2_snli: {request['steps']} steps of {done['pairs']:,} pairs took {done['step_seconds']:.1f} s, scoring "
         f"{done['dev']:,} dev pairs {done['evaluate_seconds']:.1f} s, a checkpoint {done['checkpoint_seconds']:.2f} s; "
         f"its epoch of {SNLI_TRAIN_PAIRS:,} pairs, dev scored once, a checkpoint every {done['checkpoint_every']:.0f} "
         "s, follows from these."

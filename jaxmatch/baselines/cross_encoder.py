@@ -68,13 +68,13 @@ class CrossEncoder:
         options: dict[str, Any] = {"local_files_only": True}
         try:
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **options)
-            self._model, told = transformers.AutoModelForSequenceClassification.from_pretrained(
+            self._model, loading = transformers.AutoModelForSequenceClassification.from_pretrained(
                 folder, use_safetensors=True, output_loading_info=True, **options
             )
         except Exception as error:  # a damaged folder can make transformers raise any exception
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             raise InputError(f"transformers cannot load it ({reason})", path=folder, remedy=_REMEDY) from error
-        if missing := sorted(told["missing_keys"]):
+        if missing := sorted(loading["missing_keys"]):
             raise InputError(f"it has no weights for {missing[0]}", path=folder, remedy=_REMEDY)
         self._model.eval()
         self.parameters = self._model.num_parameters()

@@ -147,18 +147,18 @@ ALL, NONE = "all", "none"
 WITHOUT_EXTRAS = ",".join(name for name in FLOORS if name != "tfidf")
 
 
-def named_floors(asked: str) -> tuple[str, ...]:
+def named_floors(text: str) -> tuple[str, ...]:
     """Returns the names of the requested floors.
 
     Arguments:
-      asked: the text from the command line: names separated by commas, "all" or "none".
+      text: the text from the command line: names separated by commas, "all" or "none".
 
     Raises:
       InputError: a floor with such a name does not exist.
     """
-    if asked in (ALL, NONE):
-        return tuple(FLOORS) if asked == ALL else ()
-    names = tuple(dict.fromkeys(asked.split(",")))
+    if text in (ALL, NONE):
+        return tuple(FLOORS) if text == ALL else ()
+    names = tuple(dict.fromkeys(text.split(",")))
     for name in names:
         if name not in FLOORS:
             raise InputError(f'there is no floor "{name}"', remedy=nearest(name, list(FLOORS)))

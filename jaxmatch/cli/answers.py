@@ -130,14 +130,14 @@ class Answers:
         model, matcher = self._matcher.model, self._matcher
         tokens = sum(len(matcher.tokens(text)) for text in self._texts(fields))
         device = min(model.vectors.devices(), key=device_bytes)
-        there_are = device_bytes(device)
+        available = device_bytes(device)
         needed = answer_bytes(
             model.module, matcher.task, model.vectors.shape[1], 1, padded_size(tokens, FEW_LENGTHS), device.platform
         )
-        if needed > calibration(device.platform).to_use * there_are:
+        if needed > calibration(device.platform).to_use * available:
             raise InputError(
                 f"this pair has {tokens:,} tokens; predicting it needs about {needed / 2**30:,.0f} GiB, and the device "
-                f"has {there_are / 2**30:,.0f} GiB",
+                f"has {available / 2**30:,.0f} GiB",
                 path=self._source,
                 line=line,
                 remedy="shorten its texts, or train with config.data.maximum_length",

@@ -31,9 +31,9 @@ def run(arguments: argparse.Namespace) -> None:
             (SWEEPS, "jaxmatch sweep NAME; of a timing: jaxmatch timing NAME"),
         ):
             show(f"{kind} ({use})")
-            there = files(kind)
-            width = max(map(len, there), default=0)
-            for name, file in there.items():
+            known = files(kind)
+            width = max(map(len, known), default=0)
+            for name, file in known.items():
                 show(f"  {name:<{width}}  {printable(title(file))}")
         return
     from jaxmatch.sweep.launcher_files import config_file  # imports more than the list needs

@@ -22,10 +22,10 @@ def run(arguments: argparse.Namespace) -> None:
     import jax
 
     from jaxmatch.cli.unseen_devices import unseen_devices
-    from jaxmatch.devices import devices_there_are
+    from jaxmatch.devices import available_devices
     from jaxmatch.sweep.recording import device_name
 
-    devices = devices_there_are()
+    devices = available_devices()
     show(f"JAX {jax.__version__} computes on {device_name(devices)}")
     for device in devices:
         show(f"  {device.platform} {device.id}: {memory_text(device)}")

@@ -24,16 +24,16 @@ _in_order: list[bool] = []
 # a stack; the program replaces them by one line.
 FILTER = r"""
 import re, sys
-said = of_others = False
+reported = of_others = False
 for line in sys.stdin.buffer:
     if re.match(rb"[IWEF]\d{4} [\d:.]+ ", line):
         of_others = bool(re.search(rb"coordination_service|preemption_sync_manager|[ /]client\.h:", line))
-        if of_others and line.startswith(b"F") and not said:
-            said = True
+        if of_others and line.startswith(b"F") and not reported:
+            reported = True
             sys.stderr.write("jaxmatch: " + sys.argv[1] + "\n")
     # Threads of Gloo write in pieces, and the pieces of one line can be spread over several lines.
     of_gloo = re.fullmatch(rb"(\[Gloo\] Rank|(Expected number of )?connected|peer ranks|is|to|[\s\d.:])*", line)
-    if not of_others and not said and not of_gloo:
+    if not of_others and not reported and not of_gloo:
         sys.stderr.buffer.write(line)
     sys.stderr.flush()
 """
@@ -127,8 +127,8 @@ def check_alone(arguments: argparse.Namespace, variables: Mapping[str, str]) -> 
             f"JAX_COORDINATOR_ADDRESS={address} is set, as for several processes",
             remedy="add --distributed, or unset the variable",
         )
-    if told := launchers.apart(variables):
-        note(told)
+    if message := launchers.apart(variables):
+        note(message)
 
 
 def _join(arguments: argparse.Namespace) -> None:

@@ -42,10 +42,10 @@ def _fetch(arguments: argparse.Namespace) -> None:
         )
     _accept([release for release in chosen if not is_there(release, Path(directory))], arguments.accept_licences)
     for release in chosen:
-        there = is_there(release, Path(directory))
+        fetched_before = is_there(release, Path(directory))
         with _progress() as progress:
             place = fetch(release, Path(directory), arguments.source, progress)
-        show(f"{place} {'was there already' if there else 'is there'}")
+        show(f"{place} {'was there already' if fetched_before else 'is there'}")
 
 
 def _list(releases: Any) -> str:

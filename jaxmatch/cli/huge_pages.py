@@ -22,10 +22,10 @@ def start_again_with_huge_pages() -> None:
     The function does nothing if the system gives huge pages to all processes or to none, if there is no glibc, or if
     the variable already mentions them: `GLIBC_TUNABLES=glibc.malloc.hugetlb=0` keeps small pages.
     """
-    said = os.environ.get(TUNABLES, "")
-    if HUGE in said or not given_on_request_only() or platform.libc_ver()[0] != "glibc":
+    tunables = os.environ.get(TUNABLES, "")
+    if HUGE in tunables or not given_on_request_only() or platform.libc_ver()[0] != "glibc":
         return
-    changed = {TUNABLES: ":".join(filter(None, [said, f"{HUGE}=1"]))}
+    changed = {TUNABLES: ":".join(filter(None, [tunables, f"{HUGE}=1"]))}
     try:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **changed})
     except OSError:  # the process continues, although it is slower
@@ -34,8 +34,8 @@ def start_again_with_huge_pages() -> None:
 
 def given() -> bool:
     """Returns whether this process has huge pages, as do the processes that it starts with the same environment."""
-    asked = f"{HUGE}=1" in os.environ.get(TUNABLES, "")
-    return "[always]" in _system() or (asked and given_on_request_only())
+    requested = f"{HUGE}=1" in os.environ.get(TUNABLES, "")
+    return "[always]" in _system() or (requested and given_on_request_only())
 
 
 def given_on_request_only() -> bool:

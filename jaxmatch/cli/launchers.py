@@ -47,8 +47,8 @@ def _on_tpus(variables: Mapping[str, str]) -> tuple[int, str]:
     hosts = len([each for each in variables.get(name, "").split(",") if each.strip()])
     slices = variables.get(_TPU_SLICES, "")
     count = int(slices) if slices.isdigit() and int(slices) > 1 else 1
-    told = [f"{name} has {hosts} hosts"] * (hosts > 1) + [f"{_TPU_SLICES}={slices}"] * (count > 1)
-    return max(1, hosts) * count, ", ".join(told)
+    reasons = [f"{name} has {hosts} hosts"] * (hosts > 1) + [f"{_TPU_SLICES}={slices}"] * (count > 1)
+    return max(1, hosts) * count, ", ".join(reasons)
 
 
 def apart(variables: Mapping[str, str]) -> str:

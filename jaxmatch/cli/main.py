@@ -219,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say("out of memory; free some, or use a smaller batch")
         return WRONG_INPUT
     except RuntimeError as error:  # JAX's errors are subclasses, and JAX may not have been imported
-        known = [said for sign, said in _OF_THE_DEVICE.items() if sign in str(error)]
+        known = [message for sign, message in _OF_THE_DEVICE.items() if sign in str(error)]
         if not known:
             raise
         _say(known[0])

@@ -33,8 +33,8 @@ def check_folder(folder: Path, remedy: str = OF_A_SWEEP) -> None:
     Raises:
       InputError: the folder does not exist, or is not a folder.
     """
-    if (there := kind(folder)) != FOLDER:
-        problem = f"this is {there}, not a folder" if there else "there is no such folder"
+    if (found := kind(folder)) != FOLDER:
+        problem = f"this is {found}, not a folder" if found else "there is no such folder"
         raise InputError(problem, path=folder, remedy=remedy)
 
 
@@ -47,8 +47,8 @@ def check_output_folder(folder: Path | None, option: str = "--output") -> None:
     if folder is None:
         return
     place = next((each for each in (folder, *folder.parents) if os.path.lexists(each)), Path())
-    if (there := kind(place)) != FOLDER:
-        raise InputError(f"this is {there}", path=place, remedy=f"{option} needs a folder")
+    if (found := kind(place)) != FOLDER:
+        raise InputError(f"this is {found}", path=place, remedy=f"{option} needs a folder")
 
 
 def check_output(target: str, *read: Path | str | None) -> None:
@@ -64,14 +64,14 @@ def check_output(target: str, *read: Path | str | None) -> None:
     if not target:
         raise InputError("the output has no name", remedy='give a file, or "-" for standard output')
     path = Path(target)
-    if target == "-" or (there := kind(path)) not in ("", FILE, FOLDER):  # a pipe or a terminal loses nothing
+    if target == "-" or (found := kind(path)) not in ("", FILE, FOLDER):  # a pipe or a terminal loses nothing
         return
-    if there == FOLDER:
+    if found == FOLDER:
         raise InputError("this is a folder", path=path, remedy="--output needs a file")
     another = "give --output another name"
-    if not there and kind(path.parent) != FOLDER:
+    if not found and kind(path.parent) != FOLDER:
         raise InputError(f"there is no folder {path.parent}", path=path, remedy=f"make it, or {another}")
-    if there and (problem := next(filter(None, (_loss(path, one) for one in read)), "")):
+    if found and (problem := next(filter(None, (_loss(path, one) for one in read)), "")):
         raise InputError(problem, path=path, remedy=another)
 
 

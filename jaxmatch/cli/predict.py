@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> None:
     check_output(arguments.output, source, arguments.run)
     folder = chosen_run(arguments)
     # --columns takes all parts of training data, so that the same text can be given. Label and group are not needed.
-    named = record_input.columns_said(arguments.columns, KNOWN, EXAMPLE)
+    named = record_input.known_columns(arguments.columns, KNOWN, EXAMPLE)
     columns = named["text_a"], named["text_b"]
     given = source, dict(zip(columns, ("text_a", "text_b"))), arguments.format, arguments.quoted
     is_file = record_input.is_file(source)

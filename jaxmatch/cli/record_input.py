@@ -29,14 +29,14 @@ def add_arguments(parser: argparse.ArgumentParser, formats: Sequence[str], examp
     parser.add_argument("--quoted", action="store_true", help="TSV with quotation marks, as in CSV")
 
 
-def columns_said(text: str, known: Sequence[str], example: str) -> dict[str, str]:
+def known_columns(text: str, known: Sequence[str], example: str) -> dict[str, str]:
     """Parses --columns. Returns known part -> its column in the file; a part that is not given is its own column.
 
     Raises:
       InputError: as in `columns_of`.
     """
-    said = columns_of(text, known, example)
-    return {name: said.get(name, name) for name in known}
+    columns = columns_of(text, known, example)
+    return {name: columns.get(name, name) for name in known}
 
 
 def source_of(name: str) -> Path | str:

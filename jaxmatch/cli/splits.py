@@ -36,25 +36,25 @@ def pairs_asked(arguments: argparse.Namespace, run: Path, matcher: Matcher, spli
     Raises:
       InputError: the file cannot be used, or an option is given that does not apply; also as in `official_split`.
     """
-    said = own_data.given(arguments, own_data.LAYOUT)
+    layout = own_data.given(arguments, own_data.LAYOUT)
     if arguments.input is not None:
         if arguments.data_directory is not None:
             raise InputError("--data-directory applies to a split, not to the file of --input", remedy="leave it out")
-        return own_file(matcher, arguments.input, said), str(arguments.input)
-    if said:
-        option = f"--{next(iter(said))}"
+        return own_file(matcher, arguments.input, layout), str(arguments.input)
+    if layout:
+        option = f"--{next(iter(layout))}"
         raise InputError(f"{option} applies to the file of --input, which is missing")
     pairs = official_split(run, matcher, split, arguments.data_directory)
     return pairs, f"{matcher.config['data']['name']} {split}"
 
 
-def own_file(matcher: Matcher, path: Path, said: Mapping[str, Any] | None = None) -> Split:
+def own_file(matcher: Matcher, path: Path, changes: Mapping[str, Any] | None = None) -> Split:
     """Reads a file of the user, in the layout of the training data.
 
     Arguments:
       matcher: the model.
       path: the file.
-      said: settings of the layout that differ from those of the training data.
+      changes: settings of the layout that differ from those of the training data.
 
     Raises:
       InputError: the file cannot be used.
@@ -67,18 +67,18 @@ def own_file(matcher: Matcher, path: Path, said: Mapping[str, Any] | None = None
     check_plain_file(path, f"give a {formats.replace('nor', 'or')} file")
     if not own.format_of(path):
         raise InputError(f"is neither {formats}", path=path, remedy="give it the name ending of its layout")
-    layout = layout_of({**matcher.config.get("data", {}), **(said or {})})
+    layout = layout_of({**matcher.config.get("data", {}), **(changes or {})})
     return own.read(path, matcher.task, matcher.labels if matcher.task == "classification" else None, layout=layout)
 
 
-def official_split(run: Path, matcher: Matcher, name: str, said_directory: str | None) -> Split:
+def official_split(run: Path, matcher: Matcher, name: str, given_directory: str | None) -> Split:
     """Reads a split of the data set that the model was trained on. Prints a note if its file has changed since then.
 
     Arguments:
       run: the folder of the run, or of the model in it.
       matcher: the model.
       name: "train", "dev" or "test".
-      said_directory: the folder with the data files, or None for the folder that the model was trained from.
+      given_directory: the folder with the data files, or None for the folder that the model was trained from.
 
     Raises:
       InputError: the model does not state its data set, the split does not exist, or its file cannot be used.
@@ -92,7 +92,7 @@ def official_split(run: Path, matcher: Matcher, name: str, said_directory: str |
         raise InputError(
             "the model does not say what data it was trained on", remedy="give a file of your own with --input"
         )
-    directory = data_directory(settings["name"], said_directory, settings.get("directory"))
+    directory = data_directory(settings["name"], given_directory, settings.get("directory"))
     task, layout = (matcher.task, layout_of(settings)) if settings["name"] == catalog.OWN else ("", PLAIN)
     found = catalog.find_files(settings["name"], directory, task=task, layout=layout)
     if name in found:

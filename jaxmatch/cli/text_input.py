@@ -28,7 +28,7 @@ def texts_of(source: Path | str, arguments: argparse.Namespace) -> Iterator[tupl
     Raises:
       InputError: a line has no text; also as in `record_input.records`.
     """
-    column = record_input.columns_said(arguments.columns, (_COLUMN,), _EXAMPLE)[_COLUMN]
+    column = record_input.known_columns(arguments.columns, (_COLUMN,), _EXAMPLE)[_COLUMN]
     layout = arguments.format or record_input.format_of(source, _SUFFIXES) or ("tsv" if arguments.quoted else "text")
     with record_input.naming_rows(source, layout):
         if layout != "text":

@@ -68,7 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError("a timing has no grid", remedy="change a setting of all models with --config.…")
     counts = {"batches": arguments.batches, "seeds": arguments.seeds}
     with suggestions.of_options(arguments.parser):
-        asked = timing_plan.resolve(
+        plan = timing_plan.resolve(
             find(arguments.file, (SWEEPS,)),
             options=options,
             overrides=arguments.dotted["config"],
@@ -76,10 +76,10 @@ def run(arguments: argparse.Namespace) -> None:
             smoke=arguments.smoke,
         )
     if arguments.dry_run:
-        show(timing_plan.plan_text(asked, arguments.split))
+        show(timing_plan.plan_text(plan, arguments.split))
         return
     workdir = arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke)
-    inference_times.check_folder(workdir, asked)
+    inference_times.check_folder(workdir, plan)
     trained = None
     if arguments.trained is not None:
         with inference_times.on_the_cpu():
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
             pairs = splits.official_split(arguments.trained, matcher, arguments.split, arguments.data_directory)
         trained = inference_times.Trained(f"run {arguments.trained.resolve().name}", matcher, pairs)
     record = inference_times.run(
-        asked,
+        plan,
         split=arguments.split,
         trained=trained,
         command=arguments.command_line,

@@ -49,8 +49,8 @@ def _gpu(root: Path) -> str:
         output = ""
     if names := [line.strip() for line in output.splitlines() if line.strip()]:
         return ", ".join(f"{names.count(name)} x {name}" for name in dict.fromkeys(names))
-    there = any((root / "dev").glob("nvidia[0-9]*")) or any((root / "proc/driver/nvidia/gpus").glob("*"))
-    return "an NVIDIA GPU" if there else ""
+    visible = any((root / "dev").glob("nvidia[0-9]*")) or any((root / "proc/driver/nvidia/gpus").glob("*"))
+    return "an NVIDIA GPU" if visible else ""
 
 
 def _has_tpu(root: Path, environment: Mapping[str, str]) -> bool:
@@ -69,9 +69,9 @@ def _has_tpu(root: Path, environment: Mapping[str, str]) -> bool:
 
 def _remedy(platform: str, plugins: Collection[str], extra: str, environment: Mapping[str, str]) -> str:
     """Returns the most likely reason why JAX does not see an accelerator, and what to do."""
-    asked = environment.get("JAX_PLATFORMS", "")
-    if asked and not {platform, "gpu" if platform == "cuda" else platform} & set(asked.split(",")):
-        return f"JAX_PLATFORMS={asked} leaves it out; unset that"
+    platforms = environment.get("JAX_PLATFORMS", "")
+    if platforms and not {platform, "gpu" if platform == "cuda" else platform} & set(platforms.split(",")):
+        return f"JAX_PLATFORMS={platforms} leaves it out; unset that"
     if platform == "cuda" and environment.get("CUDA_VISIBLE_DEVICES", "0") in ("", "-1"):
         return "CUDA_VISIBLE_DEVICES hides it; unset that"
     found = {name: version for name in plugins if (version := installed_version(name))}

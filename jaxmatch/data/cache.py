@@ -120,8 +120,8 @@ def load(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         entry = _value(folder / "entry.json")
         if entry["format"] != FORMAT:
             raise DamagedEntry(f"{folder} has another format")
-        there = {path.name for path in folder.iterdir()}
-        if there != {*entry["sha256"], "entry.json"} or "values.json" not in there:
+        names = {path.name for path in folder.iterdir()}
+        if names != {*entry["sha256"], "entry.json"} or "values.json" not in names:
             raise DamagedEntry(f"{folder} holds other files than it names")
         for name, digest in entry["sha256"].items():
             if not os.path.isfile(folder / name) or hash_file(folder / name) != digest:

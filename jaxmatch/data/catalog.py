@@ -57,13 +57,15 @@ def find_files(
     found: dict[str, Path] = {}
     for root in roots:
         for split in SPLITS:
-            there = [root / file for file in candidates[split] if plain_file.is_plain_file(root / file)]
-            if name == OWN and len(there) > 1:
+            existing = [root / file for file in candidates[split] if plain_file.is_plain_file(root / file)]
+            if name == OWN and len(existing) > 1:
                 raise InputError(
-                    f"both {' and '.join(path.name for path in there)} are there", path=root, remedy="keep one of them"
+                    f"both {' and '.join(path.name for path in existing)} are there",
+                    path=root,
+                    remedy="keep one of them",
                 )
-            if there:
-                found[split] = there[0]
+            if existing:
+                found[split] = existing[0]
         if found:
             break
     if not found:

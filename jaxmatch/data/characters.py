@@ -42,11 +42,11 @@ def character_table(words: Sequence[str], known: int = LEAST_KNOWN) -> np.ndarra
         text = np.array([word[:LONGEST_WORD] for word in words], np.dtype(("U", LONGEST_WORD)))
         codes = np.ascontiguousarray(text).view(np.uint32).reshape(len(words), LONGEST_WORD)
     lengths = np.fromiter((min(len(word), LONGEST_WORD) for word in words), np.int64, len(words))
-    there = np.arange(LONGEST_WORD) < lengths[:, None]
+    in_word = np.arange(LONGEST_WORD) < lengths[:, None]
     shared = known - LEAST_KNOWN
     beyond = LEAST_KNOWN + codes % shared if shared else _OTHER
     numbers = np.where(codes < LEAST_KNOWN, np.maximum(codes, _OTHER), beyond)
-    numbers = np.where(there, numbers, PADDING).astype(np.uint16 if known <= 1 << 16 else np.uint32)
+    numbers = np.where(in_word, numbers, PADDING).astype(np.uint16 if known <= 1 << 16 else np.uint32)
     numbers[PADDING : UNKNOWN + 1] = PADDING
     numbers[UNKNOWN : UNKNOWN + 1, 0] = _OTHER
     return numbers

@@ -30,16 +30,16 @@ def counts(ids: np.ndarray, batches: np.ndarray, words: int) -> np.ndarray:
     Returns:
       <int64>[batches].
     """
-    there = np.zeros(words, bool)
-    return np.array([_count(ids[rows], there) for rows in batches], np.int64)
+    occurs = np.zeros(words, bool)
+    return np.array([_count(ids[rows], occurs) for rows in batches], np.int64)
 
 
-def _count(ids: np.ndarray, there: np.ndarray) -> int:
-    """Counts the distinct words in one batch, padding included. `there` <bool>[words] is overwritten."""
-    there[:] = False
-    there[PADDING] = True
-    there[ids] = True
-    return int(np.count_nonzero(there))
+def _count(ids: np.ndarray, occurs: np.ndarray) -> int:
+    """Counts the distinct words in one batch, padding included. `occurs` <bool>[words] is overwritten."""
+    occurs[:] = False
+    occurs[PADDING] = True
+    occurs[ids] = True
+    return int(np.count_nonzero(occurs))
 
 
 def compiled_for(words: int, tokens: int) -> int | None:
@@ -83,8 +83,8 @@ def most_in_evaluation(batches: Mapping[int, Sequence[np.ndarray]], words: int) 
       batches: bucket -> its batches, each <int32>[batch, length] of word ids.
       words: the number of words in the vocabulary.
     """
-    there = np.zeros(words, bool)
+    occurs = np.zeros(words, bool)
     return {
-        bucket: compiled_for(max(_count(ids, there) for ids in of_bucket), max(ids.size for ids in of_bucket))
+        bucket: compiled_for(max(_count(ids, occurs) for ids in of_bucket), max(ids.size for ids in of_bucket))
         for bucket, of_bucket in batches.items()
     }

@@ -154,8 +154,8 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
         del description["preprocessing"]["truncation_side"]
     if settings.drop_from_length:
         description["drop_from_length"] = settings.drop_from_length
-    if said := own_layout.said(dataclasses.asdict(settings)):
-        description["layout"] = said
+    if layout := own_layout.given(dataclasses.asdict(settings)):
+        description["layout"] = layout
     if settings.name == catalog.OWN and settings.task != "regression":
         if any(own.begins_with_whole_float(path, settings.layout) for path in set(files.values())):
             description["labels"] = "whole numbers"  # "1.0" used to be a class of its own

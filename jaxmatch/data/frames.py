@@ -127,14 +127,14 @@ def _records(frame: Any, names: Sequence[str]) -> Iterator[tuple[int, dict[str, 
 
 
 def _read(frame: Any, name: str, task: str, guessed: bool, layout: Layout) -> Split:
-    there = _columns(frame)
+    columns = _columns(frame)
     required = [layout.column(each) for each in (KNOWN if task == "ranking" else REQUIRED)]
-    if missing := [column for column in required if column not in there]:
-        raise InputError(f"there is no column {listed(missing)}; there are {listed(there)}", path=name)
-    if twice := [column for column in required if there.count(column) > 1]:
+    if missing := [column for column in required if column not in columns]:
+        raise InputError(f"there is no column {listed(missing)}; there are {listed(columns)}", path=name)
+    if twice := [column for column in required if columns.count(column) > 1]:
         raise InputError(f"there are two columns {shown(twice[0])}", path=name)
     if guessed:
-        own.refuse_misspelt([str(each) for each in there], Path(name), None, [layout.column(each) for each in KNOWN])
+        own.refuse_misspelt([str(each) for each in columns], Path(name), None, [layout.column(each) for each in KNOWN])
     features = getattr(frame, "features", {})
     classes = getattr(features.get(layout.column("label")), "names", None) if task == "classification" else None
     rows = own.of_records(_records(frame, required), Path(name), task, False, layout, classes or ())
@@ -152,9 +152,9 @@ def _check_labels(read: Mapping[str, Split], task: str) -> None:
 
 
 def _write(read: Mapping[str, Split], folder: Path) -> None:
-    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    replaceable = {MARK, *(f"{name}.jsonl" for name in ("train", "dev", "test"))} if MARK in there else set()
-    if other := sorted(there - replaceable):
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    replaceable = {MARK, *(f"{name}.jsonl" for name in ("train", "dev", "test"))} if MARK in names else set()
+    if other := sorted(names - replaceable):
         raise InputError(f"the folder holds {listed(other)}", path=folder, remedy="give a new folder")
     with files.directory_atomically(folder) as scratch:
         (scratch / MARK).touch()

@@ -78,6 +78,6 @@ def check_replaceable(folder: Path, description: str, kind: str) -> None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(problem, path=folder, remedy=remedy) from error
     known = {PurePosixPath(description), *listed, *(above for name in listed for above in name.parents)}
-    there = {PurePosixPath(path.relative_to(folder).as_posix()) for path in folder.rglob("*")}
-    if other := sorted(there - known):
+    present = {PurePosixPath(path.relative_to(folder).as_posix()) for path in folder.rglob("*")}
+    if other := sorted(present - known):
         raise InputError(f"{problem}: {shown(str(other[0]))}", path=folder, remedy=remedy)

@@ -16,7 +16,7 @@ from jaxmatch.data.characters import character_table
 from jaxmatch.data.hashed_vectors import HASHED, hashed_vectors
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary, WordTable
-from jaxmatch.devices import devices_there_are
+from jaxmatch.devices import available_devices
 from jaxmatch.errors import NotFinite
 from jaxmatch.inference import model_folder
 from jaxmatch.inference.calibration import Calibration
@@ -204,7 +204,7 @@ class Matcher:
         if self._takes_new_words:
             tables.append((self._words_with(["new"]), len(self.vocabulary)))
         most = self.model.batch_size
-        sizes = {size for asked in batch_sizes for size in (min(asked, most), asked % most) if size}
+        sizes = {size for batch in batch_sizes for size in (min(batch, most), batch % most) if size}
         # Equal shapes have the same program, which is needed once.
         shapes = {(padded_batch_size(size, n), padded_size(n, FEW_LENGTHS)) for size in sizes for n in lengths}
         for (table, word), (batch, length) in itertools.product(tables, sorted(shapes)):
@@ -276,7 +276,7 @@ def load(path: str | os.PathLike, *, optimize_for_cpu: bool = True) -> Matcher:
       InputError: there is no model; the model is damaged or was written by a newer version; it takes parts of speech,
         and NLTK's tagger is not installed; or JAX finds no device.
     """
-    devices_there_are()
+    available_devices()
     keep_compiled_programs()
     stored = model_folder.read(path)
     module = stored.module

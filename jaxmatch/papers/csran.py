@@ -99,12 +99,12 @@ def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:
     """
     stated = _stated(config)
     rows = PRINTED.variant_rows("Table 8", name, {row: {"variant": row} | stated for row in ABLATIONS})
-    said = any(PRINTED.rows("section 3.4", name))
+    in_text = any(PRINTED.rows("section 3.4", name))
     return tuple(
         dataclasses.replace(
             row,
             scores=_ablation_figures(name, row.settings["variant"]),
-            source=f"{row.source} and section 3.4" if said else row.source,
+            source=f"{row.source} and section 3.4" if in_text else row.source,
         )
         for row in rows
     )

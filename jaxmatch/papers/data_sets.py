@@ -39,20 +39,20 @@ def settings(variants: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, A
     return {name: {f"model.{key}": value for key, value in changes.items()} for name, changes in variants.items()}
 
 
-def feature_settings(features: Mapping[str, Any], asked: str) -> dict[str, Any]:
+def feature_settings(features: Mapping[str, Any], choice: str) -> dict[str, Any]:
     """Returns the settings that give a model the features that its paper gives each word besides the vector, or no
     features.
 
     Arguments:
       features: fields of `config.model`.
-      asked: 'paper', or 'none' for the vector alone.
+      choice: 'paper', or 'none' for the vector alone.
 
     Raises:
-      InputError: `asked` has another value.
+      InputError: `choice` has another value.
     """
-    if asked not in (PAPER, NONE):
-        raise InputError(f'--features cannot be "{asked}"', remedy=f'it is "{PAPER}" or "{NONE}"')
-    if asked == NONE:
+    if choice not in (PAPER, NONE):
+        raise InputError(f'--features cannot be "{choice}"', remedy=f'it is "{PAPER}" or "{NONE}"')
+    if choice == NONE:
         return {**VECTOR_ALONE, "data.minimum_count": 5}
     found = VECTOR_ALONE | {f"model.{key}": value for key, value in features.items()}
     if features.get("characters", "none") != "none":
@@ -60,6 +60,6 @@ def feature_settings(features: Mapping[str, Any], asked: str) -> dict[str, Any]:
     return found
 
 
-def with_features(config: ConfigDict, features: Mapping[str, Any], asked: str) -> ConfigDict:
+def with_features(config: ConfigDict, features: Mapping[str, Any], choice: str) -> ConfigDict:
     """Returns the config with `feature_settings`."""
-    return with_overrides(config, feature_settings(features, asked))
+    return with_overrides(config, feature_settings(features, choice))

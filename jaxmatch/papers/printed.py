@@ -104,7 +104,7 @@ class Printed:
           settings: row of the table -> the settings by which it finds the same row of ours.
         """
         rows = {row.label: row for row in self.rows(table, name)}
-        return tuple(self._own(rows[label], table, name, asked) for label, asked in settings.items()) if rows else ()
+        return tuple(self._own(rows[label], table, name, own) for label, own in settings.items()) if rows else ()
 
     def _own(self, row: Published, table: str, name: str, settings: Mapping[str, Any], **more: Any) -> Published:
         return dataclasses.replace(

@@ -39,10 +39,10 @@ STATED = (
 # Settings that are trained
 
 
-def ablation_notes(config: ConfigDict, asked: str = CONFIGURED) -> tuple[str, ...]:
+def ablation_notes(config: ConfigDict, key: str = CONFIGURED) -> tuple[str, ...]:
     """Returns `setting_notes` for Table 6, and a note about the residual connection in it."""
     _, kind = residual_connection(config.model)
-    return (*setting_notes(config, asked), f"residual conn. is {kind}")
+    return (*setting_notes(config, key), f"residual conn. is {kind}")
 
 
 def ablations(model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

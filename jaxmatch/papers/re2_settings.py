@@ -132,43 +132,43 @@ SETTINGS = {
 }
 
 
-def setting(asked: str) -> Setting:
+def setting(key: str) -> Setting:
     """Returns the setting that `--setting` requests.
 
     Raises:
       InputError: no setting has this name.
     """
-    if asked not in SETTINGS:
-        raise InputError(f'--setting cannot be "{asked}"', remedy=nearest(asked, SETTINGS))
-    return SETTINGS[asked]
+    if key not in SETTINGS:
+        raise InputError(f'--setting cannot be "{key}"', remedy=nearest(key, SETTINGS))
+    return SETTINGS[key]
 
 
-def with_setting(name: str, config: ConfigDict, asked: str) -> ConfigDict:
+def with_setting(name: str, config: ConfigDict, key: str) -> ConfigDict:
     """Returns the config of a data set in one of the settings.
 
     Arguments:
       name: the name of the data set.
       config: the config from its file.
-      asked: a key of `SETTINGS`.
+      key: a key of `SETTINGS`.
 
     Raises:
-      InputError: `asked` is not such a key, or is the setting of a code that has none for the data set.
+      InputError: `key` is not such a key, or is the setting of a code that has none for the data set.
     """
-    setting(asked)
-    if asked in (RELEASED_PYTORCH, RELEASED_TENSORFLOW) and name not in _RELEASED:
-        raise InputError(f'there is no {asked} setting for "{name}"', remedy=f"known: {', '.join(_RELEASED)}")
-    return with_overrides(config, _changes(name, config, asked))
+    setting(key)
+    if key in (RELEASED_PYTORCH, RELEASED_TENSORFLOW) and name not in _RELEASED:
+        raise InputError(f'there is no {key} setting for "{name}"', remedy=f"known: {', '.join(_RELEASED)}")
+    return with_overrides(config, _changes(name, config, key))
 
 
-def _changes(name: str, config: ConfigDict, asked: str) -> Mapping[str, Any]:
-    if asked == PAPER:
+def _changes(name: str, config: ConfigDict, key: str) -> Mapping[str, Any]:
+    if key == PAPER:
         schedule = _DECAY if config.optimizer.decay_rate == 1 else {}
         if not config.optimizer.warmup_samples and name in _WARMUP:
             schedule = schedule | {"optimizer.warmup_samples": _WARMUP[name]}
         return _PAPER | schedule
-    if asked == RELEASED_PYTORCH:
+    if key == RELEASED_PYTORCH:
         return _PYTORCH | _RELEASED[name]
-    return _TENSORFLOW | _RELEASED[name] if asked == RELEASED_TENSORFLOW else {}
+    return _TENSORFLOW | _RELEASED[name] if key == RELEASED_TENSORFLOW else {}
 
 
 def short_training(name: str) -> dict[str, Any]:
@@ -217,17 +217,17 @@ def differences(name: str, config: ConfigDict) -> dict[str, dict[str, Any]]:
     }
 
 
-def called_after(asked: str) -> tuple[str, str]:
+def called_after(key: str) -> tuple[str, str]:
     """Returns what a setting adds to the name and to the title of a sweep."""
-    return "" if asked == CONFIGURED else f"-{asked.replace('_', '-')}", setting(asked).called
+    return "" if key == CONFIGURED else f"-{key.replace('_', '-')}", setting(key).called
 
 
-def setting_notes(config: ConfigDict, asked: str = CONFIGURED, of: str = "Sweep file") -> tuple[str, ...]:
+def setting_notes(config: ConfigDict, key: str = CONFIGURED, of: str = "Sweep file") -> tuple[str, ...]:
     """Returns the notes of a table about the differences of a setting from the paper's.
 
     Arguments:
       config: the config in that setting.
-      asked: the setting that `with_setting` applied.
+      key: the setting that `with_setting` applied.
       of: the part of the table that has the setting, if not all of its rows do.
     """
     size, notes = config.model.hidden_size, []
@@ -238,7 +238,7 @@ def setting_notes(config: ConfigDict, asked: str = CONFIGURED, of: str = "Sweep 
     if config.model.temperature != _PAPER["model.temperature"]:
         notes.append("the alignment has a learned temperature, as in the released code; the paper's Eq. 2 has none")
     schedule = {"decay": config.optimizer.decay_rate < 1, "warmup": config.optimizer.warmup_samples > 0}
-    if missing := [name for name, there in schedule.items() if not there]:
+    if missing := [name for name, present in schedule.items() if not present]:
         notes.append(f"the learning rate has no {' and no '.join(missing)}; the paper has both")
     if config.data.tokenizer != _PAPER["data.tokenizer"]:
         notes.append(
@@ -253,7 +253,7 @@ def setting_notes(config: ConfigDict, asked: str = CONFIGURED, of: str = "Sweep 
         notes.append(
             f"texts are cut after {longest} tokens; the authors' code leaves out training pairs that have more"
         )
-    return tuple(f"{of}: {note}" for note in (*notes, *setting(asked).notes))
+    return tuple(f"{of}: {note}" for note in (*notes, *setting(key).notes))
 
 
 def residual_connection(model: Mapping[str, Any]) -> tuple[str, str]:

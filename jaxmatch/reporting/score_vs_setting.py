@@ -74,12 +74,12 @@ def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str =
     }
 
 
-def _axis(settings: Sequence[Sequence[Mapping[str, Any]]], asked: str) -> str:
+def _axis(settings: Sequence[Sequence[Mapping[str, Any]]], name: str) -> str:
     """Returns the grid's own name of the axis."""
     known = sorted({key for members in settings for key in members[0]["overrides"]})
-    found = [key for key in known if asked in (key, key.rpartition(".")[2])]
+    found = [key for key in known if name in (key, key.rpartition(".")[2])]
     if len(found) != 1:
-        problem = f"{asked!r} is {'more than one axis' if found else 'not an axis'} of this sweep's grid"
+        problem = f"{name!r} is {'more than one axis' if found else 'not an axis'} of this sweep's grid"
         remedy = f"its axes are {', '.join(known)}" if known else "draw its learning curves: leave --against out"
         raise InputError(problem, remedy=remedy)
     return found[0]

@@ -232,8 +232,8 @@ class _Climb:
                 if all(map(self._stages[rung].reached, self._there(setting))):
                     standings = self._standings(setting, rung)
                     with open(self._journal, "a", encoding="utf-8") as file:
-                        told = [[each.score, each.diverged] for each in standings]
-                        file.write(json.dumps([setting, rung, told]) + "\n")
+                        results = [[each.score, each.diverged] for each in standings]
+                        file.write(json.dumps([setting, rung, results]) + "\n")
                     new = self.ladder.arrive(setting, rung, standings)
                     self._go_on(new)
                     for each, at in new:
@@ -272,10 +272,14 @@ def _read(
     lines = journal.read_text(encoding="utf-8", errors="replace").splitlines() if journal.exists() else []
     for line in lines:
         try:
-            setting, rung, told = json.loads(line)
-            standings = [Standing(score, diverged) for score, diverged in told]
+            setting, rung, results = json.loads(line)
+            standings = [Standing(score, diverged) for score, diverged in results]
             rungs.check_number(*(each.score for each in standings if each.score is not None))
-            if setting not in settings or rung not in range(len(ladder.arrived)) or len(told) != len(settings[setting]):
+            if (
+                setting not in settings
+                or rung not in range(len(ladder.arrived))
+                or len(results) != len(settings[setting])
+            ):
                 raise ValueError("it tells of other settings")
         except (ValueError, TypeError) as error:
             raise rungs.damaged(journal, error) from None

@@ -108,8 +108,8 @@ def train_claimed(
     try:
         with folder.lock().acquire(timeout=wait, poll_interval=SECONDS_BETWEEN_TRIES):
             # Another process may have finished or removed the cohort since it was claimed.
-            there = (folder.path / "cohort.json").exists()
-            if there and not stage.reached(folder) and folder.failure() in (None, failed_before):
+            begun = (folder.path / "cohort.json").exists()
+            if begun and not stage.reached(folder) and folder.failure() in (None, failed_before):
                 shown = display.cohort(folder, stage.left_of(plan, folder))
                 listener = _Stoppable(shown, stop)
                 _try(folder, shown, lambda: _train(plan, folder, workdir, listener, stage, devices))
@@ -254,8 +254,8 @@ def _shared_vectors(workdir: Workdir, data: EncodedData) -> Path:
     """Returns the file of the embedding table, which all models of the folder share. Replaces a damaged file."""
     path, vectors = workdir.shared_vectors(data.fingerprint), np.asarray(data.vectors, np.float32)
     try:
-        there = np.load(path, mmap_mode="r", allow_pickle=False)
-        whole = there.dtype == vectors.dtype and np.array_equal(there, vectors)
+        stored = np.load(path, mmap_mode="r", allow_pickle=False)
+        whole = stored.dtype == vectors.dtype and np.array_equal(stored, vectors)
     except (FileNotFoundError, ValueError, EOFError):
         whole = False
     if not whole:

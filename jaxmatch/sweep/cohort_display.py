@@ -106,10 +106,10 @@ class CohortDisplay(Listener):
         self._following.ended()
         self._display.left(self._name)
 
-    def _advance(self, reached: float, **told: Any) -> None:
+    def _advance(self, reached: float, **shown: Any) -> None:
         work, self._reached = (reached - self._reached) * self._work, reached
         self._counted += work
-        self._display.advance(work, **told)
+        self._display.advance(work, **shown)
 
     def _say(self, line: str) -> None:
         self._display.say(f"{self._label}: {line}")

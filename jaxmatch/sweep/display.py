@@ -35,7 +35,7 @@ def _shared(runs: Sequence[Run]) -> str:
 def _training_seconds(plan: Plan, cohorts: Sequence[PlannedCohort]) -> float:
     """Returns the expected training time of some cohorts of a plan, in seconds."""
     if plan.slots is None:
-        work = lasting([Job(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].there_are)
+        work = lasting([Job(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].available)
     else:  # each cohort has the devices of a worker to itself
         work = lasting([Job(1, cohort.device_work) for cohort in cohorts], max(1, plan.slots))
     return work / ((plan.speed or multiplications_a_second()) * SHARE_OF_PEAK)
@@ -214,10 +214,10 @@ class Display:
         with self._lock:
             if self._time_left and self._bar:
                 self._time_left.compiling(name, self._compiled_for[name], part, lengths)
-                told = (
+                text = (
                     f"{label}: compiling{' the scoring' if part == 'evaluation' else ''}, length {number} of {lengths}"
                 )
-                self._update(told, told)
+                self._update(text, text)
 
     def compiled(self, name: str, part: str, seconds: float) -> None:
         """Records that a cohort has compiled a program."""

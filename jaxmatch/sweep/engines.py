@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jax
 
-from jaxmatch.devices import devices_there_are
+from jaxmatch.devices import available_devices
 from jaxmatch.sweep.claimed import Stage, train_claimed
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.grid import Sweep
@@ -70,7 +70,7 @@ class Engine:
 
     @property
     def _devices(self) -> tuple[jax.Device, ...]:
-        return tuple(self._given or devices_there_are())
+        return tuple(self._given or available_devices())
 
     def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
         """Prepares the engine, before anything is planned or written.

@@ -115,15 +115,15 @@ class Replay:
 
     def look(self) -> None:
         """Shows new events."""
-        told = self._new()
+        events = self._new()
         if self._held is not None:
-            self._held += told
+            self._held += events
             last = next((place for place, (_, method, _) in enumerate(self._held) if method == "done"), len(self._held))
-            told, self._held = self._held[:last], self._held[last:]
-        self._show(told)
+            events, self._held = self._held[:last], self._held[last:]
+        self._show(events)
 
-    def _show(self, told: Iterable[Any]) -> None:
-        for attempt, method, arguments in told:
+    def _show(self, events: Iterable[Any]) -> None:
+        for attempt, method, arguments in events:
             if attempt != self.attempt or method not in METHODS:
                 continue
             if method == "cohort":
@@ -163,10 +163,10 @@ class Replay:
         try:
             with open(self._file, "rb") as file:
                 file.seek(self._read)
-                told = file.read()
+                content = file.read()
         except FileNotFoundError:
             return []
-        whole = told[: told.rfind(b"\n") + 1]
+        whole = content[: content.rfind(b"\n") + 1]
         self._read += len(whole)
         found = []
         for line in whole.splitlines():

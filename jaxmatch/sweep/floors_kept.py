@@ -38,18 +38,18 @@ def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
     Raises:
       InputError: a row cannot be computed here, or the stored rows are damaged.
     """
-    asked, pretrained = list(plan.sweep.floors), plan.sweep.cross_encoder
+    requested, pretrained = list(plan.sweep.floors), plan.sweep.cross_encoder
     if pretrained:
-        asked.append(f"{cross_encoder.NAME} {cross_encoder.fingerprint(pretrained)}")
-    if not asked:
+        requested.append(f"{cross_encoder.NAME} {cross_encoder.fingerprint(pretrained)}")
+    if not requested:
         return
     run, cohort = next(iter(plan.runs.values()))
     if len({each.data.fingerprint for _, each in plan.runs.values()}) > 1:
         display.say("the runs are of several data sets: the table has no floors")
         (folder.path / FLOORS_FILE).unlink(missing_ok=True)
         return
-    there = read_floors(folder.path)
-    if there and there["fingerprint"] == cohort.data.fingerprint and there.get("asked") == asked:
+    kept = read_floors(folder.path)
+    if kept and kept["fingerprint"] == cohort.data.fingerprint and kept.get("asked") == requested:
         return
     rows = []
     if plan.sweep.floors:
@@ -68,7 +68,7 @@ def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
         folder.path / FLOORS_FILE,
         {
             "format": FORMAT,
-            "asked": asked,
+            "asked": requested,
             "fingerprint": cohort.data.fingerprint,
             "rows": rows,
             "versions": versions(),

@@ -69,7 +69,7 @@ class Run:
 
         It depends on all settings that say what the run is, except traced ones, and on the content of the data.
         """
-        kept = {key: value for key, value in self._said().items() if not key.startswith(f"{TRACED}.")}
+        kept = {key: value for key, value in self._identifying().items() if not key.startswith(f"{TRACED}.")}
         return _hash({"settings": kept, "data": fingerprint})
 
     def identity(self, fingerprint: str) -> str:
@@ -77,9 +77,9 @@ class Run:
 
         It depends on the settings, the seed and the content of the data, not on where the files are stored.
         """
-        return f"{_hash({'settings': self._said(), 'data': fingerprint})}-seed{self.seed}"
+        return f"{_hash({'settings': self._identifying(), 'data': fingerprint})}-seed{self.seed}"
 
-    def _said(self) -> dict[str, Any]:
+    def _identifying(self) -> dict[str, Any]:
         """Returns the settings that say what the run is."""
         flat = flatten(self.config)
         return {

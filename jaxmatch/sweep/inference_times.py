@@ -17,7 +17,7 @@ from jaxmatch.analysis.scoring import pairs_of
 from jaxmatch.analysis.timing import batch_seconds, random_matcher, split_seconds
 from jaxmatch.data import catalog, tagging
 from jaxmatch.data.dataset import Split
-from jaxmatch.devices import devices_there_are
+from jaxmatch.devices import available_devices
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.inference.matcher import Matcher
@@ -55,7 +55,7 @@ def on_the_cpu() -> Iterator[jax.Device]:
     Raises:
       InputError: JAX cannot use the CPU.
     """
-    device = devices_there_are("cpu")[0]
+    device = available_devices("cpu")[0]
     with jax.default_device(device):
         yield device
 
@@ -143,9 +143,9 @@ def check_folder(workdir: Path, timing: Timing) -> None:
         raise InputError("a sweep was run in this folder", path=workdir, remedy="give a --workdir of its own")
     if (workdir / TIMING_FILE).exists() and (other := read_times(workdir / TIMING_FILE).get("name")) != timing.name:
         raise InputError(f"this folder holds the timing {other}", path=workdir, remedy="give a --workdir of its own")
-    there = next(folder for folder in (workdir.absolute(), *workdir.absolute().parents) if folder.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        raise InputError("nothing can be written here", path=there, remedy="give another --workdir")
+    ancestor = next(folder for folder in (workdir.absolute(), *workdir.absolute().parents) if folder.exists())
+    if not ancestor.is_dir() or not os.access(ancestor, os.W_OK):
+        raise InputError("nothing can be written here", path=ancestor, remedy="give another --workdir")
 
 
 def write(record: Mapping[str, Any], workdir: Path) -> Path:

@@ -106,8 +106,8 @@ def table_of_the_others(
     except FailedCohorts as failed:
         tables = [*before]
         if failed.records:
-            told = dataclasses.replace(layout, notes=(*layout.notes, failed.note))
-            tables.append(make_table(failed.records, told, floors()).markdown())
+            with_note = dataclasses.replace(layout, notes=(*layout.notes, failed.note))
+            tables.append(make_table(failed.records, with_note, floors()).markdown())
         failed.table = "\n".join(tables)
         raise
 

@@ -268,8 +268,8 @@ def device_bytes(device: jax.Device) -> int:
         return statistics["bytes_limit"]
     if device.platform != "cpu":
         return BYTES_OF_A_SMALL_DEVICE
-    there_are = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min([there_are, *granted_bytes()]) // max(1, jax.local_device_count())
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([installed, *granted_bytes()]) // max(1, jax.local_device_count())
 
 
 def granted_bytes(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[int]:

@@ -84,11 +84,11 @@ def find(path: str | Path, kinds: Sequence[str]) -> Path:
 def _named(name: str, kinds: Sequence[str]) -> Path | None:
     """Finds the file of a name, or None. A name that ends in a data set (re2_snli) gives a path that may not exist."""
     for kind in kinds:
-        there = files(kind)
-        if name in there:
-            return there[name]
+        known = files(kind)
+        if name in known:
+            return known[name]
         for end in (place for place, letter in enumerate(name) if letter == "_" and kind == CONFIGS):
-            file = there.get(name[:end])
+            file = known.get(name[:end])
             if file and name[end + 1 :] in (data_sets(file) or [name[end + 1 :]]):
                 return file.with_name(f"{name}.py")
     return None

@@ -121,9 +121,9 @@ class RayEngine(Engine):
         if self._ray is None:
             self._ray = ray_cluster.connect(self._address)
         self._place.begin(self._ray, workdir, name, dry_run)
-        there = ray_cluster.nodes(self._ray)
-        self._gpus = any(node["Resources"].get("GPU", 0) >= 1 for node in there)
-        self._cpus = int(min(cores(), max(node["Resources"].get("CPU", 0) for node in there)))
+        nodes = ray_cluster.nodes(self._ray)
+        self._gpus = any(node["Resources"].get("GPU", 0) >= 1 for node in nodes)
+        self._cpus = int(min(cores(), max(node["Resources"].get("CPU", 0) for node in nodes)))
         if self._device is None:
             self._device, self._speed = self._measured()
 
@@ -147,11 +147,11 @@ class RayEngine(Engine):
     def _measured(self) -> tuple[worker.WorkerDevice, float]:
         """Returns the device of a worker, and its speed in multiply-adds a second."""
         ray = self._ray
-        asked = ray.remote(**self._options())(_measure).remote()
-        if not ray.wait([asked], timeout=SECONDS_UNTIL_IT_IS_SAID)[0]:
+        measurement = ray.remote(**self._options())(_measure).remote()
+        if not ray.wait([measurement], timeout=SECONDS_UNTIL_IT_IS_SAID)[0]:
             sys.stderr.write("waiting for a free worker of the Ray cluster\n")
         try:
-            platform, kind, there_are, speed = ray.get(asked)
+            platform, kind, devices, speed = ray.get(measurement)
         except ray.exceptions.RayError as error:
             raise InputError(
                 f"a worker of the Ray cluster cannot use JAX ({first_line(error)})", remedy="see Ray's logs"
@@ -166,7 +166,7 @@ class RayEngine(Engine):
             if self._gpus
             else max(int(node["Resources"].get("CPU", 0) // self._cpus) for node in ray_cluster.nodes(ray))
         )
-        return worker.WorkerDevice(platform, kind, there_are // max(1, side_by_side)), speed
+        return worker.WorkerDevice(platform, kind, devices // max(1, side_by_side)), speed
 
     def plan(self, sweep: Sweep) -> Plan:
         slots = max(1, self._slots())

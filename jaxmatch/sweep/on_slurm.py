@@ -121,7 +121,7 @@ class SlurmEngine(Engine):
             executor.update_parameters(timeout_min=LOCAL_MINUTES, gpus_per_node=options.gpus, stderr_to_stdout=True)
             return executor
         executor = self._submitit.SlurmExecutor(folder, MOST_TIMES_QUEUED)
-        asked = {
+        parameters = {
             "job_name": "jaxmatch",
             "time": options.minutes,
             "partition": options.partition,
@@ -139,7 +139,7 @@ class SlurmEngine(Engine):
             "setup": [f"export {name}={shlex.quote(value)}" for name, value in self._variables().items()]
             + ['[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"'],
         }
-        executor.update_parameters(**{name: value for name, value in asked.items() if value is not None})
+        executor.update_parameters(**{name: value for name, value in parameters.items() if value is not None})
         return executor
 
     def _cpus(self) -> int:
@@ -247,7 +247,7 @@ class SlurmEngine(Engine):
             try:
                 jobs = executor.submit_array(trainings)
             except (self._submitit.core.utils.FailedJobError, self._submitit.core.utils.FailedSubmissionError) as error:
-                raise slurm_jobs.refusal(slurm_jobs.said(str(error))) from None
+                raise slurm_jobs.refusal(slurm_jobs.messages(str(error))) from None
         names = [job.job_id for job in jobs]
         with warnings.catch_warnings(action="ignore", category=ResourceWarning):
             del jobs, executor  # jobs on this machine continue after this process has ended

@@ -15,7 +15,7 @@ from jaxmatch.data.buckets import assign, largest, plan_buckets
 from jaxmatch.data.distinct_words import most_in_training
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.encoding import DataSettings
-from jaxmatch.devices import devices_there_are
+from jaxmatch.devices import available_devices
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import memory, preparation
 from jaxmatch.sweep.grid import Run, Sweep
@@ -40,7 +40,7 @@ class PlannedCohort:
       steps: the number of steps of a run that is not stopped early.
       needs: the estimated memory of the runs.
       multiplications: the estimated multiply-adds of one run, for training and scoring together.
-      there_are: the number of available devices. The cohort uses as many as it fills.
+      available: the number of available devices. The cohort uses as many as it fills.
       limit: the estimated number of replicas that fit on one device at the same time. None means no limit.
       scored_shapes: the number of shapes that scoring is compiled for.
       one_program: whether one training program holds all shapes. It does if a dispatch takes several steps.
@@ -54,7 +54,7 @@ class PlannedCohort:
     steps: int
     needs: memory.Needs
     multiplications: float
-    there_are: int
+    available: int
     limit: int | None
     scored_shapes: int = 1
     one_program: bool = False
@@ -62,7 +62,7 @@ class PlannedCohort:
     @property
     def devices(self) -> int:
         """The number of devices that the runs are distributed over."""
-        return devices_filled(len(self.runs), self.there_are)
+        return devices_filled(len(self.runs), self.available)
 
     @property
     def replica_bytes(self) -> int:
@@ -156,7 +156,7 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
       InputError: the data cannot be read, a run cannot be trained or scored on it, or two places of the grid are the
         same run.
     """
-    devices = tuple(devices or devices_there_are())
+    devices = tuple(devices or available_devices())
     encoded: dict[DataSettings, EncodedData] = {}
     groups: dict[str, list[Run]] = {}
     data_of: dict[str, EncodedData] = {}

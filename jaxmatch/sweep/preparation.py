@@ -28,12 +28,12 @@ def check_data_settings(**values: Any) -> None:
     check(DataConfig, values, "data")
 
 
-def data_directory(name: str, *said: str | None) -> str:
-    """Returns the folder to read data set `name` from: the first in `said`, else $JAXMATCH_DATA, else "".
+def data_directory(name: str, *given: str | None) -> str:
+    """Returns the folder to read data set `name` from: the first in `given`, else $JAXMATCH_DATA, else "".
 
     $JAXMATCH_DATA is the folder of the official data sets, so the user's own data is never looked for there.
     """
-    places = [place for place in said if place]
+    places = [place for place in given if place]
     if not places and name in catalog.CATALOG:
         places = [os.environ.get(DATA_VARIABLE, "")]
     return places[0] if places else ""

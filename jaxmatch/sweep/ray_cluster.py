@@ -53,15 +53,15 @@ def connect(address: str) -> Any:
     ray = import_ray()
     if ray.is_initialized():
         return ray
-    told = os.environ.get(ADDRESS_VARIABLE, "")
-    if told == "auto":
-        told = ""
-    place = address or told or _of_this_machine()
+    from_variable = os.environ.get(ADDRESS_VARIABLE, "")
+    if from_variable == "auto":
+        from_variable = ""
+    place = address or from_variable or _of_this_machine()
     if not place:
         raise InputError(
             "no Ray runs on this machine", remedy="start one with ray start --head, or give --on ray:HOST:PORT"
         )
-    _check_address(place, of_variable=bool(told) and not address)
+    _check_address(place, of_variable=bool(from_variable) and not address)
     _check_answers(place)
     _keep_quiet()
     try:
@@ -157,19 +157,19 @@ def check_workers(ray: Any, workdir: Path | None, store: Store | None = None) ->
     """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    there = nodes(ray)
-    if not there:
+    living = nodes(ray)
+    if not living:
         raise InputError("no node of the Ray cluster has a CPU or GPU for tasks", remedy="add one with ray start")
     probe = ray.remote(num_cpus=0, max_retries=0)(_probe())
     with _token(workdir) as (file, content), store.token() if store else contextlib.nullcontext() as token:
-        asked = {}
-        for node in there:
+        probes = {}
+        for node in living:
             place = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            asked[probe.options(scheduling_strategy=place).remote(file, content, store and store.url, token)] = node[
+            probes[probe.options(scheduling_strategy=place).remote(file, content, store and store.url, token)] = node[
                 "NodeManagerHostname"
             ]
         answered = 0
-        for answer, host in asked.items():
+        for answer, host in probes.items():
             try:
                 found = ray.get(answer, timeout=SECONDS_TO_PROBE)
             except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):

@@ -151,16 +151,16 @@ class Events:
     """An actor that collects the events of workers until the command fetches them."""
 
     def __init__(self):
-        self._told: list[tuple[str, str]] = []
+        self._events: list[tuple[str, str]] = []
 
     def add(self, attempt: str, line: str) -> None:
         """Adds an event of an attempt, as a line of text."""
-        self._told.append((attempt, line))
+        self._events.append((attempt, line))
 
     def take(self) -> list[tuple[str, str]]:
         """Returns and removes the events that were added since the last call."""
-        told, self._told = self._told, []
-        return told
+        taken, self._events = self._events, []
+        return taken
 
     def heard(self) -> None:
         """Does nothing. Its answer shows a worker that all its earlier events have arrived."""

@@ -57,8 +57,8 @@ def _with_selection(planned: Sweep, overrides: Mapping[str, Any]) -> Sweep:
     The score is that of the catalog. For data that is not in the catalog, it is that of the task. The task of the
     user's own data is guessed unless the config states it.
     """
-    asked = {*overrides, *planned.grid, *(key for settings in planned.variants.values() for key in settings)}
-    if "training.selection" in asked or planned.config.training.selection != TrainingConfig().selection:
+    changed = {*overrides, *planned.grid, *(key for settings in planned.variants.values() for key in settings)}
+    if "training.selection" in changed or planned.config.training.selection != TrainingConfig().selection:
         return planned
     data = {key: value for key, value in overrides.items() if key.startswith("data.")}
     config = with_overrides(planned.config, data)

@@ -34,10 +34,10 @@ def agree(plan: Plan, workdir: Workdir, halving: Halving) -> None:
     """
     notes = {"rule": halving.rule(), "epochs": halving.epochs, "runs": sorted(plan.runs)}
     file = workdir.path / "halving.json"
-    there = _read(file)
-    if there is None:
+    stored = _read(file)
+    if stored is None:
         write_json(file, notes)
-    elif any(there.get(key) != value for key, value in notes.items()):
+    elif any(stored.get(key) != value for key, value in notes.items()):
         raise InputError(
             "the grid of this folder was halved at other rungs or with other runs",
             path=file,
@@ -123,7 +123,7 @@ def saving(
         if folder.name not in times or not plan.runs.keys() >= set(folder.runs):
             continue
         planned = plan.runs[folder.runs[0]][1]
-        steps, devices = planned.steps, devices_filled(len(folder.runs), planned.there_are)
+        steps, devices = planned.steps, devices_filled(len(folder.runs), planned.available)
         whole["lockstep_steps"] += steps
         whole["replica_steps"] += steps * -(-len(folder.runs) // devices) * devices
         begun = _paused(folder, halving.rungs[0])

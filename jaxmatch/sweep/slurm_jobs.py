@@ -105,11 +105,11 @@ def run(*words: str, text: str = "") -> str:
     except subprocess.TimeoutExpired:
         raise InputError(f"{words[0]} does not answer", remedy="see whether Slurm runs, as with sinfo") from None
     if done.returncode:
-        raise refusal(said(done.stderr) or f"{words[0]} ended with {done.returncode}")
+        raise refusal(messages(done.stderr) or f"{words[0]} ended with {done.returncode}")
     return done.stdout
 
 
-def said(text: str) -> str:
+def messages(text: str) -> str:
     """Returns the messages of a Slurm command in one line."""
     lines = [line.partition(": error: ")[2] or line.partition(": ")[2] or line for line in text.splitlines()]
     return "; ".join(dict.fromkeys(line.strip() for line in lines if line.strip()))
@@ -234,11 +234,11 @@ def _state(
     folder: CohortFolder, job: str, living: Mapping[str, str], ends: Mapping[str, str], workdir: Path
 ) -> CohortState:
     log = folder_of(workdir) / f"{job}_0_log.out"
-    there = str(log) if job and log.exists() else ""
+    log_file = str(log) if job and log.exists() else ""
     if folder.done:
-        return CohortState(folder, "done", job, there)
+        return CohortState(folder, "done", job, log_file)
     if job in living:
-        return CohortState(folder, "queued" if is_queued(living[job]) else "running", job, there)
+        return CohortState(folder, "queued" if is_queued(living[job]) else "running", job, log_file)
     if folder.failure() is not None:
         return CohortState(folder, "failed", job, f"{message_of(folder)} ({folder.error})")
     end = ends.get(job, "")
@@ -249,7 +249,7 @@ def _state(
         return CohortState(folder, "stopped", job, f"it ran out of memory: {more_memory(folder)}")
     if job:
         missing = f"it wrote no log: do the nodes reach {folder_of(workdir)}?"
-        return CohortState(folder, "stopped", job, there or missing)
+        return CohortState(folder, "stopped", job, log_file or missing)
     return CohortState(folder, "not submitted", "", "")
 
 

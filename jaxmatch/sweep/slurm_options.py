@@ -71,18 +71,18 @@ def read_options(path: Path | None) -> SlurmOptions:
         return SlurmOptions()
     check_plain_file(path, remedy=REMEDY)
     try:
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"the file cannot be read ({error.strerror})", path=path) from None
     except ValueError as error:
         raise InputError(f"this is not TOML ({error})", path=path, remedy=REMEDY) from None
     known = [field.name for field in dataclasses.fields(SlurmOptions)]
-    for name, value in told.items():
+    for name, value in given.items():
         if name not in known:
             raise InputError(f'there is no option "{name}"', path=path, remedy=nearest(name, known))
         if wanted := _wanted(name, value):
             raise InputError(f"{name} = {value!r} is not {wanted}", path=path)
-    options = SlurmOptions(**told)
+    options = SlurmOptions(**given)
     if options.gpus and options.gpu_memory_gb is None:
         raise InputError("gpus needs gpu_memory_gb, the memory that runs are planned for", path=path)
     if options.signal_seconds >= 60 * options.minutes:

@@ -68,8 +68,8 @@ class Waiting:
         self._running: dict[str, _Running] = {}  # by the name of the cohort
         self._over = set() if over is None else over
         self._deaths = Deaths()
-        self._asked_at = self._said_at = -float("inf")
-        self._said = ""
+        self._asked_at = self._last_line_at = -float("inf")
+        self._last_line = ""
 
     def run(self, tasks: Sequence[Task], more: Callable[[], Iterable[Task]] = tuple) -> bool:
         """Trains tasks as `Engine.run` does.
@@ -96,7 +96,7 @@ class Waiting:
         return trained
 
     def _begin(self, tasks: Sequence[Task]) -> None:
-        there = slurm_jobs.read_jobs(self._workdir)
+        earlier = slurm_jobs.read_jobs(self._workdir)
         job_of, new = self._submit(tasks, self._work, self._over)
         for task in tasks:
             job = job_of[task.folder.name]
@@ -104,10 +104,10 @@ class Waiting:
             replay = Replay(self._work, task.folder, job)
             self._running[task.folder.name] = _Running(task, job, replay, self._clock())
         old = len(tasks) - new
-        told = [f"{count_text(new, 'job')} submitted"] * bool(new)
-        told += [f"{count_text(old, 'job')} of an earlier command continue{'s' * (old == 1)}"] * bool(old)
-        logs = "" if there else f"; logs are in {slurm_jobs.folder_of(self._workdir)}"
-        self._work.display.say(", ".join(told) + logs)
+        parts = [f"{count_text(new, 'job')} submitted"] * bool(new)
+        parts += [f"{count_text(old, 'job')} of an earlier command continue{'s' * (old == 1)}"] * bool(old)
+        logs = "" if earlier else f"; logs are in {slurm_jobs.folder_of(self._workdir)}"
+        self._work.display.say(", ".join(parts) + logs)
 
     def _failed(self, task: Task) -> bool:
         return task.folder.failure() not in (None, self._work.before.get(task.folder.name))
@@ -156,8 +156,8 @@ class Waiting:
 
     def _say(self, line: str) -> None:
         """Displays a line, unless it repeats the last one or follows it within a minute."""
-        if line != self._said and self._clock() - self._said_at > SECONDS_BETWEEN_LINES:
-            self._said, self._said_at = line, self._clock()
+        if line != self._last_line and self._clock() - self._last_line_at > SECONDS_BETWEEN_LINES:
+            self._last_line, self._last_line_at = line, self._clock()
             self._work.display.say(line)
 
     def _lost(self, each: _Running) -> None:

@@ -82,9 +82,9 @@ class Lease:
         return _parsed(content).get("id") == self._id
 
     def _take(self) -> None:
-        if self._store.create(NAME, self._content()) or self._is_ours(there := self._store.read(NAME)):
+        if self._store.create(NAME, self._content()) or self._is_ours(content := self._store.read(NAME)):
             return
-        holder = _parsed(there)
+        holder = _parsed(content)
         if not _dead(holder):
             sys.stderr.write(f"waiting to see whether another command still uses {self._store.url}\n")
             end = time.monotonic() + SECONDS_TO_EXPIRE
@@ -93,7 +93,7 @@ class Lease:
                 now = self._store.read(NAME)
                 if now is None and self._store.create(NAME, self._content()):
                     return
-                if now != there:
+                if now != content:
                     raise InputError(
                         f"process {holder.get('process')} on {holder.get('machine')} trains with this store",
                         path=self._store.url,
@@ -116,8 +116,8 @@ class Lease:
                 self._store.write(NAME, self._content())
 
     def _look(self) -> None:
-        there = self._store.read(NAME)
-        if there is not None and not self._is_ours(there):
+        content = self._store.read(NAME)
+        if content is not None and not self._is_ours(content):
             self._lost = True
         self._held_at = time.time()
 

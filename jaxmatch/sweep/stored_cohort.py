@@ -169,11 +169,11 @@ class StoredCohort:
 
         If the cohort is done, the archive includes the folders of its runs and the shared word vectors.
         """
-        there = [path for path in folder.path.glob("*.json") if path.name != STORED]
+        paths = [path for path in folder.path.glob("*.json") if path.name != STORED]
         if folder.done:
             # Models that share vectors by hard links also share them in the archive.
-            there += [*workdir.path.glob("vectors/*.npy"), *map(workdir.run_folder, folder.runs), folder.path / "DONE"]
-        return self._put("folder", folder.path, workdir.path, [str(path.relative_to(workdir.path)) for path in there])
+            paths += [*workdir.path.glob("vectors/*.npy"), *map(workdir.run_folder, folder.runs), folder.path / "DONE"]
+        return self._put("folder", folder.path, workdir.path, [str(path.relative_to(workdir.path)) for path in paths])
 
     def _put(
         self,

@@ -50,12 +50,12 @@ class StoredSweep:
         """
         key = self._prefix + notes_file(Path()).name
         try:
-            there = json.loads(self._store.read(key) or b"{}").get("name")
+            owner = json.loads(self._store.read(key) or b"{}").get("name")
         except (ValueError, AttributeError) as error:
             raise InputError(f"the object is damaged ({error})", path=self._store.at(key), remedy="remove it") from None
-        if there not in (None, name):
+        if owner not in (None, name):
             raise InputError(
-                f'this store holds the sweep "{there}", not "{name}"',
+                f'this store holds the sweep "{owner}", not "{name}"',
                 path=self._store.url,
                 remedy="give a --store of its own",
             )
@@ -127,10 +127,10 @@ class StoredSweep:
         return StoredCohort(self._store, f"{self._prefix}cohorts/{name}")
 
     def _take_note(self, file: Path, content: bytes) -> None:
-        there = file.read_bytes() if file.exists() else b""
-        if file.suffix in _JOURNALS and there.startswith(content):
+        local = file.read_bytes() if file.exists() else b""
+        if file.suffix in _JOURNALS and local.startswith(content):
             return  # the file here has lines that were added after the last upload
-        if there != content:
+        if local != content:
             write_atomically(file, content)
 
     def _take(self, stored: StoredCohort, state: State) -> None:

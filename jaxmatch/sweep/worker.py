@@ -14,7 +14,7 @@ import jaxlib
 
 from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.data.encoded import EncodedData
-from jaxmatch.devices import cores, devices_there_are
+from jaxmatch.devices import available_devices, cores
 from jaxmatch.sweep import several_hosts
 from jaxmatch.sweep.claimed import Stage, train_claimed
 from jaxmatch.sweep.events import Tell, Telling
@@ -129,7 +129,7 @@ def execute_cohort(order: Order, workdir: Path, tell: Tell, stop: threading.Even
             Workdir(workdir),
             Telling(tell),
             order.stage,
-            tuple(devices_there_are()[:devices]),
+            tuple(available_devices()[:devices]),
             stop,
             order.failed_before,
             wait=SECONDS_FOR_THE_LOCK,

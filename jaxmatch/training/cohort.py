@@ -161,7 +161,7 @@ class Cohort:
             listener.resumed(progress.epoch * lockstep.batches.steps_per_epoch + progress.index, total)
         listener.begun([tuple(run.curve) for run in progress.runs])
         state, best = lockstep.by_replica(state), lockstep.by_replica(best)
-        with progress.timed("train"), self.limits.told("training", listener):
+        with progress.timed("train"), self.limits.reported("training", listener):
             lockstep.fit(state)
         resuming.begin()
         state = self._drop(state, dropped)

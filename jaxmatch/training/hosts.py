@@ -127,7 +127,7 @@ def meet(error: Exception | None = None) -> None:
         where = "another host" if error is None else f"process {jax.process_index()} alone ({error})"
         raise OutOfStep(f"training failed on {where}", remedy="run the same command again on all hosts") from None
     if first():
-        _store().key_value_delete(f"jaxmatch/said/{_place.meeting - 1}/")
+        _store().key_value_delete(f"jaxmatch/message/{_place.meeting - 1}/")
 
 
 def all_come() -> bool:
@@ -155,8 +155,8 @@ def _next() -> str:
 
 def _tell(value: Any) -> None:
     """Sends a value to all other processes."""
-    key, said = f"jaxmatch/said/{_next()}", pickle.dumps(value)
-    pieces = [said[start : start + PIECE] for start in range(0, len(said), PIECE)]
+    key, pickled = f"jaxmatch/message/{_next()}", pickle.dumps(value)
+    pieces = [pickled[start : start + PIECE] for start in range(0, len(pickled), PIECE)]
     for number, piece in enumerate(pieces[1:], start=1):
         _store().key_value_set_bytes(f"{key}/{number}", piece)
     _store().key_value_set_bytes(f"{key}/0", len(pieces).to_bytes(4, "little") + pieces[0])
@@ -164,7 +164,7 @@ def _tell(value: Any) -> None:
 
 def _hear() -> Any:
     """Receives the next value from process 0. The sender runs the same command, so its pickle is safe to load."""
-    key = f"jaxmatch/said/{_next()}"
+    key = f"jaxmatch/message/{_next()}"
     begin = _store().blocking_key_value_get_bytes(f"{key}/0", MILLISECONDS_TO_WAIT)
     rest = (
         _store().blocking_key_value_get_bytes(f"{key}/{number}", MILLISECONDS_TO_WAIT)

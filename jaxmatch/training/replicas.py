@@ -70,7 +70,7 @@ def _in_overlapping_turns(function: Callable, arguments: tuple, replicas: int, s
         given = jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, side_by_side), arguments)
         computed = jax.vmap(function)(*given)
         return jax.tree.map(
-            lambda there, new: jax.lax.dynamic_update_slice_in_dim(there, new, start, 0), results, computed
+            lambda before, new: jax.lax.dynamic_update_slice_in_dim(before, new, start, 0), results, computed
         )
 
     shapes = jax.eval_shape(jax.vmap(function), *arguments)

@@ -171,7 +171,7 @@ class Limits:
         limited.limit = fewer
 
     @contextlib.contextmanager
-    def told(self, part: str, listener: Listener) -> Iterator[None]:
+    def reported(self, part: str, listener: Listener) -> Iterator[None]:
         """Tells the listener if the block changes the limit of `part`."""
         limited = self._parts[part]
         before = limited.limit

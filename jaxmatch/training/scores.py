@@ -70,8 +70,8 @@ def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     classes = np.union1d(labels, predictions)
     each = np.array([f1(labels, predictions, c) for c in classes])
-    there = np.array([(labels == c).any() | (predictions == c).any(axis=-1) for c in classes])
-    flat = zip(each.reshape(len(classes), -1).T, there.reshape(len(classes), -1).T, strict=True)
+    occurs = np.array([(labels == c).any() | (predictions == c).any(axis=-1) for c in classes])
+    flat = zip(each.reshape(len(classes), -1).T, occurs.reshape(len(classes), -1).T, strict=True)
     return np.array([np.mean(values[among]) for values, among in flat]).reshape(predictions.shape[:-1])
 
 

@@ -182,7 +182,7 @@ class Selection:
         """Returns `Evaluator.outputs`, computed with fewer replicas side by side if memory runs out."""
 
         def outputs() -> np.ndarray:
-            with self._limits.told("evaluation", listener):
+            with self._limits.reported("evaluation", listener):
                 return self._evaluator.outputs(split, parameters, runs)
 
         return self._limits.within("evaluation", outputs, listener)

@@ -122,10 +122,10 @@ class Workdir:
             planned = [(signature, tuple(runs)) for signature, runs in planned]
             wanted = {run for _, runs in planned for run in runs}
             # `done` is read only once, because another launcher may finish a cohort at any moment.
-            there = [(cohort, cohort.done) for cohort in self.cohorts()]
-            missing = wanted - self.recorded((run for cohort, done in there if done for run in cohort.runs), settled)
+            cohorts = [(cohort, cohort.done) for cohort in self.cohorts()]
+            missing = wanted - self.recorded((run for cohort, done in cohorts if done for run in cohort.runs), settled)
             claimed: list[CohortFolder] = []
-            for cohort, done in there:
+            for cohort, done in cohorts:
                 if not missing.intersection(cohort.runs):
                     continue
                 whole = wanted.issuperset(cohort.runs)

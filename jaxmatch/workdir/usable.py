@@ -62,12 +62,12 @@ def _check_folder(folder: Path, access: int = os.R_OK | os.W_OK | os.X_OK) -> No
         raise InputError(
             f"the folder cannot be used ({error.strerror})", path=folder, remedy="give another --workdir"
         ) from None
-    there = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
-    if not there.exists():
-        raise InputError("this link leads nowhere", path=there, remedy="remove it, or make what it names")
-    if not there.is_dir():
-        raise InputError("this is a file, not a folder", path=there, remedy="remove it, or give another --workdir")
-    if not os.access(there, access):
+    ancestor = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
+    if not ancestor.exists():
+        raise InputError("this link leads nowhere", path=ancestor, remedy="remove it, or make what it names")
+    if not ancestor.is_dir():
+        raise InputError("this is a file, not a folder", path=ancestor, remedy="remove it, or give another --workdir")
+    if not os.access(ancestor, access):
         raise InputError(
-            "nothing can be written here", path=there, remedy="change its permissions, or give another --workdir"
+            "nothing can be written here", path=ancestor, remedy="change its permissions, or give another --workdir"
         )

@@ -8,7 +8,7 @@ MUTANTS = [
     ("jaxmatch/cli/stream.py", "            number += 1\n", "", ["tests/test_cli_streams.py::test_a_line_that_is_too_long_is_named_wherever_it_stands"]),
     ("jaxmatch/cli/answers.py", "        waiting, self._waiting = self._waiting, []\n", "        waiting = self._waiting\n", ["tests/test_cli_streams.py::test_pairs_that_come_fast_are_answered_together"]),
     ("jaxmatch/cli/answers.py", "if late or len(self._waiting) >= CHUNK:", "if len(self._waiting) >= CHUNK:", ["tests/test_cli_streams.py::test_a_stream_that_never_pauses_is_answered_all_the_same"]),
-    ("jaxmatch/cli/answers.py", "if needed > calibration(device.platform).to_use * there_are:", "if needed > 1000 * there_are:", ["tests/test_cli_streams.py::test_a_text_of_too_many_words_is_refused_before_it_is_tried"]),
+    ("jaxmatch/cli/answers.py", "if needed > calibration(device.platform).to_use * available:", "if needed > 1000 * available:", ["tests/test_cli_streams.py::test_a_text_of_too_many_words_is_refused_before_it_is_tried"]),
     ("jaxmatch/cli/answers.py", "        except NotFinite as error:\n            predictions = self._before(waiting, error.pair)\n", "", ["tests/test_cli_streams.py::test_a_pair_that_cannot_be_answered_is_named"]),
     ("jaxmatch/cli/main.py", "    shorten_plugin_errors()\n", "", ["tests/test_cli_devices.py::test_a_plugin_that_fails_is_told_in_one_line"]),
     ("jaxmatch/cli/predict.py", "            answers.write()  # the pairs before the one that is wrong\n", "", ["tests/test_cli_streams.py::test_all_before_a_bad_line_are_answered"]),

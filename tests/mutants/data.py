@@ -57,7 +57,7 @@ MUTANTS = [
      ["tests/test_own_formats.py::test_one_file_is_parted_the_same_whatever_its_order"]),
     ("jaxmatch/data/frames.py", "column.where(column.notna(), None)", "column",
      ["tests/test_frames.py::test_types_of_pandas_become_labels"]),
-    ("jaxmatch/data/encoding.py", '        description["layout"] = said\n', "        pass\n",
+    ("jaxmatch/data/encoding.py", '        description["layout"] = layout\n', "        pass\n",
      ["tests/test_own_formats.py::test_the_layout_is_part_of_the_cache_key"]),
     # The held-out dev split.
     ("jaxmatch/data/readers/held_out.py", "return whole.part(rows[False], whole.dropped), whole.part(rows[True], {})",

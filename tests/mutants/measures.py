@@ -26,7 +26,7 @@ MUTANTS = [
     (_INTERVALS, "    if not all(map(math.isfinite, values)):\n        return", "    if False:\n        return", ["tests/test_intervals.py"]),
     ("jaxmatch/reporting/verdict.py", ", LEVEL / len(others))", ")", ["tests/test_verdict.py"]),
     ("jaxmatch/baselines/measuring.py", "FLOORS[name].title_of(data.task)", "FLOORS[name].title", ["tests/test_floors.py::test_floors_of_a_regression_are_called_what_they_are"]),
-    ("jaxmatch/papers/re2_settings.py", "if missing := [name for name, there in schedule.items() if not there]:", "if missing := []:", ["tests/test_released_settings.py"]),
+    ("jaxmatch/papers/re2_settings.py", "if missing := [name for name, present in schedule.items() if not present]:", "if missing := []:", ["tests/test_released_settings.py"]),
     ("jaxmatch/papers/re2_settings.py", ', "sick": 4_500}', "}", ["tests/test_released_settings.py::test_a_caption_says_where_a_setting_is_not_the_paper_s"]),
     ("benchmarks/items/replicas.py", "PEER_GOALS if precision in PEER_PRECISIONS else {}", "PEER_GOALS", ["tests/test_benchmark_peer.py::test_many_runs_goals_on_an_accelerator"]),
     ("benchmarks/peer_worker.py", "torch.backends.cudnn.allow_tf32 = tf32", "torch.backends.cudnn.allow_tf32 = False", ["tests/test_benchmark_peer.py::test_the_peer_multiplies_as_we_do"]),

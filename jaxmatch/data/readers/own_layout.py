@@ -60,7 +60,7 @@ def layout_of(settings: Mapping[str, Any]) -> Layout:
     )
 
 
-def said(settings: Mapping[str, Any]) -> dict[str, Any]:
+def given(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the layout settings that differ from their defaults."""
     return {name: settings[name] for name in OWN_LAYOUT if settings.get(name)}
 

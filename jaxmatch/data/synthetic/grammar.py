@@ -108,21 +108,21 @@ def meaning(clause: Clause) -> Meaning:
         mask, rest = rest, mask
     yes, no = (*subject, (dimension, mask)), (*subject, (dimension, rest))
     if clause.quantifier == THE:
-        granted, said = (Claim(_box(clause.noun), 1, 1),), (Claim(yes, 1),)
+        granted, asserted = (Claim(_box(clause.noun), 1, 1),), (Claim(yes, 1),)
     elif clause.quantifier in (ALL, NONE, NOT_ALL):
         granted = (Claim(subject, 1),)
-        said = ({ALL: Claim(no, 0, 0), NONE: Claim(yes, 0, 0), NOT_ALL: Claim(no, 1)}[clause.quantifier],)
+        asserted = ({ALL: Claim(no, 0, 0), NONE: Claim(yes, 0, 0), NOT_ALL: Claim(no, 1)}[clause.quantifier],)
     elif clause.quantifier == SOME:
-        granted, said = (), (Claim(yes, 1),)
+        granted, asserted = (), (Claim(yes, 1),)
     else:
         low = 0 if clause.quantifier == AT_MOST else clause.number
         high = UNBOUNDED if clause.quantifier == AT_LEAST else clause.number
-        granted, said = (), (Claim(yes, low, high),)
+        granted, asserted = (), (Claim(yes, low, high),)
     if clause.landmark is not None:
         granted += (Claim(_box(clause.landmark), 1, 1),)
         if clause.landmark_adjective is not None:
-            said += (Claim(_box(clause.landmark_adjective, clause.landmark), 1),)
-    return Meaning(granted, said)
+            asserted += (Claim(_box(clause.landmark_adjective, clause.landmark), 1),)
+    return Meaning(granted, asserted)
 
 
 def joint_meaning(clauses: Sequence[Clause]) -> Meaning:
@@ -130,7 +130,7 @@ def joint_meaning(clauses: Sequence[Clause]) -> Meaning:
     meanings = [meaning(clause) for clause in clauses]
     return Meaning(
         tuple(claim for each in meanings for claim in each.granted),
-        tuple(claim for each in meanings for claim in each.said),
+        tuple(claim for each in meanings for claim in each.asserted),
     )
 
 
@@ -211,9 +211,9 @@ def say_all(clauses: Sequence[Clause], longest: int = 14) -> str | None:
 
     The result is None if the text has fewer than four words or more than `longest`, or repeats a clause.
     """
-    said = [say(clause) for clause in clauses]
-    text = " and ".join(said)
-    return text if 4 <= text.count(" ") + 1 <= longest and len(set(said)) == len(said) else None
+    texts = [say(clause) for clause in clauses]
+    text = " and ".join(texts)
+    return text if 4 <= text.count(" ") + 1 <= longest and len(set(texts)) == len(texts) else None
 
 
 FUNCTION_WORDS = tuple(

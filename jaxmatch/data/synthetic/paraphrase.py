@@ -77,11 +77,11 @@ def _candidates(
             if len(found[kept]) == wanted:
                 break
             other = _reworded(draws, base if kept else _missed(draws, base), 1 + draws.below(2) + kept)
-            said = grammar.say_all(other)
-            if said is None or said == text:
+            rewording = grammar.say_all(other)
+            if rewording is None or rewording == text:
                 continue
             if same(meaning, grammar.joint_meaning(other)) is bool(kept):
-                found[kept][said] = shallow_features(said, text)
+                found[kept][rewording] = shallow_features(rewording, text)
         if not found[kept]:
             break
     return found

@@ -46,8 +46,8 @@ def ask(kind: int, clause: Clause) -> str:
         return f"{grammar.auxiliary(clause, plural)} {words} {grammar.remainder(clause)}"
     if kind == WHICH and clause.noun.realm == PERSON and not clause.noun.lowest and clause.adjective is None:
         return f"who {grammar.verb_phrase(clause, False)}"
-    asked = grammar.noun_phrase("which" if kind == WHICH else "how many", clause.adjective, clause.noun, True)
-    return f"{asked} {grammar.verb_phrase(clause, True)}"
+    subject = grammar.noun_phrase("which" if kind == WHICH else "how many", clause.adjective, clause.noun, True)
+    return f"{subject} {grammar.verb_phrase(clause, True)}"
 
 
 def answers(kind: int, clause: Clause, candidate: semantics.Meaning) -> bool | None:
@@ -131,7 +131,7 @@ def generate() -> DataSet:
     """Generates the ranking set; see `jaxmatch.data.synthetic.generate`."""
     draws = Draws(_SEED)
     balance = Balance(len(LABELS))
-    asked: set[str] = set()
+    questions: set[str] = set()
     splits = {}
     for name, size in SPLITS.items():
         rows = []
@@ -139,13 +139,13 @@ def generate() -> DataSet:
             while True:
                 kind, clause = _question(draws)
                 question = ask(kind, clause)
-                if question in asked or not 4 <= question.count(" ") + 1 <= _LONGEST:
+                if question in questions or not 4 <= question.count(" ") + 1 <= _LONGEST:
                     continue
                 rights = 1 + draws.below(3)
                 found = _answers_found(draws, kind, clause, question, rights)
                 if len(found[1]) >= rights and len(found[0]) >= CANDIDATES - rights:
                     break
-            asked.add(question)
+            questions.add(question)
             chosen = []
             for label, wanted in ((1, rights), (0, CANDIDATES - rights)):
                 texts = list(found[label])

@@ -32,10 +32,10 @@ class Claim(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """The claims that a sentence takes for granted (`granted`) and the claims that it asserts (`said`)."""
+    """The claims that a sentence takes for granted (`granted`) and the claims that it asserts (`asserted`)."""
 
     granted: tuple[Claim, ...]
-    said: tuple[Claim, ...]
+    asserted: tuple[Claim, ...]
 
 
 @functools.cache
@@ -135,7 +135,7 @@ def relation(first: Meaning, second: Meaning) -> str | None:
 
     ground, said_first, said_second = (
         numbered(first.granted + second.granted),
-        numbered(first.said),
-        numbered(second.said),
+        numbered(first.asserted),
+        numbered(second.asserted),
     )
     return _relation(_cells(tuple(numbers)), len(numbers), ground, said_first, said_second)

@@ -179,6 +179,6 @@ def load(path: str | os.PathLike) -> Any:
             file.seek(0)
             return (_from_zip if start == b"PK\3\4" else _from_sequence)(file, size)
     except Exception as error:  # a damaged pickle can fail in any way
-        said = f"{type(error).__name__}: {error}"[:200]
+        reason = f"{type(error).__name__}: {error}"[:200]
         remedy = "copy it again; it must hold a state dict and settings, nothing else"
-        raise InputError(f"this file of PyTorch cannot be read ({said})", path=path, remedy=remedy) from error
+        raise InputError(f"this file of PyTorch cannot be read ({reason})", path=path, remedy=remedy) from error

@@ -106,15 +106,17 @@ def _of_runs(rows: Iterable[Mapping[str, Any]], x: altair.X, y: altair.Y) -> alt
     learning = base.transform_filter("!datum.diverged && isValid(datum.value)").transform_joinaggregate(
         runs="count()", groupby=["pairs"]
     )
-    told = ["run:N", altair.Tooltip("pairs:Q", format=","), altair.Tooltip("value:Q", format=".4~f")]
+    columns = ["run:N", altair.Tooltip("pairs:Q", format=","), altair.Tooltip("value:Q", format=".4~f")]
     dashes = altair.condition("datum.diverged", altair.value([4, 3]), altair.value([1, 0]))
     return altair.layer(
         learning.transform_filter("datum.runs > 1").mark_errorband(extent="stdev", color=_OWN, opacity=0.2),
         base.mark_line(color=_OWN, opacity=0.55, strokeWidth=1, strokeCap="round").encode(
-            detail="run:N", strokeDash=dashes, tooltip=told
+            detail="run:N", strokeDash=dashes, tooltip=columns
         ),
         learning.transform_filter("datum.runs > 1").mark_line(color=_OWN, strokeWidth=2.2).encode(y="mean(value):Q"),
-        learning.transform_filter("datum.chosen").mark_point(color=_OWN, filled=True, opacity=1).encode(tooltip=told),
+        learning.transform_filter("datum.chosen")
+        .mark_point(color=_OWN, filled=True, opacity=1)
+        .encode(tooltip=columns),
     )
 
 

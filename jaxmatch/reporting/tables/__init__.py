@@ -72,12 +72,12 @@ def _row_keys(records: Sequence[Mapping], layout: TableLayout) -> tuple[str, ...
 def _sorted_values(records: Sequence[Mapping], key: str, order: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Returns the values of a key, as identity -> value, in the order in which they are shown."""
     values = {_place(record, [key])[0]: record_schema.setting_of(record, key) for record in records}
-    asked = [record_schema.identity(value) for value in order.get(key, ())]
+    names = [record_schema.identity(value) for value in order.get(key, ())]
 
     def rank(name: str) -> tuple:
         value = values[name]
-        if name in asked:
-            return (0, asked.index(name))
+        if name in names:
+            return (0, names.index(name))
         if isinstance(value, (int, float)):
             return (1, value, name)
         return (2, str(value), name)

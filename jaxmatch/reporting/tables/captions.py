@@ -91,10 +91,10 @@ def _punctuation(records: Sequence[Mapping]) -> list[str]:
     """Describes whether models see punctuation, because papers and their authors' codes differ in this. The list is
     empty if a record does not contain the setting.
     """
-    told = {record_schema.setting_of(record, "data.remove_punctuation") for record in records}
-    if told == {True, False}:
+    removed = {record_schema.setting_of(record, "data.remove_punctuation") for record in records}
+    if removed == {True, False}:
         return ["Punctuation is removed in some runs and kept in others."]
-    return {(True,): ["Punctuation is removed."], (False,): ["Punctuation is kept."]}.get(tuple(told), [])
+    return {(True,): ["Punctuation is removed."], (False,): ["Punctuation is kept."]}.get(tuple(removed), [])
 
 
 def _share(coverage: Any) -> float | None:
@@ -123,7 +123,8 @@ def _precisions(records: Sequence[Mapping]) -> list[str]:
     """
     found = [_precision(record) for record in records]
     unremarkable = all(
-        record.get("products") is None or said == "float32" for record, said in zip(records, found, strict=True)
+        record.get("products") is None or precision == "float32"
+        for record, precision in zip(records, found, strict=True)
     )
     return [] if unremarkable else [f"Precision: {'; '.join(_distinct(found))}."]
 
@@ -132,8 +133,12 @@ def _precision(record: Mapping) -> str:
     """Describes the precision of a run: "float32 (TF32 products)". Records of older versions do not contain what the
     products used.
     """
-    asked, products = record_schema.setting_of(record, "model.precision"), record.get("products")
-    return f"{asked}" if _PROMISED.get(asked) == products is not None else f"{asked} ({products or 'unknown'} products)"
+    requested, products = record_schema.setting_of(record, "model.precision"), record.get("products")
+    return (
+        f"{requested}"
+        if _PROMISED.get(requested) == products is not None
+        else f"{requested} ({products or 'unknown'} products)"
+    )
 
 
 def caption(records: Sequence[Mapping], scores: Sequence[str], cells: Sequence[frozenset[int]]) -> tuple[str, ...]:

@@ -104,21 +104,21 @@ def published_by_place(table: Content) -> dict[Place, Published]:
     """Returns cell -> the first published row with the settings of this cell and of no other."""
     found: dict[Place, Published] = {}
     for published in table.layout.published:
-        asked = {key: value for key, value in published.settings.items() if key not in NO_SETTINGS}
-        if not asked or not set(published.scores) & set(table.layout.scores):
+        settings = {key: value for key, value in published.settings.items() if key not in NO_SETTINGS}
+        if not settings or not set(published.scores) & set(table.layout.scores):
             continue
-        same = [place for place, _, cell in cells(table) if _has_settings(cell, asked)]
+        same = [place for place, _, cell in cells(table) if _has_settings(cell, settings)]
         if len(same) == 1:
             found.setdefault(same[0], published)
     return found
 
 
-def _has_settings(cell: Cell, asked: Mapping[str, Any]) -> bool:
+def _has_settings(cell: Cell, settings: Mapping[str, Any]) -> bool:
     return all(
         record_schema.has_setting(record, key)
         and record_schema.identity(record_schema.setting_of(record, key)) == record_schema.identity(value)
         for record in cell.records
-        for key, value in asked.items()
+        for key, value in settings.items()
     )
 
 

@@ -142,8 +142,8 @@ def _published_place(table: Content, published: Published) -> int | None:
         return 0
     if table.layout.columns not in published.settings:
         return None
-    asked = identity(published.settings[table.layout.columns])
-    return next((place for place, value in enumerate(table.pivot) if identity(value) == asked), None)
+    wanted = identity(published.settings[table.layout.columns])
+    return next((place for place, value in enumerate(table.pivot) if identity(value) == wanted), None)
 
 
 def _published_row(table: Content, published: Published, plan: _Plan) -> tuple[Text, ...]:

@@ -136,10 +136,10 @@ def _of_rankings(table: Content) -> list[str]:
     of_data: dict[str, list[tuple[int, str]]] = {}
     for score in table.layout.scores:
         for name, ((_, _, best), *_) in ranked(table, score).items():
-            told = [record_schema.deviation_of(record, score) for record in best.finished]
-            if not told or None in told:
+            deviations = [record_schema.deviation_of(record, score) for record in best.finished]
+            if not deviations or None in deviations:
                 continue
-            deviation, questions = (sum(values) / len(told) for values in zip(*told, strict=True))
+            deviation, questions = (sum(values) / len(deviations) for values in zip(*deviations, strict=True))
             reach, mean = intervals.NORMAL_REACH * deviation / math.sqrt(questions), best.scores[score].mean
             title = numbers.plain_score_name(score).partition(" ")[2]
             text = f"{title} {numbers.print_number(score, mean)} ± {numbers.print_number(score, reach)}"
