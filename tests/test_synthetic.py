@@ -162,7 +162,7 @@ def brute_force(first, second):
         for things in itertools.combinations_with_replacement(cells, size):
             world = collections.Counter(things)
             if true(world, ground):
-                worlds.append((true(world, first.said), true(world, second.said)))
+                worlds.append((true(world, first.asserted), true(world, second.asserted)))
     if not any(a for a, _ in worlds) or not any(b for _, b in worlds):
         return None
     if not any(a and b for a, b in worlds):
