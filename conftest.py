@@ -16,8 +16,6 @@ def pytest_configure(config) -> None:
     """
     # An implicit rank promotion is a mistake here.
     os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
-    # Tests need no Python stack for each operation of a program. Collecting the stacks takes 6% of the tracing time.
-    os.environ.setdefault("JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0")
     # Compiled programs are stored in pytest's cache, not in the user's. All workers and processes of this run, and the
     # next run, find them there.
     if hasattr(config, "cache"):
