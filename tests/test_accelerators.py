@@ -78,18 +78,18 @@ ENTRY %main (a: f32[40,8], i: s32[], b: f32[40,8]) -> f32[40,8] {
 """
 
 
-def test_of_what_is_sliced_or_updated_in_place_the_slice_counts():
+def test_in_place_slices_and_updates_count_only_the_slice_bytes():
     assert hlo.work(IN_PLACE).moved == 32 + 4 + 32
     read_whole = IN_PLACE.replace("negate(%row)", "subtract(%row, %p.2)")
     assert hlo.work(read_whole).moved == 32 + 4 + 8 * 32  # at most eight times the bytes written
-    made_anew = IN_PLACE.replace("dynamic-update-slice(%p.0", "dynamic-update-slice(%n")
-    assert hlo.work(made_anew).moved == 40 * 32 + 4 + 32
-    # The form in which XLA of JAX 0.11 writes a kernel that runs beside others.
+    not_in_place = IN_PLACE.replace("dynamic-update-slice(%p.0", "dynamic-update-slice(%n")
+    assert hlo.work(not_in_place).moved == 40 * 32 + 4 + 32
+    # XLA of JAX 0.11 writes an asynchronous kernel in this form.
     kernel = "%o = f32[40,8]{1,0} fusion(%a, %i, %b), kind=kLoop, calls=%fused"
     types = "((f32[40,8]{1,0}, s32[], f32[40,8]{1,0}), f32[40,8]{1,0}, u32[])"
     start = kernel.replace("%o = f32[40,8]{1,0} fusion", f"%s = {types} fusion-start")
-    apart = IN_PLACE.replace(f"ROOT {kernel}", f"{start}\n  ROOT %o = f32[40,8]{{1,0}} fusion-done(%s)")
-    assert hlo.work(apart) == hlo.work(IN_PLACE)
+    asynchronous = IN_PLACE.replace(f"ROOT {kernel}", f"{start}\n  ROOT %o = f32[40,8]{{1,0}} fusion-done(%s)")
+    assert hlo.work(asynchronous) == hlo.work(IN_PLACE)
 
 
 CHOICE = """HloModule m, is_scheduled=true
@@ -121,12 +121,12 @@ ENTRY %main (i: s32[], a: f32[4,8]) -> f32[4,8] {
         "true_computation=%small, false_computation=%large",
     ],
 )
-def test_of_branches_the_one_that_moves_most_counts(branches):
+def test_conditional_counts_the_branch_that_moves_most_bytes(branches):
     found = hlo.work(CHOICE.replace("BRANCHES", branches))
     assert (found.kernels, found.moved) == (2, 2 * 2 * 128)
 
 
-def test_padding_is_that_of_the_last_axes_of_the_layout():
+def test_worst_padding_is_read_from_the_tiled_layout():
     text = (
         "%a = f32[600000,2]{1,0:T(8,128)} add(%b)\n%c = f32[2,600000]{1,0:T(2,128)} add(%b)\n%d = "
         "f32[1,2]{1,0:T(8,128)} add(%b)"
@@ -135,12 +135,12 @@ def test_padding_is_that_of_the_last_axes_of_the_layout():
     assert times == 64 and which.startswith("f32[600000,2]")
 
 
-def test_every_combination_is_compiled_once():
+def test_specs_contain_each_combination_once():
     found = list(specs(AXES))
     assert len(found) == 5 * 4 * 2 * 2 * 3 * 2 == len({json.dumps(spec) for spec in found})
 
 
-def test_a_reason_is_one_line():
+def test_failure_reason_is_one_line_and_untried_programs_are_counted():
     text = (
         "Traceback\n  File x\njax.errors.JaxRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space "
         "hbm.\n more"
@@ -153,7 +153,7 @@ def test_a_reason_is_one_line():
     )
 
 
-def test_a_compilation_that_was_stopped_says_nothing_of_its_program(tmp_path):
+def test_killed_compiler_raises_interrupt_and_failed_one_returns_the_problem(tmp_path):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\nkill -TERM $$\n")
     python.chmod(0o755)
@@ -163,7 +163,7 @@ def test_a_compilation_that_was_stopped_says_nothing_of_its_program(tmp_path):
     assert main.compiled({"target": "v5e"}, python) == {"problem": "RESOURCE_EXHAUSTED: no memory"}
 
 
-def test_a_program_of_this_machine_is_read_too():
+def test_program_compiled_on_this_machine_is_parsed():
     text = jax.jit(lambda a: jnp.tanh(a @ a)).lower(jnp.ones((64, 64))).compile().as_text()
     found = hlo.work(text)
     assert found.kernels >= 1 and found.collectives == 0 and found.moved >= 2 * 64 * 64 * 4

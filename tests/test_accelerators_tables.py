@@ -1,4 +1,4 @@
-"""What was compiled for accelerators: tables, and which programs are compiled again."""
+"""Tables of programs compiled for accelerators, and which programs are recompiled."""
 
 import functools
 import shutil
@@ -32,7 +32,7 @@ def row_of(**changes):
     return {**row, **FIGURES, **changes}
 
 
-def test_what_does_not_fit_is_named():
+def test_programs_that_exceed_device_memory_are_listed():
     sentence = (
         "does not fit the memory of the device, 16 GB, with temporaries and arguments: re2 train, 32 x 512, float32."
     )
@@ -49,26 +49,26 @@ def test_what_does_not_fit_is_named():
     assert "that XLA has" not in tables.markdown([row_of(temporaries=15e9), refused], {"v5e": 2})
 
 
-def test_the_least_time_of_lstms_on_a_tpu_says_that_it_leaves_turns_out():
-    """XLA counts one turn of a loop. Only the text of a program for GPUs states the number of turns."""
+def test_least_time_of_lstm_models_on_tpu_is_marked_as_a_lower_bound():
+    """XLA counts one iteration of a loop. Only the text of a program for GPUs states the number of iterations."""
     assert "| ≥ 1000.00 |" in tables.markdown([row_of(model="esan")], {"v5e": 1})
     for other in (row_of(), row_of(model="esan", target="h100")):
         text = tables.markdown([other], {other["target"]: 1})
         assert "| 1000.00 |" in text and "| ≥ 1000.00" not in text
 
 
-def test_what_the_compiler_counts_of_a_loop_is_one_turn():
+def test_cost_analysis_counts_one_iteration_of_a_loop():
     """The tables state this."""
 
-    def turns(count):
+    def flops_with(count):
         program = jax.jit(lambda a: jax.lax.scan(lambda carry, _: (carry @ a, None), a, None, length=count)[0])
         lowered = program.lower(jnp.ones((64, 64)))
         return lowered.cost_analysis()["flops"], lowered.compile().cost_analysis()["flops"]
 
-    assert turns(40) == pytest.approx(turns(2), rel=0.01)
+    assert flops_with(40) == pytest.approx(flops_with(2), rel=0.01)
 
 
-def test_rows_of_the_code_that_encoded_each_token_have_a_sign():
+def test_character_models_compiled_before_44ba4c9_have_a_dagger():
     commit = "efe718db89b21a0b0dcadb909040799398fe6654"
     older, refused = row_of(model="cafe", commit=commit), {**row_of(model="csran", commit=commit), "problem": "no room"}
     text = tables.markdown([older, refused, row_of(commit=commit)], {"v5e": 3})
@@ -100,21 +100,21 @@ def compilations(tmp_path, monkeypatch):
     """A folder with the code that figures depend on, the program of a fake compiler that counts its calls, and a
     function that brings figures up to date.
     """
-    told, program = [], {"text": "a"}
+    calls, program = [], {"text": "a"}
 
     def compiled(spec, python, known):
-        told.append(known)
+        calls.append(known)
         made = {"text": program["text"], "versions": {}}
-        return {"same": True} if known == made else {**made, "kernels": len(told)}
+        return {"same": True} if known == made else {**made, "kernels": len(calls)}
 
     digests = functools.partial(sources.digests, root=tree_in(tmp_path))
     monkeypatch.setattr(main, "compiled", compiled)
     monkeypatch.setattr(sources, "digests", digests)
 
     def bring_up_to_date():
-        before = len(told)
+        before = len(calls)
         assert not main.bring_up_to_date([SPEC], tmp_path, tmp_path / "figures.json")
-        return told[before:], main.figures(tmp_path / "figures.json")[main.name_of(SPEC)]["kernels"]
+        return calls[before:], main.figures(tmp_path / "figures.json")[main.name_of(SPEC)]["kernels"]
 
     return tmp_path, program, bring_up_to_date
 
@@ -125,7 +125,7 @@ def edit(file, *, old, new):
     file.write_text(text.replace(old, new, 1))
 
 
-def test_a_program_is_compiled_again_only_if_it_is_another(compilations):
+def test_a_program_is_recompiled_only_if_its_text_or_its_reader_changes(compilations):
     root, program, bring_up_to_date = compilations
     assert bring_up_to_date() == ([None], 1)
     assert bring_up_to_date() == ([], 1)
@@ -144,26 +144,26 @@ def test_a_program_is_compiled_again_only_if_it_is_another(compilations):
     assert bring_up_to_date() == ([None], 4)  # the same program, read by other code
 
 
-def test_two_commands_at_once_keep_each_others_figures(compilations, monkeypatch):
+def test_two_concurrent_commands_keep_each_others_figures(compilations, monkeypatch):
     root, _, bring_up_to_date = compilations
     file, other = root / "figures.json", {**SPEC, "batch": 512}
-    alone, asked = main.compiled, []
+    original, attempts = main.compiled, []
 
     def compiled(spec, python, known):
-        asked.append(spec)
+        attempts.append(spec)
         if spec == SPEC:  # meanwhile another command compiles the other program
-            monkeypatch.setattr(main, "compiled", alone)
+            monkeypatch.setattr(main, "compiled", original)
             assert not main.bring_up_to_date([other], root, file)
             monkeypatch.setattr(main, "compiled", compiled)
-        return alone(spec, python, known)
+        return original(spec, python, known)
 
     monkeypatch.setattr(main, "compiled", compiled)
     assert not main.bring_up_to_date([SPEC, other], root, file)
     assert main.figures(file).keys() == {main.name_of(SPEC), main.name_of(other)}
-    assert asked == [SPEC]  # the program of the other command is not compiled again
+    assert attempts == [SPEC]  # the other command's program is not recompiled
 
 
-def test_a_row_is_written_while_no_other_command_writes(tmp_path):
+def test_a_row_is_written_only_after_the_lock_is_released(tmp_path):
     file, lock = tmp_path / "figures.json", tmp_path / "figures.lock"
     with FileLock(lock):
         writer = threading.Thread(target=main.keep, args=(file, lock, "a", {"kernels": 1}))
@@ -175,14 +175,14 @@ def test_a_row_is_written_while_no_other_command_writes(tmp_path):
     assert main.figures(file) == {"a": {"kernels": 1}, "b": {}}
 
 
-def test_what_does_not_compile_is_tried_again_by_another_compiler(compilations, monkeypatch):
+def test_a_failed_compilation_is_retried_only_with_another_compiler_version(compilations, monkeypatch):
     root, _, _ = compilations
-    file, asked = root / "figures.json", []
-    monkeypatch.setattr(main, "compiled", lambda *_: asked.append(1) or {"problem": "no room"})
+    file, attempts = root / "figures.json", []
+    monkeypatch.setattr(main, "compiled", lambda *_: attempts.append(1) or {"problem": "no room"})
     for version, times in (("0.10.2", 1), ("0.10.2", 1), ("0.10.3", 2)):
         monkeypatch.setattr(sources, "compilers", lambda *_, version=version: {"jax": version})
         assert not main.bring_up_to_date([SPEC], root, file)
-        assert len(asked) == times
+        assert len(attempts) == times
         assert main.figures(file)[main.name_of(SPEC)]["versions"] == {"jax": version}
 
 

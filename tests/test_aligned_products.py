@@ -17,7 +17,7 @@ def loss(left, right):
 
 
 @pytest.mark.parametrize("shapes", [((2, 5, 9), (9, 6)), ((2, 5, 9), (2, 9, 6)), ((4, 8), (8, 16)), ((4, 9), (9, 1))])
-def test_results_and_gradients_stay(shapes):
+def test_alignment_does_not_change_results_or_gradients(shapes):
     generator = np.random.default_rng(0)
     arrays = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
     expected = matmul(*arrays, "float32"), *jax.grad(loss, (0, 1))(*arrays)
@@ -45,7 +45,7 @@ def test_every_product_of_a_gradient_has_aligned_rows(dtype):
 
 
 @pytest.mark.parametrize(("platform", "aligned"), [("gpu", True), ("cpu", False)])
-def test_a_model_has_aligned_products_on_gpus(platform, aligned):
+def test_a_model_has_aligned_products_only_on_gpus(platform, aligned):
     settings = {"name": "re2", "blocks": 2, "encoder_layers": 1, "hidden_size": 10}
     flat = flattening(models.build(settings, outputs=3), 6, platform=platform)
     shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in (((flat.count,), "float32"), ((9, 6), "float32"))]

@@ -31,7 +31,7 @@ def run(tmp_path_factory):
     return saved_model.save(tmp_path_factory.mktemp("workdir") / "runs" / "some-seed1", config=config)
 
 
-def test_inspect_shows_where_each_token_looks(run, capsys):
+def test_inspect_prints_the_attention_weights_of_each_token(run, capsys):
     assert main(["inspect", str(run), "--pair", "a b C", "no d"]) == 0
     lines = capsys.readouterr().out.splitlines()
     (expected,) = attention.attention(jaxmatch.load(run), [("a b C", "no d")])
@@ -41,14 +41,14 @@ def test_inspect_shows_where_each_token_looks(run, capsys):
     assert f"{label} {expected.prediction.probabilities[label]:.3f}" in lines[2]
     row = expected.blocks[0].over_b[1]
     most = int(row.argmax())
-    looks = f"{('no', 'd')[most]} {row[most]:.2f}, {('no', 'd')[1 - most]} {row[1 - most]:.2f}"
-    assert lines[4:7] == ["block 1, first over second", lines[5], f"  b  {looks}"]
+    expected_weights = f"{('no', 'd')[most]} {row[most]:.2f}, {('no', 'd')[1 - most]} {row[1 - most]:.2f}"
+    assert lines[4:7] == ["block 1, first over second", lines[5], f"  b  {expected_weights}"]
     assert lines[8] == "block 1, second over first"
     assert [line.split()[0] for line in lines[9:]] == ["no", "d"]
     assert float(lines[9].split()[2].rstrip(",")) == pytest.approx(expected.blocks[0].over_a[:, 0].max(), abs=0.006)
 
 
-def test_inspect_takes_the_papers_pair_and_keeps_its_weights(run, tmp_path, capsys):
+def test_inspect_uses_the_papers_pair_by_default_and_saves_its_weights(run, tmp_path, capsys):
     assert main(["inspect", str(run), "--format", "json", "--output", str(tmp_path)]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert (printed["text_a"], printed["text_b"]) == attention.PAPERS_PAIRS["re2"]
@@ -60,20 +60,20 @@ def test_inspect_takes_the_papers_pair_and_keeps_its_weights(run, tmp_path, caps
     assert capsys.readouterr().out.splitlines() == [f"{tmp_path}/again/attention.{ending}" for ending in ("svg", "png")]
 
 
-def test_inspect_answers_a_regression_with_a_number(tmp_path, capsys):
+def test_inspect_prints_the_score_of_a_regression(tmp_path, capsys):
     run = saved_model.save(tmp_path / "run", task="regression", labels=())
     assert main(["inspect", str(run), "--pair", "a", "b"]) == 0
     assert f"answer: {jaxmatch.load(run).predict([('a', 'b')])[0].score:.4f}\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("pair", "problem"), [(("a", " "), "is empty"), (("a\udcff", "b"), "is not UTF-8")])
-def test_a_pair_that_is_none_is_one_line(run, capsys, pair, problem):
+def test_inspect_reports_an_invalid_pair_in_one_line(run, capsys, pair, problem):
     assert main(["inspect", str(run), "--pair", *pair]) == 2
     err = capsys.readouterr().err
     assert problem in err and err.count("\n") == 1
 
 
-def test_occlusion_prints_and_keeps_the_changes(run, tmp_path, capsys, monkeypatch):
+def test_occlusion_prints_and_saves_the_accuracy_changes(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(figures, "draw", lambda *_, **__: [])  # drawing is tested elsewhere
     split = own.read(own_data_of(run) / "dev.tsv", "classification", saved_model.LABELS)
     expected = occlusion.occlusion(jaxmatch.load(run), split)
@@ -118,7 +118,7 @@ def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_p
         and "Device: cpu" in out
         and drawn == ["occlusion"]
     )
-    kept = json.loads((tmp_path / "occlusion.json").read_text())  # RE2 alone: ESAN has no such features
+    kept = json.loads((tmp_path / "occlusion.json").read_text())  # only RE2: ESAN has no such features
     assert (kept["runs"], kept["seeds"], kept["setting"]) == (["x-seed0", "x-seed1"], [0, 1], "blocks=1")
     values = np.array([single[0].change[0, 2, 0], single[1].change[0, 2, 0]])
     assert kept["change"][0][2][0] == pytest.approx(values.mean())
@@ -161,7 +161,7 @@ def own_data_of(run):
     return type(run)(jaxmatch.load(run).config["data"]["directory"])
 
 
-def test_occlusion_of_a_split_that_is_not_there_is_one_line(run, capsys):
+def test_occlusion_of_a_missing_split_is_an_error(run, capsys):
     assert main(["occlusion", str(run), "--split", "test"]) == 2
     assert "has no test file" in capsys.readouterr().err
 
@@ -214,7 +214,7 @@ def test_figure_draws_a_score_against_a_setting_of_the_grid(tmp_path, capsys):
     assert "several folders share a figure only with --against SETTING" in capsys.readouterr().err
 
 
-def test_figure_of_nothing_is_one_line(tmp_path, capsys):
+def test_figure_of_an_empty_folder_or_missing_file_is_reported_in_one_line(tmp_path, capsys):
     for source, problem in [(tmp_path, "holds no runs of a sweep"), (tmp_path / "absent.json", "cannot be read")]:
         assert main(["figure", str(source), "--output", str(tmp_path / "drawn")]) == 2
         err = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Settings continue one by one, compared with the settings that have reached the same rung, in any order of arrival."""
+"""Halving without a barrier (ASHA): a setting is compared with those that have already reached the same rung."""
 
 import functools
 import json
@@ -34,9 +34,9 @@ def test_a_cohort_holds_runs_of_one_setting(small_files, fit, size):
 
 
 @pytest.fixture(scope="module")
-def climbed(small_files, tmp_path_factory):
+def trained_grid(small_files, tmp_path_factory):
     """The records, watcher and folder of a trained grid."""
-    workdir = tmp_path_factory.mktemp("climbed")
+    workdir = tmp_path_factory.mktemp("trained_grid")
     return *run(small_files, workdir), workdir
 
 
@@ -46,9 +46,9 @@ def arrivals(workdir):
 
 def replayed(workdir):
     """Returns the ladder that follows from the journal of a folder."""
-    told = arrivals(workdir)
-    ladder = Ladder({setting for setting, rung, _ in told if rung == 0}, len(RUNGS), 2, "accuracy")
-    for setting, rung, standings in told:
+    entries = arrivals(workdir)
+    ladder = Ladder({setting for setting, rung, _ in entries if rung == 0}, len(RUNGS), 2, "accuracy")
+    for setting, rung, standings in entries:
         ladder.arrive(setting, rung, [Standing(*each) for each in standings])
     return ladder
 
@@ -78,8 +78,8 @@ def agrees(workdir):
 
 
 @pytest.mark.slow
-def test_a_grid_is_trained_as_its_journal_says(climbed):
-    records, watcher, workdir = climbed
+def test_records_of_a_trained_grid_agree_with_its_journal(trained_grid):
+    records, watcher, workdir = trained_grid
     assert len(agrees(workdir)) == len(records) == 8
     assert all(len(runs) == SEEDS for runs in watcher.trained)
     wanted = "successive halving without a barrier of 4 settings over 6 epochs keeps at least 2 after epoch 1, 1 after"
@@ -98,11 +98,11 @@ def test_a_grid_is_trained_as_its_journal_says(climbed):
 
 
 @pytest.mark.slow
-def test_again_nothing_is_trained(small_files, climbed):
-    before, journal = small_sweep.lasting(climbed[2]), arrivals(climbed[2])
-    records, watcher = run(small_files, climbed[2])
-    assert watcher.trained == [] and records == climbed[0] and arrivals(climbed[2]) == journal
-    assert small_sweep.lasting(climbed[2]) == before
+def test_second_launch_trains_nothing(small_files, trained_grid):
+    before, journal = small_sweep.lasting(trained_grid[2]), arrivals(trained_grid[2])
+    records, watcher = run(small_files, trained_grid[2])
+    assert watcher.trained == [] and records == trained_grid[0] and arrivals(trained_grid[2]) == journal
+    assert small_sweep.lasting(trained_grid[2]) == before
 
 
 @pytest.mark.slow
@@ -119,20 +119,20 @@ def test_again_nothing_is_trained(small_files, climbed):
         ("saved", 1),
     ],
 )
-def test_killed_and_begun_again(small_files, climbed, tmp_path, method, count):
+def test_a_killed_tuning_resumes_with_the_same_results(small_files, trained_grid, tmp_path, method, count):
     with pytest.raises(Stop):
         run(small_files, tmp_path, watcher=StopAt(method, count))
     if (tmp_path / "arrivals.jsonl").exists():
         with open(tmp_path / "arrivals.jsonl", "a") as file:
             file.write('["half a li')
     records, _ = run(small_files, tmp_path)
-    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(climbed[2])
-    assert arrivals(tmp_path) == arrivals(climbed[2]) and len(records) == 8
+    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(trained_grid[2])
+    assert arrivals(tmp_path) == arrivals(trained_grid[2]) and len(records) == 8
     agrees(tmp_path)
 
 
 @pytest.mark.slow
-def test_a_cohort_that_fails_is_tried_again_by_the_next_launch(small_files, climbed, tmp_path, monkeypatch):
+def test_a_failed_cohort_is_retried_by_the_next_launch(small_files, trained_grid, tmp_path, monkeypatch):
     small_sweep.fail_training(monkeypatch, RuntimeError("no"), after=1)
     with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 8 runs are missing"):
         run(small_files, tmp_path)
@@ -143,7 +143,7 @@ def test_a_cohort_that_fails_is_tried_again_by_the_next_launch(small_files, clim
 
 
 @pytest.mark.slow
-def test_settings_beside_each_other_on_four_devices(small_files, tmp_path):
+def test_two_settings_train_concurrently_on_four_devices(small_files, tmp_path):
     """A setting with two seeds takes two of the devices."""
     words = [
         "--asha",
@@ -157,13 +157,13 @@ def test_settings_beside_each_other_on_four_devices(small_files, tmp_path):
     table, errors = small_sweep.on_devices(4, words)
     records = agrees(tmp_path)
     assert {record["device"].split(" x ")[0] for record in records.values()} == {"2"} and "among 4 settings" in table
-    begun = [line for line in errors.splitlines() if "compiling" in line or "continues" in line]
-    assert "compiling" in begun[0] and "compiling" in begun[1]
+    starts = [line for line in errors.splitlines() if "compiling" in line or "continues" in line]
+    assert "compiling" in starts[0] and "compiling" in starts[1]
 
 
 @pytest.mark.slow
-def test_a_dropped_setting_with_a_run_that_diverged_before_is_over(small_files, climbed, tmp_path):
-    workdir = shutil.copytree(climbed[2], tmp_path / "again")
+def test_a_dropped_setting_with_a_diverged_run_is_not_trained_again(small_files, trained_grid, tmp_path):
+    workdir = shutil.copytree(trained_grid[2], tmp_path / "again")
     records = {file: json.loads(file.read_text()) for file in workdir.glob("runs/*/record.json")}
     settings = {
         record["run"].rpartition("-")[0]: file for file, record in records.items() if record["status"] == "dropped"
@@ -175,10 +175,10 @@ def test_a_dropped_setting_with_a_run_that_diverged_before_is_over(small_files, 
 
 
 @pytest.mark.slow
-def test_cohorts_of_another_launcher_with_more_seeds_are_left_to_it(small_files, tmp_path):
+def test_cohorts_locked_by_another_launcher_with_more_seeds_are_waited_for(small_files, tmp_path):
     more = one_setting_each(make_plan(launch.changed(planned(small_files), seeds=SEEDS + 1)))
-    theirs = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in more.cohorts])
-    locks = [folder.lock() for folder in theirs]
+    claimed_folders = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in more.cohorts])
+    locks = [folder.lock() for folder in claimed_folders]
     for lock in locks:
         lock.acquire(blocking=False)
     waited = []
@@ -194,10 +194,10 @@ def test_cohorts_of_another_launcher_with_more_seeds_are_left_to_it(small_files,
 
 
 @pytest.mark.slow
-def test_what_cannot_go_on_is_one_line(small_files, climbed, tmp_path, capsys):
+def test_folders_that_cannot_be_resumed_are_errors(small_files, trained_grid, tmp_path, capsys):
     with pytest.raises(InputError, match="halved at other rungs.*give another --workdir"):
-        run(small_files, climbed[2], rule=functools.partial(halving.settle, eta=2, rungs=RUNGS))
-    # A sweep that began with several settings in a cohort.
+        run(small_files, trained_grid[2], rule=functools.partial(halving.settle, eta=2, rungs=RUNGS))
+    # A sweep that was started with several settings in a cohort.
     with pytest.raises(Stop):
         run(small_files, tmp_path / "mixed", rule=None, watcher=StopAt("evaluated", 1))
     with pytest.raises(InputError, match="this cohort has several settings"):
@@ -209,7 +209,7 @@ def test_what_cannot_go_on_is_one_line(small_files, climbed, tmp_path, capsys):
     with pytest.raises(InputError, match="several settings have some of their runs on record"):
         run(small_files, tmp_path / "fewer")
     for damage in ("{}\n", "no\n", '["other", 0, [[0.5, false], [0.5, false]]]\n', '["a", 0]\n'):
-        workdir = shutil.copytree(climbed[2], tmp_path / "damaged", dirs_exist_ok=True)
+        workdir = shutil.copytree(trained_grid[2], tmp_path / "damaged", dirs_exist_ok=True)
         (workdir / "arrivals.jsonl").write_text(damage)
         with pytest.raises(InputError, match=r"arrivals.jsonl: the file is damaged.*remove it .* and start again"):
             run(small_files, workdir)

@@ -1,4 +1,4 @@
-"""The attention weights shown are those that the model used, and training programs contain no trace of them."""
+"""Extracted attention weights equal those used by the model, and training programs do not store them."""
 
 import flax.linen as nn
 import jax
@@ -29,22 +29,22 @@ def network():
 
 
 @pytest.fixture(scope="module")
-def shown(network):
+def attentions(network):
     return attention(network[1], PAIRS)
 
 
-def test_weights_are_those_of_the_reference(network, shown, monkeypatch):
+def test_weights_equal_the_reference_implementation(network, attentions, monkeypatch):
     state, matcher = network
-    noted, softmax = [], reference_re2.softmax
+    recorded, softmax = [], reference_re2.softmax
 
-    def note(scores, axis):
-        noted.append(softmax(scores, axis))
-        return noted[-1]
+    def record(scores, axis):
+        recorded.append(softmax(scores, axis))
+        return recorded[-1]
 
-    monkeypatch.setattr(reference_re2, "softmax", note)
+    monkeypatch.setattr(reference_re2, "softmax", record)
     logits = reference_re2.logits(state, reference_matcher.SETTINGS, *reference_matcher.ids_of(matcher, PAIRS))
-    calls = iter(noted)  # pair by pair, block by block, over the second sentence and then over the first
-    for pair, expected in zip(shown, logits, strict=True):
+    calls = iter(recorded)  # pair by pair, block by block, over the second sentence and then over the first
+    for pair, expected in zip(attentions, logits, strict=True):
         assert [block.name for block in pair.blocks] == ["block 1", "block 2", "block 3"]
         for block in pair.blocks:
             np.testing.assert_allclose(block.over_b, next(calls), rtol=0, atol=1e-5)
@@ -54,36 +54,36 @@ def test_weights_are_those_of_the_reference(network, shown, monkeypatch):
     assert next(calls, None) is None
 
 
-def test_each_token_shares_out_all_its_attention(shown):
-    for pair, lengths in zip(shown, [(3, 3), (5, 2), (1, 1)], strict=True):
+def test_attention_weights_of_each_token_sum_to_one(attentions):
+    for pair, lengths in zip(attentions, [(3, 3), (5, 2), (1, 1)], strict=True):
         assert (len(pair.tokens_a), len(pair.tokens_b)) == lengths
         for block in pair.blocks:
             assert block.over_b.shape == block.over_a.shape == lengths
             np.testing.assert_allclose(block.over_b.sum(axis=1), 1, atol=1e-6)
             np.testing.assert_allclose(block.over_a.sum(axis=0), 1, atol=1e-6)
-    assert np.ptp(shown[0].blocks[0].over_b) > 0.01  # not all equal
+    assert np.ptp(attentions[0].blocks[0].over_b) > 0.01  # not all equal
 
 
-def test_tokens_are_as_the_model_reads_them(shown):
-    assert shown[0].tokens_b == ("no", "d", "é")
-    assert shown[1].tokens_b == ("unseen", "c")
+def test_tokens_are_preprocessed(attentions):
+    assert attentions[0].tokens_b == ("no", "d", "é")
+    assert attentions[1].tokens_b == ("unseen", "c")
 
 
-def test_the_other_order_of_the_pair_gives_the_transposed_weights(network, shown):
+def test_swapping_the_sentences_transposes_the_weights(network, attentions):
     (swapped,) = attention(network[1], [PAIRS[1][::-1]])
-    for one, other in zip(shown[1].blocks, swapped.blocks, strict=True):
+    for one, other in zip(attentions[1].blocks, swapped.blocks, strict=True):
         np.testing.assert_allclose(one.over_b, other.over_a.T, rtol=0, atol=1e-6)
 
 
-def test_plain_values_hold_everything(shown):
-    plain = shown[1].as_json()
+def test_as_json_contains_tokens_probabilities_and_weights(attentions):
+    plain = attentions[1].as_json()
     assert plain["kind"] == "attention"
     assert (plain["tokens_a"], plain["tokens_b"]) == (["e", "d", "c", "b", "a"], ["unseen", "c"])
-    assert plain["probabilities"] == shown[1].prediction.probabilities
-    np.testing.assert_allclose(plain["blocks"][2]["over_a"], shown[1].blocks[2].over_a, atol=1e-6)
+    assert plain["probabilities"] == attentions[1].prediction.probabilities
+    np.testing.assert_allclose(plain["blocks"][2]["over_a"], attentions[1].blocks[2].over_a, atol=1e-6)
 
 
-def test_the_papers_pair_is_found_with_its_tokens(network):
+def test_attention_of_the_re2_paper_example_has_its_tokens(network):
     (pair,) = attention(network[1], [papers_pair(network[1])])
     assert (pair.text_a, pair.text_b) == PAPERS_PAIRS["re2"]
     assert pair.tokens_a == ("a", "green", "bike", "is", "parked", "next", "to", "a", "door")
@@ -100,8 +100,8 @@ def test_block_10_comes_after_block_2_and_the_stack_last():
 
 
 TINY = {"hidden_size": 3, "highway_layers": 1, "factors": 2, "head_size": 7}
-# Model -> its settings, and layer name -> the number of the layer's softmax call. Refinement also has calls within a
-# sentence.
+# Model -> its settings, and layer name -> the number of the layer's softmax call. Refinement also attends within a
+# sentence, which takes further calls.
 OTHERS = {
     "esan": ({"hidden_size": 7, "alignment_layers": 2}, {"alignment layer 1": 1, "alignment layer 2": 2}),
     "csran": ({"stacked_layers": 2, **TINY}, {"refinement 1": 1, "refinement 2": 3, "stack": 5}),
@@ -128,17 +128,17 @@ def tiny(name):
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_attention_made_by_hand_is_shown_where_it_was_made(name, monkeypatch):
-    """The weights that token i of a row gives to token j are n + i / 10 + j / 100 in the n-th call of the softmax."""
+def test_weights_are_reported_under_the_layer_that_computed_them(name, monkeypatch):
+    """In the n-th call of the softmax, token i of a row attends to token j with weight n + i / 10 + j / 100."""
     matcher, calls = tiny(name), []
 
-    def by_hand(scores, allowed):
+    def fake_weights(scores, allowed):
         calls.append(1)
-        places = np.arange(scores.shape[-1])
-        return jnp.where(allowed, len(calls) + places[:, None] / 10 + places / 100, 0.0)
+        positions = np.arange(scores.shape[-1])
+        return jnp.where(allowed, len(calls) + positions[:, None] / 10 + positions / 100, 0.0)
 
     for layer in (affinity, attention_layer, coattention, decatt, refinement):
-        monkeypatch.setattr(layer, "attention_weights", by_hand)
+        monkeypatch.setattr(layer, "attention_weights", fake_weights)
     monkeypatch.setattr(Matcher, "predict", lambda *_: [Prediction("neutral", None, {})])
     (pair,) = attention(matcher, [("a b", "c no e")])
     expected = OTHERS[name][1]
@@ -162,7 +162,7 @@ def test_both_directions_of_bimpm_are_shown(monkeypatch):
     assert np.abs(pair.blocks[0].over_b - pair.blocks[1].over_b).max() > 1e-3
 
 
-def test_each_model_has_the_pair_of_its_paper():
+def test_each_model_uses_the_example_pair_of_its_paper():
     assert papers_pair(tiny("esan")) == PAPERS_PAIRS["esan"] != PAPERS_PAIRS["re2"]
     assert papers_pair(tiny("cafe")) == PAPERS_PAIRS["re2"]  # the paper of CAFE shows no pair
 
@@ -174,7 +174,7 @@ def test_a_model_that_keeps_no_weights_is_refused(network, monkeypatch):
         attention(matcher, [("a b c d e a b c d e", "b c d e a b c d e")])  # a length that was not compiled before
 
 
-def test_a_training_program_has_no_trace_of_them(monkeypatch):
+def test_training_program_does_not_store_attention_weights(monkeypatch):
     module = build({**saved_model.SETTINGS, "blocks": 2}, outputs=3)
     ids, sentences = np.array([[2, 3, 4, 5, 0, 0]], np.int32), np.array([[1, 1, 2, 2, 0, 0]], np.int8)
 

@@ -33,7 +33,7 @@ def check_batches(assignment, batches, batch_size):
 
 @given(assignments, sizes, seeds, epochs)
 @settings(max_examples=50, deadline=None)
-def test_every_pair_once_an_epoch(assignment, batch_size, seed, epoch):
+def test_each_epoch_contains_every_pair_once(assignment, batch_size, seed, epoch):
     plan = BatchPlan(assignment, BUCKETS, batch_size)
     drawn = plan.rows(seed, epoch)
     sequence = plan.bucket_sequence(epoch)
@@ -50,7 +50,7 @@ def test_every_pair_once_an_epoch(assignment, batch_size, seed, epoch):
 
 @given(assignments, sizes, st.lists(seeds, min_size=2, max_size=3, unique=True), epochs)
 @settings(max_examples=30, deadline=None)
-def test_shapes_and_weights_are_those_of_every_seed(assignment, batch_size, several, epoch):
+def test_shapes_and_weights_are_equal_for_all_seeds(assignment, batch_size, several, epoch):
     plan = BatchPlan(assignment, BUCKETS, batch_size)
     first, *others = (plan.rows(seed, epoch) for seed in several)
     for other in others:
@@ -61,7 +61,7 @@ def test_shapes_and_weights_are_those_of_every_seed(assignment, batch_size, seve
 
 @given(assignments, sizes, seeds, epochs)
 @settings(max_examples=30, deadline=None)
-def test_a_draw_depends_on_nothing_before_it(assignment, batch_size, seed, epoch):
+def test_draw_does_not_depend_on_earlier_draws(assignment, batch_size, seed, epoch):
     plan, again = BatchPlan(assignment, BUCKETS, batch_size), BatchPlan(assignment, BUCKETS, batch_size)
     again.rows(seed + 1, epoch), again.rows(seed, epoch + 1), again.bucket_sequence(epoch + 1)
     np.testing.assert_array_equal(plan.bucket_sequence(epoch), again.bucket_sequence(epoch))
@@ -69,7 +69,7 @@ def test_a_draw_depends_on_nothing_before_it(assignment, batch_size, seed, epoch
         np.testing.assert_array_equal(rows, same)
 
 
-def test_seeds_and_epochs_and_buckets_draw_differently():
+def test_orders_differ_between_seeds_epochs_and_buckets():
     plan = BatchPlan(np.repeat([0, 1], 64), BUCKETS, 64)
     orders = [
         plan.rows(seed, epoch)[bucket][0].ravel() % 64 for seed in (0, 1) for epoch in (0, 1) for bucket in (0, 1)
@@ -81,7 +81,7 @@ def test_seeds_and_epochs_and_buckets_draw_differently():
     assert not np.array_equal(plan.bucket_sequence(0), plan.bucket_sequence(1))
 
 
-def test_the_draw_stays_what_it_was():
+def test_draw_equals_recorded_values():
     # Philox4x64-10 of a fixed key: the order of a resumed run must not depend on the release of NumPy.
     plan = BatchPlan(np.array([0, 0, 0, 0, 0, 0, 0, 2]), BUCKETS, 3)
     drawn = plan.rows(7, 2)
@@ -91,7 +91,7 @@ def test_the_draw_stays_what_it_was():
     assert plan.bucket_sequence(2).tolist() == [[0, 0], [0, 2], [0, 1], [2, 0]]
 
 
-def test_uniform_over_places():
+def test_shuffled_positions_are_uniform():
     plan = BatchPlan(np.zeros(8, np.int32), BUCKETS, 8)
     where = np.array([plan.rows(seed, 0)[0][0][0] for seed in range(2000)])
     counts = np.stack([np.bincount(where[:, place], minlength=8) for place in range(8)])
@@ -119,7 +119,7 @@ def test_evaluation_visits_every_pair_once_in_shapes_that_splits_share(pairs, ba
         assert sorted(seen) == list(range(len(lengths)))
 
 
-def test_evaluation_rows_by_hand():
+def test_evaluation_rows_equal_hand_computed_values():
     # Seven pairs of the first bucket make two batches of four rows. The five pairs of the other split fit that shape.
     splits = [np.array([3] * 7 + [9]), np.array([2] * 5)]
     assert evaluation_rows(splits, (3, 9), 4) == (4, 1)
@@ -128,7 +128,7 @@ def test_evaluation_rows_by_hand():
     assert [batch.weights.tolist() for batch in batches] == [[1, 1, 1, 1], [1, 0, 0, 0]]
 
 
-def test_tokens_by_hand():
+def test_token_count_and_padding_share_equal_hand_computed_values():
     # Seven pairs of 5 tokens make three batches of three rows, with two fillers. One pair has 14 tokens.
     plan = BatchPlan(np.array([0, 0, 0, 0, 0, 0, 0, 2]), BUCKETS, 3)
     assert (plan.batch_counts, plan.batch_rows) == ({0: 3, 2: 1}, {0: 3, 2: 1})
@@ -136,7 +136,7 @@ def test_tokens_by_hand():
     assert plan.padding_share([5] * 7 + [6]) == pytest.approx(1 - (35 + 6) / 59)
 
 
-def test_wrong_requests():
+def test_invalid_batch_sizes_and_buckets_raise():
     with pytest.raises(InputError, match="batch size is 0"):
         BatchPlan(np.zeros(3, np.int32), BUCKETS, 0)
     with pytest.raises(InputError, match="batch size is -2"):

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.device`: its arguments, the shares of the stages, and a complete run at a tiny size."""
+"""`python -m benchmarks.device`: arguments, time shares of the stages, and complete runs at a tiny size."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ from benchmarks.placeholders import with_placeholders
 
 
 def test_code_of_an_unknown_commit_is_not_measured(tmp_path, monkeypatch, capsys):
-    """Its results could not be told from those of other code."""
+    """Its results could not be distinguished from those of other code."""
     about = {"device": "1 x gpu", "platform": "gpu", "driver": "d", "versions": {"jax": "0.11"}, "unseen": []}
     monkeypatch.setattr(fresh, "run", lambda *_, **__: about)
     monkeypatch.setattr("benchmarks.device.__main__.commit", str)
@@ -25,7 +25,7 @@ def test_code_of_an_unknown_commit_is_not_measured(tmp_path, monkeypatch, capsys
     assert "git does not know the commit of this code; give it: --commit COMMIT" in capsys.readouterr().err
 
 
-def test_a_peer_that_cannot_use_the_gpu_is_left_out(tmp_path):
+def test_peer_problem_reports_a_pytorch_without_gpu(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "network.py").touch()
     packages = tmp_path / "packages"
@@ -67,10 +67,10 @@ def test_the_command_names_no_folder_of_the_user():
         (["--minutes", "nan"], "--minutes must be"),
     ],
 )
-def test_what_cannot_be_asked_is_one_line(words, what, capsys):
+def test_invalid_arguments_are_reported_in_one_line(words, what, capsys):
     assert device.main(words) == 2
-    said = capsys.readouterr().err
-    assert what in said and said.count("\n") == 1
+    text = capsys.readouterr().err
+    assert what in text and text.count("\n") == 1
 
 
 @pytest.mark.parametrize("device_folder", ["", "1-x-gpu"])
@@ -80,13 +80,13 @@ def test_tiny_sizes_do_not_replace_results_of_full_size(tmp_path, monkeypatch, c
     Stage(tmp_path / "1-x-gpu", "replicas", ABOUT_A_DEVICE).keep({"a": {}})
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     assert device.main(["--quick", "--results", str(tmp_path / device_folder), "compiled"]) == 2
-    said = capsys.readouterr().err
-    assert "has results of full size, which --quick would replace; leave out --results" in said
-    assert said.count("\n") == 1
+    text = capsys.readouterr().err
+    assert "has results of full size, which --quick would replace; leave out --results" in text
+    assert text.count("\n") == 1
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 
-def test_tiny_sizes_replace_their_like(tmp_path, monkeypatch):
+def test_tiny_sizes_may_replace_earlier_results_of_tiny_sizes(tmp_path, monkeypatch):
     about = {**ABOUT_A_DEVICE, "platform": "cpu", "unseen": []}
     monkeypatch.setattr(fresh, "run", lambda *_, **__: about)
     monkeypatch.setattr(device, "STAGES", {})
@@ -94,13 +94,13 @@ def test_tiny_sizes_replace_their_like(tmp_path, monkeypatch):
     assert device.main(["--quick", "--results", str(tmp_path), "--workdir", str(tmp_path / "w")]) == 0
 
 
-def test_a_cpu_is_only_for_trying(tmp_path, monkeypatch, capsys):
-    asked = {**ABOUT_A_DEVICE, "platform": "cpu", "unseen": ["a GPU is here, and JAX does not see it: unset X"]}
-    monkeypatch.setattr(fresh, "run", lambda *_, **__: asked)
+def test_a_cpu_is_refused_without_quick(tmp_path, monkeypatch, capsys):
+    about = {**ABOUT_A_DEVICE, "platform": "cpu", "unseen": ["a GPU is here, and JAX does not see it: unset X"]}
+    monkeypatch.setattr(fresh, "run", lambda *_, **__: about)
     assert device.main(["--results", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert "no accelerator" in said and "unset X" in said and said.count("\n") == 1 and not any(tmp_path.iterdir())
-    asked["unseen"] = []
+    text = capsys.readouterr().err
+    assert "no accelerator" in text and "unset X" in text and text.count("\n") == 1 and not any(tmp_path.iterdir())
+    about["unseen"] = []
     assert device.main(["--results", str(tmp_path)]) == 2
     assert "--quick" in capsys.readouterr().err
 
@@ -112,23 +112,23 @@ def test_a_cpu_is_only_for_trying(tmp_path, monkeypatch, capsys):
         (RuntimeError("about ended with 1:\nTraceback\nRuntimeError: no backend\n"), "RuntimeError: no backend"),
     ],
 )
-def test_a_device_that_does_not_answer_is_one_line(error, what, tmp_path, monkeypatch, capsys):
+def test_failure_to_detect_a_device_is_reported_in_one_line(error, what, tmp_path, monkeypatch, capsys):
     def run(*_, **__):
         raise error
 
     monkeypatch.setattr(fresh, "run", run)
     assert device.main(["--results", str(tmp_path)]) == 2
-    said = capsys.readouterr().err
-    assert what in said and said.count("\n") == 1
+    text = capsys.readouterr().err
+    assert what in text and text.count("\n") == 1
 
 
-def test_a_stage_leaves_time_for_the_next_ones_and_gets_what_they_leave(tmp_path, monkeypatch):
-    begun = []
+def test_time_budget_is_shared_among_stages_and_leftover_time_is_reused(tmp_path, monkeypatch):
+    started = []
 
     def stage_of(name):
         def measure(plan, stage):
             """A stage."""
-            begun.append((name, plan.budget.left_to_begin(), plan.budget.left()))
+            started.append((name, plan.budget.left_to_begin(), plan.budget.left()))
 
         return measure
 
@@ -136,26 +136,26 @@ def test_a_stage_leaves_time_for_the_next_ones_and_gets_what_they_leave(tmp_path
     table = {"a": (stage_of("a"), "", 9), "b": (stage_of("b"), "", 1), "c": (stage_of("c"), "", 0)}
     monkeypatch.setattr(device, "STAGES", table)
     assert device.main(["--results", str(tmp_path), "--minutes", "10"]) == 0
-    assert [name for name, *_ in begun] == ["a", "b", "a", "b", "c"]
-    assert [left for _, *left in begun] == [pytest.approx(left, abs=20) for left in ([540, 600], *4 * [[600, 600]])]
+    assert [name for name, *_ in started] == ["a", "b", "a", "b", "c"]
+    assert [left for _, *left in started] == [pytest.approx(left, abs=20) for left in ([540, 600], *4 * [[600, 600]])]
     # A single stage has all of the time.
     assert device.shares(["b"]) == {"b": 1.0} and device.shares(["c"]) == {}
 
 
 @pytest.mark.parametrize("platform", ["gpu", "tpu"])
-def test_options_of_xla_for_gpus_are_tried_there_alone(tmp_path, monkeypatch, platform):
-    asked = []
-    monkeypatch.setattr(pieces, "measure", lambda stage, budget, module, cases, *_: asked.extend(cases.values()))
+def test_xla_gpu_options_are_measured_on_gpus_only(tmp_path, monkeypatch, platform):
+    requested = []
+    monkeypatch.setattr(pieces, "measure", lambda stage, budget, module, cases, *_: requested.extend(cases.values()))
     settings = Settings("", "", "", "", rounds=1, quick=False, scratch=tmp_path)
     stages.compiled(stages.Plan(settings, tmp_path, Budget(60), platform), Stage(tmp_path, "compiled", {}))
-    models = {spec["model"] for spec in asked}
+    models = {spec["model"] for spec in requested}
     assert models == (
         {model for model, *_ in stages.CASES} if platform == "gpu" else {"re2", "csran", "esan", "cafe"}
     ) and models >= {"re2"}
     assert ("re2-triton" in models) == (platform == "gpu")
 
 
-def test_what_measures_leaves_the_device_to_its_processes():
+def test_importing_the_command_does_not_initialize_jax_backends():
     """A process in which JAX has initialized a GPU holds most of the memory of the GPU."""
     words = (
         "import benchmarks.device.__main__; from jax._src import xla_bridge; "
@@ -167,19 +167,19 @@ def test_what_measures_leaves_the_device_to_its_processes():
     assert done.stdout == "False\n"
 
 
-def test_what_is_not_given_is_skipped_and_said(tmp_path, monkeypatch, capsys):
+def test_stages_without_their_inputs_are_skipped_and_reported(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(fresh, "run", lambda *_, **__: {**ABOUT_A_DEVICE, "platform": "gpu", "unseen": []})
     monkeypatch.setenv("JAXMATCH_DATA", "")
     assert device.main(["--results", str(tmp_path), "--peer", str(tmp_path), "replicas", "wikiqa"]) == 0
-    said = capsys.readouterr().out
-    assert "wikiqa: skipped: it needs --data-directory and --vectors" in said and "replicas: skipped: it needs" in said
-    assert "without the public PyTorch RE2: --peer is no checkout" in said
+    text = capsys.readouterr().out
+    assert "wikiqa: skipped: it needs --data-directory and --vectors" in text and "replicas: skipped: it needs" in text
+    assert "without the public PyTorch RE2: --peer is no checkout" in text
     assert tables.NOT_RUN in (tmp_path / "README.md").read_text()
 
 
 @pytest.mark.slow
-def test_a_program_is_compiled_and_run(tmp_path, monkeypatch, capsys):
-    """The command ends as it would on a device, and measures nothing twice."""
+def test_compiled_stage_stores_its_measurements_and_does_not_repeat_them(tmp_path, monkeypatch, capsys):
+    """The command writes the same files as on a device, and a second call measures nothing again."""
     simpler = {"model.alignment": "identity", "model.fusion": "simple", "model.prediction": "simple"}
     monkeypatch.setattr(stages, "SMALL", {**stages.SMALL, **simpler})
     words = ["--quick", "--workdir", str(tmp_path), "--minutes", "5", "compiled"]

@@ -1,4 +1,4 @@
-"""The kernels that take the time of a step, read from a trace."""
+"""Kernel times of a step, read from a profiler trace."""
 
 from types import SimpleNamespace
 
@@ -17,7 +17,7 @@ def plane(name, **lines):
     )
 
 
-def test_kernels_of_the_first_device_are_added_up_by_step():
+def test_kernel_times_of_the_first_device_are_averaged_per_step():
     steps = [
         event("sm90_xmma_gemm_f32", 0, 600, "custom-call.1"),
         event("loop_add_fusion", 700, 100, "loop_add_fusion"),

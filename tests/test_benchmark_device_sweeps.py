@@ -1,4 +1,4 @@
-"""Sweeps as stages of `make device`: they end in time, and the reason of a refusal is shown."""
+"""Sweeps as stages of `make device` end within the time budget, and a refusal is reported with its reason."""
 
 import sys
 
@@ -7,7 +7,7 @@ from small_records import ABOUT_A_DEVICE
 from benchmarks.device import sweeps
 from benchmarks.device.budget import Budget, Stage
 
-# A program that has a run on record at once, and ends when it is interrupted.
+# A program that records a run immediately, and exits when it is interrupted.
 SWEEP = """
 import sys, time
 from pathlib import Path
@@ -23,16 +23,16 @@ except KeyboardInterrupt:
 """
 
 
-def test_a_sweep_is_interrupted_before_the_time_is_over(tmp_path, monkeypatch):
+def test_sweep_is_interrupted_before_its_time_budget_ends(tmp_path, monkeypatch):
     monkeypatch.setattr(sweeps, "SECONDS_BETWEEN_LOOKS", 0.05)
     ended = []
     budget = Budget(sweeps.SECONDS_TO_STOP + 3)
-    status, said = sweeps.run([sys.executable, "-c", SWEEP, str(tmp_path)], budget, lambda: ended.append(1), tmp_path)
-    assert status is None and said == "a line of the launcher" and ended == [1]
+    status, line = sweeps.run([sys.executable, "-c", SWEEP, str(tmp_path)], budget, lambda: ended.append(1), tmp_path)
+    assert status is None and line == "a line of the launcher" and ended == [1]
     assert (tmp_path / "interrupted").exists() and budget.left() > sweeps.SECONDS_TO_STOP / 2
 
 
-def test_a_sweep_that_is_refused_says_why_and_one_without_time_is_not_begun(tmp_path, capsys):
+def test_refused_sweep_reports_its_reason_and_sweep_without_time_is_not_started(tmp_path, capsys):
     stage = Stage(tmp_path, "wikiqa", ABOUT_A_DEVICE)
     sweeps.train(stage, Budget(60), ["no-such-file.py"], tmp_path / "w")
     assert "wikiqa: not begun, it needs 80 s" in capsys.readouterr().out and not stage.found()

@@ -1,4 +1,4 @@
-"""The tables of measurements on a device, and the published figures of the device with which they are compared."""
+"""Tables of measurements on a device, compared with the published figures of the device."""
 
 import pytest
 from small_records import ABOUT_A_DEVICE
@@ -7,7 +7,7 @@ from benchmarks.accelerators.targets import TARGETS, target_of
 from benchmarks.device import tables
 
 
-def test_a_device_is_found_by_its_kind():
+def test_published_figures_are_found_by_device_kind_and_bound_the_time():
     h200, h100 = target_of("NVIDIA H200"), target_of("NVIDIA H100 80GB HBM3")
     assert (h200.memory, h200.bandwidth, h200.compiled_as) == (141e9, 4.8e12, "h100")
     assert h100 is TARGETS["h100"] and h200.peak == h100.peak
@@ -22,7 +22,7 @@ def test_a_device_is_found_by_its_kind():
 RE2, TRITON = "re2 10 x 512 float32", "re2-triton 10 x 512 float32"
 
 
-def test_tables_show_the_device_beside_what_was_compiled_without_it():
+def test_table_shows_measurements_next_to_figures_compiled_without_a_device():
     row = {
         "model": "re2",
         "replicas": 10,
@@ -60,7 +60,7 @@ def test_tables_show_the_device_beside_what_was_compiled_without_it():
         and f"- {TRITON}: no memory" in text
         and "In brackets: compiled with jax 0.10.2." in text
     )
-    # A program that was not measured yet shows only its compilation. A program that failed does not count as such.
+    # A program that is not measured yet shows only its compilation. One that failed is not listed as unmeasured.
     assert (
         "| re2-untuned | 10 x 512 | float32 |  | (8.00) |" in text and text.count("| re2 | 10 x 512 | float32 |") == 1
     )
@@ -83,8 +83,8 @@ def test_tables_show_the_device_beside_what_was_compiled_without_it():
     assert "| csran | 10 x 64 | float32 |  |  |  |  |  |  | not run |  |  |  |  |" in text
 
 
-def test_what_cannot_be_read_of_a_program_costs_no_time_that_was_measured():
-    """For example, XLA may have changed how it writes programs."""
+def test_times_are_shown_when_the_compiled_program_cannot_be_parsed():
+    """For example, XLA may have changed the text format of its programs."""
     text = tables.markdown(
         {
             "t4": {
@@ -122,7 +122,7 @@ def page_of(stage, found, **changes):
     return tables.markdown({"h200": {stage: {**ABOUT_A_DEVICE, "found": found, **changes}}}, {})
 
 
-def test_steps_show_with_which_options_of_the_compiler_they_were_measured():
+def test_step_times_are_listed_with_their_compiler_options():
     row = "| 10 x 64 | float32 | {} | bbbbbbb | 14 and 25 | 1 | 1.000 |"
     without = "--xla_gpu_enable_triton_gemm=false"
     # Training had no compiler options at the time of the first measurements.
@@ -137,7 +137,7 @@ def test_steps_show_with_which_options_of_the_compiler_they_were_measured():
         assert row.format(options) in text and "Triton products" not in text
 
 
-def test_a_stage_names_the_points_that_are_still_to_be_measured():
+def test_a_stage_lists_the_points_not_measured_yet():
     found = {"10 x 64 float32": dispatched(), "1 x 64 float32": {"problem": "no memory"}}
     text = page_of("dispatched", found)
     assert "\n\nNot measured yet: 10 x 64 bfloat16.\n\n" in text and "- 1 x 64 float32: no memory" in text
@@ -149,6 +149,6 @@ def test_a_stage_names_the_points_that_are_still_to_be_measured():
     assert f"{missing}.\n" in page_of("replicas", found)
     assert "1 and 10 x 64 float32 (goal: sorted peer ≥ 30)" in page_of("replicas", {"a": {"problem": "no memory"}})
     assert "Not measured yet" not in page_of("replicas", found, quick=True)
-    # Points without goals are named as well.
+    # Points without goals are listed, too.
     text = page_of("more-replicas", found)
     assert "1 and 64 x 64 float32; 1 and 64 x 128 float32; 1 and 64 x 512 float32; 1 and 32 x 64" in text

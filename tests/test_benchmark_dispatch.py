@@ -7,7 +7,7 @@ from benchmarks import wikiqa_scores
 from jaxmatch.training.ranking import scores_of_groups
 
 
-def test_the_committed_sizes_are_those_of_the_data(data_folder):
+def test_committed_group_sizes_equal_those_of_the_data(data_folder):
     labels, questions, source = wikiqa_scores.dev_labels("")
     real, real_questions, real_source = wikiqa_scores.dev_labels(str(data_folder))
     assert "sizes" in source and "files" in real_source
@@ -19,7 +19,7 @@ def test_the_committed_sizes_are_those_of_the_data(data_folder):
     assert sizes(labels, questions) == sizes(real, real_questions)
 
 
-def test_ten_models_are_scored():
+def test_scoring_is_timed_and_labels_without_right_answers_raise():
     labels, questions, _ = wikiqa_scores.dev_labels("")
     assert (len(labels), labels.sum(), questions[-1] + 1) == (2733, 140, 296)
     counted = scores_of_groups(labels, np.zeros(len(labels)), questions)["map"]

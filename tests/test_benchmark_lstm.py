@@ -24,7 +24,7 @@ def test_sentences_are_cut_out_of_their_rows():
         assert not cut[2 * pair, first:].any() and not cut[2 * pair + 1, lstm.ROW - first :].any()
 
 
-def test_one_false_value_is_a_difference():
+def test_difference_detects_one_wrong_value():
     given = lstm.case(2, 2, lstm.DRAWN)
     random = np.random.default_rng(0)
     of_inputs, states = random.normal(size=(2, lstm.ROW, 3)), random.normal(size=(2, lstm.ROW, 4))

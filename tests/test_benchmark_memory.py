@@ -18,7 +18,7 @@ ANSWER = {
 }
 
 
-def test_a_row_follows_from_what_was_measured():
+def test_table_row_is_computed_from_the_measurements():
     row = memory.row_of(ANSWER, replicas=2)
     assert (row["estimate"], row["measured"], row["replica"]) == (200, 220, 110)
     assert row["ratio"] == pytest.approx(1.1)
@@ -31,7 +31,7 @@ def test_a_row_follows_from_what_was_measured():
     assert "ratio" not in row and row["planned"] == 57
 
 
-def test_random_pairs_have_the_length_asked_for():
+def test_random_pairs_have_the_requested_length():
     data = memory_worker.pairs_of(9, 5, words=10, dimensions=4, classes=3)
     train = data.splits["train"]
     assert train.lengths.tolist() == [9] * 5
@@ -48,7 +48,7 @@ def results(folder):
     return {"memory": memory.ITEM}
 
 
-def test_without_matplotlib_the_command_says_so(tmp_path, monkeypatch):
+def test_missing_matplotlib_is_reported_with_an_install_command(tmp_path, monkeypatch):
     items = results(tmp_path)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "pip install" in reports.write_figures(tmp_path, items)
@@ -56,7 +56,7 @@ def test_without_matplotlib_the_command_says_so(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("matplotlib"), reason="draws with matplotlib")
-def test_the_figure_is_drawn_from_the_result(tmp_path):
+def test_figure_is_drawn_from_the_result_and_is_reproducible(tmp_path):
     items = results(tmp_path)
     assert reports.write_figures(tmp_path, items) == ""
     (picture,) = tmp_path.glob("*/memory.svg")
@@ -70,7 +70,7 @@ def test_the_figure_is_drawn_from_the_result(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_item_runs(tmp_path):
+def test_memory_benchmark_runs_in_quick_mode(tmp_path):
     settings = Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
     (row,), notes = memory.run(settings)
     # Both measurements of the used memory include the arrays that stay.

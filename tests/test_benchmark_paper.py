@@ -52,7 +52,7 @@ def test_the_tables_have_the_papers_rows():
     assert changed["Quora", "5 enc. layers"] == {"blocks": 2, "encoder_layers": 5}
 
 
-def test_every_row_is_a_model_of_its_own():
+def test_new_rows_are_those_with_a_distinct_model():
     settings = released()
     built = set()
     for row in paper_tables.rows(settings):
@@ -61,7 +61,7 @@ def test_every_row_is_a_model_of_its_own():
         built.add((row.data_set, module))
 
 
-def test_seconds_between_lengths_lie_on_lines():
+def test_seconds_are_interpolated_linearly_between_lengths():
     points = {10: 1.0, 20: 2.0, 40: 6.0}
     assert paper.interpolated(points, 20) == 2.0
     assert paper.interpolated(points, 15) == pytest.approx(1.5)
@@ -73,23 +73,23 @@ def test_seconds_between_lengths_lie_on_lines():
     assert paper.interpolated({10: 1.0, 20: 9.0}, 4) == pytest.approx(0.4)
 
 
-def test_an_epochs_mean_is_weighted_by_its_pairs():
+def test_epoch_mean_is_weighted_by_the_share_of_each_length():
     points = {10: 1.0, 20: 2.0}
     assert paper.epoch_pair_seconds(points, {10: 0.75, 20: 0.25}) == pytest.approx(1.25)
     assert paper.epoch_pair_seconds(points, {10: 0.5, 20: 0.0, 40: 0.5}) == pytest.approx(2.5)
 
 
-def test_lengths_are_chosen_by_their_tokens():
+def test_chosen_lengths_are_quantiles_of_the_tokens():
     shares = {10: 0.5, 20: 0.25, 30: 0.0, 100: 0.25}  # tokens: 5, 5, 0, 25 of 35
     assert paper.chosen_lengths(shares, (0.1, 0.25, 0.9)) == [10, 20, 100]
     assert paper.chosen_lengths(shares, (0.5, 0.9)) == [100]
 
 
-def test_a_rows_hours(throughput):
+def test_row_hours_scale_with_pairs_and_work(throughput):
     dev = throughput.data.splits["dev"].pairs
     hours = paper.row_hours(throughput, 1000, {})
     assert hours["train"] == pytest.approx(10 * 3 * (1000 + dev / 3) * 0.01 / 3600)
-    # Evaluation is counted for both.
+    # Evaluation is included in our hours and in the peer's.
     assert hours["peer"] == pytest.approx(5 * hours["train"])
     assert hours["sorted"] == pytest.approx(2 * hours["train"])
     assert hours["compile"] == pytest.approx(0.01)
@@ -100,7 +100,7 @@ def test_a_rows_hours(throughput):
     assert 1 < more["compile"] / hours["compile"] == pytest.approx(work[1].products / work[0].products)
 
 
-def test_sums_and_what_they_lack(throughput):
+def test_table_totals_are_sums_and_missing_peer_times_are_none(throughput):
     rows = paper.table_rows({"SNLI": throughput, "WikiQA": throughput}, up_to=1)
     *parts, total = rows
     assert [(row["table"], row["data_set"]) for row in rows] == [
@@ -119,8 +119,8 @@ def test_sums_and_what_they_lack(throughput):
     # Training pairs of the full sets, and a third of dev each.
     dev = throughput.data.splits["dev"].pairs / 3
     assert parts[0]["train"] / parts[1]["train"] == pytest.approx((549_367 + dev) / (20_360 + dev))
-    alone = dataclasses.replace(throughput, peer_pair_seconds={})
-    rows = paper.table_rows({"SNLI": alone}, up_to=1)
+    without_peer = dataclasses.replace(throughput, peer_pair_seconds={})
+    rows = paper.table_rows({"SNLI": without_peer}, up_to=1)
     assert all(row[key] is None for row in rows for key in ("peer", "ratio", "sorted", "sorted_ratio"))
     assert rows[-1]["train"] > 0
 

@@ -14,7 +14,7 @@ from benchmarks.peer import Peer, PeerEnded
 
 
 @pytest.fixture
-def beside(tmp_path):
+def settings(tmp_path):
     return settings_with_peer(tmp_path)
 
 
@@ -38,33 +38,33 @@ def test_sorted_batches_have_less_padding(peer):
     assert by_length["epoch_tokens"] == 12
     assert by_length["tokens"] == 120 and by_length["pairs"] == mixed["pairs"] == 10
     assert mixed["epoch_tokens"] * 10 == mixed["tokens"]
-    # Sorted and mixed batches each keep a position in an epoch of their own.
+    # Sorted and mixed batches each keep their own position in the epoch.
     first = peer.ask("train", steps=2, sort_by_len=True)["tokens"]
     peer.ask("train", steps=4, sort_by_len=False)
     assert first + peer.ask("train", steps=3, sort_by_len=True)["tokens"] == 120
 
 
-def test_texts_are_sorted_and_cut_as_asked(peer):
+def test_texts_request_uses_the_given_batch_size_and_order(peer):
     file = str(peer.folder / "test.txt")
-    asked = {"mixed": (2, False), "by length": (2, True), "at once": (10, True)}
+    cases = {"mixed": (2, False), "by length": (2, True), "one batch": (10, True)}
     answers = {
         name: peer.ask("texts", file=file, batch_size=size, sort_by_len=by_length)
-        for name, (size, by_length) in asked.items()
+        for name, (size, by_length) in cases.items()
     }
     assert all(answer["pairs"] == 10 for answer in answers.values())
     # The fake sleeps for each batch and token: five batches take longer than one, mixed ones longer than sorted ones.
-    assert answers["mixed"]["seconds"] > answers["at once"]["seconds"]
+    assert answers["mixed"]["seconds"] > answers["one batch"]["seconds"]
     assert answers["by length"]["seconds"] > 5 * 0.062
 
 
-def test_the_peer_has_huge_pages_if_we_have(monkeypatch, tmp_path):
+def test_peer_process_inherits_the_huge_page_setting(monkeypatch, tmp_path):
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
     with Peer(checkout(tmp_path), sys.executable) as started:
         assert started.about["torch"] == "fake, glibc.malloc.hugetlb=1"
 
 
 @pytest.mark.parametrize(("ours", "tf32"), [("float32", False), ("TF32", True), ("bfloat16", False)])
-def test_the_peer_multiplies_as_we_do(monkeypatch, tmp_path, ours, tf32):
+def test_peer_uses_our_precision_of_matrix_products(monkeypatch, tmp_path, ours, tf32):
     """By default PyTorch uses TF32 in convolutions alone."""
     monkeypatch.setattr(peer_module.ceiling, "default_products", lambda: ours)
     with Peer(checkout(tmp_path), sys.executable) as started:
@@ -72,13 +72,13 @@ def test_the_peer_multiplies_as_we_do(monkeypatch, tmp_path, ours, tf32):
         assert started.name.endswith("products in TF32" if tf32 else "products in float32")
 
 
-def test_a_goal_is_said_to_be_missed():
+def test_verdict_reports_a_goal_as_met_or_missed():
     assert stopwatch.verdict("≥ 3", True) == "≥ 3: met"
     assert stopwatch.verdict("≥ 3", False) == "≥ 3: missed"
     assert stopwatch.verdict("≥ 3", None) == "≥ 3"
 
 
-def test_many_runs_goals_on_an_accelerator(monkeypatch):
+def test_goals_of_the_replicas_item_on_an_accelerator(monkeypatch):
     monkeypatch.setattr(replicas.jax, "default_backend", lambda: "gpu")
     measured = {key: {"median": value} for key, value in (("sorted", 9.0), ("peer", 90.0), ("share", 0.36))}
     assert replicas.goals(10, 512, measured) == "sorted peer ≥ 10: missed; ceiling ≥ 35%: met"
@@ -89,7 +89,7 @@ def test_many_runs_goals_on_an_accelerator(monkeypatch):
     assert replicas.goals(2, 64, measured) == ""
 
 
-def test_the_goals_are_against_the_sorted_peer():
+def test_goal_values_of_training_matching_and_inference():
     assert training.GOALS == {512: 2.5, 64: 2.0}
     assert (matching.GOAL, inference.PEER_GOAL) == (3.0, 0.35)
 
@@ -107,12 +107,12 @@ def test_both_peers_are_columns(name):
     assert {"peer", "sorted"} <= keys
 
 
-def test_hours_are_said_to_be_estimated():
+def test_headings_of_hours_contain_estimated():
     hours = [column.heading for column in paper.ITEM.columns if column.heading.endswith(" h")]
     assert len(hours) == 6 and all("estimated" in heading for heading in hours)
 
 
-def test_the_load_and_the_pages_stand_above_a_table():
+def test_markdown_report_shows_load_and_huge_pages():
     result = {"title": "T.", "device": "1 x cpu", "versions": {"jax": "0.10"}, "commit": "", "rows": [], "notes": []}
     result |= {"command": "python", "load_before": 0.25, "huge_pages": False}
     assert "load before the run 0.25; huge pages for none." in reports.markdown(result, training.ITEM)
@@ -120,7 +120,7 @@ def test_the_load_and_the_pages_stand_above_a_table():
 
 
 def check(row, goal):
-    """Checks that the ratios of one round fit its medians, and that the goal compares with the sorted peer."""
+    """Checks that, with one round, ratios are those of the medians, and that the verdict is about the sorted peer."""
     for key, ratio in (("peer", "ratio"), ("sorted", "sorted_ratio")):
         assert row[ratio]["median"] == pytest.approx(row["ours"]["median"] / row[key]["median"])
     met = row["sorted_ratio"]["median"] >= goal
@@ -129,50 +129,50 @@ def check(row, goal):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("goal", [1e-9, 1e9])
-def test_training_beside_both(beside, goal, monkeypatch):
+def test_training_is_compared_with_released_and_sorted_peer(settings, goal, monkeypatch):
     monkeypatch.setattr(training, "GOALS", {8: goal})
-    (row,), notes = training.run(beside)
+    (row,), notes = training.run(settings)
     check(row, goal)
     assert row["sorted"]["median"] > row["peer"]["median"]
     assert any("sort_by_len" in note for note in notes)
 
 
 @pytest.mark.slow
-def test_matching_beside_the_best_of_both(beside):
-    (row,), notes = matching.run(beside)
+def test_matching_is_compared_with_the_best_batch_size_of_each_peer(settings):
+    (row,), notes = matching.run(settings)
     check(row, matching.GOAL)
     assert (row["peer_batch"], row["sorted_batch"]) == (64, 64)
     assert sum("with batches of 512" in note and "with batches of 32" in note for note in notes) == 2
 
 
 @pytest.mark.slow
-def test_inference_is_judged_with_and_without_products(beside, monkeypatch):
+def test_inference_goals_are_reported_for_ours_and_plain(settings, monkeypatch):
     monkeypatch.setattr(inference, "BLOCKS", (1,))
     monkeypatch.setattr(inference, "PEER_GOAL", 0.0)
-    (row,), notes = inference.run(beside)
-    assert row["goals"] == "ours ≤ 0.0: missed; plain ≤ 0.0: missed"
+    (row,), notes = inference.run(settings)
+    assert row["goals"] == "ours ≤ 0.0: missed; computed ≤ 0.0: missed; plain ≤ 0.0: missed"
     assert any("one length" in note for note in notes)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("often", [6.0, 0.0], ids=["in turn", "by itself"])
-def test_many_runs_beside_both(beside, often, monkeypatch):
+def test_many_runs_are_compared_with_released_and_sorted_peer(settings, often, monkeypatch):
     monkeypatch.setattr(replicas, "OFTEN_SECONDS", often)
-    rows, _ = replicas.run(beside)
+    rows, _ = replicas.run(settings)
     assert all(row["peer"]["median"] > row["sorted"]["median"] > 0 for row in rows)
     assert rows[0]["goal"] == "" and rows[1]["goal"].startswith("a run ≤ 1.05: m")
 
 
 @pytest.mark.slow
-def test_a_peer_that_ends_costs_no_figure_of_ours(tmp_path, beside):
+def test_our_measurements_are_kept_when_the_peer_process_ends(tmp_path, settings):
     model = tmp_path / "peer" / "src" / "model.py"
     model.write_text(model.read_text().replace("time.sleep(2e-5 * self.tokens(batch))", "raise SystemExit(1)"))
-    rows, notes = replicas.run(beside)
+    rows, notes = replicas.run(settings)
     assert [set(row) >= {"pairs", "ratio", "share"} and "peer" not in row for row in rows] == [True] * 3
     assert "The peer's process ended at batch 16: from there on the rows are without it." in notes
 
 
-def test_a_process_that_has_ended_is_no_broken_pipe(tmp_path):
+def test_request_to_an_ended_peer_raises_peer_ended(tmp_path):
     with Peer(checkout(tmp_path), sys.executable) as started:
         for seconds in (0.0, 1.0):  # while the process ends, and after it has ended
             time.sleep(seconds)
@@ -181,8 +181,8 @@ def test_a_process_that_has_ended_is_no_broken_pipe(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_hours_of_both(beside):
-    rows, notes = paper.run(beside)
+def test_paper_item_estimates_total_hours_of_both_peers(settings):
+    rows, notes = paper.run(settings)
     total = rows[-1]
     assert total["peer"] > total["sorted"] > 0
     assert total["sorted_ratio"] == pytest.approx(total["sorted"] / total["total"])

@@ -1,4 +1,4 @@
-"""The text and the vector file for measurements of preparation, the division of time, and a run at a tiny size."""
+"""The preparation benchmark: its generated text and vector file, its time per part, and a run at a tiny size."""
 
 import json
 import time
@@ -48,7 +48,7 @@ def written(tmp_path_factory):
     return folder, text.write_snli(folder, PAIRS, {"train": 400, "dev": 50})
 
 
-def test_no_two_sentences_are_equal_and_the_official_reader_takes_them(written):
+def test_generated_sentences_are_distinct_and_readable_by_the_snli_reader(written):
     data = catalog.load("snli", written[0])
     sentences = [
         sentence for split in data.splits.values() for side in (split.text_a, split.text_b) for sentence in side
@@ -57,7 +57,7 @@ def test_no_two_sentences_are_equal_and_the_official_reader_takes_them(written):
     assert list(data.splits["train"].labels) == [label for *_, label in PAIRS] * 100
 
 
-def test_lines_have_the_official_fields_and_the_bytes_reported(written):
+def test_generated_lines_have_the_official_fields_and_the_reported_size(written):
     folder, sizes = written
     content = (folder / "snli_1.0" / "snli_1.0_train.jsonl").read_bytes()
     assert len(content) == sizes["train"]
@@ -75,7 +75,7 @@ def test_the_same_seed_writes_the_same_bytes(written, tmp_path):
         assert ((tmp_path / str(seed) / "snli_1.0" / "snli_1.0_train.jsonl").read_bytes() == content) is same
 
 
-def test_words_are_those_given_and_as_frequent():
+def test_generated_words_and_their_frequencies_match_the_source():
     given = text.pairs_of([catalog.load("embedded_inference").splits["train"]])
     exchange = text.Exchange((sentence for a, b, _ in given for sentence in (a, b)), seed=0)
     before, after = Counter(), Counter()
@@ -100,7 +100,7 @@ def test_a_vector_file_has_its_size_and_the_wanted_words(tmp_path):
     assert len(np.unique(found.matrix, axis=0)) == len(words)
 
 
-def test_a_part_within_a_part_counts_once():
+def test_time_of_a_nested_part_is_counted_once():
     class Work:
         def outer(self):
             time.sleep(0.02)
@@ -121,13 +121,13 @@ def test_a_part_within_a_part_counts_once():
     assert 0 <= rest(whole, watch.seconds) < whole - 0.07 + 0.01
 
 
-def test_it_says_what_it_needs(tmp_path):
+def test_preparation_without_a_data_directory_is_an_error(tmp_path):
     with pytest.raises(InputError, match="--data-directory"):
         ITEMS["preparation"].run(settings(tmp_path, quick=False))
 
 
 @pytest.mark.slow
-def test_it_runs_without_data(tmp_path):
+def test_a_quick_preparation_benchmark_runs_without_data(tmp_path):
     rows, notes = ITEMS["preparation"].run(settings(tmp_path))
     keys = {column.key for column in ITEMS["preparation"].columns}
     cold, warm, within, plain, packed = rows

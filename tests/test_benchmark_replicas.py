@@ -14,7 +14,7 @@ def shape(*sizes):
     return jax.ShapeDtypeStruct(sizes, np.float32)
 
 
-def test_products_are_counted_where_they_stand():
+def test_matrix_products_in_scans_conditionals_and_jit_are_counted():
     def function(a, b):
         def body(carry, _):
             return carry @ b, None
@@ -30,7 +30,7 @@ def test_products_are_counted_where_they_stand():
     assert ceiling.count(gradients, shape(5, 4), shape(4, 4)) == (3 * once, 3)
 
 
-def test_what_cannot_be_counted_is_refused():
+def test_while_loops_and_convolutions_cannot_be_counted():
     def forever(a):
         return jax.lax.while_loop(lambda carry: carry[0, 0] > 0, lambda carry: carry @ carry, a)
 
@@ -41,8 +41,8 @@ def test_what_cannot_be_counted_is_refused():
         ceiling.count(convolution, shape(1, 2, 8), shape(4, 2, 3))
 
 
-def test_a_training_step_is_counted_about_as_by_hand(quick):
-    """Identity alignment, simple fusion, simple prediction, one block of one layer: every product written out."""
+def test_training_step_count_is_near_the_hand_count_and_scales_with_batch_size(quick):
+    """Counts every product of identity alignment, simple fusion, simple prediction and one block of one layer."""
     config = quick.config("re2_embedded_inference", **steps.SMALL)
     data = preparation.prepare(config)
     batch, length, words, hidden, classes = 16, 10, data.vectors.shape[1], 8, len(data.labels)
@@ -82,11 +82,11 @@ def test_a_length_is_filled_with_the_longest_pairs_that_fit(quick):
 
 def test_a_cpu_multiplies_float32_in_float32():
     if jax.default_backend() != "cpu":
-        pytest.skip("of a CPU")
+        pytest.skip("this test needs the CPU backend")
     assert ceiling.default_products() == "float32"
 
 
-def test_points_are_left_out_for_a_reason(quick, monkeypatch):
+def test_points_with_long_steps_or_too_little_memory_are_left_out(quick, monkeypatch):
     config = quick.config("re2_embedded_inference", **steps.SMALL)
     data = preparation.prepare(config)
     left_out = functools.partial(replicas.left_out, config, data, 10)
@@ -101,29 +101,29 @@ class Clock:
     """Steps with known times: every odd call is cold, and every even call is warm."""
 
     def __init__(self, cold, warm):
-        self.cold, self.warm, self.asked = cold, warm, []
+        self.cold, self.warm, self.timed_steps = cold, warm, []
 
     def taking(self, steps):
-        self.asked.append(steps)
-        return self.warm if len(self.asked) % 2 == 0 else self.cold
+        self.timed_steps.append(steps)
+        return self.warm if len(self.timed_steps) % 2 == 0 else self.cold
 
     def seconds(self):
         self.taking(1)
         return self.taking(1)
 
 
-def test_a_long_step_is_timed_in_turn_with_steps_of_a_run_alone(monkeypatch):
-    """On both sides, uncounted steps come first and take the cold time."""
+def test_cold_steps_are_not_counted_when_a_long_step_is_timed(monkeypatch):
+    """Before each timed call of either object, an untimed warm-up call takes the cold time."""
     alone, all_runs = Clock(9.0, 2.0), Clock(99.0, 30.0)
     monkeypatch.setattr(steps, "Steps", lambda *_, replicas, length: all_runs)
     seconds = replicas.by_itself(None, None, 10, 16, alone, {"sorted": lambda: 0.5}, 2)
     assert seconds == {"all": [30.0, 30.0], "alone": [2.0, 2.0], "sorted": [0.5, 0.5]}
-    assert (alone.asked, all_runs.asked) == ([1, 4, 1, 4], [1, 1, 1, 1])
+    assert (alone.timed_steps, all_runs.timed_steps) == ([1, 4, 1, 4], [1, 1, 1, 1])
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("often", [6.0, 0.0], ids=["in turn", "by itself"])
-def test_the_item_runs(quick, often, monkeypatch):
+def test_replicas_item_reports_ratios_and_throughput(quick, often, monkeypatch):
     monkeypatch.setattr(replicas, "OFTEN_SECONDS", often)
     rows, notes = replicas.run(quick)
     assert [row["replicas"] for row in rows] == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""The benchmark of requests: its requests, and its verdicts about the goals."""
+"""The benchmark of request latency: its rows, and whether each goal is met."""
 
 import pytest
 
@@ -17,17 +17,17 @@ def test_a_row_for_pairs_and_for_each_prefilter(tmp_path):
     assert "RE2" in notes[0]
 
 
-def test_the_slowest_of_all_decides():
-    took = [1.0] * 990 + [20.0] * 9 + [50.1]
-    row = requests.row("x", took, requests.REQUEST_GOAL)
+def test_goal_is_decided_by_the_slowest_request():
+    times = [1.0] * 990 + [20.0] * 9 + [50.1]
+    row = requests.row("x", times, requests.REQUEST_GOAL)
     assert row["median"]["median"] == 1 and row["slowest"] == 50.1 and row["goal"] == "slowest ≤ 50 ms: missed"
     assert 1 < row["late"] <= 20
-    assert requests.row("x", took[:-1], requests.REQUEST_GOAL)["goal"] == "slowest ≤ 50 ms: met"
+    assert requests.row("x", times[:-1], requests.REQUEST_GOAL)["goal"] == "slowest ≤ 50 ms: met"
 
 
-def test_each_call_is_timed_alone():
+def test_each_call_is_timed_separately():
     seen = []
-    took = requests.milliseconds(seen.append, [1, 2, 3])
-    assert seen == [1, 2, 3] and len(took) == 3 and max(took) < 1000
+    times = requests.milliseconds(seen.append, [1, 2, 3])
+    assert seen == [1, 2, 3] and len(times) == 3 and max(times) < 1000
     with pytest.raises(ZeroDivisionError):
         requests.milliseconds(lambda number: 1 / number, [0])

@@ -12,45 +12,45 @@ from jaxmatch.sweep.side_by_side import Job, lasting
 DURATIONS = st.lists(st.floats(1, 1000), min_size=1, max_size=30)
 
 
-def draw():
+def generator():
     return np.random.default_rng(0)
 
 
 @given(DURATIONS, st.integers(1, 5))
-def test_without_deaths_it_is_what_a_plan_estimates(lasts, workers):
-    longest_first = sorted(lasts, reverse=True)
-    found, deaths = schedule.simulated(longest_first, workers, None, 0.0, draw())
-    assert found == pytest.approx(lasting([Job(1, each) for each in lasts], workers)) and deaths == 0
+def test_simulated_time_without_deaths_equals_the_estimate_of_a_plan(durations, workers):
+    longest_first = sorted(durations, reverse=True)
+    found, deaths = schedule.simulated(longest_first, workers, None, 0.0, generator())
+    assert found == pytest.approx(lasting([Job(1, each) for each in durations], workers)) and deaths == 0
     # Every order takes at most twice the bound (Graham, 1966).
-    bound = max(max(lasts), sum(lasts) / workers)
+    bound = max(max(durations), sum(durations) / workers)
     assert bound <= found * (1 + 1e-9) and found <= 2 * bound
 
 
 @given(DURATIONS, st.integers(1, 5))
-def test_deaths_cost_what_was_not_in_a_checkpoint(lasts, workers):
-    found, deaths = schedule.simulated(lasts, workers, 500.0, 10.0, draw())
-    work = sum(lasts) + 10.0 * len(lasts)
+def test_the_cost_of_worker_deaths_is_bounded(durations, workers):
+    found, deaths = schedule.simulated(durations, workers, 500.0, 10.0, generator())
+    work = sum(durations) + 10.0 * len(durations)
     most = deaths * (10.0 + schedule.CHECKPOINT + schedule.REPLACED)
     # Even a single worker would take no longer than all of the work plus the cost of all deaths.
     assert work / workers - 1e-6 <= found + deaths * schedule.CHECKPOINT
     assert found <= work + most + 1e-6
 
 
-def test_one_cohort_goes_on_from_its_last_checkpoint():
-    class Lives:
+def test_one_cohort_resumes_from_its_last_checkpoint():
+    class Lifetimes:
         def __init__(self):
             self.left = [10.0 + 130.0, 10.0 + 59.0, 1e9]
 
         def exponential(self, _):
             return self.left.pop(0)
 
-    found, deaths = schedule.simulated([300.0], 1, 1.0, 10.0, Lives())
+    found, deaths = schedule.simulated([300.0], 1, 1.0, 10.0, Lifetimes())
     # The first worker saves 120 of its 130 seconds, the second none of 59. A new worker follows each death.
     assert deaths == 2
     assert found == pytest.approx(140 + schedule.REPLACED + 69 + schedule.REPLACED + 10 + 180)
 
 
-def test_the_table_has_every_life_in_both_orders(tmp_path):
+def test_the_table_has_every_worker_lifetime_in_both_orders(tmp_path):
     settings = Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
     rows, notes = ITEMS["schedule"].run(settings)
     assert len(rows) == 2 * len(schedule.LIVES) and "20 cohorts" in notes[0]

@@ -1,4 +1,4 @@
-"""The benchmark of starts: the commands that it starts, and its verdicts about the goals."""
+"""The benchmark of start-up times: the commands that it runs, and whether each meets its goal."""
 
 from pathlib import Path
 
@@ -9,17 +9,17 @@ from benchmarks.items import starts
 from jaxmatch.inference import model_folder
 
 
-def test_a_row_for_every_command(tmp_path, monkeypatch):
+def test_each_command_has_a_row_with_times_and_goal(tmp_path, monkeypatch):
     seconds = {
         "--help": [9.0, 0.5, 0.7],
         "table": [1.0, 0.7, 0.9],
         "predict": [9.0, 2.0, 3.0],
         "evaluate": [30.0, 4.5, 5.0],
     }
-    asked = []
+    commands = []
 
     def started(words, cache):
-        asked.append([str(word) for word in words])
+        commands.append([str(word) for word in words])
         took = seconds[str(words[0])].pop(0)
         return took, 2 * took
 
@@ -29,12 +29,12 @@ def test_a_row_for_every_command(tmp_path, monkeypatch):
     assert [row["first"] for row in rows] == [9.0, 1.0, 9.0, 30.0]
     assert [row["goal"].partition(": ")[2] for row in rows] == ["met", "missed", "met", "missed"]
     assert rows[1]["later"]["median"] == pytest.approx(0.8) and rows[1]["later_cpu"]["median"] == pytest.approx(1.6)
-    assert len(asked) == 12 and "RE2" in note
+    assert len(commands) == 12 and "RE2" in note
     stored = model_folder.read(tmp_path / "run")
     assert stored.config["data"]["name"] == "own" and len(stored.vocabulary) == 10_000
-    assert len(Path(asked[-1][-1]).read_text().splitlines()) == 1 + starts.PAIRS
+    assert len(Path(commands[-1][-1]).read_text().splitlines()) == 1 + starts.PAIRS
 
 
-def test_a_start_is_timed(tmp_path):
+def test_started_returns_wall_and_cpu_seconds(tmp_path):
     seconds, busy = starts.started(["--version"], tmp_path)
     assert 0 < busy and 0.02 < seconds < 60

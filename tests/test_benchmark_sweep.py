@@ -6,7 +6,7 @@ from benchmarks.item import Settings
 from benchmarks.items import ITEMS, sweep
 
 
-def done(**changed):
+def measured_launch(**changed):
     parts = {
         "data": 1.0,
         "plan": 0.5,
@@ -33,19 +33,19 @@ def done(**changed):
 
 
 @pytest.mark.parametrize(("evaluate", "met"), [(0.7, "yes"), (0.9, "no")])
-def test_evaluation_and_checkpoints_are_held_to_training(evaluate, met):
-    row = sweep.launch_row("x", done(parts={**done()["parts"], "evaluate": evaluate}))
+def test_evaluation_and_checkpoint_share_of_training_time_decides_the_goal(evaluate, met):
+    row = sweep.launch_row("x", measured_launch(parts={**measured_launch()["parts"], "evaluate": evaluate}))
     assert row["share"] == pytest.approx((evaluate + 0.2) / 10) and row["met"] == met
     assert row["import"] == 2.0 and row["programs"] == "3 of 3, 1 signatures"
 
 
 def test_a_launch_that_trains_nothing_has_no_share():
-    row = sweep.launch_row("x", done(parts={"data": 1.0, "other": 0.1}))
+    row = sweep.launch_row("x", measured_launch(parts={"data": 1.0, "other": 0.1}))
     assert row["share"] == row["met"] == "" and row["train"] == 0.0
 
 
 @pytest.mark.parametrize(("evaluate_every", "evaluations"), [(0, 1), (5_000, 20)])
-def test_an_epoch_follows_from_some_steps(evaluate_every, evaluations):
+def test_epoch_share_is_extrapolated_from_measured_steps(evaluate_every, evaluations):
     measured = dict(
         pairs=1_000,
         step_seconds=3.0,
@@ -63,7 +63,7 @@ def test_the_grid_has_nine_programs():
 
 
 @pytest.mark.slow
-def test_it_runs_and_a_second_launch_compiles_nothing(tmp_path):
+def test_benchmark_runs_and_its_second_launch_compiles_nothing(tmp_path):
     settings = Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
     (first, again, on_record), _ = ITEMS["sweep"].run(settings)
     for row in (first, again, on_record):

@@ -1,4 +1,4 @@
-"""The benchmark of many workers: its rows, and the end of all its processes."""
+"""The benchmark of many workers: its rows, and that no process outlives it."""
 
 import os
 import time
@@ -17,43 +17,46 @@ def settings(scratch, quick=False):
 
 
 class Nodes:
-    """A stand-in for a Ray cluster."""
+    """A fake Ray cluster that records its calls."""
 
-    said: list
+    calls: list
 
     def __init__(self, cores, until):
-        self.said.append(("head", tuple(sorted(cores))))
+        self.calls.append(("head", tuple(sorted(cores))))
         self.address = "127.0.0.1:1"
 
     def add(self, cores):
-        self.said.append(("node", tuple(cores)))
+        self.calls.append(("node", tuple(cores)))
 
     def close(self):
-        self.said.append("closed")
+        self.calls.append("closed")
 
 
 @pytest.fixture
 def sweeps(monkeypatch):
-    """The sweeps that are trained. A cohort takes 0.5 s plus 0.4 s per epoch on its core. There are two cores."""
+    """Replaces timed sweeps by simulated ones on two cores, and returns the list of their arguments.
+
+    A cohort takes 0.5 s plus 0.4 s per epoch.
+    """
     found = []
 
     def timed(self, cohorts, epochs, cores, more=(), **variables):
         found.append((cohorts, epochs, cores, more, variables))
         pinned = "NPROC" in variables
         if "slurm:local" in more:
-            at_once = int(Path(more[-1]).read_text().split()[2])
+            concurrent = int(Path(more[-1]).read_text().split()[2])
         elif "--on" in more:
-            at_once = sum(1 for each in Nodes.said if each != "closed" and (pinned and each[1] in ((0,), (1,))))
+            concurrent = sum(1 for each in Nodes.calls if each != "closed" and (pinned and each[1] in ((0,), (1,))))
         else:
-            at_once = len(cores)
-        seconds = 2.0 + cohorts * (0.5 + 0.4 * epochs) / min(2, max(1, at_once))
+            concurrent = len(cores)
+        seconds = 2.0 + cohorts * (0.5 + 0.4 * epochs) / min(2, max(1, concurrent))
         return Timed(1.5, seconds, 0.4 * epochs)
 
     monkeypatch.setattr(ways.Measuring, "timed", timed)
     monkeypatch.setattr(ways, "RayNodes", Nodes)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name: object())
-    Nodes.said = []
+    Nodes.calls = []
     return found
 
 
@@ -78,9 +81,9 @@ def test_each_way_is_compared_with_its_own_single_worker(tmp_path, sweeps):
             assert row["share"] == pytest.approx(whole / halves / 2)
     assert [row["first_step"] != "" for row in rows] == [True, True, False, True, False, False, True, False, False]
     assert "of one run and 10 epochs" in notes[2]
-    # Each node of Ray has a core, and so has each launcher and each job.
-    assert Nodes.said[:2] == [("head", (0, 1)), "closed"]
-    assert Nodes.said[2:] == [("head", (0,)), ("node", (1,)), ("node", (0,)), ("node", (1,)), "closed"]
+    # Each Ray node, launcher and job has one core.
+    assert Nodes.calls[:2] == [("head", (0, 1)), "closed"]
+    assert Nodes.calls[2:] == [("head", (0,)), ("node", (1,)), ("node", (0,)), ("node", (1,)), "closed"]
     assert any(cores == [{0}, {1}, {0}, {1}] for _, _, cores, _, _ in sweeps)
     assert {variables[started.CORES] for *_, variables in sweeps if started.CORES in variables} == {
         "0",
@@ -89,15 +92,15 @@ def test_each_way_is_compared_with_its_own_single_worker(tmp_path, sweeps):
     }
 
 
-def test_what_there_is_no_time_for_is_not_measured(tmp_path, sweeps, monkeypatch):
+def test_measurements_beyond_the_time_limit_are_left_out(tmp_path, sweeps, monkeypatch):
     timed = ways.Measuring.timed
 
-    def until_the_fifth(self, *arguments, **more):
+    def timed_until_the_limit(self, *arguments, **more):
         if len(sweeps) >= 14:
             raise OutOfTime
         return timed(self, *arguments, **more)
 
-    monkeypatch.setattr(ways.Measuring, "timed", until_the_fifth)
+    monkeypatch.setattr(ways.Measuring, "timed", timed_until_the_limit)
     rows, notes = workers.run(settings(tmp_path))
     assert rows[0]["times"] == 1.0 and rows[-1]["seconds"] is None
     assert notes[-1] == "What is missing was not measured, for the time of this benchmark was over."
@@ -105,25 +108,25 @@ def test_what_there_is_no_time_for_is_not_measured(tmp_path, sweeps, monkeypatch
     assert "--on" not in workers_page.for_page(result)
 
 
-def test_a_way_that_fails_leaves_the_others(tmp_path, sweeps, monkeypatch, capsys):
+def test_failure_of_one_way_is_reported_and_others_are_measured(tmp_path, sweeps, monkeypatch, capsys):
     def cannot(cores, until):
         raise RuntimeError("a Ray cluster could not be started on this machine")
 
     monkeypatch.setattr(ways, "RayNodes", cannot)
     rows, notes = workers.run(settings(tmp_path, quick=True))
-    said = "a Ray cluster could not be started on this machine"
-    assert notes[-1] == f"--on ray: {said}; what is missing was not measured." and said in capsys.readouterr().err
+    reason = "a Ray cluster could not be started on this machine"
+    assert notes[-1] == f"--on ray: {reason}; what is missing was not measured." and reason in capsys.readouterr().err
     assert rows[3]["seconds"] is None and rows[8]["seconds"] is not None
 
 
-def test_a_package_that_is_missing_is_said(tmp_path, sweeps, monkeypatch):
+def test_way_with_a_missing_package_is_reported_and_not_measured(tmp_path, sweeps, monkeypatch):
     monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name: None if name == "ray" else object())
     rows, notes = workers.run(settings(tmp_path, quick=True))
     assert notes[-1] == "--on ray: not measured; it needs pip install 'jaxmatch[ray]'."
     assert rows[3]["seconds"] is None and rows[8]["seconds"] is not None
 
 
-def test_the_page_shows_what_is_easy_to_read(tmp_path, sweeps):
+def test_page_summarizes_the_rows_as_markdown(tmp_path, sweeps):
     rows, _ = workers.run(settings(tmp_path))
     text = workers_page.for_page({"device": "1 x cpu (A, 2 cores)", "rows": rows})
     assert text.splitlines()[:6] == [
@@ -137,13 +140,13 @@ def test_the_page_shows_what_is_easy_to_read(tmp_path, sweeps):
     assert "| `--on ray` | 4 | 2 (2 workers a core) | 1.90 |" in text.splitlines()
 
 
-def test_a_command_that_fails_says_why(tmp_path):
+def test_failed_command_raises_with_its_exit_status(tmp_path):
     command = Command(["sweep", "--nonsense"], os.sched_getaffinity(0))
     with pytest.raises(RuntimeError, match="a command ended with 2:\n"):
         started.timed([command], tmp_path / "sweep", 1, time.time() + 60)
 
 
-def test_no_process_outlives_its_time(tmp_path):
+def test_processes_end_on_exit_and_the_time_limit_raises(tmp_path):
     words = ["sweep", "quickstart", "--workdir", str(tmp_path / "sweep")]
     with started.running([Command(words, os.sched_getaffinity(0))], tmp_path / "log") as (process,):
         assert started.group_is_there(process)

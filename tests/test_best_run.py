@@ -29,7 +29,7 @@ def _write(folder, **changes):
     (folder / "record.json").write_text(json.dumps(small_records.record(**changes)))
 
 
-def test_predict_answers_with_the_best_run_on_standard_output(sweep, capsysbinary):
+def test_predict_uses_the_best_run_and_names_it_on_standard_error(sweep, capsysbinary):
     pairs = write_tsv(sweep / "in.tsv", TEXTS)
     assert main(["predict", str(sweep), "--best", "--input", str(pairs)]) == 0
     out, err = capsysbinary.readouterr()

@@ -1,4 +1,4 @@
-"""BiMPM against NumPy, written from the equations of its paper (Wang et al., 2017, section 3)."""
+"""BiMPM against a NumPy implementation of the equations of its paper (Wang et al., 2017, section 3)."""
 
 import jax
 import jax.numpy as jnp
@@ -82,7 +82,7 @@ def reference(params, ids_a, ids_b, strategies):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_each_strategy_is_its_equation(strategy):
+def test_each_strategy_matches_its_equation(strategy):
     config = model_config(only(strategy))
     states = RANDOM.normal(size=(1, 8, HIDDEN)).astype(np.float32)
     sentences = np.array([[1, 0, 1, 1, 2, 2, 0, 2]], np.int8)
@@ -97,7 +97,7 @@ def test_each_strategy_is_its_equation(strategy):
         check_close(found[0, sentences[0] == which], np.array(expected))
 
 
-def test_the_whole_is_its_equations():
+def test_logits_match_the_equations_of_the_paper():
     module = build(SMALL, outputs=3)
     params = random_parameters(module, {"ids": IDS_A}, {"ids": IDS_B}, VECTORS, seed=1)
     expected = [reference(params, a[a > 0], b[b > 0], tuple(STRATEGIES)) for a, b in zip(IDS_A, IDS_B, strict=True)]
@@ -105,7 +105,7 @@ def test_the_whole_is_its_equations():
     check_logits(module, params, IDS_A, IDS_B, VECTORS, np.array(expected))
 
 
-def test_size_in_the_papers_setting():
+def test_parameter_count_in_the_papers_setting():
     """RE2's Table 1 prints 1.6M, which includes the highway layers of the authors' code. The paper describes none."""
     module = build({"name": "bimpm", "characters": "bilstm"}, outputs=3)
     table = jax.ShapeDtypeStruct((10, 300), jnp.float32)
@@ -126,12 +126,12 @@ def test_an_ablation_leaves_out_one_strategy(left_out):
     assert found["aggregation"]["input_kernel"].shape[0] == 2 * 3 * PERSPECTIVES
 
 
-def test_no_strategy_is_refused():
+def test_a_model_without_a_matching_strategy_is_an_error():
     with pytest.raises(InputError, match="the model has no matching strategy; set model.full_matching to True"):
         jax.eval_shape(build(only(), outputs=3).init, jax.random.key(0), {"ids": A}, {"ids": B}, VECTORS)
 
 
-def test_no_vector_is_made_for_each_pair_of_tokens():
+def test_no_array_holds_a_vector_for_each_pair_of_tokens():
     """No array of a training step is as large as [batch, length, length, perspectives, hidden]."""
     config, (batch, length) = model_config(SMALL), (2, 16)
     states, sentences = jnp.ones((batch, length, HIDDEN)), jnp.ones((batch, length), jnp.int8)
@@ -144,7 +144,7 @@ def test_no_vector_is_made_for_each_pair_of_tokens():
     assert largest == batch * PERSPECTIVES * length * length
 
 
-def test_features_of_words_are_read():
+def test_word_features_are_inputs_of_the_context_layer():
     module = build(SMALL | FEATURES | {"characters": "bilstm"}, outputs=3)
     found = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), VECTORS)["params"]
     assert found["context"]["input_kernel"].shape[0] == 12 + 4 + 3 + 1

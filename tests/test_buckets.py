@@ -19,7 +19,7 @@ def cost(lengths, buckets):
 
 @given(some_lengths, st.integers(1, 4))
 @settings(max_examples=50, deadline=None)
-def test_no_choice_of_lengths_pads_less(lengths, maximum):
+def test_planned_buckets_minimize_padding(lengths, maximum):
     buckets = plan_buckets(lengths, maximum_buckets=maximum)
     assert len(buckets) <= maximum
     assert list(buckets) == sorted(set(buckets))
@@ -42,13 +42,13 @@ def test_every_pair_gets_the_shortest_bucket_that_holds_it(lengths, maximum):
     assert padded.sum() == cost(lengths, buckets)
 
 
-def test_as_many_buckets_as_lengths_pad_nothing():
+def test_one_bucket_per_distinct_length_needs_no_padding():
     lengths = np.array([3, 9, 9, 4])
     assert plan_buckets(lengths, maximum_buckets=5) == (3, 4, 9)
     assert np.array_equal(np.array([3, 4, 9])[assign(lengths, (3, 4, 9))], lengths)
 
 
-def test_wrong_requests():
+def test_invalid_arguments_raise():
     with pytest.raises(InputError, match="0 length buckets"):
         plan_buckets(np.array([1]), maximum_buckets=0)
     with pytest.raises(InputError, match="without pairs"):

@@ -1,4 +1,4 @@
-"""Remembered digests of files, and cache entries that differ from what was written."""
+"""Stored digests of files, and detection of damaged cache entries."""
 
 import json
 import os
@@ -26,9 +26,9 @@ def file(tmp_path):
 
 @pytest.fixture
 def hashed(monkeypatch):
-    """The files that are hashed."""
-    whole, found = cache.hash_file, []
-    monkeypatch.setattr(cache, "hash_file", lambda path: found.append(path) or whole(path))
+    """The paths of the files that are hashed, in order."""
+    original, found = cache.hash_file, []
+    monkeypatch.setattr(cache, "hash_file", lambda path: found.append(path) or original(path))
     return found
 
 
@@ -37,13 +37,13 @@ def note_of(folder):
     return note
 
 
-def test_a_digest_is_remembered(file, tmp_path, settled, hashed):
+def test_digest_is_reused_without_hashing_again(file, tmp_path, settled, hashed):
     first = cache.file_digest(file, tmp_path / "cache")
     assert cache.file_digest(file, tmp_path / "cache") == first == cache.hash_file(file)
     assert len(hashed) == 2  # one of them by this test
 
 
-def test_another_file_of_the_same_size_and_time_is_hashed(file, tmp_path, settled):
+def test_file_replaced_with_same_size_and_time_is_hashed_again(file, tmp_path, settled):
     first = cache.file_digest(file, tmp_path / "cache")
     before = file.stat()
     file.write_text("two")
@@ -58,16 +58,16 @@ def test_another_file_of_the_same_size_and_time_is_hashed(file, tmp_path, settle
 
 
 @pytest.mark.parametrize("differs", ["size", "modified", "changed", "inode", "path"])
-def test_every_part_of_a_files_state_counts(file, tmp_path, settled, hashed, monkeypatch, differs):
-    whole = cache.file_state
-    monkeypatch.setattr(cache, "file_state", lambda path: whole(path) | {differs: 1})
+def test_change_of_any_file_state_field_causes_rehashing(file, tmp_path, settled, hashed, monkeypatch, differs):
+    original = cache.file_state
+    monkeypatch.setattr(cache, "file_state", lambda path: original(path) | {differs: 1})
     cache.file_digest(file, tmp_path / "cache")
-    monkeypatch.setattr(cache, "file_state", whole)
+    monkeypatch.setattr(cache, "file_state", original)
     cache.file_digest(file, tmp_path / "cache")
     assert len(hashed) == 2
 
 
-def test_a_file_changed_a_moment_ago_is_hashed_again(file, tmp_path, hashed, monkeypatch):
+def test_recently_changed_file_is_hashed_again(file, tmp_path, hashed, monkeypatch):
     """A second change within the same clock tick may leave the times of the file unchanged."""
     changed = file.stat().st_ctime_ns
     for seconds, count in ((1.9, 1), (1.9, 2), (2.1, 3), (2.1, 3)):
@@ -76,11 +76,11 @@ def test_a_file_changed_a_moment_ago_is_hashed_again(file, tmp_path, hashed, mon
         assert len(hashed) == count
 
 
-def test_a_file_that_changes_while_it_is_hashed_is_not_remembered(file, tmp_path, settled, monkeypatch):
-    whole = cache.hash_file
+def test_digest_of_a_file_changed_while_hashing_is_not_stored(file, tmp_path, settled, monkeypatch):
+    original = cache.hash_file
 
     def changing(path):
-        digest = whole(path)
+        digest = original(path)
         file.write_text("longer")
         return digest
 
@@ -89,7 +89,7 @@ def test_a_file_that_changes_while_it_is_hashed_is_not_remembered(file, tmp_path
     assert not (tmp_path / "cache" / "digests").exists()
 
 
-def test_no_byte_of_a_note_is_believed_unchecked(file, tmp_path, settled):
+def test_damaged_digest_note_never_gives_a_wrong_digest(file, tmp_path, settled):
     """Whichever byte is damaged, the note gives the digest of the file or no digest."""
     digest = cache.file_digest(file, tmp_path / "cache")
     note, state = note_of(tmp_path / "cache"), cache.file_state(file)
@@ -104,7 +104,7 @@ def test_no_byte_of_a_note_is_believed_unchecked(file, tmp_path, settled):
 @pytest.mark.parametrize(
     "make", [os.mkdir, os.mkfifo, lambda path: path.symlink_to("/dev/zero"), lambda path: path.symlink_to(path)]
 )
-def test_what_is_no_file_is_no_note(file, tmp_path, settled, make):
+def test_digest_note_that_is_no_regular_file_is_ignored(file, tmp_path, settled, make):
     cache.file_digest(file, tmp_path / "cache")
     note = note_of(tmp_path / "cache")
     note.unlink()
@@ -141,7 +141,7 @@ def seal(entry):
     (entry / "entry.json").write_text(json.dumps(sealed))
 
 
-def test_what_was_stored_is_loaded(entry):
+def test_loaded_entry_equals_the_stored_entry(entry):
     arrays, values = cache.load(entry)
     assert sorted(arrays) == ["large", "none", "small"] and values == {"words": ["a"]}
     np.testing.assert_array_equal(arrays["large"], np.arange(3000.0).reshape(30, 100))
@@ -152,7 +152,7 @@ def test_what_was_stored_is_loaded(entry):
 
 @pytest.mark.parametrize("name", ["small", "large", "none"])
 @pytest.mark.parametrize("shape", [(150_000_000_000,), (10**30,), (-1,), (-2, -2), (2,)])
-def test_a_shape_that_the_file_does_not_fill_is_damage(entry, name, shape):
+def test_array_shape_that_contradicts_the_file_size_is_damage(entry, name, shape):
     with open(entry / f"{name}.npy", "r+b") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": shape})
     seal(entry)
@@ -160,7 +160,7 @@ def test_a_shape_that_the_file_does_not_fill_is_damage(entry, name, shape):
         cache.load(entry)
 
 
-def damage_by_another_file(entry):
+def damage_by_an_extra_file(entry):
     (entry / "more.npy").write_bytes(b"")
 
 
@@ -169,23 +169,23 @@ def damage_by_a_pipe(entry):
     os.mkfifo(entry / "small.npy")
 
 
-def damage_by_a_pipe_in_the_place_of_its_list(entry):
+def damage_by_a_pipe_as_entry_json(entry):
     (entry / "entry.json").unlink()
     os.mkfifo(entry / "entry.json")
 
 
-def damage_by_a_shorter_list(entry):
+def damage_by_an_unlisted_file(entry):
     listed = json.loads((entry / "entry.json").read_text())
     del listed["sha256"]["small.npy"]
     (entry / "entry.json").write_text(json.dumps(listed))
 
 
-def damage_by_lost_values(entry):
+def damage_by_missing_values(entry):
     (entry / "values.json").unlink()
     seal(entry)
 
 
-def damage_by_nesting(entry):
+def damage_by_deeply_nested_json(entry):
     (entry / "values.json").write_text("[" * 100_000)
     seal(entry)
 
@@ -195,7 +195,7 @@ def damage_by_python_objects(entry):
     seal(entry)
 
 
-def damage_by_an_archive_of_arrays(entry):
+def damage_by_an_npz_archive(entry):
     with open(entry / "small.npy", "wb") as file:
         np.savez(file, a=np.arange(3))
     seal(entry)
@@ -210,13 +210,13 @@ DAMAGES = [value for name, value in globals().items() if name.startswith("damage
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=[damage.__name__ for damage in DAMAGES])
-def test_a_damaged_entry_is_not_used(entry, damage):
+def test_damaged_entry_raises(entry, damage):
     damage(entry)
     with pytest.raises(cache.DamagedEntry):
         cache.load(entry)
 
 
-def test_a_file_in_the_place_of_an_entry_gives_way(tmp_path):
+def test_file_at_the_path_of_an_entry_is_replaced(tmp_path):
     (tmp_path / "entry").write_text("")
     with pytest.raises(cache.DamagedEntry):
         cache.load(tmp_path / "entry")

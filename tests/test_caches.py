@@ -12,7 +12,7 @@ from jaxmatch.caches import cache_folder
 from jaxmatch.errors import InputError
 
 
-def test_as_named_or_as_the_system_has_it_or_in_the_home(monkeypatch):
+def test_cache_folder_is_the_given_one_else_in_xdg_cache_home_else_in_the_home(monkeypatch):
     monkeypatch.setattr(Path, "home", lambda: Path("/home/ada"))
     monkeypatch.setenv("XDG_CACHE_HOME", "/scratch")
     assert cache_folder("/fast") == Path("/fast")
@@ -21,7 +21,7 @@ def test_as_named_or_as_the_system_has_it_or_in_the_home(monkeypatch):
     assert cache_folder() == Path("/home/ada/.cache/jaxmatch")
 
 
-def test_a_user_without_a_home_is_told_to_name_a_folder(monkeypatch):
+def test_cache_folder_without_a_home_raises_unless_one_is_given(monkeypatch):
     """An example is `docker run --user 12345` without HOME."""
 
     def home():
@@ -62,29 +62,29 @@ def counted(*words, **variables: str) -> tuple[str, list[int]]:
     return done.stdout, [int(count) for count in counts.split()]
 
 
-def test_what_one_process_compiled_the_next_one_finds(run, tmp_path):
+def test_a_program_compiled_by_one_process_is_a_cache_hit_in_the_next(run, tmp_path):
     labelled = [(*pair, saved_model.LABELS[0]) for pair in saved_model.TEXTS]
     source = saved_model.write_tsv(tmp_path / "in.tsv", labelled, "text_a\ttext_b\tlabel")
     words = ("evaluate", run, "--input", source)
-    said, (found, compiled, _) = counted(*words, XDG_CACHE_HOME=str(tmp_path))
+    output, (found, compiled, _) = counted(*words, XDG_CACHE_HOME=str(tmp_path))
     assert compiled > 0 and found == 0
-    assert counted(*words, XDG_CACHE_HOME=str(tmp_path)) == (said, [compiled, 0, compiled])
+    assert counted(*words, XDG_CACHE_HOME=str(tmp_path)) == (output, [compiled, 0, compiled])
     assert any((tmp_path / "jaxmatch" / "programs").iterdir())
 
 
 @pytest.mark.parametrize("variable", ["XDG_CACHE_HOME", "JAX_COMPILATION_CACHE_DIR"])
-def test_a_folder_that_cannot_be_written_is_no_complaint(run, tmp_path, variable):
+def test_an_unwritable_cache_folder_does_not_warn_or_fail(run, tmp_path, variable):
     (tmp_path / "file").touch()
     source = saved_model.write_tsv(tmp_path / "in.tsv", saved_model.TEXTS)
-    said, (found, *_) = counted("predict", run, "--input", source, **{variable: str(tmp_path / "file" / "cache")})
-    assert found == 0 and len(said.splitlines()) == len(saved_model.TEXTS)
+    output, (found, *_) = counted("predict", run, "--input", source, **{variable: str(tmp_path / "file" / "cache")})
+    assert found == 0 and len(output.splitlines()) == len(saved_model.TEXTS)
 
 
-def test_the_cache_can_be_turned_off_and_named(run, tmp_path):
+def test_environment_variables_disable_or_move_the_compilation_cache(run, tmp_path):
     source = saved_model.write_tsv(tmp_path / "in.tsv", saved_model.TEXTS)
     words, home = ("predict", run, "--input", source), {"XDG_CACHE_HOME": str(tmp_path / "home")}
-    said, counts = counted(*words, JAX_ENABLE_COMPILATION_CACHE="0", **home)
+    output, counts = counted(*words, JAX_ENABLE_COMPILATION_CACHE="0", **home)
     assert counts == [0, 0, 0] and not (tmp_path / "home").exists()
     named = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "named")}
-    assert counted(*words, **named, **home)[0] == said
+    assert counted(*words, **named, **home)[0] == output
     assert any((tmp_path / "named").iterdir()) and not (tmp_path / "home").exists()

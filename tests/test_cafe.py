@@ -11,7 +11,7 @@ from jaxmatch.layers.refinement import AttentionRefinement
 from jaxmatch.models.pair_model import side_by_side
 
 
-def test_layers_are_put_together_as_in_figure_1():
+def test_layers_are_composed_as_in_figure_1():
     module, params = start(CAFE | {"bidirectional": True})
     tokens, sentences = side_by_side(side(A), side(B))
     words = HighwayLayer(3).apply({"params": params["highway"]["layer_0"]}, VECTORS[tokens["ids"]])
@@ -24,9 +24,9 @@ def test_layers_are_put_together_as_in_figure_1():
         np.testing.assert_allclose(vector, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_one_lstm_reads_what_the_words_and_six_numbers_of_them_are():
+def test_encoder_input_has_the_word_features_and_six_alignment_factors():
     _, params = start(CAFE | FEATURES | {"characters": "bilstm", "highway_layers": 0})
     assert set(params) >= {"words", "refinement", "encoder"} and "highway" not in params
-    # 6 numbers of the vector, 4 of the characters, 3 of the tag, 1 of the exact match, 6 of the alignments. By default
-    # the encoder reads in one direction.
+    # Input size: 6 for the word vector, 4 for the characters, 3 for the tag, 1 for the exact match, 6 for the
+    # alignments. By default the encoder is unidirectional.
     assert params["encoder"]["input_kernel"].shape[:2] == (6 + 4 + 3 + 1 + 6, 1)

@@ -16,7 +16,6 @@ from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.inference import calibrating
 from jaxmatch.inference.calibrating import chosen_calibration, chosen_temperature, chosen_threshold
-from jaxmatch.inference.calibration import Calibration
 from jaxmatch.inference.matcher import probabilities_of
 
 BINARY = ("0", "1")
@@ -31,7 +30,7 @@ def overconfident(pairs=4000, labels=2, factor=3.0, seed=0):
 
 
 @pytest.mark.parametrize("labels", [2, 3])
-def test_the_temperature_undoes_what_made_the_probabilities_too_sure(labels):
+def test_temperature_recovers_the_factor_of_overconfident_logits(labels):
     logits, numbers = overconfident(labels=labels)
     assert chosen_temperature(logits, numbers) == pytest.approx(3, rel=0.1)
     found = chosen_calibration(logits, numbers, [str(number) for number in range(labels)])
@@ -42,7 +41,7 @@ def test_the_temperature_undoes_what_made_the_probabilities_too_sure(labels):
     assert found.after["log_loss"] == pytest.approx(log_loss(numbers, probabilities_of(found.scaled(logits))), abs=1e-9)
 
 
-def test_the_temperature_of_a_model_that_is_always_right_or_knows_nothing_is_bounded():
+def test_temperature_is_bounded_for_always_right_and_always_wrong_models():
     numbers = np.array([0, 1] * 20)
     right = np.where(np.eye(2)[numbers] > 0, 1, 0).astype(np.float32)
     assert chosen_temperature(right, numbers) == pytest.approx(calibrating.LEAST_TEMPERATURE, rel=0.01)
@@ -77,7 +76,7 @@ def test_no_threshold_is_better_than_the_chosen_one(rows, objective):
         assert merit(threshold) == pytest.approx(best)
 
 
-def test_the_expected_calibration_error_is_that_of_its_bins():
+def test_expected_calibration_error_equals_sklearn_calibration_curve():
     logits, numbers = overconfident()
     probabilities = probabilities_of(logits)
     right = probabilities.argmax(axis=1) == numbers
@@ -101,7 +100,7 @@ def test_the_expected_calibration_error_is_that_of_its_bins():
         ({"positive": "2"}, r"'2' is not one of the model's labels \(0, 1\)"),
     ],
 )
-def test_what_makes_no_sense_is_refused(changed, problem):
+def test_invalid_arguments_of_calibration_are_refused(changed, problem):
     logits, numbers = overconfident(20, len(changed.get("labels", BINARY)) or 1)
     with pytest.raises(InputError, match=problem):
         chosen_calibration(logits, numbers, changed.pop("labels", BINARY), **changed)
@@ -122,9 +121,9 @@ def test_a_calibrated_run_predicts_with_its_temperature_and_threshold(binary, ca
     before = jaxmatch.load(run)
     assert before.calibration is None
     assert main(["calibrate", str(run), "--input", str(dev), "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    reported = json.loads(capsys.readouterr().out)
     after = jaxmatch.load(run)
-    assert told["temperature"] == after.calibration.temperature and told["data"] == str(dev)
+    assert reported["temperature"] == after.calibration.temperature and reported["data"] == str(dev)
     np.testing.assert_array_equal(after.logits(TEXTS), before.logits(TEXTS))
     expected = probabilities_of(before.logits(TEXTS).astype(float) / after.calibration.temperature)
     for prediction, row in zip(after.predict(TEXTS), expected, strict=True):
@@ -133,15 +132,15 @@ def test_a_calibrated_run_predicts_with_its_temperature_and_threshold(binary, ca
     assert main(["evaluate", str(run), "--input", str(dev), "--format", "json"]) == 0
     scores = json.loads(capsys.readouterr().out)
     assert scores["calibrated"]["accuracy"] == 1.0 > scores["scores"]["accuracy"]
-    assert {name: scores["calibrated"][name] for name in told["after"]} == pytest.approx(told["after"])
-    assert {name: scores["scores"][name] for name in told["before"]} == pytest.approx(told["before"])
+    assert {name: scores["calibrated"][name] for name in reported["after"]} == pytest.approx(reported["after"])
+    assert {name: scores["scores"][name] for name in reported["before"]} == pytest.approx(reported["before"])
     assert main(["calibrate", str(run), "--remove", "--positive", "a"]) == 2
     assert main(["calibrate", str(run), "--remove"]) == 0
     assert jaxmatch.load(run).predict(TEXTS) == before.predict(TEXTS)
     assert main(["calibrate", str(run), "--remove"]) == 2
 
 
-def test_the_threshold_may_be_of_the_first_label_and_for_a_precision(binary, capsys):
+def test_threshold_can_use_the_first_label_and_a_target_precision(binary, capsys):
     run, dev = binary
     assert main(["calibrate", str(run), "--input", str(dev), "--precision", "1", "--positive", "0"]) == 0
     found = jaxmatch.load(run).calibration
@@ -151,7 +150,7 @@ def test_the_threshold_may_be_of_the_first_label_and_for_a_precision(binary, cap
         assert prediction.label == "01"[prediction.probabilities["0"] < found.threshold]
 
 
-def test_more_than_two_labels_have_a_temperature_alone(tmp_path, capsys):
+def test_more_than_two_labels_get_a_temperature_but_no_threshold(tmp_path, capsys):
     run = saved_model.save(tmp_path / "run")
     labels = ["neutral", "entailment", "contradiction", "neutral", "neutral"]
     rows = [(*pair, label) for pair, label in zip(TEXTS, labels, strict=True)]
@@ -190,13 +189,12 @@ def test_a_damaged_calibration_is_refused_in_one_line(binary, capsys, changed, p
     path.write_text(json.dumps(json.loads(path.read_text()) | changed))
     capsys.readouterr()
     assert main(["predict", str(run), "--input", str(dev)]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"jaxmatch: {path}: {problem}; remove it") and told.count("\n") == 1
+    reported = capsys.readouterr().err
+    assert reported.startswith(f"jaxmatch: {path}: {problem}; remove it") and reported.count("\n") == 1
 
 
-def test_a_file_that_is_no_json_is_refused(binary):
+def test_calibration_file_with_invalid_json_is_refused(binary):
     run, _ = binary
     (run / "model" / "calibration.json").write_text("{")
     with pytest.raises(InputError, match="cannot be read"):
         jaxmatch.load(run)
-    assert Calibration() == Calibration(temperature=1.0)

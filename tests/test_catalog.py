@@ -30,7 +30,7 @@ from jaxmatch.errors import InputError
         ("stsb", "regression", (), (5749, 1500, 1379)),
     ],
 )
-def test_real_files(data_folder, name, task, labels, counts):
+def test_real_files_have_the_expected_task_labels_and_sizes(data_folder, name, task, labels, counts):
     data = catalog.load(name, data_folder)
     assert (data.name, data.task, data.labels) == (name, task, labels)
     # `zip` stops early: a corpus without labels for its test pairs has train and dev alone.
@@ -44,19 +44,20 @@ def test_real_files(data_folder, name, task, labels, counts):
             assert set(pairs.labels) == set(labels) or (name, len(pairs)) == ("twitter_url", 10)
 
 
-def test_official_line_ends_do_not_matter(data_folder, tmp_path):
+def test_windows_line_ends_and_byte_order_mark_do_not_change_the_data(data_folder, tmp_path):
     """A real file saved on Windows, with a byte-order mark, is the same data."""
     for name in ("WikiQA-dev.txt", "WikiQA-dev.ref"):
         content = (data_folder / "WikiQACorpus" / name).read_bytes().replace(b"\n", b"\r\n")
         (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + content)
     for suffix in (".txt", ".ref"):
         shutil.copy(tmp_path / f"WikiQA-dev{suffix}", tmp_path / f"WikiQA-train{suffix}")
-    here, there = catalog.load("wikiqa", tmp_path).splits["dev"], catalog.load("wikiqa", data_folder).splits["dev"]
+    copied = catalog.load("wikiqa", tmp_path).splits["dev"]
+    original = catalog.load("wikiqa", data_folder).splits["dev"]
     for column in ("text_a", "text_b", "labels", "groups", "documents"):
-        assert getattr(here, column) == getattr(there, column)
+        assert getattr(copied, column) == getattr(original, column)
 
 
-def test_every_source_is_whole():
+def test_every_source_is_complete_and_consistent():
     for name, source in catalog.CATALOG.items():
         assert source.name == name and source.task in TASKS
         assert (source.labels == ()) == (source.task == "regression")
@@ -67,7 +68,7 @@ def test_every_source_is_whole():
     assert tuple(catalog.SELECTION) == TASKS
 
 
-# --- where the files lie ------------------------------------------------------------------------------------------
+# --- where the files are ------------------------------------------------------------------------------------------
 
 
 def scitail(folder, words):
@@ -76,7 +77,7 @@ def scitail(folder, words):
 
 
 @pytest.mark.parametrize("below", ["", "tsv_format", "SciTailV1.1/tsv_format"])
-def test_the_data_directory_the_official_folder_and_the_files_own_folder_are_accepted(tmp_path, below):
+def test_files_are_found_in_the_data_directory_and_its_official_subfolders(tmp_path, below):
     scitail(tmp_path / below, "a")
     for directory in (tmp_path, str(tmp_path)):
         data = catalog.load("scitail", directory)
@@ -104,7 +105,7 @@ def test_files_are_found_without_being_read(tmp_path):
     assert catalog.find_files("own", tmp_path) == {"train": tmp_path / "train.tsv", "dev": tmp_path / "dev.jsonl"}
 
 
-def test_wikiqa_files_include_the_ids_beside_them(tmp_path):
+def test_wikiqa_requires_the_ref_file_of_each_text_file(tmp_path):
     fill(tmp_path, **{"WikiQA-train_txt": "q\ta\t1\n", "WikiQA-train_ref": "1 0 7 1\n"})
     assert catalog.find_files("wikiqa", tmp_path) == {
         "train": tmp_path / "WikiQA-train.txt",
@@ -115,7 +116,7 @@ def test_wikiqa_files_include_the_ids_beside_them(tmp_path):
     assert error.path == tmp_path / "WikiQA-train.ref" and "needed with WikiQA-train.txt" in str(error)
 
 
-def test_a_missing_training_file_says_what_was_looked_for_and_where(tmp_path):
+def test_a_missing_training_file_error_lists_file_names_and_folders(tmp_path):
     fill(tmp_path / "SciTailV1.1", **{"scitail_1.0_dev_tsv": "a\tb\tentails\n"})
     text = str(refused(catalog.load, "scitail", tmp_path))
     assert "no train file: looked for scitail_1.0_train.tsv in" in text
@@ -127,7 +128,7 @@ def test_a_missing_training_file_says_what_was_looked_for_and_where(tmp_path):
     assert "looked for snli_1.0_train.jsonl or snli_1.0_train.txt in" in str(refused(catalog.load, "snli", tmp_path))
 
 
-def test_a_test_file_alone_is_found_but_is_no_data_set(tmp_path):
+def test_a_test_file_without_a_training_file_is_not_a_data_set(tmp_path):
     fill(tmp_path, **{"scitail_1.0_test_tsv": "a\tb\tentails\n"})
     assert catalog.find_files("scitail", tmp_path) == {"test": tmp_path / "scitail_1.0_test.tsv"}
     assert "no train file" in str(refused(catalog.load, "scitail", tmp_path))
@@ -135,14 +136,14 @@ def test_a_test_file_alone_is_found_but_is_no_data_set(tmp_path):
         catalog.find_files("quora", tmp_path)
 
 
-def test_missing_split_can_be_said_by_who_needs_it(tmp_path):
+def test_missing_split_returns_an_error_that_names_the_split(tmp_path):
     error = catalog.missing_split("quora", tmp_path, "dev")
     assert "'quora' has no dev file: looked for dev.tsv in" in str(error) and error.path == tmp_path
     assert "the splits are train, dev, test" in str(catalog.missing_split("quora", tmp_path, "valid"))
     assert "no split 'valid'" in str(catalog.missing_split("embedded_ranking", None, "valid"))
 
 
-def test_a_split_without_an_official_file_says_why(tmp_path):
+def test_missing_split_explains_that_the_official_file_has_no_labels(tmp_path):
     rows = "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tentailment\n"
     fill(
         tmp_path / "RTE", train_tsv=rows, dev_tsv=rows, test_tsv=rows.replace("\tlabel", "").replace("\tentailment", "")
@@ -153,7 +154,7 @@ def test_a_split_without_an_official_file_says_why(tmp_path):
     )
 
 
-def test_multinli_is_chosen_on_matched_pairs_and_scored_on_mismatched_ones(tmp_path):
+def test_multinli_dev_is_matched_and_test_is_mismatched(tmp_path):
     def line(text):
         return json.dumps({"gold_label": "neutral", "sentence1": text, "sentence2": "b"})
 
@@ -178,7 +179,7 @@ def test_multinli_is_chosen_on_matched_pairs_and_scored_on_mismatched_ones(tmp_p
         ("twitter_url", "Twitter_URL_Corpus_train_txt", "Twitter_URL_Corpus_test_sample_txt"),
     ],
 )
-def test_dev_is_taken_from_the_training_file_where_there_is_none(tmp_path, name, train, test):
+def test_dev_is_split_from_the_training_file_if_there_is_no_dev_file(tmp_path, name, train, test):
     def rows(first):
         if name == "mrpc":
             return "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n" + "".join(
@@ -194,11 +195,11 @@ def test_dev_is_taken_from_the_training_file_where_there_is_none(tmp_path, name,
     assert {split: len(pairs) for split, pairs in data.splits.items()} == {"train": 18, "dev": 2, "test": 20}
     assert {*data.splits["train"].text_a, *data.splits["dev"].text_a} == {f"train {n}" for n in range(20)}
     assert catalog.about(name)["dev"].startswith("a tenth of the official training file")
-    # A split that is loaded alone is the same.
+    # A split that is loaded separately is the same.
     assert {split: catalog.load_split(name, tmp_path, split) for split in data.splits} == data.splits
 
 
-def test_raw_trecqa_scores_more_questions_than_the_clean_one():
+def test_only_raw_trecqa_is_not_filtered():
     named = {
         name: catalog.filtered(name)
         for name in ("trecqa", "trecqa_all", "trecqa_clean", "trecqa_all_clean", "wikiqa", "own")
@@ -206,7 +207,7 @@ def test_raw_trecqa_scores_more_questions_than_the_clean_one():
     assert named == {name: name not in ("trecqa", "trecqa_all") for name in named}
 
 
-def test_clean_trecqa_trains_on_all_questions(tmp_path):
+def test_clean_trecqa_filters_dev_but_not_train(tmp_path):
     fill(tmp_path, train_xml=TREC, dev_xml=TREC)
     raw, clean = (catalog.load(name, tmp_path) for name in ("trecqa", "trecqa_clean"))
     assert [len(raw.splits[split]) for split in ("train", "dev")] == [3, 3]
@@ -233,7 +234,7 @@ def test_a_directory_must_be_given(directory):
     assert "give the directory that holds snli_1.0" in str(refused(catalog.load, "snli", directory))
 
 
-def test_a_directory_must_be_one(tmp_path):
+def test_a_directory_must_exist_and_not_be_a_file(tmp_path):
     assert "there is no such directory" in str(refused(catalog.load, "snli", tmp_path / "nowhere"))
     (tmp_path / "file").touch()
     assert "this is a file, not a directory" in str(refused(catalog.load, "snli", tmp_path / "file"))
@@ -250,16 +251,16 @@ def test_a_directory_must_be_one(tmp_path):
         ("embeded_ranking", 'did you mean "embedded_ranking"'),
     ],
 )
-def test_an_unknown_name_gets_its_nearest(name, words):
+def test_an_unknown_name_error_suggests_the_nearest_name(name, words):
     assert words in str(refused(catalog.load, name, None))
 
 
-def test_a_name_like_no_other_gets_the_list():
+def test_an_unknown_name_without_a_near_match_lists_all_names():
     text = str(refused(catalog.load, "xyzzy", None))
     assert all(name in text for name in catalog.names())
 
 
-def test_tasks_are_checked(tmp_path):
+def test_a_task_that_does_not_fit_the_data_is_an_error(tmp_path):
     assert 'did you mean "regression"?' in str(refused(catalog.load, "own", tmp_path, task="regresion"))
     text = str(refused(catalog.load, "sick", tmp_path, task="regression"))
     assert "'sick' is a classification, not a regression" in text and "sick_relatedness" in text

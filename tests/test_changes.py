@@ -1,4 +1,4 @@
-"""Changes of a sweep on the command line."""
+"""Overriding fields of a sweep's config on the command line."""
 
 import pytest
 from paper_sweeps import resolved
@@ -6,13 +6,13 @@ from paper_sweeps import resolved
 from jaxmatch.errors import InputError
 
 
-def test_what_every_variant_sets_cannot_be_set_for_all():
+def test_field_set_by_every_variant_cannot_be_overridden():
     with pytest.raises(InputError, match="every variant of this sweep sets config.model.blocks"):
         resolved("re2_robustness", "snli", overrides={"model.blocks": "3"})
     assert resolved("re2_ablation", "snli", overrides={"model.blocks": "2"}).config.model.blocks == 2
 
 
-def test_what_one_variant_sets_cannot_be_set_beside_it():
+def test_field_set_by_some_variants_cannot_be_overridden():
     with pytest.raises(InputError, match="config.model.fusion would not reach simple fusion, which sets it"):
         resolved("re2_ablation", "snli", overrides={"model.fusion": "simple"})
     with pytest.raises(InputError, match="config.optimizer.learning_rate would not reach .*ESAN.*, which set"):
@@ -20,7 +20,7 @@ def test_what_one_variant_sets_cannot_be_set_beside_it():
     assert resolved("comparison", "quora", overrides={"training.epochs": "2"}).config.training.epochs == 2
 
 
-def test_best_on_test_is_a_column_of_its_own_that_can_be_left_out():
+def test_best_on_test_columns_can_be_disabled():
     assert resolved("re2_main", "wikiqa").table.scores == (
         "dev.mrr",
         "test.map",

@@ -29,7 +29,7 @@ def newest(folder):
     return max((folder / "checkpoints").iterdir(), key=lambda path: int(path.name) if path.name.isdigit() else -1)
 
 
-def test_the_newest_comes_back_bit_for_bit(checkpoints):
+def test_newest_checkpoint_is_restored_exactly(checkpoints):
     assert checkpoints.restore(tree(0)) is None
     for number in (1, 2, 3):
         checkpoints.save(number, tree(number), {"epoch": number, "score": float("nan")})
@@ -39,14 +39,14 @@ def test_the_newest_comes_back_bit_for_bit(checkpoints):
     assert arrays["a"].dtype == np.float32 and arrays["b"][0].dtype == np.int32 and arrays["b"][1] == 3
 
 
-def test_only_two_are_kept(checkpoints, tmp_path):
+def test_only_the_newest_two_checkpoints_are_kept(checkpoints, tmp_path):
     for number in range(1, 6):
         checkpoints.save(number, tree(number), {})
     assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir() if path.name.isdigit()) == ["4", "5"]
 
 
 @pytest.mark.parametrize("damage", ["truncate", "flip", "remove"])
-def test_a_damaged_one_is_passed_over_for_the_one_before(checkpoints, tmp_path, damage):
+def test_damaged_checkpoint_is_skipped_for_the_previous_one(checkpoints, tmp_path, damage):
     random = np.random.default_rng(0)
     big = {"a": random.normal(size=(200, 50)).astype(np.float32)}  # random numbers do not compress away
     checkpoints.save(1, big, {"epoch": 1})
@@ -67,29 +67,29 @@ def test_a_damaged_one_is_passed_over_for_the_one_before(checkpoints, tmp_path, 
     arrays, notes = checkpoints.restore(big)
     assert notes == {"epoch": 1}
     np.testing.assert_array_equal(arrays["a"], big["a"])
-    checkpoints.save(2, big, {"epoch": 22})  # the number of the damaged one may be used again
+    checkpoints.save(2, big, {"epoch": 22})  # the number of the damaged checkpoint can be reused
     assert checkpoints.restore(big)[1] == {"epoch": 22}
 
 
-def test_another_structure_is_not_restored(checkpoints):
+def test_checkpoint_of_another_tree_structure_is_not_restored(checkpoints):
     checkpoints.save(1, tree(1), {})
     assert checkpoints.restore({"a": np.zeros(3)}) is None
 
 
-def digits(folder):
+def saved_numbers(folder):
     return sorted(path.name for path in (folder / "checkpoints").iterdir() if path.name.isdigit())
 
 
-def test_what_could_not_be_read_is_there_until_another_is_written(checkpoints, tmp_path, monkeypatch):
+def test_unreadable_checkpoints_are_kept_until_the_next_save(checkpoints, tmp_path, monkeypatch):
     checkpoints.save(1, tree(1), {"epoch": 1})
     checkpoints.save(2, tree(2), {"epoch": 2})
     with monkeypatch.context() as patch:
         patch.setattr("jaxmatch.training.checkpoints.digest", lambda *_: "another")
         assert checkpoints.restore(tree(0)) is None
-    assert digits(tmp_path) == ["1", "2"]
+    assert saved_numbers(tmp_path) == ["1", "2"]
     assert checkpoints.restore(tree(0))[1] == {"epoch": 2}
     checkpoints.save(3, tree(3), {"epoch": 3})
-    assert digits(tmp_path) == ["3"]
+    assert saved_numbers(tmp_path) == ["3"]
 
 
 @pytest.mark.parametrize(
@@ -97,21 +97,21 @@ def test_what_could_not_be_read_is_there_until_another_is_written(checkpoints, t
     [MemoryError(), OSError(errno.EMFILE, "Too many open files"), ValueError("RESOURCE_EXHAUSTED: ...")],
     ids=type,
 )
-def test_what_only_hinders_reading_is_no_damage(checkpoints, tmp_path, monkeypatch, caplog, error):
+def test_temporary_read_errors_do_not_count_as_damage(checkpoints, tmp_path, monkeypatch, caplog, error):
     checkpoints.save(1, tree(1), {})
 
-    def hindered(*_, **__):
+    def failing_restore(*_, **__):
         raise error
 
     with monkeypatch.context() as patch, pytest.raises(type(error)):
-        patch.setattr(checkpoints.manager, "restore", hindered)
+        patch.setattr(checkpoints.manager, "restore", failing_restore)
         checkpoints.restore(tree(0))
-    assert digits(tmp_path) == ["1"]
+    assert saved_numbers(tmp_path) == ["1"]
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING and "damaged" in each.message]
 
 
 @pytest.mark.parametrize(("free", "raised"), [(0, OSError), (10**12, ValueError)])
-def test_a_full_disk_is_told(checkpoints, tmp_path, monkeypatch, free, raised):
+def test_save_error_becomes_enospc_only_on_a_full_disk(checkpoints, tmp_path, monkeypatch, free, raised):
     def full(*_, **__):
         raise ValueError("whatever the storage says")
 
@@ -123,9 +123,9 @@ def test_a_full_disk_is_told(checkpoints, tmp_path, monkeypatch, free, raised):
         assert (caught.value.errno, caught.value.filename) == (errno.ENOSPC, str(tmp_path / "checkpoints"))
 
 
-def test_a_save_that_fails_is_one_error_and_leaves_nothing(checkpoints, tmp_path, capfd, caplog, monkeypatch):
-    said = []
-    monkeypatch.setattr(sys, "unraisablehook", said.append)
+def test_failed_save_raises_one_error_and_leaves_no_files(checkpoints, tmp_path, capfd, caplog, monkeypatch):
+    unraisable = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
     silence_orbax.__wrapped__()
     big = {"a": np.random.default_rng(0).normal(size=100_000).astype(np.float32)}
     checkpoints.save(1, big, {"epoch": 1})
@@ -139,26 +139,26 @@ def test_a_save_that_fails_is_one_error_and_leaves_nothing(checkpoints, tmp_path
     assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path / "checkpoints"))
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING] and capfd.readouterr().err == ""
     assert os.listdir(tmp_path / "checkpoints") == ["1"]
-    for text in ("Event loop is closed", "another"):  # a late thread
+    for text in ("Event loop is closed", "another"):  # as in a thread that fails after the save
         sys.unraisablehook(types.SimpleNamespace(exc_value=RuntimeError(text)))
-    assert [str(each.exc_value) for each in said] == ["another"]
+    assert [str(each.exc_value) for each in unraisable] == ["another"]
     assert checkpoints.restore(big)[1] == {"epoch": 1}
 
 
-def test_what_cannot_be_read_just_now_is_named(checkpoints, tmp_path, monkeypatch):
+def test_permission_error_names_the_checkpoint(checkpoints, tmp_path, monkeypatch):
     checkpoints.save(1, tree(1), {})
 
-    def hindered(*_, **__):
+    def failing_restore(*_, **__):
         raise ValueError("PERMISSION_DENIED: Error opening: Permission denied [os_error_code='13']")
 
-    monkeypatch.setattr(checkpoints.manager, "restore", hindered)
+    monkeypatch.setattr(checkpoints.manager, "restore", failing_restore)
     with pytest.raises(PermissionError) as caught:
         checkpoints.restore(tree(0))
     assert caught.value.filename == str(tmp_path / "checkpoints" / "1")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
-def test_the_next_start_removes_what_was_half_written_and_what_would_hang(tmp_path):
+def test_restart_removes_partial_checkpoints_and_checkpoints_with_pipes(tmp_path):
     first = Checkpoints(tmp_path / "checkpoints")
     for number in (1, 2):
         first.save(number, tree(number), {"epoch": number})
@@ -173,7 +173,7 @@ def test_the_next_start_removes_what_was_half_written_and_what_would_hang(tmp_pa
     again.close()
 
 
-def test_orbax_logs_nothing_and_others_do(tmp_path, caplog):
+def test_log_records_of_orbax_are_suppressed_and_others_are_kept(tmp_path, caplog):
     """A thread of Orbax may fail after the error was raised, and would print a traceback."""
     Checkpoints(tmp_path / "checkpoints").close()
     logger, of_orbax = logging.getLogger("absl"), str(Path(ocp.__file__).parent / "checkpointer.py")

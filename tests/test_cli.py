@@ -1,4 +1,4 @@
-"""The command passes on its arguments, and reports each mistake in one line."""
+"""The command line: arguments are passed on, and each error is reported in one line."""
 
 import sys
 import types
@@ -8,7 +8,7 @@ import pytest
 from saved_model import write_tsv
 
 import jaxmatch
-import jaxmatch.sweep.inference_times  # imports the real launcher now, so that it does not replace its stand-in later
+import jaxmatch.sweep.inference_times  # imports the real launcher now, so that it does not replace the fake one later
 from jaxmatch.cli import table
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.main import main
@@ -17,7 +17,7 @@ from jaxmatch.errors import InputError
 
 @pytest.fixture
 def launch(monkeypatch):
-    """A stand-in for jaxmatch.sweep.launch that notes its calls."""
+    """A fake jaxmatch.sweep.launch that records its calls."""
     calls = []
 
     def note(name):
@@ -48,7 +48,7 @@ def launch(monkeypatch):
         (["--config", "x", "--configuration.x=1"], ["--config", "x", "--configuration.x=1"], {}, {}),
     ],
 )
-def test_dotted_options_are_taken_out(words, rest, config, grid):
+def test_dotted_options_are_separated_from_the_other_arguments(words, rest, config, grid):
     assert take_dotted(words) == (rest, {"config": config, "grid": grid, "space": {}})
     space = {"model.blocks": "1:3", "optimizer.learning_rate": "log:1e-4:1e-2"}
     given = [f"--space.{name}={text}" for name, text in space.items()]
@@ -64,13 +64,13 @@ def test_dotted_options_are_taken_out(words, rest, config, grid):
         ("--grid.model.blocks", "--grid.model.blocks has no value; write it like --grid."),
     ],
 )
-def test_half_an_option_is_refused(word, message):
+def test_dotted_options_without_a_name_or_value_are_errors(word, message):
     for more in ([], ["--vectors", "hashed"]):  # an option is not a value
         with pytest.raises(InputError, match=message):
             take_dotted(["sweep", word, *more])
 
 
-def test_sweep_hands_everything_on(launch, capsys):
+def test_sweep_passes_all_arguments_to_the_launcher(launch, capsys):
     words = (
         "sweep sweeps/free.py --workdir out --seeds 3 --dry-run --config.model.blocks=2 "
         "--grid.optimizer.learning_rate=1e-3,2e-3 --data-directory ../data --vectors glove.zip"
@@ -97,7 +97,7 @@ def test_sweep_hands_everything_on(launch, capsys):
     assert capsys.readouterr().out == "the sweep"
 
 
-def test_options_that_only_the_sweep_file_knows_are_handed_on(launch, capsys):
+def test_options_of_the_sweep_file_are_passed_to_the_launcher(launch, capsys):
     assert main("sweep a.py --data sick --short-run=yes --workdir out --vectors v.txt".split()) == 0
     assert launch.calls[0][2]["options"] == {"data": "sick", "short_run": "yes", "vectors": "v.txt"}
     for words, message in (
@@ -110,26 +110,26 @@ def test_options_that_only_the_sweep_file_knows_are_handed_on(launch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("word", "meant"),
+    ("word", "suggestion"),
     [
         ("--data.split=0.8/0.2", "--config.data.split"),
         ("--modle.blocks=2", "--config.model.blocks"),
         ("--gird.model.blocks=1,2", "--grid.model.blocks"),
     ],
 )
-def test_a_setting_without_its_kind_is_understood(launch, capsys, word, meant):
+def test_a_missing_or_misspelt_prefix_of_a_setting_gets_a_suggestion(launch, capsys, word, suggestion):
     assert main(["train", "a.py", word]) == 2
-    assert f'did you mean "{meant}"?' in capsys.readouterr().err
+    assert f'did you mean "{suggestion}"?' in capsys.readouterr().err
 
 
-def test_a_file_to_import_that_is_not_there_is_one_line(capsys):
+def test_a_missing_import_file_is_reported_in_one_line(capsys):
     for words in (["--import", "nofile.py"], ["--import=nofile.py"]):
         assert main([*words, "table", "out"]) == 2
-        said = "jaxmatch: nofile.py: there is no such file; give a Python file or a module\n"
-        assert capsys.readouterr().err == said
+        expected = "jaxmatch: nofile.py: there is no such file; give a Python file or a module\n"
+        assert capsys.readouterr().err == expected
 
 
-def test_train_has_the_same_options_and_its_defaults(launch, capsys):
+def test_train_passes_its_defaults_to_the_launcher(launch, capsys):
     assert main(["train", "configs/re2_snli.py"]) == 0
     assert launch.calls == [
         (
@@ -152,7 +152,7 @@ def test_train_has_the_same_options_and_its_defaults(launch, capsys):
     assert capsys.readouterr().out == "the train"
 
 
-def test_a_config_takes_options_which_name_its_folder(launch):
+def test_options_of_a_config_are_passed_on_and_name_the_workdir(launch):
     assert main("train configs/re2.py --dataset sick".split()) == 0
     assert (launch.calls[0][2]["workdir"], launch.calls[0][2]["options"]) == (
         Path("runs/re2_sick"),
@@ -160,7 +160,7 @@ def test_a_config_takes_options_which_name_its_folder(launch):
     )
 
 
-def test_a_smoke_run_has_a_folder_of_its_own(launch):
+def test_a_smoke_run_has_a_separate_workdir(launch):
     assert main(["sweep", "a.py", "--smoke"]) == 0
     assert (launch.calls[0][2]["workdir"], launch.calls[0][2]["smoke"]) == (Path("runs/a-smoke"), True)
 
@@ -247,32 +247,32 @@ def _raising(error):
         ),
     ],
 )
-def test_errors_are_one_line(launch, capsys, error, status, message):
+def test_known_errors_exit_with_their_status_and_at_most_one_line(launch, capsys, error, status, message):
     launch.sweep = _raising(error)
     assert main(["sweep", "a.py"]) == status
     assert capsys.readouterr() == ("", message)
 
 
-def test_a_mistake_of_ours_keeps_its_traceback(launch):
+def test_unexpected_exceptions_are_not_caught(launch):
     for error in (ValueError("ours"), OSError("ours"), RuntimeError("ours")):
         launch.sweep = _raising(error)
         with pytest.raises(type(error), match="ours"):
             main(["sweep", "a.py"])
 
 
-def test_data_check_reports_a_folder_of_ones_own(tmp_path, capsys):
+def test_data_check_reports_user_defined_data(tmp_path, capsys):
     write_tsv(tmp_path / "train.tsv", [("a", "b", "x"), ("a", "c", "y"), ("d", "b", "y")], "text_a\ttext_b\tlabel")
     assert main(["data", "check", "own", "--data-directory", str(tmp_path)]) == 0
     assert "own: classification, labels x, y" in capsys.readouterr().out
 
 
-def test_data_check_knows_a_misspelt_name(capsys):
+def test_data_check_suggests_the_nearest_data_set_name(capsys):
     assert main(["data", "check", "wikiq"]) == 2
     err = capsys.readouterr().err
     assert "wikiqa" in err and err.count("\n") == 1
 
 
-def test_a_closed_output_is_refused_before_the_work(launch, monkeypatch, capsys):
+def test_a_closed_standard_output_is_an_error_before_the_launch(launch, monkeypatch, capsys):
     with monkeypatch.context() as closed:
         closed.setattr(sys, "stdout", None)
         assert main(["sweep", "a.py"]) == 2
@@ -282,7 +282,7 @@ def test_a_closed_output_is_refused_before_the_work(launch, monkeypatch, capsys)
     assert not launch.calls
 
 
-def test_words_of_a_wrong_command_line_are_escaped(launch, capsys):
+def test_control_characters_in_error_messages_are_escaped(launch, capsys):
     option, choice, command, setting = "--x\x1b[2J\n\u202e", "\x1b]0;\x07", "\x9b", "--config.\x1b.=1"
     no_folder = ["train", "a.py", "--workdir", "s3://\x1b[2J"]
     wrong = ["train", "a.py", option], ["table", "a", "--format", choice], [command], ["train", setting], no_folder

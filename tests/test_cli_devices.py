@@ -1,4 +1,4 @@
-"""`jaxmatch devices`: the devices that JAX finds, a trial of them, and devices that JAX does not see."""
+"""`jaxmatch devices`: lists the devices of JAX, tries them, and reports devices that JAX does not see."""
 
 import os
 import re
@@ -42,31 +42,31 @@ def nvidia_smi(tmp_path, monkeypatch):
     return made
 
 
-def test_devices_are_listed_and_each_kind_of_products_is_tried(small, capsys):
+def test_devices_are_listed_and_each_matmul_precision_is_tried(small, capsys):
     assert main(["devices"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    there = jax.devices()
-    assert lines[0].startswith(f"JAX {jax.__version__} computes on {len(there)} x ")
-    assert [line.split(":")[0] for line in lines[1 : 1 + len(there)]] == [
-        f"  {device.platform} {device.id}" for device in there
+    all_devices = jax.devices()
+    assert lines[0].startswith(f"JAX {jax.__version__} computes on {len(all_devices)} x ")
+    assert [line.split(":")[0] for line in lines[1 : 1 + len(all_devices)]] == [
+        f"  {device.platform} {device.id}" for device in all_devices
     ]
     tried = [
         re.fullmatch(r"  model\.precision=(.*) \((.*) products\): [0-9.]+ ms, compiled in [0-9.]+ s", line)
         for line in lines
     ]
-    said = {precision: one[2] for one in tried if one for precision in one[1].split(" or ")}
-    assert said == {precision: products_of(precision, there[0]) for precision in PRECISIONS}
+    reported = {precision: one[2] for one in tried if one for precision in one[1].split(" or ")}
+    assert reported == {precision: products_of(precision, all_devices[0]) for precision in PRECISIONS}
     kinds = [one[2] for one in tried if one]
     assert len(kinds) == len(set(kinds))
 
 
-def test_a_step_that_diverges_is_no_success(small, monkeypatch):
+def test_a_trial_with_a_non_finite_loss_is_a_problem(small, monkeypatch):
     monkeypatch.setattr(trial, "SETTINGS", trial.SETTINGS | {"learning_rate": 1e38})
     monkeypatch.setattr(trial, "PRECISIONS", ("float32",))
     assert [one.problem for one in trial.trials(jax.devices()[0])] == ["the loss is not finite"]
 
 
-def test_the_step_is_compiled_as_training_does_for_the_platform(small, monkeypatch):
+def test_the_trial_step_is_compiled_like_training_on_the_platform(small, monkeypatch):
     given = []
     monkeypatch.setattr(trial, "compiler_options", lambda platform: given.append(platform))
     made = trial.flattening
@@ -75,7 +75,7 @@ def test_the_step_is_compiled_as_training_does_for_the_platform(small, monkeypat
     assert given == ["gpu", "gpu"]
 
 
-def test_what_fails_in_one_precision_is_told_and_the_others_are_tried(monkeypatch, capsys):
+def test_a_precision_that_fails_is_reported_and_the_others_are_tried(monkeypatch, capsys):
     def seconds(precision, platform):
         if precision == "bfloat16":
             return 2.0, 0.00125
@@ -91,9 +91,9 @@ def test_what_fails_in_one_precision_is_told_and_the_others_are_tried(monkeypatc
     ]
 
 
-def test_memory_is_what_the_platform_tells():
-    def text(platform, told):
-        return devices.memory_text(SimpleNamespace(platform=platform, memory_stats=lambda: told))
+def test_memory_text_shows_the_memory_stats_of_the_platform():
+    def text(platform, stats):
+        return devices.memory_text(SimpleNamespace(platform=platform, memory_stats=lambda: stats))
 
     assert (
         text("gpu", {"bytes_limit": 60 * 2**30, "bytes_in_use": 2**29}) == "60.0 GiB for this process, 0.5 GiB in use"
@@ -110,7 +110,7 @@ def _command(*words, **variables):
     )
 
 
-def test_simulated_devices_are_counted_and_a_hidden_gpu_is_named(nvidia_smi):
+def test_simulated_devices_are_listed_and_a_hidden_gpu_is_reported(nvidia_smi):
     nvidia_smi('[ "$1" = --query-gpu=name ] && echo "NVIDIA H100 80GB HBM3" && echo "NVIDIA H100 80GB HBM3"')
     done = _command("--no-trial", XLA_FLAGS="--xla_force_host_platform_device_count=3", TPU_NAME="")
     assert done.returncode == 0, done.stderr
@@ -124,9 +124,9 @@ def test_simulated_devices_are_counted_and_a_hidden_gpu_is_named(nvidia_smi):
 
 
 @pytest.mark.parametrize("platforms", ["nonsense", "cuda"])
-def test_platforms_that_jax_does_not_have_are_one_line(platforms):
+def test_unavailable_platforms_are_reported_in_one_line(platforms):
     if jax.default_backend() == "gpu":
-        pytest.skip("cuda is here")
+        pytest.skip("CUDA is available")
     done = _command(JAX_PLATFORMS=platforms)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = (line for line in done.stderr.splitlines() if line.startswith("jaxmatch:"))
@@ -134,7 +134,7 @@ def test_platforms_that_jax_does_not_have_are_one_line(platforms):
 
 
 @pytest.mark.parametrize("fault", ["RuntimeError('no driver\\nsee above')", "ImportError('no driver')"])
-def test_a_plugin_that_fails_is_told_in_one_line(tmp_path, fault):
+def test_a_failing_plugin_is_reported_in_one_line(tmp_path, fault):
     """The CUDA plugin fails like this on a login node without a GPU, from which jobs are submitted."""
     plugin = tmp_path / "jax_plugins" / "broken"
     plugin.mkdir(parents=True)
@@ -145,34 +145,34 @@ def test_a_plugin_that_fails_is_told_in_one_line(tmp_path, fault):
     assert done.returncode == 0 and "Traceback" not in done.stderr and "computes on 1 x cpu" in done.stdout
 
 
-NOTHING = {"jaxlib": "0.10.2"}
+NO_PLUGINS = {"jaxlib": "0.10.2"}
 GPU, TPU = "1 x A100 is here, and JAX does not see it: ", "a TPU is here, and JAX does not see it: "
 
 
 @pytest.mark.parametrize(
-    ("installed", "environment", "said"),
+    ("installed", "environment", "reported"),
     [
-        (NOTHING, {}, 'pip install "jax[cuda12]"'),
-        (NOTHING, {"JAX_PLATFORMS": "cuda,cpu"}, 'pip install "jax[cuda12]"'),
-        (NOTHING, {"JAX_PLATFORMS": "tpu"}, "JAX_PLATFORMS=tpu leaves it out; unset that"),
-        (NOTHING, {"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES hides it; unset that"),
+        (NO_PLUGINS, {}, 'pip install "jax[cuda12]"'),
+        (NO_PLUGINS, {"JAX_PLATFORMS": "cuda,cpu"}, 'pip install "jax[cuda12]"'),
+        (NO_PLUGINS, {"JAX_PLATFORMS": "tpu"}, "JAX_PLATFORMS=tpu leaves it out; unset that"),
+        (NO_PLUGINS, {"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES hides it; unset that"),
         (
-            NOTHING | {"jax-cuda12-plugin": "0.9.0"},
+            NO_PLUGINS | {"jax-cuda12-plugin": "0.9.0"},
             {},
             'jax-cuda12-plugin 0.9.0 does not fit jaxlib 0.10.2; pip install --upgrade "jax[cuda12]"',
         ),
         (
-            NOTHING | {"jax-cuda13-plugin": "0.10.2"},
+            NO_PLUGINS | {"jax-cuda13-plugin": "0.10.2"},
             {"CUDA_VISIBLE_DEVICES": "0"},
             "jax-cuda13-plugin 0.10.2 is installed and fails; JAX_PLATFORMS=cuda python -c 'import jax; "
             "jax.devices()' says why",
         ),
     ],
 )
-def test_what_helps_a_gpu_that_is_not_seen(nvidia_smi, monkeypatch, tmp_path, installed, environment, said):
+def test_an_unseen_gpu_is_reported_with_a_remedy(nvidia_smi, monkeypatch, tmp_path, installed, environment, reported):
     nvidia_smi("echo A100")
     monkeypatch.setattr(unseen_devices, "installed_version", installed.get)
-    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, environment) == [GPU + said]
+    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, environment) == [GPU + reported]
     assert unseen_devices.unseen_devices({"cpu", "gpu"}, tmp_path, environment) == []
 
 
@@ -187,7 +187,7 @@ def test_what_helps_a_gpu_that_is_not_seen(nvidia_smi, monkeypatch, tmp_path, in
         ("exit 9", 0o755, "proc/driver/nvidia/gpus/0000:01:00.0", "an NVIDIA GPU"),
     ],
 )
-def test_a_gpu_is_known_by_its_program_or_the_files_of_its_driver(nvidia_smi, tmp_path, script, mode, file, gpu):
+def test_a_gpu_is_detected_by_nvidia_smi_or_driver_files(nvidia_smi, tmp_path, script, mode, file, gpu):
     nvidia_smi(script, mode)
     if file:
         (tmp_path / file).parent.mkdir(parents=True)
@@ -196,9 +196,9 @@ def test_a_gpu_is_known_by_its_program_or_the_files_of_its_driver(nvidia_smi, tm
     assert [line.partition(" is here")[0] for line in lines] == ([gpu] if gpu else [])
 
 
-def test_a_tpu_is_known_by_its_files_or_the_variables_of_its_machine(monkeypatch, tmp_path):
+def test_a_tpu_is_detected_by_device_files_or_environment_variables(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(unseen_devices, "installed_version", NOTHING.get)
+    monkeypatch.setattr(unseen_devices, "installed_version", NO_PLUGINS.get)
     assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"TPU_NAME": ""}) == []
     assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"TPU_NAME": "mine"}) == [TPU + 'pip install "jax[tpu]"']
     assert unseen_devices.unseen_devices({"tpu"}, tmp_path, {"TPU_NAME": "mine"}) == []

@@ -17,13 +17,13 @@ def test_evaluate_scores_a_file(run, tmp_path, capsys):
     rows = [(*pair, label) for pair, label in zip(TEXTS, labels, strict=True)]
     source = write_tsv(tmp_path / "in.tsv", rows, "text_a\ttext_b\tlabel")
     assert main(["evaluate", str(run), "--input", str(source), "--format", "json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    result = json.loads(capsys.readouterr().out)
     indices = np.array([saved_model.LABELS.index(label) for label in labels])
     expected = score("classification", indices, jaxmatch.load(run).logits(TEXTS), label_names=saved_model.LABELS)
-    assert answer["scores"] == pytest.approx(expected)
-    assert answer["pairs"] == 5
+    assert result["scores"] == pytest.approx(expected)
+    assert result["pairs"] == 5
     hits = [one.label == label for one, label in zip(jaxmatch.load(run).predict(TEXTS), labels, strict=True)]
-    assert answer["scores"]["accuracy"] == pytest.approx(sum(hits) / 5)
+    assert result["scores"]["accuracy"] == pytest.approx(sum(hits) / 5)
 
 
 def test_evaluate_ranks_within_groups(tmp_path, capsys):
@@ -43,7 +43,7 @@ def test_evaluate_names_the_line_of_an_unknown_label(run, tmp_path, capsys):
     assert capsys.readouterr().err.startswith(f"jaxmatch: {source}:3: ")
 
 
-def test_evaluate_reads_the_split_it_was_trained_beside(tmp_path, data_folder, capsys, monkeypatch):
+def test_evaluate_reads_a_split_of_the_training_data_set(tmp_path, data_folder, capsys, monkeypatch):
     """The accuracy of a model that always predicts NEUTRAL is the share of NEUTRAL in the official file."""
     from jaxmatch.data.catalog import CATALOG
 
@@ -54,10 +54,10 @@ def test_evaluate_reads_the_split_it_was_trained_beside(tmp_path, data_folder, c
     config = {"data": {"name": "sick", "directory": "", "task": ""}}
     run = saved_model.save(tmp_path / "run", labels=labels, params=parameters, config=config)
     assert main(["evaluate", str(run), "--split", "dev"]) == 0
-    said, accuracy, *_ = capsys.readouterr().out.splitlines()
+    header, accuracy, *_ = capsys.readouterr().out.splitlines()
     rows = (data_folder / "SICK" / "SICK_trial.txt").read_text().splitlines()[1:]
     share = sum(row.split("\t")[4].strip() == "NEUTRAL" for row in rows) / len(rows)
-    assert said == f"sick dev: {len(rows):,} pairs"
+    assert header == f"sick dev: {len(rows):,} pairs"
     assert accuracy.split() == ["accuracy", f"{share:.4f}"]
 
 
@@ -68,9 +68,9 @@ def test_evaluate_reads_own_data_without_its_training_file(tmp_path, capsys):
     config = {"data": {"name": "own", "directory": str(folder), "task": "regression"}}
     run = saved_model.save(tmp_path / "run", task="regression", labels=(), config=config)
     assert main(["evaluate", str(run), "--split", "dev", "--format", "json"]) == 0
-    answer = json.loads(capsys.readouterr().out)
+    result = json.loads(capsys.readouterr().out)
     logits = jaxmatch.load(run).logits([("a b", "c"), ("d", "no e"), ("a", "a")])[:, 0]
-    assert answer["data"] == "own dev"
-    assert answer["scores"]["pearson"] == pytest.approx(np.corrcoef(logits, [2.5, -1, 4])[0, 1], abs=1e-5)
+    assert result["data"] == "own dev"
+    assert result["scores"]["pearson"] == pytest.approx(np.corrcoef(logits, [2.5, -1, 4])[0, 1], abs=1e-5)
     assert main(["evaluate", str(run)]) == 2
     assert "has no test file: looked for test.tsv, test.csv, test.jsonl or test.parquet" in capsys.readouterr().err

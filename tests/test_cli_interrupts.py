@@ -32,28 +32,29 @@ except KeyboardInterrupt:
 """
 
 
-def said(install: str) -> tuple[str, str]:
+def outputs_of(install: str) -> tuple[str, str]:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.replace("INSTALL", install)], capture_output=True, text=True, timeout=60
     )
     return done.stdout.strip(), done.stderr
 
 
-def test_an_interrupt_in_a_callback_of_the_garbage_collector_is_raised_once_more():
-    assert said("raise_lost_interrupts()") == ("caught", "")
-    found, errors = said("")  # plain Python
+def test_interrupt_in_a_garbage_collector_callback_is_raised_again():
+    assert outputs_of("raise_lost_interrupts()") == ("caught", "")
+    found, errors = outputs_of("")  # plain Python
     assert found == "lost" and "Traceback" in errors
 
 
-def test_other_exceptions_are_reported_as_before():
-    found, errors = said("raise_lost_interrupts(); gc.callbacks.append(lambda *_: 1 / 0)")
+def test_other_exceptions_in_garbage_collector_callbacks_are_still_reported():
+    found, errors = outputs_of("raise_lost_interrupts(); gc.callbacks.append(lambda *_: 1 / 0)")
     assert found == "caught" and "ZeroDivisionError" in errors
 
 
 @pytest.mark.parametrize(
     ("interrupted", "status", "printed"), [(True, 130, "said\n"), (False, 0, "said\ntaken down\n")]
 )
-def test_an_interrupted_process_is_not_taken_down_by_python_while_jax_may_compute(interrupted, status, printed):
+def test_exit_handlers_are_skipped_only_after_an_interrupt(interrupted, status, printed):
+    # After an interrupt, JAX may still compute in its threads, so Python must not shut down as usual.
     program = (
         "import atexit, jax; from jaxmatch.cli.distributed import leave; atexit.register(print, 'taken down');"
         f"print('said'); leave(130, interrupted={interrupted})"
@@ -68,25 +69,25 @@ KILL = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep
 
 
 def command(folder, *words, through=()):
-    """Runs `python -m jaxmatch`, started by the program `through` if given, in a folder whose modules come first."""
+    """Runs `python -m jaxmatch` in a folder that is first on the import path, through another program if given."""
     started = [*through, sys.executable, "-m", "jaxmatch", *words]
     done = subprocess.run(started, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout, done.stderr
 
 
-def test_an_interrupt_while_the_command_itself_is_imported_is_one_line(tmp_path):
+def test_interrupt_while_the_command_is_imported_prints_one_line(tmp_path):
     (tmp_path / "shlex.py").write_text(KILL + "raise SystemExit('it goes on')")
     assert command(tmp_path, "table", ".") == (130, "", "jaxmatch: interrupted\n")
 
 
-def test_an_interrupt_waits_until_an_import_is_done(tmp_path):
+def test_interrupt_during_an_import_is_raised_after_the_import(tmp_path):
     (tmp_path / "mine.py").write_text(KILL + "print('imported', flush=True)")
     (tmp_path / "after.py").write_text("import time\ntime.sleep(60)\n")
     words = ("--import", "mine", "--import", "after.py", "table", ".")
     assert command(tmp_path, *words) == (130, "imported\n", "jaxmatch: interrupted\n")
 
 
-def test_an_import_that_takes_long_is_interrupted(tmp_path):
+def test_long_import_is_interrupted(tmp_path):
     (tmp_path / "mine.py").write_text(KILL + "print('imported')")
     program = (
         "from jaxmatch.cli import interrupts; interrupts.LONGEST_IMPORT = 0.1; interrupts.hold_back_in_imports()\n"
@@ -104,7 +105,7 @@ def test_interrupts_that_are_ignored_stay_ignored(tmp_path):
     assert (status, out) == (2, "imported\n") and "no sweep was run" in err
 
 
-def test_an_interrupt_that_comes_before_a_process_begins_anew_is_not_lost():
+def test_blocked_interrupt_before_exec_is_not_lost():
     program = (
         "import os, signal, sys; from jaxmatch.cli import interrupts\n"
         "if len(sys.argv) > 1: interrupts.end_at_once(); sys.exit('lost')\n"
@@ -117,13 +118,13 @@ def test_an_interrupt_that_comes_before_a_process_begins_anew_is_not_lost():
     assert (done.returncode, done.stderr) == (130, "jaxmatch: interrupted\n")
 
 
-def test_the_installed_command_imports_nothing_that_takes_long_before_it_takes_interrupts():
+def test_installed_entry_point_does_not_import_cli_main():
     entry = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["jaxmatch"]
     program = f"import sys; from {entry.partition(':')[0]} import command; print('jaxmatch.cli.main' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout == "False\n"
 
 
-def test_interrupts_that_somebody_blocked_stay_blocked():
+def test_signal_mask_of_the_caller_is_restored():
     program = (
         "import signal; from jaxmatch.cli import interrupts\n"
         "def blocked(): return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())\n"

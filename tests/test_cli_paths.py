@@ -1,4 +1,4 @@
-"""A file or folder that a command cannot read or write is refused before anything is computed, and nothing is lost."""
+"""Unreadable inputs and unwritable outputs are refused before any computation, and no existing file is lost."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def refused(capsys, *words):
 
 
 @pytest.fixture
-def idle(monkeypatch):
+def no_compute(monkeypatch):
     """Makes every computation fail."""
 
     def fail(*_, **__):
@@ -37,7 +37,7 @@ def idle(monkeypatch):
 
 @pytest.mark.parametrize("how", ["name", "link", "stdin"])
 @pytest.mark.parametrize("command", [["predict"], ["rank", "--query", "a"], ["search", "--query", "a"]])
-def test_an_output_that_is_the_input_is_refused(run, tmp_path, capsys, idle, monkeypatch, command, how):
+def test_an_output_that_is_the_input_is_refused(run, tmp_path, capsys, no_compute, monkeypatch, command, how):
     source, output = write_tsv(tmp_path / "same.tsv", TEXTS), tmp_path / "same.tsv"
     before = source.read_bytes()
     if how == "link":
@@ -51,7 +51,7 @@ def test_an_output_that_is_the_input_is_refused(run, tmp_path, capsys, idle, mon
     assert source.read_bytes() == before
 
 
-def test_an_output_in_place_of_what_lies_in_a_folder_that_is_read_is_refused(run, tmp_path, capsys, idle, monkeypatch):
+def test_output_that_replaces_a_file_of_an_input_folder_is_refused(run, tmp_path, capsys, no_compute, monkeypatch):
     folder = tmp_path / "idx"
     folder.mkdir()
     for name in ("index.json", "texts.jsonl", "sweep.json", "parameters.safetensors", "report.html"):
@@ -63,8 +63,8 @@ def test_an_output_in_place_of_what_lies_in_a_folder_that_is_read_is_refused(run
         ("parameters.safetensors", ["report", folder]),
         ("sweep.json", ["predict", folder, "--best", "--input", write_tsv(tmp_path / "a.tsv", TEXTS)]),
     ):
-        said = refused(capsys, *words, "--output", folder / name)
-        assert said == f"{folder / name}: this is a file of {folder}, which is read; give --output another name"
+        message = refused(capsys, *words, "--output", folder / name)
+        assert message == f"{folder / name}: this is a file of {folder}, which is read; give --output another name"
         assert (folder / name).read_text() == "kept"
     monkeypatch.setattr(html, "report", lambda _: "the page")
     assert main(["report", str(folder)]) == 0 and (folder / "report.html").read_text() == "the page"
@@ -72,10 +72,10 @@ def test_an_output_in_place_of_what_lies_in_a_folder_that_is_read_is_refused(run
 
 
 @pytest.mark.parametrize("command", ["predict", "report"])
-def test_an_output_that_cannot_be_written_is_refused_before_the_work(run, tmp_path, capsys, idle, command):
+def test_unwritable_output_is_refused_before_computation(run, tmp_path, capsys, no_compute, command):
     words = [command, run] + (["--input", write_tsv(tmp_path / "a.tsv", TEXTS)] if command == "predict" else [])
-    said = refused(capsys, *words, "--output", tmp_path)
-    assert said == f"{tmp_path}: this is a folder; --output needs a file"
+    message = refused(capsys, *words, "--output", tmp_path)
+    assert message == f"{tmp_path}: this is a folder; --output needs a file"
     absent = tmp_path / "absent"
     remedy = "make it, or give --output another name"
     assert refused(capsys, *words, "--output", absent / "x") == f"{absent}/x: there is no folder {absent}; {remedy}"
@@ -83,30 +83,30 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_work(run, tmp_pa
 
 
 @pytest.mark.parametrize("command", ["inspect", "occlusion", "figure", "export", "search"])
-def test_a_file_in_the_place_of_an_output_folder_is_refused_before_the_work(run, tmp_path, capsys, idle, command):
+def test_file_given_as_output_folder_is_refused_before_computation(run, tmp_path, capsys, no_compute, command):
     file = write_tsv(tmp_path / "x.tsv", TEXTS)
     words, option = {"export": ["--format", "onnx"], "search": ["--texts", file]}.get(command, []), "--output"
     if command == "search":
         option = "--save"
     for output in (file, file / "below"):
-        said = refused(capsys, command, run, *words, option, output)
-        assert said == f"{file}: this is a file; {option} needs a folder"
+        message = refused(capsys, command, run, *words, option, output)
+        assert message == f"{file}: this is a file; {option} needs a folder"
 
 
 @pytest.mark.parametrize("command", ["table", "report", "ensemble", "predict"])
-def test_what_is_no_folder_of_a_sweep_is_told(tmp_path, capsys, command):
+def test_sweep_folder_that_is_a_file_or_missing_is_refused(tmp_path, capsys, command):
     file, absent = write_tsv(tmp_path / "x.tsv", TEXTS), tmp_path / "nope"
     more = ["--best", "--input", file] if command == "predict" else []
     assert refused(capsys, command, file, *more).startswith(f"{file}: this is a file, not a folder; give the --workdir")
     assert refused(capsys, command, absent, *more).startswith(f"{absent}: there is no such folder; give the --workdir")
 
 
-def test_an_input_that_is_none_is_told(run, tmp_path, capsys):
+def test_input_that_is_a_folder_or_empty_is_refused(run, tmp_path, capsys):
     for command in (["predict"], ["rank", "--query", "a"]):
-        said = refused(capsys, *command, run, "--input", tmp_path)
-        assert said == f"{tmp_path}: this is a folder, not a file; give a file"
-        said = refused(capsys, *command, run, "--input", "")
-        assert said == 'the input has no name; give a file, or "-" for standard input'
+        message = refused(capsys, *command, run, "--input", tmp_path)
+        assert message == f"{tmp_path}: this is a folder, not a file; give a file"
+        message = refused(capsys, *command, run, "--input", "")
+        assert message == 'the input has no name; give a file, or "-" for standard input'
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_an_input_that_is_none_is_told(run, tmp_path, capsys):
         ["evaluate", "run", "--input", ""],
     ],
 )
-def test_a_folder_without_a_name_is_not_the_current_one(tmp_path, monkeypatch, capsys, words):
+def test_empty_path_is_an_error_and_writes_nothing(tmp_path, monkeypatch, capsys, words):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as caught:
         main(words)
@@ -128,7 +128,7 @@ def test_a_folder_without_a_name_is_not_the_current_one(tmp_path, monkeypatch, c
     assert not list(tmp_path.iterdir())
 
 
-def test_what_a_killed_command_left_of_an_output_is_removed_by_the_next(run, tmp_path, capsys):
+def test_partial_output_of_a_killed_command_is_removed_by_the_next(run, tmp_path, capsys):
     source, output = write_tsv(tmp_path / "in.tsv", TEXTS), tmp_path / "out.jsonl"
     words = ["predict", str(run), "--input", "-", "--output", str(output)]
     root = os.path.dirname(os.path.dirname(jaxmatch.__file__))

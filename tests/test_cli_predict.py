@@ -1,4 +1,4 @@
-"""`jaxmatch predict` keeps the order and the columns of its input, and names a line that it cannot read."""
+"""`jaxmatch predict` keeps the order and the columns of its input, and reports the line that it cannot read."""
 
 import json
 import sys
@@ -22,7 +22,7 @@ def _predict(run, source, target, *more):
     return [json.loads(line) for line in Path(target).read_bytes().decode().split("\n")[:-1]]
 
 
-def test_predict_answers_a_table_in_its_order(run, tmp_path):
+def test_predict_keeps_the_row_order_of_a_table(run, tmp_path):
     source = write_tsv(tmp_path / "in.tsv", [(str(i), *pair) for i, pair in enumerate(TEXTS)], "id\ttext_a\ttext_b")
     answers = _predict(run, source, tmp_path / "out.jsonl")
     expected = jaxmatch.load(run).predict(TEXTS)
@@ -57,7 +57,7 @@ def test_predict_gives_scores_in_a_regression(tmp_path):
     assert all(set(answer) == {"text_a", "text_b", "score"} for answer in answers)
 
 
-def test_an_answer_that_is_not_finite_is_named(tmp_path, capsys):
+def test_non_finite_output_is_an_error_naming_the_line(tmp_path, capsys):
     params = saved_model.parameters(3)
     params["prediction"]["output"] |= {"bias": np.array([0, 0, 3e38], np.float32), "gain": np.full(3, 3e38, np.float32)}
     run = save(tmp_path / "run", params=params)
@@ -69,7 +69,7 @@ def test_an_answer_that_is_not_finite_is_named(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("layout", ["tsv", "jsonl"])
-def test_predict_is_a_filter_between_pipes(run, tmp_path, layout, monkeypatch, capfdbinary):
+def test_predict_reads_stdin_and_writes_stdout(run, tmp_path, layout, monkeypatch, capfdbinary):
     if layout == "tsv":
         source = write_tsv(tmp_path / "source", TEXTS)
     else:
@@ -124,7 +124,7 @@ def test_predict_is_a_filter_between_pipes(run, tmp_path, layout, monkeypatch, c
     ],
 )
 @pytest.mark.parametrize("earlier", [None, "earlier answers\n"])
-def test_a_malformed_line_is_named_and_nothing_is_written(run, tmp_path, capsys, name, content, problem, earlier):
+def test_malformed_input_is_an_error_and_nothing_is_written(run, tmp_path, capsys, name, content, problem, earlier):
     source, target = tmp_path / name, tmp_path / "out.jsonl"
     source.write_bytes(content)
     if earlier:
@@ -137,7 +137,7 @@ def test_a_malformed_line_is_named_and_nothing_is_written(run, tmp_path, capsys,
     assert not earlier or target.read_text() == earlier
 
 
-def test_a_bad_line_late_in_a_pipe_leaves_no_half_file(run, tmp_path, monkeypatch, capsys):
+def test_malformed_line_late_in_a_pipe_leaves_no_partial_output(run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("jaxmatch.cli.answers.CHUNK", 2)
     source = write_tsv(tmp_path / "source", [*TEXTS, ("alone",)])
     target = tmp_path / "out.jsonl"
@@ -151,20 +151,20 @@ def test_a_bad_line_late_in_a_pipe_leaves_no_half_file(run, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("stream", "problem"), [("stdin", "standard input is closed"), ("stdout", "standard output is closed")]
 )
-def test_a_closed_stream_is_one_line(run, tmp_path, monkeypatch, capsys, stream, problem):
+def test_closed_standard_stream_is_an_error(run, tmp_path, monkeypatch, capsys, stream, problem):
     source = write_tsv(tmp_path / "in.tsv", TEXTS)
     with monkeypatch.context() as closed:
         closed.setattr(sys, stream, None)
-        ended = main(["predict", str(run), "--input", "-" if stream == "stdin" else str(source), "--output", "-"])
-    assert ended == 2 and capsys.readouterr().err.startswith(f"jaxmatch: {problem}; give --")
+        status = main(["predict", str(run), "--input", "-" if stream == "stdin" else str(source), "--output", "-"])
+    assert status == 2 and capsys.readouterr().err.startswith(f"jaxmatch: {problem}; give --")
 
 
-def test_an_output_without_a_name_is_one_line(run, tmp_path, capsys):
+def test_empty_output_name_is_an_error(run, tmp_path, capsys):
     assert main(["predict", str(run), "--input", str(write_tsv(tmp_path / "in.tsv", TEXTS)), "--output", ""]) == 2
     assert capsys.readouterr().err.startswith("jaxmatch: the output has no name")
 
 
-def test_missing_input_and_missing_run_are_one_line(run, tmp_path, capsys):
+def test_missing_input_and_missing_run_are_errors(run, tmp_path, capsys):
     assert main(["predict", str(run), "--input", str(tmp_path / "no.tsv"), "--output", "-"]) == 2
     assert capsys.readouterr().err == f"jaxmatch: {tmp_path}/no.tsv: there is no such file\n"
     source = write_tsv(tmp_path / "in.tsv", TEXTS)
@@ -180,7 +180,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.
 @given(
     st.lists(st.fixed_dictionaries({"text_a": TEXT, "text_b": TEXT}, optional={"id": st.integers() | TEXT}), min_size=1)
 )
-def test_any_json_lines_are_read_back(tmp_path_factory, rows):
+def test_arbitrary_json_lines_round_trip(tmp_path_factory, rows):
     file = tmp_path_factory.getbasetemp() / "json lines without a name ending"
     file.write_bytes(b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows))
     assert list(records(file, TEXT_NAMES)) == list(enumerate(rows, start=1))
@@ -188,7 +188,7 @@ def test_any_json_lines_are_read_back(tmp_path_factory, rows):
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.binary(max_size=30)), st.sampled_from(["tsv", "csv", "jsonl", None]), st.booleans())
-def test_any_bytes_are_read_or_refused_with_a_line(tmp_path_factory, lines, layout, quoted):
+def test_arbitrary_bytes_are_read_or_refused_with_a_line_number(tmp_path_factory, lines, layout, quoted):
     file = tmp_path_factory.getbasetemp() / "any lines"
     header = b"text_a,text_b" if layout == "csv" else b"text_a\ttext_b"
     file.write_bytes(b"".join(line.replace(b"\n", b"") + b"\n" for line in [header, *lines]))

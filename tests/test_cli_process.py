@@ -15,30 +15,30 @@ QUICKSTART = Path(__file__).parent.parent / "results" / "quickstart"
 COMMAND = ("-W", "error", "-m", "jaxmatch")
 
 
-def ended(*words, before=(), variables=(), **named):
-    """Runs Python with the words until it ends, and returns the completed process. `named` goes to `subprocess.run`."""
+def run_python(*words, before=(), variables=(), **named):
+    """Runs Python with the arguments `words` and returns the completed process. `named` goes to `subprocess.run`."""
     environment = {**os.environ, "PYTHONPATH": str(Path(jaxmatch.__file__).parent.parent), **dict(variables)}
     named = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | named
     return subprocess.run([*before, sys.executable, *map(str, words)], env=environment, **named)
 
 
-def test_help_names_every_subcommand_and_does_not_wait_for_jax():
-    done = ended(*COMMAND, "--help")
+def test_help_lists_every_subcommand_and_the_cli_does_not_import_jax():
+    done = run_python(*COMMAND, "--help")
     assert done.returncode == 0
     assert all(re.search(rf"\n    {name}\s", done.stdout) for name in SUBCOMMANDS)
-    done = ended("-c", "import sys, jaxmatch.cli.main; print('jax' in sys.modules, 'nltk' in sys.modules)")
+    done = run_python("-c", "import sys, jaxmatch.cli.main; print('jax' in sys.modules, 'nltk' in sys.modules)")
     assert (done.returncode, done.stdout) == (0, "False False\n")
 
 
 @pytest.mark.parametrize("locale", ["ascii", "latin-1"])
-def test_what_is_printed_is_utf_8_in_every_locale(locale):
+def test_output_is_utf_8_in_every_locale(locale):
     variables = {"PYTHONIOENCODING": locale, "PYTHONUTF8": "0"}
-    done = ended(*COMMAND, "table", QUICKSTART, variables=variables, text=False)
+    done = run_python(*COMMAND, "table", QUICKSTART, variables=variables, text=False)
     assert done.returncode == 0, done.stderr
     assert " ± " in done.stdout.decode("utf-8") and "0–2" in done.stdout.decode("utf-8")
 
 
-def test_a_closed_output_is_no_complaint():
+def test_a_broken_output_pipe_exits_with_141_and_no_message():
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -46,7 +46,7 @@ def test_a_closed_output_is_no_complaint():
             "import sys; from jaxmatch.cli.main import main; from jaxmatch.reporting import folder_table;"
             "folder_table.table = lambda *_: 'a line'; sys.exit(main(['table', '.']))"
         )
-        done = ended("-c", code, stdout=writer)
+        done = run_python("-c", code, stdout=writer)
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
@@ -56,15 +56,15 @@ def test_a_closed_output_is_no_complaint():
 @pytest.mark.parametrize(
     "words", [["table", QUICKSTART], ["report", QUICKSTART, "--output", "-"], ["--help"], ["--version"]]
 )
-def test_output_that_cannot_be_written_is_one_line(words):
+def test_a_full_output_device_is_reported_in_one_line(words):
     with open("/dev/full", "wb") as full:
-        done = ended(*COMMAND, *words, stdout=full)
+        done = run_python(*COMMAND, *words, stdout=full)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("jaxmatch: standard output: ") and "make room" in done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
-def test_a_failing_command_does_not_complain_of_its_output_too():
+def test_a_failing_command_does_not_also_report_a_full_output_device():
     code = (
         "import sys; from jaxmatch.cli.main import main; from jaxmatch.errors import InputError; from "
         "jaxmatch.reporting import folder_table\n"
@@ -72,13 +72,13 @@ def test_a_failing_command_does_not_complain_of_its_output_too():
         "folder_table.table = table; sys.exit(main(['table', '.']))"
     )
     with open("/dev/full", "wb") as full:
-        done = ended("-c", code, stdout=full, variables={"PYTHONUNBUFFERED": ""})  # empty counts as not set
+        done = run_python("-c", code, stdout=full, variables={"PYTHONUNBUFFERED": ""})  # empty counts as not set
     assert (done.returncode, done.stderr) == (2, "jaxmatch: it fails\n")
 
 
-def test_a_limit_on_the_size_of_files_is_one_line(tmp_path):
+def test_an_exceeded_file_size_limit_is_reported_in_one_line(tmp_path):
     limited = ("sh", "-c", 'ulimit -f 8 && exec "$@"', "sh")
-    done = ended(*COMMAND, "report", QUICKSTART, "--output", tmp_path / "page.html", before=limited)
+    done = run_python(*COMMAND, "report", QUICKSTART, "--output", tmp_path / "page.html", before=limited)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"jaxmatch: {tmp_path}/page.html: ")
     assert "raise the limit of a file's size" in done.stderr

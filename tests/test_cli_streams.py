@@ -1,4 +1,4 @@
-"""`jaxmatch predict` between pipes: it answers soon, predicts pairs that arrive fast together, and names a bad line."""
+"""`jaxmatch predict` with pipes: it writes promptly, batches pairs that arrive together, and reports bad lines."""
 
 import io
 import json
@@ -22,16 +22,16 @@ LONG = 20.0  # seconds; everything here takes less
 
 
 class _Matcher:
-    """A wrapper that predicts like its matcher, and notes how many pairs each call has."""
+    """A wrapper that predicts like its matcher, and records how many pairs each call has."""
 
     def __init__(self, matcher, fails=lambda pairs: None):
-        self._matcher, self.fails, self.asked = matcher, fails, []
+        self._matcher, self.fails, self.batch_sizes = matcher, fails, []
 
     def __getattr__(self, name):
         return getattr(self._matcher, name)
 
     def predict(self, pairs):
-        self.asked.append(len(pairs))
+        self.batch_sizes.append(len(pairs))
         self.fails(pairs)
         return self._matcher.predict(pairs)
 
@@ -41,7 +41,7 @@ def matcher(run, monkeypatch):
     """The matcher that the command loads."""
     found = _Matcher(jaxmatch.load(run))
     found.predict(TEXTS)
-    found.asked.clear()
+    found.batch_sizes.clear()
     monkeypatch.setattr(jaxmatch.inference.matcher, "load", lambda _: found)
     return found
 
@@ -87,39 +87,39 @@ class _Command:
 
 
 @pytest.mark.parametrize("fifo", [False, True])
-def test_an_answer_does_not_wait_for_the_next_pair(run, matcher, monkeypatch, tmp_path, fifo):
+def test_a_prediction_does_not_wait_for_the_next_pair(run, matcher, monkeypatch, tmp_path, fifo):
     source = "-"
     if fifo:
         os.mkfifo(tmp_path / "in")
         source = tmp_path / "in"
     command = _Command(monkeypatch, run, source)
     command.send(("text_a", "text_b"))
-    for pair in TEXTS[:3]:  # each is answered before the next one is sent
+    for pair in TEXTS[:3]:  # each is predicted before the next one is sent
         command.send(pair)
         assert (lambda answer: (answer["text_a"], answer["text_b"]))(command.answer()) == pair
     command.send(("a", "b"), ("b", "c"))
     assert [command.answer()["text_a"], command.answer()["text_a"]] == ["a", "b"]
     assert command.end() == [] and command.status == 0
-    assert matcher.asked == [1, 1, 1, 2]
+    assert matcher.batch_sizes == [1, 1, 1, 2]
 
 
-def test_pairs_that_come_fast_are_answered_together(run, matcher, monkeypatch):
+def test_pairs_that_arrive_together_are_predicted_in_chunks(run, matcher, monkeypatch):
     monkeypatch.setattr("jaxmatch.cli.answers.CHUNK", 50)
     command = _Command(monkeypatch, run)
     command.send(("text_a", "text_b"), *[("a b", "c")] * 120)
     assert len(command.end()) == 120
-    assert matcher.asked == [50, 50, 20]
+    assert matcher.batch_sizes == [50, 50, 20]
 
 
-def test_a_stream_that_never_pauses_is_answered_all_the_same(run, matcher, monkeypatch):
+def test_a_stream_without_pauses_is_predicted_after_the_longest_wait(run, matcher, monkeypatch):
     monkeypatch.setattr("jaxmatch.cli.predict.LONGEST_WAIT", 0.0)
     command = _Command(monkeypatch, run)
     command.send(("text_a", "text_b"), *[("a b", "c")] * 5)
     assert len(command.end()) == 5
-    assert len(matcher.asked) > 1
+    assert len(matcher.batch_sizes) > 1
 
 
-def test_all_before_a_bad_line_are_answered(run, matcher, monkeypatch, capsys):
+def test_all_pairs_before_a_bad_line_are_predicted(run, matcher, monkeypatch, capsys):
     command = _Command(monkeypatch, run)
     command.send(("text_a", "text_b"), *TEXTS, ("alone",), ("a", "b"))
     assert [answer["text_a"] for answer in command.end()] == [a for a, _ in TEXTS]
@@ -127,7 +127,7 @@ def test_all_before_a_bad_line_are_answered(run, matcher, monkeypatch, capsys):
     assert capsys.readouterr().err.startswith("jaxmatch: standard input:7: 1 column where the header names 2")
 
 
-def _answer(matcher, rows, capsys, tmp_path, monkeypatch):
+def _predict_rows(matcher, rows, capsys, tmp_path, monkeypatch):
     """Predicts rows from standard input. Returns the exit status, the answers, and the text of standard error."""
     with open(write_tsv(tmp_path / "source", rows)) as stream:
         monkeypatch.setattr(sys, "stdin", stream)
@@ -140,7 +140,7 @@ NO_MEMORY = "out of device memory on this pair; shorten its texts, or free devic
 
 
 @pytest.mark.parametrize(
-    ("error", "problem", "asked"),
+    ("error", "problem", "batch_sizes"),
     [
         (MemoryError, NO_MEMORY, [4, 1, 1, 1]),
         (
@@ -151,48 +151,50 @@ NO_MEMORY = "out of device memory on this pair; shorten its texts, or free devic
         (lambda: NotFinite(2), "the model's output for this pair is not finite; train the model again", [4, 2]),
     ],
 )
-def test_a_pair_that_cannot_be_answered_is_named(matcher, capfd, tmp_path, monkeypatch, error, problem, asked):
+def test_a_pair_that_cannot_be_predicted_is_reported_with_its_line(
+    matcher, capfd, tmp_path, monkeypatch, error, problem, batch_sizes
+):
     def fails(pairs):
         if ("no", "c") in pairs:
             raise error()
 
     matcher.fails = fails
-    status, answers, err = _answer(
+    status, answers, err = _predict_rows(
         matcher, [("a", "b"), ("b", "c"), ("no", "c"), ("c", "d")], capfd, tmp_path, monkeypatch
     )
-    assert (status, answers, matcher.asked) == (2, ["a", "b"], asked)
+    assert (status, answers, matcher.batch_sizes) == (2, ["a", "b"], batch_sizes)
     assert err == f"jaxmatch: standard input:4: {problem}\n"
 
 
-def test_pairs_that_fit_alone_are_answered_alone(matcher, capfd, tmp_path, monkeypatch):
+def test_pairs_that_do_not_fit_as_a_batch_are_predicted_separately(matcher, capfd, tmp_path, monkeypatch):
     def fails(pairs):
         if len(pairs) > 1:
             raise MemoryError
 
     matcher.fails = fails
-    assert _answer(matcher, TEXTS, capfd, tmp_path, monkeypatch) == (0, [a for a, _ in TEXTS], "")
-    assert matcher.asked == [5, 1, 1, 1, 1, 1]
+    assert _predict_rows(matcher, TEXTS, capfd, tmp_path, monkeypatch) == (0, [a for a, _ in TEXTS], "")
+    assert matcher.batch_sizes == [5, 1, 1, 1, 1, 1]
 
 
-def test_another_error_of_the_program_keeps_its_traceback(matcher, capfd, tmp_path, monkeypatch):
+def test_other_errors_of_the_program_propagate(matcher, capfd, tmp_path, monkeypatch):
     def fails(pairs):
         raise RuntimeError("ours")
 
     matcher.fails = fails
     with pytest.raises(RuntimeError, match="ours"):
-        _answer(matcher, TEXTS, capfd, tmp_path, monkeypatch)
+        _predict_rows(matcher, TEXTS, capfd, tmp_path, monkeypatch)
 
 
-def test_a_text_of_too_many_words_is_refused_before_it_is_tried(matcher, capfd, tmp_path, monkeypatch):
+def test_a_text_with_too_many_tokens_for_the_device_is_refused(matcher, capfd, tmp_path, monkeypatch):
     monkeypatch.setattr("jaxmatch.sweep.memory.device_bytes", lambda device: 8 * 2**30)
     rows = [("a", "b"), ("a" * 10_000, "b"), ("b " * 100_000, "c"), ("c", "d")]  # a long word is not a long text
-    status, answers, err = _answer(matcher, rows, capfd, tmp_path, monkeypatch)
+    status, answers, err = _predict_rows(matcher, rows, capfd, tmp_path, monkeypatch)
     assert status == 2 and [len(text) for text in answers] == [1, 10_000]
     assert err.startswith("jaxmatch: standard input:4: this pair has 100,001 tokens; predicting it needs about ")
     assert "the device has 8 GiB; shorten its texts" in err and err.count("\n") == 1
 
 
-def test_an_answer_that_is_no_number_is_named(tmp_path, capsys):
+def test_a_prediction_that_is_not_finite_is_reported_with_its_line(tmp_path, capsys):
     run = save(tmp_path / "run", task="regression", labels=())
     found = jaxmatch.load(run)
     source = write_tsv(tmp_path / "in.tsv", TEXTS)
@@ -206,7 +208,7 @@ def test_an_answer_that_is_no_number_is_named(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 100])
-def test_lines_are_those_of_the_file_whatever_the_blocks(tmp_path, monkeypatch, block):
+def test_lines_do_not_depend_on_the_block_size(tmp_path, monkeypatch, block):
     monkeypatch.setattr("jaxmatch.cli.stream.BLOCK_BYTES", block)
     for content in (b"", b"\n", b"a", b"a\n", b"a\nb", b"\n\nab\r\ncd\n\n", b"long line of text\n" * 3):
         file = tmp_path / "file"
@@ -216,7 +218,7 @@ def test_lines_are_those_of_the_file_whatever_the_blocks(tmp_path, monkeypatch, 
         assert lines == content.splitlines(keepends=True)
 
 
-def test_a_line_without_end_is_named(monkeypatch):
+def test_an_endless_line_is_an_error(monkeypatch):
     monkeypatch.setattr("jaxmatch.cli.stream.MOST_BYTES_OF_A_LINE", 10_000_000)
     with (
         open("/dev/zero", "rb") as endless,
@@ -225,7 +227,7 @@ def test_a_line_without_end_is_named(monkeypatch):
         list(lines_of(endless.fileno(), Path("/dev/zero")))
 
 
-def test_a_line_that_is_too_long_is_named_wherever_it_stands(tmp_path, monkeypatch):
+def test_a_last_line_that_is_too_long_is_reported_with_its_number(tmp_path, monkeypatch):
     monkeypatch.setattr("jaxmatch.cli.stream.MOST_BYTES_OF_A_LINE", 10)
     file = tmp_path / "file"
     file.write_bytes(b"a\nb\nlonger than ten\n"[:-1])
@@ -234,7 +236,7 @@ def test_a_line_that_is_too_long_is_named_wherever_it_stands(tmp_path, monkeypat
     assert caught.value.line == 3
 
 
-def test_standard_input_without_a_descriptor_is_one_line(run, tmp_path, monkeypatch, capsys):
+def test_standard_input_without_a_file_descriptor_is_an_error(run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.StringIO("text"))
     assert main(["predict", str(run), "--input", "-", "--output", str(tmp_path / "out")]) == 2
     assert capsys.readouterr().err.startswith("jaxmatch: standard input is closed; give --input a file")

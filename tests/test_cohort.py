@@ -16,7 +16,7 @@ def results():
     return make_cohort(optimizer=[{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}]).train()
 
 
-def test_alone_is_as_in_a_cohort():
+def test_losses_of_a_run_alone_equal_its_losses_in_a_cohort():
     together = make_cohort(seeds=(7, 1, 2), optimizer=[{}, {"learning_rate": 1e-4}, {"dropout_rate": 0.5}])
     alone = make_cohort(seeds=(7,))
     rows_together, rows_alone = together.lockstep.epoch(0).batches, alone.lockstep.epoch(0).batches
@@ -28,29 +28,29 @@ def test_alone_is_as_in_a_cohort():
     assert losses_together.std(axis=1).max() > 1e-3  # the runs do differ
 
 
-def test_companions_do_not_matter():
+def test_losses_do_not_depend_on_the_other_runs():
     one, _ = lockstep(make_cohort(seeds=(7, 1, 2)), 12)
     other, _ = lockstep(make_cohort(seeds=(7, 5, 6), optimizer=[{}, {"learning_rate": 0.1}, {"dropout_rate": 0.6}]), 12)
     np.testing.assert_array_equal(one[:, 0], other[:, 0])
     assert np.any(one[:, 1] != other[:, 1])
 
 
-def test_a_diverged_run_is_marked_and_leaves_its_neighbours_alone(results):
+def test_diverged_run_is_marked_and_does_not_affect_other_runs(results):
     changes = [{}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {"dropout_rate": 0.0}]
-    beside = make_cohort(optimizer=changes).train()
-    assert beside[1].progress.diverged_at is not None
-    assert all(np.isfinite(leaf).all() for leaf in leaves(beside[1]))
-    assert beside[0].progress.diverged_at is beside[2].progress.diverged_at is None
-    same(beside[::2], results[::2])
+    with_diverged = make_cohort(optimizer=changes).train()
+    assert with_diverged[1].progress.diverged_at is not None
+    assert all(np.isfinite(leaf).all() for leaf in leaves(with_diverged[1]))
+    assert with_diverged[0].progress.diverged_at is with_diverged[2].progress.diverged_at is None
+    same(with_diverged[::2], results[::2])
 
 
-def test_a_step_that_diverges_changes_nothing():
+def test_diverging_step_leaves_parameters_finite():
     _, state = lockstep(make_cohort(optimizer=[{}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {}]), 6)
     assert (np.asarray(state.diverged_at) >= 0).tolist() == [False, True, False]
     assert np.isfinite(np.asarray(state.parameters)).all()
 
 
-def test_a_grid_over_traced_numbers_compiles_nothing_more(results):
+def test_grid_over_traced_hyperparameters_does_not_recompile(results):
     train = make_cohort().lockstep.programs.train
     before = dict(train.executables)
     changed = dict(
@@ -72,7 +72,7 @@ def test_a_grid_over_traced_numbers_compiles_nothing_more(results):
     assert len(three) == len(cohort.lockstep.buckets)  # one program for each length
 
 
-def test_every_traced_number_has_an_effect(results):
+def test_traced_hyperparameters_change_the_losses():
     names = ("warmup_samples", "weight_decay", "gradient_clip", "decay_rate", "learning_rate_floor", "decay_samples")
     values = (200, 0.1, 0.01, 0.3, 2.9e-3, 10)
     plain, _ = lockstep(make_cohort(seeds=(1, 1, 1)), 20)
@@ -95,7 +95,7 @@ def test_the_step_is_free_of_convolutions_and_host_transfers():
             assert word not in text, word
 
 
-def test_buckets_do_not_change_a_score(results):
+def test_number_of_buckets_does_not_change_outputs(results):
     """The same parameters give the same outputs when dev is padded to other lengths."""
     one, three = make_cohort(training={"maximum_buckets": 1}), make_cohort(training={"maximum_buckets": 3})
     parameters = one.lockstep.initial().parameters
@@ -106,7 +106,7 @@ def test_buckets_do_not_change_a_score(results):
     assert [len(each) for each in widths] == [1, 3]
 
 
-def test_learns_and_selects_on_dev(results):
+def test_training_reduces_the_loss_and_selects_on_dev(results):
     for result in results:
         curve = result.progress.curve
         assert [entry["samples"] for entry in curve] == [70, 140, 210, 280]
@@ -118,7 +118,7 @@ def test_learns_and_selects_on_dev(results):
 
 
 @pytest.mark.parametrize("steps", [1, 7, 12, 17])
-def test_interrupted_is_uninterrupted(results, tmp_path, steps, monkeypatch):
+def test_interrupted_training_resumes_with_equal_results(results, tmp_path, steps, monkeypatch):
     monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # check after every step
     changes = [{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}]
     checkpoints = Checkpoints(tmp_path / "checkpoints")
@@ -130,7 +130,7 @@ def test_interrupted_is_uninterrupted(results, tmp_path, steps, monkeypatch):
     same(again, results)
 
 
-def test_patience_stops_a_run_and_the_rest_goes_on():
+def test_patience_stops_one_run_and_the_others_continue():
     """One of two runs learns nothing and stops. The cohort is re-stacked, and nothing else changes."""
     changes = [{}, {"learning_rate": 0.0, "learning_rate_floor": 0.0}]
     arguments = dict(seeds=(1, 2), optimizer=changes, training={"patience_samples": 140})
@@ -145,50 +145,50 @@ def test_patience_stops_a_run_and_the_rest_goes_on():
     assert len(restacked[0].progress.curve) == 4
 
 
-def test_a_cohort_is_not_restacked_where_compiling_takes_longer_than_what_is_saved(monkeypatch):
-    asked = []
-    monkeypatch.setattr(restacking, "pays", lambda *told: asked.append(told))
+def test_cohort_is_not_restacked_if_restacking_does_not_pay(monkeypatch):
+    calls = []
+    monkeypatch.setattr(restacking, "pays", lambda *arguments: calls.append(arguments))
     changes = [{}, {"learning_rate": 0.0, "learning_rate_floor": 0.0}]
     cohort = make_cohort(seeds=(1, 2), optimizer=changes, training={"patience_samples": 140, "epochs": 4})
     results = cohort.train()
     assert results[1].progress.stopped and len(cohort.lockstep.slots) == 2
     programs = len(cohort.lockstep.batches.batch_rows) + cohort.evaluator.lengths
-    assert asked == [("cpu", 70, 1, programs)]  # after three of four epochs of 70 pairs
+    assert calls == [("cpu", 70, 1, programs)]  # after three of four epochs of 70 pairs
 
 
 @pytest.mark.parametrize(("kept", "size"), [(3, 4), (2, 2), (1, 1), (5, 8)])
-def test_slots_are_halved_as_often_as_all_that_are_kept_fit(kept, size):
+def test_slots_are_halved_while_the_kept_runs_fit(kept, size):
     assert make_cohort(seeds=range(8)).lockstep.halved(kept) == size
 
 
-def test_a_smaller_program_pays_always_on_a_cpu_and_on_a_gpu_for_much_that_is_left():
+def test_restacking_pays_on_a_cpu_and_for_long_remaining_training_on_a_gpu():
     wikiqa, snli = 13 * 20_360, 15 * 549_367  # the pairs of a run in 13 and in 15 epochs
     assert restacking.pays("cpu", 70, 1, 14)
     assert not restacking.pays("gpu", wikiqa, 5, 14)
     assert restacking.pays("gpu", snli, 5, 14)
 
 
-def test_lengths_compiled_side_by_side_train_as_those_compiled_one_by_one(monkeypatch):
-    class Heard(Listener):
+def test_concurrent_and_sequential_compilation_train_equally(monkeypatch):
+    class RecordingListener(Listener):
         def compiling(self, part, number, lengths):
-            told.append(f"{part} {number} of {lengths}")
+            events.append(f"{part} {number} of {lengths}")
 
         def compiled(self, part, seconds):
-            told.append(f"{part} compiled")
+            events.append(f"{part} compiled")
 
     one_by_one = make_cohort(seeds=(1, 2)).train()
     signature_programs.programs.cache_clear()
     monkeypatch.setattr(programs, "cores", lambda: 4)
-    cohort, told = make_cohort(seeds=(1, 2)), []
+    cohort, events = make_cohort(seeds=(1, 2)), []
     for part in (cohort.lockstep.programs.train, cohort.lockstep.programs.evaluate):
         part.compiles_together = True
-    same(cohort.train(listener=Heard()), one_by_one)
+    same(cohort.train(listener=RecordingListener()), one_by_one)
     signature_programs.programs.cache_clear()
     both = "{0} 1 of 2", "{0} compiled", "{0} 2 of 2", "{0} compiled"
-    assert told == [line.format(part) for part in ("training", "evaluation") for line in both]
+    assert events == [line.format(part) for part in ("training", "evaluation") for line in both]
 
 
-def test_evaluations_are_counted_in_samples():
+def test_evaluation_interval_is_in_samples():
     cohort = make_cohort(training={"evaluate_every_samples": 30, "epochs": 2})
     samples = [entry["samples"] for entry in cohort.train()[0].progress.curve]
     assert samples[-1] == 140
@@ -196,12 +196,12 @@ def test_evaluations_are_counted_in_samples():
     assert all(later - earlier <= 30 + 16 for earlier, later in zip([0, *samples], samples))
 
 
-def test_best_on_test_is_noted_apart():
+def test_best_on_test_scores_are_recorded_separately():
     results = make_cohort(training={"best_on_test": True}).train()
     for result in results:
-        noted = result.progress.best_on_test
-        assert noted["scores"]["accuracy"] >= result.test["accuracy"]
-        assert noted["at_samples"] in [entry["samples"] for entry in result.progress.curve]
+        best = result.progress.best_on_test
+        assert best["scores"]["accuracy"] >= result.test["accuracy"]
+        assert best["at_samples"] in [entry["samples"] for entry in result.progress.curve]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_best_on_test_is_noted_apart():
         ("ranking", "map", {"map", "mrr", "accuracy"}),
     ],
 )
-def test_other_tasks(task, selection, scores):
+def test_regression_and_ranking_are_trained_and_scored(task, selection, scores):
     training = {"selection": selection, "epochs": 8, "maximum_buckets": 1}
     result = make_cohort(seeds=(1,), training=training, data=make_data(task)).train()[0]
     assert scores <= result.progress.best.keys()
@@ -229,7 +229,7 @@ def test_other_tasks(task, selection, scores):
 
 
 @pytest.mark.parametrize("until", [1, 3])
-def test_paused_is_uninterrupted(results, tmp_path, until):
+def test_paused_training_resumes_with_equal_results(results, tmp_path, until):
     changes = [{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}]
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     paused = make_cohort(optimizer=changes)
@@ -238,46 +238,46 @@ def test_paused_is_uninterrupted(results, tmp_path, until):
     again = make_cohort(optimizer=changes)
     assert again.train(checkpoints, until=until) is None  # this epoch is already reached
     assert again.progress.runs == paused.progress.runs
-    going_on = make_cohort(optimizer=changes)
-    same(going_on.train(checkpoints), results)
-    steps = 4 * going_on.lockstep.batches.steps_per_epoch
-    assert going_on.progress.steps == {"lockstep": steps, "replica": 3 * steps}
+    resumed = make_cohort(optimizer=changes)
+    same(resumed.train(checkpoints), results)
+    steps = 4 * resumed.lockstep.batches.steps_per_epoch
+    assert resumed.progress.steps == {"lockstep": steps, "replica": 3 * steps}
     checkpoints.close()
 
 
-def test_a_dropped_run_stops_there_and_leaves_its_neighbours_alone(results, tmp_path):
+def test_dropped_run_stops_and_does_not_affect_other_runs(results, tmp_path):
     arguments = dict(optimizer=[{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}], execution={"restack": False})
     ended = make_cohort(**arguments).train(dropped={2: [1]})
     same(ended[::2], results[::2])
     dropped = ended[1]
     assert (dropped.progress.status, dropped.progress.dropped_at, dropped.test) == ("dropped", 140, None)
     assert dropped.progress.curve == results[1].progress.curve[:2]
-    # A pause in between changes nothing, also if the resumed training only has to apply the decision.
+    # A pause in between does not change the results, even if only the decision to drop a run is left to apply.
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     assert make_cohort(**arguments).train(checkpoints, until=2) is None
     same(make_cohort(**arguments).train(checkpoints, dropped={2: [1]}), ended)
     checkpoints.close()
 
 
-def test_a_rung_that_leaves_few_shrinks_the_program_at_once(results):
+def test_cohort_shrinks_directly_to_the_runs_kept_at_a_rung(results):
     cohort = make_cohort(optimizer=[{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}])
     shrunk = cohort.train(dropped={1: [0, 2]})
     assert [result.progress.dropped_at for result in shrunk] == [70, None, 70]
     assert cohort.lockstep.slots.tolist() == [1]
     steps = cohort.lockstep.batches.steps_per_epoch
-    # Three slots, and then at once one instead of two.
+    # Three slots in the first epoch, then directly one slot instead of two.
     assert cohort.progress.steps == {"lockstep": 4 * steps, "replica": (3 + 3 * 1) * steps}
     alike(shrunk[1:2], results[1:2], atol=1e-4)
 
 
-def test_a_cohort_of_which_all_are_dropped_is_over():
+def test_training_ends_if_all_runs_are_dropped():
     ended = make_cohort()
     assert [result.progress.status for result in ended.train(dropped={1: [0, 1, 2]})] == ["dropped"] * 3
     assert ended.progress.steps["lockstep"] == ended.lockstep.batches.steps_per_epoch
 
 
-def test_what_patience_stopped_is_finished_and_what_diverged_has_diverged():
-    """At a rung, one run has stopped and one has diverged. A pause notices a divergence even before an evaluation."""
+def test_stopped_and_diverged_runs_keep_their_status_at_a_rung():
+    """At a rung, one run has stopped and one has diverged. A pause detects divergence even before an evaluation."""
     changes = [{"learning_rate": 0.0, "learning_rate_floor": 0.0}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {}]
     training = {"patience_samples": 70, "evaluate_every_samples": 60, "epochs": 4}
     cohort = make_cohort(optimizer=changes, training=training)

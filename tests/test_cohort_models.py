@@ -1,4 +1,4 @@
-"""Models other than RE2 in lockstep training: those invariants of tests/test_cohort.py that a model may break."""
+"""Models other than RE2 in lockstep training: the invariants of tests/test_cohort.py that depend on the model."""
 
 import dataclasses
 
@@ -28,7 +28,7 @@ BOTH = pytest.mark.parametrize("model", [ESAN, CSRAN], ids=lambda model: model["
 
 
 @pytest.mark.parametrize("model", ALL, ids=lambda model: model["name"])
-def test_companions_do_not_matter(model):
+def test_a_run_does_not_depend_on_other_runs_of_its_cohort(model):
     def losses_of(seeds, *changes):
         cohort = make_cohort(seeds=seeds, optimizer=[{}, *changes], model=model, training=ONE_LENGTH)
         return cohort, lockstep(cohort, 20)[0]
@@ -38,7 +38,7 @@ def test_companions_do_not_matter(model):
     np.testing.assert_array_equal(losses[:, 0], others[:, 0])
     assert losses.std(axis=1).max() > 1e-3  # the runs do differ
     assert np.abs(losses - others)[:, 1:].max(axis=0).min() > 1e-3
-    if model in (ESAN, SIAMESE):  # a single run is another program; two models stand for all
+    if model in (ESAN, SIAMESE):  # a single run compiles a different program; testing two models is enough
         alone = make_cohort(seeds=(7,), model=model, training=ONE_LENGTH)
         np.testing.assert_allclose(losses[:, 0], lockstep(alone, 20)[0][:, 0], atol=1e-4)
     assert other.lockstep.programs is cohort.lockstep.programs
@@ -49,7 +49,7 @@ def test_companions_do_not_matter(model):
 
 
 @BOTH
-def test_a_diverged_run_leaves_its_neighbours_alone_and_all_learn(model):
+def test_other_runs_learn_when_one_run_of_the_cohort_diverges(model):
     # Without dropout, the loss falls in four epochs of a few steps with any seed.
     changes = [
         {"learning_rate": 1e-2, "dropout_rate": 0.0},
@@ -66,7 +66,7 @@ def test_a_diverged_run_leaves_its_neighbours_alone_and_all_learn(model):
 
 
 @BOTH
-def test_the_memory_of_a_step_can_be_told(model):
+def test_memory_estimate_grows_with_length_and_exceeds_the_parameters(model):
     module = build(model, outputs=2)
     small, large = (
         memory.needs(module, "classification", DIMENSIONS, [(16, length)], "cpu").of(1) for length in (8, 32)
@@ -74,16 +74,16 @@ def test_the_memory_of_a_step_can_be_told(model):
     assert 4 * 4 * memory.parameter_count(module, DIMENSIONS) < small < large
 
 
-def test_interrupted_is_uninterrupted_with_characters_too(tmp_path, monkeypatch):
+def test_interrupted_training_equals_uninterrupted_training_with_characters(tmp_path, monkeypatch):
     monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # check after every step
     data = make_data()
     data = dataclasses.replace(data, characters=character_table(data.vocabulary.words))
     model = {**ESAN, "alignment_layers": 1, "characters": "cnn", "character_features": 4}
     arguments = dict(model=model, data=data, seeds=(1, 2), training={**ONE_LENGTH, "epochs": 2})
-    whole = make_cohort(**arguments).train()
+    uninterrupted = make_cohort(**arguments).train()
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     with pytest.raises(Interruption):
         make_cohort(**arguments).train(checkpoints, InterruptAfter(7))
-    again = make_cohort(**arguments).train(checkpoints)
+    resumed = make_cohort(**arguments).train(checkpoints)
     checkpoints.close()
-    same(again, whole)
+    same(resumed, uninterrupted)

@@ -31,7 +31,7 @@ def text_of(file):
 
 
 @pytest.mark.parametrize("file", TABLES, ids=lambda file: str(file.parent.relative_to(RESULTS)))
-def test_a_committed_table_is_what_its_records_give(file):
+def test_a_committed_table_equals_the_one_made_from_its_records(file):
     timing = file.parent / "timing.json"
     made = times(read_times(timing), "markdown") if timing.exists() else table(file.parent)
     assert made == text_of(file)
@@ -50,12 +50,12 @@ def test_every_committed_record_has_a_committed_table():
     assert kept == {file.parent for file in TABLES}
 
 
-def test_the_committed_table_of_attacks_is_what_its_record_gives():
-    told = json.loads(text_of(RESULTS / "torture" / "torture.json"))
-    assert text_of(RESULTS / "torture" / "README.md").startswith(report.markdown(told))
+def test_the_committed_table_of_attacks_matches_its_record():
+    record = json.loads(text_of(RESULTS / "torture" / "torture.json"))
+    assert text_of(RESULTS / "torture" / "README.md").startswith(report.markdown(record))
 
 
-def test_the_committed_table_of_an_occlusion_is_what_its_file_and_records_give():
+def test_the_committed_occlusion_table_matches_its_file_and_records():
     kept = json.loads(text_of(RESULTS / "snli" / "occlusion" / "occlusion.json"))
 
     def array(name, of=kept):
@@ -72,11 +72,11 @@ def test_the_committed_table_of_an_occlusion_is_what_its_file_and_records_give()
         np.testing.assert_allclose(single.std(axis=0, ddof=1), array(f"{name}_deviation"))
 
 
-def test_the_committed_tables_of_benchmarks_are_what_their_records_give():
+def test_the_committed_benchmark_tables_match_their_records():
     assert text_of(BENCHMARKS / "README.md") == tables_of(BENCHMARKS)
 
 
-def test_the_committed_tables_of_accelerators_are_what_their_figures_give():
+def test_the_committed_accelerator_tables_match_their_figures():
     file = BENCHMARKS / "accelerators" / "figures.json"
     figures = json.loads(text_of(file)).values()
     assert text_of(file.with_name("README.md")) == tables.markdown(figures, programs())
@@ -88,7 +88,7 @@ def accelerator_rows():
     return json.loads(text_of(BENCHMARKS / "accelerators" / "figures.json")).values()
 
 
-def test_rows_of_accelerators_with_a_sign_are_those_of_before_words_were_encoded_once():
+def test_accelerator_rows_marked_as_encoding_each_token_are_of_older_commits():
     of_characters = [row for row in accelerator_rows() if row["model"] in tables.TIME_STEPS]
     commits = {row["commit"]: tables.encodes_each_token(row) for row in of_characters}
 
@@ -98,12 +98,12 @@ def test_rows_of_accelerators_with_a_sign_are_those_of_before_words_were_encoded
     if not shutil.which("git") or any(
         git("cat-file", "-e", f"{commit}^{{commit}}") for commit in ("44ba4c9", *commits)
     ):
-        pytest.skip("the history is not here")
+        pytest.skip("the git history is not available")
     for commit, is_older in commits.items():
         assert is_older == bool(git("merge-base", "--is-ancestor", "44ba4c9", commit)), commit
 
 
-def test_no_compiled_program_has_collectives_so_that_no_column_says_it():
+def test_no_compiled_program_has_collectives_and_no_column_shows_them():
     assert not any(row.get("collectives") for row in accelerator_rows()) and "collectives" not in tables.HEADINGS
 
 

@@ -122,7 +122,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_whole_is_its_equations_wherever_padding_stands(name):
+def test_logits_match_the_equations_wherever_the_padding_is(name):
     reference, settings = SMALL[name]
     module = build({"name": name.split()[0], **settings}, outputs=3)
     params = random_parameters(module, {"ids": A}, {"ids": B}, VECTORS, seed=1)
@@ -143,12 +143,12 @@ def test_the_whole_is_its_equations_wherever_padding_stands(name):
         ({"name": "esim"}, 4_326_303),  # 4.3M in RE2's Table 1
     ],
 )
-def test_size_in_the_papers_setting(settings, size):
+def test_parameter_count_in_the_papers_setting(settings, size):
     side, table = {"ids": A}, jax.ShapeDtypeStruct((10, 300), jnp.float32)
     module = build(settings, outputs=3)
     assert count_parameters(jax.eval_shape(module.init, jax.random.key(0), side, side, table)["params"]) == size
 
 
-def test_heads_share_the_hidden_size():
+def test_hidden_size_must_be_a_multiple_of_the_attention_heads():
     with pytest.raises(InputError, match="model.hidden_size 30 does not fit 4 attention heads; give a multiple of 4"):
         build({"name": "transformer", "hidden_size": 30}, outputs=3)

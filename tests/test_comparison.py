@@ -19,7 +19,7 @@ def test_a_comparison_gives_all_models_the_same_data_and_seeds():
     assert [run.config.model.name for run in runs[::2]] == ["re2", "esan", "csran", "cafe"]
     assert len({repr(run.config.data) for run in runs}) == 1 and [run.seed for run in runs[:2]] == [0, 1]
     assert all(run.config.model.get("characters", "none") == "none" for run in runs)
-    # RE2 has its own setting, and the others have those of their files.
+    # Each model has the settings of its own config file.
     assert runs[0].config.model.hidden_size == 200 and runs[0].config.training.batch_size == 512
     assert runs[2].config.training.batch_size == 128 and runs[2].config.model.hidden_size == 150
     assert planned.table.scores[-2:] == ("times.train_seconds_a_run", "times.inference_microseconds_a_pair")
@@ -54,7 +54,7 @@ def test_a_comparison_on_own_data_shows_the_scores_of_its_task(selection, scores
         ("multinli", ["ESAN (paper, GloVe 840B)"]),
     ],
 )
-def test_a_paper_stands_in_a_comparison_on_its_own_data_alone(dataset, labels):
+def test_published_results_are_shown_only_for_the_same_data_set(dataset, labels):
     table = compare(dataset=dataset, models="re2,esan,csran").table
     assert [row.label for row in table.published] == labels
     if dataset == "trecqa_clean":
@@ -63,7 +63,7 @@ def test_a_paper_stands_in_a_comparison_on_its_own_data_alone(dataset, labels):
     assert any("official test pairs" in note for note in table.notes) == (dataset == "multinli")
 
 
-def test_models_without_a_paper_of_ours_stand_beside_what_papers_quote_of_them():
+def test_models_are_shown_with_results_quoted_from_papers():
     planned = compare(dataset="snli", models="all")
     assert [run.config.model.name for run in planned.runs()[::2]] == list(MODELS)
     quoted = {row.settings["model.name"]: row for row in planned.table.published}
@@ -83,27 +83,27 @@ def test_models_without_a_paper_of_ours_stand_beside_what_papers_quote_of_them()
 
 
 @pytest.mark.parametrize("words", [("scitail", "re2", True), ("scitail", "esan", False), ("sick", "re2", False)])
-def test_beside_re2_s_published_row_a_comparison_says_how_its_setting_differs(words):
-    dataset, models, told = words
+def test_note_on_the_setting_of_re2_appears_only_with_its_published_row(words):
+    dataset, models, noted = words
     notes = " ".join(compare(dataset=dataset, models=models).table.notes)
-    assert ("learned temperature" in notes) == told
+    assert ("learned temperature" in notes) == noted
 
 
-def test_a_comparison_says_which_models_would_keep_punctuation():
-    def said(**options):
+def test_notes_name_the_models_whose_configs_keep_punctuation():
+    def punctuation_notes(**options):
         return [note for note in compare(**options).table.notes if "punctuation" in note]
 
     of_all = "the configs of CSRAN, CAFE, BiMPM, DIIN, DecAtt, ESIM, Siamese BiLSTM, Transformer keep punctuation"
-    assert len(said(models="all")) == 1 and of_all in said(models="all")[0]
-    assert "the config of CSRAN keeps punctuation" in said(models="re2,csran")[0]
-    assert said(models="re2,esan") == []
+    assert len(punctuation_notes(models="all")) == 1 and of_all in punctuation_notes(models="all")[0]
+    assert "the config of CSRAN keeps punctuation" in punctuation_notes(models="re2,csran")[0]
+    assert punctuation_notes(models="re2,esan") == []
 
 
-def test_a_model_keeps_its_optimizer_on_a_data_set_that_its_file_does_not_have():
+def test_model_keeps_its_optimizer_settings_on_data_sets_not_in_its_config():
     def configs(**options):
         return {run.variant: run.config for run in compare(**options).runs()}
 
-    def told(config):
+    def settings_of(config):
         optimizer = config.optimizer
         return (
             optimizer.learning_rate,
@@ -114,13 +114,13 @@ def test_a_model_keeps_its_optimizer_on_a_data_set_that_its_file_does_not_have()
         )
 
     sick = configs(dataset="sick", models="re2,esim,transformer")
-    rate, dropout, warmup, decay, size = told(sick["RE2"])
-    assert told(sick["ESIM"]) == (0.0004, 0.5, warmup, decay, 32) and (rate, dropout, size) == (0.001, 0.2, 64)
-    assert told(sick["Transformer"]) == (0.0005, 0.2, 4_500, decay, 64)  # its file has SICK, with an epoch of warmup
+    rate, dropout, warmup, decay, size = settings_of(sick["RE2"])
+    assert settings_of(sick["ESIM"]) == (0.0004, 0.5, warmup, decay, 32) and (rate, dropout, size) == (0.001, 0.2, 64)
+    assert settings_of(sick["Transformer"]) == (0.0005, 0.2, 4_500, decay, 64)  # its file has SICK, one warmup epoch
     relatedness = configs(dataset="sick_relatedness", models="re2,transformer")
-    assert told(relatedness["Transformer"]) == (0.0005, 0.2, warmup, decay, 128)  # no warmup of 549,367 pairs
+    assert settings_of(relatedness["Transformer"]) == (0.0005, 0.2, warmup, decay, 128)  # no warmup of 549,367 pairs
     embedded = configs(dataset="embedded_inference", models="re2,esim")
-    assert told(embedded["ESIM"]) == told(embedded["RE2"])
+    assert settings_of(embedded["ESIM"]) == settings_of(embedded["RE2"])
 
 
 def test_a_comparison_takes_any_models_and_data_set():

@@ -8,20 +8,20 @@ from jaxmatch.inference.cpu import compiler_options
 
 
 @pytest.fixture
-def asked_again():
-    """Clears the cache of compiler options, so that the compiler is asked again."""
+def empty_cache():
+    """Clears the cache of compiler options before and after the test."""
     compiler_options.compiler_options.cache_clear()
     yield
     compiler_options.compiler_options.cache_clear()
 
 
-def test_options_that_the_compiler_does_not_know_are_left_out(monkeypatch, asked_again):
+def test_options_unknown_to_the_compiler_are_left_out(monkeypatch, empty_cache):
     monkeypatch.setattr(compiler_options, "OPTIONS", {"xla_no_such_option": True, "xla_cpu_prefer_vector_width": 256})
     assert compiler_options.compiler_options() == {"xla_cpu_prefer_vector_width": 256}
 
 
-@pytest.mark.skipif(jax.default_backend() != "cpu", reason="the options are of a CPU's compiler")
-def test_products_are_made_by_eigen():
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="the options are for the CPU compiler")
+def test_matrix_products_use_eigen_instead_of_ynnpack():
     def library(options):
         factors = np.ones((320, 150), np.float32), np.ones((150, 450), np.float32)
         return "ynn" in jax.jit(lambda a, b: a @ b, compiler_options=options).lower(*factors).compile().as_text()

@@ -1,4 +1,4 @@
-"""Config files, those of the package and those of a user."""
+"""Config files of the package and of users."""
 
 from pathlib import Path
 
@@ -15,12 +15,12 @@ ROOT = Path(__file__).parent.parent
 CONFIGS = [(file, name) for file in sorted((ROOT / "configs").glob("*.py")) for name in load_module(file).DATA_SETS]
 
 
-def test_there_is_a_config_of_every_model():
+def test_every_model_has_a_config_file():
     assert sorted({file.stem for file, _ in CONFIGS}) == sorted(MODELS) and len(CONFIGS) >= 32
 
 
 @pytest.mark.parametrize(("file", "dataset"), CONFIGS, ids=lambda one: getattr(one, "stem", one))
-def test_configs_load_are_locked_and_valid(file, dataset):
+def test_every_config_file_loads_and_is_locked_and_valid(file, dataset):
     config = load_config(file.with_name(f"{file.stem}_{dataset}.py"))
     assert config == load_config(file, dataset=dataset)
     assert config.is_locked
@@ -32,7 +32,7 @@ def test_configs_load_are_locked_and_valid(file, dataset):
 
 
 @pytest.mark.parametrize("model", sorted(MODELS))
-def test_every_model_has_a_config_of_its_own_settings(model):
+def test_default_configs_of_all_models_share_the_non_model_settings(model):
     config = default_config(model)
     validate(config)
     assert config.model.name == model
@@ -42,9 +42,9 @@ def test_every_model_has_a_config_of_its_own_settings(model):
 
 
 @pytest.mark.parametrize("model", sorted(MODELS))
-def test_every_model_has_a_setting_for_own_data_that_needs_no_download(model):
+def test_every_model_has_a_config_for_own_data_without_a_tagger(model):
     config = load_config(model, dataset="own")
-    assert not config.model.get("tags", False)  # NLTK's tagger has a file of its own
+    assert not config.model.get("tags", False)  # tags need NLTK's tagger, which is a download
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_every_model_has_a_setting_for_own_data_that_needs_no_download(model):
         ("def get_config():\n    x = 1\n    return x.y\n", "AttributeError", 3),
     ],
 )
-def test_a_broken_config_file_is_named_with_its_line(tmp_path, text, problem, line):
+def test_a_broken_config_file_is_reported_with_its_line(tmp_path, text, problem, line):
     file = tmp_path / "broken.py"
     file.write_text(text)
     with pytest.raises(InputError) as caught:
@@ -67,7 +67,7 @@ def test_a_broken_config_file_is_named_with_its_line(tmp_path, text, problem, li
     assert caught.value.line == line
 
 
-def test_a_misspelt_setting_in_a_config_file_is_one_line(tmp_path):
+def test_a_misspelt_setting_is_reported_with_its_line_and_a_suggestion(tmp_path):
     file = tmp_path / "misspelt.py"
     file.write_text(
         "from jaxmatch.settings import default_config\n"
@@ -78,7 +78,7 @@ def test_a_misspelt_setting_in_a_config_file_is_one_line(tmp_path):
     assert caught.value.line == 4
 
 
-def test_a_missing_file_and_one_of_another_kind_are_refused(tmp_path):
+def test_missing_and_non_python_config_files_are_refused(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         load_module(tmp_path / "missing.py")
     (tmp_path / "notes.txt").write_text("x = 1\n")
@@ -86,7 +86,7 @@ def test_a_missing_file_and_one_of_another_kind_are_refused(tmp_path):
         load_module(tmp_path / "notes.txt")
 
 
-def test_a_file_that_is_there_goes_before_a_data_set_of_another(tmp_path):
+def test_an_existing_config_file_takes_precedence_over_a_data_set_suffix(tmp_path):
     text = "from jaxmatch.settings import default_config, of_data_set, with_overrides\n"
     text += "def get_config(dataset='a'):\n"
     text += " return with_overrides(default_config(), of_data_set({name: {} for name in ('a', 'b_c')}, dataset))\n"

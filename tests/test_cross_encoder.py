@@ -1,4 +1,4 @@
-"""A pretrained cross-encoder in a local folder: its outputs, compared with transformers, and its line in a table.
+"""A pretrained cross-encoder in a local folder: its outputs, compared with transformers, and its row in a table.
 
 Tests that need the extra `transformers` are skipped if it is not installed. The PyTorch wheel of the package index,
 with its libraries for GPUs, is too large for the requirements of the tests.
@@ -85,14 +85,14 @@ def own(tmp_path):
     for name in ("train", "dev", "test"):
         lines = ["text_a\ttext_b\tlabel", *("\t".join(pair) for pair in PAIRS)]
         (tmp_path / "data" / f"{name}.tsv").write_text("\n".join(lines) + "\n")
-    said = {"data.name": "own", "data.directory": str(tmp_path / "data"), "data.vectors": "hashed"}
-    config = with_overrides(default_config(), said)
+    overrides = {"data.name": "own", "data.directory": str(tmp_path / "data"), "data.vectors": "hashed"}
+    config = with_overrides(default_config(), overrides)
     settings = data_settings(config)
     texts = catalog.load("own", settings.directory, task=settings.task, layout=settings.layout)
     return SimpleNamespace(run=Run(config, 0, {}), data=encoding.prepare(settings, tmp_path / "cache"), texts=texts)
 
 
-def test_outputs_are_those_of_transformers_in_the_order_of_the_labels(saved):
+def test_outputs_match_transformers_in_the_order_of_the_labels(saved):
     folder = saved(LABELS)
     labels = ("contradiction", "entailment", "neutral")
     model = CrossEncoder(folder, "classification", labels)
@@ -103,7 +103,7 @@ def test_outputs_are_those_of_transformers_in_the_order_of_the_labels(saved):
     np.testing.assert_allclose(two.outputs(split_of(PAIRS)), expected[:, 1:], atol=1e-5)
 
 
-def test_one_output_is_a_regression_s_or_that_of_the_second_of_two_labels(saved):
+def test_a_single_output_is_a_score_or_the_logit_of_the_second_label(saved):
     folder = saved(["LABEL_0"])
     expected = logits_one_by_one(folder, PAIRS)
     scored = CrossEncoder(folder, "regression", ()).outputs(split_of(PAIRS))
@@ -114,7 +114,7 @@ def test_one_output_is_a_regression_s_or_that_of_the_second_of_two_labels(saved)
         CrossEncoder(folder, "classification", ("a", "b", "c"))
 
 
-def test_it_is_scored_as_the_models_are(saved, own):
+def test_cross_encoder_accuracy_equals_that_of_the_transformers_logits(saved, own):
     folder = saved(LABELS)
     row = cross_encoder_measured(str(folder), own.data, own.texts)
     answers = [LABELS[number].lower() for number in logits_one_by_one(folder, PAIRS).argmax(axis=1)]
@@ -124,7 +124,7 @@ def test_it_is_scored_as_the_models_are(saved, own):
     assert row["times"]["train_seconds_a_run"] is None and row["times"]["inference_microseconds_a_pair"] > 0
 
 
-def test_what_does_not_fit_is_one_line(saved):
+def test_incompatible_or_damaged_cross_encoders_are_errors(saved):
     with pytest.raises(InputError, match="its labels are NEUTRAL, Contradiction, entailment, and the data has 0; give"):
         CrossEncoder(saved(LABELS), "classification", ("0", "1"))
     with pytest.raises(InputError, match="it has 3 outputs, and a regression has one"):
@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_one_line(saved):
         CrossEncoder(damaged, "classification", ("neutral", "entailment"))
 
 
-def test_what_is_missing_is_told_before_anything_is_trained(monkeypatch, tmp_path):
+def test_check_usable_reports_missing_files_and_packages(monkeypatch, tmp_path):
     for package in ("transformers", "torch"):
         monkeypatch.setitem(sys.modules, package, SimpleNamespace(__spec__=SimpleNamespace()))
     with pytest.raises(InputError, match="the folder has no config.json or no "):
@@ -153,8 +153,8 @@ def test_what_is_missing_is_told_before_anything_is_trained(monkeypatch, tmp_pat
         check_usable(tmp_path)
 
 
-class StandIn:
-    """A stand-in for a loaded cross-encoder that knows the labels."""
+class FakeEncoder:
+    """A fake cross-encoder that predicts every label correctly."""
 
     parameters = 17
     loaded = 0
@@ -168,21 +168,21 @@ class StandIn:
         return np.array([[label == known for known in self._labels] for label in split.labels], float)
 
 
-def test_its_line_is_kept_in_the_folder_and_made_once(own, tmp_path, monkeypatch):
+def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, monkeypatch):
     monkeypatch.setattr(cross_encoder, "check_usable", lambda folder: None)
-    monkeypatch.setattr(cross_encoder, "CrossEncoder", StandIn)
+    monkeypatch.setattr(cross_encoder, "CrossEncoder", FakeEncoder)
     folder = tmp_path / "some-encoder"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
-    said = []
+    messages = []
     table = TableLayout("t", ("variant",), scores=("test.accuracy",))
     sweep = Sweep("s", own.run.config, table=table, floors=("majority",), cross_encoder=str(folder))
     plan = SimpleNamespace(sweep=sweep, runs={"r": (own.run, SimpleNamespace(data=own.data))})
     work = Workdir(tmp_path / "w")
     work.path.mkdir()
     for _ in range(2):
-        floors_kept.keep_floors(plan, work, SimpleNamespace(say=said.append))
-    assert StandIn.loaded == 1 and len(said) == 2 and said[1] == f"scoring the cross-encoder {folder}"
+        floors_kept.keep_floors(plan, work, SimpleNamespace(say=messages.append))
+    assert FakeEncoder.loaded == 1 and len(messages) == 2 and messages[1] == f"scoring the cross-encoder {folder}"
     assert sweep.lines == ("majority", "cross_encoder")
     floor, pretrained = floor_rows(work.path, sweep.lines)
     assert pretrained.pretrained and not floor.pretrained and pretrained.scores["test.accuracy"] == 1
@@ -194,12 +194,12 @@ def test_its_line_is_kept_in_the_folder_and_made_once(own, tmp_path, monkeypatch
         "majority class",
         "cross-encoder some-encoder",
     ]
-    # A changed file in the folder makes it another cross-encoder.
+    # A changed file in the folder changes the fingerprint, so the cross-encoder is scored again.
     before = fingerprint(folder)
     (folder / "config.json").write_text("{ }")
     assert fingerprint(folder) != before
-    floors_kept.keep_floors(plan, work, SimpleNamespace(say=said.append))
-    assert StandIn.loaded == 2
+    floors_kept.keep_floors(plan, work, SimpleNamespace(say=messages.append))
+    assert FakeEncoder.loaded == 2
     kept = json.loads((work.path / "floors.json").read_text())
     kept["rows"][1]["pretrained"] = "yes"
     (work.path / "floors.json").write_text(json.dumps(kept))
@@ -207,7 +207,7 @@ def test_its_line_is_kept_in_the_folder_and_made_once(own, tmp_path, monkeypatch
         floor_rows(work.path, sweep.lines)
 
 
-def test_the_comparison_asks_for_it():
+def test_the_comparison_sweep_requests_the_cross_encoder_by_option():
     assert launch.resolve(COMPARISON, options={"cross_encoder": "folder"}).lines == ("cross_encoder",)
     assert launch.resolve(COMPARISON).lines == ()
     with pytest.raises(TypeError, match="make it a text"):

@@ -44,8 +44,8 @@ def shapes(settings, dimensions=300):
     return jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), table)["params"]
 
 
-def test_size_is_that_of_the_released_run_but_for_its_lstms():
-    """The saved log of the released code lists every variable but the LSTMs' with its shape."""
+def test_parameter_count_without_lstms_equals_the_released_run():
+    """The saved log of the released code lists the shape of every variable except those of the LSTMs."""
     found = shapes(RELEASED)
     highway = 3 * (438 * 200 + 200)
 
@@ -66,7 +66,7 @@ def test_size_is_that_of_the_released_run_but_for_its_lstms():
     assert inputs == [20, 206, 406, 406, 4 * 3 * 400, 400]
 
 
-def test_ablations_and_baseline_leave_out_what_they_say():
+def test_ablations_and_baseline_have_the_expected_layers_and_input_sizes():
     without_refinement = shapes(RELEASED | {"refinement": False})
     assert not any(name.startswith("refinement") for name in without_refinement)
     assert without_refinement["stack_1"]["input_kernel"].shape[0] == 400
@@ -95,7 +95,7 @@ def stack_of(params, tokens, sentences):
     return stack
 
 
-def test_without_co_stack_the_affinity_is_that_of_the_last_layer():
+def test_without_co_stack_the_affinity_uses_only_the_last_layer():
     module, params = start(CSRAN | {"co_stack": False})
     tokens, sentences = side_by_side(side(A), side(B))
     stack = stack_of(params, tokens, sentences)
@@ -104,7 +104,7 @@ def test_without_co_stack_the_affinity_is_that_of_the_last_layer():
     np.testing.assert_allclose(found["intermediates"]["weights"][0], weights, atol=1e-5)
 
 
-def test_layers_are_put_together_as_in_figure_1():
+def test_layers_are_composed_as_in_figure_1():
     module, params = start(CSRAN)
     tokens, sentences = side_by_side(side(A), side(B))
     stack = stack_of(params, tokens, sentences)
@@ -123,7 +123,7 @@ def refined(params, sequence, sentences):
 
 
 @pytest.mark.parametrize("place", ["before", "after"])
-def test_the_whole_below_the_prediction_in_numpy(place):
+def test_sentence_vectors_equal_a_numpy_implementation(place):
     """This covers highway, stack with CAFE blocks, affinity, alignment, comparison, aggregation and pooling."""
     module, params = start(CSRAN | {"refinement_place": place, "stacked_layers": 3})
     tokens, sentences = (jax.tree.map(np.asarray, each) for each in side_by_side(side(A), side(B)))
@@ -152,7 +152,7 @@ def test_the_whole_below_the_prediction_in_numpy(place):
     np.testing.assert_allclose(found, vectors, rtol=1e-3, atol=1e-3)
 
 
-def test_refinement_stands_before_each_lstm_or_between_them():
+def test_refinement_is_placed_before_each_lstm_or_between_lstms():
     sizes = {}
     for place in ("before", "after"):
         found = shapes({**RELEASED, "refinement_place": place, "stacked_layers": 3})

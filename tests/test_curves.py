@@ -1,4 +1,4 @@
-"""Runs are grouped by setting, and the means and deviations of curves are those computed by hand."""
+"""Grouping of runs by setting, and the means and standard deviations of their curves."""
 
 import json
 import math
@@ -28,7 +28,7 @@ RECORDS = [
 ]
 
 
-def test_settings_in_the_order_of_their_values_and_seeds():
+def test_settings_are_sorted_by_value_and_their_runs_by_seed():
     groups = by_setting(RECORDS)
     assert [[one["run"] for one in members] for members in groups] == [["a-seed12"], ["b-seed0", "b-seed1"]]
     assert [setting_name(members[0]) for members in groups] == ["blocks=2", "blocks=10"]
@@ -41,7 +41,7 @@ def test_a_setting_is_named_by_its_variant_and_values():
     assert [members[0]["run"] for members in by_setting(mixed)] == ["y-seed0", "x-seed0", "z-seed0"]
 
 
-def test_curves_by_hand():
+def test_curve_means_and_deviations_equal_hand_computed_values():
     data = curves(RECORDS)
     assert (data["kind"], data["score"]) == ("curves", "dev.accuracy")
     one, two = data["settings"]
@@ -57,19 +57,19 @@ def test_curves_by_hand():
     assert two["points"][2]["deviation"] is None
 
 
-def test_a_score_that_is_not_a_number_is_no_point():
+def test_scores_that_are_nan_or_none_are_left_out():
     (setting,) = curves([scored("a", 0, (0.5, math.nan, None))])["settings"]
     assert [point["samples"] for point in setting["points"]] == [100]
 
 
-def test_runs_without_a_common_curve_are_refused():
+def test_unfinished_runs_and_different_scores_are_refused():
     with pytest.raises(InputError, match="no run has finished"):
         curves([RECORDS[3]])
     with pytest.raises(InputError, match="different scores: dev.accuracy, dev.mrr"):
         curves([RECORDS[0], {**RECORDS[1], "selected_on": "dev.mrr"}])
 
 
-def test_records_of_a_real_sweep():
+def test_curves_of_the_quickstart_results_equal_the_statistics_module():
     files = sorted((Path(__file__).parent.parent / "results" / "quickstart" / "runs").glob("*/record.json"))
     records = [json.loads(file.read_text()) for file in files]
     groups = by_setting(records)

@@ -25,7 +25,7 @@ def own(tmp_path):
     return write
 
 
-def test_classification_by_hand(own):
+def test_classification_report_equals_hand_computed_counts(own):
     settings = own(
         train=[
             ("the cat", "the dog", "no"),
@@ -59,7 +59,7 @@ def test_classification_by_hand(own):
     ]
 
 
-def test_ranking_by_hand(own):
+def test_ranking_report_equals_hand_computed_group_counts(own):
     settings = own(
         task="ranking",
         train=[("q one", "the cat", "1", "1"), ("q one", "the dog", "0", "1"), ("q two", "dog", "0", "2")],
@@ -71,7 +71,7 @@ def test_ranking_by_hand(own):
     assert "- dev: no group has both a right and a wrong candidate, so nothing can be ranked" in lines
 
 
-def test_regression_and_outliers(own):
+def test_regression_report_lists_constant_scores_outliers_and_duplicates(own):
     rows = [("the cat", f"dog {number}", "2.5") for number in range(200)]
     settings = own(task="regression", train=rows, test=[("cat", " ".join(["dog"] * 40), "1"), *rows[:199]])
     lines = lines_of(check(settings))
@@ -81,7 +81,7 @@ def test_regression_and_outliers(own):
     assert "- test: 199 pairs occur in the training split too" in lines
 
 
-def test_nothing_wrong(own):
+def test_clean_data_has_no_problems(own):
     settings = own(
         vectors="cat 1 2\ndog 3 4\n",
         train=[("cat", "dog", "no"), ("dog", "cat", "yes")],
@@ -102,19 +102,19 @@ def test_training_pairs_without_a_label_are_a_problem(own):
     ]
 
 
-def test_without_vectors(own):
+def test_coverage_is_unknown_without_vectors(own):
     settings = own(vectors="", train=[("cat cat cat", "cat cat", "no"), ("cat", "dog", "yes")])
     lines = lines_of(check(settings))
     assert "1 occur 5 times or more" in lines
     assert "no vectors were named, so their coverage is unknown" in lines
 
 
-def test_unknown_name():
+def test_unknown_data_set_is_an_error():
     with pytest.raises(InputError, match="there is no data set"):
         check(DataSettings("snil"))
 
 
-def test_splits_that_are_not_what_their_names_say_are_explained(tmp_path):
+def test_splits_that_differ_from_the_official_ones_are_explained(tmp_path):
     rows = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t0\t0\ta\tb\n0\t0\t0\tc\td\n"
     (tmp_path / "msr_paraphrase_train.txt").write_text(rows)
     lines = lines_of(check(DataSettings("mrpc", str(tmp_path))))
@@ -125,7 +125,7 @@ def test_splits_that_are_not_what_their_names_say_are_explained(tmp_path):
     assert "- there is no test split, no msr_paraphrase_test.txt" in lines
 
 
-def test_splits_that_the_release_has_not_are_explained(data_folder):
+def test_missing_official_splits_are_explained(data_folder):
     lines = lines_of(check(DataSettings("rte", str(data_folder))))
     assert "- there is no test split (the official test file has no labels)" in lines
     assert "train 2,490 2,488 0" in lines
@@ -140,20 +140,20 @@ def test_pairs_left_out_on_purpose_are_counted(data_folder):
     assert "test 68 68 21.2 112" in lines and "test: questions with right and wrong answers only" in lines
 
 
-def test_real_data(data_folder):
+def test_sick_relatedness_counts_and_repeated_pairs_are_reported(data_folder):
     lines = lines_of(check(DataSettings("sick_relatedness", str(data_folder))))
     assert "train 4,500 4,470 0" in lines
     assert "- test: 49 pairs occur in the training split too" in lines
 
 
 @pytest.mark.parametrize("words", [["--maximum-length", "9" * 20], ["--minimum-count", "-3"]])
-def test_numbers_out_of_bounds_are_refused_as_in_a_training(words, capsys):
+def test_options_out_of_bounds_are_one_line_errors(words, capsys):
     assert main(["data", "check", "embedded_inference", *words]) == 2
-    said = capsys.readouterr().err
-    assert said.startswith("jaxmatch: data.m") and said.count("\n") == 1
+    errors = capsys.readouterr().err
+    assert errors.startswith("jaxmatch: data.m") and errors.count("\n") == 1
 
 
-def test_the_seed_of_a_split_needs_the_shares_of_one(capsys):
+def test_split_seed_requires_split(capsys):
     assert main(["data", "check", "own", "--split-seed", "3"]) == 2
     assert capsys.readouterr().err == "jaxmatch: --split-seed needs --split; give the shares: --split 0.8/0.1/0.1\n"
 
@@ -173,7 +173,7 @@ QUOTED = [('"He said ""so""."', "cat", "yes"), ("dog", '"""Cat"" the dog"', "no"
         ([('He said "so".', '"No" or "yes"', "yes"), ('"So."', "cat", "no")], ""),
     ],
 )
-def test_a_file_that_is_quoted_is_a_problem(own, capsys, rows, problem):
+def test_quoted_file_without_the_quoted_option_is_a_problem(own, capsys, rows, problem):
     settings = own(train=rows)
     found = [line[2:] for line in lines_of(check(settings)) if "enclosed" in line]
     assert found == [problem] * bool(problem)
@@ -181,7 +181,7 @@ def test_a_file_that_is_quoted_is_a_problem(own, capsys, rows, problem):
     assert ("enclosed" in capsys.readouterr().out) == bool(problem)
 
 
-def test_a_file_that_is_said_to_be_quoted_is_no_problem(own, capsys):
+def test_quoted_file_with_the_quoted_option_is_no_problem(own, capsys):
     settings = own(train=QUOTED)
     assert main(["data", "check", "own", "--data-directory", settings.directory, "--quoted"]) == 0
     assert "enclosed" not in capsys.readouterr().out

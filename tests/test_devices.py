@@ -25,14 +25,14 @@ training = {"epochs": 2, "maximum_buckets": 1}
 arguments = dict(seeds=(1, 2, 3, 4, 5), training=training)  # five runs: three devices hold a filler
 spread = make_cohort(**arguments)
 one = make_cohort(**arguments, devices=jax.devices()[:1])
-alone = one.train()
+single = one.train()
 
 def check(results):
-    alike(results, alone, atol=1e-5)
-    np.testing.assert_allclose([one.test["loss"] for one in results], [one.test["loss"] for one in alone], atol=1e-5)
+    alike(results, single, atol=1e-5)
+    np.testing.assert_allclose([one.test["loss"] for one in results], [one.test["loss"] for one in single], atol=1e-5)
 
 check(spread.train())
-replicas.PAIRS_AT_ONCE_ON_A_CPU = 16  # of three replicas on a device each has its turn
+replicas.PAIRS_AT_ONCE_ON_A_CPU = 16  # the three replicas of a device are computed in turn
 check(make_cohort(**arguments, devices=jax.devices()[:2]).train())
 for program in (spread.lockstep.programs.train, spread.lockstep.programs.evaluate):
     for compiled in program.executables.values():
@@ -40,7 +40,7 @@ for program in (spread.lockstep.programs.train, spread.lockstep.programs.evaluat
         assert "num_partitions=8" in text
         for word in ("all-reduce", "all-gather", "all-to-all", "collective-permute", "reduce-scatter"):
             assert word not in text, word
-# Begun on one number of devices, taken up on another.
+# Started on one number of devices, and resumed on another.
 with tempfile.TemporaryDirectory() as folder:
     for number, (first, second) in enumerate([(jax.devices()[:1], jax.devices()), (jax.devices(), jax.devices()[:1])]):
         checkpoints = Checkpoints(pathlib.Path(folder) / str(number))
@@ -49,15 +49,15 @@ with tempfile.TemporaryDirectory() as folder:
         check(later.train(checkpoints))
         assert len(later.lockstep.slots) == (8 if len(second) == 8 else 5)
         checkpoints.close()
-# The scans of an LSTM: what they carry begins as zeros that are the same on every device, and does not stay so.
+# LSTM scans: the carry starts as zeros that are equal on every device, and then differs between devices.
 model = {"name": "siamese", "hidden_size": 4, "head_size": 4}
 arguments = dict(seeds=(1, 2, 3), training={"epochs": 1, "maximum_buckets": 1}, model=model)
-alone = make_cohort(**arguments, devices=jax.devices()[:1]).train()
+single = make_cohort(**arguments, devices=jax.devices()[:1]).train()
 check(make_cohort(**arguments, devices=jax.devices()[:2]).train())
 print("eight devices agree with one")
 """
 
 
 @pytest.mark.slow
-def test_eight_devices_give_what_one_gives():
+def test_results_on_eight_devices_equal_those_on_one():
     assert "eight devices agree with one" in on_devices(8, [], "-c", PROGRAM)[0]

@@ -43,7 +43,7 @@ def encoded(words, params):
 
 
 def convolved(grid, kernel):
-    """Computes a 3 x 3 correlation, one place at a time."""
+    """Computes a 3 x 3 correlation, one position at a time."""
     height, width, _ = grid.shape
     outputs = np.zeros((height, width, kernel.shape[-1]))
     for y, x, down, right in itertools.product(range(height), range(width), range(-1, 2), range(-1, 2)):
@@ -79,7 +79,7 @@ def reference(params, ids_a, ids_b):
     return linear(params["output"], grid.ravel())
 
 
-def test_the_whole_is_its_equations():
+def test_logits_match_the_equations_of_the_paper():
     module = build(SMALL, outputs=3)
     params = random_parameters(module, {"ids": IDS_A}, {"ids": IDS_B}, VECTORS, seed=1)
     expected = np.array([reference(params, a[a > 0], b[b > 0]) for a, b in zip(IDS_A, IDS_B, strict=True)])
@@ -87,7 +87,7 @@ def test_the_whole_is_its_equations():
     check_logits(module, params, IDS_A, IDS_B, VECTORS, expected)
 
 
-def test_size_in_the_papers_setting():
+def test_parameter_count_in_the_papers_setting():
     """RE2's Table 1 prints 4.4M."""
     settings = {"name": "diin", "characters": "cnn", "tags": True, "exact_match": True}
     module = build(settings, outputs=3)
@@ -116,12 +116,12 @@ def test_the_encoder_can_be_shared():
     assert set(found["encoder"]) == {"highway", "attention_1"}
 
 
-def test_a_grid_of_odd_extents_loses_its_last_row_and_column():
+def test_pooling_drops_the_last_row_and_column_of_an_odd_grid():
     grid = RANDOM.normal(size=(1, 5, 7, 2)).astype(np.float32)
     np.testing.assert_array_equal(halved(jnp.asarray(grid))[0], pooled(grid[0, :4, :6]))
 
 
-def test_a_convolution_of_a_grid_that_is_no_square():
+def test_convolution_of_a_non_square_grid_equals_numpy():
     grid = RANDOM.normal(size=(1, 4, 5, 3)).astype(np.float32)
     kernel = RANDOM.normal(size=(3, 3, 3, 2)).astype(np.float32)
     found = convolve_grid(jnp.asarray(grid), jnp.asarray(kernel), "float32")

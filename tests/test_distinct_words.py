@@ -1,4 +1,4 @@
-"""What depends on a word alone is computed once per distinct word of a batch, and results do not change."""
+"""Encodings of words are computed once per distinct word of a batch, and results do not change."""
 
 import dataclasses
 import functools
@@ -29,7 +29,7 @@ IDS = st.lists(st.integers(0, WORDS - 1), min_size=1, max_size=40).map(lambda id
 
 @settings(deadline=None)
 @given(IDS.map(lambda ids: np.resize(ids, 40)))
-def test_distinct_numbers_are_those_of_numpy(ids):
+def test_distinct_equals_numpy_unique_in_order_of_first_occurrence(ids):
     known, first_place = np.unique(ids, return_index=True)
     first, place = jax.jit(distinct, static_argnums=(1, 2))(jnp.asarray(ids), WORDS, WORDS)
     np.testing.assert_array_equal(ids[np.asarray(first)[np.asarray(place)]], ids)
@@ -38,7 +38,7 @@ def test_distinct_numbers_are_those_of_numpy(ids):
 
 
 @given(st.lists(IDS, min_size=2, max_size=4))
-def test_words_of_a_batch_are_counted_with_its_padding(sentences):
+def test_distinct_word_counts_include_padding(sentences):
     ids = np.zeros((len(sentences), 40), np.int32)
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
@@ -64,7 +64,7 @@ def test_no_batch_of_other_seeds_and_epochs_has_more_words():
 
 
 @pytest.mark.parametrize("tokens, words", [(1_000, 640), (641, 640), (640, None), (100, None)])
-def test_programs_encode_fewer_words_than_tokens_or_each_token(tokens, words):
+def test_compiled_word_count_is_none_unless_below_the_token_count(tokens, words):
     assert distinct_words.compiled_for(600, tokens) == words
 
 
@@ -89,7 +89,7 @@ FIXED, TRAINED, BFLOAT16 = {"words": "fixed"}, {"words": "trained"}, {"precision
 
 @pytest.mark.parametrize("changes", [FIXED, TRAINED, BFLOAT16], ids=lambda changes: next(iter(changes.values())))
 @pytest.mark.parametrize("model", [ESAN, CAFE, DIIN], ids=lambda model: model["name"])
-def test_models_answer_and_learn_as_if_each_token_were_encoded(model, changes):
+def test_outputs_and_gradients_equal_those_of_encoding_each_token(model, changes):
     random, data = np.random.default_rng(0), make_data()
     module = build({**model, **changes}, outputs=2)
     tokens = {"ids": jnp.asarray(random.integers(1, 9, (12, 8)), jnp.int32).at[3, 5:].set(0)}
@@ -152,14 +152,14 @@ def test_an_epoch_with_more_words_than_expected_encodes_each_token(monkeypatch):
     alike(short.train(), expected, atol=1e-4)
 
 
-def test_many_steps_of_a_dispatch_are_those_of_single_ones():
+def test_many_steps_per_dispatch_equal_single_steps():
     arguments = dict(seeds=(1, 2), model=ESAN, data=with_characters(), training={"epochs": 2, "maximum_buckets": 2})
     singly, together = (make_cohort(**arguments, execution={"steps_at_once": steps}) for steps in (1, 3))
     assert singly.lockstep.epoch(0).shapes == together.lockstep.epoch(0).shapes
     alike(together.train(), singly.train(), atol=1e-4)  # with optimizations, bits agree (test_steps_at_once.py)
 
 
-def test_a_plan_takes_distinct_words_into_account():
+def test_memory_estimate_accounts_for_distinct_words():
     module = build(CAFE, outputs=2)
     needs = functools.partial(memory.needs, module, "classification", DIMENSIONS, [(64, 30)], "cpu")
     assert needs(most_words={(64, 30): 192}).step < 0.9 * needs().step == 0.9 * needs(most_words={(64, 30): None}).step

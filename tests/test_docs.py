@@ -30,7 +30,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 GENERATED = ("settings.md", "command_line.md")
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-# The options for which the word DATA stands in tables of commands.
+# The options that DATA abbreviates in tables of commands.
 DATA = "--data-directory data --vectors glove.840B.300d.zip"
 
 
@@ -75,8 +75,8 @@ def test_every_page_of_the_manual_is_in_its_table_of_contents():
     index = (ROOT / "docs" / "index.md").read_text()
     trees = [tree for _, tree in FENCE.findall(index)]
     listed = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
-    there = [page.relative_to(ROOT / "docs").with_suffix("") for page in (ROOT / "docs").rglob("*.md")]
-    assert sorted(listed + ["index"]) == sorted(map(str, there))
+    existing = [page.relative_to(ROOT / "docs").with_suffix("") for page in (ROOT / "docs").rglob("*.md")]
+    assert sorted(listed + ["index"]) == sorted(map(str, existing))
 
 
 def test_the_readme_is_short_and_names_the_test_command():
@@ -86,20 +86,20 @@ def test_the_readme_is_short_and_names_the_test_command():
     assert (ROOT / ".ci" / "run").read_text().rstrip().endswith("make test")
 
 
-def test_the_map_of_the_readme_is_that_of_the_tree():
+def test_readme_map_matches_the_source_tree_and_the_import_order():
     text = (ROOT / "README.md").read_text()
     drawn = text[text.index("    jaxmatch/\n") :].partition("\n\n")[0].splitlines()
     assert text.count("\n", 0, text.index(drawn[-1])) < text.count("\n") / 3
     inner = [line.split()[0].rstrip("/") for line in drawn if re.match(r" {6}\S", line)]
     outer = {line.split()[0].rstrip("/") for line in drawn if re.match(r" {4}\S", line)}
-    rooms = {folder.name for folder in (ROOT / "jaxmatch").iterdir() if (folder / "__init__.py").exists()}
-    assert set(inner) == rooms | {"*.py"}
+    components = {folder.name for folder in (ROOT / "jaxmatch").iterdir() if (folder / "__init__.py").exists()}
+    assert set(inner) == components | {"*.py"}
     inner.remove("*.py")
     files = {file.stem for file in (ROOT / "jaxmatch").glob("[!_]*.py")}
     assert files <= set(re.findall(r"\w+", "\n".join(drawn))), "every file of jaxmatch/ is in the map"
-    for number, name in enumerate(inner):  # a room imports only from rooms above it
+    for number, name in enumerate(inner):  # a component imports only from components above it
         above = {each.removesuffix(".py") for each in inner[:number]}
-        assert MAY_IMPORT[name.removesuffix(".py")] & rooms <= above, name
+        assert MAY_IMPORT[name.removesuffix(".py")] & components <= above, name
     assert all((ROOT / name).is_dir() for name in outer)
     assert outer >= {"jaxmatch", "configs", "sweeps", "docs", "notebooks", "benchmarks", "results", "tests"}
 
@@ -151,11 +151,11 @@ def test_commands_parse(page, monkeypatch, nothing_added, tmp_path):
         if imports:  # the page shows the file
             exec("\n".join(fenced(page, "python")), {})
         rest, dotted = take_dotted(rest)
-        with contextlib.redirect_stderr(io.StringIO()) as told:
+        with contextlib.redirect_stderr(io.StringIO()) as stderr:
             try:
                 parsed, more = main.build_parser().parse_known_args(rest)
             except SystemExit as end:
-                raise AssertionError(f"{shlex.join(words)}: {told.getvalue()}") from end
+                raise AssertionError(f"{shlex.join(words)}: {stderr.getvalue()}") from end
         assert not more or getattr(parsed.module, "TAKES_OPTIONS", False), words
         assert not any(dotted.values()) or getattr(parsed.module, "TAKES_OVERRIDES", False), words
         options = launching.options_of_the_file(more)
@@ -173,7 +173,7 @@ def test_commands_parse(page, monkeypatch, nothing_added, tmp_path):
 
 
 @pytest.mark.parametrize("name", GENERATED)
-def test_generated_pages_are_what_the_code_says(name):
+def test_generated_pages_are_up_to_date(name):
     spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
     generate = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(generate)
@@ -183,13 +183,13 @@ def test_generated_pages_are_what_the_code_says(name):
     )
 
 
-def test_the_python_reference_lists_each_name_with_a_line():
+def test_python_reference_describes_every_exported_name():
     page = (ROOT / "docs" / "reference" / "python.md").read_text()
     listed = re.findall(r"^\| `([a-zA-Z_]+)[^`]*` \| \S", page, re.MULTILINE)
     assert set(listed) == set(jaxmatch.__all__)
 
 
-def test_every_exported_name_is_there_and_named_for_type_checkers():
+def test_exported_names_exist_and_are_imported_for_type_checkers():
     for name in jaxmatch.__all__:
         found = getattr(jaxmatch, name)
         assert getattr(found, "__name__", name).rpartition(".")[2] == name

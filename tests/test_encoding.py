@@ -1,4 +1,4 @@
-"""Text to arrays, and the cache."""
+"""Encoding of texts as arrays, and its cache."""
 
 import dataclasses
 from pathlib import Path
@@ -23,7 +23,7 @@ def own(tmp_path):
     return own_data(tmp_path)
 
 
-def test_arrays_by_hand(own, tmp_path):
+def test_encoded_arrays_and_report_equal_hand_computed_values(own, tmp_path):
     data = prepare(own, tmp_path / "cache")
     assert (data.name, data.task, data.labels, list(data.splits)) == ("own", "ranking", ("0", "1"), ["train", "dev"])
     # Occurrences: the 4 + 3, dog 2 + 1 + 1, cat 2 + 2, cow 1, end 1, a 1. Five occurrences or a vector are needed.
@@ -60,7 +60,7 @@ def test_regression_labels_are_numbers(tmp_path):
     assert data.splits["train"].groups is None and data.splits["train"].documents is None
 
 
-def test_ranking_keeps_the_names_of_candidates(data_folder, tmp_path):
+def test_ranking_keeps_document_names_and_groups(data_folder, tmp_path):
     (tmp_path / "v.txt").write_text("what 1 2\n")
     settings_ = DataSettings("wikiqa", str(data_folder), vectors=str(tmp_path / "v.txt"), tokenizer="whitespace")
     data = prepare(settings_, tmp_path / "cache")
@@ -70,7 +70,7 @@ def test_ranking_keeps_the_names_of_candidates(data_folder, tmp_path):
         assert len(set(zip(split.groups.tolist(), read.splits[name].groups, strict=True))) == split.groups.max() + 1
 
 
-def test_pairs_lie_side_by_side():
+def test_side_by_side_concatenates_pairs_and_pads_rows():
     split = EncodedSplit(
         tokens_a=np.array([5, 6, 7, 8], np.int32),
         offsets_a=np.array([0, 3, 4]),
@@ -143,7 +143,7 @@ def test_training_pairs_with_a_long_text_are_left_out_and_counted(own, tmp_path)
         prepared(drop_from_length=4, maximum_length=3)
 
 
-def test_settings_that_cannot_be_used(own, tmp_path):
+def test_missing_vectors_and_unwritable_cache_are_refused(own, tmp_path):
     with pytest.raises(InputError, match="'own' has no word vectors of its own; name a file"):
         prepare(DataSettings("own", own.directory, own.task), tmp_path / "cache")
     with pytest.raises(InputError, match="no-such.txt: there is no such vector file"):
@@ -153,7 +153,7 @@ def test_settings_that_cannot_be_used(own, tmp_path):
         prepare(own, tmp_path / "file")
 
 
-def test_embedded_data_brings_its_vectors(tmp_path):
+def test_embedded_data_uses_its_built_in_vectors(tmp_path):
     data = prepare(DataSettings("embedded_inference"), tmp_path)
     own = encoding.synthetic.word_vectors()
     assert data.report["vectors"] == f"embedded {encoding.synthetic.VERSION}"
@@ -164,7 +164,7 @@ def test_embedded_data_brings_its_vectors(tmp_path):
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_texts_of_which_nothing_is_left_are_refused_before_training(own, tmp_path, split):
+def test_split_whose_texts_have_no_words_left_is_refused(own, tmp_path, split):
     path = tmp_path / "data" / f"{split}.tsv"
     header, *rows = path.read_text().splitlines()
     rows = ["\t".join(["?!", "...", *row.split("\t")[2:]]) for row in rows]

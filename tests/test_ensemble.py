@@ -1,4 +1,4 @@
-"""Ensembles follow the votes and means computed by hand, and the command finds the runs of each setting."""
+"""Ensembles equal hand-computed votes and means, and the command finds the runs of each setting."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ PROBABILITIES = np.array(
 TEXTS = [("a b c", "no d"), ("a", "a"), ("e d c b a no a b c d e", "new york"), ("unseen é", "c"), ("b", "b c")]
 
 
-def test_votes_and_means_by_hand():
+def test_votes_and_means_equal_hand_computed_values():
     # The first pair has two weak votes for class 0 and a sure vote for class 1. The third has a tie of three votes,
     # with the sums 0.7, 1.0 and 1.3. The fourth has a tie in votes and sums, so the first class wins.
     np.testing.assert_array_equal(ensemble.vote_shares(PROBABILITIES).argmax(axis=1), [0, 1, 2, 0])
@@ -39,13 +39,13 @@ def test_votes_and_means_by_hand():
     assert mean.argmax(axis=1).tolist() == [1, 1, 2, 0]
 
 
-def test_a_tie_of_two_goes_to_the_larger_sum():
+def test_tied_vote_goes_to_the_larger_probability_sum():
     sure, weak = [0.05, 0.95], [0.6, 0.4]
     assert ensemble.vote_shares(np.array([[sure], [weak]])).argmax(axis=1).tolist() == [1]
     assert ensemble.vote_shares(np.array([[weak], [sure], [weak]])).argmax(axis=1).tolist() == [0]
 
 
-def test_shares_order_by_votes_first_and_by_probability_only_among_equals():
+def test_vote_shares_order_by_votes_then_by_probability():
     generator = np.random.default_rng(0)
     probabilities = generator.dirichlet(np.ones(4), size=(5, 200))
     shares, summed = ensemble.vote_shares(probabilities), probabilities.sum(axis=0)
@@ -57,7 +57,7 @@ def test_shares_order_by_votes_first_and_by_probability_only_among_equals():
 
 
 @pytest.mark.parametrize("shape", [(4, 3), (0, 4, 3)])
-def test_what_is_no_stack_of_runs_is_refused(shape):
+def test_average_refuses_other_shapes_and_zero_runs(shape):
     with pytest.raises(ValueError, match="is not \\(runs, pairs, classes\\)"):
         ensemble.average(np.zeros(shape))
 
@@ -85,18 +85,18 @@ def workdir(tmp_path_factory):
     return folder, _split(labels)
 
 
-def test_runs_are_scored_alone_and_together(workdir):
+def test_runs_are_scored_individually_and_as_an_ensemble(workdir):
     folder, split = workdir
     matchers = [jaxmatch.load(folder / "runs" / f"x-seed{seed}") for seed in (0, 1, 11)]
     scores = ensemble.ensemble(iter(matchers), split)
     assert scores.single == tuple(score_split(matcher, split) for matcher in matchers)
-    # By hand, from the predictions of each run.
-    answers = [matcher.predict(TEXTS) for matcher in matchers]
-    assert len({tuple(one.label for one in run) for run in answers}) > 1  # the runs disagree somewhere
+    # Computed by hand from the predictions of each run.
+    predictions = [matcher.predict(TEXTS) for matcher in matchers]
+    assert len({tuple(one.label for one in run) for run in predictions}) > 1  # the runs disagree somewhere
     voted = averaged = 0
     for pair, label in enumerate(split.labels):
-        total = {name: sum(run[pair].probabilities[name] for run in answers) for name in saved_model.LABELS}
-        votes = [run[pair].label for run in answers]
+        total = {name: sum(run[pair].probabilities[name] for run in predictions) for name in saved_model.LABELS}
+        votes = [run[pair].label for run in predictions]
         voted += max(total, key=lambda name: (votes.count(name), total[name])) == label
         averaged += max(total, key=total.get) == label
     assert scores.vote["accuracy"] == pytest.approx(voted / 5)
@@ -122,7 +122,7 @@ def test_a_ranking_is_ordered_by_votes_and_then_by_probability(tmp_path):
     assert scores.average["map"] == pytest.approx(ranking_scores(numbers, right.sum(axis=0), [0] * 5)["map"])
 
 
-def test_numbers_are_averaged_and_do_not_vote(tmp_path):
+def test_regression_outputs_are_averaged_without_a_vote(tmp_path):
     options = dict(task="regression", labels=())
     matchers = [
         jaxmatch.load(saved_model.save(tmp_path / str(seed), params=saved_model.parameters(1, seed=seed), **options))
@@ -136,7 +136,7 @@ def test_numbers_are_averaged_and_do_not_vote(tmp_path):
     assert scores.average["mse"] == pytest.approx(np.mean((mean - labels) ** 2), rel=1e-5)
 
 
-def test_what_cannot_be_put_together_is_one_line(workdir, tmp_path):
+def test_incompatible_or_missing_runs_and_unknown_labels_are_errors(workdir, tmp_path):
     folder, split = workdir
     one = jaxmatch.load(folder / "runs" / "x-seed0")
     other = jaxmatch.load(saved_model.save(tmp_path / "run", labels=("no", "yes"), params=saved_model.parameters(2)))
@@ -167,27 +167,27 @@ HEADER = (
 )
 
 
-def test_the_command_puts_the_seeds_of_a_setting_together(workdir, capsys):
+def test_command_builds_an_ensemble_of_the_seeds_of_a_setting(workdir, capsys):
     folder, split = workdir
     assert main(["ensemble", str(folder), "--format", "json"]) == 0
-    (answer,) = json.loads(capsys.readouterr().out)  # a single run is no ensemble
-    assert answer["runs"] == ["x-seed0", "x-seed1", "x-seed11"]
-    assert (answer["data"], answer["pairs"], answer["overrides"]) == ("own test", 5, {"model.blocks": 1})
-    expected = ensemble.ensemble([jaxmatch.load(folder / "runs" / run) for run in answer["runs"]], split)
-    assert answer["vote"] == pytest.approx(expected.vote)
-    assert answer["average"] == pytest.approx(expected.average)
+    (result,) = json.loads(capsys.readouterr().out)  # a single run is no ensemble
+    assert result["runs"] == ["x-seed0", "x-seed1", "x-seed11"]
+    assert (result["data"], result["pairs"], result["overrides"]) == ("own test", 5, {"model.blocks": 1})
+    expected = ensemble.ensemble([jaxmatch.load(folder / "runs" / run) for run in result["runs"]], split)
+    assert result["vote"] == pytest.approx(expected.vote)
+    assert result["average"] == pytest.approx(expected.average)
     assert main(["ensemble", str(folder)]) == 0
     text = capsys.readouterr().out
     assert "own test, 5 pairs." in text and "| model.blocks=1 |  3,000,003 | 3    | test accuracy (%) |" in text
     assert f"{100 * expected.vote['accuracy']:.1f} |" in text
-    for told in (
+    for fragment in (
         "over 3 seeds (0, 1, 11)",
         "chosen on dev accuracy",
         "(4,500 training",
         "minilm.300d.zip (98.7%",
         "Device: cpu",
     ):
-        assert told in text
+        assert fragment in text
     assert main(["ensemble", str(folder), "--format", "csv"]) == 0
     lines = [dict(zip(HEADER, line.split(","), strict=True)) for line in capsys.readouterr().out.splitlines()[1:]]
     (line,) = (line for line in lines if line["score"] == "test.accuracy")
@@ -197,7 +197,7 @@ def test_the_command_puts_the_seeds_of_a_setting_together(workdir, capsys):
     assert r"\toprule" in capsys.readouterr().out
 
 
-def test_a_score_that_is_undefined_is_a_dash():
+def test_undefined_score_is_a_dash_an_empty_cell_or_null():
     """AUC is undefined if all pairs of a split have the same label."""
     scores = {"accuracy": 0.5, "auc": math.nan}
     members = tuple(small_records.record(seed=seed) for seed in (0, 1))
@@ -212,7 +212,7 @@ def test_a_score_that_is_undefined_is_a_dash():
     assert values["vote"] == values["average"] == {"accuracy": 0.5, "auc": None}
 
 
-def test_published_ensembles_stand_below(workdir, capsys):
+def test_published_ensembles_are_listed_below_for_the_same_data_set(workdir, capsys):
     folder, _ = workdir
     rows = [dataclasses.asdict(row) for row in re2.published_ensembles("snli")]
 
@@ -239,13 +239,13 @@ def test_published_ensembles_stand_below(workdir, capsys):
     assert "Table 1; 549,367 training pairs" in text
 
 
-def test_the_command_says_what_it_lacks(workdir, tmp_path, capsys):
+def test_command_reports_missing_runs_seeds_and_splits(workdir, tmp_path, capsys):
     folder, _ = workdir
     assert main(["ensemble", str(tmp_path)]) == 2
     assert "holds no runs of a sweep; give the --workdir of a sweep" in capsys.readouterr().err
-    lonely = tmp_path / "runs" / "y-seed0"
-    lonely.mkdir(parents=True)
-    (lonely / "record.json").write_text((folder / "runs" / "y-seed0" / "record.json").read_text())
+    single_run = tmp_path / "runs" / "y-seed0"
+    single_run.mkdir(parents=True)
+    (single_run / "record.json").write_text((folder / "runs" / "y-seed0" / "record.json").read_text())
     assert main(["ensemble", str(tmp_path)]) == 2
     assert "no setting has two finished runs; train more seeds" in capsys.readouterr().err
     assert main(["ensemble", str(folder), "--split", "dev"]) == 2

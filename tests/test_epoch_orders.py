@@ -1,4 +1,4 @@
-"""The order of batches, computed ahead or not."""
+"""The order of batches, computed ahead of time or on request."""
 
 import threading
 
@@ -19,7 +19,7 @@ def plan():
 
 
 @pytest.mark.parametrize("ahead", [True, False])
-def test_orders_are_those_of_the_plan_however_they_are_asked_for(plan, ahead):
+def test_orders_equal_the_plan_for_any_sequence_of_requests(plan, ahead):
     orders = EpochOrders(plan, SEEDS, IDS, words=50)
     for epoch, runs in ((0, (0, 1, 2)), (0, (2,)), (1, (2, 0)), (1, (1,)), (2, (1,)), (5, (0, 2)), (0, (0,))):
         found = orders.of(epoch, runs, ahead=ahead)
@@ -33,7 +33,7 @@ def test_orders_are_those_of_the_plan_however_they_are_asked_for(plan, ahead):
     assert EpochOrders(plan, SEEDS, None, words=50).of(0, (0,))[0].most_words == {}
 
 
-def test_the_next_epoch_is_made_in_another_thread(plan, monkeypatch):
+def test_next_epoch_is_prepared_once_in_another_thread(plan, monkeypatch):
     made, rows = [], plan.rows
     monkeypatch.setattr(plan, "rows", lambda *key: made.append((*key, threading.current_thread())) or rows(*key))
     orders = EpochOrders(plan, SEEDS, None, words=50)

@@ -14,7 +14,7 @@ from jaxmatch.models import build, count_parameters
 from jaxmatch.models.pair_model import side_by_side
 
 
-def names(settings):
+def gates(settings):
     """Returns the gates of each alignment layer."""
     module = build(settings, outputs=3)
     shapes = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), VECTORS)["params"]
@@ -22,8 +22,8 @@ def names(settings):
     return [set(layer.get("augmentation", {})) for layer in layers]
 
 
-def test_size_of_the_network_for_quora():
-    """Table 5 prints 3.9M; Quora has characters, but no tags and no exact matches."""
+def test_parameter_count_for_quora_equals_hand_computed_value():
+    """Table 5 reports 3.9M parameters. For Quora, ESAN has character features, but no tags and no exact matches."""
     module = build({"name": "esan", "characters": "cnn"}, outputs=2)
     table = jax.ShapeDtypeStruct((10, 300), jnp.float32)
     params = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), table)["params"]
@@ -36,18 +36,18 @@ def test_size_of_the_network_for_quora():
     assert count_parameters(params) == trained == 3_856_712
 
 
-def test_the_first_layer_is_given_word_features_alone():
+def test_first_layer_has_no_contextual_gate():
     both = {"intermediate", "word", "contextual"}
-    assert names(ESAN | {"alignment_layers": 3}) == [{"intermediate", "word"}, both, both]
-    assert names(ESAN | {"contextual_features": False}) == [{"intermediate", "word"}, {"intermediate", "word"}]
-    assert names(ESAN | {"word_features": False}) == [set(), {"intermediate", "contextual"}]
-    assert names(ESAN | {"augmentation": "simple"}) == names(ESAN | {"augmentation": "none"}) == [set(), set()]
+    assert gates(ESAN | {"alignment_layers": 3}) == [{"intermediate", "word"}, both, both]
+    assert gates(ESAN | {"contextual_features": False}) == [{"intermediate", "word"}, {"intermediate", "word"}]
+    assert gates(ESAN | {"word_features": False}) == [set(), {"intermediate", "contextual"}]
+    assert gates(ESAN | {"augmentation": "simple"}) == gates(ESAN | {"augmentation": "none"}) == [set(), set()]
 
 
 @pytest.mark.parametrize(
     "settings", [{"word_features": False}, {"contextual_features": False}, {"augmentation": "none"}], ids=str
 )
-def test_an_ablation_leaves_out_what_it_says(settings):
+def test_each_ablation_changes_the_logits(settings):
     """With simple augmentation all variants have the same parameters, so they differ only in what is added."""
     simple = ESAN | {"augmentation": "simple"}
     module, params = start(simple)
@@ -55,8 +55,8 @@ def test_an_ablation_leaves_out_what_it_says(settings):
     assert np.abs(logits(ablated, params) - logits(module, params)).max() > 1e-3
 
 
-def test_layers_are_put_together_as_in_figure_1():
-    """The size is odd, and simple augmentation shows what each layer adds."""
+def test_layers_are_composed_as_in_figure_1():
+    """The hidden size is odd. With simple augmentation, each layer adds its features without gates."""
     module, vectors = build(ESAN | {"augmentation": "simple", "alignment_layers": 2}, outputs=3), VECTORS[:, :5]
     params = random_parameters(module, side(A), side(B), vectors)
     tokens, sentences = side_by_side(side(A), side(B))
@@ -79,7 +79,7 @@ def test_layers_are_put_together_as_in_figure_1():
             )
 
 
-def test_attention_weights_can_be_asked_for():
+def test_attention_weights_are_available_as_intermediates():
     module, params = start(ESAN)
     _, kept = applied(module, {"params": params}, side(A), side(B), VECTORS, mutable=["intermediates"])
     (weights,) = kept["intermediates"]["alignment_1"]["alignment"]["weights"]

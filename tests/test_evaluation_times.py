@@ -32,7 +32,7 @@ def times(**settings):
         ({"evaluate_every_samples": 35}, [40, 70, 110, 120]),  # the step that reaches each multiple
         ({"evaluate_every_samples": 50, "evaluate_each_epoch": True}, [40, 50, 80, 100, 120]),
         ({"evaluate_every_samples": 100}, [100, 120]),
-        ({"evaluate_every_samples": 1000}, [120]),  # the end always counts
+        ({"evaluate_every_samples": 1000}, [120]),  # the end of training is always evaluated
         # Like the released SNLI run: evaluations are rare at first and frequent later.
         (
             {
@@ -46,7 +46,7 @@ def times(**settings):
         ({"late_from_samples": 60, "evaluate_every_samples_late": 20}, [40, 80, 100, 120]),
         ({"evaluate_every_samples_late": 30}, [30, 40, 60, 80, 90, 120]),
         ({"evaluate_every_samples": 10, "evaluate_every_samples_late": 100}, [100, 120]),
-        # A step that passes an early evaluation and the border, and one that passes the border and a late evaluation.
+        # One step passes an early evaluation and the start of the late phase, or that start and a late evaluation.
         ({"evaluate_every_samples": 25, "late_from_samples": 25, "evaluate_every_samples_late": 70}, [30, 70, 120]),
         (
             {"evaluate_every_samples": 100, "late_from_samples": 33, "evaluate_every_samples_late": 36},
@@ -58,5 +58,5 @@ def times(**settings):
         ),
     ],
 )
-def test_a_run_is_scored_when_asked(settings, expected):
+def test_evaluations_are_due_at_the_expected_samples(settings, expected):
     assert times(**settings) == expected

@@ -1,4 +1,4 @@
-"""Additions from a file outside the package work in every command."""
+"""Extensions from a file outside the package work in every command."""
 
 import dataclasses
 import json
@@ -36,7 +36,7 @@ def file(tmp_path):
     return path
 
 
-def test_all_that_a_file_adds_works_in_every_command(file, tmp_path, capsys):
+def test_extensions_from_a_file_work_in_every_command(file, tmp_path, capsys):
     files = small_sweep.write_files(tmp_path / "files")
     (files / "bars").mkdir()
     for split in ("train", "dev", "test"):
@@ -76,7 +76,7 @@ def test_all_that_a_file_adds_works_in_every_command(file, tmp_path, capsys):
     assert "align" in capsys.readouterr().out
 
 
-def test_without_the_file_the_model_is_one_line(file, tmp_path, capsys):
+def test_user_defined_model_without_its_file_is_a_one_line_error(file, tmp_path, capsys):
     extend.load([str(file)])
     from saved_model import parameters, save
 
@@ -84,11 +84,11 @@ def test_without_the_file_the_model_is_one_line(file, tmp_path, capsys):
     run = save(tmp_path / "run", model_settings=settings, params=parameters(3, settings=settings))
     config.MODELS.pop("mean")
     assert main(["evaluate", str(run)]) == 2
-    assert "there is no model 'mean'" in (told := capsys.readouterr().err)
-    assert "--import FILE loads one of your own" in told and told.count("\n") == 1
+    assert "there is no model 'mean'" in (message := capsys.readouterr().err)
+    assert "--import FILE loads one of your own" in message and message.count("\n") == 1
 
 
-def test_a_run_at_the_default_keeps_its_name():
+def test_added_hyperparameter_at_its_default_keeps_run_names():
     def names(**changes):
         (run,) = Sweep(name="s", config=with_overrides(default_config(), changes)).runs()
         return run.identity("data")
@@ -100,7 +100,7 @@ def test_a_run_at_the_default_keeps_its_name():
     assert names(**{"optimizer.strength": 0.5}) != before
 
 
-def test_what_is_added_again_is_another_program():
+def test_redefined_hyperparameter_compiles_a_new_program():
     """This happens in a notebook, where a function is corrected and added again."""
 
     def compiled():
@@ -117,7 +117,7 @@ def test_what_is_added_again_is_another_program():
     assert compiled() is not first
 
 
-def test_what_the_package_has_cannot_be_replaced_and_what_was_added_can():
+def test_built_in_names_cannot_be_replaced_but_user_defined_scores_can():
     with pytest.raises(InputError, match='there is a score "f1" already'):
         extend.add_score(Score("f1", "F1"), lambda labels, outputs: 0, "ranking")
     with pytest.raises(InputError, match='there is a setting of the optimizer "dropout_rate" already'):
@@ -138,7 +138,7 @@ def test_what_the_package_has_cannot_be_replaced_and_what_was_added_can():
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("none.py", "none.py: there is no such file"),
         ("no_such_module", "there is no module 'no_such_module'"),
@@ -146,16 +146,16 @@ def test_what_the_package_has_cannot_be_replaced_and_what_was_added_can():
         ("a_broken_module", "a_broken_module.py:1: the file fails with ZeroDivisionError"),
     ],
 )
-def test_a_file_that_cannot_be_imported_is_one_line(name, told, tmp_path, monkeypatch, capsys):
+def test_failed_import_prints_a_one_line_error(name, message, tmp_path, monkeypatch, capsys):
     (tmp_path / "broken.py").write_text("\n1 / 0\n")
     (tmp_path / "a_broken_module.py").write_text("1 / 0\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert main(["data", "check", "embedded_inference", "--import", name]) == 2
-    assert told in (error := capsys.readouterr().err) and error.count("\n") == 1
+    assert message in (error := capsys.readouterr().err) and error.count("\n") == 1
 
 
-def test_the_option_is_taken_wherever_it_stands():
+def test_import_option_is_accepted_at_any_position():
     assert take_imports(["--import", "a", "x", "--import=b", "--", "--import", "c"]) == (
         ["x", "--", "--import", "c"],
         ["a", "b"],

@@ -19,12 +19,12 @@ from jaxmatch.workdir import CohortFolder, Workdir
 pytestmark = pytest.mark.slow
 
 # Two cohorts with two runs each.
-WHAT = {
+SWEEP = {
     "seeds": 2,
     "grid_overrides": {"optimizer.learning_rate": "0.01,0.003"},
     "overrides": {"execution.maximum_replicas": "2"},
 }
-WORDS = ("--grid.optimizer.learning_rate=0.01,0.003", "--seeds", "2", "--config.execution.maximum_replicas=2")
+ARGUMENTS = ("--grid.optimizer.learning_rate=0.01,0.003", "--seeds", "2", "--config.execution.maximum_replicas=2")
 
 
 @pytest.fixture
@@ -35,39 +35,39 @@ def failing(monkeypatch):
 
 @pytest.fixture(scope="module")
 def undisturbed(small_files):
-    text, _ = small_sweep.launched(small_files, small_files / "whole sweep", **WHAT)
+    text, _ = small_sweep.launched(small_files, small_files / "whole sweep", **SWEEP)
     return text, small_sweep.lasting(small_files / "whole sweep")
 
 
-def test_the_others_go_on_and_the_next_launch_tries_it_again(small_files, undisturbed, tmp_path, failing, capsys):
+def test_a_failed_cohort_does_not_stop_others_and_is_retried(small_files, undisturbed, tmp_path, failing, capsys):
     failing(RuntimeError("two\nlines"))
-    assert main(small_sweep.command(small_files, tmp_path, *WORDS)) == 2
-    said = capsys.readouterr()
+    assert main(small_sweep.command(small_files, tmp_path, *ARGUMENTS)) == 2
+    printed = capsys.readouterr()
     (error,) = tmp_path.glob("cohorts/*/error.json")
     notes = json.loads(error.read_text())
     assert notes["message"] == "RuntimeError: two lines" and "in train" in notes["traceback"]
-    assert "2 of 4 runs are missing: their training failed" in said.out and "Traceback" not in said.err
-    assert said.err.splitlines()[-1] == (
+    assert "2 of 4 runs are missing: their training failed" in printed.out and "Traceback" not in printed.err
+    assert printed.err.splitlines()[-1] == (
         f"jaxmatch: {error.parent}: this cohort failed: RuntimeError: two lines; 2 of 4 runs are missing: their "
         "training failed; see error.json; run the same command to try again"
     )
     assert len(small_sweep.records(tmp_path)) == 2
     assert f"2 of 4 runs have not finished; training failed, as {error} says" in folder_table.table(tmp_path)
-    text, watcher = small_sweep.launched(small_files, tmp_path, **WHAT)
+    text, watcher = small_sweep.launched(small_files, tmp_path, **SWEEP)
     assert [len(runs) for runs in watcher.trained] == [2] and not error.exists()
     assert (text, small_sweep.lasting(tmp_path)) == undisturbed
 
 
-def test_an_error_that_comes_again_ends_again(small_files, tmp_path, failing):
+def test_a_repeated_failure_is_reported_again_by_the_next_launch(small_files, tmp_path, failing):
     failing(MemoryError(), 3)
     with pytest.raises(
         FailedCohorts, match=r"2 runs at once do not fit.*\(and 1 more failed\); 4 of 4 runs are missing"
     ) as failed:
-        small_sweep.launched(small_files, tmp_path, **WHAT)
+        small_sweep.launched(small_files, tmp_path, **SWEEP)
     assert (failed.value.records, failed.value.table) == ([], "")
     before = {path: path.read_text() for path in tmp_path.glob("cohorts/*/error.json")}
     with pytest.raises(FailedCohorts, match="2 of 4 runs are missing") as failed:
-        small_sweep.launched(small_files, tmp_path, **WHAT)
+        small_sweep.launched(small_files, tmp_path, **SWEEP)
     (again,) = tmp_path.glob("cohorts/*/error.json")
     assert len(before) == 2 and len(failed.value.records) == 2 and again.read_text() != before[again]
 
@@ -82,14 +82,14 @@ def test_an_error_that_comes_again_ends_again(small_files, tmp_path, failing):
     ],
     ids=type,
 )
-def test_what_would_meet_every_cohort_stops_all(small_files, tmp_path, failing, error):
+def test_errors_that_would_affect_every_cohort_stop_the_sweep(small_files, tmp_path, failing, error):
     failing(error)
     with pytest.raises(type(error)):
-        small_sweep.launched(small_files, tmp_path, **WHAT)
+        small_sweep.launched(small_files, tmp_path, **SWEEP)
     assert not list(tmp_path.glob("cohorts/*/error.json")) and not (tmp_path / "runs").exists()
 
 
-def test_what_failed_in_another_launcher_is_not_tried_too(small_files, tmp_path, monkeypatch):
+def test_a_cohort_that_failed_in_another_launcher_is_not_retried(small_files, tmp_path, monkeypatch):
     monkeypatch.setattr(execution, "SECONDS_BETWEEN_TRIES", 0)
     other = []
 
@@ -111,17 +111,17 @@ def test_what_failed_in_another_launcher_is_not_tried_too(small_files, tmp_path,
     monkeypatch.setattr(Workdir, "claim", claim)
     watcher = Waiting()
     planned = launch.resolve(
-        small_files / "small.py", **WHAT | {"overrides": small_sweep.overrides(small_files) | WHAT["overrides"]}
+        small_files / "small.py", **SWEEP | {"overrides": small_sweep.overrides(small_files) | SWEEP["overrides"]}
     )
     with pytest.raises(FailedCohorts, match="it failed there") as failed:
         launch.run(planned, tmp_path, watcher)
     assert len(watcher.trained) == 1 and len(failed.value.records) == 2
 
 
-def test_a_grid_that_is_not_whole_chooses_nothing(small_files, tmp_path, failing, monkeypatch):
+def test_tuning_chooses_no_setting_from_an_incomplete_grid(small_files, tmp_path, failing, monkeypatch):
     failing(ValueError("no"))
-    arguments = {**WHAT, "final_seeds": 1, "workdir": tmp_path, "display": small_sweep.Watcher()}
-    arguments["overrides"] = small_sweep.overrides(small_files) | WHAT["overrides"]
+    arguments = {**SWEEP, "final_seeds": 1, "workdir": tmp_path, "display": small_sweep.Watcher()}
+    arguments["overrides"] = small_sweep.overrides(small_files) | SWEEP["overrides"]
     with pytest.raises(FailedCohorts, match="ValueError: no") as failed:
         tuning.tune(small_files / "small.py", **arguments)
     assert failed.value.table.count("**A small sweep") == 1
@@ -139,7 +139,7 @@ def test_a_grid_that_is_not_whole_chooses_nothing(small_files, tmp_path, failing
     assert "**A small sweep.**" in failed.value.table and "the chosen setting" not in failed.value.table
 
 
-def test_an_impossible_workdir_is_refused_by_a_dry_run_and_before_training(small_files, tmp_path, monkeypatch):
+def test_an_invalid_workdir_is_refused_by_a_dry_run_and_before_training(small_files, tmp_path, monkeypatch):
     monkeypatch.setattr(CohortFolder, "lock", None)  # nothing may be trained
     (tmp_path / "file").touch()
     (tmp_path / "work").mkdir()
@@ -151,10 +151,10 @@ def test_an_impossible_workdir_is_refused_by_a_dry_run_and_before_training(small
     assert sorted(os.listdir(tmp_path)) == ["file", "work"] and os.listdir(tmp_path / "work") == ["vectors"]
 
 
-def test_a_damaged_table_of_vectors_is_written_anew(small_files, undisturbed, tmp_path):
+def test_a_damaged_vector_table_is_rewritten(small_files, undisturbed, tmp_path):
     (whole,) = (small_files / "whole sweep" / "vectors").glob("*.npy")
     content = whole.read_bytes()
     (tmp_path / "vectors").mkdir()
     (tmp_path / "vectors" / whole.name).write_bytes(content[:-9] + b"x" + content[-8:])
-    small_sweep.launched(small_files, tmp_path, **WHAT)
+    small_sweep.launched(small_files, tmp_path, **SWEEP)
     assert (tmp_path / "vectors" / whole.name).read_bytes() == content

@@ -62,7 +62,7 @@ def trained(small_files, tagger, tmp_path_factory):
     return workdir, workdir / "runs" / run
 
 
-def test_what_is_trained_stays_and_the_signature_tells_features_apart(trained, small_files):
+def test_second_launch_trains_nothing_and_signatures_depend_on_features(trained, small_files):
     workdir, _ = trained
     _, watcher = launched(small_files, workdir)
     assert watcher.trained == []
@@ -74,7 +74,7 @@ def test_what_is_trained_stays_and_the_signature_tells_features_apart(trained, s
         assert other.runs()[0].signature("data") != planned.runs()[0].signature("data")
 
 
-def test_the_saved_model_sees_what_it_was_trained_on(trained, small_files):
+def test_the_saved_model_reproduces_the_scores_of_its_record(trained, small_files):
     _, run = trained
     matcher = load(run)
     record = json.loads((run / "record.json").read_text())
@@ -84,7 +84,7 @@ def test_the_saved_model_sees_what_it_was_trained_on(trained, small_files):
     assert loss == pytest.approx(record["test"]["loss"], abs=1e-5)
 
 
-def test_answers_do_not_depend_on_the_other_pairs(trained):
+def test_logits_do_not_depend_on_the_batch_but_on_every_feature(trained):
     matcher = load(trained[1])
     pairs = [("ba bo", "ba du"), ("ku, MA mo mu ba zz", "Ma"), ("?", "ba bo bu da do du ka")]
     together = matcher.logits(pairs)
@@ -95,17 +95,17 @@ def test_answers_do_not_depend_on_the_other_pairs(trained):
     assert [[len(tags) for tags in side] for side in features["tags"]] == [[2, 6, 1], [2, 1, 7]]
     # Each feature changes the logits.
     ids = [np.array([[2, 3]]), np.array([[3, 4]])]
-    told = {name: (np.array([[1, 1]]), np.array([[1, 1]])) for name in ("tags", "exact_match")}
-    plain = matcher.model.logits(*ids, told)
+    word_features = {name: (np.array([[1, 1]]), np.array([[1, 1]])) for name in ("tags", "exact_match")}
+    plain = matcher.model.logits(*ids, word_features)
     for name, other in (("tags", 9), ("exact_match", 0)):
-        changed = {**told, name: (np.array([[1, other]]), told[name][1])}
+        changed = {**word_features, name: (np.array([[1, other]]), word_features[name][1])}
         assert np.abs(matcher.model.logits(*ids, changed) - plain).max() > 1e-6
     spelled = matcher.model.characters.at[2, 0].set(65)
     respelled = type(matcher.model)(matcher.model.module, matcher.model.params, matcher.model.vectors, spelled)
-    assert np.abs(respelled.logits(*ids, told) - plain).max() > 1e-6
+    assert np.abs(respelled.logits(*ids, word_features) - plain).max() > 1e-6
 
 
-def test_features_that_are_missing_or_misshapen_are_named(trained):
+def test_missing_or_misshapen_features_are_errors(trained):
     model = load(trained[1]).model
     ids = np.array([[2, 3]])
     with pytest.raises(InputError, match="takes 'tags' of each word"):
@@ -116,7 +116,7 @@ def test_features_that_are_missing_or_misshapen_are_named(trained):
         model.logits(ids, ids, {"tags": (np.zeros((1, 3), np.int64), ids)})
 
 
-def test_a_model_with_tags_asks_for_the_tagger(trained, no_tagger, tmp_path, capsys):
+def test_predict_reports_a_missing_tagger_in_one_line(trained, no_tagger, tmp_path, capsys):
     (tmp_path / "pairs.tsv").write_text("text_a\ttext_b\nba\tbo\n")
     words = [
         "predict",
@@ -127,12 +127,12 @@ def test_a_model_with_tags_asks_for_the_tagger(trained, no_tagger, tmp_path, cap
         str(tmp_path / "answers.jsonl"),
     ]
     assert main(words) == 2
-    said = capsys.readouterr().err
-    assert "python -m nltk.downloader averaged_perceptron_tagger_eng" in said and said.count("\n") == 1
+    errors = capsys.readouterr().err
+    assert "python -m nltk.downloader averaged_perceptron_tagger_eng" in errors and errors.count("\n") == 1
     assert not (tmp_path / "answers.jsonl").exists()
 
 
-def test_evaluate_and_predict(trained, small_files, tmp_path, capsys):
+def test_evaluate_equals_the_record_and_predict_writes_every_pair(trained, small_files, tmp_path, capsys):
     assert main(["evaluate", str(trained[1]), "--input", str(small_files / "dev.tsv"), "--format", "json"]) == 0
     record = json.loads((trained[1] / "record.json").read_text())
     assert json.loads(capsys.readouterr().out)["scores"]["accuracy"] == record["dev"]["accuracy"]

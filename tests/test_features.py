@@ -17,7 +17,7 @@ from jaxmatch.sweep import preparation
 FIRST = ("<padding>", "<unknown>")
 
 
-def test_characters_by_hand():
+def test_character_table_equals_hand_computed_values():
     table = character_table([*FIRST, "ab", "x" * 20, "é\0", "7"])
     assert table.shape == (6, 16) and table.dtype == np.uint16
     assert not table[0].any()
@@ -28,7 +28,7 @@ def test_characters_by_hand():
     assert table[5, 0] == ord("7")
 
 
-def test_characters_beyond_ascii_can_have_numbers():
+def test_more_known_characters_cover_characters_beyond_ascii():
     table = character_table([*FIRST, "aé", "я"], known=1024)
     assert table[2, :2].tolist() == [97, 128 + 0xE9] and table[3, 0] == 128 + (0x44F - 896)
     with pytest.raises(ValueError, match="fewer than the 128"):
@@ -37,7 +37,7 @@ def test_characters_beyond_ascii_can_have_numbers():
 
 @given(st.lists(st.text(max_size=20), max_size=20, unique=True), st.sampled_from([128, 300]))
 @settings(max_examples=50, deadline=None)
-def test_a_word_s_characters_do_not_depend_on_the_others(words, known):
+def test_characters_of_a_word_do_not_depend_on_other_words(words, known):
     table = character_table([*FIRST, *words], known)
     assert table.max(initial=0) < known
     for row, word in zip(table[2:], words, strict=True):
@@ -56,7 +56,7 @@ def test_the_tag_numbers_are_fixed():
     assert tagging.LEAST_KNOWN == 47
 
 
-def test_tags_follow_the_tokens(tagger):
+def test_tags_are_aligned_with_tokens(tagger):
     def names(text, **changes):
         preprocessing = Preprocessing(**changes)
         found = tagging.tags(text, preprocessing)
@@ -72,7 +72,7 @@ def test_tags_follow_the_tokens(tagger):
     assert names("?!") == [None]  # no token is left
 
 
-def test_the_tagger_is_asked_for_by_name_where_it_is_missing(no_tagger, tmp_path):
+def test_missing_tagger_is_an_error_naming_its_download(no_tagger, tmp_path):
     with pytest.raises(InputError, match="python -m nltk.downloader averaged_perceptron_tagger_eng"):
         tagging.check_installed()
     with pytest.raises(InputError, match="averaged_perceptron_tagger_eng"):
@@ -84,7 +84,7 @@ words = st.lists(st.sampled_from(["a", "A", "b", "c", "ß", "ss"]), min_size=1, 
 
 @given(st.lists(st.tuples(words, words), min_size=1, max_size=6))
 @settings(max_examples=50, deadline=None)
-def test_matches_are_those_of_each_pair_alone(pairs):
+def test_batched_exact_matches_equal_those_of_single_pairs(pairs):
     numbers = {}
     sides = []
     for side in (0, 1):
@@ -112,7 +112,7 @@ def own(tmp_path):
     return lambda **features: DataSettings("own", str(tmp_path), vectors=str(tmp_path / "v.txt"), **features)
 
 
-def test_features_lie_beside_the_tokens(own, tmp_path, tagger):
+def test_features_are_aligned_with_tokens(own, tmp_path, tagger):
     plain = prepare(own(), tmp_path / "cache")
     data = prepare(own(characters=128, tags=True, exact_match=True), tmp_path / "cache")
     assert plain.characters is None and plain.splits["train"].features() == {} and plain.fingerprint != data.fingerprint
@@ -137,49 +137,49 @@ def test_features_lie_beside_the_tokens(own, tmp_path, tagger):
     assert cut.exact_match_a.tolist() == [0, 0, 1, 0] and len(cut.tags_a) == 4  # "rare" is cut from the other sentence
 
 
-def test_features_are_kept_with_the_encoded_data(own, tmp_path, tagger, monkeypatch):
-    asked = own(characters=128, tags=True, exact_match=True)
-    first = prepare(asked, tmp_path / "cache")
-    monkeypatch.setattr(encoding, "encode", lambda settings: pytest.fail("it was made again"))
-    second = prepare(asked, tmp_path / "cache")
+def test_features_are_cached_with_the_encoded_data(own, tmp_path, tagger, monkeypatch):
+    requested = own(characters=128, tags=True, exact_match=True)
+    first = prepare(requested, tmp_path / "cache")
+    monkeypatch.setattr(encoding, "encode", lambda settings: pytest.fail("the data was encoded again"))
+    second = prepare(requested, tmp_path / "cache")
     for name, values in first.splits["train"].features().items():
         np.testing.assert_array_equal(values, second.splits["train"].features()[name])
     np.testing.assert_array_equal(first.characters, second.characters)
 
 
-def test_a_config_asks_for_what_its_model_takes():
-    def asked(model, **changes):
+def test_config_requests_the_features_of_its_model():
+    def requested(model, **changes):
         config = with_overrides(default_config(model), {f"model.{key}": value for key, value in changes.items()})
         settings = preparation.data_settings(config)
         return settings.characters, settings.tags, settings.exact_match
 
-    assert asked("re2") == asked("esan") == (0, False, False)
-    assert asked("esan", characters="cnn", exact_match=True) == (128, False, True)
-    assert asked("csran", characters="bilstm", known_characters=500, tags=True) == (500, True, False)
+    assert requested("re2") == requested("esan") == (0, False, False)
+    assert requested("esan", characters="cnn", exact_match=True) == (128, False, True)
+    assert requested("csran", characters="bilstm", known_characters=500, tags=True) == (500, True, False)
     with pytest.raises(InputError, match="config.model.known_characters = 100 is too small; it is at least 128"):
-        asked("esan", characters="cnn", known_characters=100)
+        requested("esan", characters="cnn", known_characters=100)
     with pytest.raises(InputError, match="config.model.known_tags = 46 is too small; it is at least 47"):
-        asked("esan", tags=True, known_tags=46)
-    assert asked("re2", characters="bilstm", tags=True, exact_match=True) == (128, True, True)
+        requested("esan", tags=True, known_tags=46)
+    assert requested("re2", characters="bilstm", tags=True, exact_match=True) == (128, True, True)
 
 
 def fingerprint_of(tmp_path):
     return encoding.fingerprint_of(DataSettings("embedded_ranking"), tmp_path)[0]
 
 
-def test_encodings_are_made_anew_with_another_release_of_nltk(tmp_path, monkeypatch):
-    """Another release may cut text into other tokens."""
+def test_encoding_fingerprint_depends_on_the_nltk_version(tmp_path, monkeypatch):
+    """Another release may tokenize text differently."""
     before, version = fingerprint_of(tmp_path), encoding.importlib.metadata.version
-    asked = []
+    requested = []
     monkeypatch.setattr(
-        encoding.importlib.metadata, "version", lambda name: asked.append(name) or (version(name) + ".1")
+        encoding.importlib.metadata, "version", lambda name: requested.append(name) or (version(name) + ".1")
     )
-    assert fingerprint_of(tmp_path) != before and set(asked) == {"nltk"}
+    assert fingerprint_of(tmp_path) != before and set(requested) == {"nltk"}
     monkeypatch.undo()
     assert fingerprint_of(tmp_path) == before
 
 
-def test_encodings_are_made_anew_with_another_version_of_the_generated_data(tmp_path, monkeypatch):
+def test_encoding_fingerprint_depends_on_the_version_of_generated_data(tmp_path, monkeypatch):
     before = fingerprint_of(tmp_path)
     monkeypatch.setattr(encoding.synthetic, "VERSION", encoding.synthetic.VERSION + ".1")
     after = fingerprint_of(tmp_path)

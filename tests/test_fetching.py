@@ -32,7 +32,7 @@ LARGE = zipped({"RTE/train.tsv": RTE, "RTE/dev.tsv": RTE, "RTE/noise": random.Ra
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Serves `files` with ranges and notes each request as (path, Range). It hangs up after `cut` bytes."""
+    """Serves `files` with range support, logs each request as (path, Range) and disconnects after `cut` bytes."""
 
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
@@ -91,7 +91,7 @@ def error_line(capsys, status):
     return line
 
 
-def test_an_archive_becomes_the_official_folder(server, tmp_path, capsys):
+def test_fetched_archive_is_unpacked_to_the_official_folder(server, tmp_path, capsys):
     server.files["/RTE.zip"] = ARCHIVE
     assert fetch(tmp_path, "rte", "--from", server.address) == 0
     printed = capsys.readouterr()
@@ -99,14 +99,14 @@ def test_an_archive_becomes_the_official_folder(server, tmp_path, capsys):
     assert visible(tmp_path) == ["RTE", "fetched.json"]
     assert visible(tmp_path / "RTE") == ["dev.tsv", "train.tsv"]
     assert len(catalog.load("rte", tmp_path).splits["train"].labels) == 2
-    noted = json.loads((tmp_path / "fetched.json").read_text())["RTE.zip"]
-    assert noted["sha256"] == hashlib.sha256(ARCHIVE).hexdigest() and noted["address"] == f"{server.address}/RTE.zip"
+    entry = json.loads((tmp_path / "fetched.json").read_text())["RTE.zip"]
+    assert entry["sha256"] == hashlib.sha256(ARCHIVE).hexdigest() and entry["address"] == f"{server.address}/RTE.zip"
     # Existing data is not fetched again, and its license is not shown.
     assert fetch(tmp_path, "rte", "--from", server.address, accept=False) == 0
     assert len(server.requests) == 1
 
 
-def test_an_interrupted_download_goes_on(server, tmp_path, capsys):
+def test_interrupted_download_resumes(server, tmp_path, capsys):
     server.files["/RTE.zip"], server.cut = LARGE, 150_000
     line = error_line(capsys, fetch(tmp_path, "rte", "--from", server.address))
     assert "run the same command to resume" in line and visible(tmp_path) == []
@@ -117,7 +117,7 @@ def test_an_interrupted_download_goes_on(server, tmp_path, capsys):
     assert not [path for path in tmp_path.iterdir() if ".part" in path.name]
 
 
-def test_a_file_that_changed_meanwhile_is_fetched_from_its_beginning(server, tmp_path):
+def test_download_restarts_if_the_file_changed_on_the_server(server, tmp_path):
     server.files["/RTE.zip"], server.cut = b"other" * 50_000, 150_000
     assert fetch(tmp_path, "rte", "--from", server.address) == 2
     server.files["/RTE.zip"], server.cut = LARGE, None
@@ -133,7 +133,7 @@ def test_a_wrong_checksum_is_refused_and_nothing_kept(server, tmp_path, capsys):
     assert visible(tmp_path) == []
 
 
-def test_a_recorded_checksum_holds_for_the_next_time(server, tmp_path, capsys):
+def test_recorded_checksum_is_verified_on_the_next_fetch(server, tmp_path, capsys):
     server.files["/RTE.zip"] = ARCHIVE
     assert fetch(tmp_path, "rte", "--from", server.address) == 0
     (tmp_path / "RTE").rename(tmp_path / "elsewhere")
@@ -143,7 +143,7 @@ def test_a_recorded_checksum_holds_for_the_next_time(server, tmp_path, capsys):
     assert visible(tmp_path) == ["elsewhere", "fetched.json"]
 
 
-def test_word_vectors_stay_packed_and_are_found(tmp_path):
+def test_word_vector_archive_is_kept_compressed_and_found(tmp_path):
     mirror, data = tmp_path / "mirror", tmp_path / "data"
     mirror.mkdir()
     vectors = zipped({"glove.840B.300d.txt": "the " + " ".join(["0.5"] * 300) + "\n"})
@@ -156,7 +156,7 @@ def test_word_vectors_stay_packed_and_are_found(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "says"),
+    ("content", "message"),
     [
         (b"no archive", "damaged"),
         (ARCHIVE[:-40], "damaged"),
@@ -164,9 +164,9 @@ def test_word_vectors_stay_packed_and_are_found(tmp_path):
         (zipped({}), "not the official release"),
     ],
 )
-def test_what_is_no_release_is_refused_and_nothing_kept(server, tmp_path, capsys, content, says):
+def test_invalid_archive_is_refused_and_nothing_is_kept(server, tmp_path, capsys, content, message):
     server.files["/RTE.zip"] = content
-    assert says in error_line(capsys, fetch(tmp_path, "rte", "--from", server.address))
+    assert message in error_line(capsys, fetch(tmp_path, "rte", "--from", server.address))
     assert visible(tmp_path) == []
     # The next try does not compare with the checksum of the refused file.
     server.files["/RTE.zip"] = ARCHIVE
@@ -185,7 +185,7 @@ def test_an_archive_cannot_write_outside_its_folder(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (["rte", "--from", "http://127.0.0.1:9"], "could not be fetched"),
         (["rte", "--from", "/nowhere"], "no such folder"),
@@ -195,26 +195,26 @@ def test_an_archive_cannot_write_outside_its_folder(tmp_path, capsys):
         (["glove"], "glove.6B"),
     ],
 )
-def test_bad_use_is_one_line(tmp_path, monkeypatch, capsys, words, says):
+def test_fetch_errors_are_one_line(tmp_path, monkeypatch, capsys, words, message):
     monkeypatch.chdir(tmp_path)
     line = error_line(capsys, fetch(tmp_path, *words))
-    assert says in line
+    assert message in line
     assert visible(tmp_path) == []
 
 
-def test_a_missing_file_is_named_with_its_status(server, tmp_path, capsys):
+def test_missing_file_error_has_the_file_name_and_http_status(server, tmp_path, capsys):
     line = error_line(capsys, fetch(tmp_path, "mrpc", "--from", server.address))
     assert "msr_paraphrase_train.txt" in line and "404" in line
 
 
-def test_the_licence_is_accepted_first(tmp_path, capsys, monkeypatch):
+def test_fetch_requires_an_accepted_licence(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     line = error_line(capsys, fetch(tmp_path / "data", "rte", accept=False))
     assert "--accept-licences" in line and not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize(("answer", "status"), [("y\n", 0), ("n\n", 2), ("", 2)])
-def test_who_sits_at_a_terminal_is_asked(server, tmp_path, monkeypatch, answer, status):
+def test_licence_prompt_at_a_terminal_decides_whether_to_fetch(server, tmp_path, monkeypatch, answer, status):
     server.files["/RTE.zip"] = ARCHIVE
     terminal = io.StringIO(answer)
     terminal.isatty = lambda: True

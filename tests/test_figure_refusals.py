@@ -15,7 +15,7 @@ from jaxmatch.reporting import figures
     "content",
     ["", "[]", "{}", '{"kind": "picture"}', "[" * 100_000, '{"kind": ["curves"]}', "\ud800"],
 )
-def test_a_file_that_is_no_figures_is_refused(tmp_path, content):
+def test_a_file_that_is_not_a_figure_is_refused(tmp_path, content):
     source = tmp_path / "values.json"
     source.write_bytes(content.encode("utf-8", "surrogatepass"))
     with pytest.raises(InputError, match="values.json: .*give the JSON file of a figure"):
@@ -41,7 +41,7 @@ def test_a_file_that_is_no_figures_is_refused(tmp_path, content):
         {**TIMING, "rows": [{"model": "ESAN", "parameters": 0, "batch_seconds": [1, 1]}]},
     ],
 )
-def test_values_that_do_not_fit_are_refused_in_one_line(tmp_path, changed):
+def test_inconsistent_figure_values_are_refused_in_one_line(tmp_path, changed):
     (tmp_path / "values.json").write_text(json.dumps(changed))
     with pytest.raises(InputError, match="values.json: does not hold the values of a figure") as caught:
         figures.redraw(tmp_path / "values.json", tmp_path / "drawn")

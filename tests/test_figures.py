@@ -14,7 +14,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting import drawings, figures
 
 
-def test_without_matplotlib_one_line_says_so_and_the_values_are_kept(tmp_path, monkeypatch):
+def test_missing_matplotlib_is_an_error_and_the_values_are_saved(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "matplotlib.style", raising=False)
     with pytest.raises(InputError) as caught:
@@ -68,7 +68,7 @@ def test_weights_below_zero_are_red_and_those_above_it_blue():
     assert red > blue and blue_above > red_above
 
 
-def test_attention_says_of_which_pair_and_how_probable_the_answer_is():
+def test_attention_title_shows_the_pair_and_the_predicted_probability():
     pair = {"text_a": "A man\nsleeps.", "text_b": "word " * 100, "probabilities": {"neutral": 0.4166, "yes": 0.1}}
     first, second, more, answer = drawn({**ATTENTION, **pair}).get_suptitle().split("\n")
     assert (first, answer) == ("first: A man\ufffdsleeps.", "answer: neutral (probability 0.42)")
@@ -76,7 +76,7 @@ def test_attention_says_of_which_pair_and_how_probable_the_answer_is():
     assert drawn({**ATTENTION, "score": 3.25}).get_suptitle().endswith("answer: 3.250")
 
 
-def test_occlusion_shows_points_with_their_sign_and_leaves_blank_what_is_not_there():
+def test_occlusion_shows_signed_points_and_leaves_missing_values_blank():
     panels = [axes for axes in drawn(OCCLUSION).axes if axes.get_title()]
     assert [axes.get_title() for axes in panels] == ["yes", "no"]
     written = [{text.get_position(): text.get_text() for text in axes.texts} for axes in panels]
@@ -88,7 +88,7 @@ def test_occlusion_shows_points_with_their_sign_and_leaves_blank_what_is_not_the
     assert labels(panels[0].get_xticklabels()) == ["1", "2"]
 
 
-def test_occlusion_over_seeds_shows_the_mean_and_below_it_the_deviation():
+def test_occlusion_over_seeds_shows_mean_and_deviation():
     deviation = [[[0.011, 0.02], [None, None], [0.03, 0.0]], [[0.04, 0.05], [0.06, 0.07], [0.08, 0.09]]]
     figure = drawn({**OCCLUSION, "change_deviation": deviation, "seeds": [0, 1, 2]})
     panels = [axes for axes in figure.axes if axes.get_title()]
@@ -99,7 +99,7 @@ def test_occlusion_over_seeds_shows_the_mean_and_below_it_the_deviation():
     assert drawn(one_seed).axes[0].texts[0].get_text() == "−40.0"
 
 
-def test_scores_stand_at_the_values_of_their_setting():
+def test_scores_are_drawn_at_the_values_of_their_setting():
     figure = drawn(SCORES)
     (axes,) = figure.axes
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("stacked layers", "dev accuracy")
@@ -113,20 +113,20 @@ def test_scores_stand_at_the_values_of_their_setting():
 def test_timing_shows_sizes_and_times_beside_the_published_ones():
     sizes, times = drawn(TIMING).axes
     assert labels(sizes.get_yticklabels()) == ["ESAN", "RE2", "CSRAN"]
-    ours, theirs = (container.lines[0].get_xydata() for container in sizes.containers)
+    ours, published = (container.lines[0].get_xydata() for container in sizes.containers)
     np.testing.assert_allclose(ours, [[3_856_712, 0], [2_000_000, 1]])
-    np.testing.assert_allclose(theirs, [[3.9e6, 0]])  # "> 10M" is no number
-    ours, theirs = times.containers
+    np.testing.assert_allclose(published, [[3.9e6, 0]])  # "> 10M" is no number
+    ours, published = times.containers
     np.testing.assert_allclose(ours.lines[0].get_xydata(), [[0.003, 0], [0.001, 1]])
     spread = ours.lines[2][0].get_segments()[0][:, 0]
     np.testing.assert_allclose(spread, [0.003 - 0.002 / math.sqrt(2), 0.003 + 0.002 / math.sqrt(2)])
-    np.testing.assert_allclose(theirs.lines[2][0].get_segments()[0][:, 0], [0.03, 0.05])
+    np.testing.assert_allclose(published.lines[2][0].get_segments()[0][:, 0], [0.03, 0.05])
     assert (sizes.get_xscale(), times.get_xscale()) == ("log", "log")
     assert times.get_xlabel() == "time for 8 pairs of 20 tokens a sentence"
     assert [text.get_text() for text in times.texts] == ["3.0 ms", "1.0 ms", "40 ms"]
 
 
-def test_curves_have_a_line_and_a_band_each_and_no_two_look_alike():
+def test_each_curve_has_a_line_a_band_and_a_distinct_style():
     figure = drawn({**CURVES, "settings": CURVES["settings"][:6]})
     (axes,) = figure.axes
     assert axes.get_ylabel() == "dev macro f1"
@@ -137,7 +137,7 @@ def test_curves_have_a_line_and_a_band_each_and_no_two_look_alike():
     assert labels(figure.legends[0].get_texts())[:2] == ["blocks=1 (2 seeds)", "blocks=2 (2 seeds)"]
 
 
-def test_many_curves_have_a_panel_each_with_the_others_behind_it():
+def test_many_curves_get_one_panel_each_with_the_others_in_the_background():
     figure = drawn(CURVES)
     assert [axes.get_title() for axes in figure.axes] == [f"blocks={blocks} (2 seeds)" for blocks in range(1, 15)]
     assert (figure.get_supxlabel(), figure.get_supylabel()) == ("samples seen", "dev macro f1") and not figure.legends
@@ -148,7 +148,7 @@ def test_many_curves_have_a_panel_each_with_the_others_behind_it():
         assert all(line.get_zorder() < own.get_zorder() for line in axes.lines if line is not own)
 
 
-def test_long_texts_are_drawn_too():
+def test_figure_of_long_texts_stays_below_the_size_limit():
     weights = np.full((500, 2), 0.5).tolist()
     blocks = [{"name": "block 1", "over_b": weights, "over_a": weights}]
     with figures.style_of(None):
@@ -157,7 +157,7 @@ def test_long_texts_are_drawn_too():
 
 
 @pytest.mark.parametrize("kind", ALL)
-def test_the_same_values_give_the_same_bytes_whatever_the_users_style(tmp_path, kind):
+def test_same_values_give_the_same_bytes_with_any_matplotlib_style(tmp_path, kind):
     first = figures.write(ALL[kind], tmp_path / "first", "figure")
     assert [path.name for path in first] == ["figure.json", "figure.svg", "figure.png"]
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red", "savefig.dpi": 30, "svg.hashsalt": None}):

@@ -1,4 +1,4 @@
-"""Files are written completely or not at all, and until then an older file in their place is unchanged."""
+"""Files are written atomically: until a write is complete, an existing file at that path is unchanged."""
 
 import errno
 import fcntl
@@ -17,7 +17,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import directory_atomically, open_atomically, remove_abandoned, write_atomically
 
 
-def test_a_file_is_replaced_when_the_block_ends_well(tmp_path):
+def test_file_is_replaced_only_when_the_block_succeeds(tmp_path):
     path = tmp_path / "one.txt"
     path.write_text("old")
     with open_atomically(path) as file:
@@ -31,12 +31,12 @@ def test_a_file_is_replaced_when_the_block_ends_well(tmp_path):
     assert os.listdir(tmp_path) == ["one.txt"]
 
 
-def test_folders_on_the_way_are_made(tmp_path):
+def test_missing_parent_folders_are_created(tmp_path):
     write_atomically(tmp_path / "a" / "b" / "one.txt", "é")
     assert (tmp_path / "a" / "b" / "one.txt").read_bytes() == "é".encode()
 
 
-def test_a_link_is_followed(tmp_path):
+def test_symlink_is_followed(tmp_path):
     (tmp_path / "one.txt").write_text("old")
     (tmp_path / "link.txt").symlink_to("one.txt")
     write_atomically(tmp_path / "link.txt", "new")
@@ -44,7 +44,7 @@ def test_a_link_is_followed(tmp_path):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
-def test_a_pipe_or_device_is_written_to_and_stays(tmp_path):
+def test_named_pipe_is_written_to_and_not_replaced(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     read = []
@@ -55,13 +55,13 @@ def test_a_pipe_or_device_is_written_to_and_stays(tmp_path):
     assert read == ["all of it"] and pipe.is_fifo()
 
 
-def test_what_cannot_be_written_is_named(tmp_path):
+def test_error_names_the_file_that_cannot_be_written(tmp_path):
     with pytest.raises(FileNotFoundError) as caught, open_atomically(tmp_path / "missing" / "one.txt"):
         pass
     assert caught.value.filename == str(tmp_path / "missing" / "one.txt")
 
 
-def test_a_loop_of_links_is_one_error_and_stays(tmp_path):
+def test_symlink_loop_raises_eloop_and_is_kept(tmp_path):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     for write in (open_atomically, directory_atomically):
@@ -72,7 +72,7 @@ def test_a_loop_of_links_is_one_error_and_stays(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["n" * 244 + "m", "é" * 120 + ".json"])
-def test_a_name_may_be_as_long_as_the_system_allows(tmp_path, name):
+def test_long_file_names_can_be_written(tmp_path, name):
     write_atomically(tmp_path / name, "all of it")
     with directory_atomically(tmp_path / name[::-1]) as folder:
         assert len(os.fsencode(folder.name)) <= 255
@@ -84,7 +84,7 @@ def test_the_mode_of_a_replaced_file_is_kept_and_a_new_one_follows_the_umask(tmp
     path.touch(0o600)
     folder.mkdir(0o700)
     with open_atomically(path) as file:
-        assert os.fstat(file.fileno()).st_mode & 0o777 == 0o600  # from the first byte on
+        assert os.fstat(file.fileno()).st_mode & 0o777 == 0o600  # even before the first write
         file.write(b"new")
     with directory_atomically(folder):
         pass
@@ -104,7 +104,7 @@ def test_the_mode_of_a_replaced_file_is_kept_and_a_new_one_follows_the_umask(tmp
         lambda path: _save_array(path / "it"),
     ],
 )
-def test_a_limit_of_file_size_names_the_target(tmp_path, write):
+def test_file_size_limit_error_names_the_target(tmp_path, write):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
     try:
@@ -122,7 +122,7 @@ def _save_array(path):
         np.save(folder / "array.npy", np.zeros(100_000))
 
 
-def test_an_error_in_a_folder_names_the_folder_that_was_asked_for(tmp_path):
+def test_error_inside_the_block_names_the_target_folder(tmp_path):
     with pytest.raises(FileNotFoundError) as caught, directory_atomically(tmp_path / "it") as folder:
         (folder / "missing" / "file").touch()
     assert caught.value.filename == str(tmp_path / "it" / "missing" / "file")
@@ -131,7 +131,7 @@ def test_an_error_in_a_folder_names_the_folder_that_was_asked_for(tmp_path):
     assert caught.value.filename == str(tmp_path / "other")
 
 
-def test_a_folder_takes_no_file_s_place_and_follows_links(tmp_path):
+def test_folder_does_not_replace_a_file_and_follows_symlinks(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError), directory_atomically(tmp_path / "file"):
         pass
@@ -157,7 +157,7 @@ with open_atomically(sys.argv[1] + "/file") as file, directory_atomically(sys.ar
 """
 
 
-def test_what_a_killed_writer_left_is_removed_and_what_a_live_one_writes_is_not(tmp_path):
+def test_partial_files_of_killed_writers_are_removed_and_of_live_ones_kept(tmp_path):
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE) for _ in range(2)
     ]
@@ -182,7 +182,7 @@ def test_what_a_killed_writer_left_is_removed_and_what_a_live_one_writes_is_not(
 
 
 @pytest.mark.parametrize("place", ["open", "lock"])
-def test_a_scratch_file_that_was_removed_before_it_was_locked_is_made_again(tmp_path, monkeypatch, place):
+def test_scratch_file_removed_before_it_is_locked_is_recreated(tmp_path, monkeypatch, place):
     hold, flock, removed = files.hold_lock, fcntl.flock, []
 
     def remove_first():
@@ -213,13 +213,13 @@ def test_a_scratch_file_that_was_removed_before_it_was_locked_is_made_again(tmp_
 
 
 @pytest.mark.parametrize("content", ['"é"'.encode("utf-16"), b'"\xed\xa0\x80"', b'"\xe9"'])
-def test_json_is_read_as_utf_8_alone(tmp_path, content):
+def test_json_that_is_not_utf_8_is_an_error(tmp_path, content):
     (tmp_path / "notes.json").write_bytes(content)
     with pytest.raises(ValueError):
         files.read_json(tmp_path / "notes.json")
 
 
-def test_a_name_that_is_not_utf_8_is_kept_in_json(tmp_path):
+def test_file_name_that_is_not_utf_8_is_preserved_in_json(tmp_path):
     value = {os.fsdecode(b"pa\xe4rs.tsv"): ["\\\udce4", "é\U0001f600"]}
     files.write_json(tmp_path / "notes.json", value)
     assert files.read_json(tmp_path / "notes.json") == value
@@ -227,7 +227,7 @@ def test_a_name_that_is_not_utf_8_is_kept_in_json(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
-def test_a_folder_is_replaced_in_one_step(tmp_path, monkeypatch):
+def test_folder_is_replaced_atomically(tmp_path, monkeypatch):
     path = tmp_path / "it"
     for text in ("old", "new"):
         if text == "new":
@@ -238,7 +238,7 @@ def test_a_folder_is_replaced_in_one_step(tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == ["it"]
 
 
-def test_a_folder_is_replaced_where_names_cannot_be_exchanged(tmp_path, monkeypatch):
+def test_folder_is_replaced_when_atomic_exchange_is_unavailable(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "EXCHANGE", -1)
     for text in ("old", "new"):
         with directory_atomically(tmp_path / "it") as folder:
@@ -247,7 +247,7 @@ def test_a_folder_is_replaced_where_names_cannot_be_exchanged(tmp_path, monkeypa
     assert os.listdir(tmp_path) == ["it"]
 
 
-def test_json_is_read_from_plain_files_alone(tmp_path):
+def test_json_from_a_named_pipe_is_refused(tmp_path):
     os.mkfifo(tmp_path / "notes.json")  # reading it would wait for a writer
     with pytest.raises(InputError, match="this is a pipe, not a file; remove it"):
         files.read_json(tmp_path / "notes.json")

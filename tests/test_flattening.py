@@ -11,7 +11,7 @@ from jaxmatch.training import step
 from jaxmatch.training.checkpoints import Checkpoints
 
 
-def test_there_and_back():
+def test_round_trip_preserves_parameters():
     flat = step.flattening(models.build(MODEL, outputs=2), 6)
     values = np.arange(1, flat.count + 1, dtype=np.float32)
     tree = flat.to_tree(values)
@@ -19,7 +19,7 @@ def test_there_and_back():
     np.testing.assert_array_equal(flat.to_array(tree), values)
 
 
-def test_a_model_matches_the_same_as_on_a_gpu():
+def test_gpu_flattening_gives_the_outputs_of_cpu_flattening():
     """On a GPU, weights are normalized together and products are aligned."""
     module = models.build(MODEL, outputs=2)
     flat, on_a_gpu = (step.flattening(module, 6, platform=platform) for platform in ("cpu", "gpu"))
@@ -31,22 +31,22 @@ def test_a_model_matches_the_same_as_on_a_gpu():
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-class WithZeros(Checkpoints):
-    """Checkpoints of older versions, which saved parameters and moments with zeros behind them."""
+class ZeroPadded(Checkpoints):
+    """Checkpoints of older versions, which saved parameters and moments padded with zeros."""
 
     def save(self, number, arrays, notes):
-        def lengthened(leaf):
+        def padded(leaf):
             leaf = np.asarray(leaf)
             return np.pad(leaf, [(0, 0), (0, 37)]) if leaf.ndim > 1 else leaf
 
-        super().save(number, jax.tree.map(lengthened, arrays), notes)
+        super().save(number, jax.tree.map(padded, arrays), notes)
 
 
-def test_a_checkpoint_with_zeros_behind_the_parameters_is_gone_on_from(tmp_path, monkeypatch):
+def test_training_resumes_from_a_checkpoint_with_zero_padded_parameters(tmp_path, monkeypatch):
     monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # check after every step
     expected = make_cohort().train()
     with pytest.raises(Interruption):
-        make_cohort(execution={"checkpoint_seconds": 1e-9}).train(WithZeros(tmp_path), InterruptAfter(7))
+        make_cohort(execution={"checkpoint_seconds": 1e-9}).train(ZeroPadded(tmp_path), InterruptAfter(7))
     results = make_cohort().train(Checkpoints(tmp_path))
     alike(results, expected, rtol=0)
     assert [one.progress.best for one in results] == [one.progress.best for one in expected]

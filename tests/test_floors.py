@@ -1,4 +1,4 @@
-"""Floors are what their formulas say, fitted on train alone."""
+"""Floors equal their formulas and are fitted on train only."""
 
 import dataclasses
 import math
@@ -84,31 +84,31 @@ FEATURES = {"overlap": shares, "cosine": cosines, "bm25": bm25_scores}
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("name", FEATURES)
-def test_a_floor_of_few_numbers_is_their_logistic_regression(name, classes):
+def test_overlap_cosine_and_bm25_equal_scikit_learn_logistic_regression(name, classes):
     data = small("ranking" if name == "bm25" else "classification", classes=2 if name == "bm25" else classes)
     classes, train = len(data.labels), data.splits["train"]
-    there = FEATURES[name](data, train)
-    mean, scale = there.mean(axis=0), there.std(axis=0)
+    inputs = FEATURES[name](data, train)
+    mean, scale = inputs.mean(axis=0), inputs.std(axis=0)
     # With two classes, the floor has two opposite weights in place of one, and so half the penalty.
-    judge = LogisticRegression(C=2.0 if classes == 2 else 1.0, tol=1e-8).fit((there - mean) / scale, train.labels)
+    model = LogisticRegression(C=2.0 if classes == 2 else 1.0, tol=1e-8).fit((inputs - mean) / scale, train.labels)
     floor = FLOORS[name].fit(data)
-    assert floor.parameters == (there.shape[1] + 1) * classes
+    assert floor.parameters == (inputs.shape[1] + 1) * classes
     for split in data.splits.values():
-        expected = judge.predict_proba((FEATURES[name](data, split) - mean) / scale)
+        expected = model.predict_proba((FEATURES[name](data, split) - mean) / scale)
         np.testing.assert_allclose(softmax(floor.outputs(split), axis=1), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["overlap", "cosine"])
-def test_in_a_regression_it_is_their_least_squares(name):
+def test_overlap_and_cosine_regressions_equal_least_squares(name):
     data = small("regression")
     train, test = data.splits["train"], data.splits["test"]
-    judge = LinearRegression().fit(FEATURES[name](data, train), train.labels)
+    model = LinearRegression().fit(FEATURES[name](data, train), train.labels)
     floor = FLOORS[name].fit(data)
-    np.testing.assert_allclose(floor.outputs(test)[:, 0], judge.predict(FEATURES[name](data, test)), atol=1e-6)
+    np.testing.assert_allclose(floor.outputs(test)[:, 0], model.predict(FEATURES[name](data, test)), atol=1e-6)
     assert floor.parameters == FEATURES[name](data, train).shape[1] + 1
 
 
-def test_the_majority_is_that_of_train():
+def test_majority_outputs_the_class_shares_or_mean_of_train():
     data = small(classes=3)
     floor = FLOORS["majority"].fit(with_splits(data, train={"labels": np.repeat([2, 1, 0], [30, 25, 15])}))
     np.testing.assert_allclose(floor.outputs(data.splits["dev"]), [[15 / 70, 25 / 70, 30 / 70]] * 30)
@@ -118,14 +118,14 @@ def test_the_majority_is_that_of_train():
     assert floor.parameters == 0
 
 
-def test_floors_of_a_regression_are_called_what_they_are():
+def test_titles_of_floors_depend_on_the_task():
     titles = ["mean of the training scores", "word overlap", "TF-IDF with ridge regression"]
     assert [row["title"] for row in measured(small("regression"), ("majority", "overlap", "tfidf"))] == titles
     assert [row["title"] for row in measured(small(), ("majority", "overlap"))] == ["majority class", "word overlap"]
 
 
 @pytest.mark.parametrize(("task", "classes"), [("classification", 2), ("classification", 3), ("regression", 1)])
-def test_tfidf_is_scikit_learn_s_of_the_texts(task, classes):
+def test_tfidf_equals_scikit_learn_on_the_texts(task, classes):
     data = small(task, classes)
     texts = {
         name: [[" ".join(map(str, side)) for side in pair] for pair in sentences(split)]
@@ -139,24 +139,24 @@ def test_tfidf_is_scikit_learn_s_of_the_texts(task, classes):
         a, b = (vectorizer.transform([pair[side] for pair in texts[name]]).toarray() for side in (0, 1))
         return np.hstack([a, b, np.abs(a - b), a * b])
 
-    judge = (Ridge() if task == "regression" else LogisticRegression(max_iter=1000)).fit(
+    model = (Ridge() if task == "regression" else LogisticRegression(max_iter=1000)).fit(
         features("train"), data.splits["train"].labels
     )
     outputs = FLOORS["tfidf"].fit(data).outputs(data.splits["test"])
     if task == "regression":
-        np.testing.assert_allclose(outputs[:, 0], judge.predict(features("test")), atol=1e-3)
+        np.testing.assert_allclose(outputs[:, 0], model.predict(features("test")), atol=1e-3)
     else:
-        np.testing.assert_allclose(softmax(outputs, axis=1), judge.predict_proba(features("test")), atol=1e-3)
+        np.testing.assert_allclose(softmax(outputs, axis=1), model.predict_proba(features("test")), atol=1e-3)
 
 
-def test_a_class_that_train_lacks_is_no_answer():
+def test_class_missing_in_train_is_never_predicted():
     data = small(classes=3)
     lacking = with_splits(data, train={"labels": np.where(data.splits["train"].labels == 1, 0, 2).astype(np.int32)})
     for name in ("majority", "overlap", "cosine", "tfidf"):
         outputs = FLOORS[name].fit(lacking).outputs(data.splits["dev"])
         assert outputs.shape == (30, 3) and np.isfinite(outputs).all() and not (outputs.argmax(axis=1) == 1).any()
-    alike = with_splits(data, train={"labels": np.full(70, 2, np.int32)})
-    assert (FLOORS["tfidf"].fit(alike).outputs(data.splits["dev"]).argmax(axis=1) == 2).all()
+    one_class = with_splits(data, train={"labels": np.full(70, 2, np.int32)})
+    assert (FLOORS["tfidf"].fit(one_class).outputs(data.splits["dev"]).argmax(axis=1) == 2).all()
 
 
 def test_nothing_is_learned_from_dev_or_test():
@@ -175,14 +175,14 @@ def test_nothing_is_learned_from_dev_or_test():
         assert row["times"]["train_seconds_a_run"] >= 0 < row["times"]["inference_microseconds_a_pair"]
 
 
-def test_bm25_is_of_rankings_alone_and_undefined_scores_are_null():
+def test_bm25_is_for_rankings_only_and_undefined_scores_are_null():
     data = small()
     data = with_splits(data, test={"labels": np.zeros(30, np.int32)})
-    rows = measured(dataclasses.replace(data, splits={**data.splits}), ["bm25", "overlap"])
+    rows = measured(data, ["bm25", "overlap"])
     assert [row["title"] for row in rows] == ["word overlap"]
     assert rows[0]["test"]["auc"] is None and 0 <= rows[0]["test"]["accuracy"] <= 1
-    lone = dataclasses.replace(data, splits={name: data.splits[name] for name in ("train", "dev")})
-    assert measured(lone, ["overlap"])[0]["test"] is None
+    without_test = dataclasses.replace(data, splits={name: data.splits[name] for name in ("train", "dev")})
+    assert measured(without_test, ["overlap"])[0]["test"] is None
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_bm25_is_of_rankings_alone_and_undefined_scores_are_null():
     ],
 )
 @pytest.mark.slow
-def test_on_real_data(data_folder, tmp_path, data_set, names, score, bounds):
+def test_floor_scores_on_real_data_are_within_bounds(data_folder, tmp_path, data_set, names, score, bounds):
     (tmp_path / "v.txt").write_text("a 1 2\nthe 2 1\n")
     settings = encoding.DataSettings(data_set, str(data_folder), vectors=str(tmp_path / "v.txt"), minimum_count=1)
     rows = measured(encoding.prepare(settings, tmp_path / "cache"), names)

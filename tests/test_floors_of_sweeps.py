@@ -1,4 +1,4 @@
-"""Floors of a sweep: the floors that it may request, their lines in the table, and the file that stores them."""
+"""Floors of a sweep: the floors that it may request, their rows in the table, and the file that stores them."""
 
 import csv
 import dataclasses
@@ -40,7 +40,7 @@ def variants():
     ]
 
 
-def test_a_floor_is_a_line_below_the_runs_and_wins_nothing():
+def test_floors_are_rows_below_the_runs_and_are_not_marked_best():
     table = make_table(variants(), LAYOUT, (FLOOR,))
     heading, *rows = cells(table)
     assert heading[:3] == ["variant", "parameters", "seeds"]
@@ -57,7 +57,7 @@ def test_a_floor_is_a_line_below_the_runs_and_wins_nothing():
     assert unnamed[0][0] == "model" and len({len(row) for row in unnamed}) == 1
 
 
-def test_a_floor_in_the_table_for_machines():
+def test_floors_are_included_in_csv_json_and_latex_tables():
     table = make_table(variants(), LAYOUT, (FLOOR,))
     *_, line = csv.DictReader(io.StringIO(table.csv()))
     assert (line["variant"], line["parameters"], line["finished"]) == ("word overlap", "1234", "")
@@ -71,26 +71,26 @@ def test_a_floor_in_the_table_for_machines():
 
 
 def test_a_sweep_over_several_data_sets_has_no_floors(tmp_path):
-    kept(tmp_path)  # the floors of an earlier launch over one data set
-    told = []
+    write_floors(tmp_path)  # the floors of an earlier launch over one data set
+    messages = []
     cohorts = [types.SimpleNamespace(data=types.SimpleNamespace(fingerprint=name)) for name in "ab"]
     sweep = types.SimpleNamespace(floors=("overlap",), cross_encoder="")
     plan = types.SimpleNamespace(sweep=sweep, runs={str(each): (None, each) for each in cohorts})
-    keep_floors(plan, types.SimpleNamespace(path=tmp_path), types.SimpleNamespace(say=told.append))
-    assert told == ["the runs are of several data sets: the table has no floors"]
+    keep_floors(plan, types.SimpleNamespace(path=tmp_path), types.SimpleNamespace(say=messages.append))
+    assert messages == ["the runs are of several data sets: the table has no floors"]
     assert floor_rows(tmp_path, ("overlap",)) == ()
 
 
-def kept(folder, **changes):
+def write_floors(folder, **changes):
     row = {"name": "overlap", "title": "word overlap", "parameters": 3, "dev": {"auc": None, "f1": 0.5}, "test": None}
     row |= {"times": {"train_seconds_a_run": 1}} | changes
     rows = [row, {**row, "name": "bm25", "title": "BM25"}]
     (folder / "floors.json").write_text(json.dumps({"format": 1, "fingerprint": "f", "rows": rows}))
 
 
-def test_floors_are_read_in_the_order_asked_for(tmp_path):
+def test_floors_are_read_in_the_requested_order(tmp_path):
     assert floor_rows(tmp_path, ("overlap",)) == ()
-    kept(tmp_path)
+    write_floors(tmp_path)
     row = FloorRow("word overlap", 3, {"dev.f1": 0.5, "times.train_seconds_a_run": 1.0})
     assert floor_rows(tmp_path, ("cosine", "overlap")) == (row,) and floor_rows(tmp_path, ()) == ()
     assert [row.title for row in floor_rows(tmp_path, ("bm25", "overlap"))] == ["BM25", "word overlap"]
@@ -106,8 +106,8 @@ def test_floors_are_read_in_the_order_asked_for(tmp_path):
         ({"times": {"f1": math.inf}}, "floor 1 has the times.f1 Infinity"),
     ],
 )
-def test_damaged_floors_are_one_line(tmp_path, changes, problem):
-    kept(tmp_path, **changes)
+def test_damaged_floors_files_are_errors(tmp_path, changes, problem):
+    write_floors(tmp_path, **changes)
     with pytest.raises(InputError) as error:
         read_floors(tmp_path)
     assert problem in str(error.value) and "remove it, and run the sweep again" in str(error.value)
@@ -121,39 +121,39 @@ def test_damaged_floors_are_one_line(tmp_path, changes, problem):
             read_floors(tmp_path)
 
 
-def test_the_comparison_asks_for_floors():
-    def asked(**options):
+def test_the_comparison_sweep_takes_its_floors_from_options():
+    def requested_floors(**options):
         return launch.resolve(COMPARISON, options=options).floors
 
-    assert asked() == asked(models="all", floors="none") == ()
-    assert asked(models="all") == asked(models="re2", floors="all") == tuple(FLOORS)
-    assert asked(floors="cosine,overlap") == ("cosine", "overlap")
+    assert requested_floors() == requested_floors(models="all", floors="none") == ()
+    assert requested_floors(models="all") == requested_floors(models="re2", floors="all") == tuple(FLOORS)
+    assert requested_floors(floors="cosine,overlap") == ("cosine", "overlap")
     with pytest.raises(InputError, match='there is no floor "overlp"; did you mean "overlap"'):
-        asked(floors="overlp")
+        requested_floors(floors="overlp")
 
 
 @pytest.mark.parametrize("name", ["re2_main", "esan_main", "csran_main"])
 def test_main_tables_have_the_floors_that_need_no_other_package(name):
-    def asked(**options):
+    def requested_floors(**options):
         return launch.resolve(SWEEPS / f"{name}.py", options=options).floors
 
-    assert asked() == ("majority", "overlap", "cosine", "bm25")
-    assert asked(floors="all") == tuple(FLOORS) and asked(floors="none") == ()
+    assert requested_floors() == ("majority", "overlap", "cosine", "bm25")
+    assert requested_floors(floors="all") == tuple(FLOORS) and requested_floors(floors="none") == ()
 
 
 @pytest.mark.parametrize(("floors", "problem"), [("overlap", "make them a tuple"), (("x",), "majority")])
-def test_floors_that_there_are_not_are_refused(floors, problem):
+def test_invalid_floors_are_refused(floors, problem):
     with pytest.raises(TypeError, match=problem):
         Sweep("s", default_config(), {}, (0,), TableLayout("t", ()), floors=floors)
 
 
-def test_a_missing_scikit_learn_is_told_before_anything_is_trained(monkeypatch, tmp_path, capsys):
+def test_missing_scikit_learn_is_an_error_before_training(monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(sys.modules, "sklearn", None)
     words = ["sweep", str(COMPARISON), "--smoke", "--models", "re2", "--workdir", str(tmp_path / "w")]
     for floors in ("all", "tfidf"):
         assert main([*words, "--floors", floors]) == 2
-        said = capsys.readouterr().err
-        assert said == (
+        message = capsys.readouterr().err
+        assert message == (
             "jaxmatch: TF-IDF with logistic regression needs scikit-learn, which is not installed; "
             "pip install 'jaxmatch[floors]', or leave tfidf out of --floors\n"
         )
@@ -162,7 +162,7 @@ def test_a_missing_scikit_learn_is_told_before_anything_is_trained(monkeypatch, 
 
 
 @pytest.mark.slow
-def test_the_folder_makes_the_table_again_and_fits_no_floor_twice(tmp_path, capsys, monkeypatch):
+def test_the_table_is_reproduced_from_the_folder_without_refitting_floors(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
     words = ["sweep", str(COMPARISON), "--dataset", "wikiqa", "--models", "re2", "--smoke", "--seeds", "1"]
     words += ["--workdir", str(tmp_path / "w"), f"--config.execution.cache_directory={tmp_path}"]

@@ -36,7 +36,7 @@ def test_runs_that_have_not_finished_are_noted(sweep_copy):
 
 
 @pytest.mark.slow
-def test_a_layout_that_cannot_be_followed_names_its_file(sweep_copy):
+def test_error_about_an_unknown_score_in_the_layout_names_the_file(sweep_copy):
     notes = json.loads((sweep_copy / "sweep.json").read_text())
     notes["layout"]["scores"] = ["x"]
     (sweep_copy / "sweep.json").write_text(json.dumps(notes))
@@ -46,7 +46,7 @@ def test_a_layout_that_cannot_be_followed_names_its_file(sweep_copy):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["", "{}", "[]", '{"layout": {}, "runs": []}', '{"layout": {"published": []}}'])
-def test_a_damaged_note_of_the_sweep_is_one_line_and_is_renewed(small_files, sweep_copy, damage):
+def test_damaged_sweep_json_is_an_error_and_the_next_launch_rewrites_it(small_files, sweep_copy, damage):
     (sweep_copy / "sweep.json").write_text(damage)
     with pytest.raises(InputError, match="sweep.json: the file is damaged"):
         folder_table.table(sweep_copy)
@@ -69,7 +69,7 @@ def test_a_damaged_note_of_the_sweep_is_one_line_and_is_renewed(small_files, swe
     ],
     ids=json.dumps,
 )
-def test_a_note_of_the_sweep_with_a_wrong_type_is_one_line(sweep_copy, change):
+def test_wrong_types_in_sweep_json_are_an_error(sweep_copy, change):
     notes = json.loads((sweep_copy / "sweep.json").read_text())
     notes["layout"] |= change.get("layout", {})
     notes["places"] = {run: place | change.get("places", {}) for run, place in notes["places"].items()}
@@ -82,13 +82,13 @@ def test_a_note_of_the_sweep_with_a_wrong_type_is_one_line(sweep_copy, change):
 
 
 @pytest.mark.slow
-def test_the_record_of_another_run_is_told(sweep_copy):
+def test_record_of_another_run_is_an_error(sweep_copy):
     one, other = small_sweep.records(sweep_copy)
     shutil.copy(sweep_copy / "runs" / one / "record.json", sweep_copy / "runs" / other / "record.json")
     with pytest.raises(InputError, match=f"{other}/record.json: this is the record of the run {one}"):
         folder_table.table(sweep_copy)
 
 
-def test_a_folder_without_a_sweep_has_no_table(tmp_path):
+def test_folder_without_a_sweep_is_an_error(tmp_path):
     with pytest.raises(InputError, match="no sweep was run in this folder"):
         folder_table.table(tmp_path)

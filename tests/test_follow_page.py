@@ -1,4 +1,4 @@
-"""The listeners of docs/how_to/follow.md, on stand-ins for W&B and MLflow."""
+"""The listeners of docs/how_to/follow.md, tested with fakes of W&B and MLflow."""
 
 import contextlib
 import io
@@ -27,9 +27,9 @@ class Wandb(types.ModuleType):
         super().__init__("wandb")
         self.inits, self.logged, self.summary, self.exits = [], {}, {}, []
 
-    def init(self, **told):
-        assert told["resume"] == "allow" and told["reinit"] == "create_new"
-        self.inits.append((told["project"], told["id"]))
+    def init(self, **options):
+        assert options["resume"] == "allow" and options["reinit"] == "create_new"
+        self.inits.append((options["project"], options["id"]))
         return self
 
     def log(self, values, step):
@@ -108,27 +108,27 @@ def interrupted_and_resumed(name: str) -> None:
         follower.ended(RUN, record)
 
 
-def test_weights_and_biases(wandb):
+def test_wandb_listener_resumes_without_repeating_steps(wandb):
     interrupted_and_resumed("WandB")
     assert wandb.inits == [("small", "abc-seed0")] * 2 and wandb.exits == [1, 0]
     assert list(wandb.logged) == [10, 20, 30] and wandb.logged[30] == {"train/loss": 0.5, "dev/accuracy": 0.7}
     assert wandb.summary == {"test/accuracy": 0.75}
 
 
-def test_mlflow(mlflow):
+def test_mlflow_listener_resumes_without_repeating_steps(mlflow):
     interrupted_and_resumed("MLflow")
     assert [step for _, name, _, step in mlflow.points if name == "dev_accuracy"] == [10, 20, 30]
     assert mlflow.points[-1] == ("id0", "test_accuracy", 0.75, None)
     assert mlflow.ends == [("id0", "FAILED"), ("id0", "FINISHED")]
 
 
-def test_the_first_example_prints():
-    with contextlib.redirect_stdout(io.StringIO()) as said:
+def test_printing_listener_prints_each_evaluation_and_the_end():
+    with contextlib.redirect_stdout(io.StringIO()) as output:
         follower = listener("Printing")
         follower.started(RUN, [])
         follower.evaluated(RUN, evaluation(10))
         follower.ended(RUN, None)
-    assert said.getvalue().splitlines()[1:] == [
+    assert output.getvalue().splitlines()[1:] == [
         "abc-seed0 10 0.5 {'accuracy': 0.7}",
         "abc-seed0 stopped before its end",
     ]

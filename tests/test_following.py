@@ -1,4 +1,4 @@
-"""A listener hears what the record of each run holds, also across interruptions."""
+"""Run listeners receive the contents of each run's record, also across interruptions."""
 
 import collections
 import sys
@@ -14,8 +14,8 @@ from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.following import listeners_of
 
 
-class Heard(jaxmatch.RunListener):
-    """A listener that keeps what it hears."""
+class Recorder(jaxmatch.RunListener):
+    """A listener that stores everything it receives."""
 
     def __init__(self):
         self.curves, self.ends, self.runs = {}, {}, {}
@@ -35,11 +35,11 @@ class Interrupting(jaxmatch.RunListener):
     """A listener that interrupts training at the second evaluation of a run."""
 
     def __init__(self):
-        self.heard = collections.Counter()
+        self.received = collections.Counter()
 
     def evaluated(self, run, evaluation):
-        self.heard[run.name] += 1
-        if self.heard[run.name] == 2:
+        self.received[run.name] += 1
+        if self.received[run.name] == 2:
             raise KeyboardInterrupt
 
 
@@ -65,7 +65,7 @@ def scalars(folder) -> dict[str, list[tuple[int, float]]]:
 
 
 def expected(record) -> dict[str, list[tuple[int, float]]]:
-    """Returns the same from a record."""
+    """Returns the scalars that the event files of a record should hold: tag -> (step, value)."""
     found = collections.defaultdict(list)
     for entry in record["curve"]:
         values = {"train/loss": entry["train_loss"], "learning_rate": entry["learning_rate"]}
@@ -86,19 +86,19 @@ def assert_shown(workdir) -> None:
             assert found[tag] == [(step, pytest.approx(value, rel=1e-5, nan_ok=True)) for step, value in points], tag
 
 
-def test_a_listener_hears_what_the_records_hold(small_files, tmp_path):
-    heard = Heard()
-    records = train(small_files, tmp_path / "out", heard)
-    assert heard.curves.keys() == heard.ends.keys() == records.keys() and len(records) == 2
+def test_a_listener_receives_what_the_records_hold(small_files, tmp_path):
+    received = Recorder()
+    records = train(small_files, tmp_path / "out", received)
+    assert received.curves.keys() == received.ends.keys() == records.keys() and len(records) == 2
     for name, record in records.items():
-        assert heard.ends[name] == record
-        samples = [entry["samples"] for entry in heard.curves[name]]
+        assert received.ends[name] == record
+        samples = [entry["samples"] for entry in received.curves[name]]
         assert samples == [entry["samples"] for entry in record["curve"]]
         assert samples or record["status"] == "diverged"
-        run = heard.runs[name]
+        run = received.runs[name]
         assert (run.seed, run.sweep, run.config) == (record["seed"], "small", record["config"])
         assert run.settings == record["overrides"] and run.folder == tmp_path / "out" / "runs" / name
-    assert train(small_files, tmp_path / "out", again := Heard()) == records and not again.curves
+    assert train(small_files, tmp_path / "out", again := Recorder()) == records and not again.curves
 
 
 def test_tensorboard_shows_the_curves_of_every_run(small_files, tmp_path, capsys):
@@ -108,22 +108,22 @@ def test_tensorboard_shows_the_curves_of_every_run(small_files, tmp_path, capsys
     assert_shown(workdir)
 
 
-def test_after_an_interruption_no_point_is_there_twice(small_files, tmp_path):
+def test_resumed_runs_log_each_point_once(small_files, tmp_path):
     workdir = tmp_path / "out"
     made = listeners_of(["tensorboard"], workdir)
     with pytest.raises(KeyboardInterrupt):
-        train(small_files, workdir, *made, heard := Heard(), Interrupting())
-    assert heard.ends and set(heard.ends.values()) == {None}
+        train(small_files, workdir, *made, received := Recorder(), Interrupting())
+    assert received.ends and set(received.ends.values()) == {None}
     before = [scalars(folder).get("train/loss", ()) for folder in (workdir / "tensorboard").iterdir()]
     assert sorted(map(len, before)) == [0, 2]
-    train(small_files, workdir, *listeners_of(["tensorboard"], workdir), again := Heard())
+    train(small_files, workdir, *listeners_of(["tensorboard"], workdir), again := Recorder())
     assert [len(curve) for curve in again.curves.values()] == [
         len(record["curve"]) for record in small_sweep.records(workdir).values()
     ]
     assert_shown(workdir)
 
 
-def test_what_was_trained_before_it_was_followed_is_shown_too(small_files, tmp_path):
+def test_evaluations_before_logging_was_enabled_are_logged_too(small_files, tmp_path):
     workdir = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
         train(small_files, workdir, Interrupting())
@@ -131,13 +131,13 @@ def test_what_was_trained_before_it_was_followed_is_shown_too(small_files, tmp_p
     assert_shown(workdir)
 
 
-def test_a_listener_that_fails_hears_no_more_and_training_goes_on(small_files, tmp_path):
+def test_a_failing_listener_is_not_called_again_and_training_continues(small_files, tmp_path):
     planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
-    heard, watcher = Heard(), small_sweep.Watcher()
-    jaxmatch.run(planned, tmp_path / "out", watcher, listeners=[Failing(), heard])
-    said = [line for line in watcher.text.splitlines() if "Failing" in line]
-    assert said == ["Failing.evaluated failed (ConnectionError: the server is gone); Failing is not called again"]
-    assert heard.ends == small_sweep.records(tmp_path / "out")
+    received, watcher = Recorder(), small_sweep.Watcher()
+    jaxmatch.run(planned, tmp_path / "out", watcher, listeners=[Failing(), received])
+    printed = [line for line in watcher.text.splitlines() if "Failing" in line]
+    assert printed == ["Failing.evaluated failed (ConnectionError: the server is gone); Failing is not called again"]
+    assert received.ends == small_sweep.records(tmp_path / "out")
 
 
 def test_runs_of_a_cohort_that_fails_end_without_a_record(small_files, tmp_path, monkeypatch):
@@ -146,11 +146,11 @@ def test_runs_of_a_cohort_that_fails_end_without_a_record(small_files, tmp_path,
 
     monkeypatch.setattr(claimed, "make_record", fails)
     with pytest.raises(FailedCohorts):
-        train(small_files, tmp_path / "out", heard := Heard())
-    assert len(heard.runs) == 2 and heard.ends == dict.fromkeys(heard.runs)
+        train(small_files, tmp_path / "out", received := Recorder())
+    assert len(received.runs) == 2 and received.ends == dict.fromkeys(received.runs)
 
 
-OWN = """
+LISTENERS = """
 import jaxmatch
 class Printing(jaxmatch.RunListener):
     def ended(self, run, record):
@@ -163,14 +163,14 @@ class Half:
 """
 
 
-def test_a_listener_of_ones_own_is_named_on_the_command_line(small_files, tmp_path, capsys, monkeypatch):
-    (tmp_path / "followers.py").write_text(OWN)
+def test_log_option_accepts_a_user_defined_listener(small_files, tmp_path, capsys, monkeypatch):
+    (tmp_path / "followers.py").write_text(LISTENERS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     words = ("--log", "followers:Printing", "--log", f"{tmp_path}/followers.py:Printing")
     assert main(small_sweep.command(small_files, tmp_path / "out", *words)) == 0
-    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ended")]
-    assert sorted(said) == sorted(2 * [f"ended {name}" for name in small_sweep.records(tmp_path / "out")])
+    printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("ended")]
+    assert sorted(printed) == sorted(2 * [f"ended {name}" for name in small_sweep.records(tmp_path / "out")])
 
 
 @pytest.mark.parametrize(
@@ -184,15 +184,15 @@ def test_a_listener_of_ones_own_is_named_on_the_command_line(small_files, tmp_pa
         ("followers.py:Half", "followers.py:Half has no method evaluated; derive it from jaxmatch.RunListener"),
     ],
 )
-def test_a_listener_that_cannot_be_made_is_one_line(small_files, tmp_path, capsys, monkeypatch, name, message):
-    (tmp_path / "followers.py").write_text(OWN)
+def test_an_invalid_listener_is_reported_in_one_line(small_files, tmp_path, capsys, monkeypatch, name, message):
+    (tmp_path / "followers.py").write_text(LISTENERS)
     monkeypatch.chdir(tmp_path)
     assert main(small_sweep.command(small_files, tmp_path / "out", "--log", name)) == 2
-    said = capsys.readouterr().err
-    assert message in said and said.count("\n") == 1 and not (tmp_path / "out").exists()
+    printed = capsys.readouterr().err
+    assert message in printed and printed.count("\n") == 1 and not (tmp_path / "out").exists()
 
 
-def test_without_tensorboard_it_says_how_to_install_it(small_files, tmp_path, capsys, monkeypatch):
+def test_missing_tensorboard_is_reported_with_an_install_command(small_files, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard.compat.proto", None)
     assert main(small_sweep.command(small_files, tmp_path / "out", "--log", "tensorboard")) == 2
     assert (

@@ -1,4 +1,4 @@
-"""Pairs from a DataFrame, a Dataset or a DatasetDict as a folder of own data."""
+"""Saving the pairs of a DataFrame, a Dataset or a DatasetDict as a folder of own data."""
 
 import datasets
 import pandas
@@ -24,7 +24,7 @@ def frame(count=20, **more):
     )
 
 
-def test_a_data_frame_is_parted_as_its_file_would_be(tmp_path):
+def test_data_frame_is_split_like_a_file_of_the_same_pairs(tmp_path):
     counts = save(frame(100), tmp_path / "own", columns=COLUMNS, labels={0: "no"}, split="0.8/0.1/0.1")
     assert counts == {name: {"pairs": n, "dropped": {}} for name, n in (("train", 80), ("dev", 10), ("test", 10))}
     data = catalog.load("own", tmp_path / "own")
@@ -32,9 +32,9 @@ def test_a_data_frame_is_parted_as_its_file_would_be(tmp_path):
     frame(100).to_json(tmp_path / "all.jsonl", orient="records", lines=True)
     columns = ",".join(f"{name}={column}" for name, column in COLUMNS.items())
     layout = layout_of({"columns": columns, "split": "0.8/0.1/0.1"})
-    of_the_file = catalog.load("own", tmp_path / "all.jsonl", layout=layout).splits
+    file_splits = catalog.load("own", tmp_path / "all.jsonl", layout=layout).splits
     assert {name: split.text_a for name, split in data.splits.items()} == {
-        name: split.text_a for name, split in of_the_file.items()
+        name: split.text_a for name, split in file_splits.items()
     }
     parts = {"train": frame(), "dev": frame(1)}
     save(parts, tmp_path / "parts", columns=COLUMNS, labels={0: "no", 1: "yes"})  # dev need not have each label
@@ -42,7 +42,7 @@ def test_a_data_frame_is_parted_as_its_file_would_be(tmp_path):
     assert set(catalog.load("own", tmp_path / "own").splits["dev"].text_a) != set(data.splits["dev"].text_a)
 
 
-def test_types_of_pandas_become_labels(tmp_path):
+def test_pandas_types_are_converted_to_labels(tmp_path):
     for values, labels, dropped in (
         ([True, False, True], ["True", "False", "True"], {}),
         ([1.0, None, 0.0], ["1", "0"], {"no label": 1}),
@@ -55,7 +55,7 @@ def test_types_of_pandas_become_labels(tmp_path):
         assert catalog.load("own", tmp_path / "own").splits["dev"].labels == labels
 
 
-def test_a_ranking_and_a_regression(tmp_path):
+def test_ranking_keeps_groups_together_and_regression_keeps_scores(tmp_path):
     groups = [f"q{row // 4}" for row in range(20)]
     save(
         frame(same=[row % 4 == 0 for row in range(20)], group=groups), tmp_path / "a", columns=COLUMNS, split="0.6/0.4"
@@ -74,12 +74,12 @@ def test_a_dataset_dict_keeps_the_names_of_its_classes(tmp_path):
          "label": datasets.ClassLabel(names=["not_entailment", "entailment"])}
     )  # fmt: skip
 
-    def made(labels):
+    def dataset(labels):
         texts = [f"text {number}" for number in range(len(labels))]
         columns = {"idx": list(range(len(labels))), "sentence1": texts, "sentence2": texts, "label": labels}
         return datasets.Dataset.from_dict(columns, features=features)
 
-    whole = datasets.DatasetDict(train=made([0, 1, -1, 1]), validation=made([1, 0]), test=made([-1, -1]))
+    whole = datasets.DatasetDict(train=dataset([0, 1, -1, 1]), validation=dataset([1, 0]), test=dataset([-1, -1]))
     counts = save(whole, tmp_path / "own", columns={"text_a": "sentence1", "text_b": "sentence2"})
     assert counts["train"] == {"pairs": 3, "dropped": {"no label": 1}}
     assert counts["test"] == {"pairs": 0, "dropped": {"no label": 2}}
@@ -89,7 +89,7 @@ def test_a_dataset_dict_keeps_the_names_of_its_classes(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "message"),
     [
         ({"columns": {"text_a": "question"}}, "train: there is no column 'question', 'text_b', 'label'; there are"),
         ({"columns": {"text_c": "question1"}}, "'text_c' is not a part of a pair"),
@@ -107,11 +107,11 @@ def test_a_dataset_dict_keeps_the_names_of_its_classes(tmp_path):
         ({"labels": {0: "no", 2: "yes"}}, "train: labels: no pair has the label '2'; its labels are '0', '1'"),
     ],
 )
-def test_what_cannot_be_used_is_refused_and_nothing_written(tmp_path, change, words):
+def test_invalid_input_is_refused_and_nothing_is_written(tmp_path, change, message):
     given = {"data": frame(), "columns": COLUMNS, "split": "0.8/0.2", **change}
     with pytest.raises(InputError) as caught:
         save(given.pop("data"), tmp_path / "own", **given)
-    assert words in str(caught.value)
+    assert message in str(caught.value)
     assert not (tmp_path / "own").exists()
 
 
@@ -122,7 +122,7 @@ def test_a_folder_with_other_files_is_not_replaced(tmp_path):
     assert (tmp_path / "thesis.tex").read_text() == "x"
 
 
-def test_own_data_that_was_written_by_hand_is_not_replaced(tmp_path):
+def test_data_folder_written_by_the_user_is_not_replaced(tmp_path):
     (tmp_path / "train.jsonl").write_text("{}")
     with pytest.raises(InputError, match="the folder holds 'train.jsonl'; give a new folder"):
         save(frame(), tmp_path, columns=COLUMNS, split="0.8/0.2")

@@ -1,4 +1,4 @@
-"""Successive halving decides by arithmetic and by dev scores alone."""
+"""Successive halving: its rungs, its ranking by dev scores, its errors, and the options of the command."""
 
 import dataclasses
 import functools
@@ -17,7 +17,7 @@ from jaxmatch.sweep.halving import Halving, Standing, default_rungs, ranking, st
 from jaxmatch.sweep.plan import make_plan
 
 
-def test_a_third_goes_on_at_each_rung():
+def test_a_third_of_the_settings_is_kept_at_each_rung():
     rule = Halving(eta=3, rungs=(1, 3), epochs=9, settings=9)
     assert rule.counts() == (9, 3, 1)
     # 9 x 1 + 3 x 2 + 1 x 6 of 9 x 9 epochs
@@ -49,7 +49,7 @@ def test_default_rungs(epochs, settings, eta, first, rungs):
 
 @given(st.integers(2, 500), st.integers(2, 500), st.integers(2, 7), st.integers(1, 500))
 @example(2, 2, 7, 1)
-def test_rungs_lie_between_the_first_evaluation_and_the_end(epochs, settings, eta, first):
+def test_default_rungs_are_between_the_first_evaluation_and_the_end(epochs, settings, eta, first):
     rungs = default_rungs(epochs, settings, eta, first)
     assert bool(rungs) == (first < epochs)
     assert list(rungs) == sorted(set(rungs)) and len(rungs) <= halving.MOST_RUNGS
@@ -64,7 +64,7 @@ def rules(draw):
 
 
 @given(rules())
-def test_dropping_leaves_a_setting_and_saves_what_it_drops(rule):
+def test_each_rung_keeps_one_in_eta_and_share_counts_the_trained_epochs(rule):
     counts = rule.counts()
     assert counts[0] == rule.settings and counts[-1] >= 1
     for before, after in zip(counts, counts[1:], strict=False):
@@ -79,7 +79,7 @@ def curve(*scores):
     return [{"samples": 10 * number, "dev": {"accuracy": score}} for number, score in enumerate(scores, start=1)]
 
 
-def test_a_run_stands_where_it_stood_whatever_came_after():
+def test_standing_is_the_best_dev_score_up_to_the_given_samples():
     run = {"curve": curve(0.5, 0.8, 0.7, 0.9), "diverged_at_samples": None}
     assert [standing(run, "accuracy", samples).score for samples in (9, 10, 20, 30, 40)] == [None, 0.5, 0.8, 0.8, 0.9]
     diverged = run | {"diverged_at_samples": 25}
@@ -123,7 +123,7 @@ def planned(files, grid="0.01,0.003,0.001", epochs=9, **arguments):
     return launch.resolve(files / "small.py", overrides=overrides, grid_overrides=axes, **arguments)
 
 
-def test_the_rungs_of_a_plan(small_files):
+def test_settle_uses_the_default_or_given_rungs_of_a_plan(small_files):
     plan = make_plan(planned(small_files, seeds=2))
     assert halving.settle(plan) == Halving(3, (3,), 9, 3)
     assert halving.settle(plan, eta=2, rungs=(1, 4)) == Halving(2, (1, 4), 9, 3)
@@ -151,12 +151,12 @@ def test_the_rungs_of_a_plan(small_files):
         ({"axes": {"data.split_seed": "0,1"}}, {}, r"differ in data.split_seed \(0, 1\)"),
     ],
 )
-def test_what_cannot_be_halved_is_refused(small_files, changes, arguments, problem):
+def test_plans_and_rungs_that_cannot_be_halved_are_errors(small_files, changes, arguments, problem):
     with pytest.raises(InputError, match=problem):
         halving.settle(make_plan(planned(small_files, **changes)), **arguments)
 
 
-def test_settings_of_different_length_are_refused(small_files):
+def test_settings_with_different_numbers_of_epochs_are_errors(small_files):
     sweep = planned(small_files)
     grid = {**sweep.grid, "training.epochs": (3, 9)}
     with pytest.raises(InputError, match=r"differ in training.epochs \(3, 9\)"):
@@ -173,7 +173,7 @@ def test_the_plan_shows_rungs_and_saving(small_files, tmp_path):
     assert not (tmp_path / "work").exists()
 
 
-def test_a_setting_that_was_dropped_is_not_chosen_however_well_it_stood():
+def test_a_dropped_setting_is_not_chosen_whatever_its_score():
     finished = [tried(0.2, 0, dev=0.5), tried(0.2, 1, dev=0.5)]
     # In the last setting, patience had stopped one run before the other run was dropped.
     others = [(0.1, "dropped", "dropped"), (0.3, "diverged", "dropped"), (0.4, "finished", "dropped")]
@@ -195,14 +195,14 @@ def test_a_setting_that_was_dropped_is_not_chosen_however_well_it_stood():
         (("--asha", "--eta", "4"), {"halve": True, "barrier": False, "eta": 4}),
     ],
 )
-def test_the_command_says_how_to_halve(monkeypatch, tmp_path, words, given):
+def test_tune_passes_the_halving_options_on(monkeypatch, tmp_path, words, given):
     calls = []
     monkeypatch.setattr(tuning, "tune", lambda file, **arguments: calls.append(arguments) or "")
     assert main(["tune", "a.py", "--workdir", str(tmp_path), *words]) == 0
     assert {name: value for name, value in calls[0].items() if name in ("halve", "barrier", "eta", "rungs")} == given
 
 
-def test_a_rule_without_halving_is_one_line(capsys, tmp_path):
+def test_rungs_without_halving_and_invalid_halving_options_are_errors(capsys, tmp_path):
     assert main(["tune", "a.py", "--workdir", str(tmp_path), "--rungs", "3"]) == 2
     assert capsys.readouterr().err == "jaxmatch: --rungs needs --halving or --asha\n"
     for words in (("--eta", "1"), ("--rungs", "3,x"), ("--rungs", "0")):

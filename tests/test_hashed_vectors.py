@@ -1,4 +1,4 @@
-"""Word vectors made from the spelling of words."""
+"""Word vectors computed from hashed character n-grams."""
 
 import hashlib
 import tracemalloc
@@ -22,7 +22,7 @@ def signs(gram):
     return np.array([1 if bit == "1" else -1 for bit in bits[:300]])
 
 
-def test_a_word_is_the_sum_of_its_grams_and_of_itself():
+def test_a_vector_is_the_scaled_sum_of_its_n_gram_hashes():
     grams = ["<to", "toe", "oes", "es>", "<toe", "toes", "oes>", "<toes", "toes>", "<toes>"]
     total = sum(map(signs, grams))
     (vector,) = hashed_vectors(["toes"])
@@ -36,7 +36,7 @@ def test_a_word_is_the_sum_of_its_grams_and_of_itself():
 
 
 @given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=5))
-def test_every_text_is_a_word_and_none_depends_on_its_neighbours(words):
+def test_every_text_has_a_vector_independent_of_the_other_words(words):
     vectors = hashed_vectors(words)
     assert vectors.shape == (len(words), 300) and vectors.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 6, rtol=1e-5)
@@ -44,7 +44,7 @@ def test_every_text_is_a_word_and_none_depends_on_its_neighbours(words):
         np.testing.assert_array_equal(hashed_vectors([word])[0], vector)
 
 
-def test_many_words_take_little_memory_beside_their_vectors(monkeypatch):
+def test_hashing_many_words_needs_little_extra_memory(monkeypatch):
     words = [f"w{number}" for number in range(3000)]
     expected = hashed_vectors(words)
     monkeypatch.setattr(hashed_vectors_module, "WORDS_AT_ONCE", 64)
@@ -58,7 +58,7 @@ def test_many_words_take_little_memory_beside_their_vectors(monkeypatch):
     np.testing.assert_array_equal(found, expected)
 
 
-def test_words_with_a_common_stem_are_alike():
+def test_words_with_a_common_stem_have_similar_vectors():
     walk, walking, dog = hashed_vectors(["walk", "walking", "dog"])
     assert walk @ walking / 36 > 0.3 > 0.2 > abs(walk @ dog) / 36
 
@@ -69,7 +69,7 @@ def own(tmp_path):
     return DataSettings("own", directory=str(tmp_path))
 
 
-def test_every_word_of_the_data_has_one(own, tmp_path):
+def test_every_word_of_the_data_has_a_hashed_vector(own, tmp_path):
     data = prepare(DataSettings("own", own.directory, vectors="hashed"), tmp_path / "cache")
     assert set(data.vocabulary.words[2:]) == {"the", "cat", "a", "dog", "end", "cow"}
     np.testing.assert_array_equal(data.vectors[2:], hashed_vectors(data.vocabulary.words[2:]))
@@ -92,7 +92,7 @@ def loaded(folder, words="fixed"):
     return jaxmatch.load(saved_model.save(folder, vectors=table, params=params, config=config))
 
 
-def test_a_new_word_has_the_vector_that_it_would_have_had_in_training(tmp_path):
+def test_a_word_unseen_in_training_has_its_hashed_vector(tmp_path):
     model = loaded(tmp_path / "run")
     pairs = [("a zebra", "b"), ("a quagga", "b"), ("a b", "zebra c")]
     together = model.logits(pairs)
@@ -104,12 +104,12 @@ def test_a_new_word_has_the_vector_that_it_would_have_had_in_training(tmp_path):
     model.warmup(range(2, 4))
 
 
-def test_where_the_words_were_trained_new_ones_are_unknown(tmp_path):
+def test_unseen_words_are_unknown_if_word_vectors_were_trained(tmp_path):
     first, second = loaded(tmp_path / "run", words="trained").logits([("a zebra", "b"), ("a quagga", "b")])
     np.testing.assert_array_equal(first, second)
 
 
-def test_a_sweep_trains_with_them(small_files, tmp_path):
+def test_a_sweep_trains_with_hashed_vectors(small_files, tmp_path):
     changes = {"data.vectors": "hashed", "training.epochs": 2}
     launched(small_files, tmp_path, overrides=changes)
     for name, record in records(tmp_path).items():

@@ -19,7 +19,7 @@ def split(first_texts):
 
 @quick
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=2), min_size=2, max_size=60))
-def test_every_pair_is_in_one_part_and_the_pairs_of_a_text_are_together(texts):
+def test_each_pair_is_in_one_split_and_pairs_of_a_text_stay_together(texts):
     whole = split(texts)
     if len(set(texts)) == 1:
         with pytest.raises(InputError, match="all its pairs have the same first text"):
@@ -40,13 +40,13 @@ def test_every_pair_is_in_one_part_and_the_pairs_of_a_text_are_together(texts):
     st.lists(st.sampled_from("abcdefgh"), min_size=9, max_size=60).filter(lambda texts: len(set(texts)) > 1),
     st.randoms(),
 )
-def test_the_parts_do_not_depend_on_the_order_of_the_lines(texts, random):
+def test_split_does_not_depend_on_the_line_order(texts, random):
     shuffled = list(texts)
     random.shuffle(shuffled)
     assert set(hold_out(split(texts))[1].text_a) == set(hold_out(split(shuffled))[1].text_a)
 
 
-def test_the_parts_are_the_same_everywhere():
+def test_split_is_determined_by_hashes_of_the_texts():
     # Of the ten digits, "9" has the lowest SHA-256. It begins with 19, and the next one, that of "8", with 2c.
     train, dev = hold_out(split([str(number) for number in range(10)]))
     assert dev.text_a == ["9"] and train.text_a == list("012345678")

@@ -1,4 +1,4 @@
-"""Operations on weights alone, hoisted out of a program."""
+"""Operations that depend only on weights are hoisted out of a program."""
 
 import jax
 import jax.extend
@@ -14,7 +14,7 @@ from jaxmatch.models import build
 WEIGHTS = {"bias": np.arange(3, dtype=np.float32), "kernel": np.arange(12, dtype=np.float32).reshape(4, 3)}
 
 
-def names(function, *arguments):
+def primitives(function, *arguments):
     """Returns the primitives of a function, including those of functions inside it."""
 
     def inside(program):
@@ -32,12 +32,13 @@ def layer(weights, x):
     return {"y": x @ wide.T + weights["bias"][None], "scaled": wide * 2.0}
 
 
-def test_operations_on_weights_are_in_the_first_part_alone():
+def test_operations_on_weights_are_only_in_prepare():
     x = np.ones((5, 4), np.float32)
     program = hoist(layer, WEIGHTS, x)
     prepared = program.prepare(WEIGHTS)
-    assert names(program.prepare, WEIGHTS) == ["concatenate", "slice", "slice", "transpose", "transpose", "transpose"]
-    assert names(program.apply, prepared, x) == ["add", "broadcast_in_dim", "dot_general", "mul"]
+    hoisted = ["concatenate", "slice", "slice", "transpose", "transpose", "transpose"]
+    assert primitives(program.prepare, WEIGHTS) == hoisted
+    assert primitives(program.apply, prepared, x) == ["add", "broadcast_in_dim", "dot_general", "mul"]
     jax.tree.map(np.testing.assert_array_equal, program.apply(prepared, x), layer(WEIGHTS, x))
 
 
@@ -47,7 +48,7 @@ def test_operations_on_inputs_are_not_hoisted():
 
     x = np.ones((5, 3), np.float32)
     program = hoist(turned, WEIGHTS, x)
-    assert names(program.prepare, WEIGHTS) == []
+    assert primitives(program.prepare, WEIGHTS) == []
     jax.tree.map(np.testing.assert_array_equal, program.apply(program.prepare(WEIGHTS), x), turned(WEIGHTS, x))
 
 
@@ -66,7 +67,7 @@ def test_a_constant_of_the_function_is_kept():
     np.testing.assert_array_equal(program.apply(program.prepare(WEIGHTS), np.float32(0)), expected)
 
 
-def test_equal_preparations_have_equal_keys_whatever_the_batch():
+def test_the_key_of_a_preparation_does_not_depend_on_the_batch_size():
     few, many, other = (
         hoist(function, WEIGHTS, jax.ShapeDtypeStruct((batch, 4), np.float32)).key
         for function, batch in ((layer, 2), (layer, 9), (lambda weights, x: x @ weights["kernel"], 2))

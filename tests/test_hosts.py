@@ -26,19 +26,19 @@ PROGRAM = "import sys; from jaxmatch.cli import distributed, main; distributed.{
 START, IMPATIENT = PROGRAM.format("SECONDS_TO_START", 3), PROGRAM.format("SECONDS_WITHOUT_HEARTBEAT", 6)
 
 
-def started(files: Path, workdir: Path, devices: int, *words: str, program: tuple[str, ...] = ()) -> subprocess.Popen:
+def start_one(files: Path, workdir: Path, devices: int, *words: str, program: tuple[str, ...] = ()) -> subprocess.Popen:
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
     words = small_sweep.command(files, workdir, *WORDS, *words)
     return small_sweep.start(words, *program, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")
 
 
-def together(files: Path, workdir: Path, *words: str, program: tuple[str, ...] = ()) -> list[subprocess.Popen]:
+def start_pair(files: Path, workdir: Path, *words: str, program: tuple[str, ...] = ()) -> list[subprocess.Popen]:
     """Starts two processes that train as one."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
     options = "--distributed", "--coordinator", address, "--processes", "2", "--process"
     options = (*words, *options)
-    return [started(files, workdir, 4, *options, str(number), program=program) for number in range(2)]
+    return [start_one(files, workdir, 4, *options, str(number), program=program) for number in range(2)]
 
 
 def ended(process: subprocess.Popen) -> tuple[int, str, str]:
@@ -52,7 +52,7 @@ def checkpoints(workdir: Path) -> set[str]:
 
 def killed(files: Path, workdir: Path, number: int) -> tuple[int, str, str]:
     """Kills one of two processes once there is a new checkpoint, and returns how the other one ends."""
-    before, processes = checkpoints(workdir), together(files, workdir, program=("-c", IMPATIENT))
+    before, processes = checkpoints(workdir), start_pair(files, workdir, program=("-c", IMPATIENT))
     while not checkpoints(workdir) - before:
         assert [process.poll() for process in processes] == [None, None]
         time.sleep(0.05)
@@ -62,16 +62,16 @@ def killed(files: Path, workdir: Path, number: int) -> tuple[int, str, str]:
 
 
 @pytest.mark.slow
-def test_two_processes_give_what_one_gives_though_one_is_killed(small_files):
+def test_two_processes_match_a_single_process_after_kills(small_files):
     """The first cohort resumes from its checkpoints, and the second is trained without a kill."""
-    status, table, errors = ended(started(small_files, small_files / "eight", 8))
+    status, table, errors = ended(start_one(small_files, small_files / "eight", 8))
     assert status == 0, errors
     workdir = small_files / "killed"
     for number in (1, 0):
         status, output, errors = killed(small_files, workdir, number)
         assert status and not output
         assert [line for line in errors.splitlines() if not shown(line)] == [ENDED]
-    first, second = map(ended, together(small_files, workdir))
+    first, second = map(ended, start_pair(small_files, workdir))
     assert first[0] == second[0] == 0, (first, second)
     assert "cohort 1" in first[2] and first[2].count("resumed from a checkpoint") == 1
     alone = small_sweep.lasting(small_files / "eight")
@@ -101,10 +101,10 @@ sys.exit(main.command())
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["all", "1"])
-def test_memory_that_runs_out_on_one_host_alone_is_told(small_files, tmp_path, where):
-    """If memory runs out on all hosts, half as many runs train at once. Otherwise each process ends with its line."""
+def test_out_of_memory_on_all_hosts_halves_cohorts_and_on_one_is_an_error(small_files, tmp_path, where):
+    """If memory runs out on all hosts, half as many runs train at once. Otherwise each process ends with its error."""
     program = ("-c", MEMORY_RUNS_OUT, where)
-    processes = together(small_files, tmp_path, "--config.execution.maximum_replicas=16", program=program)
+    processes = start_pair(small_files, tmp_path, "--config.execution.maximum_replicas=16", program=program)
     first, second = map(ended, processes)
     if where == "all":
         assert first[0] == second[0] == 0, (first, second)
@@ -126,7 +126,7 @@ GLOO = "[Gloo] Rank ", "1", " is connected to ", "7", " peer ranks. ", EXPECTED,
 
 @settings(max_examples=10, deadline=None)
 @given(st.lists(st.sampled_from(range(3)), max_size=3 * len(GLOO)))
-def test_messages_of_gloo_are_not_shown_in_whatever_pieces(turns):
+def test_gloo_messages_are_filtered_however_the_writes_interleave(turns):
     """Three threads write at the same time."""
     threads = [list(GLOO) for _ in range(3)]
     pieces = [threads[turn].pop(0) for turn in turns if threads[turn]] + sum(threads, [])
@@ -139,35 +139,35 @@ def test_messages_of_gloo_are_not_shown_in_whatever_pieces(turns):
     assert (done.stdout, done.stderr) == ("", "loss 7\n")
 
 
-def test_processes_that_do_not_come(small_files, tmp_path):
+def test_missing_processes_are_reported_in_one_line(small_files, tmp_path):
     words = small_sweep.command(small_files, tmp_path / "runs", "--distributed", "--coordinator", "127.0.0.1:0")
     with socket.create_server(("127.0.0.1", 0)) as server:
         words[-1] = f"127.0.0.1:{server.getsockname()[1]}"
     process = small_sweep.start([*words, "--processes", "2", "--process", "0"], "-c", START, JAX_PLATFORMS="cpu")
-    said = "jaxmatch: not all processes have connected; start the same command on every host\n"
-    assert ended(process) == (2, "", said)
+    message = "jaxmatch: not all processes have connected; start the same command on every host\n"
+    assert ended(process) == (2, "", message)
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(
-    ("address", "said"),
+    ("address", "message"),
     [
         ("127.0.0.1:1", "no answer at the coordinator's address 127.0.0.1:1 ("),
         ("nowhere.invalid:1234", "no answer at the coordinator's address nowhere.invalid:1234 ("),
         ("somewhere", "--coordinator somewhere is not an address; give HOST:PORT of process 0"),
     ],
 )
-def test_a_coordinator_that_cannot_be_reached(small_files, tmp_path, monkeypatch, capsys, address, said):
+def test_an_unusable_coordinator_is_reported_in_one_line(small_files, tmp_path, monkeypatch, capsys, address, message):
     monkeypatch.setattr(distributed, "SECONDS_TO_START", 1)
     words = "--distributed", "--coordinator", address, "--processes", "2", "--process", "1"
     assert main(small_sweep.command(small_files, tmp_path / "runs", *words)) == 2
     errors = capsys.readouterr().err
-    assert errors.startswith(f"jaxmatch: {said}") and errors.count("\n") == 1
+    assert errors.startswith(f"jaxmatch: {message}") and errors.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "message"),
     [
         ({"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}, "this is one of 4 processes (SLURM_STEP_NUM_TASKS=4)"),
         ({"SLURM_NTASKS": "2", "SLURM_PROCID": "1"}, "this is one of 2 processes (SLURM_NTASKS=2)"),
@@ -176,23 +176,23 @@ def test_a_coordinator_that_cannot_be_reached(small_files, tmp_path, monkeypatch
     ],
 )
 @pytest.mark.parametrize("command", ["sweep", "train", "tune"])
-def test_one_of_several_processes_has_to_be_told(small_files, tmp_path, monkeypatch, capsys, variables, said, command):
+def test_several_processes_require_distributed(small_files, tmp_path, monkeypatch, capsys, variables, message, command):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     words = small_sweep.command(small_files, tmp_path / "runs")
     assert main([command, *words[1:]]) == 2
     errors = capsys.readouterr().err
-    assert errors.startswith(f"jaxmatch: {said}; add --distributed, or ") and errors.count("\n") == 1
+    assert errors.startswith(f"jaxmatch: {message}; add --distributed, or ") and errors.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
 
-def test_one_task_of_an_allocation_for_several_trains(monkeypatch, small_files, tmp_path):
+def test_one_task_of_a_larger_slurm_allocation_is_accepted(monkeypatch, small_files, tmp_path):
     """The shell of a Slurm script is one process, whatever the job requests."""
     for name, value in {"SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}.items():
         monkeypatch.setenv(name, value)
     assert main(small_sweep.command(small_files, tmp_path / "runs", "--dry-run")) == 0
 
 
-def test_options_of_several_processes_need_the_word(capsys):
+def test_the_process_option_requires_the_distributed_option(capsys):
     assert main(["train", "re2", "--process", "1"]) == 2
     assert capsys.readouterr().err == "jaxmatch: --process needs --distributed\n"

@@ -1,4 +1,4 @@
-"""The rooms of the package: imports go one way, and what makes tables needs no JAX."""
+"""The structure of the package: imports go one way, and code for tables needs no JAX."""
 
 import ast
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "jaxmatch"
-# Room (a folder or a file of the package) -> the rooms from which it may import. The files in FILES belong to no room.
+# Component (a folder or file of the package) -> the components that it may import. FILES belong to no component.
 FILES = {"errors", "printable", "plain_file", "files"}
 MAY_IMPORT = {
     "config": set(),
@@ -66,7 +66,7 @@ MAY_IMPORT = {
 }
 
 
-def room(path):
+def component(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
@@ -89,14 +89,14 @@ def imported(path):
 
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_go_one_way(path):
-    own = room(path)
+    own = component(path)
     if own in FILES:
         assert set(imported(path)) <= FILES
     else:
         assert set(imported(path)) <= MAY_IMPORT[own] | FILES | {own}
 
 
-def test_the_order_has_no_circle():
+def test_allowed_imports_have_no_cycle():
     left = {name: needs - {"__init__"} for name, needs in MAY_IMPORT.items() if not name.startswith("__")}
     while left:
         free = {name for name, needs in left.items() if not needs & left.keys()}
@@ -104,11 +104,11 @@ def test_the_order_has_no_circle():
         left = {name: needs for name, needs in left.items() if name not in free}
 
 
-@pytest.mark.parametrize("rooms", ["reporting", "papers"])
-def test_tables_need_neither_jax_nor_flax(rooms):
+@pytest.mark.parametrize("folder", ["reporting", "papers"])
+def test_tables_need_neither_jax_nor_flax(folder):
     modules = [
         ".".join(("jaxmatch", *path.relative_to(PACKAGE).with_suffix("").parts))
-        for path in (PACKAGE / rooms).rglob("*.py")
+        for path in (PACKAGE / folder).rglob("*.py")
     ]
     code = (
         "import importlib, sys\n"
@@ -119,7 +119,7 @@ def test_tables_need_neither_jax_nor_flax(rooms):
     assert done.returncode == 0, done.stderr
 
 
-def test_the_tests_touch_nothing_private():
+def test_tests_use_no_private_names():
     """Tests use no private name of another object or module, because only public names are stable."""
     known = {
         "_replace",
@@ -158,7 +158,7 @@ def functions_of(file):
 
 
 def test_the_docstring_of_a_function_begins_with_a_verb():
-    """As "Returns" or "Checks that": the first line makes sense without the name of the function."""
+    """For example "Returns" or "Checks that": the first line makes sense without the name of the function."""
     found = [
         (file, node.name, ast.get_docstring(node)) for file in PACKAGE.rglob("*.py") for node in functions_of(file)
     ]
@@ -168,6 +168,6 @@ def test_the_docstring_of_a_function_begins_with_a_verb():
 
 
 def test_no_file_has_more_than_300_lines():
-    files = [file for room in ("jaxmatch", "benchmarks", "tests") for file in (PACKAGE.parent / room).rglob("*.py")]
+    files = [file for root in ("jaxmatch", "benchmarks", "tests") for file in (PACKAGE.parent / root).rglob("*.py")]
     assert len(files) > 500
     assert not [str(file) for file in files if len(file.read_text().splitlines()) > 300]

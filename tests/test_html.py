@@ -1,4 +1,4 @@
-"""The page about a sweep agrees with its records, and loads no other file."""
+"""The HTML report of a sweep agrees with its records and loads no other file."""
 
 import html
 import json
@@ -38,7 +38,7 @@ def shown(sheet):
     return re.sub(r">\s+<", "><", text)
 
 
-def test_a_sheet_is_escaped_and_its_best_is_bold():
+def test_sheet_renders_as_escaped_html_with_bold_cells_and_ranks():
     content = Sheet(
         title="A & B",
         caption=("1 < 2.",),
@@ -67,7 +67,7 @@ def test_a_sheet_is_escaped_and_its_best_is_bold():
         (["10 layers", "2 layers", "none"], False),  # texts, though two begin with a number
     ],
 )
-def test_a_column_is_sorted_by_value_and_what_has_none_has_no_place(texts, numeric):
+def test_columns_sort_by_value_and_cells_without_a_value_have_no_rank(texts, numeric):
     nothing = ["", "–", *(["diverged", "dropped"] if numeric else [])]
     (places,) = ranks(grid(["x"], [[text] for text in (*reversed(texts), *nothing)], [numeric]))
     assert sorted(texts, key=places.__getitem__) == texts and places.keys() == set(texts)
@@ -77,7 +77,7 @@ def test_a_column_is_sorted_by_value_and_what_has_none_has_no_place(texts, numer
 
 
 class Page(HTMLParser):
-    """A parser that notes tags that are left open, and everything that a page would load."""
+    """A parser that records unclosed tags and everything that a page would load."""
 
     EMPTY = ("meta", "br")
 
@@ -141,7 +141,7 @@ def test_a_page_holds_table_curves_failures_and_settings_and_loads_nothing(sweep
 
 
 @pytest.mark.slow
-def test_a_page_of_an_unfinished_sweep_names_what_is_missing(sweep_copy):
+def test_page_of_an_unfinished_sweep_lists_missing_runs(sweep_copy):
     for run in small_sweep.records(sweep_copy):
         shutil.rmtree(sweep_copy / "runs" / run)
     text = report(sweep_copy)
@@ -151,7 +151,7 @@ def test_a_page_of_an_unfinished_sweep_names_what_is_missing(sweep_copy):
 
 
 @pytest.mark.slow
-def test_a_tuning_s_page_tells_the_choice_and_the_final_sweep(sweep_copy):
+def test_page_of_a_tuning_shows_the_choice_and_the_final_sweep(sweep_copy):
     shutil.copytree(sweep_copy, sweep_copy / "final")
     choice = {
         "variant": "",
@@ -169,12 +169,12 @@ def test_a_tuning_s_page_tells_the_choice_and_the_final_sweep(sweep_copy):
         report(sweep_copy)
 
 
-def test_a_folder_without_a_sweep_has_no_page(tmp_path, capsys):
+def test_report_on_a_folder_without_a_sweep_is_an_error(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     assert "no sweep was run in this folder" in capsys.readouterr().err
 
 
-def test_what_runs_share_is_nothing_where_each_has_changes_of_its_own():
+def test_shared_settings_hold_only_changes_common_to_all_runs():
     def shared(*rates, variant=""):
         runs = {
             str(seed): {
@@ -192,7 +192,7 @@ def test_what_runs_share_is_nothing_where_each_has_changes_of_its_own():
     assert shared(None, None) == "as configured"
 
 
-def test_kept_records_alone_tell_what_each_cohort_trained(tmp_path):
+def test_plan_of_kept_records_lists_the_shared_settings_of_each_cohort(tmp_path):
     text = report(RESULTS / "sick")
     plan = text.split("<h2>Plan</h2>")[1].split("<h2>Runs</h2>")[0]
     assert [cell for cell in cells_of(plan) if cell.startswith("blocks=")] == [
@@ -202,7 +202,7 @@ def test_kept_records_alone_tell_what_each_cohort_trained(tmp_path):
     ]  # not the learning rate, which has two values
 
 
-def test_a_page_tells_the_plan_and_what_halving_dropped(tmp_path, capsys):
+def test_page_shows_the_plan_and_the_settings_dropped_by_halving(tmp_path, capsys):
     kept = shutil.copytree(Path(__file__).parent.parent / "results" / "tuning" / "halved", tmp_path / "halved")
     notes = json.loads((kept / "sweep.json").read_text())
     (kept / "sweep.json").write_text(json.dumps({**notes, "plan": "sweep s: 18 runs <all>"}))
@@ -217,25 +217,25 @@ def test_a_page_tells_the_plan_and_what_halving_dropped(tmp_path, capsys):
         "Of 15,390 steps of all runs 5,130 were made; training took 49 s, the whole grid would have taken 162 s, "
         "estimated." in text
     )
-    asked, left = halving["decisions"][0]["settings"], len(halving["decisions"][-1]["go_on"])
+    considered, left = halving["decisions"][0]["settings"], len(halving["decisions"][-1]["go_on"])
     shown, folded = text.split("<summary>settings that successive halving dropped</summary>")
-    together = 1
-    assert len(specs(shown)) == together + 2 * left
-    assert len(specs(folded.split("</details>")[0])) == 2 * (asked - left)
+    overview_charts = 1
+    assert len(specs(shown)) == overview_charts + 2 * left
+    assert len(specs(folded.split("</details>")[0])) == 2 * (considered - left)
     (kept / "halving.json").write_text(json.dumps({"decisions": [3], "saving": {}}))
     capsys.readouterr()
     assert main(["report", str(kept)]) == 2
-    said = capsys.readouterr().err
-    assert "halving.json: the file is damaged" in said and said.count("\n") == 1
+    errors = capsys.readouterr().err
+    assert "halving.json: the file is damaged" in errors and errors.count("\n") == 1
 
 
 @pytest.mark.parametrize("missing", ["jinja2", "altair", "vl_convert"])
-def test_without_the_extra_one_line_says_how_to_install_it(tmp_path, monkeypatch, capsys, missing):
+def test_missing_report_extra_is_a_one_line_error_with_the_install_command(tmp_path, monkeypatch, capsys, missing):
     for module in [name for name in sys.modules if name.startswith("jaxmatch.reporting.html.")]:
         monkeypatch.delitem(sys.modules, module)
         monkeypatch.delattr(sys.modules["jaxmatch.reporting.html"], module.rpartition(".")[2])
     monkeypatch.setitem(sys.modules, missing, None)
     assert main(["report", str(RESULTS / "sick"), "--output", str(tmp_path / "page.html")]) == 2
-    said = capsys.readouterr().err
-    assert f"a report needs {missing}; pip install 'jaxmatch[report]'" in said and said.count("\n") == 1
+    errors = capsys.readouterr().err
+    assert f"a report needs {missing}; pip install 'jaxmatch[report]'" in errors and errors.count("\n") == 1
     assert not (tmp_path / "page.html").exists()

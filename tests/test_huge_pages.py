@@ -13,9 +13,9 @@ EITHER = "always [madvise] never\n"
 
 @pytest.fixture
 def started(monkeypatch, tmp_path):
-    """A function that simulates a system and returns what was started there: (program, words, variables), or None."""
+    """A function that simulates a system and returns the restarted (program, arguments, variables), or None."""
 
-    def start(enabled: str | None = EITHER, said: str | None = None, libc: str = "glibc", fails: bool = False):
+    def start(enabled: str | None = EITHER, tunables: str | None = None, libc: str = "glibc", fails: bool = False):
         file, calls = tmp_path / "enabled", []
         if enabled is not None:
             file.write_text(enabled)
@@ -30,15 +30,15 @@ def started(monkeypatch, tmp_path):
         monkeypatch.setattr(os, "execve", execve)
         monkeypatch.setattr(sys, "orig_argv", ["python3", "-X", "dev", "-m", "jaxmatch", "sweep", "a b.py"])
         monkeypatch.delenv(huge_pages.TUNABLES, raising=False)
-        if said is not None:
-            monkeypatch.setenv(huge_pages.TUNABLES, said)
+        if tunables is not None:
+            monkeypatch.setenv(huge_pages.TUNABLES, tunables)
         huge_pages.start_again_with_huge_pages()
         return calls[0] if calls else None
 
     return start
 
 
-def test_the_same_words_start_again_with_the_variable_set(started):
+def test_the_command_restarts_with_the_same_arguments_and_the_variable_set(started):
     program, words, variables = started()
     assert program == sys.executable
     assert words == [sys.executable, "-X", "dev", "-m", "jaxmatch", "sweep", "a b.py"]
@@ -47,7 +47,8 @@ def test_the_same_words_start_again_with_the_variable_set(started):
 
 
 def test_other_tunables_stay(started):
-    assert started(said="glibc.malloc.check=3")[2]["GLIBC_TUNABLES"] == "glibc.malloc.check=3:glibc.malloc.hugetlb=1"
+    _, _, variables = started(tunables="glibc.malloc.check=3")
+    assert variables["GLIBC_TUNABLES"] == "glibc.malloc.check=3:glibc.malloc.hugetlb=1"
 
 
 @pytest.mark.parametrize(
@@ -57,20 +58,20 @@ def test_other_tunables_stay(started):
         {"enabled": "always madvise [never]\n"},
         {"enabled": None},
         {"libc": ""},
-        {"said": "glibc.malloc.hugetlb=0"},
-        {"said": "glibc.malloc.hugetlb=1"},
+        {"tunables": "glibc.malloc.hugetlb=0"},
+        {"tunables": "glibc.malloc.hugetlb=1"},
     ],
 )
-def test_nothing_starts_where_it_would_not_help_or_was_decided(started, system):
+def test_there_is_no_restart_if_useless_or_already_configured(started, system):
     assert started(**system) is None
 
 
-def test_a_process_that_cannot_start_again_goes_on(started):
+def test_a_failed_restart_is_ignored(started):
     assert started(fails=True)
 
 
 @pytest.mark.parametrize(
-    ("enabled", "said", "given"),
+    ("enabled", "tunables", "given"),
     [
         (EITHER, "glibc.malloc.hugetlb=1", True),
         (EITHER, "glibc.malloc.hugetlb=0", False),
@@ -80,21 +81,21 @@ def test_a_process_that_cannot_start_again_goes_on(started):
         (None, "glibc.malloc.hugetlb=1", False),
     ],
 )
-def test_whether_a_process_has_them_is_known(started, enabled, said, given):
-    started(enabled=enabled, said=said)
+def test_given_reports_whether_the_process_has_huge_pages(started, enabled, tunables, given):
+    started(enabled=enabled, tunables=tunables)
     assert huge_pages.given() == given
 
 
 @pytest.mark.skipif(not huge_pages.given_on_request_only(), reason="this system gives huge pages to all or to nobody")
 @pytest.mark.parametrize("words", [["-m", "jaxmatch"], ["-m", "benchmarks"]])
-def test_a_real_command_has_the_variable_and_says_the_same(words):
+def test_a_real_command_restarts_once_with_the_variable_set(words):
     code = f"import os, runpy, sys; sys.argv = ['x', 'sweep', '--help']; print(os.environ.get('{huge_pages.TUNABLES}'))"
     environment = {name: value for name, value in os.environ.items() if name != huge_pages.TUNABLES}
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", f"{code}; runpy.run_module({words[1]!r}, run_name='__main__')"],
         capture_output=True,
         text=True,
         env=environment,
         check=True,
     ).stdout.splitlines()
-    assert said.count("glibc.malloc.hugetlb=1") == 1
+    assert output.count("glibc.malloc.hugetlb=1") == 1

@@ -1,4 +1,4 @@
-"""A trained model is optimized on a CPU. Otherwise, or if that is switched off, inference/cpu is not imported."""
+"""A model on a CPU uses inference/cpu. On other devices or with optimize_for_cpu=False, it is not imported."""
 
 import copy
 import pickle
@@ -75,25 +75,25 @@ def test_a_model_that_is_not_optimized_gives_the_same_logits(model, monkeypatch)
     assert np.ptp(expected) > 1e-2
 
 
-def test_on_another_device_nothing_of_the_cpu_is_imported(model, without_cpu, monkeypatch):
+def test_cpu_module_is_not_imported_on_another_device(model, without_cpu, monkeypatch):
     monkeypatch.setattr(inference_model, "is_on_cpu", lambda array: False)
     assert logits(model).shape == (3, 3)
 
 
 @pytest.mark.parametrize(
-    "again", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))], ids=["copied", "pickled"]
+    "duplicate", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))], ids=["copied", "pickled"]
 )
-def test_the_switch_is_kept(model, without_cpu, again):
-    logits(again(plain(model)))
+def test_optimize_for_cpu_is_kept_by_copying_and_pickling(model, without_cpu, duplicate):
+    logits(duplicate(plain(model)))
 
 
-def test_load_has_the_switch(run, without_cpu):
+def test_load_accepts_optimize_for_cpu(run, without_cpu):
     assert jaxmatch.load(run, optimize_for_cpu=False).predict([("a", "b c")])
     with pytest.raises(ImportError, match=r"jaxmatch\.inference\.cpu"):
         jaxmatch.load(run).predict([("a", "b c")])
 
 
-def test_the_package_exports_loading_and_models_from_elsewhere():
+def test_package_exports_load_and_interop():
     assert {"load", "interop"} <= set(dir(jaxmatch))
     assert callable(jaxmatch.interop.re2_from_pytorch) and callable(jaxmatch.interop.re2_from_tensorflow)
     with pytest.raises(AttributeError, match="no attribute 'lod'"):

@@ -52,7 +52,7 @@ def test_logits_are_those_of_the_released_code(path):
     np.testing.assert_allclose(reference_re2.logits(state, settings, ids_a, ids_b), logits, rtol=1e-9, atol=1e-9)
 
 
-def test_golden_networks_are_there():
+def test_there_are_six_golden_networks():
     assert len(GOLDEN) == 6
 
 
@@ -68,7 +68,7 @@ def test_every_combination_equals_the_reference(alignment, fusion, connection):
             state, settings = random_network(seed, **chosen, **sizes, prediction=prediction)
             model = model_of(settings)
             params, table = read_parameters(model, state)
-            # With one seed, all three predictions have the same layers below, so these are computed once.
+            # With the same seed, all three prediction layers have the same layers below, which are computed once.
             if vectors_of_both is None:
                 rows = side_by_side({"ids": IDS_A}, {"ids": IDS_B})
                 vectors_of_both = model.apply({"params": params}, *rows, table, method="sentence_vectors")
@@ -79,7 +79,7 @@ def test_every_combination_equals_the_reference(alignment, fusion, connection):
 
 
 @pytest.mark.parametrize("combination", COMBINATIONS[::37], ids=lambda one: "-".join(map(str, one.values())))
-def test_there_and_back_loses_nothing(combination):
+def test_round_trip_preserves_parameters_and_settings(combination):
     state, settings = random_network(**combination)
     again, settings_again = re2_to_pytorch(re2_from_pytorch(state, settings))
     assert settings_again == settings
@@ -90,7 +90,7 @@ def test_there_and_back_loses_nothing(combination):
         np.testing.assert_array_equal(again[name], value)
 
 
-def test_weights_without_normalization_go_out_as_direction_and_gain():
+def test_unnormalized_weights_are_exported_as_direction_and_gain():
     module = build({"hidden_size": 4, "weight_normalization": "none", "connection": "vanilla_running_sum"}, outputs=3)
     vectors = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
     params = random_parameters(module, {"ids": IDS_A}, {"ids": IDS_B}, vectors)
@@ -114,7 +114,7 @@ def test_four_blocks_are_read_as_the_released_running_sum():
         re2_to_pytorch(by_equation)
 
 
-def test_the_papers_vanilla_connection_goes_out_where_it_connects_nothing():
+def test_vanilla_connection_is_exported_only_with_a_single_block():
     for blocks in (1, 2):
         module = build({"hidden_size": 4, "blocks": blocks, "connection": "vanilla"}, outputs=3)
         vectors = np.random.default_rng(0).normal(size=(12, 5)).astype(np.float32)
@@ -141,7 +141,7 @@ def test_features_that_the_released_code_lacks_are_refused(feature):
         re2_to_pytorch(bound)
 
 
-def test_what_does_not_fit_is_named():
+def test_parameters_and_settings_that_do_not_fit_are_errors():
     state, settings = random_network()
     without = {name: value for name, value in state.items() if name != "blocks.0.alignment.temperature"}
     with pytest.raises(InputError, match="lacks blocks.0.alignment.temperature"):
@@ -157,7 +157,7 @@ def test_what_does_not_fit_is_named():
 
 
 @pytest.mark.parametrize("layout", [torch_format.zipped, torch_format.in_a_row])
-def test_a_checkpoint_file_answers_as_the_released_code(tmp_path, layout):
+def test_a_checkpoint_file_gives_the_logits_of_the_released_code(tmp_path, layout):
     state, settings, ids_a, ids_b, logits = load(GOLDEN[0])
     path = tmp_path / "best.pt"
     path.write_bytes(layout(torch_format.checkpoint(state, settings)))
@@ -168,7 +168,7 @@ def test_a_checkpoint_file_answers_as_the_released_code(tmp_path, layout):
     assert_close(re2_from_pytorch(arrays, known).logits(ids_a, ids_b), logits)
 
 
-def test_a_file_of_pytorch_that_is_no_checkpoint_is_told(tmp_path):
+def test_a_pytorch_file_that_is_not_an_re2_checkpoint_is_refused(tmp_path):
     path = tmp_path / "best.pt"
     for content in (
         {},

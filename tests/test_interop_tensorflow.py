@@ -26,13 +26,13 @@ def network(seed=0, **settings):
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
-def test_logits_are_those_of_the_tensorflow_code(path):
+def test_logits_equal_those_of_the_tensorflow_code(path):
     variables, settings, ids_a, ids_b, logits = load(path)
     assert_close(re2_from_tensorflow(variables, settings).logits(ids_a, ids_b), logits)
     np.testing.assert_allclose(reference.logits(variables, settings, ids_a, ids_b), logits, rtol=1e-9, atol=1e-9)
 
 
-def test_golden_networks_are_there():
+def test_all_golden_networks_exist():
     assert len(GOLDEN) == 6
 
 
@@ -57,7 +57,7 @@ def test_every_combination_equals_the_reference(alignment, fusion, connection):
             assert_close(ours, reference.logits(variables, settings, IDS_A, IDS_B))
 
 
-def test_a_residual_connection_of_equal_sizes_maps_nothing():
+def test_a_residual_connection_of_equal_sizes_has_no_projection():
     variables, settings = network(connection="residual", embedding_dim=4)
     assert not any("residual_projection" in name for name in variables)
     assert_close(
@@ -66,7 +66,7 @@ def test_a_residual_connection_of_equal_sizes_maps_nothing():
     )
 
 
-def test_what_an_optimizer_adds_is_left_alone():
+def test_optimizer_variables_are_ignored():
     variables, settings = network()
     adam = {f"{name}/Adam": value for name, value in variables.items()} | {
         "global_step": np.zeros(()),
@@ -76,7 +76,7 @@ def test_what_an_optimizer_adds_is_left_alone():
     np.testing.assert_array_equal(bound.logits(IDS_A, IDS_B), other.logits(IDS_A, IDS_B))
 
 
-def test_what_does_not_fit_is_named():
+def test_mismatched_variables_and_settings_are_errors():
     variables, settings = network()
     without = {name: value for name, value in variables.items() if name != "block-1/align/sub/bias"}
     with pytest.raises(InputError, match="lack block-1/align/sub/bias"):
@@ -91,7 +91,7 @@ def test_what_does_not_fit_is_named():
         re2_from_tensorflow(variables, {**settings, "connection": "augmented"})
 
 
-def test_pytorch_has_no_such_network():
+def test_conversion_of_a_relu_network_to_pytorch_is_an_error():
     variables, settings = network()
     with pytest.raises(InputError, match="have GeLU, not relu"):
         re2_to_pytorch(re2_from_tensorflow(variables, settings))

@@ -18,7 +18,7 @@ from jaxmatch.workdir import CohortFolder, Workdir
 
 
 @pytest.mark.slow
-def test_a_sweep_trains_its_cohort_once_and_gives_the_table(finished_sweep):
+def test_a_sweep_trains_one_cohort_and_returns_the_table(finished_sweep):
     _, text, watcher = finished_sweep
     assert [len(runs) for runs in watcher.trained] == [2]
     assert "**A small sweep.**" in text
@@ -39,7 +39,7 @@ def test_a_second_launch_trains_nothing(small_files, finished_sweep, sweep_copy)
 
 
 @pytest.mark.slow
-def test_other_paths_and_execution_settings_train_nothing_either(small_files, sweep_copy, tmp_path):
+def test_changed_paths_and_execution_settings_train_nothing(small_files, sweep_copy, tmp_path):
     moved = shutil.copytree(small_files, tmp_path / "moved", ignore=shutil.ignore_patterns("finished"))
     changed = {"execution.checkpoint_seconds": "7", "execution.maximum_replicas": "1"}
     assert small_sweep.launched(moved, sweep_copy, overrides=changed)[1].trained == []
@@ -61,7 +61,7 @@ def test_adding_a_seed_trains_only_that_seed(small_files, finished_sweep, sweep_
 
 
 @pytest.mark.slow
-def test_a_wider_grid_places_what_was_trained_before(small_files, finished_sweep, sweep_copy):
+def test_a_wider_grid_reuses_the_runs_trained_before(small_files, finished_sweep, sweep_copy):
     """Runs keep their names, and their files keep the overrides with which they were trained."""
     wider = {"optimizer.weight_decay": "0.0,0.001"}
     _, watcher = small_sweep.launched(small_files, sweep_copy, grid_overrides=wider)
@@ -89,7 +89,7 @@ def test_a_wider_grid_places_what_was_trained_before(small_files, finished_sweep
 
 
 @pytest.mark.slow
-def test_a_removed_run_comes_back_with_the_same_bits(small_files, finished_sweep, sweep_copy):
+def test_a_removed_run_is_retrained_with_identical_results(small_files, finished_sweep, sweep_copy):
     run = next(iter(small_sweep.records(sweep_copy)))
     shutil.rmtree(sweep_copy / "runs" / run)
     small_sweep.launched(small_files, sweep_copy)
@@ -108,7 +108,7 @@ def test_a_cohort_with_runs_that_are_not_planned_is_never_trained(small_files, s
 
 
 @pytest.mark.slow
-def test_a_saved_run_answers_and_gives_the_score_of_its_record(small_files, finished_sweep, capsys):
+def test_a_saved_run_reproduces_the_test_scores_of_its_record(small_files, finished_sweep, capsys):
     workdir = finished_sweep[0]
     run, record = next(item for item in small_sweep.records(workdir).items() if item[1]["status"] == "finished")
     rows = [line.split("\t") for line in (small_files / "test.tsv").read_text().splitlines()[1:]]
@@ -136,7 +136,7 @@ def test_models_of_a_folder_share_their_vectors(finished_sweep):
 
 
 @pytest.mark.slow
-def test_a_split_whose_file_has_changed_since_is_told(small_files, sweep_copy, tmp_path, capsys):
+def test_evaluate_notes_a_split_file_that_changed_after_training(small_files, sweep_copy, tmp_path, capsys):
     run = next(run for run, record in small_sweep.records(sweep_copy).items() if record["status"] == "finished")
     changed = shutil.copytree(small_files, tmp_path / "changed")
     test = changed / "test.tsv"

@@ -1,4 +1,4 @@
-"""The plan of a launch, from a file to what is shown before anything is trained."""
+"""The plan of a launch: from a sweep file to the text shown before training."""
 
 import dataclasses
 import re
@@ -29,26 +29,26 @@ def test_a_dry_run_shows_the_plan_and_writes_nothing(small_files, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_plan_tells_what_was_left_out(small_files, tmp_path):
+def test_plan_reports_pairs_and_vector_lines_left_out(small_files, tmp_path):
     files = small_sweep.write_files(tmp_path / "files")
     with open(files / "train.tsv", "a") as train, open(files / "vectors.txt", "a") as vectors:
         train.write("a\tb\t-1\n")
         vectors.write("wrong 1 2\n")
     line = len((files / "vectors.txt").read_text().splitlines())
     lines = plan_text(planned(files, seeds=3, grid_overrides={"model.hidden_size": "8,12"}), set()).splitlines()
-    assert [told for told in lines if "left out" in told] == [
+    assert [note for note in lines if "left out" in note] == [
         "  pairs of own left out: 1 of train (no label)",
         f"  damaged lines of the vectors vectors left out: 1 (line {line}: 2 numbers instead of 8)",
     ]
 
 
-def test_on_an_accelerator_the_plan_says_that_memory_is_an_estimate(small_files):
+def test_plan_on_an_accelerator_notes_that_memory_is_an_estimate(small_files):
     plan = planned(small_files)
-    told = "memory is an estimate; the compiled programs decide how many runs fit at once"
-    assert (told in plan_text(plan, set())) == (jax.default_backend() != "cpu")
+    note = "memory is an estimate; the compiled programs decide how many runs fit at once"
+    assert (note in plan_text(plan, set())) == (jax.default_backend() != "cpu")
     (cohort,) = plan.cohorts
     cohort = dataclasses.replace(cohort, needs=dataclasses.replace(cohort.needs, most=None))  # as on an accelerator
-    assert told in plan_text(dataclasses.replace(plan, cohorts=(cohort,)), set())
+    assert note in plan_text(dataclasses.replace(plan, cohorts=(cohort,)), set())
 
 
 def test_the_plan_counts_programs_and_cohorts(small_files):
@@ -69,7 +69,7 @@ def test_the_plan_counts_programs_and_cohorts(small_files):
     assert re.findall(r"(\d+) runs? at once", text) == ["4", "2", "4", "2"]
 
 
-def test_the_time_counts_what_the_devices_compute(small_files, monkeypatch):
+def test_estimated_training_time_accounts_for_devices_and_fillers(small_files, monkeypatch):
     plan = planned(small_files, seeds=5, overrides={"execution.maximum_replicas": "5"})
     first, _ = plan.cohorts
     monkeypatch.setattr(
@@ -88,7 +88,7 @@ def test_the_time_counts_what_the_devices_compute(small_files, monkeypatch):
     assert seconds(available=10) == "2 min"  # both cohorts at the same time
 
 
-def test_the_plan_counts_only_what_is_missing(small_files):
+def test_plan_counts_only_missing_runs(small_files):
     plan = planned(small_files, seeds=3, overrides={"execution.maximum_replicas": "2"})
     names = list(plan.runs)
     text = plan_text(plan, {name for name in names if not name.endswith("-seed2")})
@@ -97,13 +97,13 @@ def test_the_plan_counts_only_what_is_missing(small_files):
     assert plan_text(plan, set(names)) == "sweep small: 6 runs, all on record"
 
 
-def test_the_plan_is_of_cohorts_as_they_are_then_claimed(small_files, tmp_path):
+def test_planned_cohorts_equal_the_claimed_cohorts(small_files, tmp_path):
     plan = planned(small_files, seeds=5, overrides={"execution.maximum_replicas": "4"})
     claimed = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
     assert [cohort.runs for cohort in claimed] == [cohort.names() for cohort in plan.missing(set())]
 
 
-def test_a_config_file_is_one_run_and_train_means_one_seed(small_files, tmp_path):
+def test_config_file_is_one_run_and_train_defaults_to_one_seed(small_files, tmp_path):
     file = tmp_path / "tiny.py"
     file.write_text(
         (small_files / "small.py").read_text().replace("get_sweep() -> Sweep", "get_sweep()") + "\n\n"
@@ -131,5 +131,5 @@ def test_a_config_file_is_one_run_and_train_means_one_seed(small_files, tmp_path
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0, "1 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h")]
 )
-def test_durations_are_for_people(seconds, text):
+def test_durations_are_rounded_to_readable_units(seconds, text):
     assert duration_text(seconds) == text

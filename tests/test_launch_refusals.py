@@ -1,4 +1,4 @@
-"""Errors of a launch, most of them before it trains or writes anything. Each is one line that says what to do."""
+"""Errors of a launch, most of them raised before training or writing. Each is one line that suggests a fix."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from jaxmatch.sweep import claimed, launch, memory
 from jaxmatch.sweep.plan import make_plan
 
 
-def test_a_setting_twice_in_the_grid_is_refused(small_files):
+def test_duplicate_grid_setting_is_refused(small_files):
     arguments = {"overrides": small_sweep.overrides(small_files), "grid_overrides": {"model.blocks": "1,1.0"}}
     with pytest.raises(InputError, match="is in the grid twice"):
         make_plan(launch.resolve(small_files / "small.py", **arguments))
@@ -29,7 +29,7 @@ def test_a_setting_twice_in_the_grid_is_refused(small_files):
         ({"data.directory": "/no/such/folder"}, "/no/such/folder"),
     ],
 )
-def test_what_cannot_be_trained_is_refused_before_anything_is_written(small_files, tmp_path, overrides, problem):
+def test_invalid_settings_are_refused_before_anything_is_written(small_files, tmp_path, overrides, problem):
     with pytest.raises(InputError, match=problem):
         small_sweep.launched(small_files, tmp_path / "work", overrides=overrides)
     assert not (tmp_path / "work").exists()
@@ -52,7 +52,7 @@ def test_what_cannot_be_trained_is_refused_before_anything_is_written(small_file
         ),
     ],
 )
-def test_a_table_that_no_run_will_fill_is_refused_before_training(small_files, tmp_path, written, wrong, problem):
+def test_table_layout_that_matches_no_run_is_refused_before_training(small_files, tmp_path, written, wrong, problem):
     file = tmp_path / "mine.py"
     assert written in small_sweep.SWEEP
     file.write_text(small_sweep.SWEEP.replace(written, wrong))
@@ -63,7 +63,7 @@ def test_a_table_that_no_run_will_fill_is_refused_before_training(small_files, t
     assert not (tmp_path / "work").exists()
 
 
-def test_a_dev_split_without_the_score_that_chooses_is_refused(small_files, tmp_path):
+def test_undefined_selection_score_on_dev_is_refused(small_files, tmp_path):
     folder = shutil.copytree(small_files, tmp_path / "files", ignore=shutil.ignore_patterns("finished", "cache"))
     header, *lines = (folder / "dev.tsv").read_text().splitlines()
     (folder / "dev.tsv").write_text("\n".join([header, *(line for line in lines if line.endswith("\tyes"))]) + "\n")
@@ -72,7 +72,7 @@ def test_a_dev_split_without_the_score_that_chooses_is_refused(small_files, tmp_
     small_sweep.launched(folder, tmp_path / "work", dry_run=True)  # accuracy is defined on these pairs
 
 
-def test_the_folder_of_a_timing_is_refused(small_files, tmp_path):
+def test_workdir_of_a_timing_is_refused(small_files, tmp_path):
     write_json(tmp_path / "timing.json", {})
     with pytest.raises(InputError, match="this folder holds a timing; give a --workdir of its own"):
         small_sweep.launched(small_files, tmp_path)
@@ -80,7 +80,7 @@ def test_the_folder_of_a_timing_is_refused(small_files, tmp_path):
 
 
 @pytest.mark.parametrize(("split", "overrides"), [("dev", {}), ("test", {"training.best_on_test": "True"})])
-def test_a_split_that_is_needed_is_asked_for_before_training(small_files, tmp_path, split, overrides):
+def test_missing_required_split_is_refused(small_files, tmp_path, split, overrides):
     folder = shutil.copytree(
         small_files, tmp_path / "files", ignore=shutil.ignore_patterns(f"{split}.tsv", "finished", "cache")
     )
@@ -91,7 +91,7 @@ def test_a_split_that_is_needed_is_asked_for_before_training(small_files, tmp_pa
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("TABLE = {}\n\ndef get_config():\n    return default_config()\n", None),  # counts as no table
+        ("TABLE = {}\n\ndef get_config():\n    return default_config()\n", None),  # an empty table is allowed
         (
             "TABLE = {1: 2}\n\ndef get_config():\n    return default_config()\n",
             "the table of the sweep is a dict: give a TableLayout",
@@ -102,25 +102,25 @@ def test_a_split_that_is_needed_is_asked_for_before_training(small_files, tmp_pa
         ),
     ],
 )
-def test_a_mistake_in_a_config_file_is_one_line(tmp_path, text, problem):
+def test_invalid_config_file_error_names_the_file(tmp_path, text, problem):
     file = tmp_path / "mine.py"
     file.write_text(f"from ml_collections import ConfigDict\nfrom jaxmatch.settings import default_config\n{text}")
     if problem is None:
         assert launch.resolve(file).name == "mine"
         return
-    with pytest.raises(InputError, match=problem) as told:
+    with pytest.raises(InputError, match=problem) as caught:
         launch.resolve(file)
-    assert told.value.path == file
+    assert caught.value.path == file
 
 
-def test_texts_too_long_for_the_device_are_told_before_training(small_files, tmp_path, monkeypatch):
+def test_texts_too_long_for_device_memory_are_refused_before_training(small_files, tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "device_bytes", lambda device: 1000)
     with pytest.raises(InputError, match="each padded to .* and the device has 0.0 GiB; cut long texts"):
         small_sweep.launched(small_files, tmp_path / "work")
     assert not (tmp_path / "work").exists()
 
 
-def test_no_device_and_too_little_memory_are_told(small_files, tmp_path, monkeypatch):
+def test_missing_device_and_out_of_memory_are_reported(small_files, tmp_path, monkeypatch):
     def nothing(_):
         raise RuntimeError("Unable to initialize backend 'cuda'")
 
@@ -145,11 +145,11 @@ def test_no_device_and_too_little_memory_are_told(small_files, tmp_path, monkeyp
     monkeypatch.setattr(claimed.Cohort, "train", full)
     with pytest.raises(
         InputError, match="2 runs at once do not fit in device memory.*smaller --config.execution.maximum_replicas"
-    ) as told:
+    ) as caught:
         small_sweep.launched(small_files, tmp_path / "work")
-    assert json.loads((told.value.path / "cohort.json").read_text())["runs"]  # the folder that is to be removed
+    assert json.loads((caught.value.path / "cohort.json").read_text())["runs"]  # the folder to remove
 
 
-def test_an_option_that_the_file_does_not_know_is_refused(small_files, tmp_path):
+def test_unknown_option_of_the_sweep_file_is_refused(small_files, tmp_path):
     with pytest.raises(InputError, match="no option --dataset"):
         launch.sweep(small_files / "small.py", workdir=tmp_path, options={"dataset": "snli"})

@@ -1,4 +1,4 @@
-"""The environment variables of launchers tell whether a process is one of several or alone."""
+"""The environment variables of launchers determine whether a process runs alone or as one of several."""
 
 import argparse
 import types
@@ -14,7 +14,7 @@ FOUR = "t1v-0,t1v-1,t1v-2,t1v-3"
 
 
 @pytest.mark.parametrize(
-    ("variables", "count", "because"),
+    ("variables", "count", "reason"),
     [
         ({}, 1, ""),
         # Several implementations of MPI.
@@ -38,19 +38,19 @@ FOUR = "t1v-0,t1v-1,t1v-2,t1v-3"
             8,
             "TPU_WORKER_HOSTNAMES has 4 hosts, MEGASCALE_NUM_SLICES=2",
         ),
-        # A host of a slice that is to work alone or without TPUs, and hosts that are not.
+        # Hosts of a slice that are configured to run alone or without TPUs, and hosts that are not.
         ({"TPU_WORKER_HOSTNAMES": FOUR, "TPU_PROCESS_BOUNDS": "1,1,1"}, 1, ""),
         ({"TPU_WORKER_HOSTNAMES": FOUR, "TPU_HOST_BOUNDS": "2,2,1"}, 4, "TPU_WORKER_HOSTNAMES has 4 hosts"),
         ({"TPU_WORKER_HOSTNAMES": FOUR, "JAX_PLATFORMS": "cpu"}, 1, ""),
         ({"TPU_WORKER_HOSTNAMES": FOUR, "JAX_PLATFORMS": "tpu,cpu"}, 4, "TPU_WORKER_HOSTNAMES has 4 hosts"),
-        # A job of --on slurm, and a script of Slurm that is not started by srun.
+        # A job submitted by --on slurm, and Slurm scripts that are not started by srun.
         ({"SLURM_PROCID": "x", "SLURM_NTASKS": "4"}, 1, ""),
         ({"SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_ARRAY_TASK_COUNT": "9"}, 1, ""),
         ({"SLURM_NTASKS": "4", "SLURM_PROCID": "0"}, 1, ""),
     ],
 )
-def test_the_number_of_processes(variables, count, because):
-    assert launchers.processes(variables) == (count, because)
+def test_process_count_is_read_from_launcher_variables(variables, count, reason):
+    assert launchers.processes(variables) == (count, reason)
 
 
 def check(variables):
@@ -58,7 +58,7 @@ def check(variables):
     distributed.check_alone(arguments, variables)
 
 
-def test_a_host_of_a_pod_slice_is_refused_in_one_line():
+def test_pod_slice_host_without_distributed_is_an_error():
     with pytest.raises(InputError) as caught:
         check({"TPU_WORKER_HOSTNAMES": FOUR})
     assert str(caught.value) == (
@@ -66,7 +66,7 @@ def test_a_host_of_a_pod_slice_is_refused_in_one_line():
     )
 
 
-def test_a_pod_of_an_indexed_job_is_told_that_it_trains_alone(capsys):
+def test_pod_of_an_indexed_job_prints_that_it_trains_alone(capsys):
     """The pods may share a sweep, like launchers on one folder, or each may train its own sweep."""
     check({"KUBERNETES_SERVICE_HOST": "10.0.0.1", "JOB_COMPLETION_INDEX": "3"})
     assert capsys.readouterr().err == (
@@ -77,14 +77,14 @@ def test_a_pod_of_an_indexed_job_is_told_that_it_trains_alone(capsys):
     assert not capsys.readouterr().err
 
 
-def test_devices_of_several_processes_without_distributed(monkeypatch):
-    """This happens on a slice whose hosts only a metadata server knows."""
-    there = [types.SimpleNamespace(process_index=process) for process in (0, 0, 1, 1)]
-    monkeypatch.setattr(jax, "devices", lambda platform: there)
+def test_devices_of_several_processes_require_distributed(monkeypatch):
+    """This happens on a TPU slice whose hosts are listed by a metadata server only."""
+    devices = [types.SimpleNamespace(process_index=process) for process in (0, 0, 1, 1)]
+    monkeypatch.setattr(jax, "devices", lambda platform: devices)
     with pytest.raises(InputError, match="one of 2 processes that share 4 devices; train with --distributed"):
         available_devices()
-    monkeypatch.setattr(jax, "devices", lambda platform: there[:2])
-    assert available_devices() == there[:2]
-    monkeypatch.setattr(jax, "devices", lambda platform: there)
+    monkeypatch.setattr(jax, "devices", lambda platform: devices[:2])
+    assert available_devices() == devices[:2]
+    monkeypatch.setattr(jax, "devices", lambda platform: devices)
     monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
-    assert available_devices() == there
+    assert available_devices() == devices

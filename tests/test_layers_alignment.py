@@ -13,7 +13,7 @@ from jaxmatch.layers.dense import Dense
 BARE = {"params": {"temperature": jnp.array(1.0)}}
 
 
-def test_identity_alignment_by_hand():
+def test_identity_alignment_equals_hand_computed_values():
     module, logarithm = Alignment(RE2Config(alignment="identity", hidden_size=4)), np.log(3.0)
     a, b = [[1.0, 0.0], [0.0, 2.0]], [[logarithm, 0.0], [0.0, logarithm]]
     sequence, sentences = jnp.array([[*a, *b, [7.0, 7.0]]]), jnp.array([[1, 1, 2, 2, 0]], jnp.int8)
@@ -27,7 +27,7 @@ def test_identity_alignment_by_hand():
     np.testing.assert_allclose(aligned[3], [0.1, 0.9 * 2], rtol=1e-5)
 
 
-def test_linear_alignment_projects_both_with_the_same_network():
+def test_linear_alignment_projects_both_sentences_with_shared_weights():
     module = Alignment(RE2Config(hidden_size=3))
     sequence, sentences = jax.random.normal(jax.random.key(0), (2, 10, 5)), jnp.array([[1] * 4 + [2] * 6] * 2, jnp.int8)
     variables = compiled(module.init)(jax.random.key(2), (sequence,), sentences, None)
@@ -40,18 +40,18 @@ def test_linear_alignment_projects_both_with_the_same_network():
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e4])
-def test_padding_takes_no_part_wherever_it_stands(scale):
+def test_padding_at_any_position_does_not_affect_alignment(scale):
     module = Alignment(RE2Config(alignment="identity", hidden_size=1))
     sequence = scale * jax.random.normal(jax.random.key(0), (1, 6, 4))
     alone = applied(module, BARE, (sequence,), jnp.array([[1, 1, 1, 2, 2, 2]], jnp.int8), None)[0][0]
-    places = np.array([0, 2, 3, 4, 7, 8])
+    positions = np.array([0, 2, 3, 4, 7, 8])
     for filling in (0.0, 1e3):
-        padded = jnp.full((1, 10, 4), filling).at[:, places].set(sequence)
-        sentences = jnp.zeros((1, 10), jnp.int8).at[:, places].set(jnp.array([1, 1, 1, 2, 2, 2], jnp.int8))
-        np.testing.assert_allclose(applied(module, BARE, (padded,), sentences, None)[0][0, places], alone, rtol=1e-5)
+        padded = jnp.full((1, 10, 4), filling).at[:, positions].set(sequence)
+        sentences = jnp.zeros((1, 10), jnp.int8).at[:, positions].set(jnp.array([1, 1, 1, 2, 2, 2], jnp.int8))
+        np.testing.assert_allclose(applied(module, BARE, (padded,), sentences, None)[0][0, positions], alone, rtol=1e-5)
 
 
-def test_a_sentence_without_tokens_gives_finite_numbers_and_gradients():
+def test_empty_sentence_gives_finite_values_and_gradients():
     module = Alignment(RE2Config(alignment="identity", hidden_size=1))
     sequence, sentences = jnp.ones((2, 4, 3)), jnp.array([[1, 1, 0, 0], [0, 0, 0, 0]], jnp.int8)
 
@@ -63,7 +63,7 @@ def test_a_sentence_without_tokens_gives_finite_numbers_and_gradients():
     np.testing.assert_array_equal(applied(module, BARE, (sequence,), sentences, None)[0], np.zeros((2, 4, 3)))
 
 
-def test_parts_are_as_if_concatenated():
+def test_alignment_of_parts_equals_alignment_of_their_concatenation():
     parts = tuple(jax.random.normal(jax.random.key(seed), (2, 5, size)) for seed, size in enumerate((3, 1, 4)))
     sentences = jnp.array([[1, 1, 2, 2, 2], [1, 2, 2, 0, 0]], jnp.int8)
     for kind in ("identity", "linear"):
@@ -76,7 +76,7 @@ def test_parts_are_as_if_concatenated():
         np.testing.assert_allclose(jnp.concatenate(aligned, axis=-1), expected, atol=1e-5)
 
 
-def test_without_a_temperature_scores_are_as_in_eq_2():
+def test_alignment_without_temperature_equals_temperature_one():
     sequence, sentences = (
         np.random.default_rng(0).normal(size=(1, 4, 3)).astype(np.float32),
         np.array([[1, 1, 2, 2]], np.int8),
@@ -85,7 +85,7 @@ def test_without_a_temperature_scores_are_as_in_eq_2():
     aligned, variables = plain.init_with_output(jax.random.key(0), (sequence,), sentences, None)
     assert not variables
     scaled = Alignment(RE2Config(alignment="identity", hidden_size=4))
-    by_one, _ = scaled.apply({"params": {"temperature": np.float32(1)}}, (sequence,), sentences, None), None
+    by_one = scaled.apply({"params": {"temperature": np.float32(1)}}, (sequence,), sentences, None)
     np.testing.assert_array_equal(aligned[0], by_one[0])
     halved = scaled.apply({"params": {"temperature": np.float32(0.5)}}, (sequence,), sentences, None)
     assert np.abs(np.asarray(halved[0]) - np.asarray(aligned[0])).max() > 1e-2

@@ -16,7 +16,7 @@ def one_sentence(length, rows=1):
     return jnp.ones((rows, length), jnp.int8)
 
 
-def test_convolution_by_hand():
+def test_convolution_equals_hand_computed_values():
     kernel = jnp.array([100.0, 10.0, 1.0]).reshape(3, 1, 1)
     inputs = jnp.array([[[1.0], [2.0], [3.0], [4.0]]])
     # The first tap sees the token before, and the last tap sees the token after. Beyond the ends are zeros.
@@ -61,7 +61,7 @@ def test_encoder_does_not_see_padding_nor_the_other_sentence():
         np.testing.assert_allclose(encoded[:, place], alone, atol=1e-6)
 
 
-def test_encoder_shares_its_features_among_kernel_sizes():
+def test_encoder_splits_its_features_among_kernel_sizes():
     module = ConvolutionalEncoder(RE2Config(hidden_size=6, encoder_layers=1, kernel_size=(1, 3, 5)))
     sequence, sentences = jax.random.normal(jax.random.key(1), (1, 7, 4)), one_sentence(7)
     params = random_parameters(module, (sequence,), sentences, None)

@@ -34,7 +34,7 @@ def machine(params, vector):
 
 
 @pytest.mark.parametrize("inputs", [1, 2, 9])
-def test_factorization_machine_is_its_quadratic_definition(inputs):
+def test_factorization_machine_equals_its_quadratic_definition(inputs):
     module = FactorizationMachine(5)
     vectors = RANDOM.normal(size=(4, inputs)).astype(np.float32)
     params = random_parameters(module, (vectors,))
@@ -44,7 +44,7 @@ def test_factorization_machine_is_its_quadratic_definition(inputs):
     np.testing.assert_allclose(cut, ours, atol=1e-5)
 
 
-def test_highway_layer_by_hand():
+def test_highway_layer_equals_hand_computed_values():
     params = {
         "transform": {"kernel": jnp.array([[2.0, 0.0], [0.0, -1.0]]), "bias": jnp.zeros(2)},
         "gate": {"kernel": jnp.zeros((2, 2)), "bias": jnp.log(jnp.array([3.0, 1.0]))},
@@ -55,7 +55,7 @@ def test_highway_layer_by_hand():
     )
 
 
-def test_highway_layer_of_another_size_carries_a_mapped_input():
+def test_highway_layer_of_another_size_projects_the_carried_input():
     params = {
         "transform": {"kernel": jnp.array([[2.0], [0.0]]), "bias": jnp.array([1.0])},
         "gate": {"kernel": jnp.zeros((2, 1)), "bias": jnp.log(jnp.array([3.0]))},
@@ -68,7 +68,7 @@ def test_highway_layer_of_another_size_carries_a_mapped_input():
         )
 
 
-def test_highway_maps_to_its_size_once():
+def test_only_the_first_highway_layer_projects_its_input():
     module = Highway(3, layers=2)
     params = random_parameters(module, (SEQUENCE,), None)
     assert set(params["layer_0"]) == {"transform", "gate", "carry"}
@@ -99,7 +99,7 @@ def expected_scalars(params, sequence, sentences, project_within=True):
     return found
 
 
-def test_refinement_appends_three_numbers_from_the_other_sentence_and_three_from_its_own():
+def test_refinement_appends_three_features_each_from_the_other_and_own_sentence():
     module = AttentionRefinement(CSRANConfig(factors=2))
     params = random_parameters(module, SEQUENCE, SENTENCES)
     own, scalars = compiled(lambda params: module.apply({"params": params}, SEQUENCE, SENTENCES))(params)
@@ -111,7 +111,7 @@ def test_refinement_appends_three_numbers_from_the_other_sentence_and_three_from
     )
 
 
-def test_refinement_as_the_authors_code_has_it():
+def test_refinement_with_the_released_options_equals_numpy():
     module = AttentionRefinement(CSRANConfig(factors=2, intra_projection=False, meta_factors=3, flow_intra=True))
     params = random_parameters(module, SEQUENCE, SENTENCES)
     assert "within_projection" not in params and params["meta"]["factors"].shape == (6, 3)
@@ -130,7 +130,7 @@ def test_refinement_as_the_authors_code_has_it():
 
 
 @pytest.mark.parametrize("sentences", [[[1]], [[0, 0]], [[2, 2, 0]]], ids=str)
-def test_refinement_without_another_sentence_stays_finite(sentences):
+def test_refinement_gradient_is_finite_without_another_sentence(sentences):
     module, sentences = AttentionRefinement(CSRANConfig(factors=2)), np.array(sentences, np.int8)
     sequence = jnp.ones((*sentences.shape, 4))
     params = random_parameters(module, sequence, sentences)
@@ -139,7 +139,7 @@ def test_refinement_without_another_sentence_stays_finite(sentences):
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_affinity_is_the_best_of_all_pairs_of_layers(layers):
+def test_affinity_is_the_maximum_over_all_layer_pairs(layers):
     stack = STACK[:layers]
     expected = np.full((2, 6, 6), -np.inf)
     for row, i, j in np.ndindex(2, 6, 6):
@@ -148,13 +148,13 @@ def test_affinity_is_the_best_of_all_pairs_of_layers(layers):
     np.testing.assert_allclose(co_stack_affinity(stack, "float32"), expected, atol=1e-5)
 
 
-def test_affinity_by_hand_takes_the_maximum_and_no_sum():
+def test_affinity_takes_the_maximum_and_not_the_sum():
     first, second = jnp.array([[[1.0], [2.0]]]), jnp.array([[[-3.0], [5.0]]])
     # Token 1 against token 2: 1 * 2, 1 * 5, -3 * 2, -3 * 5.
     np.testing.assert_array_equal(co_stack_affinity((first, second), "float32")[0], [[9, 5], [5, 25]])
 
 
-def test_affinity_has_the_gradient_of_the_winning_layers():
+def test_affinity_gradient_flows_to_the_maximal_layer_pair():
     first, second = jnp.array([[[1.0], [2.0]]]), jnp.array([[[-3.0], [5.0]]])
     gradients = jax.grad(lambda stack: co_stack_affinity(stack, "float32")[0, 0, 1])((first, second))
     np.testing.assert_allclose(
@@ -175,7 +175,7 @@ def test_alignment_is_equation_5_with_a_softmax_over_the_other_sentence():
     np.testing.assert_allclose(np.concatenate(aligned, axis=-1), expected, atol=1e-5)
 
 
-def test_prediction_through_highway_layers():
+def test_highway_prediction_head_equals_its_composed_layers():
     a, b = SEQUENCE[:, 0], SEQUENCE[:, 1]
     module = Perceptron("simple", "highway", 2, 5, outputs=3)
     params = random_parameters(module, a, b, None)

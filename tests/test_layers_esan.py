@@ -1,4 +1,4 @@
-"""The layers of ESAN against a direct reading of its equations.
+"""The layers of ESAN against a direct implementation of the paper's equations.
 
 A row holds both sentences of a pair. `sentences` gives the sentence of each token (1 or 2; 0 is padding).
 """
@@ -33,7 +33,7 @@ def weights(params, *names):
     ]
 
 
-def test_linear_layer_takes_parts_and_activates():
+def test_linear_layer_accepts_parts_and_applies_the_activation():
     module = Linear(3, "relu")
     params = random_parameters(module, SEQUENCE)
     expected = np.maximum(SEQUENCE @ params["kernel"] + params["bias"][None, None], 0)
@@ -42,7 +42,7 @@ def test_linear_layer_takes_parts_and_activates():
     assert set(random_parameters(Linear(3, use_bias=False), SEQUENCE)) == {"kernel"}
 
 
-def test_who_may_attend_to_whom():
+def test_attention_masks_select_the_other_or_the_same_sentence():
     sentences = jnp.array([[1, 2, 0, 2]], jnp.int8)
     np.testing.assert_array_equal(
         of_other_sentence(sentences)[0], [[0, 1, 0, 1], [1, 0, 0, 0], [0, 0, 0, 0], [1, 0, 0, 0]]
@@ -52,7 +52,7 @@ def test_who_may_attend_to_whom():
     )
 
 
-def test_attention_by_hand():
+def test_attention_weights_equal_hand_computed_values():
     scores = jnp.log(jnp.array([[[1.0, 3.0, 5.0], [1.0, 1.0, 1.0], [2.0, 2.0, 6.0]]]))
     allowed = jnp.array([[[True, True, False], [False, False, False], [True, True, True]]])
     np.testing.assert_allclose(
@@ -74,7 +74,7 @@ def test_gated_augmentation_is_equations_1_to_3():
     np.testing.assert_allclose(applied(module, {"params": params}, SEQUENCE, FEATURES), expected, atol=1e-5)
 
 
-def test_augmentation_with_one_feature_or_none():
+def test_gated_none_and_simple_augmentation_equal_direct_computation():
     module = Augmentation("gated")
     params = random_parameters(module, SEQUENCE, {"word": WORD})
     assert set(params) == {"intermediate", "word"}
@@ -106,7 +106,7 @@ def test_coattention_is_equations_5_to_7():
 
 
 @pytest.mark.parametrize("sentences", [[[1]], [[2]], [[0, 0]], [[1, 1, 0]]], ids=str)
-def test_coattention_without_another_sentence_finds_nothing_and_stays_finite(sentences):
+def test_coattention_without_other_sentence_is_zero_with_finite_gradients(sentences):
     module, sentences = CoAttention(3), np.array(sentences, np.int8)
     sequence = jnp.full((*sentences.shape, 4), 1e4)
     params = random_parameters(module, sequence, sentences)
@@ -125,13 +125,13 @@ def test_fusion_is_equation_8():
     np.testing.assert_allclose(fused, np.maximum(seen @ kernel + bias, 0), atol=1e-5)
 
 
-def test_comparisons_of_parts_are_parts():
+def test_compared_returns_both_inputs_differences_and_products():
     names = [np.full((1, 1, 1), value, np.float32) for value in (1.0, 2.0, 5.0, 7.0)]
     values = [float(part.squeeze()) for part in compared(tuple(names[:2]), tuple(names[2:]))]
     assert values == [1, 2, 5, 7, -4, -5, 5, 14]
 
 
-def test_mean_max_and_sum_are_over_tokens_only():
+def test_mean_max_and_sum_pooling_ignore_padding():
     sequence = jnp.array([[[1.0, -5.0], [3.0, -7.0], [99.0, 99.0]], [[7.0, 7.0], [8.0, 8.0], [9.0, 9.0]]])
     mask = jnp.array([[True, True, False], [False, False, False]])
     np.testing.assert_array_equal(sum_over_time(sequence, mask), [[4, -12], [0, 0]])

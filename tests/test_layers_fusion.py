@@ -32,14 +32,14 @@ def test_full_fusion_compares_in_three_perspectives():
     np.testing.assert_allclose(fused, dense(5, params["output"], *compared), atol=1e-5)
 
 
-def test_simple_fusion_is_one_network():
+def test_simple_fusion_is_one_dense_layer():
     fused, variables = SimpleFusion(RE2Config(hidden_size=5)).init_with_output(
         jax.random.key(2), (OWN,), (ALIGNED,), None
     )
     np.testing.assert_allclose(fused, dense(5, variables["params"]["output"], OWN, ALIGNED), atol=1e-6)
 
 
-def test_parts_are_as_if_concatenated():
+def test_input_in_parts_equals_concatenated_input():
     cut = [(values[..., :1], values[..., 1:]) for values in (OWN, ALIGNED)]
     for kind in (FullFusion, SimpleFusion):
         fused, variables = kind(RE2Config(hidden_size=5)).init_with_output(jax.random.key(2), (OWN,), (ALIGNED,), None)
@@ -47,7 +47,7 @@ def test_parts_are_as_if_concatenated():
 
 
 @pytest.mark.parametrize("kind", [FullFusion, SimpleFusion])
-def test_dropout_before_every_layer_is_that_of_its_whole_input(kind):
+def test_dropout_before_every_layer_changes_outputs_only_at_positive_rates(kind):
     placed, arguments = (
         kind(RE2Config(hidden_size=5, dropout_placement="every_layer")),
         ((OWN[..., :1], OWN[..., 1:]), (ALIGNED[..., :1], ALIGNED[..., 1:])),
@@ -66,7 +66,7 @@ def connected(kind, previous_input, outputs):
     )[0, 0]
 
 
-def test_connections_by_hand():
+def test_connections_equal_hand_computed_values():
     first, second, third = (jnp.full((1, 1, 2), value) for value in (1.0, 2.0, 4.0))
     embedded, root = jnp.full((1, 1, 3), 9.0), np.sqrt(2)
     for kind in ("augmented", "augmented_running_sum"):
@@ -86,7 +86,7 @@ def test_connections_by_hand():
         )
 
 
-def test_the_released_vanilla_connection_maps_the_embedding_once():
+def test_vanilla_running_sum_projects_the_embedding_once():
     module, outputs = CONNECTIONS["vanilla_running_sum"](RE2Config(hidden_size=2)), jnp.full((1, 1, 2), 2.0)
     embedded = jax.random.normal(jax.random.key(0), (1, 1, 3))
     connected, variables = module.init_with_output(jax.random.key(1), embedded, (embedded,), [outputs])
@@ -104,7 +104,7 @@ def test_the_released_vanilla_connection_maps_the_embedding_once():
         ("simple", lambda a, b: [a, b]),
     ],
 )
-def test_prediction_sees_what_its_equation_says(kind, seen):
+def test_prediction_combines_the_vectors_as_in_its_equation(kind, seen):
     a, b = OWN[:, 0], ALIGNED[:, 0]
     logits, variables = Prediction(RE2Config(prediction=kind, hidden_size=5), outputs=3).init_with_output(
         jax.random.key(0), a, b, None

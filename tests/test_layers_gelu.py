@@ -7,11 +7,11 @@ from jaxmatch.layers.gelu import gelu
 POINTS = jnp.linspace(-6, 6, 241)
 
 
-def test_is_the_tanh_form():
+def test_gelu_is_the_tanh_approximation():
     np.testing.assert_allclose(gelu(POINTS), jax.nn.gelu(POINTS, approximate=True), atol=1e-6)
 
 
-def test_the_slope_is_that_of_the_function():
+def test_gradient_equals_that_of_jax_nn_gelu():
     slope = jax.vmap(jax.grad(gelu))(POINTS)
     np.testing.assert_allclose(slope, jax.vmap(jax.grad(lambda x: jax.nn.gelu(x, approximate=True)))(POINTS), atol=1e-5)
 

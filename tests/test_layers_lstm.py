@@ -1,4 +1,7 @@
-"""A row holds both sentences of a pair. `sentences` gives the sentence of each token (1 or 2; 0 is padding)."""
+"""The LSTM against its equations, in its forms for CPUs and for devices.
+
+A row holds both sentences of a pair. `sentences` gives the sentence of each token (1 or 2; 0 is padding).
+"""
 
 import functools
 
@@ -62,7 +65,7 @@ def expected_states(inputs, sentences, params, bidirectional=True):
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_is_the_textbook_recurrence_over_each_sentence(bidirectional, form):
+def test_states_equal_the_textbook_recurrence_of_each_sentence(bidirectional, form):
     module = Lstm(4, bidirectional=bidirectional)
     params = random_parameters(module, (INPUTS,), SENTENCES)
     states = compiled(lambda params: module.apply({"params": params}, (INPUTS,), SENTENCES))(params)
@@ -92,7 +95,7 @@ def plain(params, inputs, sentences):
 
 
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_gradients_are_those_of_automatic_differentiation(bidirectional, form):
+def test_gradients_equal_automatic_differentiation(bidirectional, form):
     module = Lstm(3, bidirectional=bidirectional)
     inputs, sentences = INPUTS[:3, :5], np.array([[1, 1, 2, 2, 0], [0, 1, 0, 2, 2], [1, 1, 1, 1, 2]], np.int8)
     params = random_parameters(module, (inputs,), sentences)
@@ -141,14 +144,14 @@ def test_one_token_or_none_gives_finite_gradients(sentences):
     assert np.any(gradient["input_kernel"]) == bool(sentences.any())
 
 
-def test_parts_are_as_if_concatenated():
+def test_input_in_parts_equals_concatenated_input():
     module = Lstm(3)
     params = random_parameters(module, (INPUTS,), SENTENCES)
     states = compiled(lambda *parts: module.apply({"params": params}, parts, SENTENCES))
     np.testing.assert_allclose(states(INPUTS[..., :1], INPUTS[..., 1:]), states(INPUTS), atol=1e-6)
 
 
-def test_replicas_side_by_side_are_as_alone():
+def test_gradients_of_vmapped_replicas_equal_those_of_single_replicas():
     module = Lstm(3)
     replicas = [random_parameters(module, (INPUTS,), SENTENCES, seed=seed) for seed in (0, 1)]
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *replicas)
@@ -160,7 +163,7 @@ def test_replicas_side_by_side_are_as_alone():
             np.testing.assert_allclose(one[row], other, atol=2e-5)
 
 
-def test_each_gate_starts_as_glorot_has_it_and_the_forget_gate_where_it_is_told():
+def test_gates_use_glorot_initialization_and_the_given_forget_bias():
     inputs, sentences = (np.zeros((1, 1, 30), np.float32),), np.ones((1, 1), np.int8)
     start = Lstm(50, forget_bias=1.5).init
     params = compiled(lambda: start(jax.random.key(0), inputs, sentences)["params"])()
@@ -173,7 +176,7 @@ def test_each_gate_starts_as_glorot_has_it_and_the_forget_gate_where_it_is_told(
     np.testing.assert_array_equal(params["bias"][:, [0, 2, 3]], 0)
 
 
-def test_all_products_of_a_step_run_in_the_precision_asked_for(form):
+def test_bfloat16_precision_rounds_every_gradient_and_keeps_float32_dtype(form):
     module = Lstm(3, precision="bfloat16")
     params = random_parameters(module, (INPUTS,), SENTENCES)
 
@@ -187,7 +190,7 @@ def test_all_products_of_a_step_run_in_the_precision_asked_for(form):
 
 
 @pytest.mark.parametrize(("features", "bidirectional", "precision"), [(3, True, "float32"), (8, False, "bfloat16")])
-def test_form_for_devices_is_equal_in_a_cohort(features, bidirectional, precision, monkeypatch):
+def test_device_form_equals_cpu_form_for_vmapped_replicas(features, bidirectional, precision, monkeypatch):
     module = Lstm(features, bidirectional=bidirectional, precision=precision)
     replicas = [random_parameters(module, (INPUTS,), SENTENCES, seed=seed) for seed in (0, 1)]
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *replicas)
@@ -214,7 +217,7 @@ def test_form_for_devices_is_equal_in_a_cohort(features, bidirectional, precisio
         np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * np.abs(other).max())
 
 
-def test_form_is_that_of_the_platform_for_which_a_program_is_lowered():
+def test_lowering_platform_selects_the_form():
     module = Lstm(3)
     params = random_parameters(module, (INPUTS,), SENTENCES)
     gradient = jax.jit(jax.grad(lambda params: module.apply({"params": params}, (INPUTS,), SENTENCES).sum()))

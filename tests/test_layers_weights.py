@@ -34,7 +34,7 @@ def initial_kernel(shape=(3, 40, 60), activated=True, weight_normalization="he")
 
 @pytest.mark.parametrize("weight_normalization", ["he", "none"])
 @pytest.mark.parametrize(("activated", "variance"), [(True, 2 / 120), (False, 1 / 120)])
-def test_he_kernel_starts_with_its_variance(weight_normalization, activated, variance):
+def test_initial_kernels_have_the_expected_variance(weight_normalization, activated, variance):
     kernel, _ = initial_kernel(activated=activated, weight_normalization=weight_normalization)
     # With 7,200 draws, the standard error of the estimated deviation is below one percent.
     assert abs(kernel.std() / np.sqrt(variance) - 1) < 0.04
@@ -48,14 +48,14 @@ def test_he_gain_is_the_norm_so_that_the_kernel_is_the_direction():
     np.testing.assert_allclose(kernel, params["direction"], rtol=1e-5)
 
 
-def test_unit_gain_cancels_the_scale_of_the_direction():
+def test_initial_unit_gain_gives_kernel_columns_of_norm_one():
     kernel, params = initial_kernel(weight_normalization="unit")
     np.testing.assert_array_equal(params["gain"], np.ones(60))
     np.testing.assert_allclose(column_norms(jnp.asarray(kernel)), np.ones(60), rtol=1e-5)
     assert abs(np.asarray(params["direction"]).std() / np.sqrt(2 / 120) - 1) < 0.04
 
 
-def test_scaling_a_direction_changes_nothing_and_scaling_a_gain_scales_the_kernel():
+def test_kernel_is_the_gain_times_the_normalized_direction():
     module = Kernel((4, 2), True, "he")
     params = {"direction": jnp.array([[3.0, 0.0], [4.0, 0.0], [0.0, 2.0], [0.0, 0.0]]), "gain": jnp.array([10.0, 0.5])}
     kernel = applied(module, {"params": params})
@@ -76,7 +76,7 @@ def test_gelu_is_the_tanh_form():
     np.testing.assert_allclose(gelu(jnp.array([1.0, 0.0, -1.0])), [0.841192, 0.0, -0.158808], atol=1e-6)
 
 
-def test_dense_by_hand():
+def test_dense_equals_hand_computed_values():
     params = {"direction": jnp.array([[3.0], [4.0]]), "gain": jnp.array([5.0]), "bias": jnp.array([0.5])}
     inputs = jnp.array([[1.0, -1.0], [2.0, 0.0]])
     linear = Dense(RE2Config(), 1, activated=False).apply({"params": params}, inputs)
@@ -94,7 +94,7 @@ def test_dense_takes_parts_as_if_concatenated():
     np.testing.assert_array_equal(of_whole["direction"], variables["params"]["direction"])
 
 
-def test_bfloat16_rounds_what_is_multiplied_and_returns_float32():
+def test_bfloat16_matmul_rounds_its_operands_and_returns_float32():
     left, right = jnp.array([[1.001, 2.0]]), jnp.array([[1.0], [1.0]])
     exact, rounded = matmul(left, right, "float32"), matmul(left, right, "bfloat16")
     assert rounded.dtype == jnp.float32
@@ -107,7 +107,7 @@ def test_bfloat16_rounds_what_is_multiplied_and_returns_float32():
 
 
 @pytest.mark.parametrize("weight_normalization", ["he", "unit"])
-def test_folded_parameters_are_the_kernels(weight_normalization):
+def test_folded_parameters_give_the_same_outputs(weight_normalization):
     layer = Dense(RE2Config(weight_normalization=weight_normalization), 4)
     inputs = jax.random.normal(jax.random.key(0), (5, 3))
     params = random_parameters(layer, inputs)
@@ -117,7 +117,7 @@ def test_folded_parameters_are_the_kernels(weight_normalization):
     np.testing.assert_allclose(outputs, layer.apply({"params": params}, inputs), rtol=1e-6)
 
 
-def test_all_layers_together_have_the_kernels_and_gradients_of_each_alone():
+def test_joint_kernels_and_gradients_match_those_of_each_layer():
     shapes = [(3, 5, 7), (4, 7), (6, 2), (1, 1)]
     generator = np.random.default_rng(0)
     directions, mixed = ([generator.standard_normal(shape).astype(np.float32) for shape in shapes] for _ in range(2))

@@ -1,4 +1,4 @@
-"""Words from their vectors, characters, tags and exact matches."""
+"""Word features from vectors, characters, tags and exact matches."""
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ def words(**changes):
     )
 
 
-def test_convolution_is_the_largest_of_each_filter_along_the_word():
+def test_character_convolution_max_pools_each_filter_over_the_word():
     module = CharacterConvolution(7)
     params = random_parameters(module, EMBEDDED, MASK)
     expected = np.zeros((4, 7))
@@ -45,7 +45,7 @@ def test_convolution_is_the_largest_of_each_filter_along_the_word():
     np.testing.assert_allclose(applied(module, {"params": params}, EMBEDDED, MASK), expected, atol=1e-5)
 
 
-def test_lstm_gives_its_states_at_both_ends_of_the_word():
+def test_character_lstm_returns_the_final_states_of_both_directions():
     module = CharacterLstm(4)
     params = random_parameters(module, EMBEDDED, MASK)
     found = compiled(lambda params: module.apply({"params": params}, EMBEDDED, MASK))(params)
@@ -60,7 +60,7 @@ def test_lstm_gives_its_states_at_both_ends_of_the_word():
 
 
 @pytest.mark.parametrize("kind", ["cnn", "bilstm"])
-def test_padding_of_a_word_never_changes_it_nor_takes_a_gradient(kind):
+def test_character_padding_changes_no_feature_and_has_zero_gradient(kind):
     module = CharacterFeatures(RE2Config(characters=kind, character_features=4, known_characters=9), size=3)
     characters = TOKENS["characters"]
     params = random_parameters(module, characters)
@@ -78,7 +78,7 @@ def test_padding_of_a_word_never_changes_it_nor_takes_a_gradient(kind):
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
 
 
-def test_words_are_what_is_asked_for_side_by_side():
+def test_word_features_are_the_configured_parts():
     module = words(characters="cnn", tags=True, exact_match=True)
     params = random_parameters(module, TOKENS, VECTORS)
     vectors, characters, tags, matches = applied(module, {"params": params}, TOKENS, VECTORS)
@@ -93,7 +93,7 @@ def test_words_are_what_is_asked_for_side_by_side():
 
 
 @pytest.mark.parametrize("missing", ["characters", "tags", "exact_match"])
-def test_a_feature_that_the_data_does_not_bring_is_named(missing):
+def test_missing_word_feature_is_named_in_the_error(missing):
     module = words(characters="bilstm", tags=True, exact_match=True)
     params = random_parameters(module, {"ids": IDS}, VECTORS)  # parameters do not depend on the given features
     expected = random_parameters(module, TOKENS, VECTORS)

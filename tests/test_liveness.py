@@ -10,19 +10,19 @@ def peak(function, *shapes):
     return peak_bytes(jax.make_jaxpr(function)(*arrays).jaxpr)
 
 
-def test_a_chain_of_products_holds_two_at_a_time():
+def test_chain_of_products_keeps_two_arrays_alive():
     a, b = (10, 10), (10, 10)
     assert peak(lambda a, b: a @ b, a, b) == 400
     assert peak(lambda a, b: ((a @ b) @ b) @ b, a, b) == 800
 
 
-def test_element_wise_work_is_not_written_but_keeps_what_it_is_made_of():
+def test_element_wise_operations_are_fused_and_keep_their_inputs_alive():
     a, b = (10, 10), (10, 10)
     assert peak(lambda a, b: jnp.exp(jnp.sin(a @ b)) + 1, a, b) == 800  # the product and the result
 
     def late(a, b):
         first = a @ b
-        wave = jnp.sin(first)  # not written, so `first` stays until it is used
+        wave = jnp.sin(first)  # fused and not written, so `first` stays alive until `wave` is used
         second = (a @ a) @ (b @ b)
         return (second @ wave).sum()
 
@@ -30,7 +30,7 @@ def test_element_wise_work_is_not_written_but_keeps_what_it_is_made_of():
     assert peak(late, a, b) == 1600
 
 
-def test_what_a_gradient_needs_of_the_forward_pass_is_held():
+def test_activations_kept_for_the_backward_pass_are_counted():
     def loss(weights, inputs):
         for _ in range(5):
             inputs = jnp.tanh(inputs @ weights)
@@ -45,7 +45,7 @@ def test_what_a_gradient_needs_of_the_forward_pass_is_held():
     assert peak(jax.grad(loss), (10, 10), (200, 10)) - backward >= 5 * layer
 
 
-def test_wrapped_programs_count_where_they_stand():
+def test_nested_jitted_functions_are_counted_inline():
     def inner(a, b):
         return (a @ b) @ b
 

@@ -1,4 +1,4 @@
-"""The losses by hand."""
+"""Losses against hand-computed values."""
 
 import math
 
@@ -8,7 +8,7 @@ import numpy as np
 from jaxmatch.training.losses import LOSSES
 
 
-def test_each_loss_is_that_of_its_formula():
+def test_each_loss_equals_its_formula():
     logits, labels = jnp.asarray([[0.0, 0.0], [0.0, math.log(3.0)], [math.log(9.0), 0.0]]), jnp.asarray([0, 1, 1])
     for task in ("classification", "ranking"):
         np.testing.assert_allclose(LOSSES[task](logits, labels), -np.log([0.5, 0.75, 0.1]), rtol=1e-5)

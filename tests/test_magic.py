@@ -1,4 +1,4 @@
-"""`%jaxmatch` runs the command in the notebook's process, and a failure is one line that ends the run of the cells."""
+"""`%jaxmatch` runs the command in the notebook's process, and a failure prints one line and stops the cells."""
 
 import io
 
@@ -43,7 +43,7 @@ def test_words_are_split_as_in_a_shell(command, monkeypatch):
         ('inspect "a', "No closing quotation"),
     ],
 )
-def test_a_failure_ends_the_cell(command, line, problem, tmp_path, monkeypatch):
+def test_failed_command_raises_usage_error(command, line, problem, tmp_path, monkeypatch):
     from IPython.core.error import UsageError
 
     monkeypatch.chdir(tmp_path)
@@ -67,7 +67,7 @@ def test_progress_in_a_notebook_goes_to_stderr_as_lines(monkeypatch, capsys):
     assert capsys.readouterr().err == "best on dev: runs/a (dev.accuracy 0.5000, seed 1)\n"
 
 
-def test_answers_can_be_printed_in_a_notebook(monkeypatch):
+def test_output_can_be_written_to_a_text_only_stdout(monkeypatch):
     """The standard output of a notebook is a text stream without a binary buffer."""
 
     class Cell(io.TextIOBase):

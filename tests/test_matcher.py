@@ -1,4 +1,4 @@
-"""A saved model predicts as it did in memory, wherever it is moved and whatever other pairs it is given."""
+"""A saved model predicts as it did in memory, in any folder or process and with any other pairs in the batch."""
 
 import copy
 import json
@@ -39,13 +39,13 @@ def model(run):
     return jaxmatch.load(run)
 
 
-def test_a_model_that_has_answered_can_be_pickled_and_copied(model):
+def test_model_can_be_pickled_and_copied_after_a_prediction(model):
     before = model.predict([("a", "b c")])
     for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert other.predict([("a", "b c")]) == before
 
 
-def test_saved_model_gives_the_logits_of_the_one_in_memory(model):
+def test_saved_model_logits_equal_the_model_in_memory(model):
     module = models.build(saved_model.SETTINGS, outputs=3)
     bound = InferenceModel(module, saved_model.parameters(3), saved_model.vectors())
     # "a b c" and "no d" by hand: positions in WORDS.
@@ -60,7 +60,7 @@ def test_run_folder_and_model_folder_are_both_accepted(run):
         assert ours.config["model"]["hidden_size"] == 8
 
 
-def test_answers_keep_the_order_and_do_not_depend_on_companions(model):
+def test_logits_keep_order_and_do_not_depend_on_other_pairs(model):
     together = model.logits(PAIRS)
     alone = np.concatenate([model.logits([pair]) for pair in PAIRS])
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-5)
@@ -71,7 +71,7 @@ def test_answers_keep_the_order_and_do_not_depend_on_companions(model):
 
 
 @pytest.mark.parametrize("batch_size", [1, 3])
-def test_batch_size_does_not_matter(model, batch_size):
+def test_logits_do_not_depend_on_batch_size(model, batch_size):
     np.testing.assert_allclose(model.logits(PAIRS, batch_size), model.logits(PAIRS), rtol=0, atol=1e-5)
 
 
@@ -84,14 +84,14 @@ def test_probabilities_are_the_softmax_of_the_logits(model):
         assert prediction.score is None
 
 
-def test_regression_answers_with_a_number(tmp_path):
+def test_regression_predicts_a_score_without_a_label(tmp_path):
     model = jaxmatch.load(saved_model.save(tmp_path / "run", task="regression", labels=()))
     predictions = model.predict(PAIRS)
     np.testing.assert_allclose([one.score for one in predictions], model.logits(PAIRS)[:, 0], rtol=1e-6)
     assert all(one.label is None and one.probabilities == {} for one in predictions)
 
 
-def test_no_pairs_give_no_answers(model):
+def test_no_pairs_give_no_predictions(model):
     assert model.predict([]) == []
     assert model.logits([]).shape == (0, 3)
 
@@ -100,23 +100,23 @@ def test_no_pairs_give_no_answers(model):
     "wrong",
     ["ab", ("a",), ("a", "b", "c"), ("a", None), ("a", b"b"), None, 3, {"text_a": "a", "text_b": "b"}, {"a", "b"}],
 )
-def test_what_is_not_a_pair_of_texts_is_refused_with_its_place(model, wrong):
+def test_invalid_pair_raises_type_error_with_its_index(model, wrong):
     with pytest.raises(TypeError, match="element 1 "):
         model.predict([("a", "b"), wrong])
 
 
-def test_pairs_may_come_one_by_one(model):
+def test_pairs_may_be_iterators_or_arrays(model):
     np.testing.assert_array_equal(model.logits(pair for pair in PAIRS), model.logits(PAIRS))
     assert model.predict(zip(*zip(*PAIRS, strict=True), strict=True)) == model.predict(np.array(PAIRS))
 
 
 @pytest.mark.parametrize(("wrong", "kind"), [(0, ValueError), (1.5, TypeError), ("3", TypeError)])
-def test_a_batch_size_is_a_whole_number(model, wrong, kind):
+def test_invalid_batch_size_is_an_error(model, wrong, kind):
     with pytest.raises(kind):
         model.predict(PAIRS, batch_size=wrong)
 
 
-def test_another_process_elsewhere_answers_the_same_with_the_folder_alone(run, model, tmp_path):
+def test_moved_model_folder_gives_the_same_logits_in_another_process(run, model, tmp_path):
     moved = shutil.copytree(run / "model", tmp_path / "moved")
     code = (
         "import sys, json, jaxmatch; print(json.dumps(jaxmatch.load(sys.argv[1]).logits([('a b c', 'no d')]).tolist()))"
@@ -133,7 +133,7 @@ def test_another_process_elsewhere_answers_the_same_with_the_folder_alone(run, m
     np.testing.assert_array_equal(np.array(json.loads(done.stdout), np.float32), model.logits(PAIRS[:1]))
 
 
-def test_what_is_no_run_is_refused_with_what_to_give_instead(run, tmp_path):
+def test_folder_that_is_not_a_run_is_refused(run, tmp_path):
     workdir = run.parent.parent
     with pytest.raises(InputError, match="holds 1 run; name one of them, such as .*some-seed1"):
         jaxmatch.load(workdir)
@@ -146,7 +146,7 @@ def test_what_is_no_run_is_refused_with_what_to_give_instead(run, tmp_path):
         jaxmatch.load(tmp_path)
 
 
-def test_load_is_found_without_importing_jax():
+def test_load_is_a_lazy_attribute_that_does_not_import_jax():
     code = "import sys, jaxmatch; assert 'load' in dir(jaxmatch); print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert done.stdout == "False\n"
@@ -156,7 +156,7 @@ def test_load_is_found_without_importing_jax():
 
 
 @given(st.lists(st.integers(0, 9000), max_size=40), st.integers(1, 70))
-def test_long_pairs_are_computed_few_at_a_time(lengths, most):
+def test_batches_are_sorted_by_length_and_bounded_in_size(lengths, most):
     sides = [[0] * (length // 2) for length in lengths], [[0] * (length - length // 2) for length in lengths]
     batches = list(similar_lengths.batches(*sides, most))
     assert sorted(number for batch in batches for number in batch) == list(range(len(lengths)))
@@ -169,21 +169,21 @@ def test_long_pairs_are_computed_few_at_a_time(lengths, most):
             assert (len(batch) + 1) * lengths[following[0]] ** 2 > 2**26
 
 
-def test_what_was_compiled_can_be_given_up(tmp_path, monkeypatch):
+def test_compiled_programs_are_evicted_when_memory_mappings_are_scarce(tmp_path, monkeypatch):
     model = jaxmatch.load(saved_model.save(tmp_path / "run"))
     pairs = [("a b", "c"), ("a b c d e a b c d", "e d c b a b c d e"), ("no", "no")]
     expected = [model.logits([pair]) for pair in pairs]
-    asked = []
-    monkeypatch.setattr(memory_mappings, "scarce", lambda: asked.append(1) or True)
+    checks = []
+    monkeypatch.setattr(memory_mappings, "scarce", lambda: checks.append(1) or True)
     again = jaxmatch.load(tmp_path / "run")
     for _ in range(2):
         for pair, logits in zip(pairs, expected, strict=True):
             np.testing.assert_array_equal(again.logits([pair]), logits)
     # The pairs have two shapes, which evict each other: the two rounds compile five programs.
-    assert len(again.model.predictor.programs) == 1 and len(asked) == 5
+    assert len(again.model.predictor.programs) == 1 and len(checks) == 5
 
 
-def test_batches_are_padded_but_for_long_rows():
+def test_batch_size_is_padded_except_for_long_rows():
     assert [padding.padded_batch_size(batch, 20) for batch in (1, 8, 9, 64)] == [8, 8, 16, 64]
     assert [padding.padded_batch_size(batch, 6000) for batch in (1, 3)] == [1, 3]
 
@@ -195,13 +195,13 @@ def with_characters(folder, **data):
     return jaxmatch.load(saved_model.save(folder, model_settings=settings, params=params, config=config))
 
 
-def test_new_words_are_known_by_their_characters(tmp_path):
+def test_new_words_are_encoded_by_their_characters(tmp_path):
     model = with_characters(tmp_path / "run", minimum_count=1)
     pairs = [("a zebra", "b"), ("a quagga", "b"), ("a b", "c"), ("zebra a", "quagga <unknown>")]
     together = model.logits(pairs)
     assert np.abs(together[0] - together[1]).max() > 1e-3
     assert model.encoded(pairs).sides[0] == [[2, 12], [2, 13], [2, 3], [12, 2]] and len(saved_model.WORDS) == 12
-    # Other pairs of a request change no prediction, nor does a table that had to grow.
+    # Neither other pairs of a request nor a larger word table changes a prediction.
     for pair, logits in zip(pairs, together, strict=True):
         np.testing.assert_allclose(model.logits([pair])[0], logits, atol=1e-5)
     many = [(f"a word{number}", "b") for number in range(40)]
@@ -213,7 +213,7 @@ def test_new_words_are_known_by_their_characters(tmp_path):
     assert not np.asarray(table.vectors[12:]).any() and bytes(np.asarray(table.characters[12, :5]).tolist()) == b"zebra"
 
 
-def test_where_rare_words_had_no_characters_new_ones_have_none(tmp_path):
+def test_new_words_are_unknown_if_training_dropped_rare_words(tmp_path):
     model = with_characters(tmp_path / "run", minimum_count=5)
     first, second = model.logits([("a zebra", "b"), ("a quagga", "b")])
     np.testing.assert_array_equal(first, second)
@@ -221,7 +221,7 @@ def test_where_rare_words_had_no_characters_new_ones_have_none(tmp_path):
 
 
 @pytest.mark.parametrize("error", [RuntimeError("Unable to initialize backend"), AssertionError()])
-def test_no_device_is_one_line(tmp_path, monkeypatch, error):
+def test_missing_device_is_an_input_error(tmp_path, monkeypatch, error):
     def nothing(_):
         raise error
 

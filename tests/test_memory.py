@@ -20,7 +20,7 @@ def needed(batch=16, length=8, **changes):
     return memory.needs(module, "classification", DIMENSIONS, [(batch, length)], "gpu").of(1)
 
 
-def test_a_replica_needs_more_for_more():
+def test_needed_memory_grows_with_batch_length_and_model_size():
     base = needed()
     assert needed(batch=32) > base
     assert needed(length=16) > base
@@ -31,7 +31,7 @@ def test_a_replica_needs_more_for_more():
     assert abs((steps[2] - steps[1]) - (steps[1] - steps[0])) < 0.01 * base
 
 
-def test_every_device_holds_a_replica_at_least():
+def test_every_device_holds_at_least_one_replica():
     devices = tuple(jax.devices())
     available = memory.device_bytes(devices[0])
     assert available > 2**28
@@ -40,17 +40,17 @@ def test_every_device_holds_a_replica_at_least():
 
 
 @given(st.integers(1, 10**6), st.integers(1, 10**4), st.integers(1, 64), st.floats(1, 10**9), st.data())
-def test_what_fits_needs_no_more_than_there_is(step, parameters, most, room, data):
+def test_replicas_that_fit_need_no_more_than_the_available_memory(step, parameters, most, room, data):
     """Fewer replicas must fit, too: the last cohort of a signature has fewer, and so has one that has been halved."""
     needs = memory.Needs(step, parameters, most)
     fit = needs.within(room)
     fewer = data.draw(st.integers(1, fit))
     assert needs.of(fewer) <= room or fewer == 1
-    # Replicas need more memory side by side, so more of them fit where only `most` are side by side.
+    # Concurrent replicas need more memory, so more replicas fit if only `most` are computed concurrently.
     assert fit >= memory.Needs(step, parameters, None).within(room) or fit >= most
 
 
-def test_a_step_on_a_cpu_holds_a_few_replicas_and_the_state_of_all():
+def test_cpu_step_memory_is_of_concurrent_replicas_and_all_states():
     needs = memory.Needs(step=1000, parameters=10, most=4)
     assert needs.of(4) == 4 * (1000 + 40)
     assert needs.of(10) == 2 * 1000 + 10 * 70  # two at a time, five times
@@ -58,16 +58,16 @@ def test_a_step_on_a_cpu_holds_a_few_replicas_and_the_state_of_all():
 
 
 @pytest.mark.slow
-def test_the_estimate_is_near_what_the_compiler_takes():
+def test_estimate_is_close_to_the_memory_of_the_compiled_program():
     """The model is small enough to compile in a test; `python -m benchmarks memory` does the same at full size. XLA of
     JAX 0.11 takes 0.62 of the estimate, and XLA of JAX 0.10 takes 0.85 of it.
     """
     model = dict(name="re2", blocks=2, encoder_layers=1, hidden_size=48)
     settings = {"replicas": 2, "batch": 64, "length": 16, "words": 50, "dimensions": 96, "classes": 3}
-    answer = memory_worker.measure(model, OPTIMIZER, **settings)
-    if answer["compiled"] is None:
-        pytest.skip("the compiler does not tell")
-    assert 0.55 < answer["compiled"] / memory.Needs(**answer["needs"]).of(2) < 1.1
+    measured = memory_worker.measure(model, OPTIMIZER, **settings)
+    if measured["compiled"] is None:
+        pytest.skip("the compiler does not report its memory use")
+    assert 0.55 < measured["compiled"] / memory.Needs(**measured["needs"]).of(2) < 1.1
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_estimate_is_near_what_the_compiler_takes():
         ("nothing\n", {}, []),
     ],
 )
-def test_what_a_container_or_a_batch_system_grants_is_a_limit(tmp_path, groups, files, limits):
+def test_memory_limits_of_control_groups_are_read(tmp_path, groups, files, limits):
     (tmp_path / "cgroup").write_text(groups)
     for name, text in files.items():
         (tmp_path / "root" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -89,40 +89,40 @@ def test_what_a_container_or_a_batch_system_grants_is_a_limit(tmp_path, groups, 
     assert memory.granted_bytes(tmp_path / "none", tmp_path / "root") == []
 
 
-def test_a_device_offers_no_more_than_is_granted(monkeypatch):
+def test_device_memory_is_capped_by_the_granted_limit(monkeypatch):
     (device, *_) = jax.devices()
     if device.platform != "cpu":
-        pytest.skip("of a CPU")
+        pytest.skip("needs a CPU")
     monkeypatch.setattr(memory, "granted_bytes", lambda: [10_000 * len(jax.devices())])
     assert memory.device_bytes(device) == 10_000
 
 
-def test_where_nothing_limits_a_process_a_device_offers_what_the_machine_has(monkeypatch):
+def test_device_memory_without_limits_is_its_share_of_physical_memory(monkeypatch):
     """A laptop has no limit; a container has one."""
     (device, *_) = jax.devices()
     if device.platform != "cpu":
-        pytest.skip("of a CPU")
+        pytest.skip("needs a CPU")
     monkeypatch.setattr(memory, "granted_bytes", lambda: [])
     assert memory.device_bytes(device) == os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // len(jax.devices())
 
 
-def test_an_evaluation_of_more_rows_counts_where_all_replicas_are_side_by_side():
+def test_larger_evaluation_batches_raise_the_need_on_gpus_but_not_on_cpus():
     module = models.build(MODEL, outputs=3)
     needs = functools.partial(memory.needs, module, "classification", DIMENSIONS, [(4, 8)])
     shape = (module, "classification", DIMENSIONS, 4, 8, "gpu")
     assert memory.answer_bytes(*shape) < memory.step_bytes(*shape)
     assert needs("gpu", [(4, 8)]) == needs("gpu")
-    answered = memory.answer_bytes(module, "classification", DIMENSIONS, 512, 8, "gpu")
-    assert needs("gpu", [(4, 8), (512, 8)]).step == answered > needs("gpu").step
+    evaluation_bytes = memory.answer_bytes(module, "classification", DIMENSIONS, 512, 8, "gpu")
+    assert needs("gpu", [(4, 8), (512, 8)]).step == evaluation_bytes > needs("gpu").step
     assert needs("cpu", [(512, 8)]) == needs("cpu")
 
 
-def test_an_accelerator_that_does_not_tell_is_not_taken_for_its_host():
+def test_accelerator_without_memory_stats_has_a_default_size():
     device = types.SimpleNamespace(platform="gpu", memory_stats=lambda: None)
     assert memory.device_bytes(device) == 8 * 2**30
 
 
-def test_what_replicas_share_is_the_vectors_and_the_padded_pairs():
+def test_shared_memory_is_that_of_the_vectors_and_the_padded_pairs():
     data = small_cohort.make_data()
     splits = [device_split(split) for split in data.splits.values()]
     held = [values for split in splits for values in (*split["tokens"].values(), split["sentences"])]

@@ -1,4 +1,4 @@
-"""The worst predictions of a run, compared with some written by hand."""
+"""The worst predictions of a run, compared with hand-written examples."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ LOW, HIGH = -5.0, 5.0
 
 
 def dev(task, labels, texts=None, **changes):
-    """A data set whose dev split has these labels; the words of pair 0 are 2 and 3, of pair 1 3 and 4, and so on."""
+    """Returns a data set whose dev split has these labels. Pair i consists of word i + 2 and word i + 3."""
     data, count = make_data(task), len(labels)
     first = [np.full(length, row + 2, np.int32) for row, length in enumerate(texts or [1] * count)]
     split = dataclasses.replace(
@@ -32,7 +32,7 @@ def dev(task, labels, texts=None, **changes):
     return dataclasses.replace(data, splits={**data.splits, "dev": split})
 
 
-def test_the_most_confident_wrong_answers_come_first_with_the_counts_of_all():
+def test_wrong_classes_are_sorted_by_confidence_with_a_confusion_matrix():
     outputs = np.array([[HIGH, LOW], [LOW, HIGH], [0.0, 1.0], [0.0, 3.0], [2.0, 0.0]])
     found = mistakes(dev("classification", [0, 1, 0, 0, 1]), outputs)
     assert (found["task"], found["split"], found["pairs"], found["labels"]) == ("classification", "dev", 5, ["0", "1"])
@@ -47,7 +47,7 @@ def test_the_most_confident_wrong_answers_come_first_with_the_counts_of_all():
     json.dumps(found)  # must not fail: all values are plain
 
 
-def test_there_are_at_most_twenty_with_texts_of_bounded_length():
+def test_at_most_twenty_mistakes_are_kept_with_truncated_texts():
     data = dev("classification", [0] * 25, texts=[1] * 24 + [1000])
     found = mistakes(data, np.stack([np.zeros(25), np.arange(25.0)], axis=1))
     assert len(found["worst"]) == MOST_PAIRS == 20 and found["confusion"] == [[1, 24], [0, 0]]
@@ -79,7 +79,7 @@ def test_the_questions_whose_right_candidate_ranks_lowest_come_first():
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 2)), min_size=1, max_size=12))
-def test_ranks_are_those_of_the_mean_reciprocal_rank(pairs):
+def test_candidate_ranks_agree_with_the_mean_reciprocal_rank(pairs):
     groups, labels, scores = (np.array(each) for each in zip(*pairs, strict=True))
     ranks = candidate_ranks(labels, scores, groups)
     best = [ranks[(groups == group) & labels].min() for group in np.unique(groups[labels])]
@@ -87,12 +87,12 @@ def test_ranks_are_those_of_the_mean_reciprocal_rank(pairs):
     np.testing.assert_allclose(mrr, np.mean(1 / np.array(best)) if best else np.nan)
 
 
-def test_outputs_that_are_not_finite_have_none():
+def test_non_finite_outputs_give_no_mistakes():
     assert mistakes(dev("regression", [1.0]), np.array([[np.nan]])) is None
 
 
 @pytest.mark.slow
-def test_a_run_with_a_model_leaves_its_own_beside_its_record(finished_sweep):
+def test_each_finished_run_writes_mistakes_json_next_to_its_record(finished_sweep):
     for run, record in small_sweep.records(finished_sweep[0]).items():
         file = finished_sweep[0] / "runs" / run / "mistakes.json"
         assert file.exists() == (record["status"] == "finished")

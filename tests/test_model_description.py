@@ -1,4 +1,4 @@
-"""A model.json that does not fit its model, or is no description at all, is refused quickly and in one line."""
+"""A model.json that does not fit its model, or is not a valid description, is refused quickly and in one line."""
 
 import json
 
@@ -16,7 +16,7 @@ def model(own_run):
     return own_run / "model"
 
 
-def test_a_long_word_in_a_description_is_cut(model):
+def test_very_long_values_are_refused_with_a_short_message(model):
     for changed in ({"name": "x" * 10**6}, {"fusion": "x" * 10**6}, {"x" * 10**6: 1}):
         saved_model.edit(model, model={**saved_model.SETTINGS, **changed})
         soon_refused(model, "model.json: ")
@@ -56,14 +56,14 @@ def test_a_long_word_in_a_description_is_cut(model):
     ],
     ids=str,
 )
-def test_settings_that_do_not_fit_are_refused_at_once(model, changed):
+def test_invalid_model_settings_are_refused_quickly(model, changed):
     settings = {"name": changed["name"]} if "name" in changed else saved_model.SETTINGS
     saved_model.edit(model, model={**settings, **changed})
     soon_refused(model, "model.json")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", None, True])
-def test_a_number_among_the_settings_is_a_finite_one(model, value):
+def test_model_setting_that_is_not_a_finite_number_is_refused(model, value):
     saved_model.edit(model, model={"name": "esan", "forget_bias": value})
     soon_refused(model, "model.json: model.forget_bias is .*; give a finite number")
 
@@ -82,25 +82,25 @@ def test_a_number_among_the_settings_is_a_finite_one(model, value):
     ],
     ids=str,
 )
-def test_preprocessing_that_cannot_be_is_refused(model, changed):
+def test_invalid_preprocessing_is_refused(model, changed):
     saved_model.edit(model, preprocessing={**saved_model.PREPROCESSING, **changed})
     soon_refused(model, "model.json: ")
 
 
 @pytest.mark.parametrize("wrong", [1, "", "y\n", "a\rb", {}, None, "\ud800"], ids=ascii)
-def test_labels_are_lines_of_text(model, wrong):
+def test_labels_that_are_not_single_lines_of_text_are_refused(model, wrong):
     saved_model.edit(model, labels=["x", wrong, "y"])
     soon_refused(model, "model.json: .* is not a label")
 
 
-def test_a_ranking_has_two_labels(model):
+def test_ranking_with_three_labels_is_refused(model):
     saved_model.edit(model, task="ranking")
     soon_refused(model, "model.json: labels .* do not fit the task ranking")
 
 
 @pytest.mark.parametrize("value", [None, [], 3, -1, 1.5, True, "x", {"a": 1}, [[[]]]], ids=str)
 @pytest.mark.parametrize("key", ["format", "jaxmatch", "task", "labels", "model", "preprocessing", "config", "sha256"])
-def test_any_value_anywhere_is_refused_or_without_a_meaning(model, key, value):
+def test_any_wrong_value_is_refused_or_ignored(model, key, value):
     saved_model.edit(model, **{key: value})
     try:
         jaxmatch.load(model)
@@ -111,12 +111,12 @@ def test_any_value_anywhere_is_refused_or_without_a_meaning(model, key, value):
 
 
 @pytest.mark.parametrize("data", [3, [], {"name": 3}, {"directory": 3}, {"minimum_count": "x"}], ids=str)
-def test_what_is_used_of_a_config_is_of_its_type(model, data):
+def test_wrong_types_in_the_data_config_are_refused(model, data):
     saved_model.edit(model, config={"data": data})
     soon_refused(model, "model.json: 'config' does not say")
 
 
-def test_a_description_is_held_to_its_own_checksum(model):
+def test_description_with_a_wrong_checksum_is_refused(model):
     path = model / "model.json"
     for before, after in (
         ("entailment", "entailmend"),

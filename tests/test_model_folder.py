@@ -48,12 +48,12 @@ def change_arrays(model, **arrays):
 
 
 @pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
-def test_a_folder_of_the_first_format_answers_the_same(run, model, write):
+def test_model_in_the_first_format_gives_the_same_logits(run, model, write):
     saved_model.to_first_format(model, write)
     np.testing.assert_array_equal(jaxmatch.load(model).logits(PAIRS), jaxmatch.load(run).logits(PAIRS))
 
 
-def test_arrays_in_fortran_order_answer_the_same(run, model):
+def test_arrays_in_fortran_order_give_the_same_logits(run, model):
     def write(path, **arrays):
         np.savez(path, **{name: array.copy(order="F") for name, array in arrays.items()})
 
@@ -64,7 +64,7 @@ def test_arrays_in_fortran_order_answer_the_same(run, model):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_numbers_that_are_not_finite_are_refused(model, value):
+def test_non_finite_parameters_and_vectors_are_refused(model, value):
     before = (model / PARAMETERS).read_bytes()
     change_arrays(model, **{BIAS: np.array([0, value, 1], np.float32)})
     soon_refused(model, f"{PARAMETERS}: {BIAS} holds NaN or infinity")
@@ -76,7 +76,7 @@ def test_numbers_that_are_not_finite_are_refused(model, value):
     soon_refused(model, "vectors.npy: the table holds NaN or infinity")
 
 
-def test_an_answer_that_is_not_finite_is_not_given(model):
+def test_non_finite_model_output_is_an_error(model):
     change_arrays(
         model, **{BIAS: np.array([0, 0, 3e38], np.float32), "prediction/output/gain": np.full(3, 3e38, np.float32)}
     )
@@ -102,7 +102,7 @@ def test_weights_of_another_type_are_refused(model, kind):
     [np.array(["a", "b", "c"]), np.zeros(3, [("x", "f4")]), np.array([b"a"]), np.zeros(3, bool)],
     ids=lambda value: str(value.dtype),
 )
-def test_what_is_no_number_is_refused(model, value):
+def test_arrays_of_non_numeric_dtype_are_refused(model, value):
     np.save(model / "vectors.npy", value)
     saved_model.edit(model)
     soon_refused(model, "vectors.npy: is damaged")
@@ -121,14 +121,14 @@ def header(shape: str) -> bytes:
     ["(12, 24000000000)", "(275000000000,)", "(12, 6, )", "(-12, 6)", "(" * 9000, "()", "(12, 5)", "(12, 7)"],
     ids=lambda shape: shape[:20],
 )
-def test_a_declared_shape_is_held_to_the_size_of_the_file(model, shape):
+def test_shape_that_does_not_match_the_file_size_is_refused(model, shape):
     (model / "vectors.npy").write_bytes(header(shape) + saved_model.vectors().tobytes())
     saved_model.edit(model)
     with little_memory():
         soon_refused(model, "vectors.npy: is damaged")
 
 
-def test_an_archive_is_not_unpacked_before_its_shapes_are_known(model):
+def test_archive_with_wrong_shapes_is_refused_without_unpacking(model):
     """The archive is small but unpacks to 200 MB."""
     saved_model.to_first_format(model)
     with zipfile.ZipFile(model / "parameters.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -166,7 +166,7 @@ NAMES = [PARAMETERS, "vocabulary.txt", "vectors.npy", "model.json"]
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device", "loop", "nowhere"])
-def test_what_is_no_regular_file_is_not_opened(model, name, kind):
+def test_files_that_are_not_regular_are_refused(model, name, kind):
     path = model / name
     path.unlink()
     if kind == "fifo":
@@ -188,8 +188,8 @@ def test_a_link_to_a_regular_file_is_followed(model, tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_file_without_end_is_refused(model, name):
-    os.truncate(model / name, 10**12)  # a sparse file, which takes no room on the disk
+def test_huge_file_is_refused_in_little_memory(model, name):
+    os.truncate(model / name, 10**12)  # a sparse file, which takes no disk space
     with little_memory():
         soon_refused(model, f"{name}: ")
 
@@ -203,7 +203,7 @@ def test_a_file_without_end_is_refused(model, name):
         (saved_model.WORDS[:-1], "do not fit 11 words"),
     ],
 )
-def test_a_vocabulary_that_is_none_is_refused(model, words, message):
+def test_invalid_vocabulary_is_refused(model, words, message):
     (model / "vocabulary.txt").write_bytes(vocabulary_file.encode_words(words))
     saved_model.edit(model)
     soon_refused(model, message)
@@ -216,13 +216,13 @@ def test_a_vocabulary_that_ends_within_a_line_is_refused(model):
     soon_refused(model, "vocabulary.txt:12: ends within a line")
 
 
-def test_what_cannot_be_looked_into_is_one_line(tmp_path):
+def test_path_that_is_too_long_is_an_error(tmp_path):
     with pytest.raises(InputError, match="cannot be read \\(File name too long\\)"):
         jaxmatch.load(tmp_path / ("x" * 300))
 
 
 @pytest.mark.parametrize("name", ["parameters.safetensors", "vocabulary.txt", "vectors.npy"])
-def test_one_changed_byte_is_noticed(own_run, name):
+def test_changed_byte_or_missing_file_is_an_error(own_run, name):
     path = own_run / "model" / name
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -243,7 +243,7 @@ class _Payload:
 
 
 @pytest.mark.parametrize("name", ["parameters.npz", "vectors.npy"])
-def test_loading_executes_nothing(own_run, tmp_path, name):
+def test_loading_does_not_execute_pickles(own_run, tmp_path, name):
     """Even with right checksums, an array that hides a pickle is refused before it is unpickled."""
     model, trap = own_run / "model", tmp_path / "executed"
     saved_model.to_first_format(model)

@@ -20,7 +20,7 @@ def test_saving_twice_gives_the_same_bytes(run, tmp_path):
         assert path.read_bytes() == (again / "model" / path.name).read_bytes(), path.name
 
 
-def test_a_save_that_fails_leaves_the_model_before_it(own_run, monkeypatch):
+def test_a_failed_save_keeps_the_previous_model(own_run, monkeypatch):
     before = model_folder.read(own_run).parameters["prediction"]
 
     def fail(*_):
@@ -49,7 +49,7 @@ def test_vectors_are_linked_and_copied_where_linking_fails(tmp_path, monkeypatch
         np.testing.assert_array_equal(model_folder.read(run).vectors, saved_model.vectors())
 
 
-def test_save_refuses_what_load_would(tmp_path):
+def test_save_refuses_inconsistent_vectors_and_task(tmp_path):
     with pytest.raises(ValueError, match="do not fit 12 words"):
         saved_model.save(tmp_path / "run", vectors=saved_model.vectors()[:-1])
     with pytest.raises(InputError, match="do not fit the task regression"):
@@ -57,7 +57,7 @@ def test_save_refuses_what_load_would(tmp_path):
     assert not (tmp_path / "run" / "model").exists()
 
 
-def test_a_kernel_size_of_several_survives_json(tmp_path):
+def test_several_kernel_sizes_are_saved_and_read_back(tmp_path):
     several = {**saved_model.SETTINGS, "kernel_size": (1, 3)}
     params = saved_model.parameters(3, settings=several)
     run = saved_model.save(tmp_path / "run", model_settings=several, params=params)
@@ -66,5 +66,5 @@ def test_a_kernel_size_of_several_survives_json(tmp_path):
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(st.characters(), max_size=8)))
-def test_any_words_come_back_as_they_were(words):
+def test_vocabulary_encoding_round_trips_any_words(words):
     assert vocabulary_file.decode_words(vocabulary_file.encode_words(words), "vocabulary.txt") == tuple(words)

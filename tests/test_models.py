@@ -106,18 +106,18 @@ WITH_LSTMS = {"esan": 1, "csran": 3, "cafe": 1, "bimpm": 2, "esim": 2, "siamese"
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_forget_bias_is_where_the_gates_of_every_lstm_start(name):
+def test_forget_bias_initializes_the_forget_gates_of_every_lstm(name):
     if name not in WITH_LSTMS:
         assert "forget_bias" not in build(SMALL[name], outputs=3).config.__dataclass_fields__
         return
     module = build(SMALL[name] | {"forget_bias": 1.5}, outputs=3)
 
     @compiled
-    def starts():
+    def initial_biases():
         flat = flax.traverse_util.flatten_dict(module.init(jax.random.key(0), side(A), side(B), VECTORS)["params"])
         return [flat[*path[:-1], "bias"] for path in flat if path[-1] == "recurrent_kernel"]
 
-    biases = starts()
+    biases = initial_biases()
     assert len(biases) == WITH_LSTMS[name]
     for bias in biases:
         np.testing.assert_array_equal(bias, np.broadcast_to([[0.0], [1.5], [0.0], [0.0]], bias.shape))
@@ -151,14 +151,14 @@ def test_padding_never_changes_a_logit(settings):
 
 
 @ALL
-def test_companions_in_a_batch_never_change_a_logit(settings):
+def test_other_pairs_in_a_batch_never_change_a_logit(settings):
     module, params = small(settings["name"])
     np.testing.assert_allclose(
         logits(module, params, A[1:2, :3], B[1:2]), logits(module, params)[1:2], rtol=1e-4, atol=1e-4
     )
 
 
-@pytest.mark.parametrize("name", [name for name in SMALL if name != "transformer"])  # it tells first from second
+@pytest.mark.parametrize("name", [name for name in SMALL if name != "transformer"])  # it depends on the order
 def test_swapping_sentences_swaps_their_vectors(name):
     module, params = small(name)
     run = compiled(
@@ -171,7 +171,7 @@ def test_swapping_sentences_swaps_their_vectors(name):
 
 
 @pytest.mark.parametrize("settings", WHOLE, ids=lambda settings: " ".join(str(value) for value in settings.values()))
-def test_gradients_are_finite_for_any_sentence_and_every_parameter_has_one(settings):
+def test_gradients_are_finite_for_any_sentence_and_nonzero_for_every_parameter(settings):
     module, params = start(settings)
     gradient = compiled(jax.value_and_grad(functools.partial(loss, module)))
     rows = [  # both sentences empty, one sentence empty, one token in each
@@ -191,7 +191,7 @@ def test_gradients_are_finite_for_any_sentence_and_every_parameter_has_one(setti
 
 
 @ALL
-def test_rate_zero_is_evaluation_and_the_key_decides(settings):
+def test_dropout_rate_zero_equals_evaluation_and_the_key_determines_the_mask(settings):
     module, params = small(settings["name"])
     run = compiled(
         lambda key, rate: module.apply(
@@ -230,7 +230,7 @@ def test_word_vectors_get_no_gradient(settings):
 
 
 @ALL
-def test_an_inference_model_answers_as_the_model_does(settings):
+def test_inference_model_logits_equal_those_of_the_model(settings):
     module, params = small(settings["name"])
     bound = InferenceModel(module, params, np.asarray(VECTORS))
     expected = logits(module, params)
@@ -262,6 +262,6 @@ def test_an_inference_model_answers_as_the_model_does(settings):
     ],
     ids=str,
 )
-def test_settings_that_cannot_be_are_refused(settings, message):
+def test_invalid_model_settings_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         build(settings, outputs=2)

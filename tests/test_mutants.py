@@ -1,4 +1,4 @@
-"""The tables of faults fit the code, and the command that applies them tells a caught fault from one that survives."""
+"""The tables of mutants fit the code, and the command that applies them distinguishes caught and surviving mutants."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from mutants.__main__ import verdict
 ROOT = Path(__file__).parent.parent
 
 
-def test_every_fault_fits_its_file_and_names_tests_that_exist():
+def test_every_mutant_applies_to_its_file_and_names_existing_tests():
     mutants = all_mutants()
     assert len(mutants) >= 75
     assert len(set(mutants)) == len(mutants)
@@ -26,23 +26,23 @@ def test_every_fault_fits_its_file_and_names_tests_that_exist():
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "said"),
+    ("before", "after", "expected"),
     [
         ("a + b", "a - b", "caught"),
         ("a * b", "a / b", "survived"),
         ("return a + b", "return (", "not run (pytest's exit status 2)"),
     ],
 )
-def test_a_fault_is_caught_survives_or_breaks_the_tests(tmp_path, before, after, said):
+def test_verdict_is_caught_survived_or_not_run(tmp_path, before, after, expected):
     module = tmp_path / "sums.py"
     module.write_text("def plus(a, b):\n    return a + b\n\n\ndef times(a, b):\n    return a * b\n")
     (tmp_path / "test_sums.py").write_text("import sums\n\n\ndef test_plus():\n    assert sums.plus(1, 2) == 3\n")
     original = module.read_text()
-    assert verdict(tmp_path, Mutant("sums.py", before, after, ("test_sums.py",))) == said
+    assert verdict(tmp_path, Mutant("sums.py", before, after, ("test_sums.py",))) == expected
     assert module.read_text() == original
 
 
-def test_a_fault_that_does_not_fit_is_an_error(tmp_path):
+def test_a_mutant_whose_text_occurs_twice_is_an_error(tmp_path):
     (tmp_path / "sums.py").write_text("a + b + a + b")
     with pytest.raises(ValueError, match="occurs 2 times"):
         Mutant("sums.py", "a + b", "a - b", ("test_sums.py",)).applied(tmp_path)

@@ -29,17 +29,17 @@ def empty(tmp_path, monkeypatch):
     return folder
 
 
-def test_each_file_of_the_tree_has_a_name_of_its_own_and_a_title(empty):
+def test_configs_and_sweeps_are_listed_by_name_and_have_titles(empty):
     for kind in (CONFIGS, SWEEPS):
-        there = files(kind)
-        assert sorted(there) == sorted(file.stem for file in (ROOT / kind).glob("*.py")) and len(there) >= 10
-        for file in there.values():
+        found = files(kind)
+        assert sorted(found) == sorted(file.stem for file in (ROOT / kind).glob("*.py")) and len(found) >= 10
+        for file in found.values():
             assert len(title(file)) > 10, file
     assert not set(files(CONFIGS)) & set(files(SWEEPS))
     assert configs()["re2"] == title(ROOT / "configs" / "re2.py")
 
 
-def test_a_name_is_a_file_and_a_path_stays_one(empty):
+def test_names_resolve_to_files_and_paths_stay_unchanged(empty):
     assert find("quickstart", (SWEEPS, CONFIGS)) == ROOT / "sweeps" / "quickstart.py"
     assert find("re2", (SWEEPS, CONFIGS)) == ROOT / "configs" / "re2.py"
     # A search for both kinds finds the sweep of this name first; a search for configs finds the config.
@@ -57,7 +57,7 @@ def test_a_name_is_a_file_and_a_path_stays_one(empty):
         find("quikstart", (SWEEPS, CONFIGS))
 
 
-def test_the_paths_of_the_source_tree_are_names_where_there_is_no_such_file(empty):
+def test_source_tree_paths_resolve_from_any_folder(empty):
     assert find("sweeps/quickstart.py", (SWEEPS, CONFIGS)) == ROOT / "sweeps" / "quickstart.py"
     assert (
         load_config("configs/re2_snli.py") == load_config("configs/re2.py", dataset="snli") == load_config("re2_snli")
@@ -67,7 +67,7 @@ def test_the_paths_of_the_source_tree_are_names_where_there_is_no_such_file(empt
         assert find(path, (SWEEPS, CONFIGS)) == Path(path)
 
 
-def test_a_file_of_the_current_folder_goes_first(empty):
+def test_file_in_the_current_folder_takes_precedence(empty):
     (empty / "configs").mkdir()
     (empty / "configs" / "re2.py").write_text('"""Mine."""\n')
     (empty / "configs" / "mine.py").write_text('"""New."""\n')
@@ -80,10 +80,10 @@ def test_a_file_of_the_current_folder_goes_first(empty):
     assert find("grid", (SWEEPS,)) == ROOT / "sweeps" / "grid.py"
 
 
-def test_the_list_shows_all_and_a_copy_never_overwrites(empty, capsys):
+def test_configs_command_lists_files_and_copies_without_overwriting(empty, capsys):
     assert main(["configs"]) == 0
-    told = capsys.readouterr().out
-    assert "  quickstart " in told and "  re2 " in told and title(ROOT / "configs" / "re2.py") in told
+    printed = capsys.readouterr().out
+    assert "  quickstart " in printed and "  re2 " in printed and title(ROOT / "configs" / "re2.py") in printed
     assert main(["configs", "quickstart"]) == 0
     assert capsys.readouterr().out.strip() == str(ROOT / "sweeps" / "quickstart.py")
     assert main(["configs", "quickstart", "--copy"]) == 0
@@ -134,7 +134,7 @@ def test_an_installed_package_needs_no_source_tree(tmp_path, empty):
     assert str(site / "jaxmatch" / "__init__.py") in done.stdout and "4 runs" in done.stderr
 
 
-def test_the_source_archive_has_what_the_repository_has():
+def test_manifest_names_all_top_level_files_and_folders():
     """MANIFEST.in names every folder and file at the top; setuptools adds the package itself."""
     if not (ROOT / ".git").exists():
         pytest.skip("this is no repository")
@@ -146,7 +146,7 @@ def test_the_source_archive_has_what_the_repository_has():
     assert top - words == {"jaxmatch", "pyproject.toml", "setup.py", "MANIFEST.in"}
 
 
-def test_short_options_are_settings(empty, capsys):
+def test_short_options_change_settings_and_conflicts_are_errors(empty, capsys):
     words = ["sweep", "quickstart", "--dry-run", "--seeds", "1"]
     assert main([*words, "--epochs", "3", "--batch-size=64"]) == 0
     assert "x 3 epochs" in capsys.readouterr().err
@@ -163,7 +163,7 @@ def test_short_options_are_settings(empty, capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ("swep quickstart", "there is no command 'swep'; did you mean \"sweep\"?"),
         ("data chek own", 'did you mean "check"?'),
@@ -195,13 +195,13 @@ def test_short_options_are_settings(empty, capsys):
         ("configs quikstart", 'did you mean "quickstart"?'),
     ],
 )
-def test_a_mistyped_word_is_answered_with_the_nearest(words, told, empty, capsys):
+def test_mistyped_words_are_errors_with_a_hint(words, message, empty, capsys):
     try:
         status = main(words.split())
     except SystemExit as end:
         status = end.code
     assert status == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 COMPLETIONS = {
@@ -240,7 +240,7 @@ def test_a_shell_completes_commands_options_names_and_files(empty, capsys):
         assert f"it is one of {', '.join(shtab.SUPPORTED_SHELLS)}" in capsys.readouterr().err
 
 
-def test_completion_needs_neither_jax_nor_more_than_shtab(monkeypatch, capsys):
+def test_completion_needs_shtab_but_not_jax(monkeypatch, capsys):
     program = (
         "import sys; from jaxmatch.cli.main import main; main(['--print-completion', 'zsh']); sys.exit('jax' in "
         "sys.modules)"

@@ -26,7 +26,7 @@ def text_of(output) -> str:
     return "\n".join(parts)
 
 
-def test_absolute_paths_are_told_from_others():
+def test_absolute_path_pattern_matches_only_absolute_paths():
     for path in ("/home/me/data", "see '/tmp/a/b'", "C:\\Users", "~/data", "path=/usr/lib"):
         assert ABSOLUTE.search(path), path
     for text in ("runs/a/b", "https://a.org/b/c", "1/2", "and/or", "../configs/a", "</b/c>", "\\begin{a}"):
@@ -35,7 +35,7 @@ def test_absolute_paths_are_told_from_others():
 
 @pytest.mark.parametrize("name", build.NAMES)
 class TestCommitted:
-    def test_outputs_are_those_of_the_code(self, name):
+    def test_stored_outputs_belong_to_the_current_code(self, name):
         notebook = build.read(name)
         nbformat.validate(notebook)
         assert notebook.metadata.executed == build.digest(notebook), f"run: python -m notebooks.build {name}"
@@ -50,7 +50,7 @@ class TestCommitted:
         tables = [output.data["text/markdown"] for output in cells[-1].outputs if "data" in output]
         assert tables and "| ---" in tables[0]  # "Run all" ends with a table
 
-    def test_it_is_as_the_build_leaves_it(self, name):
+    def test_notebook_equals_its_cleaned_version(self, name):
         """The notebook has no traces of an editor, a clock or a machine."""
         notebook = build.read(name)
         assert build.cleaned(build.addressed(notebook, name, build.repository())) == notebook
@@ -60,7 +60,7 @@ class TestCommitted:
                 assert not ABSOLUTE.search(text), (cell.id, ABSOLUTE.search(text)[0])
                 assert "\x1b" not in text, cell.id
 
-    def test_what_it_names_is_there(self, name):
+    def test_files_links_and_commands_in_the_text_exist(self, name):
         notebook = build.read(name)
         text = "\n".join(cell.source for cell in notebook.cells)
         for path in re.findall(r"\b(?:sweeps|configs)/\w+\.py", text):
@@ -70,7 +70,7 @@ class TestCommitted:
         commands = re.findall(r"^%jaxmatch (\w+)|`%?jaxmatch (\w+)", text, re.MULTILINE)
         assert commands and {word for words in commands for word in words if word} <= set(SUBCOMMANDS)
 
-    def test_it_can_be_made_small(self, name):
+    def test_small_version_changes_only_the_parameters_cell(self, name):
         notebook = build.read(name)
         (parameters,) = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
         small = build.made_small(notebook)
@@ -96,7 +96,7 @@ def test_all_notebooks_are_built_and_named_in_the_readme():
         ('[project.urls]\nRepository = "https://github.com/a/b-c.git"', "https://github.com/a/b-c"),
     ],
 )
-def test_the_address_of_the_repository_makes_the_badge_and_what_is_installed(tmp_path, urls, address):
+def test_badge_and_install_cell_follow_from_the_repository_address(tmp_path, urls, address):
     project = tmp_path / "pyproject.toml"
     project.write_text(f'[project]\nname = "x"\n{urls}\n')
     assert build.repository(project) == address
@@ -124,8 +124,8 @@ def test_the_address_of_the_repository_makes_the_badge_and_what_is_installed(tmp
 BARE = """
 import importlib.util, sys
 from IPython.core.interactiveshell import InteractiveShell
-there = importlib.util.find_spec
-importlib.util.find_spec = lambda name: None if name == "jaxmatch" else there(name)
+original = importlib.util.find_spec
+importlib.util.find_spec = lambda name: None if name == "jaxmatch" else original(name)
 shell = InteractiveShell()
 shell.history_manager.enabled = False
 shell.register_magic_function(lambda line: print("pip", line), magic_name="pip")
@@ -134,7 +134,7 @@ sys.exit(not shell.run_cell(sys.stdin.read()).success)
 
 
 @pytest.mark.parametrize("address", ["", "https://github.com/a/b"])
-def test_the_first_cell_installs_the_package_beside_the_jax_that_is_there(tmp_path, address):
+def test_install_cell_installs_the_package_and_keeps_the_installed_jax(tmp_path, address):
     cells = [build.addressed(build.read(name), name, address).cells for name in build.NAMES]
     (source,) = {cell.source for each in cells for cell in each if cell.id == "install"}  # the same in all
     environment = {**os.environ, "PYTHONPATH": str(build.ROOT), "IPYTHONDIR": str(tmp_path / "ipython")}
@@ -145,14 +145,14 @@ def test_the_first_cell_installs_the_package_beside_the_jax_that_is_there(tmp_pa
         assert done.returncode == 1 and "write the address of the repository into SOURCE" in done.stdout
         return
     assert done.returncode == 0, done.stdout + done.stderr
-    asked, device = done.stdout.splitlines()
-    assert asked == f'pip install --quiet --constraint jax.txt "jaxmatch[figures] @ git+{address}"'
+    pip_line, device = done.stdout.splitlines()
+    assert pip_line == f'pip install --quiet --constraint jax.txt "jaxmatch[figures] @ git+{address}"'
     kept = (tmp_path / "jax.txt").read_text().split()
     assert {f"{name}=={importlib.metadata.version(name)}" for name in ("jax", "jaxlib")} <= set(kept)
     assert re.fullmatch(r"JAX \S+ on \d+ x \S.*", device)
 
 
-def test_what_differs_from_run_to_run_is_left_out():
+def test_cleaning_removes_output_and_metadata_that_vary_between_runs():
     notebook = nbformat.v4.new_notebook(
         metadata={"widgets": {}, "language_info": {"name": "python", "version": "3.11.2"}}
     )
@@ -182,8 +182,8 @@ def test_what_differs_from_run_to_run_is_left_out():
 
 
 @pytest.mark.slow
-def test_they_run_from_top_to_bottom(tmp_path):
-    """They run one after the other, so that they share encoded data and compiled programs."""
+def test_small_notebooks_run_from_top_to_bottom(tmp_path):
+    """The notebooks run one after the other, so that they share encoded data and compiled programs."""
     # Without MPLCONFIGDIR, matplotlib looks for its fonts again.
     caches = {"XDG_CACHE_HOME": str(tmp_path), "MPLCONFIGDIR": matplotlib.get_cachedir()}
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""What is masked is what the paper masks, and changes are counted class by class."""
+"""Occlusion masks the same features as the paper, and counts changes per class."""
 
 import dataclasses
 import math
@@ -54,14 +54,14 @@ def measured(network):
     return occlusion.occlusion(network[1], SPLIT)
 
 
-def test_logits_without_a_feature_are_those_of_the_reference(network, expected):
+def test_occluded_logits_equal_the_reference_implementation(network, expected):
     kept = np.ones((len(expected), 3, 3), bool)
     for number, place in enumerate(expected):
         if place:
             kept[number, place[0], occlusion.FEATURES.index(place[1])] = False
     ours = occlusion.occluded_logits(network[1], SPLIT, kept)
-    for one, (place, theirs) in zip(ours, expected.items(), strict=True):
-        np.testing.assert_allclose(one, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max(), err_msg=str(place))
+    for one, (place, reference) in zip(ours, expected.items(), strict=True):
+        np.testing.assert_allclose(one, reference, rtol=0, atol=1e-5 * np.abs(reference).max(), err_msg=str(place))
     assert all(np.abs(one - ours[0]).max() > 1e-3 for one in ours[1:])  # each feature matters
     np.testing.assert_allclose(ours[0], network[1].logits(PAIRS), rtol=0, atol=1e-5)
     # Batches of one pair, which differ in length, change nothing.
@@ -69,7 +69,7 @@ def test_logits_without_a_feature_are_those_of_the_reference(network, expected):
     np.testing.assert_allclose(alone, ours[:2], rtol=0, atol=1e-5)
 
 
-def test_changes_are_counted_class_by_class(measured, expected):
+def test_accuracy_changes_are_counted_per_class(measured, expected):
     assert measured.labels == saved_model.LABELS
     assert measured.pairs.tolist() == [3, 3, 0]
 
@@ -85,7 +85,7 @@ def test_changes_are_counted_class_by_class(measured, expected):
     assert np.nanmax(np.abs(measured.change)) > 0.3  # at least one change is large, so the comparison is not trivial
 
 
-def test_what_is_not_there_stays_blank(measured):
+def test_absent_features_and_empty_classes_are_nan(measured):
     """The paper leaves "previous aligned features" of the first block blank. A class without pairs is blank, too."""
     assert np.isnan(measured.change[0, occlusion.FEATURES.index("residual")]).all()
     assert np.isnan(measured.change[:, :, 2]).all() and np.isnan(measured.accuracy[2])
@@ -95,7 +95,7 @@ def test_what_is_not_there_stays_blank(measured):
     assert plain["features"] == ["embedding", "residual", "contextual"]
 
 
-def test_seeds_are_averaged_by_hand():
+def test_mean_and_deviation_over_seeds_equal_hand_computed_values():
     pairs, nan = np.array([4, 2, 0]), math.nan
     one = occlusion.Occlusion(saved_model.LABELS, pairs, np.array([0.5, 1.0, nan]), np.array([[[0.1, -0.2, nan]] * 3]))
     two = occlusion.Occlusion(saved_model.LABELS, pairs, np.array([0.7, 0.0, nan]), np.array([[[0.3, -0.2, nan]] * 3]))
@@ -128,7 +128,7 @@ def test_seeds_are_averaged_by_hand():
         ({"encoder_input": False}, ("contextual",), ("contextual",)),
     ],
 )
-def test_every_variant_of_the_ablation_has_its_features(changed, first, later):
+def test_ablation_variants_have_the_expected_features(changed, first, later):
     settings = {**saved_model.SETTINGS, "blocks": 2, "hidden_size": 4, **changed}
     module = build(settings, outputs=3)
     assert [occlusion.features_seen(module, block) for block in (0, 1)] == [first, later]
@@ -136,14 +136,14 @@ def test_every_variant_of_the_ablation_has_its_features(changed, first, later):
     params = jax.eval_shape(module.init, jax.random.key(0), side, side, saved_model.vectors())["params"]
     tokens, sentences = {"ids": np.array([[2, 3]], np.int32)}, np.array([[1, 2]], np.int8)
 
-    def answer(params, kept):
+    def forward(params, kept):
         return occlusion.logits_without(module, params, saved_model.vectors(), tokens, sentences, kept)
 
     # Tracing fails unless each part of the input has a name.
-    assert jax.eval_shape(answer, params, np.ones((2, 3), bool)).shape == (1, 3)
+    assert jax.eval_shape(forward, params, np.ones((2, 3), bool)).shape == (1, 3)
 
 
-def test_what_else_is_given_of_a_word_is_masked_with_its_embedding(tmp_path):
+def test_occlusion_supports_character_and_exact_match_features(tmp_path):
     settings = {**saved_model.SETTINGS, "characters": "cnn", "character_features": 4, "exact_match": True}
     params = saved_model.parameters(3, settings=settings)
     # With logits in the hundreds, the tolerance would be smaller than a step of float32.
@@ -156,7 +156,7 @@ def test_what_else_is_given_of_a_word_is_masked_with_its_embedding(tmp_path):
     assert np.abs(masked - whole).max() > 1e-3
 
 
-def test_what_has_no_such_features_is_refused(tmp_path, network):
+def test_unsupported_models_and_data_are_refused(tmp_path, network):
     _, matcher = network
     regression = jaxmatch.load(saved_model.save(tmp_path / "run", task="regression", labels=()))
     with pytest.raises(InputError, match="a regression has none"):
@@ -165,13 +165,13 @@ def test_what_has_no_such_features_is_refused(tmp_path, network):
         occlusion.occlusion(matcher, dataclasses.replace(SPLIT, labels=["maybe"] * 6))
     with pytest.raises(InputError, match="holds no pairs"):
         occlusion.occlusion(matcher, Split([], [], []))
-    stranger = jaxmatch.load(saved_model.save(tmp_path / "other"))
-    object.__setattr__(stranger.model, "module", jax.nn)
+    other_model = jaxmatch.load(saved_model.save(tmp_path / "other"))
+    object.__setattr__(other_model.model, "module", jax.nn)
     with pytest.raises(InputError, match="works on RE2 only"):
-        occlusion.occlusion(stranger, SPLIT)
+        occlusion.occlusion(other_model, SPLIT)
 
 
-def test_a_change_that_rounds_to_nothing_has_no_minus():
+def test_negative_change_that_rounds_to_zero_has_no_minus_sign():
     found = occlusion.Occlusion(
         ("no", "yes"), np.array([2, 3]), np.array([0.5, np.nan]), np.full((1, 3, 2), [-0.0004, -0.06])
     )

@@ -1,4 +1,4 @@
-"""A sweep on a Ray cluster of three nodes on this machine makes the records of one process, whatever dies."""
+"""A sweep on a local Ray cluster of three nodes gives the records of one process, even if processes die."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[r
 
 @pytest.fixture(scope="module")
 def bucket():
-    """A local S3 that the nodes can use, too."""
+    """A local S3 server that the nodes can reach, too."""
     with s3_server.serving():
         yield f"s3://{s3_server.BUCKET}"
 
@@ -39,7 +39,7 @@ def one_process(small_files, tmp_path_factory):
 
 
 @pytest.mark.clusters
-def test_records_are_those_of_one_process_whatever_dies(small_files, tmp_path, nodes, one_process):
+def test_records_equal_one_process_after_node_worker_and_driver_die(small_files, tmp_path, nodes, one_process):
     first = Driver(small_files, tmp_path, *on(nodes, *LONG))
     first.until("epoch 2,")
     nodes.remove(2)
@@ -57,7 +57,7 @@ def test_records_are_those_of_one_process_whatever_dies(small_files, tmp_path, n
 
 
 @pytest.mark.clusters
-def test_an_object_store_in_place_of_a_shared_folder(small_files, tmp_path, nodes, bucket):
+def test_an_object_store_replaces_the_shared_folder(small_files, tmp_path, nodes, bucket):
     work, here = tmp_path / "work", tmp_path / "here"
     table, found = Driver(small_files, work, *on(nodes, "--store", f"{bucket}/small")).finished(work)
     assert table == small_sweep.launched(small_files, here)[0] and found == small_sweep.lasting(here)
@@ -89,13 +89,13 @@ def test_workers_that_cannot_train_are_refused_before_anything_is_written(small_
 
 @pytest.fixture
 def no_ray(monkeypatch, tmp_path):
-    """Neither this machine nor the environment says where a cluster is."""
+    """Neither this machine nor the environment has the address of a cluster."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "nothing"))
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--on", "ray"), "no Ray runs on this machine; start one with ray start --head, or give --on ray:HOST:PORT"),
         (("--on", "ray:127.0.0.1:1"), "no answer from Ray at 127.0.0.1:1 ("),
@@ -118,39 +118,39 @@ def no_ray(monkeypatch, tmp_path):
     ],
 )
 @pytest.mark.parametrize("command", ["sweep", "train", "tune"])
-def test_bad_use_is_one_line(small_files, tmp_path, capsys, no_ray, command, words, said):
+def test_invalid_options_are_reported_in_one_line(small_files, tmp_path, capsys, no_ray, command, words, message):
     assert main([command, *small_sweep.command(small_files, tmp_path / "runs", *words)[1:]]) == 2
     output, errors = capsys.readouterr()
-    assert not output and errors.startswith(f"jaxmatch: {said}") and errors.count("\n") == 1
+    assert not output and errors.startswith(f"jaxmatch: {message}") and errors.count("\n") == 1
     assert not (tmp_path / "runs").exists()
 
 
 @pytest.fixture
-def deaf():
+def silent_host():
     """The address of a server that never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_what_does_not_answer_as_ray_is_refused(small_files, tmp_path, capsys, monkeypatch, deaf):
+def test_a_server_that_does_not_reply_is_refused(small_files, tmp_path, capsys, monkeypatch, silent_host):
     monkeypatch.setattr("jaxmatch.sweep.ray_cluster.SECONDS_FOR_HEALTH", 2.0)
-    assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", f"ray:{deaf}")) == 2
-    said = f"jaxmatch: {deaf} does not answer as Ray within 2 seconds; see ray status there, and try again\n"
-    assert capsys.readouterr().err == said
+    assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", f"ray:{silent_host}")) == 2
+    message = f"jaxmatch: {silent_host} does not answer as Ray within 2 seconds; see ray status there, and try again\n"
+    assert capsys.readouterr().err == message
 
 
-def test_what_is_not_ray_is_refused(small_files, tmp_path, capsys, monkeypatch, deaf):
+def test_a_server_that_fails_the_ray_health_check_is_refused(small_files, tmp_path, capsys, monkeypatch, silent_host):
     def refuses(words, **options):
         raise subprocess.CalledProcessError(1, words)
 
     monkeypatch.setattr("jaxmatch.sweep.ray_cluster.subprocess.run", refuses)
-    assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", f"ray:{deaf}")) == 2
-    said = f"jaxmatch: {deaf} answers, but is not Ray or is too busy; start it with ray start --head"
-    assert capsys.readouterr().err.startswith(said)
+    assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", f"ray:{silent_host}")) == 2
+    message = f"jaxmatch: {silent_host} answers, but is not Ray or is too busy; start it with ray start --head"
+    assert capsys.readouterr().err.startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("address", "message"),
     [
         ("auto", "no Ray runs on this machine; start one with ray start --head"),
         (
@@ -159,17 +159,17 @@ def test_what_is_not_ray_is_refused(small_files, tmp_path, capsys, monkeypatch, 
         ),
     ],
 )
-def test_an_address_for_other_tools(small_files, tmp_path, capsys, no_ray, monkeypatch, told, said):
-    monkeypatch.setenv("RAY_ADDRESS", told)
+def test_bad_ray_address_is_refused_or_overridden(small_files, tmp_path, capsys, no_ray, monkeypatch, address, message):
+    monkeypatch.setenv("RAY_ADDRESS", address)
     assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", "ray")) == 2
-    assert capsys.readouterr().err.startswith(f"jaxmatch: {said}")
+    assert capsys.readouterr().err.startswith(f"jaxmatch: {message}")
     # The address in the command takes precedence.
     assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", "ray:127.0.0.1:1")) == 2
     assert capsys.readouterr().err.startswith("jaxmatch: no answer from Ray at 127.0.0.1:1 (")
 
 
-def test_ray_is_an_extra(small_files, tmp_path, capsys, monkeypatch):
+def test_missing_ray_is_reported_with_an_install_command(small_files, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", "ray")) == 2
-    said = "jaxmatch: --on ray needs Ray, which is not installed; pip install 'jaxmatch[ray]'\n"
-    assert capsys.readouterr().err == said
+    message = "jaxmatch: --on ray needs Ray, which is not installed; pip install 'jaxmatch[ray]'\n"
+    assert capsys.readouterr().err == message

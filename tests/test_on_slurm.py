@@ -1,4 +1,4 @@
-"""A sweep as jobs of Slurm that run on this machine. test_slurm_cluster.py has a real Slurm."""
+"""A sweep as Slurm jobs that run on this machine. test_slurm_cluster.py uses a real Slurm."""
 
 import json
 import os
@@ -29,14 +29,15 @@ def task_of(job):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="/proc says which process trains")
-def test_records_are_those_of_one_process_though_the_job_makes_room(small_files, tmp_path, capfd):
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the training process is found in /proc")
+def test_records_of_a_requeued_job_equal_those_of_one_process(small_files, tmp_path, capfd):
     table, _ = small_sweep.launched(small_files, tmp_path / "one", overrides=LONG)
     workdir = tmp_path / "jobs"
     command = words(small_files, workdir, "--on", "slurm:local")
     assert main(command) == 0
-    said = capfd.readouterr()
-    assert not said.out and f"1 job submitted (1 queued); logs are in {workdir / 'slurm'}; --status lists" in said.err
+    captured = capfd.readouterr()
+    assert not captured.out
+    assert f"1 job submitted (1 queued); logs are in {workdir / 'slurm'}; --status lists" in captured.err
     ((job, cohort),) = slurm_jobs.read_jobs(workdir).cohorts.items()
     assert f"NPROC={cores()}".encode() in Path(f"/proc/{job}/environ").read_bytes().split(b"\0")
     until(lambda: "epoch 2," in log_of(workdir))
@@ -45,9 +46,9 @@ def test_records_are_those_of_one_process_though_the_job_makes_room(small_files,
     assert heading.split() == ["cohort", "runs", "state", "job", "log"] and count == "1 running"
     assert line.split() == [cohort, "2", "running", job, str(workdir / "slurm" / f"{job}_0_log.out")]
     assert main([*command, "--collect"]) == 2
-    said = capfd.readouterr()
+    captured = capfd.readouterr()
     wanted = f"jaxmatch: {workdir}: 2 of 2 runs are missing (cohorts: 1 running); see --status\n"
-    assert (said.out, said.err) == ("", wanted)
+    assert (captured.out, captured.err) == ("", wanted)
     assert main(command) == 0 and "0 jobs submitted (1 running)" in capfd.readouterr().err
 
     os.kill(task_of(job), signal.SIGUSR2)
@@ -62,7 +63,7 @@ def test_records_are_those_of_one_process_though_the_job_makes_room(small_files,
 
 @pytest.fixture
 def training(small_files, tmp_path):
-    """The folder of a cohort of the small sweep, and a job for it that has not begun."""
+    """The folder of a cohort of the small sweep, and a job for it that has not started."""
     plan = make_plan(launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files)))
     (folder,) = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
     data = tmp_path / "data.pkl"
@@ -70,7 +71,7 @@ def training(small_files, tmp_path):
     return folder, Training(plan=plan, data=data, cohort=folder.name, workdir=tmp_path, stage=Stage(), **given)
 
 
-def test_a_job_that_never_comes_to_a_checkpoint_fails(training):
+def test_a_job_ended_three_times_without_a_new_checkpoint_fails(training):
     folder, job = training
     assert job.checkpoint().function is job and folder.failure() is None
     (folder.checkpoints / "4").mkdir(parents=True)
@@ -80,7 +81,7 @@ def test_a_job_that_never_comes_to_a_checkpoint_fails(training):
     assert json.loads(folder.failure())["message"] == "RuntimeError: its job was ended 3 times without a new checkpoint"
 
 
-def test_a_job_that_asked_for_a_gpu_refuses_a_cpu(training):
+def test_a_job_that_requested_a_gpu_refuses_a_cpu(training):
     folder, job = training
     job.gpus = True
     with pytest.raises(ValueError, match="JAX sees no GPU in the job; install"):
@@ -89,7 +90,7 @@ def test_a_job_that_asked_for_a_gpu_refuses_a_cpu(training):
 
 
 @pytest.mark.parametrize(("allowed", "first"), [("", "0,1"), ("3,4,7,5", "3,4")])
-def test_jobs_of_this_machine_have_gpus_of_their_own(training, small_files, tmp_path, monkeypatch, allowed, first):
+def test_concurrent_local_jobs_use_different_gpus(training, small_files, tmp_path, monkeypatch, allowed, first):
     _, job = training
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", allowed)
     engine = on_slurm.SlurmEngine(SlurmOptions(gpus=2, gpu_memory_gb=8, at_once=2), local=True)
@@ -107,9 +108,7 @@ def test_jobs_of_this_machine_have_gpus_of_their_own(training, small_files, tmp_
 
 
 @pytest.mark.parametrize(("local", "at_once", "slots"), [(True, None, 1), (True, 2, 2), (False, None, 6)])
-def test_an_estimate_for_jobs_is_of_as_many_as_train_at_once_and_says_whose_speed_it_is(
-    small_files, local, at_once, slots
-):
+def test_estimate_counts_concurrent_jobs_and_names_the_assumed_speed(small_files, local, at_once, slots):
     overrides = small_sweep.overrides(small_files) | {"execution.maximum_replicas": "1"}
     planned = launch.resolve(small_files / "small.py", overrides=overrides, seeds=3)
     plan = on_slurm.SlurmEngine(SlurmOptions(at_once=at_once), local=local).plan(planned)
@@ -125,7 +124,7 @@ def test_a_job_of_several_gpus_is_one_worker(small_files):
     assert "trained by 1 worker at once" in plan_text(plan, set())
 
 
-def test_jobs_of_another_place_are_not_taken_for_one_s_own(tmp_path):
+def test_switching_from_the_cluster_to_local_jobs_discards_the_old_jobs(tmp_path):
     slurm_jobs.add_jobs(tmp_path, False, {"123_0": "a", "456": "b"})
     slurm_jobs.add_jobs(tmp_path, False, {"789": "b"})
     assert slurm_jobs.read_jobs(tmp_path) == slurm_jobs.Jobs(False, {"123_0": "a", "789": "b"})

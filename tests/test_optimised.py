@@ -1,4 +1,4 @@
-"""The central claims once more with XLA's optimizations, which other tests switch off (conftest.py in the root)."""
+"""The central tests run again with XLA's optimizations, which other tests disable (conftest.py in the root)."""
 
 import os
 import subprocess
@@ -8,25 +8,25 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-# Users run other programs than the tests do: fused, vectorized, with other rounding.
-CLAIMS = (
-    "test_cohort.py::test_companions_do_not_matter",
-    "test_cohort.py::test_a_diverged_run_is_marked_and_leaves_its_neighbours_alone",
-    "test_cohort.py::test_interrupted_is_uninterrupted[7]",
+# The optimized programs, which users run, are fused and vectorized, and they round differently.
+CENTRAL_TESTS = (
+    "test_cohort.py::test_losses_do_not_depend_on_the_other_runs",
+    "test_cohort.py::test_diverged_run_is_marked_and_does_not_affect_other_runs",
+    "test_cohort.py::test_interrupted_training_resumes_with_equal_results[7]",
     "test_optax_updates.py::test_updates_are_those_of_optax",
     "test_selection.py::test_the_kept_checkpoint_is_the_best_on_dev[test]",
-    "test_steps_at_once.py::test_the_states_after_several_steps_are_those_after_single_ones",
+    "test_steps_at_once.py::test_states_after_several_steps_equal_those_after_single_steps",
     "test_streams.py",
     "test_interop.py::test_logits_are_those_of_the_released_code[re2_31]",
 )
 
 
 @pytest.mark.slow
-def test_invariants_resume_and_golden_files_hold_with_optimisations():
-    # Under xdist, this process is a worker. The pytest that it starts must not take itself for one.
+def test_central_tests_pass_with_xla_optimizations():
+    # Under xdist, this process is a worker. The pytest that it starts must not run as a worker.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "XLA_FLAGS"))}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    command += [str(ROOT / "tests" / claim) for claim in CLAIMS]
+    command += [str(ROOT / "tests" / test_id) for test_id in CENTRAL_TESTS]
     done = subprocess.run(command, cwd=ROOT, env={**environment, "XLA_FLAGS": ""}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.splitlines()[-1]

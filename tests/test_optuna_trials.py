@@ -22,8 +22,8 @@ pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'jaxm
 RATES, BLOCKS = {"optimizer.learning_rate": "log:1e-4:1e-1"}, {"model.blocks": "1:4"}
 
 
-def asked(searched, journal, at_once=3, trials=8, forget=()):
-    """Returns all trials of a study that is told their results. Before the batches in `forget`, it is opened again."""
+def suggested(searched, journal, at_once=3, trials=8, forget=()):
+    """Returns the parameters of all trials of a study. Before the batches in `forget`, the study is opened again."""
     study = optuna_trials.Study(searched, journal, at_once)
     for start in range(0, trials, study.at_once):
         if start in forget:
@@ -37,7 +37,7 @@ def asked(searched, journal, at_once=3, trials=8, forget=()):
 
 
 def test_a_batch_shares_all_settings_but_the_traced_ones():
-    params = asked(space(RATES | BLOCKS), None, at_once=4, trials=24)
+    params = suggested(space(RATES | BLOCKS), None, at_once=4, trials=24)
     assert len(params) == 24 and len({param["optimizer.learning_rate"] for param in params}) == 24
     batches = [[param["model.blocks"] for param in params[start : start + 4]] for start in range(0, 24, 4)]
     assert all(len(set(batch)) == 1 for batch in batches) and len({batch[0] for batch in batches}) > 1
@@ -48,45 +48,45 @@ def test_a_batch_shares_all_settings_but_the_traced_ones():
     )
 
 
-def test_without_a_traced_setting_trials_come_one_by_one():
+def test_batch_size_is_one_without_a_traced_setting():
     assert optuna_trials.Study(space(BLOCKS), None, 8).at_once == 1
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.data())
-def test_a_killed_study_suggests_what_it_would_have(data):
-    """Its journal may end anywhere."""
+def test_a_study_resumed_from_a_cut_journal_suggests_the_same_trials(data):
+    """The journal may be cut at any byte."""
     searched = space(RATES | BLOCKS)
-    known = asked(searched, None)
+    known = suggested(searched, None)
     with tempfile.TemporaryDirectory() as folder:
         workdir = Path(folder)
         with held(workdir / optuna_trials.JOURNAL) as journal:
-            assert asked(searched, journal, forget=data.draw(st.sets(st.sampled_from((0, 3, 6))))) == known
+            assert suggested(searched, journal, forget=data.draw(st.sets(st.sampled_from((0, 3, 6))))) == known
         content = journal.read_bytes()
         journal.write_bytes(content[: data.draw(st.integers(0, len(content)))])
         with held(workdir / optuna_trials.JOURNAL) as journal:
-            assert asked(searched, journal) == known
+            assert suggested(searched, journal) == known
 
 
-def test_a_trial_that_was_asked_for_in_part_is_asked_for_anew(tmp_path):
+def test_a_partly_recorded_trial_is_suggested_again_with_the_same_values(tmp_path):
     """After the first trials, which are random, suggestions depend on all trials in the journal."""
     searched = space(RATES | BLOCKS)
     with held(tmp_path / optuna_trials.JOURNAL) as journal:
-        known = asked(searched, journal, trials=15)
+        known = suggested(searched, journal, trials=15)
     lines = journal.read_bytes().splitlines(keepends=True)
     for left_out in range(1, 20, 2):
         journal.write_bytes(b"".join(lines[:-left_out]))
         with held(journal):
-            assert asked(searched, journal, trials=15) == known
+            assert suggested(searched, journal, trials=15) == known
 
 
-def test_another_space_another_launcher_and_damage_are_one_line(tmp_path):
+def test_other_space_concurrent_launcher_and_damaged_journal_are_errors(tmp_path):
     with held(tmp_path / optuna_trials.JOURNAL) as journal:
-        asked(space(RATES), journal)
+        suggested(space(RATES), journal)
         with pytest.raises(InputError, match="the trials of this folder had another space.*give another --workdir"):
-            asked(space(BLOCKS), journal)
+            suggested(space(BLOCKS), journal)
         with pytest.raises(InputError, match="the trials of this folder had another space"):
-            asked(space(RATES, seeds=(0, 1)), journal)
+            suggested(space(RATES, seeds=(0, 1)), journal)
         with (
             pytest.raises(InputError, match="another launcher tunes in this folder"),
             held(tmp_path / optuna_trials.JOURNAL),
@@ -94,7 +94,7 @@ def test_another_space_another_launcher_and_damage_are_one_line(tmp_path):
             pass
     journal.write_bytes(b"no JSON\n" + journal.read_bytes())
     with pytest.raises(InputError, match=r"optuna.journal: the file is damaged"):
-        asked(space(RATES), journal)
+        suggested(space(RATES), journal)
 
 
 SEARCHED = {"optimizer.learning_rate": "log:1e-3:1e-1", "model.encoder_layers": "1:2"}
@@ -109,15 +109,15 @@ def tuned(files, workdir, watcher=None, **arguments):
 
 
 @pytest.fixture(scope="module")
-def whole(small_files, tmp_path_factory):
+def finished_tuning(small_files, tmp_path_factory):
     """The tables, the watcher and the folder of a tuning."""
     workdir = tmp_path_factory.mktemp("trials")
     return *tuned(small_files, workdir), workdir
 
 
 @pytest.mark.slow
-def test_trials_of_a_batch_train_as_one_program(whole):
-    text, watcher, workdir = whole
+def test_trials_of_a_batch_train_as_one_program(finished_tuning):
+    text, watcher, workdir = finished_tuning
     cohorts = Workdir(workdir).cohorts()
     # Four trials of two seeds: one program a batch, or one for both.
     assert [len(runs) for runs in watcher.trained] == [4, 4, 1]
@@ -136,20 +136,20 @@ def test_trials_of_a_batch_train_as_one_program(whole):
 
 
 @pytest.mark.slow
-def test_again_nothing_is_trained(small_files, whole):
-    before = small_sweep.lasting(whole[2])
-    text, watcher = tuned(small_files, whole[2])
-    assert watcher.trained == [] and text == whole[0] and small_sweep.lasting(whole[2]) == before
+def test_second_tuning_trains_nothing(small_files, finished_tuning):
+    before = small_sweep.lasting(finished_tuning[2])
+    text, watcher = tuned(small_files, finished_tuning[2])
+    assert watcher.trained == [] and text == finished_tuning[0] and small_sweep.lasting(finished_tuning[2]) == before
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("cohort", "left"), [(1, [4, 4, 1]), (2, [4, 1])])
-def test_a_killed_tuning_goes_on_and_comes_to_the_same(small_files, whole, tmp_path, cohort, left):
+def test_a_killed_tuning_resumes_with_the_same_result(small_files, finished_tuning, tmp_path, cohort, left):
     with pytest.raises(small_sweep.Stop):
         tuned(small_files, tmp_path, watcher=small_sweep.StopAt("evaluated", cohort))
     text, watcher = tuned(small_files, tmp_path)
-    assert [len(runs) for runs in watcher.trained] == left and text == whole[0]
-    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(whole[2])
+    assert [len(runs) for runs in watcher.trained] == left and text == finished_tuning[0]
+    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(finished_tuning[2])
 
 
 def test_a_dry_run_shows_the_first_batch_and_writes_nothing(small_files, tmp_path):
@@ -157,8 +157,8 @@ def test_a_dry_run_shows_the_first_batch_and_writes_nothing(small_files, tmp_pat
     assert "4 runs (0 on record); remaining: 1 program, 1 cohort" in watcher.text and not (tmp_path / "work").exists()
 
 
-def test_settings_that_do_not_go_together_count_as_bad(small_files, tmp_path, monkeypatch):
-    """A hidden size that the kernel sizes cannot share is never trained."""
+def test_incompatible_settings_are_pruned_and_not_trained(small_files, tmp_path, monkeypatch):
+    """A hidden size that cannot be divided among the kernel sizes is never trained."""
     launches = []
 
     def run(sweep, *_, **__):
@@ -184,7 +184,7 @@ def test_settings_that_do_not_go_together_count_as_bad(small_files, tmp_path, mo
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--space.model.blocks=1:3",), "--space.model.blocks needs --optuna TRIALS"),
         (("--trials-at-once=3",), "--trials-at-once needs --optuna TRIALS"),
@@ -199,21 +199,21 @@ def test_settings_that_do_not_go_together_count_as_bad(small_files, tmp_path, mo
         (("--optuna=3", "--config.data.directory=nowhere"), "nowhere: "),
     ],
 )
-def test_bad_use_is_one_line(small_files, tmp_path, capsys, words, said):
+def test_invalid_options_are_reported_in_one_line(small_files, tmp_path, capsys, words, message):
     assert main(["tune", *small_sweep.command(small_files, tmp_path / "runs")[1:], *words]) == 2
     output, errors = capsys.readouterr()
-    assert not output and errors.startswith(f"jaxmatch: {said}") and errors.count("\n") == 1, errors
+    assert not output and errors.startswith(f"jaxmatch: {message}") and errors.count("\n") == 1, errors
     assert not (tmp_path / "runs").exists()
 
 
-def test_only_tune_takes_a_space(capsys):
+def test_sweep_refuses_a_space_option(capsys):
     with pytest.raises(SystemExit):
         main(["sweep", "quickstart", "--space.model.blocks=1:3"])
     assert "sweep takes no --space.model.blocks" in capsys.readouterr().err
 
 
-def test_optuna_is_an_extra(small_files, tmp_path, capsys, monkeypatch):
+def test_missing_optuna_is_reported_with_an_install_command(small_files, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     assert main(["tune", *small_sweep.command(small_files, tmp_path / "runs", "--optuna", "3")[1:]]) == 2
-    said = "jaxmatch: --optuna needs Optuna, which is not installed; pip install 'jaxmatch[optuna]'\n"
-    assert capsys.readouterr().err == said and not (tmp_path / "runs").exists()
+    message = "jaxmatch: --optuna needs Optuna, which is not installed; pip install 'jaxmatch[optuna]'\n"
+    assert capsys.readouterr().err == message and not (tmp_path / "runs").exists()

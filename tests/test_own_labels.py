@@ -1,4 +1,4 @@
-"""Labels and groups of one's own data: labels that are names, labels that are not, and pairs without a label."""
+"""Labels and groups of user data: valid labels, invalid labels, and pairs without a label."""
 
 import json
 
@@ -14,13 +14,13 @@ from jaxmatch.data.readers.own_layout import Layout
     "label, words",
     [("0.5", "label 0.5 is neither a text nor a whole number"), ("[1]", "label [1] is")],
 )
-def test_own_json_label_that_names_no_class(tmp_path, label, words):
+def test_json_label_that_is_no_class_name_is_an_error(tmp_path, label, words):
     path = write(tmp_path, "train.jsonl", f'{{"text_a": "a", "text_b": "b", "label": {label}}}')
     error = refused(own.read, path, "classification")
     assert error.line == 1 and words in str(error) and "'regression'" in str(error)
 
 
-def test_numbers_that_the_training_file_lacks_may_be_a_regression(tmp_path):
+def test_unknown_numeric_labels_suggest_a_regression(tmp_path):
     path = write(tmp_path, "dev.tsv", "text_a\ttext_b\tlabel\na\tb\t4.8\n")
     assert "set the task to 'regression'" in str(refused(own.read, path, "classification", ["0.1", "3"]))
     assert "'regression'" not in str(refused(own.read, path, "classification", ["0.1", "yes"]))
@@ -52,20 +52,20 @@ def test_unlabelled_objects_are_dropped_and_counted(tmp_path, label):
 
 
 @pytest.mark.parametrize(("label", "name"), [("true", "True"), ("2.0", "2"), ('" a "', "a")])
-def test_labels_of_other_types_have_names(tmp_path, label, name):
+def test_json_labels_of_other_types_are_converted_to_names(tmp_path, label, name):
     path = write(tmp_path, "train.jsonl", f'{{"text_a": "a", "text_b": "b", "label": {label}}}')
     assert own.read(path, "classification").labels == [name]
 
 
 @pytest.mark.parametrize("character", ["\n", "\r", "\0", "\x1b", "\x85", "\u2028"])
-def test_labels_are_names_on_one_line(tmp_path, character):
+def test_labels_with_line_ends_or_control_characters_are_errors(tmp_path, character):
     label = json.dumps(f"yes{character}no")
     rows = f'{{"text_a": "a", "text_b": "b", "label": "no"}}\n{{"text_a": "a", "text_b": "b", "label": {label}}}\n'
     error = refused(own.read, write(tmp_path, "train.jsonl", rows), "classification")
     assert error.line == 2 and "a line end or a control character" in str(error) and character not in str(error)
 
 
-def test_labels_in_every_script_are_names(tmp_path):
+def test_labels_in_any_script_are_accepted(tmp_path):
     labels = [
         "ja\u00a0",
         "\u0645\u06cc\u200c\u0634\u0648\u062f",
@@ -85,7 +85,7 @@ def test_own_json_group_must_be_a_text_or_a_whole_number(tmp_path, group):
     assert error.line == 2 and "'group' holds" in str(error)
 
 
-def test_own_json_group_missing_in_one_pair(tmp_path):
+def test_own_json_group_missing_in_one_pair_is_an_error(tmp_path):
     good = {"text_a": "a", "text_b": "b", "label": 1, "group": "g"}
     rows = "\n".join(json.dumps(row) for row in (good, {key: good[key] for key in ("text_a", "text_b", "label")}))
     error = refused(own.read, write(tmp_path, "train.jsonl", rows), "ranking")

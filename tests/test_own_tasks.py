@@ -1,4 +1,4 @@
-"""The task, the classes and the files of one's own data."""
+"""User-defined data: its task, its labels and its files."""
 
 import json
 
@@ -24,7 +24,7 @@ def test_own_classes_are_the_sorted_labels_of_train(tmp_path):
     assert data.splits["train"].labels == ["yes", "no", "yes"] and data.splits["test"].labels == ["yes"]
 
 
-def test_own_label_unknown_to_train_is_named_with_its_line(tmp_path):
+def test_own_dev_label_missing_from_train_is_an_error_with_its_line(tmp_path):
     fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tno\n", dev_tsv=HEADER + "a\tb\tyes\na\tb\tmaybe\n")
     error = refused(catalog.load, "own", tmp_path)
     assert (error.path, error.line) == (tmp_path / "dev.tsv", 3)
@@ -36,15 +36,15 @@ def test_own_single_class_is_refused(tmp_path):
     alone = "every pair has the label 'yes'; a classification needs two labels or more"
     assert str(refused(catalog.load, "own", tmp_path)).endswith(alone)
     fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t-1\ne\tf\t-1\n")
-    said = str(refused(catalog.load, "own", tmp_path))
-    assert "every pair has the label '1' (2 dropped: no label); a classification needs" in said
-    assert said.endswith("if -1 is a label, name it: --labels=-1=NAME")
+    message = str(refused(catalog.load, "own", tmp_path))
+    assert "every pair has the label '1' (2 dropped: no label); a classification needs" in message
+    assert message.endswith("if -1 is a label, name it: --labels=-1=NAME")
     assert catalog.load("own", tmp_path, layout=Layout(labels={"-1": "no"})).labels == ("1", "no")
     fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t1\n")
     assert catalog.load("own", tmp_path, task="regression").splits["train"].labels == [1.0, 1.0]
 
 
-def test_own_group_makes_a_ranking_unless_the_task_says_otherwise(tmp_path):
+def test_own_data_with_groups_is_a_ranking_unless_a_task_is_given(tmp_path):
     fill(
         tmp_path,
         train_tsv="group\ttext_a\ttext_b\tlabel\nq\ta\tb\t1\nq\ta\tc\t0\n",
@@ -69,7 +69,7 @@ def test_own_group_makes_a_ranking_unless_the_task_says_otherwise(tmp_path):
         ({"dev_jsonl": '{"text_a": "a", "text_b": "b", "label": "x", "group": "q"}'}, "the pair has a 'group'"),
     ],
 )
-def test_own_groups_that_the_training_file_lacks_are_refused_unless_the_task_is_said(tmp_path, dev, problem):
+def test_own_groups_missing_from_train_are_errors_unless_a_task_is_given(tmp_path, dev, problem):
     fill(tmp_path, train_tsv="text_a\ttext_b\tlabel\na\tb\tx\na\tc\ty\n", **dev)
     error = refused(catalog.load, "own", tmp_path)
     assert error.line == 1 and problem in str(error) and "set the task to 'classification' to ignore them" in str(error)
@@ -82,7 +82,7 @@ def test_own_ranking_needs_relevance_labels(tmp_path):
     assert error.line == 1 and "set the task to 'classification' to ignore the groups" in str(error)
 
 
-def test_own_regression(tmp_path):
+def test_own_regression_labels_must_be_numbers(tmp_path):
     fill(tmp_path, train_tsv=HEADER + "a\tb\t0.5\nc\td\t-2\n", dev_tsv=HEADER + "a\tb\tgood\n")
     error = refused(catalog.load, "own", tmp_path, task="regression")
     assert (error.path, error.line) == (tmp_path / "dev.tsv", 2) and "label 'good' is not a number" in str(error)
@@ -96,7 +96,7 @@ def test_own_file_in_both_formats_is_ambiguous(tmp_path):
     assert "both dev.tsv and dev.jsonl are there; keep one of them" in str(refused(catalog.load, "own", tmp_path))
 
 
-def test_labels_that_pandas_made_floats_are_those_of_files_without_a_gap(tmp_path):
+def test_integer_labels_written_as_floats_by_pandas_match_integer_labels(tmp_path):
     head = "text_a,text_b,label,group\n"
     gap = head + "a,b,0.0,1\na,c,1.0,1\na,d,,1\n"
     fill(tmp_path, train_csv=gap, dev_csv=head + "a,b,0,1\na,c,1,1\n", test_csv=gap)
@@ -113,7 +113,7 @@ def test_labels_that_pandas_made_floats_are_those_of_files_without_a_gap(tmp_pat
     assert own.read(tmp_path / "train.csv", "classification").labels == ["1.5", "v1.0"]
 
 
-def test_a_name_for_a_label_that_no_training_pair_has_is_refused(tmp_path):
+def test_renaming_a_label_missing_from_train_is_an_error(tmp_path):
     head = "text_a,text_b,label,group\n"
     fill(tmp_path, train_csv=head + "a,b,0,1\na,c,1,1\na,d,,1\n", dev_csv=head + "a,b,0,1\n")
     named = Layout(labels={"0": "different", "1": "same"})
@@ -126,7 +126,7 @@ def test_a_name_for_a_label_that_no_training_pair_has_is_refused(tmp_path):
     assert own.read(tmp_path / "dev.csv", "classification", ("different", "same"), layout=named).labels == ["different"]
 
 
-def test_a_missing_key_says_how_to_name_another(tmp_path):
+def test_a_missing_key_error_suggests_the_columns_option(tmp_path):
     path = write(tmp_path, "a.jsonl", '{"text_a": "a", "b": "b", "label": "x"}\n')
     problem = ":1: the object has no key 'text_b'; it has 'text_a', 'b', 'label'; rename it, or name the column: "
     assert str(refused(own.read, path, "classification")).endswith(problem + "--columns text_b=NAME")
@@ -135,7 +135,7 @@ def test_a_missing_key_says_how_to_name_another(tmp_path):
     assert remedy in str(refused(own.read, path, "classification"))
 
 
-def test_a_header_in_quotation_marks_says_that_the_file_is_quoted(tmp_path):
+def test_a_quoted_header_error_suggests_the_quoted_option(tmp_path):
     path = write(tmp_path, "a.tsv", '"text_a"\t"text_b"\t"label"\n"a"\t"b"\t"x"\n')
     error = refused(own.read, path, "classification")
     assert str(error).endswith("""'"label"'; if the file is quoted, give --quoted""")

@@ -1,4 +1,4 @@
-"""The requirements are in two files, which must agree; the shell scripts must say what is wrong in one line."""
+"""The requirements are in two files, which must agree; the shell scripts must report problems in one line."""
 
 import importlib.metadata
 import os
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
-def test_requirements_are_those_of_the_project_with_both_bounds():
+def test_requirements_match_pyproject_and_have_both_bounds():
     lines = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if line and not line.startswith("#")]
     declared = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["test"]]
     assert lines == declared
@@ -24,19 +24,19 @@ def test_requirements_are_those_of_the_project_with_both_bounds():
 
 
 @pytest.mark.parametrize("extra", ["cuda12", "cuda13", "tpu"])
-def test_jax_for_a_device_is_the_jax_of_the_requirements(extra):
+def test_device_extras_require_the_same_jax_version(extra):
     (jax,) = (line for line in PROJECT["dependencies"] if line.startswith("jax>"))
     assert PROJECT["optional-dependencies"][extra] == [jax.replace("jax", f"jax[{extra}]", 1)]
     assert f'; extra == "{extra}"' in "".join(importlib.metadata.requires("jax"))
 
 
-def test_extras_that_tests_need_too_have_the_same_bounds():
+def test_extras_are_included_in_the_test_extra_with_the_same_bounds():
     extras = PROJECT["optional-dependencies"]
     tested = extras.keys() - {"test", "cuda12", "cuda13", "tpu", "docs", "torch", "transformers"}
     assert {line for name in tested for line in extras[name]} <= set(extras["test"])
 
 
-def test_the_command_is_declared():
+def test_console_script_and_version_are_declared():
     module, _, function = PROJECT["scripts"]["jaxmatch"].partition(":")
     assert getattr(__import__(module, fromlist=[function]), function).__module__ == module
     assert re.fullmatch(r"\d+\.\d+\.\d+", jaxmatch.__version__)
@@ -55,7 +55,7 @@ def test_the_command_is_declared():
         ),
     ],
 )
-def test_a_python_that_will_not_do_is_one_line(tmp_path, script, message):
+def test_unusable_python_is_reported_in_one_line(tmp_path, script, message):
     python = tmp_path / "python3"
     if script:
         python.write_text(f"#!/bin/sh\n{script}\n")
@@ -68,7 +68,7 @@ def test_a_python_that_will_not_do_is_one_line(tmp_path, script, message):
 
 
 def test_continuous_integration_runs_the_tests_on_the_data_beside_the_project(tmp_path):
-    """`make` is replaced by a program that notes how it was called."""
+    """`make` is replaced by a program that records how it was called."""
     ours, note = tmp_path / "project", tmp_path / "note"
     (ours / ".ci").mkdir(parents=True)
     (ours / ".ci" / "run").write_bytes((ROOT / ".ci" / "run").read_bytes())
@@ -103,13 +103,13 @@ def test_the_hosted_workflow_calls_the_command_of_the_readme_on_supported_python
         assert f"Programming Language :: Python :: {version}" in PROJECT["classifiers"]
 
 
-def test_the_package_says_that_it_has_types():
+def test_package_ships_py_typed():
     setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     assert setuptools["package-data"]["jaxmatch"] == ["py.typed"]
     assert (ROOT / "jaxmatch" / "py.typed").is_file()
 
 
-def test_every_file_of_the_package_that_is_no_module_is_installed():
+def test_all_data_files_of_the_package_are_installed():
     patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
     installed = {
         path
@@ -117,5 +117,5 @@ def test_every_file_of_the_package_that_is_no_module_is_installed():
         for name in names
         for path in ROOT.joinpath(*package.split(".")).glob(name)
     }
-    there = {path for path in (ROOT / "jaxmatch").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
-    assert {path for path in there if path.suffix != ".py"} == installed
+    files = {path for path in (ROOT / "jaxmatch").rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    assert {path for path in files if path.suffix != ".py"} == installed

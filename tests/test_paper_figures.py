@@ -9,11 +9,11 @@ from paper_sweeps import SWEEPS, resolved
 from jaxmatch.papers import csran, esan, re2
 
 
-def test_some_figures_of_esan_and_csran_as_printed():
+def test_selected_esan_and_csran_figures_equal_the_papers():
     def figures(sweep, dataset, label, **settings):
-        asked = settings.items()
+        wanted = settings.items()
         rows = [row for row in resolved(sweep, dataset).table.published if row.label.startswith(label)]
-        (row,) = (row for row in rows if asked <= row.settings.items())
+        (row,) = (row for row in rows if wanted <= row.settings.items())
         return tuple(row.scores.values())
 
     assert figures("esan_main", "snli", "ESAN") == ("89.0",)
@@ -23,7 +23,7 @@ def test_some_figures_of_esan_and_csran_as_printed():
     assert figures("csran_main", "twitter_url", "CSRAN") == ("84.0",)
     assert figures("csran_main", "ubuntu", "KEHNN") == ("78.6", "0.460", "0.591", "0.819")
     assert figures("csran_ablation", "scitail", "CSRAN", variant="w/o MAR") == ("82.5",)
-    # What the papers print outside of their tables.
+    # Figures that the papers print outside their tables.
     assert figures("csran_ablation", "snli", "CSRAN", variant="w/o MAR/CSRA") == ("88.0", "87.7")
     assert figures("csran_ablation", "snli", "CSRAN", variant="w/o MAR") == ("88.4",)
     assert figures("csran_main", "snli", "CSRAN", parameters="13.9M") == ("88.7",)
@@ -70,16 +70,16 @@ def test_data_files_are_part_of_the_package():
     assert found == kept == {"csran", "esan", "re2", "systems"}
 
 
-def test_the_two_rows_of_one_model_have_the_same_figures_in_the_paper():
+def test_re2_robustness_rows_of_the_same_model_have_equal_figures():
     for name in re2.ROBUSTNESS:
         rows = {row.label: row.scores for row in re2.PRINTED.rows("Table 7", name)}
         assert len(rows) == 10 and rows["2 blocks"] == rows["2 enc. layers"]
 
 
-def test_some_figures_as_the_paper_prints_them():
+def test_selected_re2_figures_equal_the_paper():
     def figures(sweep, dataset, **settings):
-        asked = {key.replace("__", "."): value for key, value in settings.items()}
-        (row,) = (row for row in resolved(sweep, dataset).table.published if asked.items() <= row.settings.items())
+        wanted = {key.replace("__", "."): value for key, value in settings.items()}
+        (row,) = (row for row in resolved(sweep, dataset).table.published if wanted.items() <= row.settings.items())
         return tuple(row.scores.values())
 
     of_test = ("0.7452 ± 0.0044", "0.7618 ± 0.0040")

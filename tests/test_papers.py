@@ -1,4 +1,4 @@
-"""The rows of the papers: what they train, what the papers print for them, and that both fit in the launchers."""
+"""The launchers of the papers' tables: their runs, the published scores, and the match between the two."""
 
 import re
 import shutil
@@ -20,18 +20,18 @@ PAPER_SWEEPS = """
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
-def test_what_make_papers_trains_is_there():
-    told = subprocess.run(
+def test_make_papers_runs_existing_sweeps_with_the_expected_options():
+    text = subprocess.run(
         ["make", "--dry-run", "papers", "ARGUMENTS=--data-directory D --vectors V --dry-run"],
         cwd=SWEEPS.parent,
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    asked = re.search(r"for each in ([^;]+);", told).group(1).split()
-    assert len(asked) == len(set(asked)) == 36
-    assert {each.partition("/")[0] for each in asked} == {*PAPER_SWEEPS, "comparison", "re2_timing", "esan_timing"}
-    for sweep, dataset in (each.split("/") for each in asked):
+    requested = re.search(r"for each in ([^;]+);", text).group(1).split()
+    assert len(requested) == len(set(requested)) == 36
+    assert {each.partition("/")[0] for each in requested} == {*PAPER_SWEEPS, "comparison", "re2_timing", "esan_timing"}
+    for sweep, dataset in (each.split("/") for each in requested):
         if sweep.endswith("_timing"):
             planned = timing_plan.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset})
         else:
@@ -40,37 +40,37 @@ def test_what_make_papers_trains_is_there():
         assert planned.config.data.name == {"trecqa": "trecqa_all_clean"}.get(dataset, dataset)
         if sweep.startswith(("esan_main", "esan_ablation", "csran")):
             assert planned.config.model.characters != "none"
-    assert re.search(r"\*_timing/\*\) set -- timing --data-directory D --dry-run;;", told)
+    assert re.search(r"\*_timing/\*\) set -- timing --data-directory D --dry-run;;", text)
     given = "--data-directory D --vectors V --dry-run"
     code = "--setting released_tensorflow --config.training.maximum_buckets=10"
-    assert f"re2_*) set -- sweep --seeds 10 {code} {given};;" in told
-    assert f"re2_attention/*) set -- sweep {code} {given};;" in told
-    assert f"re2_main/*) set -- sweep --seeds 10 {code} --floors all {given};;" in told
-    assert f"*_main/*) set -- sweep --seeds 10 --floors all {given};;" in told
-    assert f"comparison/*) set -- sweep --seeds 10 --models all {given};;" in told
-    assert f"*) set -- sweep --seeds 10 {given};;" in told
+    assert f"re2_*) set -- sweep --seeds 10 {code} {given};;" in text
+    assert f"re2_attention/*) set -- sweep {code} {given};;" in text
+    assert f"re2_main/*) set -- sweep --seeds 10 {code} --floors all {given};;" in text
+    assert f"*_main/*) set -- sweep --seeds 10 --floors all {given};;" in text
+    assert f"comparison/*) set -- sweep --seeds 10 --models all {given};;" in text
+    assert f"*) set -- sweep --seeds 10 {given};;" in text
 
 
 @pytest.mark.parametrize("dataset", re2.DATA_SETS)
 @pytest.mark.parametrize(("sweep", "variants"), [("re2_main", 1), ("re2_ablation", 7), ("re2_robustness", 9)])
-def test_every_launcher_takes_every_data_set(sweep, variants, dataset):
+def test_re2_launchers_plan_distinct_runs_for_every_data_set(sweep, variants, dataset):
     planned = resolved(sweep, dataset)
     assert planned.config.data.name == dataset
     runs = planned.runs()
     assert len(runs) == variants * 10
     assert len({run.identity("data") for run in runs}) == len(runs)
-    # Each variant has a program of its own, which its seeds share.
+    # Each variant has a separate program, which its seeds share.
     assert len({run.signature("data") for run in runs}) == variants
     assert all(score.split(".")[1] in ("accuracy", "mrr", "map") for score in planned.table.scores)
     assert planned.table.scores[0] == f"dev.{planned.config.training.selection}"
 
 
 @pytest.mark.parametrize("sweep", PAPER_SWEEPS)
-def test_an_unknown_data_set_is_one_line(sweep, capsys):
+def test_an_unknown_data_set_is_reported_in_one_line(sweep, capsys):
     assert main(["sweep", str(SWEEPS / f"{sweep}.py"), "--dataset", "wikiqaa"]) == 2
-    said = capsys.readouterr().err
+    err = capsys.readouterr().err
     meant = 'did you mean "wikiqa"' if sweep.startswith("re2") else "known: "
-    assert said.startswith(f'jaxmatch: there is no data set "wikiqaa" in this sweep; {meant}') and said.count("\n") == 1
+    assert err.startswith(f'jaxmatch: there is no data set "wikiqaa" in this sweep; {meant}') and err.count("\n") == 1
 
 
 def alternatives(dataset):
@@ -81,7 +81,7 @@ def alternatives(dataset):
     }
 
 
-def test_alternatives_are_those_the_paper_notes_for_each_data_set():
+def test_ablation_alternatives_match_the_paper_for_each_data_set():
     # "On SciTail F is an identity function while on all others it is a layer"; "on WikiQA the simplified prediction is
     # used".
     assert alternatives("snli") == {
@@ -97,7 +97,7 @@ def test_alternatives_are_those_the_paper_notes_for_each_data_set():
     assert alternatives("wikiqa")["prediction alt."] == ("linear", "full")
 
 
-def test_robustness_holds_one_of_both_counts_at_two():
+def test_robustness_varies_blocks_or_encoder_layers_with_the_other_at_two():
     runs = resolved("re2_robustness", "scitail", seeds=1).runs()
     counts = [(run.config.model.blocks, run.config.model.encoder_layers) for run in runs]
     assert counts == [(1, 2), (2, 2), (3, 2), (4, 2), (5, 2), (2, 1), (2, 3), (2, 4), (2, 5)]
@@ -124,22 +124,22 @@ def test_robustness_holds_one_of_both_counts_at_two():
         ("re2_robustness", "sick", 0, 0),
     ],
 )
-def test_published_rows_have_the_settings_of_one_run_each(sweep, dataset, rows, with_settings_of_a_run):
+def test_published_rows_match_the_settings_of_at_most_one_run(sweep, dataset, rows, with_settings_of_a_run):
     planned = resolved(sweep, dataset, seeds=1)
     published = planned.table.published
     assert len(published) == rows
     assert all(set(row.scores) <= set(planned.table.scores) and "Table " in row.source for row in published)
     found = []
     for row in published:
-        asked = {key: value for key, value in row.settings.items() if key.startswith(("model.", "variant"))}
+        requested = {key: value for key, value in row.settings.items() if key.startswith(("model.", "variant"))}
         known = [(run, {**flatten(run.config), "variant": run.variant}) for run in planned.runs()]
-        runs = [run for run, settings in known if asked and asked.items() <= settings.items()]
+        runs = [run for run, settings in known if requested and requested.items() <= settings.items()]
         assert len(runs) <= 1
         found += [run.identity("data") for run in runs]
     assert len(found) == len(set(found)) == with_settings_of_a_run
 
 
-LATER = [
+ESAN_AND_CSRAN = [
     *(("esan_main", name, 1, rows, 1) for name, rows in (("snli", 11), ("quora", 10), ("multinli", 7))),
     *(("esan_ablation", name, 5, rows, rows) for name, rows in (("quora", 5), ("snli", 0))),
     *(
@@ -151,8 +151,8 @@ LATER = [
 ]
 
 
-@pytest.mark.parametrize(("sweep", "dataset", "variants", "rows", "own"), LATER)
-def test_launchers_of_esan_and_csran_hold_runs_and_figures_together(sweep, dataset, variants, rows, own):
+@pytest.mark.parametrize(("sweep", "dataset", "variants", "rows", "own"), ESAN_AND_CSRAN)
+def test_esan_and_csran_launchers_plan_the_runs_of_their_published_rows(sweep, dataset, variants, rows, own):
     planned = resolved(sweep, dataset)
     runs = planned.runs()
     model = sweep.partition("_")[0]
@@ -163,11 +163,11 @@ def test_launchers_of_esan_and_csran_hold_runs_and_figures_together(sweep, datas
     found = []
     for row in planned.table.published:
         assert set(row.scores) <= set(planned.table.scores) and re.search("Table |slides$", row.source)
-        asked = {key: value for key, value in row.settings.items() if key not in ("parameters", "seeds")}
+        requested = {key: value for key, value in row.settings.items() if key not in ("parameters", "seeds")}
         settings = [(run, {**flatten(run.config), "variant": run.variant}) for run in runs if run.seed == 0]
-        found += [run.identity("data") for run, known in settings if asked and asked.items() <= known.items()]
+        found += [run.identity("data") for run, known in settings if requested and requested.items() <= known.items()]
     assert len(found) == len(set(found)) == own
-    # Without the features, a run is not the paper's, and a model gets only the vector of a word.
+    # Without the features, the runs are not those of the paper, and a model gets only word vectors.
     plain = launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset, "features": "none"}, seeds=1)
     assert (
         plain.config.model.characters == "none" and not plain.config.model.tags and plain.config.data.minimum_count == 5
@@ -175,7 +175,7 @@ def test_launchers_of_esan_and_csran_hold_runs_and_figures_together(sweep, datas
     assert planned.config.model.characters != "none" and planned.config.data.minimum_count == 1
 
 
-def test_features_of_the_papers():
+def test_token_features_match_those_of_the_papers():
     def given(sweep, dataset):
         model = resolved(sweep, dataset).config.model
         return model.characters, model.tags, model.exact_match
@@ -187,7 +187,7 @@ def test_features_of_the_papers():
         launch.resolve(SWEEPS / "esan_main.py", options={"features": "all"})
 
 
-def test_ablations_change_what_they_say():
+def test_ablation_variants_change_the_intended_settings():
     def changed(sweep, dataset):
         return [run.config.model for run in resolved(sweep, dataset, seeds=1).runs()]
 
@@ -220,15 +220,15 @@ def test_the_tuning_grid_has_the_ranges_of_the_paper(dataset, settings):
 
 
 @pytest.mark.parametrize("sweep", ["re2_main", "re2_ablation", "re2_robustness"])
-def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
-    def asked(dataset, setting):
+def test_the_setting_option_selects_paper_released_or_configured_settings(sweep):
+    def resolve(dataset, setting):
         return launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset, "setting": setting})
 
-    paper, released, configured = (asked("quora", setting) for setting in ("paper", "released_pytorch", "configured"))
+    paper, released, configured = (resolve("quora", setting) for setting in ("paper", "released_pytorch", "configured"))
     sizes = [(one.config.model.hidden_size, one.config.data.maximum_length) for one in (paper, released, configured)]
     assert sizes == [(150, 0), (200, 100), (200, 100)]
     assert [one.config.data.remove_punctuation for one in (paper, released, configured)] == [True, False, True]
-    assert asked("wikiqa", "released_pytorch").config.training.evaluate_every_samples == 1280
+    assert resolve("wikiqa", "released_pytorch").config.training.evaluate_every_samples == 1280
     assert len({one.name for one in (paper, released, configured)}) == 3  # their folders must not be confused
     for dataset, late, stops_after in (
         ("snli", 5_120_000, 5_120_000),
@@ -236,7 +236,7 @@ def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
         ("scitail", 0, 0),
         ("wikiqa", 0, 0),
     ):
-        config = asked(dataset, "released_tensorflow").config
+        config = resolve(dataset, "released_tensorflow").config
         assert (config.training.late_from_samples, config.training.minimum_samples) == (late, stops_after)
         assert config.training.evaluate_each_epoch == (dataset != "wikiqa")
         assert config.model.connection == "augmented_running_sum"
@@ -245,18 +245,19 @@ def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
         "released",
         "released",
     ]
-    told = "Sweep file: training pairs with a text of 100 tokens or more are left out, as in the authors' code"
-    assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, False]
-    told = "Sweep file: texts are cut after 100 tokens; the authors' code leaves out training pairs that have more"
-    assert [told in one.table.notes for one in (paper, released, configured)] == [False, False, True]
-    told = "Sweep file: the hidden size is 200, as in the released settings; the paper's is 150"
-    assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, True]
-    told = "Sweep file: dropout stands where the released code has it; the paper's stands before every layer"
-    assert [told in one.table.notes for one in (paper, released, configured)] == [False, True, True]
-    said = [" ".join(one.table.notes) for one in (paper, released, configured, asked("quora", "released_tensorflow"))]
-    assert ["gains of weights start as in the PyTorch code" in notes for notes in said] == [True, True, True, False]
-    assert ["in the authors' code test scores do both" in notes for notes in said] == [False, True, True, True]
-    assert all("ReLU" in notes and "the authors' code mixes lengths" in notes for notes in said)
+    text = "Sweep file: training pairs with a text of 100 tokens or more are left out, as in the authors' code"
+    assert [text in one.table.notes for one in (paper, released, configured)] == [False, True, False]
+    text = "Sweep file: texts are cut after 100 tokens; the authors' code leaves out training pairs that have more"
+    assert [text in one.table.notes for one in (paper, released, configured)] == [False, False, True]
+    text = "Sweep file: the hidden size is 200, as in the released settings; the paper's is 150"
+    assert [text in one.table.notes for one in (paper, released, configured)] == [False, True, True]
+    text = "Sweep file: dropout stands where the released code has it; the paper's stands before every layer"
+    assert [text in one.table.notes for one in (paper, released, configured)] == [False, True, True]
+    tensorflow = resolve("quora", "released_tensorflow")
+    joined = [" ".join(one.table.notes) for one in (paper, released, configured, tensorflow)]
+    assert ["gains of weights start as in the PyTorch code" in notes for notes in joined] == [True, True, True, False]
+    assert ["in the authors' code test scores do both" in notes for notes in joined] == [False, True, True, True]
+    assert all("ReLU" in notes and "the authors' code mixes lengths" in notes for notes in joined)
     if sweep == "re2_ablation":
         connections = [one.variants["residual conn."]["model.connection"] for one in (paper, released, configured)]
         assert connections == ["vanilla", "vanilla_running_sum", "vanilla"]
@@ -270,10 +271,10 @@ def test_the_setting_can_be_that_of_the_paper_or_the_released_one(sweep):
         ("sick", "released_pytorch", "no released_pytorch"),
     ):
         with pytest.raises(InputError, match=message):
-            asked(dataset, setting)
+            resolve(dataset, setting)
 
 
-def test_launchers_of_analyses():
+def test_analysis_launchers_request_their_analyses():
     ensemble = resolved("re2_ensemble", "snli")
     assert len(ensemble.seeds) == 8 and ensemble.analyses == {"ensemble": {}}
     assert [row.scores["test.accuracy"] for row in ensemble.table.ensembles] == [
@@ -288,7 +289,7 @@ def test_launchers_of_analyses():
     assert occlusion.config.model.blocks == 3 and occlusion.analyses == {"occlusion": {}}
     assert resolved("re2_attention", "snli").analyses == {"inspect": {}}
     options = {"dataset": "snli", "first": "A man sleeps.", "second": "Nobody is awake."}
-    asked = launch.resolve(SWEEPS / "re2_attention.py", options=options).analyses
-    assert asked == {"inspect": {"pair": ["A man sleeps.", "Nobody is awake."]}}
+    requested = launch.resolve(SWEEPS / "re2_attention.py", options=options).analyses
+    assert requested == {"inspect": {"pair": ["A man sleeps.", "Nobody is awake."]}}
     with pytest.raises(InputError, match="one text is no pair; give both --first and --second, or neither"):
         launch.resolve(SWEEPS / "re2_attention.py", options={"first": "A man sleeps."})

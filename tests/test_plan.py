@@ -1,4 +1,4 @@
-"""Which shapes of a step a plan has to look at, and what it counts."""
+"""The batch shapes that a plan inspects, and the work that it counts."""
 
 from types import SimpleNamespace
 
@@ -18,16 +18,16 @@ def covers(one: tuple[int, int], other: tuple[int, int]) -> bool:
     return one[0] >= other[0] and one[1] >= other[1]
 
 
-def test_of_full_batches_the_longest_is_enough():
+def test_only_the_longest_of_the_full_batches_is_kept():
     assert largest([(512, 12), (512, 16), (512, 82), (37, 60)]) == [(512, 82)]
 
 
-def test_a_small_but_longer_batch_counts_too():
+def test_smaller_but_longer_batch_is_kept():
     assert largest([(512, 16), (512, 12), (3, 82)]) == [(512, 16), (3, 82)]
 
 
 @given(st.lists(st.tuples(SIZES, SIZES), min_size=1))
-def test_every_shape_is_covered_and_none_that_is_kept_by_another(shapes):
+def test_kept_shapes_cover_all_shapes_but_not_each_other(shapes):
     kept = largest(shapes)
     assert set(kept) <= set(shapes)
     assert all(any(covers(one, shape) for one in kept) for shape in shapes)
@@ -46,7 +46,7 @@ def test_every_shape_is_covered_and_none_that_is_kept_by_another(shapes):
         (11, 8, None, None, 6, 2),  # 6 devices of 2: one replica is padding
     ],
 )
-def test_a_cohort_costs_what_its_devices_compute(runs, available, limit, most, devices, computed):
+def test_cohort_work_includes_sequential_turns_and_padding(runs, available, limit, most, devices, computed):
     needs = Needs(step=100, parameters=1, most=most)
     cohort = PlannedCohort("signature", (None,) * runs, None, 1, 1, 1, needs, 10.0, available, limit)
     assert (cohort.devices, cohort.device_work) == (devices, 10.0 * computed)
@@ -68,7 +68,7 @@ def test_a_cohort_costs_what_its_devices_compute(runs, available, limit, most, d
         ),
     ],
 )
-def test_the_pairs_scored_are_counted_with_those_trained_on(settings, expected):
+def test_scored_tokens_follow_the_evaluation_schedule(settings, expected):
     lengths = {"train": [3] * 10, "dev": [10, 20], "test": [7]}
     splits = {split: SimpleNamespace(lengths=np.array(each), pairs=len(each)) for split, each in lengths.items()}
     training = {

@@ -1,4 +1,4 @@
-"""Prepared data in the cache is found again, is not used after files changed, and is made again where damaged."""
+"""Prepared data is cached, is invalidated when files change, and is rebuilt if its cache entry is damaged."""
 
 import dataclasses
 import json
@@ -44,7 +44,7 @@ def assert_same(first, second):
         np.testing.assert_array_equal(array, others[key])
 
 
-def test_second_start_reads_nothing_again(own, tmp_path, monkeypatch):
+def test_a_second_preparation_reads_no_data_files(own, tmp_path, monkeypatch):
     first = prepare(own, tmp_path / "cache")
 
     def unexpected(*_, **__):
@@ -60,7 +60,7 @@ def test_second_start_reads_nothing_again(own, tmp_path, monkeypatch):
     assert hashed and all(first.fingerprint in str(path) for path in hashed)
 
 
-def test_what_was_prepared_does_not_depend_on_where(own, tmp_path):
+def test_fingerprint_does_not_depend_on_data_or_cache_location(own, tmp_path):
     moved = tmp_path / "elsewhere"
     os.rename(own.directory, moved)
     other = DataSettings("own", str(moved), "ranking", vectors=own.vectors)
@@ -80,7 +80,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", [{name: value} for name, value in CHANGES.items()], ids=CHANGES)
-def test_every_setting_has_an_entry_of_its_own(own, tmp_path, change):
+def test_every_setting_has_a_separate_cache_entry(own, tmp_path, change):
     first = prepare(own, tmp_path / "cache")
     changed = DataSettings("own", own.directory, own.task, vectors=own.vectors, **change)
     other = prepare(changed, tmp_path / "cache")
@@ -98,7 +98,7 @@ def test_every_setting_has_an_entry_of_its_own(own, tmp_path, change):
         assert "end" in other.vocabulary.words
 
 
-def test_changed_files_are_noticed(own, tmp_path):
+def test_changed_files_change_the_fingerprint(own, tmp_path):
     first = prepare(own, tmp_path / "cache")
     path = tmp_path / "data" / "train.tsv"
     status = path.stat()
@@ -119,20 +119,20 @@ def damage_by_a_flipped_byte(entry):
     (entry / "train.tokens_a.npy").write_bytes(content)
 
 
-def damage_by_a_short_file(entry):
+def damage_by_a_truncated_file(entry):
     path = entry / "vectors.npy"
     path.write_bytes(path.read_bytes()[:-4])
 
 
-def damage_by_a_lost_file(entry):
+def damage_by_a_missing_file(entry):
     (entry / "dev.labels.npy").unlink()
 
 
-def damage_by_prose(entry):
+def damage_by_a_wrong_json_type(entry):
     (entry / "entry.json").write_text("[1, 2]")
 
 
-def damage_by_half_a_json(entry):
+def damage_by_truncated_json(entry):
     (entry / "values.json").write_text((entry / "values.json").read_text()[:-20])
 
 
@@ -145,14 +145,14 @@ def damage_by_another_format(entry):
     "damage",
     [
         damage_by_a_flipped_byte,
-        damage_by_a_short_file,
-        damage_by_a_lost_file,
-        damage_by_prose,
-        damage_by_half_a_json,
+        damage_by_a_truncated_file,
+        damage_by_a_missing_file,
+        damage_by_a_wrong_json_type,
+        damage_by_truncated_json,
         damage_by_another_format,
     ],
 )
-def test_damaged_entry_is_made_again(own, tmp_path, damage):
+def test_a_damaged_entry_is_rebuilt(own, tmp_path, damage):
     first = prepare(own, tmp_path / "cache")
     good = {key: None if array is None else np.array(array) for key, array in arrays_of(first).items()}
     damage(tmp_path / "cache" / "encoded" / first.fingerprint)
@@ -164,7 +164,7 @@ def test_damaged_entry_is_made_again(own, tmp_path, damage):
     cache.load(tmp_path / "cache" / "encoded" / first.fingerprint)
 
 
-def test_damaged_note_of_a_digest_is_written_again(own, tmp_path):
+def test_a_damaged_digest_file_does_not_change_the_fingerprint(own, tmp_path):
     first = prepare(own, tmp_path / "cache")
     for note in (tmp_path / "cache" / "digests").iterdir():
         note.write_text("{")
@@ -177,7 +177,7 @@ def _prepare_in_a_process(arguments):
     return data.fingerprint, int(data.splits["train"].tokens_a.sum())
 
 
-def test_processes_that_start_together(own, tmp_path):
+def test_concurrent_processes_prepare_the_same_data(own, tmp_path):
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         results = pool.map(_prepare_in_a_process, [(own, tmp_path / "cache")] * 4, chunksize=1)
     assert len(set(results)) == 1
@@ -186,7 +186,7 @@ def test_processes_that_start_together(own, tmp_path):
     assert not [path for path in (tmp_path / "cache").rglob("*.partial")]
 
 
-def test_a_file_that_cannot_be_read_is_named_and_not_the_cache(own, tmp_path, monkeypatch):
+def test_an_unreadable_file_error_names_the_file_and_not_the_cache(own, tmp_path, monkeypatch):
     def refused(path):
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -196,7 +196,7 @@ def test_a_file_that_cannot_be_read_is_named_and_not_the_cache(own, tmp_path, mo
     assert caught.value.path.parent.samefile(own.directory) or caught.value.path.samefile(own.vectors)
 
 
-def test_real_data_is_ready_soon_the_second_time(data_folder, tmp_path):
+def test_real_data_loads_from_the_cache_within_two_seconds(data_folder, tmp_path):
     vectors = data_folder / "vectors" / "minilm.300d.zip"
     real = DataSettings("sick", str(data_folder), vectors=str(vectors))
     first = prepare(real, tmp_path)
@@ -208,10 +208,10 @@ def test_real_data_is_ready_soon_the_second_time(data_folder, tmp_path):
     assert time.perf_counter() - started < 2.0
 
 
-# --- what else may lie in a cache, or happen to the files -------------------------------------------------------------
+# --- leftovers in a cache, and data files that change -----------------------------------------------------------------
 
 
-def test_what_killed_writers_left_is_removed(own, tmp_path):
+def test_partial_files_of_killed_writers_are_removed(own, tmp_path):
     for folder in ("encoded", "digests"):
         (tmp_path / "cache" / folder).mkdir(parents=True)
     (tmp_path / "cache" / "encoded" / ".abc.999999.0123abcd.partial").mkdir()
@@ -222,7 +222,7 @@ def test_what_killed_writers_left_is_removed(own, tmp_path):
         assert len([*(tmp_path / "cache").rglob("*.partial")]) == 1
 
 
-def test_files_that_change_while_they_are_read_are_noticed(own, tmp_path, monkeypatch):
+def test_files_that_change_while_they_are_read_are_an_error(own, tmp_path, monkeypatch):
     """Otherwise the entry would be stored under the hash of the files before the change."""
     whole = catalog.load
 
@@ -237,7 +237,7 @@ def test_files_that_change_while_they_are_read_are_noticed(own, tmp_path, monkey
     assert not [path for path in (tmp_path / "cache" / "encoded").iterdir() if path.is_dir()]
 
 
-def test_a_folder_in_the_place_of_a_file_is_refused(own, tmp_path):
+def test_a_folder_or_broken_link_instead_of_a_file_is_an_error(own, tmp_path):
     (tmp_path / "data" / "test.tsv").mkdir()
     with pytest.raises(InputError, match="test.tsv: this is a folder, not a file"):
         prepare(own, tmp_path / "cache")

@@ -39,7 +39,7 @@ def test_no_text_keeps_a_control_character(text):
 
 
 @given(st.recursive(st.text() | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
-def test_json_is_read_back_as_it_was(value):
+def test_printable_json_round_trips(value):
     text = printable_json(value, indent=1)
     assert json.loads(text) == value and not CONTROL.search(text)
 
@@ -58,7 +58,7 @@ def test_tables_escape_titles_settings_devices_and_notes(form):
     assert "x1b" in printed or "u001b" in printed
 
 
-def test_markdown_prints_notes_and_titles_as_they_are():
+def test_markdown_syntax_in_titles_and_notes_is_escaped():
     layout = TableLayout(
         "~~a~~ &lt;", ("variant",), notes=("# one", "1. two", "- three", "+ four", "5 six", "-1 is fine")
     )
@@ -67,7 +67,7 @@ def test_markdown_prints_notes_and_titles_as_they_are():
     assert printed.endswith("- \\# one\n- 1\\. two\n- \\- three\n- \\+ four\n- 5 six\n- \\-1 is fine\n")
 
 
-def test_pages_escape_them_too():
+def test_html_pages_escape_control_characters():
     pieces = '{% from "pieces.html" import figures, table %}{{ table(sheet) }}{{ figures(drawn) }}<pre>{{ text }}</pre>'
     curve = [{"samples": 1, "train_loss": 1.0, "dev": {"accuracy": 1.0}}]
     drawn = charts.of_each_setting({EVIL: [record(run=EVIL, curve=curve)]})[EVIL]
@@ -77,7 +77,7 @@ def test_pages_escape_them_too():
     assert page.count(r"a\x1b[31m") == 4 and page.count(r"a\\x1b[31m") == 4
 
 
-def test_progress_and_printed_lines_escape_them(capsys):
+def test_progress_and_printed_lines_escape_control_characters(capsys):
     written = io.StringIO()
     display = Display(Console(file=written, width=200))
     display.say(EVIL + "\n[red]")

@@ -1,4 +1,4 @@
-"""A program that looks up products of word vectors, against the same program that computes them."""
+"""Programs that look up products of word vectors, compared with the same programs that compute them."""
 
 import gc
 
@@ -76,7 +76,7 @@ def attend(weights, vectors, ids):
 
 
 @pytest.mark.parametrize("ids", [IDS, IDS[:1]], ids=["two rows", "one row"])
-def test_products_of_words_that_are_mixed_are_looked_up_and_mixed(ids):
+def test_products_of_attention_mixtures_are_looked_up_and_then_mixed(ids):
     found = tabulate(attend, WEIGHTS, VECTORS, ids)
     assert (found.columns, found.weights) == (8, (0, 0, 2))
     arguments = WEIGHTS, found.make_table(WEIGHTS, VECTORS), VECTORS, ids
@@ -87,7 +87,7 @@ def test_products_of_words_that_are_mixed_are_looked_up_and_mixed(ids):
     assert ceiling.count(found.apply, *arguments) == (ids.size * (3 * 9 + 8), 3)
 
 
-def test_long_rows_are_mixed_first_and_share_the_table():
+def test_long_rows_mix_before_multiplying_and_share_the_table():
     found = tabulate(attend, WEIGHTS, VECTORS, IDS)
     ids = np.random.default_rng(2).integers(0, WORDS, (2, 5))
     long = tabulate(attend, WEIGHTS, VECTORS, ids)
@@ -109,7 +109,7 @@ def test_long_rows_are_mixed_first_and_share_the_table():
         lambda tokens, ids: tokens - tokens,
     ],
 )
-def test_what_is_mixed_otherwise_is_left_as_it_is(mixed):
+def test_other_mixtures_are_not_tabulated(mixed):
     def program(weights, vectors, ids):
         return mixed(vectors[ids], ids).reshape(-1, DIMENSIONS) @ weights[0]
 
@@ -142,11 +142,11 @@ def test_what_is_mixed_otherwise_is_left_as_it_is(mixed):
         lambda weights, vectors, ids: vectors[ids] @ weights[0],  # not a product of two matrices
     ],
 )
-def test_other_products_are_left_as_they_are(program):
+def test_other_products_are_not_tabulated(program):
     assert tabulate(program, WEIGHTS, VECTORS, IDS) is None
 
 
-def test_a_second_lookup_is_computed():
+def test_product_of_a_second_lookup_is_computed():
     def program(weights, vectors, ids):
         return (
             vectors[ids].reshape(-1, DIMENSIONS) @ weights[0]
@@ -159,7 +159,7 @@ def test_a_second_lookup_is_computed():
     assert ceiling.count(found.apply, *arguments)[1] == 1
 
 
-def test_products_in_two_precisions_are_not_made_as_one():
+def test_products_of_different_precisions_are_not_merged():
     def program(weights, vectors, ids):
         tokens = vectors[ids].reshape(-1, DIMENSIONS)
         return tokens @ weights[0], jnp.matmul(tokens, weights[2], precision="highest")
@@ -197,7 +197,7 @@ STACK = {"highway_layers": 1, "factors": 2, "head_size": 5}
     ],
 )
 @pytest.mark.parametrize("dimensions", [4, 24])  # fewer and more numbers than a row has tokens
-def test_a_model_that_looks_up_answers_as_one_that_computes(settings, columns, dimensions, monkeypatch):
+def test_model_with_a_product_table_equals_the_model_without(settings, columns, dimensions, monkeypatch):
     vectors = RANDOM.normal(size=(WORDS, dimensions)).astype(np.float32)
     module = build(settings, outputs=2)
     side = {
@@ -225,7 +225,7 @@ def small_model(seed=0):
     return InferenceModel(module, random_parameters(module, side, side, VECTORS, seed=seed), VECTORS)
 
 
-def test_shapes_share_what_is_known_of_words_and_other_words_are_computed():
+def test_shapes_share_one_table_and_new_words_are_computed_directly():
     model, ids = small_model(), np.array([[2, 8, 3]])
     for length in (3, 20):
         model.logits(np.resize(ids, (1, length)), ids)
@@ -244,7 +244,7 @@ def _direct(model, a, b, words):
     return applied(model.module, {"params": model.params}, tokens, sentences, words, method="match")[0]
 
 
-def test_what_is_looked_up_of_all_models_has_one_limit(monkeypatch):
+def test_tables_of_all_models_share_one_memory_limit(monkeypatch):
     gc.collect()
     held = predictor.table_bytes()
     ids, size = np.array([[2, 8, 3]]), 4 * WORDS * (24 + 8 + 24 + 16)

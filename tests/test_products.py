@@ -27,7 +27,7 @@ CPU, TPU = (SimpleNamespace(platform=name) for name in ("cpu", "tpu"))
 V100, A100, H100, MI300 = (
     SimpleNamespace(platform="gpu", compute_capability=name) for name in ("7.0", "8.0", "9.0", "gfx942")
 )
-SAID = {
+STATED = {
     "highest": ("float32", "float32", "float32", "float32", "float32", "float32"),
     "float32": ("float32", "bfloat16", "float32", "TF32", "TF32", "device-dependent"),
     "tensorfloat32": ("float32", "bfloat16 x 3", "float32", "TF32", "TF32", "device-dependent"),
@@ -36,19 +36,19 @@ SAID = {
 
 
 @pytest.fixture(autouse=True)
-def as_jax_has_it(monkeypatch):
+def default_jax_settings(monkeypatch):
     monkeypatch.delenv("NVIDIA_TF32_OVERRIDE", raising=False)
     with jax.default_matmul_precision(None):
         yield
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_what_products_use_follows_from_precision_and_device(precision):
-    assert tuple(products_of(precision, device) for device in (CPU, TPU, V100, A100, H100, MI300)) == SAID[precision]
+def test_product_dtype_depends_on_precision_and_device(precision):
+    assert tuple(products_of(precision, device) for device in (CPU, TPU, V100, A100, H100, MI300)) == STATED[precision]
 
 
 @pytest.mark.parametrize(
-    ("default", "said"),
+    ("default", "stated"),
     [
         ("default", ("float32", "bfloat16", "TF32")),
         ("bfloat16", ("float32", "bfloat16", "TF32")),
@@ -61,14 +61,14 @@ def test_what_products_use_follows_from_precision_and_device(precision):
         ("F32_F32_F32", ("float32", "float32", "float32")),
     ],
 )
-def test_the_default_of_jax_counts_where_the_model_leaves_it_to_jax(default, said):
+def test_jax_default_precision_applies_only_to_float32_models(default, stated):
     with jax.default_matmul_precision(default):
-        assert tuple(products_of("float32", device) for device in (CPU, TPU, H100)) == said
+        assert tuple(products_of("float32", device) for device in (CPU, TPU, H100)) == stated
         for precision in ("highest", "tensorfloat32", "bfloat16"):
-            assert products_of(precision, H100) == SAID[precision][4]
+            assert products_of(precision, H100) == STATED[precision][4]
 
 
-def test_the_variable_that_forbids_tf32_is_not_passed_over(monkeypatch):
+def test_nvidia_tf32_override_changes_the_stated_products(monkeypatch):
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
     assert [products_of("float32", device) for device in (CPU, TPU, V100, H100)] == [
         "float32",
@@ -79,7 +79,7 @@ def test_the_variable_that_forbids_tf32_is_not_passed_over(monkeypatch):
     assert products_of("highest", H100) == "float32"
 
 
-def test_this_device_rounds_as_is_said():
+def test_stated_products_equal_those_of_this_device():
     assert products_of("float32", jax.devices()[0]) == ceiling.default_products()
 
 
@@ -99,7 +99,7 @@ CASES = [(RE2, precision) for precision in PRECISIONS] + [(ESAN, "bfloat16"), (C
 @pytest.mark.parametrize(
     ("settings", "precision"), CASES, ids=[f"{settings['name']} {precision}" for settings, precision in CASES]
 )
-def test_every_product_of_a_training_step_uses_what_is_said(settings, precision):
+def test_every_product_of_a_training_step_uses_the_stated_dtype(settings, precision):
     module = build(settings | {"precision": precision}, outputs=3)
     ids, vectors = {"ids": jnp.ones((2, 3), jnp.int32)}, jnp.ones((5, 6))
     params = jax.eval_shape(module.init, jax.random.key(0), ids, ids, vectors)
@@ -111,14 +111,14 @@ def test_every_product_of_a_training_step_uses_what_is_said(settings, precision)
         assert {product.uses(device) for product in found} == {products_of(one, device) for one in {precision, *others}}
 
 
-def test_the_compiled_program_of_a_cpu_keeps_what_is_asked():
+def test_a_compiled_cpu_program_keeps_the_requested_precision():
     square = jnp.ones((4, 4))
-    for precision, asked in (("highest", "HIGHEST"), ("float32", "DEFAULT"), ("tensorfloat32", "HIGH")):
+    for precision, requested in (("highest", "HIGHEST"), ("float32", "DEFAULT"), ("tensorfloat32", "HIGH")):
         compiled = jax.jit(lambda a, b, precision=precision: matmul(a, b, precision)).lower(square, square).compile()
-        assert products(compiled.as_text()) == {Product(("f32", "f32"), jax.lax.Precision[asked])}
+        assert products(compiled.as_text()) == {Product(("f32", "f32"), jax.lax.Precision[requested])}
 
 
-def test_kernels_of_cublas_are_read():
+def test_cublas_kernels_are_parsed():
     call = (
         '(f32[4,4]{1,0}, s8[64]{0}) custom-call(%a, %b), custom_call_target="__cublas$lt$matmul", '
         'backend_config={"gemm_backend_config":{"precision_config":{"operand_precision":'
@@ -160,7 +160,7 @@ for precision in PRECISIONS:
     ("target", "platform", "compiler", "column"),
     [("v5e", "tpu", "libtpu", 1), ("h100", "cuda", "jax_cuda12_plugin", 4), ("a100", "cuda", "jax_cuda12_plugin", 3)],
 )
-def test_programs_compiled_for_devices_use_what_is_said(target, platform, compiler, column):
+def test_programs_compiled_for_other_devices_use_the_stated_products(target, platform, compiler, column):
     if importlib.util.find_spec(compiler) is None:
         pytest.skip(f"{compiler} is not installed (pip install 'jax[{'tpu' if platform == 'tpu' else 'cuda12'}]')")
     root = Path(__file__).parent.parent
@@ -170,22 +170,22 @@ def test_programs_compiled_for_devices_use_what_is_said(target, platform, compil
     )
     assert done.returncode == 0, done.stderr
     for line in done.stdout.splitlines():
-        precision, found, said = json.loads(line)
-        assert found == said == [SAID[precision][column]]
+        precision, found, stated = json.loads(line)
+        assert found == stated == [STATED[precision][column]]
     assert len(done.stdout.splitlines()) == len(PRECISIONS)
 
 
-def caption(*told):
+def caption(*pairs):
     """Returns what a table states about the precision of records with these (precision, products)."""
     records = []
-    for seed, (precision, used) in enumerate(told):
+    for seed, (precision, used) in enumerate(pairs):
         one = record(seed=seed, **({"products": used} if used else {}))
         records.append(one | {"config": one["config"] | {"model": one["config"]["model"] | {"precision": precision}}})
     return [sentence for sentence in make_table(records, LAYOUT).caption if sentence.startswith("Precision")]
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("pairs", "stated"),
     [
         ([("float32", "float32")], None),
         ([("float32", None), ("bfloat16", None)], None),  # records of an older version
@@ -196,10 +196,10 @@ def caption(*told):
         ([("bfloat16", "bfloat16"), ("float32", None)], "bfloat16; float32 (unknown products)"),
     ],
 )
-def test_a_caption_names_products_that_are_not_float32_as_asked(told, said):
-    assert caption(*told) == ([f"Precision: {said}."] if said else [])
+def test_a_caption_names_products_that_differ_from_the_precision(pairs, stated):
+    assert caption(*pairs) == ([f"Precision: {stated}."] if stated else [])
 
 
-def test_a_record_whose_products_are_no_text_is_refused():
+def test_a_record_whose_products_are_not_a_text_is_an_error():
     with pytest.raises(InputError, match="field 'products' is not a text"):
         record_schema.check_record(record(products=["TF32"]))

@@ -1,4 +1,4 @@
-"""Compiled programs: kept while there is room, given up in the order of their last use when there is not."""
+"""Compiled programs: kept while memory mappings suffice, evicted in least-recently-used order when they do not."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ from jaxmatch.training import programs
 
 @pytest.fixture
 def program(monkeypatch):
-    """A program that doubles the sine of its argument. It is the only program that is alive."""
+    """A program that doubles the sine of its argument. It is the only live program."""
     monkeypatch.setattr(programs, "alive", weakref.WeakSet())
     monkeypatch.setattr(programs, "warn_once", lambda: None)
     mesh = programs.replica_mesh((jax.devices()[0],))
@@ -36,12 +36,12 @@ def called(program, *lengths):
         )
 
 
-def test_what_was_used_longest_ago_goes_first(program, monkeypatch):
+def test_least_recently_used_executable_is_evicted_first(program, monkeypatch):
     monkeypatch.setattr(memory_mappings, "scarce", lambda: False)
     called(program, 1, 2, 3, 4, 2, 1)
     assert kept(program) == [1, 2, 3, 4]
     monkeypatch.setattr(memory_mappings, "scarce", lambda: True)
-    called(program, 1, 4)  # both are there: nothing is compiled or given up
+    called(program, 1, 4)  # both are cached: nothing is compiled or evicted
     assert kept(program) == [1, 2, 3, 4]
     called(program, 5)
     assert kept(program) == [1, 2, 4, 5]
@@ -50,7 +50,7 @@ def test_what_was_used_longest_ago_goes_first(program, monkeypatch):
     assert program.compilations == 6
 
 
-def test_all_programs_alive_share_the_room(program, monkeypatch):
+def test_eviction_considers_all_live_programs(program, monkeypatch):
     mesh = programs.replica_mesh((jax.devices()[0],))
     other = programs.Program(lambda x: jnp.sin(x) * 2, name="other", by_replica=(False,), mesh=mesh)
     monkeypatch.setattr(memory_mappings, "scarce", lambda: False)
@@ -66,8 +66,8 @@ def calls(*lengths):
 
 
 @pytest.fixture
-def compiles(monkeypatch):
-    """Makes a program that calls a function while it is traced, and that compiles three lengths side by side."""
+def make_program(monkeypatch):
+    """Makes a program that calls a function during tracing, and of which three lengths are compiled concurrently."""
     monkeypatch.setattr(memory_mappings, "scarce", lambda: False)
     monkeypatch.setattr(programs, "cores", lambda: 3)
 
@@ -82,73 +82,73 @@ def compiles(monkeypatch):
     return made
 
 
-def test_what_is_new_is_compiled_side_by_side(compiles):
-    waits, heard = [lambda: None], []
-    program = compiles(lambda: waits[-1]())
+def test_new_shapes_are_compiled_concurrently(make_program):
+    waits, reported = [lambda: None], []
+    program = make_program(lambda: waits[-1]())
     called(program, 2)
     waits.append(threading.Barrier(3, timeout=60).wait)  # three are traced at the same time
     before = program.compile_seconds
-    with programs.compilations_told(lambda _, seconds: heard.append(seconds)):
+    with programs.compilations_told(lambda _, seconds: reported.append(seconds)):
         start = time.perf_counter()
         program.compile_together(calls(1, 2, 3, 3, 4))
         passed = time.perf_counter() - start
     assert kept(program) == [1, 2, 3, 4] and program.compilations == 4
-    assert heard[::2] == [None] * 3 and sum(heard[1::2]) == pytest.approx(program.compile_seconds - before)
-    assert program.compile_seconds - before <= passed, "seconds that pass count once"
-    with programs.compilations_told(lambda *told: pytest.fail("all were compiled")):
+    assert reported[::2] == [None] * 3 and sum(reported[1::2]) == pytest.approx(program.compile_seconds - before)
+    assert program.compile_seconds - before <= passed, "overlapping seconds are counted once"
+    with programs.compilations_told(lambda *arguments: pytest.fail("all were compiled")):
         called(program, 1, 2, 3, 4)
 
 
-def test_a_cpu_and_several_processes_compile_each_when_it_is_wanted(program, compiles, monkeypatch):
+def test_cpu_and_multi_process_programs_are_compiled_on_first_use(program, make_program, monkeypatch):
     program.compile_together(calls(1, 2, 3))
     monkeypatch.setattr(programs.hosts, "several", lambda: True)
-    of_several = compiles(lambda: None)
+    of_several = make_program(lambda: None)
     of_several.compile_together(calls(1, 2, 3))
     assert not program.executables and not of_several.executables
 
 
-def test_programs_compiled_side_by_side_have_the_precision_of_the_thread_that_asks(compiles):
+def test_concurrent_compilation_uses_the_precision_of_the_calling_thread(make_program):
     seen = []
-    program = compiles(lambda: seen.append(jax.config.jax_default_matmul_precision))
+    program = make_program(lambda: seen.append(jax.config.jax_default_matmul_precision))
     with jax.default_matmul_precision("bfloat16"):
         program.compile_together(calls(3, 4))
-        with programs.compilations_told(lambda *told: pytest.fail("both were compiled")):
+        with programs.compilations_told(lambda *arguments: pytest.fail("both were compiled")):
             called(program, 3, 4)
     assert seen == ["bfloat16"] * 2
 
 
-def test_after_an_error_no_more_are_begun(compiles):
-    begun = []
+def test_no_more_compilations_start_after_an_error(make_program):
+    started = []
 
     def fails():
-        begun.append(1)
+        started.append(1)
         time.sleep(0.05)
         raise TypeError("a fault of the program")
 
-    program = compiles(fails)
+    program = make_program(fails)
     with pytest.raises(TypeError, match="a fault of the program"):
         program.compile_together(calls(*range(1, 40)))
-    assert len(begun) < 20 and not program.executables
+    assert len(started) < 20 and not program.executables
 
 
-def test_what_xla_refuses_beside_others_is_compiled_alone(compiles):
+def test_a_program_refused_in_concurrent_compilation_is_compiled_alone(make_program):
     """Autotuning of several programs at the same time may need more memory than a device has."""
-    refused, heard = [], []
+    refused, reported = [], []
 
     def refuses_once():
         if not refused:
             refused.append(1)
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: no room")
 
-    program = compiles(refuses_once)
-    with programs.compilations_told(lambda _, seconds: heard.append(seconds)):
+    program = make_program(refuses_once)
+    with programs.compilations_told(lambda _, seconds: reported.append(seconds)):
         program.compile_together(calls(1, 2, 3))
         assert len(kept(program)) == 2 and program.compilations == 2
         called(program, 1, 2, 3)
-    assert program.compilations == 3 and heard[::2] == [None] * 4 and None not in heard[1::2]
+    assert program.compilations == 3 and reported[::2] == [None] * 4 and None not in reported[1::2]
 
 
-def test_all_programs_together_compile_only_so_many_side_by_side(compiles, monkeypatch):
+def test_concurrent_compilations_of_all_programs_are_limited(make_program, monkeypatch):
     monkeypatch.setattr(programs, "cores", lambda: 64)
     counted, most, lock = [0], [0], threading.Lock()
 
@@ -160,7 +160,7 @@ def test_all_programs_together_compile_only_so_many_side_by_side(compiles, monke
         with lock:
             counted[0] -= 1
 
-    both = [compiles(counts), compiles(counts)]
+    both = [make_program(counts), make_program(counts)]
     threads = [threading.Thread(target=each.compile_together, args=[calls(*range(1, 8))]) for each in both]
     for thread in threads:
         thread.start()
@@ -169,17 +169,17 @@ def test_all_programs_together_compile_only_so_many_side_by_side(compiles, monke
     assert most[0] == programs.MOST_TOGETHER and [len(kept(each)) for each in both] == [7, 7]
 
 
-def test_the_user_is_told_once(caplog):
+def test_warning_about_max_map_count_is_logged_once(caplog):
     programs.warn_once.cache_clear()
     programs.warn_once()
     programs.warn_once()
     assert caplog.text.count("max_map_count") == 1
 
 
-def test_scarce_is_more_than_three_quarters(monkeypatch, tmp_path):
+def test_mappings_are_scarce_above_three_quarters_of_the_limit(monkeypatch, tmp_path):
     monkeypatch.setattr(memory_mappings, "LIMIT_FILE", tmp_path / "max_map_count")
     monkeypatch.setattr(memory_mappings, "MAPPINGS_FILE", tmp_path / "maps")
-    assert not memory_mappings.scarce()  # the system does not tell
+    assert not memory_mappings.scarce()  # the system reports no limit
     (tmp_path / "max_map_count").write_text("10\n")
     assert not memory_mappings.scarce()
     (tmp_path / "maps").write_text("a mapping\n" * 7)
@@ -188,29 +188,29 @@ def test_scarce_is_more_than_three_quarters(monkeypatch, tmp_path):
     assert memory_mappings.scarce()
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell a process its mappings")
-def test_a_sweep_of_many_programs_stays_below_what_is_granted(program, monkeypatch, tmp_path):
-    def taken():
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not list the mappings of a process")
+def test_memory_mappings_stay_bounded_while_many_programs_are_compiled(program, monkeypatch, tmp_path):
+    def mapping_count():
         return len(Path("/proc/self/maps").read_text().splitlines())
 
     if jax.devices()[0].platform != "cpu":
-        pytest.skip("of a CPU: elsewhere programs lie on the device")
-    monkeypatch.setattr(memory_mappings, "LIMIT_FILE", tmp_path / "untold")  # no limit, whatever is held already
+        pytest.skip("only on a CPU: elsewhere programs are stored on the device")
+    monkeypatch.setattr(memory_mappings, "LIMIT_FILE", tmp_path / "missing")  # no limit, however many mappings exist
     called(program, 1)
-    before = taken()
+    before = mapping_count()
     called(program, *range(2, 12))
-    ten = taken() - before
+    ten = mapping_count() - before
     assert ten >= 10  # otherwise there is nothing to limit
-    (tmp_path / "max_map_count").write_text(str((taken() + ten) * 4 // 3))
+    (tmp_path / "max_map_count").write_text(str((mapping_count() + ten) * 4 // 3))
     monkeypatch.setattr(memory_mappings, "LIMIT_FILE", tmp_path / "max_map_count")
     most = 0
     for length in range(12, 100):
         called(program, length)
-        most = max(most, taken() - before)
+        most = max(most, mapping_count() - before)
     assert most <= 3 * ten
 
 
-def test_another_default_precision_is_another_program():
+def test_changing_the_default_precision_recompiles_the_program():
     """A record states the precision of its products by that default."""
     mesh = programs.replica_mesh((jax.devices()[0],))
     program = programs.Program(lambda x: x @ x, name="square", by_replica=(False,), mesh=mesh)
@@ -233,7 +233,7 @@ def test_another_default_precision_is_another_program():
         ("tpu", False, "", {}),
     ],
 )
-def test_options_of_the_compiler_are_those_of_the_platform_but_for_what_the_user_sets(
+def test_compiler_options_depend_on_the_platform_and_respect_xla_flags(
     monkeypatch, platform, runs_once, flags, options
 ):
     monkeypatch.setenv("XLA_FLAGS", flags)

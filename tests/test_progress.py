@@ -17,7 +17,7 @@ def test_the_first_of_equal_scores_is_kept_and_patience_counts_from_it():
     assert len(progress.curve) == 5
 
 
-def test_patience_waits_for_the_least_that_is_asked_for():
+def test_patience_stops_only_after_the_minimum_samples():
     progress = RunProgress()
     for samples in (10, 40, 50):
         progress.note(entry(samples, 0.5), 0.5, True, 30, minimum_samples=50)
@@ -33,13 +33,13 @@ def test_lower_may_be_better():
     assert not progress.stopped  # no patience is set
 
 
-def test_any_number_is_better_than_none():
+def test_any_score_is_better_than_nan():
     progress, nan = RunProgress(), float("nan")
     assert [progress.note(entry(n, s), s, True, 0) for n, s in ((1, nan), (2, 0.1), (3, nan))] == [True, True, False]
     assert progress.best_score == 0.1
 
 
-def test_best_on_test_is_the_first_of_the_best_and_any_number():
+def test_best_on_test_is_the_first_of_equal_scores_and_ignores_nan():
     progress, nan = RunProgress(), float("nan")
     for samples, score in ((1, nan), (2, 0.4), (3, 0.6), (4, 0.6), (5, nan)):
         progress.note_test({"mrr": score, "map": samples / 10}, "mrr", True, samples)

@@ -1,4 +1,4 @@
-"""Scores of rankings against trec_eval's rules, by hand and by property."""
+"""Ranking scores against trec_eval, hand-computed values and general properties."""
 
 import math
 
@@ -45,7 +45,7 @@ def test_ranking_scores_equal_trec_eval(case, random):
     assert ranking_scores(labels, values, numbers, documents)["mrr"] == pytest.approx(got["mrr"], nan_ok=True)
 
 
-def test_ranking_by_hand():
+def test_ranking_scores_equal_hand_computed_values():
     # First question: ranks are wrong, right, wrong, right. Second: right first. The others do not count.
     labels = [1, 0, 1, 0, 1, 0, 1, 1, 0]
     values = [0.7, 0.9, 0.1, 0.5, 3.0, 2.0, 1.0, 1.0, 1.0]
@@ -62,14 +62,14 @@ def test_ranking_by_hand():
         (1 / 2 + 2.0) / 3
     )
     logits = np.stack([np.zeros(9), values], axis=1)
-    told = {"label_names": ("0", "1"), "groups": groups}
-    assert scores.score("ranking", labels, logits, **told, filtered=False)["map"] == pytest.approx(whole["map"])
-    assert scores.score("ranking", labels, logits, **told)["map"] == pytest.approx(got["map"])
+    options = {"label_names": ("0", "1"), "groups": groups}
+    assert scores.score("ranking", labels, logits, **options, filtered=False)["map"] == pytest.approx(whole["map"])
+    assert scores.score("ranking", labels, logits, **options)["map"] == pytest.approx(got["map"])
 
 
 @QUICK
 @given(columns(st.integers(0, 1), COARSE, st.integers(0, 3), least=1, most=40), st.booleans())
-def test_deviations_of_a_ranking_are_those_of_the_scores_of_its_questions(case, filtered):
+def test_ranking_deviations_equal_deviations_of_scores_per_question(case, filtered):
     labels, values, groups = case
     each = [
         ranking_scores(labels[groups == one], values[groups == one], groups[groups == one], None, filtered)
@@ -93,7 +93,7 @@ def r10_at(k, labels, values):
 
 @QUICK
 @given(st.lists(st.tuples(st.integers(0, 9), st.permutations(range(10))), min_size=1, max_size=12))
-def test_recall_of_one_right_candidate_in_ten_is_that_of_the_dialogue_papers(contexts):
+def test_recall_at_k_of_ten_candidates_equals_r10_at_k(contexts):
     labels = [[int(place == right) for place in range(10)] for right, _ in contexts]
     values = [values for _, values in contexts]
     groups = np.repeat(np.arange(len(contexts)), 10)
@@ -102,7 +102,7 @@ def test_recall_of_one_right_candidate_in_ten_is_that_of_the_dialogue_papers(con
         assert got[f"recall_at_{k}"] == pytest.approx(r10_at(k, labels, values))
 
 
-def test_recall_by_hand():
+def test_recall_equals_hand_computed_values():
     # Ten candidates, the right one third by score: among the first five, not among the first two.
     labels, values = [0, 0, 1] + [0] * 7, [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
     got = ranking_scores(labels, values, [0] * 10)
@@ -116,7 +116,7 @@ def test_recall_by_hand():
     assert ranking_scores([1, 0], [0, 1], ["a", "a"])["recall_at_5"] == 1.0
 
 
-def test_equal_scores_are_ordered_by_document_name_falling():
+def test_equal_scores_are_ordered_by_descending_document_name():
     labels, values, groups = [1, 0], [0.5, 0.5], [7, 7]
     assert ranking_scores(labels, values, groups, ["b", "a"])["mrr"] == 1.0
     assert ranking_scores(labels, values, groups, ["a", "b"])["mrr"] == 0.5
@@ -126,7 +126,7 @@ def test_equal_scores_are_ordered_by_document_name_falling():
 
 @pytest.mark.parametrize("labels", [[1, 0, 0], [0, 0, 1]])
 @pytest.mark.parametrize("documents", [None, ["x", "x", "x"]])
-def test_without_names_a_constant_model_gains_nothing_from_the_order_of_the_file(labels, documents):
+def test_constant_scores_rank_the_right_candidate_last_in_any_order(labels, documents):
     assert ranking_scores(labels, [2.0] * 3, [0] * 3, documents)["map"] == pytest.approx(1 / 3)
 
 
@@ -141,7 +141,7 @@ def test_ranking_does_not_depend_on_the_order_of_the_pairs(case, random):
     np.testing.assert_allclose(list(first.values()), list(second.values()), rtol=1e-12)
 
 
-def test_filtered_questions_of_wikiqa_are_those_of_its_own_list(data_folder):
+def test_wikiqa_filtering_equals_the_official_filtered_list(data_folder):
     folder = data_folder / "WikiQACorpus"
     rows = [line.split() for line in (folder / "WikiQA-test.ref").read_text(encoding="utf-8").splitlines()]
     kept = [line.split() for line in (folder / "WikiQA-test-filtered.ref").read_text(encoding="utf-8").splitlines()]

@@ -37,7 +37,7 @@ def nodes(bucket, tmp_path):
     cluster.close()
 
 
-def stored(store, count=1):
+def wait_for_checkpoints(store, count=1):
     """Waits until the store has checkpoints of at least `count` cohorts."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
@@ -51,11 +51,11 @@ def stored(store, count=1):
     pytest.fail("no checkpoint was uploaded")
 
 
-def test_workers_nodes_and_commands_die(small_files, tmp_path, nodes, bucket, one_process):
+def test_sweep_survives_killed_workers_nodes_and_commands(small_files, tmp_path, nodes, bucket, one_process):
     words, store = on(nodes, *LONG, "--store", f"{bucket}/small"), Store(f"{bucket}/small")
     first = Driver(small_files, tmp_path / "first", *words)
     first.until("epoch 2,")
-    stored(store, 3)
+    wait_for_checkpoints(store, 3)
     nodes.remove(2)
     first.until("its node died; it resumes from its last checkpoint")
     # The other nodes must not need the folder of this node.
@@ -86,27 +86,27 @@ def test_a_second_command_is_refused(small_files, tmp_path, nodes, bucket):
     first.kill()
 
 
-def test_a_store_that_is_away_for_a_while(small_files, tmp_path, nodes, bucket, one_process):
-    """Requests fail for some seconds, and are tried again."""
+def test_sweep_survives_a_temporarily_unavailable_store(small_files, tmp_path, nodes, bucket, one_process):
+    """Requests fail for some seconds and are retried."""
     from moto.s3.responses import S3Response
 
     driver = Driver(small_files, tmp_path / "work", *on(nodes, *LONG, "--store", f"{bucket}/small"))
     driver.until("epoch 2,")
-    whole, away = S3Response.ambiguous_response, threading.Event()
-    away.set()
+    original, unavailable = S3Response.ambiguous_response, threading.Event()
+    unavailable.set()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             S3Response,
             "ambiguous_response",
-            lambda *arguments, **options: (503, {}, "") if away.is_set() else whole(*arguments, **options),
+            lambda *arguments, **options: (503, {}, "") if unavailable.is_set() else original(*arguments, **options),
         )
         time.sleep(6)
-        away.clear()
+        unavailable.clear()
     assert driver.finished(tmp_path / "work") == one_process
 
 
-def test_tuning_goes_on_from_the_store(small_files, tmp_path, nodes, bucket):
-    """Settings do not wait for each other here (--asha). The second command has nothing but the store."""
+def test_tuning_resumes_from_the_store(small_files, tmp_path, nodes, bucket):
+    """Settings do not wait for each other here (--asha). The second command has only the store, not the folder."""
     words = on(nodes, "--asha", "--eta=2", "--rungs=1,3", "--seeds=2", "--final-seeds=1", "--epochs=4")
     words += ("--grid.optimizer.learning_rate=0.03,1e30,0.00003,0.003", "--store", f"{bucket}/tuning")
     first = Driver(small_files, tmp_path / "first", *words, command="tune")

@@ -1,4 +1,4 @@
-"""Tests of `make clusters` on Ray clusters of one machine: single deaths, nodes that join, tuning, `ray start`."""
+"""Tests of `make clusters` on Ray clusters of one machine: killed workers, joining nodes, tuning, `ray start`."""
 
 import os
 import shutil
@@ -42,7 +42,7 @@ def nodes():
     cluster.close()
 
 
-def test_a_worker_is_killed(small_files, tmp_path, nodes, one_process):
+def test_cohort_of_a_killed_worker_resumes_from_its_checkpoint(small_files, tmp_path, nodes, one_process):
     driver = Driver(small_files, tmp_path, *on(nodes, *LONG))
     driver.until("epoch 2,")
     os.kill(nodes.workers()[0], signal.SIGKILL)
@@ -50,7 +50,7 @@ def test_a_worker_is_killed(small_files, tmp_path, nodes, one_process):
     assert driver.finished(tmp_path) == one_process
 
 
-def test_all_workers_are_killed(small_files, tmp_path, nodes, one_process):
+def test_sweep_finishes_after_all_workers_are_killed(small_files, tmp_path, nodes, one_process):
     driver = Driver(small_files, tmp_path, *on(nodes, *LONG))
     driver.until("epoch 2,")
     for worker in nodes.workers():
@@ -58,7 +58,7 @@ def test_all_workers_are_killed(small_files, tmp_path, nodes, one_process):
     assert driver.finished(tmp_path) == one_process
 
 
-def test_two_nodes_are_removed(small_files, tmp_path, nodes, one_process):
+def test_sweep_finishes_after_two_nodes_are_removed(small_files, tmp_path, nodes, one_process):
     driver = Driver(small_files, tmp_path, *on(nodes, *LONG))
     driver.until("epoch 2,")
     nodes.remove(1)
@@ -67,7 +67,7 @@ def test_two_nodes_are_removed(small_files, tmp_path, nodes, one_process):
     assert driver.finished(tmp_path) == one_process
 
 
-def test_a_node_joins(small_files, tmp_path, one_process):
+def test_node_that_joins_during_training_gets_a_cohort(small_files, tmp_path, one_process):
     nodes = Nodes(1)
     try:
         driver = Driver(small_files, tmp_path, *on(nodes, *LONG))
@@ -81,7 +81,7 @@ def test_a_node_joins(small_files, tmp_path, one_process):
         nodes.close()
 
 
-def test_the_driver_is_killed(small_files, tmp_path, nodes, one_process):
+def test_sweep_finishes_after_the_driver_is_killed_twice(small_files, tmp_path, nodes, one_process):
     for _ in range(2):
         driver = Driver(small_files, tmp_path, *on(nodes, *LONG))
         driver.until("epoch")
@@ -89,15 +89,15 @@ def test_the_driver_is_killed(small_files, tmp_path, nodes, one_process):
     assert Driver(small_files, tmp_path, *on(nodes, *LONG)).finished(tmp_path) == one_process
 
 
-def test_an_interrupt_leads_to_checkpoints(small_files, tmp_path, nodes):
+def test_interrupt_saves_checkpoints_from_which_the_sweep_resumes(small_files, tmp_path, nodes):
     settings = {"training.epochs": "600", "execution.checkpoint_seconds": "3600"}
     words = on(nodes, *WORDS, *(f"--config.{name}={value}" for name, value in settings.items()))
     # A process that a shell starts in the background ignores interrupts.
-    heard = (
+    interruptible = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from jaxmatch.cli import main; "
         "sys.exit(main.command())"
     )
-    driver = Driver(small_files, tmp_path / "ray", *words, program=("-c", heard))
+    driver = Driver(small_files, tmp_path / "ray", *words, program=("-c", interruptible))
     driver.until("epoch 2,")
     driver.process.send_signal(signal.SIGINT)
     assert driver.ended() == (130, ""), "".join(driver.lines)
@@ -110,7 +110,7 @@ def test_an_interrupt_leads_to_checkpoints(small_files, tmp_path, nodes):
     assert found == alone(small_files, tmp_path / "here", **settings)
 
 
-def test_a_cohort_whose_workers_die_again_and_again_has_failed(small_files, tmp_path, nodes):
+def test_cohort_fails_after_its_workers_died_three_times(small_files, tmp_path, nodes):
     killer = tmp_path / "killer.py"
     killer.write_text(KILLER)
     driver = Driver(small_files, tmp_path / "work", *on(nodes, *WORDS, "--import", str(killer)))
@@ -122,7 +122,7 @@ def test_a_cohort_whose_workers_die_again_and_again_has_failed(small_files, tmp_
     assert len(small_sweep.records(tmp_path / "work")) == 6
 
 
-def test_what_an_import_adds_is_known_to_workers(small_files, tmp_path, nodes, monkeypatch):
+def test_imported_extensions_are_available_in_workers(small_files, tmp_path, nodes, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("score.py").write_text(SCORE)
     words = (*WORDS, "--import", "score.py", "--config.training.selection=always")
@@ -133,13 +133,13 @@ def test_what_an_import_adds_is_known_to_workers(small_files, tmp_path, nodes, m
     assert found[0] == found[1]
 
 
-def test_a_cohort_in_parts_gives_what_its_parts_give(small_files, tmp_path, nodes):
+def test_split_cohort_gives_the_results_of_cohorts_of_that_size(small_files, tmp_path, nodes):
     words = ("--seeds", "6", "--grid.optimizer.learning_rate=")
-    free = (
+    free_starts = (
         "import sys; from jaxmatch.sweep import chunks; chunks.SECONDS_OF_A_START = 0.0; from jaxmatch.cli import "
         "main; sys.exit(main.command())"
     )
-    driver = Driver(small_files, tmp_path / "ray", *on(nodes, *words), program=("-c", free))
+    driver = Driver(small_files, tmp_path / "ray", *on(nodes, *words), program=("-c", free_starts))
     in_parts = driver.finished(tmp_path / "ray")
     assert sum(": done" in line for line in driver.lines) == 3
     words = (*words, "--config.execution.maximum_replicas=2")
@@ -149,7 +149,7 @@ def test_a_cohort_in_parts_gives_what_its_parts_give(small_files, tmp_path, node
         assert in_parts[1][run][1] == parameters
 
 
-def test_tuning_with_halving(small_files, tmp_path, nodes):
+def test_tuning_with_halving_on_ray_equals_tuning_without_ray(small_files, tmp_path, nodes):
     words = ("--halving", "--rungs", "1", "--final-seeds", "2", "--grid.optimizer.learning_rate=0.01,0.003,0.03")
     found = []
     for name, where in (("here", ()), ("ray", on(nodes))):
@@ -161,8 +161,8 @@ def test_tuning_with_halving(small_files, tmp_path, nodes):
     assert found[0] == found[1] and len(found[0][2]) == 2
 
 
-def test_processes_of_ray_start(small_files, tmp_path, one_process):
-    """Two nodes as a user starts them, found by the address of this machine."""
+def test_sweep_runs_on_nodes_started_by_ray_start(small_files, tmp_path, one_process):
+    """Two nodes are started as a user starts them, and are found by the address of this machine."""
     ray = Path(sys.executable).with_name("ray")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -233,7 +233,7 @@ sys.exit(main.command())
 """
 
 
-def test_tasks_take_gpus_where_there_are_any(small_files, tmp_path, one_process):
+def test_tasks_use_gpus_and_gpus_invisible_to_jax_are_refused(small_files, tmp_path, one_process):
     nodes = Nodes(2, gpus=1)
     try:
         unseen = Driver(small_files, tmp_path / "unseen", *on(nodes, *LONG))

@@ -1,4 +1,4 @@
-"""RE2 as a whole: properties that it has whatever its weights are, beyond those of every model (test_models.py)."""
+"""The whole RE2 model: properties that hold for any weights, in addition to those of all models (test_models.py)."""
 
 import dataclasses
 import functools
@@ -51,14 +51,14 @@ def loss(module, params, a, b, key, rate):
     return -jax.nn.log_softmax(outputs)[:, 0].mean()
 
 
-def test_size_of_the_network_for_snli():
+def test_parameter_count_for_snli():
     module = build({"name": "re2", "blocks": 3, "encoder_layers": 2, "hidden_size": 150}, outputs=3)
     table = jax.ShapeDtypeStruct((10, 300), jnp.float32)
     params = jax.eval_shape(module.init, jax.random.key(0), *sentences(), table)["params"]
     assert count_parameters(params) == 2_774_559
 
 
-def test_names_of_the_parameters(small):
+def test_parameter_tree_has_the_expected_names(small):
     _, params = small
     assert set(params) == {"blocks_0", "blocks_1", "prediction"}
     assert set(params["blocks_1"]) == {"encoder", "alignment", "fusion"}
@@ -66,17 +66,17 @@ def test_names_of_the_parameters(small):
     assert set(params["blocks_1"]["fusion"]) == {"concatenation", "difference", "product", "output"}
 
 
-def test_dropout_can_stand_before_every_layer():
+def test_every_layer_placement_puts_dropout_before_each_layer():
     """This is the placement of the paper; the placement of the released code is tested below."""
     module = build({"blocks": 2, "encoder_layers": 2, "hidden_size": 4, "dropout_placement": "every_layer"}, outputs=3)
     dropped = []
 
-    def note(next_method, arguments, keywords, context):
+    def record(next_method, arguments, keywords, context):
         if isinstance(context.module, Dropout) and context.method_name == "in_parts":
             dropped.append(sum(part.shape[-1] for part in arguments[0]))
         return next_method(*arguments, **keywords)
 
-    with nn.intercept_methods(note):
+    with nn.intercept_methods(record):
         keys = {"params": jax.random.key(0), "dropout": jax.random.key(1)}
         jax.eval_shape(module.init, keys, *sentences(), jax.ShapeDtypeStruct((20, 5), jnp.float32), 0.5)
     # Widths of the inputs of: both convolutions, alignment, three networks of the fusion, and its last network.
@@ -84,7 +84,7 @@ def test_dropout_can_stand_before_every_layer():
     assert dropped == [*first, *second, 16, 4]  # and two layers of the prediction
 
 
-def test_a_sentence_without_tokens_gives_finite_logits_whatever_the_padding(small):
+def test_empty_sentence_gives_finite_logits_for_any_padding(small):
     module, params = small
     a, b = np.where([[1], [0], [0]], A, 0), np.where([[0], [0], [1]], B, 0)
     expected = logits(module, params, a, b)
@@ -93,7 +93,7 @@ def test_a_sentence_without_tokens_gives_finite_logits_whatever_the_padding(smal
     np.testing.assert_allclose(padded, expected, atol=1e-5 * np.abs(expected).max())
 
 
-def test_swapping_sentences_swaps_what_the_prediction_layer_sees():
+def test_swapping_sentences_swaps_the_prediction_inputs():
     """Eq. 6 contains v_1 and v_2 in order. |v_1 - v_2| and the product are symmetric; all layers below are shared."""
     module = build(RE2 | {"prediction": "symmetric"}, outputs=3)
     params = parameters_of(module)
@@ -105,7 +105,7 @@ def test_swapping_sentences_swaps_what_the_prediction_layer_sees():
     assert np.abs(logits(module, params, B, A) - logits(module, params)).max() > 1e-3
 
 
-def test_vmapped_equals_alone_and_a_step_has_no_convolution(small):
+def test_vmapped_step_equals_single_steps_and_has_no_convolution(small):
     module, _ = small
     replicas = [parameters_of(module, seed) for seed in (0, 1)]
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *replicas)
@@ -129,7 +129,7 @@ def test_vmapped_equals_alone_and_a_step_has_no_convolution(small):
 @pytest.mark.parametrize(
     ("alignment", "fusion"), [("linear", "full"), ("identity", "full"), ("linear", "simple"), ("identity", "simple")]
 )
-def test_dropout_is_where_the_released_code_has_it(alignment, fusion, monkeypatch):
+def test_dropout_placement_equals_the_released_code(alignment, fusion, monkeypatch):
     hidden, dimensions, blocks, layers = 6, 10, 2, 3
     changes = {"blocks": blocks, "encoder_layers": layers, "alignment": alignment, "fusion": fusion}
     module = build(RE2 | changes, outputs=3)
@@ -151,7 +151,7 @@ def test_dropout_is_where_the_released_code_has_it(alignment, fusion, monkeypatc
     assert sorted(drawn) == sorted(len(A) * size for size in sizes)
 
 
-def test_parallel_blocks_sum_what_each_gives_alone():
+def test_parallel_blocks_sum_the_outputs_of_single_blocks():
     module = build(RE2 | {"parallel_blocks": True}, outputs=3)
     params = parameters_of(module)
     assert params["blocks_1"]["encoder"]["convolution_0"]["direction"].shape == (3, 10, 6)  # only the embeddings
@@ -177,12 +177,12 @@ def test_without_encoder_input_alignment_sees_contextual_features_only():
     assert np.isfinite(logits(module, params)).all()
 
 
-def test_bfloat16_is_close_and_keeps_float32_outside(small):
+def test_bfloat16_is_close_with_float32_logits_and_parameters(small):
     module, params = small
     rounded = module.clone(config=dataclasses.replace(module.config, precision="bfloat16"))
-    ours, theirs = logits(rounded, params), logits(module, params)
+    ours, expected = logits(rounded, params), logits(module, params)
     assert ours.dtype == np.float32
-    assert 0 < np.abs(ours - theirs).max() < 0.05 * np.abs(theirs).max()
+    assert 0 < np.abs(ours - expected).max() < 0.05 * np.abs(expected).max()
     assert (
         ours != ours.astype(jnp.bfloat16).astype(np.float32)
     ).all()  # logits that differ a little must not become ties
@@ -195,7 +195,7 @@ def test_regression_gives_one_number():
 
 
 class TestInferenceModel:
-    def test_answers_as_the_model_does_whatever_the_lengths(self, small):
+    def test_logits_equal_the_module_for_any_padding(self, small):
         module, params = small
         bound = InferenceModel(module, params, np.asarray(VECTORS))
         expected = logits(module, params)
@@ -214,11 +214,11 @@ class TestInferenceModel:
             (A, -B, "ids_b holds ids from -19"),
         ],
     )
-    def test_refuses_what_it_cannot_look_up(self, small, a, b, message):
+    def test_invalid_ids_are_refused(self, small, a, b, message):
         with pytest.raises(InputError, match=message):
             InferenceModel(*small, VECTORS).logits(a, b)
 
-    def test_padding_inside_a_sentence_is_padding(self, small):
+    def test_padding_inside_a_sentence_gives_the_logits_of_the_module(self, small):
         module, params = small
         holed = A.copy()
         holed[:, 1] = 0
@@ -226,7 +226,7 @@ class TestInferenceModel:
             InferenceModel(module, params, VECTORS).logits(holed, B), logits(module, params, holed), atol=1e-5
         )
 
-    def test_few_lengths_hold_all(self):
+    def test_padded_sizes_are_few_and_cover_all_lengths(self):
         lengths = [padded_size(extent, steps=4) for extent in range(1, 130)]
         assert all(have >= need for need, have in enumerate(lengths, 1)) and lengths == sorted(lengths)
         assert all(have <= max(8, 1.26 * need + 3) for need, have in enumerate(lengths, 1)) and len(set(lengths)) <= 16

@@ -1,4 +1,4 @@
-"""The changes from the configured setting of RE2 to the code of its authors, one at a time."""
+"""The single changes between the configured setting of RE2 and the code of its authors."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from jaxmatch.sweep import launch
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 
 
-def test_each_code_has_its_own_residual_connection_in_the_ablation():
+def test_residual_ablation_uses_the_connection_of_each_setting():
     kinds = {}
     for setting in ("configured", "paper", "released_pytorch", "released_tensorflow"):
         planned = launch.resolve(SWEEPS / "re2_ablation.py", options={"dataset": "wikiqa", "setting": setting})
@@ -27,22 +27,22 @@ def test_each_code_has_its_own_residual_connection_in_the_ablation():
 
 
 @pytest.mark.parametrize("dataset", ["wikiqa", "scitail"])
-def test_the_single_changes_lead_to_the_tensorflow_code(dataset):
+def test_all_single_changes_combined_equal_the_tensorflow_code(dataset):
     planned = launch.resolve(SWEEPS / "re2_differences.py", options={"dataset": dataset})
     changes = {name: dict(change) for name, change in planned.variants.items()}
     whole = with_overrides(planned.config, changes.pop("TensorFlow code"))
     released = re2_settings.with_setting(dataset, load_config("re2", dataset=dataset), "released_tensorflow")
     assert flatten(whole) == flatten(with_overrides(released, {"training.best_on_test": True}))
     assert changes.pop("TensorFlow code without mixed lengths")["training.epochs"] == released.training.epochs
-    singly = flatten(
+    combined = flatten(
         with_overrides(planned.config, {name: value for each in changes.values() for name, value in each.items()})
     )
     # With two blocks, the sum over all earlier blocks is the output of the one earlier block.
-    assert {name for name, value in flatten(whole).items() if singly[name] != value} == {"model.connection"}
+    assert {name for name, value in flatten(whole).items() if combined[name] != value} == {"model.connection"}
     assert planned.config.model.blocks == 2
 
 
-def test_changes_can_be_chosen_and_others_are_refused():
+def test_changes_can_be_selected_and_unknown_ones_are_refused():
     chosen = launch.resolve(SWEEPS / "re2_differences.py", options={"changes": "original,ReLU"})
     assert list(chosen.variants) == ["original", "ReLU"]
     for options, message in (

@@ -1,4 +1,4 @@
-"""The readers on real files, on small good ones, and on texts of every kind."""
+"""The readers of data sets on small valid files and on generated texts."""
 
 import codecs
 import json
@@ -44,24 +44,24 @@ def test_snli_row_may_lack_only_annotators(tmp_path):
     assert error.line == 2 and "8 columns where the header names 14" in str(error)
 
 
-def test_scitail(tmp_path):
+def test_scitail_pairs_and_labels_are_read(tmp_path):
     read, path = placed(tmp_path, "scitail")
     assert columns(read(path)) == [("Rain falls.", "Rain is water.", "entails"), ("A b.", "C d.", "neutral")]
 
 
-def test_quora_takes_quotation_marks_as_they_are(tmp_path):
+def test_quora_keeps_quotation_marks(tmp_path):
     read, path = placed(tmp_path, "quora")
     assert columns(read(path)) == [('Why "so ?', "How ?", "1"), ('Why "so ?', "How ?", "0")]
 
 
-def test_wikiqa_takes_ids_from_the_file_beside_it(tmp_path):
+def test_wikiqa_reads_ids_from_the_ref_file(tmp_path):
     read, path = placed(tmp_path, "wikiqa")
     split = read(path)
     assert columns(split) == [("who ?", "me .", "1"), ("who ?", "you .", "0"), ("why ?", "so .", "0")]
     assert split.groups == ["q1", "q1", "q2"] and split.documents == ["d1", "d2", "d1"]
 
 
-def test_sick_carries_two_tasks(tmp_path):
+def test_sick_is_read_as_entailment_and_as_relatedness(tmp_path):
     _, path = placed(tmp_path, "sick")
     assert columns(sick.read_entailment(path)) == [
         ("A dog.", "An animal.", "entailment"),
@@ -78,7 +78,7 @@ def test_sick_carries_two_tasks(tmp_path):
         ("stsb", [("A plane rises.", "An air plane rises.", 5.0), ('So "he said', "No.", 0.0)]),
     ],
 )
-def test_columns_of_glue_and_its_like(tmp_path, name, pairs):
+def test_mrpc_rte_and_stsb_pairs_are_read(tmp_path, name, pairs):
     read, path = placed(tmp_path, name)
     assert columns(read(path)) == pairs
 
@@ -90,7 +90,7 @@ def test_twitter_votes_become_labels(tmp_path):
     assert split.text_b == [f"tweet {votes}" for votes in (0, 1, 2, 4, 5, 6)]
 
 
-def test_own_ranking_regression_and_classification_of_the_same_file(tmp_path):
+def test_own_file_is_read_as_ranking_regression_or_classification(tmp_path):
     path = write(tmp_path, "train.tsv", OWN)
     ranking, regression, classes = (own.read(path, task) for task in ("ranking", "regression", "classification"))
     assert ranking.labels == ["1", "0"] and ranking.groups == ["q1", "q1"]
@@ -106,26 +106,26 @@ def test_own_ranking_regression_and_classification_of_the_same_file(tmp_path):
         ("text_a\ttext_b\tlabel\na\tb\tx\n".encode("utf-16-be"), "the file is UTF-16; save it as UTF-8"),
     ],
 )
-def test_line_ends_and_encodings_of_elsewhere_are_named(tmp_path, content, problem):
+def test_carriage_returns_and_utf16_are_refused_with_advice(tmp_path, content, problem):
     path = tmp_path / "a.tsv"
     path.write_bytes(content)
     with pytest.raises(InputError, match=f"a.tsv:1: {problem}"):
         own.read(path, "classification")
 
 
-def test_own_columns_in_any_order_among_others(tmp_path):
+def test_own_columns_may_be_in_any_order_with_extra_columns(tmp_path):
     path = write(tmp_path, "train.tsv", "id\tlabel\ttext_b\ttext_a\n7\t yes \tb\ta\n8\tno\td\tc\n")
     assert columns(own.read(path, "classification")) == [("a", "b", "yes"), ("c", "d", "no")]
 
 
-def test_own_json_numbers_and_texts_name_the_same_label_and_group(tmp_path):
+def test_own_json_labels_and_groups_may_be_numbers_or_strings(tmp_path):
     rows = [{"text_a": "a", "text_b": "b", "label": label, "group": group} for label, group in [(1, 3), ("1", " 3")]]
     path = write(tmp_path, "train.jsonl", "\n".join(map(json.dumps, rows)))
     split = own.read(path, "ranking")
     assert split.labels == ["1", "1"] and split.groups == ["3", "3"]
 
 
-def test_guessed_task_looks_for_a_group(tmp_path):
+def test_task_is_guessed_from_the_presence_of_a_group(tmp_path):
     assert own.guess_task(write(tmp_path, "a.tsv", OWN)) == "ranking"
     assert own.guess_task(write(tmp_path, "b.tsv", "text_a\ttext_b\tlabel\n")) == "classification"
     assert own.guess_task(write(tmp_path, "a.jsonl", '{"group": 1}\nbroken')) == "ranking"
@@ -152,7 +152,7 @@ def test_guessed_task_looks_for_a_group(tmp_path):
     ],
     ids=["byte-order mark", "windows", "no last line end", "blank lines at the end", "all"],
 )
-def test_harmless_differences_change_nothing(tmp_path, name, change):
+def test_bom_line_ends_and_trailing_blank_lines_change_nothing(tmp_path, name, change):
     read, path = placed(tmp_path, name)
     expected = read(path)
     read, path = placed(tmp_path, name, change)
@@ -176,9 +176,9 @@ def test_only_a_line_feed_ends_a_line(tmp_path, inside):
     end=st.sampled_from(["\n", "\r\n"]),
     last_end=st.booleans(),
 )
-def test_every_text_comes_back_from_a_table(tmp_path, rows, mark, end, last_end):
+def test_table_round_trip_preserves_any_text(tmp_path, rows, mark, end, last_end):
     content = end.join("\t".join(row) for row in rows) + (end if last_end else "")
-    # A text that itself begins with the mark needs the mark before it.
+    # A text that begins with a byte-order mark needs another one before it.
     mark = mark or rows[0][0].startswith("\ufeff")
     path = write(tmp_path, "x.tsv", (codecs.BOM_UTF8 if mark else b"") + content.encode())
     assert columns(scitail.read(path)) == rows
@@ -190,7 +190,7 @@ def test_every_text_comes_back_from_a_table(tmp_path, rows, mark, end, last_end)
     ascii=st.booleans(),
 )
 @example(rows=[("\U0001f600 a\nb\tc\u2028", "\0", "neutral")], ascii=True)
-def test_every_text_comes_back_from_json(tmp_path, rows, ascii):
+def test_json_round_trip_preserves_any_text(tmp_path, rows, ascii):
     records = [{"gold_label": label, "sentence1": a, "sentence2": b} for a, b, label in rows]
     path = write(tmp_path, "x.jsonl", "".join(json.dumps(record, ensure_ascii=ascii) + "\n" for record in records))
     assert columns(snli.read(path)) == rows
@@ -205,7 +205,7 @@ def test_every_text_comes_back_from_json(tmp_path, rows, ascii):
     ),
     order=st.permutations(["text_a", "text_b", "label", "group", "note"]),
 )
-def test_own_table_and_own_json_say_the_same(tmp_path, rows, order):
+def test_own_table_and_own_json_give_the_same_split(tmp_path, rows, order):
     records = [dict(zip(("text_a", "text_b", "label", "group"), row)) | {"note": "x"} for row in rows]
     # In the last column, a text that ends in \r would turn the line end into \r\n.
     while order[-1].startswith("text"):
@@ -219,18 +219,18 @@ def test_own_table_and_own_json_say_the_same(tmp_path, rows, order):
 
 @quick
 @given(st.floats(-3e38, 3e38))
-def test_every_finite_number_comes_back(number):
+def test_finite_numbers_are_parsed_exactly(number):
     assert number_of(repr(number), None, 1, what="x") == number == number_of(number, None, 1, what="x")
 
 
 @pytest.mark.parametrize("text", ["", ".", "e5", "1_000", "nan", "-Infinity", "0x10", "1 2", "\u0663", "1e999", "--1"])
-def test_what_is_not_a_number(text):
+def test_invalid_numbers_are_errors(text):
     with pytest.raises(InputError, match="is not a number"):
         number_of(text, None, 1, what="x")
 
 
 @pytest.mark.parametrize("text, number", [(" 4.5 ", 4.5), ("4.", 4.0), (".5", 0.5), ("-1E+2", -100.0), ("+007", 7.0)])
-def test_what_is_a_number(text, number):
+def test_valid_numbers_are_parsed(text, number):
     assert number_of(text, None, 1, what="x") == number
 
 

@@ -1,4 +1,4 @@
-"""Damaged files: every reader names the file and the line, or reads whole pairs."""
+"""Damaged files: each reader reports the file and the line, or returns complete pairs."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from jaxmatch.errors import InputError
 
 
 @every_format
-def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path, name):
+def test_invalid_utf8_bytes_are_reported_with_their_line(tmp_path, name):
     read, path = placed(tmp_path, name, lambda content: content.removesuffix(b"\n") + b"\xe9\n")
     error = refused(read, path)
     count = path.read_bytes().count(b"\n")
@@ -55,7 +55,7 @@ def test_a_header_alone_is_refused(tmp_path, name):
 
 
 @every_format
-def test_a_file_that_is_not_there_or_a_folder(tmp_path, name):
+def test_missing_files_folders_pipes_and_devices_are_refused(tmp_path, name):
     read, path = placed(tmp_path, name)
     path.unlink()
     error = refused(read, path)
@@ -73,7 +73,7 @@ def test_a_file_that_is_not_there_or_a_folder(tmp_path, name):
 # Lines of TrecQA have any number of tokens; a line of Ubuntu may have a column for each utterance.
 @pytest.mark.parametrize("name", [name for name in FORMATS if "jsonl" not in name and name not in ("trecqa", "ubuntu")])
 @pytest.mark.parametrize("change", [lambda line: line + b"\textra" * 9, lambda line: line.split(b"\t")[0]])
-def test_a_wrong_column_count_is_named_with_its_line(tmp_path, name, change):
+def test_a_wrong_column_count_is_reported_with_its_line(tmp_path, name, change):
     def damage(content):
         *start, last = content.removesuffix(b"\n").split(b"\n")
         return b"\n".join([*start, change(last)])
@@ -185,7 +185,7 @@ DAMAGE = [
 
 
 @pytest.mark.parametrize("name, old, new, line, words", DAMAGE)
-def test_damage_is_named_with_file_and_line(tmp_path, name, old, new, line, words):
+def test_damage_is_reported_with_file_and_line(tmp_path, name, old, new, line, words):
     assert old in FORMATS[name][2]
     read, path = placed(tmp_path, name, lambda content: content.decode().replace(old, new, 1).encode())
     error = refused(read, path)
@@ -205,7 +205,7 @@ def test_damage_is_named_with_file_and_line(tmp_path, name, old, new, line, word
         ("q1 0 d2 0\n", "q1 0 d2 0\n\n", 3, "a blank line"),
     ],
 )
-def test_wikiqa_files_that_disagree(tmp_path, old, new, line, words):
+def test_wikiqa_ref_files_that_contradict_the_text_are_refused(tmp_path, old, new, line, words):
     read, path = placed(tmp_path, "wikiqa")
     reference = path.with_suffix(".ref")
     reference.write_text(reference.read_text().replace(old, new, 1))
@@ -213,13 +213,13 @@ def test_wikiqa_files_that_disagree(tmp_path, old, new, line, words):
     assert (error.path, error.line) == (reference, line) and words in str(error)
 
 
-def test_wikiqa_text_shorter_than_its_ids(tmp_path):
+def test_wikiqa_text_file_shorter_than_its_ref_file_is_refused(tmp_path):
     read, path = placed(tmp_path, "wikiqa", lambda content: content[: content.index(b"why")])
     error = refused(read, path)
     assert (error.path, error.line) == (path, 3) and "ends before line 3 of WikiQA-dev.ref" in str(error)
 
 
-def test_wikiqa_without_its_ids(tmp_path):
+def test_wikiqa_without_its_ref_file_is_refused(tmp_path):
     read, path = placed(tmp_path, "wikiqa")
     path.with_suffix(".ref").unlink()
     error = refused(read, path)
@@ -227,7 +227,7 @@ def test_wikiqa_without_its_ids(tmp_path):
 
 
 @every_format
-def test_a_line_without_end_is_refused_and_not_held(tmp_path, name, monkeypatch):
+def test_an_overlong_line_is_refused_in_bounded_memory(tmp_path, name, monkeypatch):
     monkeypatch.setattr(lines, "LONGEST_LINE", 1 << 20)
     read, path = placed(tmp_path, name)
     number = path.read_bytes().count(b"\n") + 1
@@ -243,7 +243,7 @@ def test_a_line_without_end_is_refused_and_not_held(tmp_path, name, monkeypatch)
     assert (error.path, error.line) == (path, number) and "the line is longer than 1 MiB" in str(error)
 
 
-def test_what_is_printed_moves_no_cursor():
+def test_control_characters_are_escaped_for_printing():
     assert lines.escaped("caf\u00e9 \u732b") == "caf\u00e9 \u732b"
     assert lines.escaped("a\x1b[2J\r\u202e") == "a\\x1b[2J\\r\\u202e"
 
@@ -252,7 +252,7 @@ def test_what_is_printed_moves_no_cursor():
 @settings(quick, max_examples=25)
 @given(data=st.data())
 def test_any_damage_gives_pairs_or_one_clear_error(tmp_path, name, data):
-    """Whatever happens to a file's bytes, its reader returns whole columns or says where the file is damaged."""
+    """For any change of a file's bytes, its reader returns complete columns or reports where the file is damaged."""
     content = FORMATS[name][2].encode()
     start = data.draw(st.integers(0, len(content)))
     stop = data.draw(st.integers(start, min(len(content), start + 12)))
@@ -273,11 +273,11 @@ def test_any_damage_gives_pairs_or_one_clear_error(tmp_path, name, data):
 
 
 @pytest.mark.parametrize(("start", "what"), [(b"\x1f\x8b\x08\0", "compressed with gzip"), (b"PAR1\x15\0", "Parquet")])
-def test_a_stream_that_is_no_text_is_named(start, what):
+def test_gzip_and_parquet_streams_are_reported_by_format(start, what):
     with pytest.raises(InputError, match=f"this is {what}; give a file whose name ends in "):
         list(lines.decode_lines([start + bytes(20)], "standard input"))
 
 
-def test_the_first_of_several_blank_lines_is_named():
+def test_the_first_of_several_blank_lines_is_reported():
     with pytest.raises(InputError, match="^x:2: there is a blank line"):
         list(lines.decode_lines([b"a\n", b"\n", b" \r\n", b"b\n"], "x"))

@@ -8,7 +8,7 @@ from refusals import refused
 from jaxmatch.data.readers import mrpc, quora, rte, sick, snli, stsb, twitter_url, wikiqa
 
 
-def test_real_wikiqa_groups(data_folder):
+def test_real_wikiqa_groups_match_the_official_filtered_list(data_folder):
     split = wikiqa.read(data_folder / "WikiQACorpus" / "WikiQA-test.txt")
     kinds = {}
     for group, label in zip(split.groups, split.labels):
@@ -23,7 +23,7 @@ def test_real_wikiqa_groups(data_folder):
     assert kept == (data_folder / "WikiQACorpus" / "WikiQA-test-filtered.ref").read_text().splitlines()
 
 
-def test_real_sick_with_windows_line_ends(data_folder):
+def test_real_sick_with_windows_line_ends_has_the_expected_labels(data_folder):
     path = data_folder / "SICK" / "SICK_test_annotated.txt"
     assert b"\r\n" in path.read_bytes()
     labels = sick.read_entailment(path).labels
@@ -32,7 +32,7 @@ def test_real_sick_with_windows_line_ends(data_folder):
     assert (min(scores), max(scores)) == (1.0, 5.0) and scores[:2] == [3.3, 3.7]
 
 
-def test_real_first_pairs(data_folder):
+def test_real_quora_and_snli_have_the_expected_pairs(data_folder):
     first = columns(quora.read(data_folder / "Quora_question_pair_partition" / "test.tsv"))[0]
     assert first == (
         "What should I do to avoid sleeping in class ?",
@@ -48,7 +48,7 @@ def test_real_first_pairs(data_folder):
     assert [split.labels.count(name) for name in snli.LABELS] == [3329, 3235, 3278]
 
 
-def test_real_labels_of_glue_and_its_like(data_folder):
+def test_real_mrpc_rte_and_multinli_have_the_expected_label_counts(data_folder):
     for path, read, labels in (
         ("MRPC/msr_paraphrase_train.txt", mrpc.read, [1323, 2753]),
         ("MRPC/msr_paraphrase_test.txt", mrpc.read, [578, 1147]),
@@ -75,13 +75,13 @@ def test_real_rte_test_file_has_no_labels(data_folder):
     assert "the header has no column 'label'" in str(refused(rte.read, data_folder / "RTE" / "test.tsv"))
 
 
-def test_real_stsb(data_folder):
+def test_real_stsb_has_the_expected_scores_and_first_pair(data_folder):
     split = stsb.read(data_folder / "stsbenchmark" / "sts-test.csv")
     assert (min(split.labels), max(split.labels)) == (0.0, 5.0) and split.labels[:2] == [2.5, 3.6]
     assert columns(split)[0] == ("A girl is styling her hair.", "A girl is brushing her hair.", 2.5)
 
 
-def test_real_twitter_samples(data_folder):
+def test_real_twitter_sample_has_the_expected_labels_and_dropped_pairs(data_folder):
     # Each sample has 100 lines. The test sample has 31 + 17 + 9 lines with 0 to 2 votes and 8 + 17 + 4 with 4 to 6.
     split = twitter_url.read(data_folder / "Twitter_URL_Corpus" / "Twitter_URL_Corpus_test_sample.txt")
     assert [split.labels.count(name) for name in twitter_url.LABELS] == [57, 29] and split.dropped == {

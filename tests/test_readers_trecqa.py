@@ -1,4 +1,4 @@
-"""TrecQA's pseudo-XML: sentences as they stand, questions of one kind, files that end too early."""
+"""TrecQA's pseudo-XML: sentences, questions with only right or only wrong answers, and truncated files."""
 
 import re
 
@@ -24,7 +24,7 @@ def block(kind, words, *below):
     return "\n".join([f"<{kind}>", "\t".join(words), *below, f"</{kind}>\n"])
 
 
-def test_sentences_are_read_and_what_stands_below_them_is_not(tmp_path):
+def test_sentences_are_read_and_annotation_lines_are_ignored(tmp_path):
     split = trecqa.read(write(tmp_path, "dev.xml", TREC))
     assert columns(split) == [
         ("Who is it ?", "Hugo & Young .", "1"),
@@ -34,7 +34,7 @@ def test_sentences_are_read_and_what_stands_below_them_is_not(tmp_path):
     assert split.groups == ["1.4", "1.4", "2"] and split.documents is None and split.dropped == {}
 
 
-def test_clean_leaves_out_and_counts_questions_of_one_kind(tmp_path):
+def test_clean_drops_and_counts_questions_with_answers_of_one_kind(tmp_path):
     split = trecqa.read_clean(write(tmp_path, "dev.xml", TREC))
     assert split.groups == ["1.4", "1.4"] and split.dropped == {trecqa.ONE_KIND: 1}
     assert trecqa.read_clean(write(tmp_path, "dev.xml", TREC_FIRST)).dropped == {}
@@ -52,7 +52,7 @@ def test_blank_lines_and_spaces_around_tags_do_not_matter(tmp_path):
 @quick
 @given(st.lists(st.tuples(sentences, answers), min_size=1, max_size=4).filter(lambda rows: any(a for _, a in rows)))
 @example([(["<", "b"], [("positive", ["<num>"]), ("negative", ["&lt;", "</b>x"])])])
-def test_every_sentence_comes_back(tmp_path, rows):
+def test_round_trip_preserves_any_sentence(tmp_path, rows):
     content, expected, groups = "", [], []
     for number, (question, candidates) in enumerate(rows):
         content += f"<QApairs id='{number}'>\n" + block("question", question, "WP\t.", "1\t2")
@@ -66,7 +66,7 @@ def test_every_sentence_comes_back(tmp_path, rows):
 
 
 @pytest.mark.parametrize("lines", range(1, TREC.count("\n")))
-def test_a_file_cut_after_any_line_is_refused_or_ends_after_a_question(tmp_path, lines):
+def test_a_truncated_file_is_refused_unless_it_ends_after_a_question(tmp_path, lines):
     content = "".join(TREC.splitlines(keepends=True)[:lines])
     path = write(tmp_path, "dev.xml", content)
     if content.endswith("</QApairs>\n"):
@@ -77,18 +77,18 @@ def test_a_file_cut_after_any_line_is_refused_or_ends_after_a_question(tmp_path,
 
 
 @pytest.mark.parametrize(
-    "name, pairs, asked, clean_pairs, clean_questions",
+    "name, pairs, questions, clean_pairs, clean_questions",
     [("train", 4718, 93, 4619, 78), ("dev", 1148, 81, 1117, 65), ("test", 1517, 95, 1442, 68)],
 )
-def test_real_counts(data_folder, name, pairs, asked, clean_pairs, clean_questions):
+def test_published_files_have_the_expected_counts(data_folder, name, pairs, questions, clean_pairs, clean_questions):
     path = data_folder / "jacana-qa-naacl2013-data-results" / f"{name}.xml"
     whole, clean = trecqa.read(path), trecqa.read_clean(path)
-    assert (len(whole), len(set(whole.groups))) == (pairs, asked)
+    assert (len(whole), len(set(whole.groups))) == (pairs, questions)
     assert (len(clean), len(set(clean.groups))) == (clean_pairs, clean_questions)
     assert clean.dropped == {trecqa.ONE_KIND: pairs - clean_pairs}
 
 
-def test_real_sentences(data_folder):
+def test_published_test_file_has_the_expected_first_pair(data_folder):
     split = trecqa.read(data_folder / "jacana-qa-naacl2013-data-results" / "test.xml")
     question, answer, label = columns(split)[0]
     assert (question, label, split.groups[0]) == ("What do practitioners of Wicca worship ?", "1", "32.1")

@@ -1,4 +1,4 @@
-"""A record whose learning curve cannot be drawn is named, with the field that is wrong."""
+"""An error about an invalid learning curve names the record and the field."""
 
 import json
 import shutil
@@ -28,17 +28,17 @@ POINT = {"samples": 10, "train_loss": 0.5, "dev": {"mrr": 0.25}}
         ({"cohort": None}, "cohort' cannot be null"),
     ],
 )
-def test_what_cannot_be_shown_is_named(change, field):
+def test_invalid_field_is_named_in_the_error(change, field):
     with pytest.raises(InputError, match="record run-1-0.001-1") as caught:
         check_curve(record(**change))
     assert field in str(caught.value)
 
 
-def test_undefined_numbers_are_shown():
+def test_undefined_numbers_are_valid():
     check_curve(record(curve=[POINT, {"samples": 20, "train_loss": None, "dev": {"mrr": float("nan")}}]))
 
 
-def test_report_names_the_file(tmp_path, capsys):
+def test_report_error_names_the_record_file(tmp_path, capsys):
     folder = tmp_path / "sweep"
     shutil.copytree(Path(__file__).parent.parent / "results" / "quickstart", folder)
     file = next((folder / "runs").glob("*/record.json"))

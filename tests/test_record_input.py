@@ -13,7 +13,7 @@ from saved_model import LABELS, parameters, save
 import jaxmatch
 from jaxmatch.cli.main import main
 
-# Without the time of day: it would become part of a test's name, and processes must collect the same names.
+# mtime=0, because these bytes are part of a test id, which must be the same in all pytest processes.
 PACKED = gzip.compress(b"text_a,text_b\na,b\n", mtime=0)
 
 # Texts that contain the separators of tables: commas, quotes, line ends and tabs.
@@ -64,7 +64,7 @@ def test_predict_takes_every_format_of_training_data(run, tmp_path, capsys, kind
         assert answer["probabilities"] == pytest.approx(expected.probabilities, abs=1e-6)
 
 
-def test_a_format_may_be_said_and_a_stream_may_be_csv(run, tmp_path, capsys, monkeypatch):
+def test_the_format_option_applies_to_files_and_streams(run, tmp_path, capsys, monkeypatch):
     source = tmp_path / "pairs"
     source.write_bytes(content("csv", ("text_a", "text_b"), PAIRS))
     expected = answers(run, capsys, "--input", source, "--format", "csv")
@@ -74,7 +74,7 @@ def test_a_format_may_be_said_and_a_stream_may_be_csv(run, tmp_path, capsys, mon
         assert answers(run, capsys, "--input", "-", "--format", "csv") == expected
 
 
-def test_what_json_cannot_hold_comes_back_as_text(run, tmp_path, capsys):
+def test_values_without_a_json_type_become_text_or_null(run, tmp_path, capsys):
     pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     day, none = datetime.date(2020, 2, 29), float("nan")
     columns = {"text_a": ["a", "b"], "text_b": ["b", "c"], "day": [day, None], "share": [none, 0.5], "raw": [b"x", b""]}
@@ -118,7 +118,7 @@ def test_what_json_cannot_hold_comes_back_as_text(run, tmp_path, capsys):
         ("-", b"PAR1", ["--format", "parquet"], "standard input: Parquet cannot be read from a stream; give a file"),
     ],
 )
-def test_what_cannot_be_read_is_one_line(run, tmp_path, capsys, monkeypatch, name, written, more, problem):
+def test_an_unreadable_input_is_a_one_line_error(run, tmp_path, capsys, monkeypatch, name, written, more, problem):
     if "parquet" in problem.lower():
         pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
@@ -129,7 +129,7 @@ def test_what_cannot_be_read_is_one_line(run, tmp_path, capsys, monkeypatch, nam
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_a_row_of_parquet_is_named_from_0(run, tmp_path, capsys):
+def test_parquet_errors_count_rows_from_0(run, tmp_path, capsys):
     file = tmp_path / "pairs.parquet"
     file.write_bytes(content("parquet", ("text_a", "text_b"), [("a", "b"), ("c", " ")]))
     assert main(["predict", str(run), "--input", str(file)]) == 2

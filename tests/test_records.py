@@ -1,4 +1,4 @@
-"""Records: what a run leaves, and how damaged records are reported."""
+"""Records of runs: their contents, and the errors for damaged records."""
 
 import json
 import math
@@ -23,7 +23,7 @@ CONFIG = SimpleNamespace(
 RUN = SimpleNamespace(config=CONFIG, identity=str, seed=0, variant="", overrides={})
 
 
-def test_numbers_that_json_does_not_know_become_null():
+def test_nan_and_infinity_become_null():
     value = {
         "dev": {"auc": math.nan, "loss": math.inf},
         "curve": [{"loss": -math.inf, "samples": 3}],
@@ -59,7 +59,7 @@ def test_every_run_leaves_a_complete_record(finished_sweep):
 
 
 @pytest.mark.slow
-def test_the_curve_leads_to_the_chosen_checkpoint(finished_sweep):
+def test_the_chosen_checkpoint_is_the_best_entry_of_the_curve(finished_sweep):
     record = next(each for each in small_sweep.records(finished_sweep[0]).values() if each["status"] == "finished")
     assert [entry["samples"] for entry in record["curve"]] == [64, 128, 192]
     assert [entry["epoch"] for entry in record["curve"]] == [1.0, 2.0, 3.0]
@@ -80,13 +80,13 @@ def test_a_diverged_run_has_no_scores_and_no_model(finished_sweep):
     assert not (workdir / "runs" / record["run"] / "model").exists()
 
 
-def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
+def test_a_record_describes_the_matched_and_mismatched_splits_of_multinli():
     result = SimpleNamespace(progress=RunProgress(), test=None, test_sampling=None, parameters={})
 
     def about(name, *splits):
-        there = {split: SimpleNamespace(pairs=1) for split in splits}
+        by_name = {split: SimpleNamespace(pairs=1) for split in splits}
         data = SimpleNamespace(
-            name=name, fingerprint="f", splits=there, report={}, files={split: "sha" for split in splits}
+            name=name, fingerprint="f", splits=by_name, report={}, files={split: "sha" for split in splits}
         )
         cohort = SimpleNamespace(name="c")
         times = {
@@ -108,13 +108,13 @@ def test_a_record_says_what_splits_are_that_are_not_what_their_names_say():
     assert about("multinli", "train", "dev", "test")["test"].startswith("the mismatched development pairs")
 
 
-def test_microseconds_a_pair_are_millionths_of_a_second():
+def test_inference_time_is_in_microseconds_per_pair():
     data = SimpleNamespace(name="own", fingerprint="f", splits={"train": SimpleNamespace(pairs=1)}, report={}, files={})
     sampling = {"questions": 2, "deviations": {"map": 0.5}}
     result = SimpleNamespace(progress=RunProgress(), test=None, test_sampling=sampling, parameters={})
-    told = {"seconds": {"train": 6.0}, "answered": {"pairs": 400, "seconds": 0.5}, "replicas": 4, "steps": {}}
+    values = {"seconds": {"train": 6.0}, "answered": {"pairs": 400, "seconds": 0.5}, "replicas": 4, "steps": {}}
     made = make_record(
-        RUN, sweep="s", cohort=SimpleNamespace(name="c"), data=data, result=result, **told, devices=jax.devices()[:1]
+        RUN, sweep="s", cohort=SimpleNamespace(name="c"), data=data, result=result, **values, devices=jax.devices()[:1]
     )
     assert made["test_sampling"] == sampling
     times = made["times"]
@@ -161,7 +161,7 @@ DAMAGED_FIELDS = [
 
 
 @pytest.mark.parametrize("damage", DAMAGED_FIELDS, ids=json.dumps)
-def test_a_record_with_a_damaged_field_is_one_line_with_its_path(tmp_path, damage):
+def test_a_damaged_field_is_an_error_with_the_path_of_the_record(tmp_path, damage):
     kept = next((Path(__file__).parent.parent / "results" / "quickstart" / "runs").glob("*/record.json"))
     file = tmp_path / "record.json"
     file.write_text(json.dumps(json.loads(kept.read_text()) | damage))
@@ -171,7 +171,7 @@ def test_a_record_with_a_damaged_field_is_one_line_with_its_path(tmp_path, damag
 
 
 @pytest.mark.parametrize("field", ["run", "seed", "status", "selected_on", "dev", "data", "curve", "times", "versions"])
-def test_a_record_without_a_field_is_one_line_with_its_path(tmp_path, field):
+def test_a_missing_field_is_an_error_with_its_name(tmp_path, field):
     kept = next((Path(__file__).parent.parent / "results" / "quickstart" / "runs").glob("*/record.json"))
     record = json.loads(kept.read_text())
     del record[field]
@@ -180,7 +180,7 @@ def test_a_record_without_a_field_is_one_line_with_its_path(tmp_path, field):
         read_record(tmp_path / "record.json")
 
 
-def test_a_missing_record_is_told(tmp_path):
+def test_a_missing_record_is_an_error(tmp_path):
     with pytest.raises(InputError, match="there is no record"):
         read_record(tmp_path / "record.json")
 
@@ -196,7 +196,7 @@ def test_versions_are_those_of_installed_packages():
     assert "unknown" not in versions().values()
 
 
-def test_the_commit_is_a_commit_or_nothing():
+def test_commit_is_a_full_hash_or_empty_outside_a_repository():
     inside = (Path(__file__).parent.parent / ".git").exists()
     assert len(commit().removesuffix("+")) == (40 if inside else 0)
 

@@ -1,4 +1,4 @@
-"""The settings of RE2's paper and of its authors' codes, field by field."""
+"""The settings of the RE2 paper and of its authors' two implementations, field by field."""
 
 from pathlib import Path
 
@@ -146,15 +146,15 @@ def decay_of_moments(settings):
     return 1 - float(moments.mu["w"][0]), 1 - float(moments.nu["w"][0])
 
 
-def repeated_word(folder, lowercase):
-    """Returns how the vector of a word is chosen that occurs twice in a file, in the words of the authors' files."""
+def embedding_mode_of(folder, lowercase):
+    """Returns the authors' embedding_mode: which vector we use for a word that has two vectors in a file."""
     (folder / "v.txt").write_text("Dog 1 1\ndog 3 3\n")
     found, _ = read_vectors(folder / "v.txt", {"dog": 0}, lowercase=lowercase)
     return {1: "freq", 2: "avg", 3: "last"}[found["dog"][0]]
 
 
-def in_their_words(config, folder):
-    """Returns one of our configs in the fields of the authors' files."""
+def as_released_fields(config, folder):
+    """Converts one of our configs to the fields of the authors' config files."""
     model, data, training, optimizer = config.model, config.data, config.training, config.optimizer
     betas = decay_of_moments(optimizer)
     late = training.evaluate_every_samples_late
@@ -188,9 +188,9 @@ def in_their_words(config, folder):
         "min_samples": training.minimum_samples,
         "tolerance_samples": training.patience_samples,
         "eval_epoch": training.evaluate_each_epoch,
-        # Dev chooses here. The scores of the checkpoint that test would choose have columns of their own.
+        # We select checkpoints on dev. Scores of the checkpoint selected on test are in separate columns.
         "eval_file": "test" if training.best_on_test else "dev",
-        "embedding_mode": repeated_word(folder, data.lowercase),
+        "embedding_mode": embedding_mode_of(folder, data.lowercase),
         "min_df": data.minimum_count,
         # Texts are cut to this many tokens, and training pairs with a text of this many are left out.
         "max_len": {(0, 0): 999, (100, 100): 100}[data.maximum_length, data.drop_from_length],
@@ -201,14 +201,15 @@ def in_their_words(config, folder):
 
 @pytest.mark.parametrize("dataset", sorted(RELEASED_FILES))
 @pytest.mark.parametrize("setting", ["released_pytorch", "released_tensorflow"])
-def test_the_settings_of_the_codes_are_those_of_their_files(dataset, setting, tmp_path):
+def test_released_settings_equal_the_authors_config_files(dataset, setting, tmp_path):
     config = launch.resolve(SWEEPS / "re2_main.py", options={"dataset": dataset, "setting": setting}).config
-    assert in_their_words(config, tmp_path) == RELEASED_DEFAULT | RELEASED_FILES[dataset]
+    assert as_released_fields(config, tmp_path) == RELEASED_DEFAULT | RELEASED_FILES[dataset]
     assert (config.model.encoder_activation, config.model.weight_normalization) == (
         ("relu", "unit") if setting == "released_tensorflow" else ("gelu", "he")
     )
     assert config.model.temperature == "learned" and config.model.dropout_placement == "released"
-    # The codes split their prepared files at white space. The prepared file of SNLI, without punctuation, is gone.
+    # The released codes split preprocessed files at whitespace. The preprocessed SNLI file, which has no punctuation,
+    # is no longer available.
     assert config.data.remove_punctuation == (dataset == "snli")
     assert config.data.tokenizer == {"snli": "word", "scitail": "tweet_split"}.get(dataset, "whitespace")
 
@@ -219,7 +220,7 @@ def test_every_field_of_the_files_is_compared_or_has_a_reason():
 
 
 @pytest.mark.parametrize("dataset", sorted(re2.DATA_SETS))
-def test_the_setting_of_the_paper_is_what_it_says(dataset):
+def test_paper_setting_has_the_values_stated_in_the_paper(dataset):
     config = launch.resolve(SWEEPS / "re2_main.py", options={"dataset": dataset, "setting": "paper"}).config
     assert (config.model.hidden_size, config.model.temperature, config.model.dropout_placement) == (
         150,
@@ -242,7 +243,7 @@ def test_the_setting_of_the_paper_is_what_it_says(dataset):
     )
 
 
-# A field that the paper's setting fixes -> words of a caption where the field has another value.
+# A field that the paper's setting fixes -> text in the caption if the field has another value.
 STATED = {
     "model.hidden_size": "hidden size",
     "model.dropout_placement": "dropout stands",
@@ -261,16 +262,16 @@ STATED = {
         if dataset in RELEASED_FILES or not setting.startswith("released")
     ],
 )
-def test_a_caption_says_where_a_setting_is_not_the_paper_s(dataset, setting):
+def test_caption_states_differences_from_the_paper_setting(dataset, setting):
     file = load_config(re2.data_set(dataset).config)
     paper = re2_settings.with_setting(dataset, file, "paper")
     config = re2_settings.with_setting(dataset, file, setting)
-    said = " ".join(re2_settings.setting_notes(config, setting))
-    ours, theirs = flatten(config), flatten(paper)
+    caption = " ".join(re2_settings.setting_notes(config, setting))
+    ours, paper_values = flatten(config), flatten(paper)
     for key, words in STATED.items():
-        assert (words in said) == (ours[key] != theirs[key]), key
+        assert (words in caption) == (ours[key] != paper_values[key]), key
     stops = config.optimizer.learning_rate_floor > 0 and config.optimizer.decay_rate < 1
-    assert ("decay stops" in said) == stops and paper.optimizer.learning_rate_floor == 0
-    assert ("no decay" in said) == (config.optimizer.decay_rate == 1)
-    assert ("no warmup" in said) == (config.optimizer.warmup_samples == 0)
+    assert ("decay stops" in caption) == stops and paper.optimizer.learning_rate_floor == 0
+    assert ("no decay" in caption) == (config.optimizer.decay_rate == 1)
+    assert ("no warmup" in caption) == (config.optimizer.warmup_samples == 0)
     assert paper.optimizer.decay_rate < 1 and paper.optimizer.warmup_samples > 0

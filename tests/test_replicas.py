@@ -1,4 +1,4 @@
-"""Replicas a few at a time: the same results, in less memory."""
+"""Replicas that are computed a few at a time give the same results in less memory."""
 
 import jax
 import numpy as np
@@ -11,7 +11,7 @@ from jaxmatch.training import replicas, signature_programs
 
 
 @given(st.integers(1, 500), st.one_of(st.none(), st.integers(1, 64)))
-def test_all_replicas_have_their_turn_and_never_too_many(count, most):
+def test_at_once_divides_the_replicas_and_respects_the_maximum(count, most):
     side_by_side = replicas.at_once(count, most)
     assert count % side_by_side == 0
     assert side_by_side == count if most is None else side_by_side <= most
@@ -19,7 +19,7 @@ def test_all_replicas_have_their_turn_and_never_too_many(count, most):
 
 
 @given(st.integers(1, 500), st.one_of(st.none(), st.integers(1, 64)), st.integers(1, 64))
-def test_where_more_do_not_fit_the_turns_are_as_few_as_can_be(count, most, limit):
+def test_memory_limit_gives_the_fewest_possible_turns(count, most, limit):
     side_by_side = replicas.at_once(count, most, limit)
     without = replicas.at_once(count, most)
     if without <= limit:
@@ -29,7 +29,7 @@ def test_where_more_do_not_fit_the_turns_are_as_few_as_can_be(count, most, limit
         assert -(-count // side_by_side) == -(-count // limit)
 
 
-def test_a_cpu_computes_few_and_an_accelerator_all():
+def test_cpus_compute_few_replicas_at_once_and_accelerators_all():
     assert [replicas.most_at_once(batch, "cpu") for batch in (16, 64, 128, 512, 2048)] == [8, 2, 1, 1, 1]
     assert replicas.most_at_once(64, "gpu") is None
     assert [replicas.at_once(count, 4) for count in (3, 4, 5, 6, 8, 10)] == [3, 4, 1, 3, 4, 2]
@@ -37,7 +37,7 @@ def test_a_cpu_computes_few_and_an_accelerator_all():
 
 
 @pytest.mark.parametrize("side_by_side", [5, 4, 3, 2, 1])  # with 3 one replica is computed twice
-def test_a_function_of_replicas_is_that_of_each(side_by_side):
+def test_over_replicas_equals_the_function_of_each_replica(side_by_side):
     def function(tree, x):
         return {"sum": tree["a"] + x, "product": tree["b"] @ tree["b"].T}
 
@@ -63,7 +63,7 @@ def loops(cohort, name):
     return [compiled.as_text().count(" while(") for compiled in executables.values()]
 
 
-def test_runs_a_few_at_a_time_end_as_side_by_side(monkeypatch, few_at_a_time):
+def test_training_a_few_replicas_at_a_time_equals_training_all_at_once(monkeypatch, few_at_a_time):
     arguments = {"seeds": (7, 1, 2, 3), "optimizer": [{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.5}, {}]}
     arguments["training"] = {"maximum_buckets": 1}
     in_turn = make_cohort(**arguments)
@@ -74,5 +74,5 @@ def test_runs_a_few_at_a_time_end_as_side_by_side(monkeypatch, few_at_a_time):
     others = side_by_side.train()
     alike(ended, others, atol=1e-5)
     assert [one.test["loss"] for one in ended] == pytest.approx([one.test["loss"] for one in others], abs=1e-5)
-    for name in ("train", "evaluate") if jax.default_backend() == "cpu" else ():  # elsewhere all are side by side
+    for name in ("train", "evaluate") if jax.default_backend() == "cpu" else ():  # elsewhere all are computed at once
         assert min(loops(in_turn, name)) > max(loops(side_by_side, name))

@@ -66,9 +66,9 @@ def test_tables_sort_charts_are_drawn_and_nothing_is_wider_than_a_narrow_window(
         "--dump-dom",
     ]
     done = subprocess.run([*command, f"file://{tmp_path}/frame.html"], capture_output=True, text=True, timeout=120)
-    told = re.search(r"found (\{.*\})", done.stdout)
-    assert told, done.stderr[-2000:]
-    found = json.loads(told[1])
+    match = re.search(r"found (\{.*\})", done.stdout)
+    assert match, done.stderr[-2000:]
+    found = json.loads(match[1])
     rising = [
         "w/o enc-in",
         "simple fusion",

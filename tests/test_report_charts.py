@@ -34,31 +34,31 @@ def drawn():
     return dev
 
 
-def test_the_mean_and_the_band_are_over_runs_that_still_train_and_did_not_diverge(drawn):
-    ((told, band),) = marks(drawn, "errorband")
+def test_mean_and_band_exclude_diverged_runs_and_missing_evaluations(drawn):
+    ((text, band),) = marks(drawn, "errorband")
     deviation = 100 * 0.02**0.5
-    lower, upper = (float(re.search(rf"Mean {end} stdev [^:]*: ([\d.]+)", told)[1]) for end in ("-", r"\+"))
+    lower, upper = (float(re.search(rf"Mean {end} stdev [^:]*: ([\d.]+)", text)[1]) for end in ("-", r"\+"))
     assert (lower, upper) == (pytest.approx(60 - deviation), pytest.approx(60 + deviation))
     assert len(re.findall("[ML]", band)) == 4  # two evaluations: the other has a single run
-    (mean,) = [(told, path) for told, path in marks(drawn, "line mark") if "Mean of" in told]
+    (mean,) = [(text, path) for text, path in marks(drawn, "line mark") if "Mean of" in text]
     assert mean[0].endswith(": 60") and len(re.findall("[ML]", mean[1])) == 2
 
 
-def test_each_run_has_a_line_that_breaks_where_a_value_is_missing_and_is_dashed_if_it_diverged(drawn):
-    runs = {told.split("run: ")[1][:6]: path for told, path in marks(drawn, "line mark") if "run: " in told}
+def test_lines_break_at_missing_values_and_are_dashed_for_diverged_runs(drawn):
+    runs = {text.split("run: ")[1][:6]: path for text, path in marks(drawn, "line mark") if "run: " in text}
     assert [len(re.findall("M", path)) for path in runs.values()] == [1, 2, 1]
     dashed = {name for name, path in runs.items() if 'stroke-dasharray="4,3"' in path}
     assert len(runs) == 3 and dashed == {"seed 3"}
 
 
-def test_a_dot_stands_where_the_checkpoint_was_chosen(drawn):
+def test_a_dot_marks_the_selected_checkpoint_of_each_finished_run(drawn):
     found = [
-        re.search(r"pairs seen: (\d+); .*: (\d+); run: (seed \d)", told).groups() for told, _ in marks(drawn, "point")
+        re.search(r"pairs seen: (\d+); .*: (\d+); run: (seed \d)", text).groups() for text, _ in marks(drawn, "point")
     ]
     assert found == [("30", "90", "seed 1"), ("10", "70", "seed 2")]
 
 
-def test_scales_are_alike_in_all_settings_and_one_value_has_one():
+def test_settings_share_scales_and_a_single_value_has_a_nonempty_scale():
     def domains(**settings):
         drawn = [dev.spec["layer"][1]["encoding"] for dev, _ in charts.of_each_setting(settings).values()]
         return [tuple(encoding[axis]["scale"]["domain"] for axis in "xy") for encoding in drawn]
@@ -69,5 +69,5 @@ def test_scales_are_alike_in_all_settings_and_one_value_has_one():
     assert low < 50 < high
 
 
-def test_nothing_finite_is_no_chart():
+def test_an_empty_curve_has_no_chart():
     assert charts.of_each_setting({"a": [record(1, curve=[])]}) == {"a": []}

@@ -1,4 +1,4 @@
-"""The mistakes of the best run on the page about a sweep."""
+"""The mistakes of the best run in the HTML report of a sweep."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def folder_with(path, worst):
 
 
 @pytest.mark.parametrize("task", WORST)
-def test_the_mistakes_of_the_best_run_stand_on_the_page(tmp_path, task):
+def test_mistakes_of_the_best_run_are_on_the_page(tmp_path, task):
     row, expected = WORST[task]
     worst = {"task": task, "split": "dev", "pairs": 1500, "worst": [row]}
     worst |= {"labels": ["yes", "no"], "confusion": [[700, 90], [10, 700]]} if task == "classification" else {}
@@ -45,12 +45,12 @@ def test_the_mistakes_of_the_best_run_stand_on_the_page(tmp_path, task):
 @pytest.mark.parametrize(
     "change", [{"worst": [{}]}, {"task": "x"}, {"confusion": [[1]]}, {"pairs": None}, {"labels": 3}, {"split": None}]
 )
-def test_a_damaged_file_of_mistakes_is_one_line(tmp_path, change):
+def test_damaged_mistakes_file_is_an_error_naming_the_file(tmp_path, change):
     worst = {"task": "classification", "split": "dev", "pairs": 2, "labels": ["a", "b"], "confusion": [[1, 1], [0, 0]]}
     folder = folder_with(tmp_path, worst | {"worst": []} | change)
     with pytest.raises(InputError, match=r"mistakes.json: the file is damaged \(.*; remove the run's folder"):
         sections.mistakes(folder)
 
 
-def test_a_folder_of_before_has_no_section_of_mistakes():
+def test_sweep_folder_without_mistakes_files_has_no_mistakes_section():
     assert "Mistakes of the best run" not in report(RESULTS / "sick")

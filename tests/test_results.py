@@ -14,7 +14,7 @@ from jaxmatch.settings import flatten
 from jaxmatch.sweep.launcher_files import load_module
 
 
-def test_a_row_for_each_run_with_its_settings_and_scores(finished_sweep):
+def test_data_frame_has_a_row_per_run_with_settings_and_scores(finished_sweep):
     workdir, *_ = finished_sweep
     known = small_sweep.records(workdir)
     frame = jaxmatch.records(workdir).set_index("run")
@@ -34,7 +34,7 @@ def test_a_row_for_each_run_with_its_settings_and_scores(finished_sweep):
     assert "folder" not in without_folder and sorted(without_folder["run"]) == sorted(known)
 
 
-def test_the_table_of_a_folder_is_that_of_the_command_and_another_layout_shows_the_same_runs(finished_sweep):
+def test_folder_table_equals_the_command_output_and_accepts_another_layout(finished_sweep):
     workdir, text, _ = finished_sweep
     table = jaxmatch.table(str(workdir))
     assert table.markdown() == text == MarkdownFormatter()(table)
@@ -46,7 +46,7 @@ def test_the_table_of_a_folder_is_that_of_the_command_and_another_layout_shows_t
         jaxmatch.table(records)
 
 
-def test_a_model_is_scored_as_when_it_was_trained(finished_sweep, small_files, tmp_path):
+def test_evaluate_reproduces_the_recorded_scores(finished_sweep, small_files, tmp_path):
     workdir, *_ = finished_sweep
     frame = jaxmatch.records(workdir)
     best = frame.loc[frame["dev.accuracy"].idxmax()]
@@ -61,7 +61,7 @@ def test_a_model_is_scored_as_when_it_was_trained(finished_sweep, small_files, t
         jaxmatch.evaluate(matcher)
 
 
-def test_a_grid_of_python_needs_no_more_than_a_config(small_files, tmp_path):
+def test_python_sweep_runs_with_only_a_name_config_and_grid(small_files, tmp_path):
     config = load_module(small_files / "small.py").get_sweep().config
     changes = {"training.epochs": 1, **small_sweep.overrides(small_files)}
     sweep = jaxmatch.Sweep(
@@ -75,7 +75,7 @@ def test_a_grid_of_python_needs_no_more_than_a_config(small_files, tmp_path):
     assert "learning rate" in text and "test accuracy (%)" in text and "rates" in text
 
 
-def test_without_pandas_it_is_one_line(finished_sweep, monkeypatch):
+def test_missing_pandas_is_an_input_error(finished_sweep, monkeypatch):
     original = builtins.__import__
 
     def without_pandas(name, *arguments, **named):

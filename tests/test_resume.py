@@ -1,4 +1,4 @@
-"""A launcher that is killed at any moment and started again leaves what an undisturbed one does, bit for bit."""
+"""A launcher that is killed at any time and restarted gives the results of an uninterrupted one, bit for bit."""
 
 import json
 import random
@@ -38,9 +38,9 @@ def finish(files: Path, workdir: Path, **optimizer: float) -> tuple[str, small_s
 
 
 @pytest.fixture(scope="module")
-def undisturbed(small_files, finished_sweep, tmp_path_factory):
-    """The table and the lasting parts of a sweep that nothing stopped."""
-    workdir = tmp_path_factory.mktemp("undisturbed")
+def uninterrupted(small_files, finished_sweep, tmp_path_factory):
+    """The table and the lasting files of a sweep that was not interrupted."""
+    workdir = tmp_path_factory.mktemp("uninterrupted")
     text, watcher = finish(small_files, workdir)
     assert [len(runs) for runs in watcher.trained] == [2, 2]
     return text, small_sweep.lasting(workdir)
@@ -59,25 +59,25 @@ def output_of(process) -> str:
     return output
 
 
-def assert_undisturbed(files, workdir, undisturbed) -> small_sweep.Watcher:
+def assert_same_results(files, workdir, uninterrupted) -> small_sweep.Watcher:
     text, watcher = finish(files, workdir)
-    assert text == undisturbed[0]
-    assert small_sweep.lasting(workdir) == undisturbed[1]
+    assert text == uninterrupted[0]
+    assert small_sweep.lasting(workdir) == uninterrupted[1]
     assert not [folder for folder in (workdir / "runs").iterdir() if folder.name.startswith(".")]
     return watcher
 
 
-def test_killed_again_and_again_while_it_writes(small_files, undisturbed, tmp_path):
+def test_repeated_kills_during_writes_do_not_change_the_results(small_files, uninterrupted, tmp_path):
     generator = random.Random(1)
-    # An event is a change of a file. A few settle the cohorts, some twenty make a checkpoint, some thirty the records.
+    # An event is a change of a file: a few create the cohorts, about 20 write a checkpoint, about 30 the records.
     events = [2, 8, 11] + [generator.randrange(14, 80) for _ in range(5)]
     statuses = json.loads(output_of(killed_launches(small_files, tmp_path, events)).splitlines()[-1])
     assert statuses.count(-signal.SIGKILL) >= 6
     assert set(statuses) <= {-signal.SIGKILL, 0}
-    assert_undisturbed(small_files, tmp_path, undisturbed)
+    assert_same_results(small_files, tmp_path, uninterrupted)
 
 
-def test_killed_at_random_moments(small_files, undisturbed, tmp_path):
+def test_kills_at_random_times_do_not_change_the_results(small_files, uninterrupted, tmp_path):
     generator = random.Random(2)
     workdir, killed = tmp_path / "work", 0
     for _ in range(3):
@@ -89,11 +89,11 @@ def test_killed_at_random_moments(small_files, undisturbed, tmp_path):
         process.communicate()
         killed += process.returncode == -signal.SIGKILL
     assert killed >= 1
-    assert_undisturbed(small_files, workdir, undisturbed)
+    assert_same_results(small_files, workdir, uninterrupted)
 
 
 @pytest.fixture(scope="module")
-def stopped(small_files, undisturbed, tmp_path_factory):
+def stopped(small_files, uninterrupted, tmp_path_factory):
     """A folder whose first cohort was killed in its last epoch, with two checkpoints."""
     workdir = tmp_path_factory.mktemp("stopped")
     assert output_of(killed_launches(small_files, workdir, [110])).splitlines()[-1] == f"[{-signal.SIGKILL}]"
@@ -134,51 +134,51 @@ def empty(file: Path) -> None:
     ],
     ids=["truncated", "arrays flipped", "all flipped", "emptied", "a file lost", "both truncated"],
 )
-def test_a_damaged_checkpoint_gives_way_to_the_one_before(
-    small_files, undisturbed, stopped, tmp_path, caplog, damage, which, number
+def test_a_damaged_checkpoint_falls_back_to_the_previous_one(
+    small_files, uninterrupted, stopped, tmp_path, caplog, damage, which, number
 ):
     workdir = shutil.copytree(stopped, tmp_path / "work")
-    there = checkpoints(workdir)
-    assert len(there) == 2
-    damaged = there[-number:]
+    existing = checkpoints(workdir)
+    assert len(existing) == 2
+    damaged = existing[-number:]
     for folder in damaged:
         files = [file for file in folder.rglob(which) if file.is_file()]
         assert files
         for file in files:
             damage(file)
     with caplog.at_level("WARNING", logger="jaxmatch"):
-        watcher = assert_undisturbed(small_files, workdir, undisturbed)
-    assert [f"checkpoint {folder.name} is damaged" in caplog.text for folder in there] == [number == 2, True]
+        watcher = assert_same_results(small_files, workdir, uninterrupted)
+    assert [f"checkpoint {folder.name} is damaged" in caplog.text for folder in existing] == [number == 2, True]
     if number == 1:
-        assert f"resumed from a checkpoint at step {there[0].name} of 12" in watcher.text
+        assert f"resumed from a checkpoint at step {existing[0].name} of 12" in watcher.text
     else:
         assert "resumed from a checkpoint" not in watcher.text
 
 
-def test_whole_checkpoints_are_gone_on_from(small_files, undisturbed, stopped, tmp_path, caplog):
+def test_training_resumes_from_undamaged_checkpoints(small_files, uninterrupted, stopped, tmp_path, caplog):
     workdir = shutil.copytree(stopped, tmp_path / "work")
-    watcher = assert_undisturbed(small_files, workdir, undisturbed)
+    watcher = assert_same_results(small_files, workdir, uninterrupted)
     assert "resumed from a checkpoint" in watcher.text
     assert "damaged" not in caplog.text
 
 
-def test_two_launchers_train_each_cohort_once_and_end_alike(small_files, undisturbed, tmp_path):
+def test_two_concurrent_launchers_train_each_cohort_once_with_equal_results(small_files, uninterrupted, tmp_path):
     words = small_sweep.command(small_files, tmp_path, *WORDS)
     both = [small_sweep.start(words), small_sweep.start(words)]
-    said = [process.communicate(timeout=300) for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    assert sum(errors.count("runs, compiling") for _, errors in said) == 2
-    assert said[0][0] == said[1][0] == undisturbed[0]
-    assert small_sweep.lasting(tmp_path) == undisturbed[1]
+    outputs = [process.communicate(timeout=300) for process in both]
+    assert [process.returncode for process in both] == [0, 0], outputs
+    assert sum(errors.count("runs, compiling") for _, errors in outputs) == 2
+    assert outputs[0][0] == outputs[1][0] == uninterrupted[0]
+    assert small_sweep.lasting(tmp_path) == uninterrupted[1]
 
 
-def test_a_folder_that_an_old_version_began_goes_on(tmp_path):
-    """The oldest version whose runs have today's names began it; fixtures/README.md states how it was made."""
+def test_a_folder_of_an_older_version_is_resumed(tmp_path):
+    """The folder is of the oldest version with today's names of runs; fixtures/README.md states how it was made."""
     with tarfile.open(Path(__file__).parent / "fixtures" / "begun_by_6bf82ba.tar.gz") as packed:
         packed.extractall(tmp_path, filter="data")
     files, workdir = tmp_path / "data", tmp_path / "begun"
     (files / "small.py").write_text(small_sweep.SWEEP)
-    whole = json.loads((tmp_path / "whole.json").read_text())  # its records when nothing stopped it
+    whole = json.loads((tmp_path / "whole.json").read_text())  # the records of its uninterrupted run
     finished = small_sweep.records(workdir)
     table, watcher = finish(files, workdir, dropout_rate=0.0)
     assert [set(runs) for runs in watcher.trained] == [whole.keys() - finished.keys()] and len(finished) == 2

@@ -1,4 +1,4 @@
-"""A jaxpr some of whose equations are replaced."""
+"""Replacement of some equations of a jaxpr."""
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +21,10 @@ def program(values, weights):
 
 TRACED = jax.make_jaxpr(program)(*ARGUMENTS)
 EQUATIONS = TRACED.jaxpr.eqns
-ALONE = [number for number, equation in enumerate(EQUATIONS) if len(equation.outvars) == 1]
+SINGLE_OUTPUT = [number for number, equation in enumerate(EQUATIONS) if len(equation.outvars) == 1]
 
 
-def as_it_was(number):
+def original_equation(number):
     def value(values):
         factors = [atom.val if isinstance(atom, Literal) else values[atom] for atom in EQUATIONS[number].invars]
         return EQUATIONS[number].primitive.bind(*factors, **EQUATIONS[number].params)
@@ -33,14 +33,14 @@ def as_it_was(number):
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.sets(st.sampled_from(ALONE)))
+@given(st.sets(st.sampled_from(SINGLE_OUTPUT)))
 def test_equations_replaced_by_themselves_change_nothing(cuts):
-    found = RewrittenJaxpr(TRACED, cuts)(ARGUMENTS, {number: as_it_was(number) for number in cuts})
+    found = RewrittenJaxpr(TRACED, cuts)(ARGUMENTS, {number: original_equation(number) for number in cuts})
     for one, other in zip(found, program(*ARGUMENTS), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
 
 
-def test_a_replacement_sees_earlier_values_and_gives_the_result():
+def test_replacement_receives_earlier_values_and_sets_the_result():
     (sine,) = [number for number, equation in enumerate(EQUATIONS) if equation.primitive.name == "sin"]
     seen = []
 
@@ -57,6 +57,6 @@ def test_a_replacement_sees_earlier_values_and_gives_the_result():
 
 def test_a_rewritten_jaxpr_can_be_jitted():
     rewritten = RewrittenJaxpr(TRACED, [0])
-    found = jax.jit(lambda *arguments: rewritten(arguments, {0: as_it_was(0)}))(*ARGUMENTS)
+    found = jax.jit(lambda *arguments: rewritten(arguments, {0: original_equation(0)}))(*ARGUMENTS)
     for one, other in zip(found, program(*ARGUMENTS), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)

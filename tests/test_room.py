@@ -1,5 +1,5 @@
-"""Where a device's memory is too small, fewer replicas are computed at a time, and nothing is lost. Their number comes
-from the compiled programs, or from running out of memory.
+"""If device memory is too small, fewer replicas are computed at a time, with the same results. Their number is
+derived from the compiled programs, or from out-of-memory errors.
 """
 
 import collections
@@ -24,22 +24,22 @@ ARGUMENTS = {"seeds": (1, 2, 3, 4), "training": {"epochs": 3, "maximum_buckets":
 STEPS = 15
 
 
-class Heard(Listener):
-    """Notes each number of replicas that fits, and each time that memory ran out."""
+class RecordingListener(Listener):
+    """Records each number of replicas that fits, and each out-of-memory event."""
 
     def __init__(self):
-        self.told, self.found = [], []
+        self.reduced, self.found = [], []
 
     def fitted(self, part, at_once):
         self.found.append((part, at_once))
 
     def ran_out(self, part, at_once):
-        self.told.append((part, at_once))
+        self.reduced.append((part, at_once))
 
 
 @pytest.fixture
-def short(monkeypatch):
-    """Makes memory run out where a program computes more than `most` replicas side by side, but not in its first
+def memory_limit(monkeypatch):
+    """Makes a program run out of memory if it computes more than `most` replicas at a time, except in its first
     `after` calls.
     """
     real, called = Program.__call__, collections.Counter()
@@ -60,19 +60,19 @@ def short(monkeypatch):
 
 
 def limited(limit):
-    """A cohort that knows from the start how many replicas fit."""
+    """A cohort that computes at most `limit` replicas at a time from the start."""
     cohort = make_cohort(**ARGUMENTS)
     cohort.lockstep.limit = limit
     return cohort
 
 
 @pytest.fixture(scope="module")
-def side_by_side():
+def unlimited():
     return make_cohort(**ARGUMENTS).train()
 
 
-def test_pairs_that_never_fit_on_the_device_end_the_training(monkeypatch):
-    """The pairs need as much memory for fewer replicas."""
+def test_replicas_are_halved_before_pairs_that_never_fit_raise(monkeypatch):
+    """The pairs need the same memory for any number of replicas."""
     real = Evaluator.batches
 
     def batches(self, split):
@@ -87,8 +87,8 @@ def test_pairs_that_never_fit_on_the_device_end_the_training(monkeypatch):
     assert [(event.at_once, event.then_at_once) for event in cohort.limits.ran_out] == [(4, 2), (2, 1)]
 
 
-def test_a_cohort_leaves_the_devices_when_it_ends():
-    """No garbage collection is needed: the next cohort measures the free memory at once."""
+def test_finished_cohort_is_freed_without_garbage_collection():
+    """Reference counting must suffice, because the next cohort measures the free memory immediately."""
     gc.collect()
     gc.disable()
     try:
@@ -102,42 +102,42 @@ def test_a_cohort_leaves_the_devices_when_it_ends():
 
 
 @pytest.mark.parametrize("fit", [2, 1])
-def test_at_the_first_step_fewer_are_computed_at_once(short, side_by_side, fit):
-    short("train_step", fit)
-    cohort, heard = make_cohort(**ARGUMENTS), Heard()
-    results = cohort.train(listener=heard)
+def test_out_of_memory_at_the_first_step_reduces_the_replicas(memory_limit, unlimited, fit):
+    memory_limit("train_step", fit)
+    cohort, listener = make_cohort(**ARGUMENTS), RecordingListener()
+    results = cohort.train(listener=listener)
     assert [(event.part, event.after_steps, event.at_once, event.then_at_once) for event in cohort.limits.ran_out] == [
         ("training", 0, 4, 2),
         ("training", 0, 2, 1),
     ][: 3 - fit]
-    assert heard.told == [("training", 2), ("training", 1)][: 3 - fit]
+    assert listener.reduced == [("training", 2), ("training", 1)][: 3 - fit]
     assert cohort.progress.steps == {"lockstep": STEPS, "replica": 4 * STEPS}
     alike(results, limited(fit).train(), rtol=0)
-    alike(results, side_by_side, atol=1e-5)
+    alike(results, unlimited, atol=1e-5)
 
 
-def test_without_a_checkpoint_training_begins_again(short, side_by_side):
+def test_out_of_memory_without_a_checkpoint_restarts_training(memory_limit, unlimited):
     cohort = make_cohort(**ARGUMENTS)
-    short("train_step", 2, after=7)
-    alike(cohort.train(), side_by_side, atol=1e-5)
+    memory_limit("train_step", 2, after=7)
+    alike(cohort.train(), unlimited, atol=1e-5)
     assert cohort.progress.steps == {"lockstep": STEPS, "replica": 4 * STEPS}
 
 
-def test_in_the_middle_training_goes_on_from_the_last_checkpoint(short, side_by_side, tmp_path):
+def test_out_of_memory_resumes_from_the_last_checkpoint(memory_limit, unlimited, tmp_path):
     cohort, checkpoints = make_cohort(**ARGUMENTS), Checkpoints(tmp_path / "ran out")
-    called = short("train_step", 2, after=7)
+    called = memory_limit("train_step", 2, after=7)
     results = cohort.train(checkpoints)
     checkpoints.close()
     (event,) = cohort.limits.ran_out
     assert 0 < event.after_steps <= 7 and (event.at_once, event.then_at_once) == (4, 2)
     assert called["train_step"] <= STEPS + 2  # the step that failed, and at most one that was not waited for
     assert cohort.progress.steps["lockstep"] == STEPS
-    alike(results, side_by_side, atol=1e-5)
+    alike(results, unlimited, atol=1e-5)
 
 
-def test_what_went_on_with_fewer_is_resumed_bit_for_bit(short, tmp_path):
-    """This also holds if memory is free again: a device of the same kind keeps the smaller number."""
-    called = short("train_step", 2, after=3)
+def test_interrupted_training_with_fewer_replicas_resumes_bit_for_bit(memory_limit, tmp_path):
+    """This also holds if the memory is free again: a device of the same kind keeps the smaller number of replicas."""
+    called = memory_limit("train_step", 2, after=3)
     results = []
     for kind, name in (("undisturbed", "one"), ("killed", "other")):
         called.clear()
@@ -155,8 +155,8 @@ def test_what_went_on_with_fewer_is_resumed_bit_for_bit(short, tmp_path):
     alike(*results, rtol=0)
 
 
-def test_a_device_of_another_kind_is_not_held_to_it(short, tmp_path):
-    called = short("train_step", 2)
+def test_replica_limit_does_not_apply_to_another_device_kind(memory_limit, tmp_path):
+    called = memory_limit("train_step", 2)
     checkpoints = Checkpoints(tmp_path)
     with pytest.raises(Interruption):
         make_cohort(**ARGUMENTS).train(checkpoints, InterruptAfter(9))
@@ -168,26 +168,26 @@ def test_a_device_of_another_kind_is_not_held_to_it(short, tmp_path):
     assert cohort.lockstep.limit is None and len(cohort.limits.ran_out) == 1
 
 
-def test_an_evaluation_is_made_again_with_fewer_and_no_step_is(short, side_by_side):
-    called = short("evaluate", 1)
-    cohort, heard = make_cohort(**ARGUMENTS), Heard()
-    results = cohort.train(listener=heard)
+def test_out_of_memory_in_evaluation_repeats_only_the_evaluation(memory_limit, unlimited):
+    called = memory_limit("evaluate", 1)
+    cohort, listener = make_cohort(**ARGUMENTS), RecordingListener()
+    results = cohort.train(listener=listener)
     assert called["train_step"] == STEPS and cohort.lockstep.limit is None
-    assert heard.told == [("evaluation", 2), ("evaluation", 1)]
+    assert listener.reduced == [("evaluation", 2), ("evaluation", 1)]
     assert {event.after_steps for event in cohort.limits.ran_out} == {STEPS // 3}
-    alike(results, side_by_side, rtol=0)
-    for one, other in zip(results, side_by_side, strict=True):
+    alike(results, unlimited, rtol=0)
+    for one, other in zip(results, unlimited, strict=True):
         np.testing.assert_allclose(one.test["loss"], other.test["loss"], atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["train_step", "evaluate"])
-def test_only_where_not_even_one_fits_it_fails(short, name):
-    short(name, 0)
+def test_training_fails_if_one_replica_does_not_fit(memory_limit, name):
+    memory_limit(name, 0)
     with pytest.raises(room.TooLarge, match="one replica at a time does not fit in"):
         make_cohort(**ARGUMENTS).train()
 
 
-def test_pairs_that_do_not_fit_are_not_answered_by_fewer(monkeypatch):
+def test_evaluation_pairs_that_never_fit_are_an_error(monkeypatch):
     def full(self, split):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12 bytes.")
 
@@ -196,18 +196,18 @@ def test_pairs_that_do_not_fit_are_not_answered_by_fewer(monkeypatch):
         make_cohort(**ARGUMENTS).train()
 
 
-def test_another_error_is_none_of_memory(monkeypatch):
+def test_other_errors_are_not_treated_as_out_of_memory(monkeypatch):
     def call(*arguments):
         raise jax.errors.JaxRuntimeError("INTERNAL: no")
 
     monkeypatch.setattr(Program, "__call__", call)
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
         make_cohort(**ARGUMENTS).train()
-    assert not room.ran_out(ValueError("RESOURCE_EXHAUSTED"))  # an error of another kind, as of writing checkpoints
+    assert not room.ran_out(ValueError("RESOURCE_EXHAUSTED"))  # another exception type, as in writing checkpoints
 
 
 @pytest.mark.parametrize(
-    ("said", "helps"),
+    ("message", "expected"),
     [
         ("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12 bytes.", True),
         ("RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. Used 2G", True),
@@ -217,13 +217,13 @@ def test_another_error_is_none_of_memory(monkeypatch):
         ("RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem while allocating on stack", False),
     ],
 )
-def test_fewer_replicas_help_where_the_memory_of_the_device_ran_out(said, helps):
-    assert room.ran_out(jax.errors.JaxRuntimeError(said)) is helps
+def test_only_device_memory_errors_count_as_out_of_memory(message, expected):
+    assert room.ran_out(jax.errors.JaxRuntimeError(message)) is expected
 
 
 @pytest.fixture
-def told(monkeypatch):
-    """Makes every program take 100 bytes for each replica side by side, and devices report `free` bytes."""
+def measured_memory(monkeypatch):
+    """Makes every program take 100 bytes per replica, and devices report `free` bytes."""
 
     def begin(free):
         signature_programs.programs.cache_clear()
@@ -244,39 +244,39 @@ def told(monkeypatch):
     yield begin
 
 
-def test_how_many_are_computed_at_once_follows_from_the_compiled_programs(told, side_by_side):
-    asked = told(250)
-    cohort, heard = make_cohort(**ARGUMENTS), Heard()
-    results = cohort.train(listener=heard)
-    assert asked == [
+def test_replicas_at_a_time_are_derived_from_compiled_programs(measured_memory, unlimited):
+    requested = measured_memory(250)
+    cohort, listener = make_cohort(**ARGUMENTS), RecordingListener()
+    results = cohort.train(listener=listener)
+    assert requested == [
         ("train_step", 4),
         ("train_step", 2),
         ("evaluate", 4),
         ("evaluate", 2),
         ("evaluate", 2),
     ]  # dev, then test
-    assert heard.found == [("training", 2), ("evaluation", 2)] and not heard.told and not cohort.limits.ran_out
+    assert listener.found == [("training", 2), ("evaluation", 2)] and not listener.reduced and not cohort.limits.ran_out
     train, evaluate = cohort.lockstep.programs.train, cohort.lockstep.programs.evaluate
     assert (train.compilations, evaluate.compilations) == (2, 2)  # the programs that were measured run
     alike(results, limited(2).train(), rtol=0)
-    alike(results, side_by_side, atol=1e-5)
+    alike(results, unlimited, atol=1e-5)
 
 
-def test_where_all_fit_all_are_computed_at_once(told, side_by_side):
-    asked = told(400)
-    cohort, heard = make_cohort(**ARGUMENTS), Heard()
-    results = cohort.train(listener=heard)
-    assert asked == [("train_step", 4), ("evaluate", 4), ("evaluate", 4)]
-    assert (cohort.lockstep.limit, cohort.evaluator.limit, heard.found) == (None, None, [])
-    alike(results, side_by_side, rtol=0)
+def test_all_replicas_are_computed_at_once_if_they_fit(measured_memory, unlimited):
+    requested = measured_memory(400)
+    cohort, listener = make_cohort(**ARGUMENTS), RecordingListener()
+    results = cohort.train(listener=listener)
+    assert requested == [("train_step", 4), ("evaluate", 4), ("evaluate", 4)]
+    assert (cohort.lockstep.limit, cohort.evaluator.limit, listener.found) == (None, None, [])
+    alike(results, unlimited, rtol=0)
 
 
 @pytest.mark.slow
-def test_the_record_and_one_line_say_it(short, small_files, tmp_path):
-    what = {"seeds": 2, "grid_overrides": {"optimizer.learning_rate": "0.01"}}
-    table, _ = small_sweep.launched(small_files, tmp_path / "one", **what)
-    short("train_step", 1)
-    other, watcher = small_sweep.launched(small_files, tmp_path / "other", **what)
+def test_out_of_memory_is_recorded_and_printed_in_one_line(memory_limit, small_files, tmp_path):
+    options = {"seeds": 2, "grid_overrides": {"optimizer.learning_rate": "0.01"}}
+    table, _ = small_sweep.launched(small_files, tmp_path / "one", **options)
+    memory_limit("train_step", 1)
+    other, watcher = small_sweep.launched(small_files, tmp_path / "other", **options)
     assert watcher.text.count("out of memory in training; continuing with 1 run at once") == 1
     event = {
         "part": "training",
@@ -290,6 +290,6 @@ def test_the_record_and_one_line_say_it(short, small_files, tmp_path):
     assert [record.pop("ran_out") for record in after.values()] == [[event], [event]]
     assert [list(record) for record in before.values()] == [list(record) for record in after.values()]
     assert table == other
-    short("train_step", 0)
+    memory_limit("train_step", 0)
     with pytest.raises(FailedCohorts, match="2 runs at once do not fit in device memory"):
-        small_sweep.launched(small_files, tmp_path / "third", **what)
+        small_sweep.launched(small_files, tmp_path / "third", **options)

@@ -13,12 +13,12 @@ from jaxmatch.training import replicas, room
 
 def executable(taken):
     """Returns a stand-in for a compiled program that takes this many bytes."""
-    told = types.SimpleNamespace(temp_size_in_bytes=taken, output_size_in_bytes=30, alias_size_in_bytes=30)
-    return types.SimpleNamespace(memory_analysis=lambda: told)
+    stats = types.SimpleNamespace(temp_size_in_bytes=taken, output_size_in_bytes=30, alias_size_in_bytes=30)
+    return types.SimpleNamespace(memory_analysis=lambda: stats)
 
 
 @given(st.integers(1, 100), st.integers(1, 10_000), st.integers(0, 20_000), st.integers(-1000, 200_000))
-def test_what_is_settled_fits_and_few_programs_are_compiled(count, each, fixed, free):
+def test_the_limit_fits_in_memory_and_few_programs_are_compiled(count, each, fixed, free):
     tried = []
 
     def compiled(side_by_side):
@@ -35,7 +35,7 @@ def test_what_is_settled_fits_and_few_programs_are_compiled(count, each, fixed, 
         assert settled == replicas.at_once(count, None, max(1, free // each))
 
 
-def test_a_compiler_that_refuses_is_asked_for_half():
+def test_fewer_replicas_are_tried_if_compilation_runs_out_of_memory():
     def compiled(side_by_side):
         if side_by_side > 3:
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm.")
@@ -50,9 +50,9 @@ def test_a_compiler_that_refuses_is_asked_for_half():
         room.limit_that_fits(lambda limit: 2, broken, None, 100)
 
 
-def test_what_is_free_is_what_the_device_with_least_of_it_tells():
-    def device(**told):
-        return types.SimpleNamespace(memory_stats=lambda: told or None)
+def test_free_bytes_are_those_of_the_device_with_least_free_memory():
+    def device(**stats):
+        return types.SimpleNamespace(memory_stats=lambda: stats or None)
 
     assert (
         room.free_bytes([device(bytes_limit=1000, bytes_in_use=100), device(bytes_limit=1000, bytes_in_use=300)]) == 650

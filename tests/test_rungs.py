@@ -1,4 +1,4 @@
-"""A grid trained rung by rung makes the choice of the whole grid, and runs that continue equal the whole grid's."""
+"""Successive halving makes the choice of the whole grid, and its finished runs equal those of the whole grid."""
 
 import functools
 import json
@@ -50,7 +50,7 @@ def by_rate(records):
     return found
 
 
-def test_the_choice_is_that_of_the_whole_grid(whole, halved):
+def test_halving_chooses_the_same_setting_as_the_whole_grid(whole, halved):
     full, chosen = tuning.choose(whole[0]), tuning.choose(halved[0])
     assert (chosen.overrides, chosen.mean) == (full.overrides, pytest.approx(full.mean, abs=1e-6))
     assert (full.candidates, full.diverged, full.dropped) == (4, 1, 0)
@@ -61,7 +61,7 @@ def test_the_choice_is_that_of_the_whole_grid(whole, halved):
     )
 
 
-def test_a_dropped_run_says_so_and_keeps_its_curve_so_far(whole, halved):
+def test_dropped_run_is_recorded_with_its_curve_so_far(whole, halved):
     before = {record["run"]: record for record in whole[0]}
     statuses = {rate: [record["status"] for record in records] for rate, records in by_rate(halved[0]).items()}
     best = tuning.choose(halved[0]).overrides["optimizer.learning_rate"]
@@ -83,8 +83,8 @@ def test_a_dropped_run_says_so_and_keeps_its_curve_so_far(whole, halved):
     assert sorted(epochs) == [1, 1, 3, 3]
 
 
-def test_what_goes_on_has_the_bits_of_the_whole_grid(small_files, whole, tmp_path):
-    """Without `restack`, the programs stay the same: only the end of the other runs differs."""
+def test_finished_runs_are_bitwise_equal_to_the_whole_grid_without_restacking(small_files, whole, tmp_path):
+    """Without `restack`, the compiled programs are the same, and only the other runs end earlier."""
     records, _ = run(small_files, tmp_path, **{"execution.restack": "False"})
     before, after = small_sweep.lasting(whole[1]), small_sweep.lasting(tmp_path)
     finished = {record["run"] for record in records if record["status"] == "finished"}
@@ -95,7 +95,7 @@ def test_what_goes_on_has_the_bits_of_the_whole_grid(small_files, whole, tmp_pat
         assert (new, new_parameters) == (old, old_parameters)
 
 
-def test_a_smaller_program_changes_no_more_than_rounding(whole, halved):
+def test_restacking_changes_results_only_by_rounding(whole, halved):
     before = {record["run"]: record for record in whole[0]}
     for record in halved[0]:
         if record["status"] == "finished":
@@ -108,7 +108,7 @@ def test_a_smaller_program_changes_no_more_than_rounding(whole, halved):
             assert record["test"] == pytest.approx(known["test"], abs=1e-4)
 
 
-def test_the_saving_is_counted(halved):
+def test_halving_json_records_decisions_and_saved_steps(halved):
     notes = json.loads((halved[2] / "halving.json").read_text())
     assert [each["after_epochs"] for each in notes["decisions"]] == [1, 3]
     assert [(each["settings"], len(each["ranking"]), len(each["go_on"])) for each in notes["decisions"]] == [
@@ -125,20 +125,20 @@ def test_the_saving_is_counted(halved):
     assert saving["lockstep_steps"]["made"] == (3 + EPOCHS) * STEPS
     assert saving["replica_steps"]["made"] == (2 * 4 * 1 + 2 * 2 * 2 + 2 * (EPOCHS - 3)) * STEPS
     assert 0 < saving["train_seconds"]["made"] and 0 < saving["train_seconds"]["whole"]
-    said = halved[1].text
-    assert "of 4 settings over 6 epochs keeps 2 after epoch 1, 1 after epoch 3;" in said
-    assert "rung after epoch 1: 2 of 4 settings continue (mean dev.accuracy so far" in said
-    assert "successive halving: 36 of 48 lockstep steps (75%), 88 of 192 replica steps (46%); trained for" in said
+    printed = halved[1].text
+    assert "of 4 settings over 6 epochs keeps 2 after epoch 1, 1 after epoch 3;" in printed
+    assert "rung after epoch 1: 2 of 4 settings continue (mean dev.accuracy so far" in printed
+    assert "successive halving: 36 of 48 lockstep steps (75%), 88 of 192 replica steps (46%); trained for" in printed
 
 
-def test_again_nothing_is_trained_and_all_is_the_same(small_files, halved):
+def test_rerun_trains_nothing_and_leaves_the_results_unchanged(small_files, halved):
     notes, lasting = (halved[2] / "halving.json").read_text(), small_sweep.lasting(halved[2])
     records, watcher = run(small_files, halved[2])
     assert watcher.trained == [] and records == halved[0] and "8 runs, all on record" in watcher.text
     assert (halved[2] / "halving.json").read_text() == notes and small_sweep.lasting(halved[2]) == lasting
 
 
-def test_tables_count_what_was_dropped_and_average_it_nowhere(halved):
+def test_tables_count_dropped_runs_and_exclude_them_from_means(halved):
     text = folder_table.table(halved[2])
     assert text == make_table(halved[0], read_sweep_folder(halved[2]).layout).markdown()
     assert (
@@ -171,7 +171,7 @@ def test_tables_count_what_was_dropped_and_average_it_nowhere(halved):
         ("done", 1),
     ],
 )
-def test_stopped_at_a_rung_and_begun_again(small_files, halved, tmp_path, method, count):
+def test_interrupted_halving_resumes_with_the_same_results(small_files, halved, tmp_path, method, count):
     with pytest.raises(Stop):
         run(small_files, tmp_path, watcher=StopAt(method, count))
     records, _ = run(small_files, tmp_path)
@@ -182,7 +182,7 @@ def test_stopped_at_a_rung_and_begun_again(small_files, halved, tmp_path, method
     assert [record["run"] for record in records] == [record["run"] for record in halved[0]]
 
 
-def test_without_its_checkpoints_a_cohort_drops_the_same_runs_again(small_files, halved, tmp_path):
+def test_cohort_without_checkpoints_drops_the_same_runs_again(small_files, halved, tmp_path):
     """After the decisions, the cohort starts again, and its dropped runs are trained as far as they were before."""
     with pytest.raises(Stop):
         run(small_files, tmp_path, watcher=StopAt("rung", 2))
@@ -192,8 +192,8 @@ def test_without_its_checkpoints_a_cohort_drops_the_same_runs_again(small_files,
     assert small_sweep.lasting(tmp_path) == small_sweep.lasting(halved[2])
 
 
-def test_the_whole_grid_after_all(small_files, whole, halved, tmp_path):
-    """To a plain sweep, dropped runs are missing: it trains them from the start, and leaves the other runs alone."""
+def test_plain_sweep_trains_only_the_dropped_runs_again(small_files, whole, halved, tmp_path):
+    """A plain sweep treats dropped runs as missing: it trains them from the start and does not change other runs."""
     workdir = shutil.copytree(halved[2], tmp_path / "work")
     dropped = {record["run"] for record in halved[0] if record["status"] == "dropped"}
     records, watcher = run(small_files, workdir, rule=None)
@@ -205,7 +205,7 @@ def test_the_whole_grid_after_all(small_files, whole, halved, tmp_path):
     assert watcher.trained == [] and again == records
 
 
-def test_another_rule_is_refused_in_the_same_folder(small_files, halved):
+def test_different_halving_rule_in_the_same_folder_is_refused(small_files, halved):
     notes = (halved[2] / "sweep.json").read_text()
     with pytest.raises(
         InputError, match=r"halving.json: the grid of this folder was halved at other rungs.*another --workdir"
@@ -214,7 +214,7 @@ def test_another_rule_is_refused_in_the_same_folder(small_files, halved):
     assert (halved[2] / "sweep.json").read_text() == notes
 
 
-def test_a_cohort_that_fails_stops_the_decision_and_not_the_others(small_files, halved, tmp_path, monkeypatch):
+def test_failed_cohort_blocks_the_rung_decision_but_not_other_cohorts(small_files, halved, tmp_path, monkeypatch):
     calls = small_sweep.fail_training(monkeypatch, RuntimeError("no"))
     with pytest.raises(FailedCohorts, match="RuntimeError: no; 4 of 8 runs are missing"):
         run(small_files, tmp_path)
@@ -229,7 +229,7 @@ def test_a_cohort_that_fails_stops_the_decision_and_not_the_others(small_files, 
     ["", "[]", "{}", '{"runs": {}, "seconds": {"train": 1}, "steps": {"lockstep": 1}}', None],
     ids=["empty", "a list", "an empty object", "no runs", "other types"],
 )
-def test_a_damaged_note_of_a_rung_is_one_line(small_files, halved, tmp_path, damage):
+def test_damaged_rung_file_is_an_input_error(small_files, halved, tmp_path, damage):
     workdir = shutil.copytree(halved[2], tmp_path / "work")
     file = min(workdir.glob("cohorts/*/rung-1.json"))
     if damage is None:
@@ -245,7 +245,7 @@ def test_a_damaged_note_of_a_rung_is_one_line(small_files, halved, tmp_path, dam
         run(small_files, workdir)
 
 
-def test_a_damaged_note_is_one_line(small_files, halved, tmp_path):
+def test_damaged_halving_json_is_an_input_error(small_files, halved, tmp_path):
     workdir = shutil.copytree(halved[2], tmp_path / "work")
     for text in ("{", "[]", ""):
         (workdir / "halving.json").write_text(text)
@@ -253,7 +253,7 @@ def test_a_damaged_note_is_one_line(small_files, halved, tmp_path):
             run(small_files, workdir)
 
 
-def test_two_launchers_come_to_the_same(small_files, halved, tmp_path, monkeypatch):
+def test_concurrent_launchers_give_the_same_results_as_one(small_files, halved, tmp_path, monkeypatch):
     """After one launcher has claimed the cohorts, another trains them to the end before the first one begins."""
     real = Workdir.claim
 
@@ -269,7 +269,7 @@ def test_two_launchers_come_to_the_same(small_files, halved, tmp_path, monkeypat
     assert small_sweep.lasting(tmp_path) == small_sweep.lasting(halved[2])
 
 
-def test_when_everything_diverges_there_is_nothing_to_choose(small_files, tmp_path):
+def test_choice_is_refused_when_every_setting_diverged(small_files, tmp_path):
     sweep = launch.resolve(
         small_files / "small.py",
         seeds=2,

@@ -32,11 +32,11 @@ SNLI = dict(
         (100_000_000, 1e-4),
     ],
 )
-def test_the_released_snli_schedule_by_hand(samples, expected):
+def test_released_snli_schedule_equals_hand_computed_rates(samples, expected):
     assert rate(samples, **SNLI) == pytest.approx(expected, rel=1e-4)
 
 
-def test_without_decay_the_rate_stays():
+def test_learning_rate_without_decay_is_constant():
     for samples in (0, 1, 10_000_000):
         assert rate(samples, learning_rate=1e-3, learning_rate_floor=6e-5, decay_rate=1.0) == pytest.approx(1e-3)
         assert rate(samples, learning_rate=1e-3, learning_rate_floor=6e-5, decay_samples=0) == pytest.approx(1e-3)
@@ -55,7 +55,7 @@ def test_without_decay_the_rate_stays():
     st.floats(0, 1e-4),
 )
 @settings(max_examples=50, deadline=None)
-def test_as_the_formula_says(samples, warmup, period, decay, peak, floor):
+def test_learning_rate_equals_the_formula(samples, warmup, period, decay, peak, floor):
     if samples < warmup:
         expected = floor + (peak - floor) * samples / warmup
     else:

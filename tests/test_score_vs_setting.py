@@ -1,4 +1,4 @@
-"""Scores against a setting of the grid: means and deviations worked out by hand, and requests that cannot be drawn."""
+"""Scores against a setting of the grid: means and deviations computed by hand, and invalid requests."""
 
 import math
 
@@ -27,7 +27,7 @@ RECORDS = [
 ]
 
 
-def test_curves_by_hand():
+def test_curves_equal_hand_computed_means_and_deviations():
     data = scores_against(RECORDS, DEPTH)
     assert (data["kind"], data["axis"], data["score"]) == ("scores", DEPTH, "dev.accuracy")
     one, two = data["curves"]
@@ -38,7 +38,7 @@ def test_curves_by_hand():
     assert two == {"name": "stacked model", "points": [{"value": 2, "mean": 0.7, "deviation": None, "seeds": [0]}]}
 
 
-def test_the_axis_may_be_named_by_its_end_and_other_axes_part_the_curves():
+def test_axis_can_be_named_by_its_suffix_and_other_axes_split_the_curves():
     records = [scored(0, 0.1 * depth * rate, depth=depth, rate=rate) for depth in (1, 2) for rate in (1, 3)]
     data = scores_against(records, "stacked_layers", "dev.loss")
     assert [(curve["name"], [point["mean"] for point in curve["points"]]) for curve in data["curves"]] == [
@@ -47,14 +47,14 @@ def test_the_axis_may_be_named_by_its_end_and_other_axes_part_the_curves():
     ]
 
 
-def test_data_sets_are_told_apart():
-    """CSRAN's Figure 3 has one curve for each."""
+def test_each_data_set_has_its_own_curve():
+    """CSRAN's Figure 3 has one curve per data set."""
     data = scores_against([scored(0, 0.5), scored(0, 0.7, data="quora"), scored(0, 0.8, data="quora", depth=2)], DEPTH)
     assert {curve["name"]: len(curve["points"]) for curve in data["curves"]} == {"snli: CSRAN": 1, "quora: CSRAN": 2}
 
 
 @pytest.mark.parametrize(
-    ("records", "asked", "problem"),
+    ("records", "arguments", "problem"),
     [
         ([], (DEPTH,), "no run has finished"),
         (
@@ -76,6 +76,6 @@ def test_data_sets_are_told_apart():
         ([scored(0, 0.1), {**scored(0, 0.2, depth=2), "selected_on": "dev.f1"}], (DEPTH,), "say which with --score"),
     ],
 )
-def test_what_cannot_be_drawn_is_refused(records, asked, problem):
+def test_invalid_requests_are_refused(records, arguments, problem):
     with pytest.raises(InputError, match=problem):
-        scores_against(records, *asked)
+        scores_against(records, *arguments)

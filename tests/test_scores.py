@@ -1,4 +1,4 @@
-"""Scores equal those of independent implementations, even for ties and odd cases."""
+"""Scores equal those of independent implementations, even for ties and edge cases."""
 
 import math
 
@@ -74,9 +74,7 @@ def plain_ranking(labels, values, groups, documents):
     precisions, firsts = [], []
     for group in np.unique(groups):
         inside = [place for place in range(len(labels)) if groups[place] == group]
-        inside.sort(
-            key=lambda place: labels[place]
-        )  # sorts keep the order of equal values, so the last sort counts most
+        inside.sort(key=lambda place: labels[place])  # sorts are stable, so the last sort key is the most significant
         inside.sort(key=lambda place: documents[place], reverse=True)
         inside.sort(key=lambda place: -np.float32(values[place]))
         relevant = labels[inside]
@@ -88,7 +86,7 @@ def plain_ranking(labels, values, groups, documents):
     return {"map": np.mean(precisions), "mrr": np.mean(firsts)} if firsts else {"map": math.nan, "mrr": math.nan}
 
 
-def plain(task, labels, outputs, **told):
+def plain(task, labels, outputs, **extra):
     """Returns some scores of one replica, each by its definition. The order of summation is NumPy's for one array."""
     if not np.isfinite(outputs).all():
         return dict.fromkeys(scores.score_names(task, outputs.shape[1]), math.nan)
@@ -104,7 +102,7 @@ def plain(task, labels, outputs, **told):
         both = 0 < count < len(labels)
         found["auc"] = of_positives / (count * (len(labels) - count)) if both else math.nan
     if task == "ranking":
-        return found | plain_ranking(labels, difference, **told)
+        return found | plain_ranking(labels, difference, **extra)
     right, guessed = (np.array([values == c for c in classes]) for values in (labels, predictions))
     mentioned = right.sum(axis=1) + guessed.sum(axis=1)
     each = 2 * (right & guessed).sum(axis=1)[mentioned > 0] / mentioned[mentioned > 0]
@@ -120,28 +118,26 @@ def plain(task, labels, outputs, **told):
     st.sampled_from([0, 1, 9]),
     st.integers(0, 2**32 - 1),
 )
-def test_a_replica_scores_the_same_bits_among_others_as_alone_and_as_it_is_defined(
-    task, replicas, pairs, classes, digits, seed
-):
+def test_replica_scores_equal_single_scores_and_their_definitions(task, replicas, pairs, classes, digits, seed):
     random = np.random.default_rng(seed)
     classes = {"ranking": 2, "regression": 1}.get(task, classes)
     labels = random.integers(0, max(2, classes), pairs).astype(np.float32 if task == "regression" else np.int32)
     outputs = random.normal(size=(replicas, pairs, classes)).round(digits).astype(np.float32)
     outputs[:, :, random.random(classes) < 0.2] = -5.0  # classes that are never predicted
     outputs[0][:: pairs + 1] = random.choice([0.0, np.nan, -np.inf])
-    told = {"groups": random.integers(0, 1 + pairs // 6, pairs), "documents": random.integers(0, 5, pairs).astype(str)}
-    told = told if task == "ranking" else {}
+    extra = {"groups": random.integers(0, 1 + pairs // 6, pairs), "documents": random.integers(0, 5, pairs).astype(str)}
+    extra = extra if task == "ranking" else {}
     names = () if task == "regression" else [str(c) for c in range(classes)]
-    together = scores.replica_scores(task, labels, outputs, label_names=names, **told)
+    together = scores.replica_scores(task, labels, outputs, label_names=names, **extra)
     losses = mean_loss(task, outputs[1:], labels)
     assert losses.tolist() == [mean_loss(task, one, labels) for one in outputs[1:]]
     for one, found in zip(outputs, together, strict=True):
-        np.testing.assert_equal(found, scores.score(task, labels, one, label_names=names, **told))
-        expected = plain(task, labels, one, **told)
+        np.testing.assert_equal(found, scores.score(task, labels, one, label_names=names, **extra))
+        expected = plain(task, labels, one, **extra)
         np.testing.assert_equal({name: found[name] for name in expected}, expected)
 
 
-def test_score_of_each_task():
+def test_scores_of_each_task_equal_hand_computed_values():
     two = call("classification", [0, 1, 1, 0], [[2, 1], [0, 3], [1, 0], [0, 0.5]])
     # Predictions 0 1 0 1; logit differences -1 3 -1 0.5.
     assert two == {"accuracy": 0.5, "macro_f1": 0.5, "f1": 0.5, "auc": pytest.approx(2.5 / 4)}
@@ -166,7 +162,7 @@ def test_score_of_each_task():
         }
 
 
-def test_f1_of_two_classes_is_that_of_the_second_label():
+def test_binary_f1_uses_the_second_label_as_positive():
     # Labels 1 1 1 0 0, predictions 1 1 0 0 1. Label 1 has two hits, one miss and one false alarm. Label 0 has one of
     # each.
     found = call("classification", [1, 1, 1, 0, 0], [[0, 1], [0, 2], [1, 0], [3, 0], [0, 1]])
@@ -178,7 +174,7 @@ def test_f1_of_two_classes_is_that_of_the_second_label():
     assert found["auc"] == pytest.approx(4.5 / 6)
 
 
-def test_twitter_url_is_scored_on_paraphrases_from_the_votes_on(tmp_path):
+def test_twitter_url_labels_come_from_votes_and_f1_counts_paraphrases(tmp_path):
     """F1 counts the label of the pairs that most annotators called paraphrases."""
     folder = tmp_path / "Twitter_URL_Corpus"
     folder.mkdir()
@@ -196,13 +192,13 @@ def test_twitter_url_is_scored_on_paraphrases_from_the_votes_on(tmp_path):
     assert scores.score("classification", labels, -all_alike, label_names=names)["f1"] == 0.0
 
 
-def test_auc_is_not_hurt_by_saturated_probabilities():
-    # In float32 both probabilities of label 1 are exactly 1, but the logits still tell which is larger.
+def test_auc_uses_logits_when_probabilities_saturate():
+    # In float32 both probabilities of label 1 are exactly 1, but their logits differ.
     assert call("classification", [0, 1], [[0, 200], [0, 300]])["auc"] == 1.0
 
 
 @pytest.mark.parametrize("task", ["classification", "ranking", "regression"])
-def test_outputs_that_are_not_finite_give_nan_and_every_name_has_a_direction(task):
+def test_non_finite_outputs_give_nan_for_every_score(task):
     for bad in (np.nan, np.inf, -np.inf):
         outputs = np.zeros((4, 1 if task == "regression" else 2), np.float32)
         good = call(task, np.array([0, 1, 0, 1]), outputs)
@@ -213,11 +209,11 @@ def test_outputs_that_are_not_finite_give_nan_and_every_name_has_a_direction(tas
         assert not any(map(math.isnan, good.values()))
 
 
-def test_of_errors_less_is_better_of_all_else_more():
+def test_lower_is_better_only_for_mse_and_loss():
     assert {name for name, score in SCORES.items() if not score.higher_is_better} == {"mse", "loss"}
 
 
-def test_three_classes_have_the_names_they_are_said_to_have():
+def test_three_classes_have_only_accuracy_and_macro_f1():
     broken = call("classification", [0, 1], np.full((2, 3), np.nan), classes=3)
     assert set(broken) == {"accuracy", "macro_f1"} == set(call("classification", [0, 1], np.eye(3)[:2], classes=3))
 
@@ -228,7 +224,7 @@ def test_no_pairs_give_nan(task):
     assert set(empty) == set(scores.score_names(task)) and all(map(math.isnan, empty.values()))
 
 
-def test_one_class_and_constant_predictions():
+def test_undefined_scores_are_nan_and_constant_predictions_do_not_correlate():
     alike = call("classification", [1, 1, 1], np.zeros((3, 2)))
     assert math.isnan(alike.pop("auc"))
     assert alike == {"accuracy": 0.0, "f1": 0.0, "macro_f1": 0.0}
@@ -251,7 +247,7 @@ def test_tiny_and_huge_predictions_correlate_without_warning(scale):
     assert call("ranking", [1, 0], huge)["mrr"] == 1.0
 
 
-def test_shapes_that_do_not_fit_are_refused():
+def test_unknown_task_wrong_shapes_and_missing_groups_are_refused():
     with pytest.raises(ValueError, match="unknown task"):
         call("tagging", [0], [[0, 0]])
     with pytest.raises(ValueError, match="do not fit"):

@@ -52,7 +52,7 @@ def test_the_order_is_that_of_calibrated_probabilities(run, monkeypatch):
     assert [one.index for one in found] == [0, 1] and found[0].score > found[1].score
 
 
-def test_a_match_may_be_another_label_and_must_be_said_where_there_are_three(matcher, texts, run, tmp_path):
+def test_match_label_is_optional_with_two_labels_and_required_with_three(matcher, texts, run, tmp_path):
     falling = [one.index for one in matcher.rank(QUERY, texts, label="0")]
     assert np.array_equal(sorted(falling), range(len(texts)))
     least = [one.probabilities["0"] for one in matcher.predict([(QUERY, texts[index]) for index in falling])]
@@ -71,7 +71,7 @@ def test_a_match_may_be_another_label_and_must_be_said_where_there_are_three(mat
             model.rank(QUERY, texts, label=label)
 
 
-def test_what_cannot_be_ranked_raises(matcher, texts):
+def test_invalid_arguments_of_rank_and_index_raise(matcher, texts):
     assert matcher.rank(QUERY, []) == []
     with pytest.raises(ValueError, match="top_k is 0"):
         matcher.rank(QUERY, texts, top_k=0)
@@ -102,9 +102,9 @@ def test_a_search_ranks_what_the_prefilter_found(matcher, texts, prefilter):
 
         scores = np.array([mean(text) @ mean(QUERY) for text in texts])
     else:
-        judge = bm25s.BM25()
-        judge.index([text.split() for text in texts], show_progress=False)
-        scores = judge.get_scores(QUERY.split())
+        reference = bm25s.BM25()
+        reference.index([text.split() for text in texts], show_progress=False)
+        scores = reference.get_scores(QUERY.split())
     least = np.sort(scores)[-10]
     found = [one.index for one in index.search(QUERY, top_k=50, candidates=10)]
     assert len(found) == 10
@@ -116,7 +116,7 @@ def test_a_search_ranks_what_the_prefilter_found(matcher, texts, prefilter):
 
 
 @pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
-def test_texts_of_unknown_words_are_found_all_the_same(matcher, prefilter):
+def test_texts_of_unknown_words_are_found(matcher, prefilter):
     found = matcher.index(["zzz", "yyy", "a b"], prefilter).search("xxx", top_k=3)
     assert sorted(one.index for one in found) == [0, 1, 2]
     if prefilter == "bm25":  # a word without a vector counts
@@ -124,7 +124,7 @@ def test_texts_of_unknown_words_are_found_all_the_same(matcher, prefilter):
         assert scores.argmax() == 1 and scores[0] == scores[2] == 0
 
 
-def test_without_bm25s_one_line_says_what_to_install(matcher, texts, monkeypatch):
+def test_missing_bm25s_is_an_error_with_an_install_hint(matcher, texts, monkeypatch):
     monkeypatch.setitem(sys.modules, "bm25s", None)
     with pytest.raises(InputError, match=r"pip install 'jaxmatch\[search\]', or take the prefilter 'vectors'"):
         matcher.index(texts, "bm25")
@@ -152,7 +152,9 @@ def test_rank_prints_the_best_first(binary, matcher, texts, tmp_path, capsys, mo
 
 
 @pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
-def test_search_answers_queries_from_texts_and_from_an_index(binary, matcher, texts, prefilter, tmp_path, capsys):
+def test_search_command_gives_equal_results_from_texts_and_a_saved_index(
+    binary, matcher, texts, prefilter, tmp_path, capsys
+):
     stored, queries, index = tmp_path / "texts.txt", tmp_path / "queries.txt", tmp_path / "index"
     stored.write_text("".join(f"{text}\n" for text in texts))
     queries.write_text(f"{QUERY}\nd e\n")
@@ -191,7 +193,7 @@ def test_search_answers_queries_from_texts_and_from_an_index(binary, matcher, te
         (["--texts", "in.txt", "--query", "a", "--save", "full"], "full: there is something else than an index"),
     ],
 )
-def test_bad_use_of_search_is_one_line(binary, tmp_path, monkeypatch, capsys, words, problem):
+def test_invalid_search_arguments_are_reported_in_one_line(binary, tmp_path, monkeypatch, capsys, words, problem):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.txt").write_text("a\nb\n")
     (tmp_path / "empty.txt").write_text("")
@@ -204,7 +206,7 @@ def test_bad_use_of_search_is_one_line(binary, tmp_path, monkeypatch, capsys, wo
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-def test_an_index_is_saved_without_saying_what_a_match_is(run, tmp_path, capsys):
+def test_saving_an_index_needs_no_label_but_searching_does(run, tmp_path, capsys):
     (tmp_path / "in.txt").write_text("a\nb\n")
     words = ["search", str(run), "--texts", str(tmp_path / "in.txt")]
     assert main([*words, "--save", str(tmp_path / "index")]) == 0

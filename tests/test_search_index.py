@@ -1,4 +1,4 @@
-"""The folder of a search index is read back as it was written, and an error about its files is one line."""
+"""A saved search index is loaded unchanged, and an error about its files is one line."""
 
 import hashlib
 import io
@@ -31,7 +31,7 @@ def matcher(binary):
 
 
 @pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
-def test_a_saved_index_finds_the_same(matcher, binary, texts, prefilter, tmp_path):
+def test_saved_index_returns_the_same_results(matcher, binary, texts, prefilter, tmp_path):
     odd = [*texts, 'a "quoted"\u2028line\nb', "\U0001f600 é"]
     index = matcher.index(odd, prefilter)
     for _ in range(2):  # an existing index is replaced
@@ -42,7 +42,7 @@ def test_a_saved_index_finds_the_same(matcher, binary, texts, prefilter, tmp_pat
     assert loaded.search(QUERY, candidates=20) == index.search(QUERY, candidates=20)
 
 
-def test_a_folder_of_something_else_is_not_replaced(matcher, texts, tmp_path):
+def test_folder_of_other_files_is_not_replaced_by_an_index(matcher, texts, tmp_path):
     (tmp_path / "letters").write_text("dear")
     with pytest.raises(InputError, match="there is something else than an index; name a new folder"):
         matcher.index(texts).save(tmp_path)
@@ -57,7 +57,7 @@ def _content(folder):
 
 
 @pytest.mark.parametrize("name", ["a.css", "prefilter/mine.txt", "notes/a.txt"])
-def test_an_index_beside_another_file_is_not_replaced(matcher, texts, tmp_path, name):
+def test_index_folder_with_an_extra_file_is_not_replaced(matcher, texts, tmp_path, name):
     folder = tmp_path / "index"
     matcher.index(texts).save(folder)
     (folder / name).parent.mkdir(exist_ok=True)
@@ -99,7 +99,7 @@ def test_a_damaged_index_is_refused(matcher, texts, tmp_path):
         ({"sha256": {"../../model.json": "", "texts.jsonl": ""}}, "names a file outside the folder"),
     ],
 )
-def test_an_index_whose_description_does_not_fit_is_refused(matcher, texts, tmp_path, changed, problem):
+def test_index_with_an_invalid_description_is_refused(matcher, texts, tmp_path, changed, problem):
     matcher.index(texts).save(tmp_path / "index")
     path = tmp_path / "index" / "index.json"
     described = json.loads(path.read_text()) | changed
@@ -115,7 +115,7 @@ def test_an_index_of_another_vocabulary_is_refused(matcher, texts, tmp_path):
         other.load_index(tmp_path / "index")
 
 
-def _with(folder, name, content):
+def _replace_file(folder, name, content):
     """Replaces a file of an index and updates its checksum, so that only its content can be refused."""
     (folder / name).write_bytes(content)
     described = json.loads((folder / "index.json").read_text())
@@ -146,14 +146,14 @@ def _array(*shape):
         ("prefilter/data.csc.index.npy", b"", "is damaged"),
     ],
 )
-def test_a_file_that_does_not_fit_is_refused(matcher, texts, tmp_path, name, content, problem):
+def test_index_with_an_invalid_file_is_refused(matcher, texts, tmp_path, name, content, problem):
     prefilter = "bm25" if ".index." in name else "vectors"
     matcher.index(texts, prefilter).save(tmp_path / "index")
-    _with(tmp_path / "index", name, content)
+    _replace_file(tmp_path / "index", name, content)
     assert refused(matcher.load_index, tmp_path / "index", match=problem).path == tmp_path / "index"
 
 
-def test_an_index_without_lines_counts_its_texts(matcher, texts, tmp_path):
+def test_index_without_line_numbers_numbers_its_texts(matcher, texts, tmp_path):
     """The indexes of earlier versions have no lines."""
     SearchIndex(matcher, texts, lines=range(100, 160)).save(tmp_path / "index")
     assert matcher.load_index(tmp_path / "index").lines == tuple(range(100, 160))
@@ -164,7 +164,7 @@ def test_an_index_without_lines_counts_its_texts(matcher, texts, tmp_path):
     assert matcher.load_index(tmp_path / "index").lines == tuple(range(1, 61))
 
 
-def test_a_search_of_the_command_names_the_same_lines_with_texts_and_with_an_index(binary, tmp_path, capsys):
+def test_search_command_reports_the_same_lines_for_texts_and_for_an_index(binary, tmp_path, capsys):
     stored, index = tmp_path / "texts.csv", tmp_path / "index"
     stored.write_text('text,id\na b,1\n"c\nd",2\ne,3\n')
     words = ["--query", QUERY, "--top-k", "3"]
@@ -178,14 +178,14 @@ def test_a_search_of_the_command_names_the_same_lines_with_texts_and_with_an_ind
 
 @pytest.fixture(scope="module")
 def hashed(tmp_path_factory):
-    """A model whose word vectors are made from the spelling."""
+    """A model with hashed word vectors, which are computed from the spelling."""
     table = np.concatenate([np.zeros((2, 300), np.float32), hashed_vectors(saved_model.WORDS[2:])])
     config = {"data": {"name": "own", "vectors": "hashed"}, "model": saved_model.SETTINGS}
     options = {"labels": ("0", "1"), "params": saved_model.parameters(2, dimensions=300)}
     return jaxmatch.load(save(tmp_path_factory.mktemp("hashed") / "run", vectors=table, config=config, **options))
 
 
-def test_new_words_have_vectors_where_these_are_made_from_the_spelling(hashed, matcher, tmp_path):
+def test_words_outside_the_vocabulary_have_hashed_vectors(hashed, matcher, tmp_path):
     generator = np.random.default_rng(0)
     texts = ["".join(generator.choice(list("bcdfghjklm"), 9)) for _ in range(40)] + ["a zebrafications"]
     index = hashed.index(texts)
@@ -199,7 +199,7 @@ def test_new_words_have_vectors_where_these_are_made_from_the_spelling(hashed, m
     assert not prefilters.mean_vectors(matcher, ["zebrafications"]).any()
 
 
-def test_an_index_without_the_vectors_of_new_words_is_refused(hashed, texts, tmp_path):
+def test_old_index_without_vectors_of_new_words_is_refused(hashed, texts, tmp_path):
     """Earlier versions made such indexes for hashed vectors."""
     hashed.index(texts).save(tmp_path / "index")
     digest = hashlib.sha256(json.dumps([vars(hashed.preprocessing), hashed.vocabulary.words]).encode())

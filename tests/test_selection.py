@@ -12,8 +12,8 @@ from jaxmatch.data.encoded import EncodedSplit
 FAST = {"learning_rate": 0.02, "dropout_rate": 0.0, "decay_rate": 1.0}
 
 
-def backwards(split):
-    """The pairs of a split, the last one first."""
+def reversed_split(split):
+    """Returns the pairs of a split in reverse order."""
     sides = []
     for tokens, offsets in ((split.tokens_a, split.offsets_a), (split.tokens_b, split.offsets_b)):
         pieces = np.split(tokens, offsets[1:-1])[::-1]
@@ -28,7 +28,7 @@ def opposite_data(learnable: str):
     """
     data = make_data()
     train = data.splits["train"]
-    opposite = backwards(dataclasses.replace(train, labels=1 - train.labels))
+    opposite = reversed_split(dataclasses.replace(train, labels=1 - train.labels))
     other = {"dev": "test", "test": "dev"}[learnable]
     return dataclasses.replace(data, splits={"train": train, learnable: train, other: opposite})
 
@@ -41,7 +41,7 @@ def outputs_of(cohort, result, split):
 
 
 def scores_of(cohort, result, split):
-    """Returns the accuracy and the mean cross entropy of the kept parameters, computed by hand."""
+    """Returns the accuracy and the mean cross entropy of the kept parameters, computed with NumPy."""
     outputs = outputs_of(cohort, result, split).astype(np.float64)
     right = np.take_along_axis(outputs, split.labels[:, None], axis=1)[:, 0]
     return np.mean(outputs.argmax(axis=1) == split.labels), np.mean(np.log(np.exp(outputs).sum(axis=1)) - right)
@@ -58,7 +58,7 @@ def learnable(request):
 
 
 def test_the_kept_checkpoint_is_the_best_on_dev(learnable):
-    """Scored again, it has the best dev scores of the curve, which are those noted, and the reported test scores."""
+    """Its recomputed scores equal the best dev scores of the curve and the reported test scores."""
     name, data, cohort, results = learnable
     for result in results:
         losses = [entry["dev"]["loss"] for entry in result.progress.curve]
@@ -74,7 +74,7 @@ def test_the_kept_checkpoint_is_the_best_on_dev(learnable):
             np.testing.assert_allclose(loss, recorded["loss"], atol=1e-5)
 
 
-def test_dev_and_test_are_not_exchanged(learnable):
+def test_dev_and_test_are_not_swapped(learnable):
     """The labels are opposite, so the accuracies add up to 1; only the one that can be learned is high."""
     name, _, _, results = learnable
     for result in results:
@@ -85,7 +85,7 @@ def test_dev_and_test_are_not_exchanged(learnable):
 
 
 @pytest.mark.parametrize(("name", "evaluations"), [("dev", 4), ("test", 3)])
-def test_patience_counts_what_dev_brings(name, evaluations):
+def test_patience_depends_on_dev_and_not_on_test(name, evaluations):
     """Two epochs without a better dev loss end a run, whatever test does meanwhile."""
     training = {"selection": "loss", "maximum_buckets": 1, "patience_samples": 140}
     cohort = make_cohort(seeds=(1, 2), optimizer=[FAST] * 2, data=opposite_data(name), training=training)
@@ -94,13 +94,13 @@ def test_patience_counts_what_dev_brings(name, evaluations):
         assert result.progress.stopped == (name == "test")
 
 
-def test_no_run_stops_before_the_least_it_has_to_see():
+def test_no_run_stops_before_minimum_samples():
     training = {"selection": "loss", "maximum_buckets": 1, "patience_samples": 70, "minimum_samples": 210}
     cohort = make_cohort(seeds=(1, 2), optimizer=[FAST] * 2, data=opposite_data("test"), training=training)
     assert [len(result.progress.curve) for result in cohort.train()] == [4, 4]
 
 
-def test_a_higher_loss_is_not_better_and_a_higher_accuracy_is(learnable):
+def test_selection_by_accuracy_keeps_the_first_maximum(learnable):
     _, data, _, _ = learnable
     training = {"maximum_buckets": 1}
     for result in make_cohort(seeds=(1, 2), optimizer=[FAST] * 2, data=data, training=training).train():
@@ -109,8 +109,8 @@ def test_a_higher_loss_is_not_better_and_a_higher_accuracy_is(learnable):
         assert result.progress.best_at == 70 * (1 + scores.index(max(scores)))  # of equal ones, the first
 
 
-def test_a_stopped_run_learns_no_more():
-    """Its state stays as it was when patience ran out, even where the program is not made smaller (`restack`)."""
+def test_a_stopped_run_sees_no_more_samples():
+    """Its sample count does not change after patience ran out, even if the cohort is not restacked."""
     # Patience runs out within an epoch.
     training = {"selection": "loss", "maximum_buckets": 1, "patience_samples": 100, "evaluate_every_samples": 40}
     changes = [FAST, {"learning_rate": 0.0, "learning_rate_floor": 0.0}]
@@ -132,7 +132,7 @@ def test_a_stopped_run_learns_no_more():
     assert seen[-1] == [280, end]
 
 
-def test_what_is_not_active_keeps_its_state_bit_for_bit():
+def test_an_inactive_replica_keeps_its_state_bit_for_bit():
     cohort = make_cohort(seeds=(1, 2), training={"maximum_buckets": 1})
     _, before = lockstep(cohort, 3)
     kept = [np.array(leaf[1]) for leaf in (before.parameters, *before.optimizer_state[2][:3], *before[2:])]

@@ -1,4 +1,4 @@
-"""The service of docs/how_to/serve.md gives many clients at the same time the results of a plain prediction."""
+"""The service of docs/how_to/serve.md gives concurrent clients the results of direct prediction."""
 
 import re
 import threading
@@ -36,11 +36,11 @@ def service(run, monkeypatch):
     thread.join()
 
 
-def test_the_example_has_forty_lines():
+def test_the_example_has_at_most_forty_lines():
     assert len([line for line in CODE.splitlines() if line.strip()]) <= 40
 
 
-def test_sixty_four_clients_get_the_answers_of_a_plain_prediction(service, run):
+def test_concurrent_clients_get_the_predictions_of_the_matcher(service, run):
     words = [word for word in saved_model.WORDS if word.isalpha()]
     requests = [
         [(" ".join(words[number % 5 :][: 1 + k]), " ".join(words[: 1 + number % 7])) for k in range(1 + number % 4)]
@@ -67,25 +67,25 @@ def test_sixty_four_clients_get_the_answers_of_a_plain_prediction(service, run):
                 assert one["probabilities"] == pytest.approx(other.probabilities, abs=1e-6)
 
 
-def test_the_service_ranks_and_refuses_what_is_too_long(service, run):
+def test_rank_equals_the_matcher_and_invalid_requests_return_422(service, run):
     texts = ["no d", "a b c", "e"]
-    asked = {"query": "a b", "candidates": texts, "top_k": 2, "label": "neutral"}
-    found = httpx.post(f"{service}/rank", json=asked, timeout=120).raise_for_status().json()
+    payload = {"query": "a b", "candidates": texts, "top_k": 2, "label": "neutral"}
+    found = httpx.post(f"{service}/rank", json=payload, timeout=120).raise_for_status().json()
     expected = jaxmatch.load(run).rank("a b", texts, 2, "neutral")
     assert [(one["index"], one["text"]) for one in found] == [(one.index, one.text) for one in expected]
     assert httpx.post(f"{service}/predict", json={"pairs": [["a", "b" * 2001]]}).status_code == 422
     for label, problem in ((None, "3 labels"), ("x", "'x' is not one of the model's labels")):
-        answer = httpx.post(f"{service}/rank", json=asked | {"label": label}, timeout=120)
+        answer = httpx.post(f"{service}/rank", json=payload | {"label": label}, timeout=120)
         assert answer.status_code == 422 and problem in answer.json()["detail"]
     for path, long in (
         ("predict", {"pairs": [["a" * 2000, "b"]] * 50}),
-        ("rank", asked | {"candidates": ["a" * 2000] * 50}),
+        ("rank", payload | {"candidates": ["a" * 2000] * 50}),
     ):
         answer = httpx.post(f"{service}/{path}", json=long, timeout=120)
         assert answer.status_code == 422 and "more than 100,000 characters" in answer.json()["detail"]
 
 
-def test_two_requests_predict_at_once_and_others_wait(service, monkeypatch):
+def test_at_most_two_requests_predict_concurrently(service, monkeypatch):
     running, seen = [], []
 
     def counted(*_):
@@ -97,17 +97,17 @@ def test_two_requests_predict_at_once_and_others_wait(service, monkeypatch):
 
     for name in ("predict", "rank"):
         monkeypatch.setattr(jaxmatch.Matcher, name, counted)
-    asked = {"predict": {"pairs": [["a", "b"]]}, "rank": {"query": "a", "candidates": ["b"]}}
+    payload = {"predict": {"pairs": [["a", "b"]]}, "rank": {"query": "a", "candidates": ["b"]}}
 
     def client(path):
-        assert httpx.post(f"{service}/{path}", json=asked[path], timeout=120).raise_for_status().json() == []
+        assert httpx.post(f"{service}/{path}", json=payload[path], timeout=120).raise_for_status().json() == []
 
     with ThreadPoolExecutor(8) as threads:
-        list(threads.map(client, 6 * list(asked)))
+        list(threads.map(client, 6 * list(payload)))
     assert len(seen) == 12 and max(seen) == 2
 
 
-def test_threads_prepare_a_model_once(run, monkeypatch):
+def test_concurrent_first_requests_prepare_the_model_once(run, monkeypatch):
     """However many threads make the first request, there is one predictor, which prepares each shape once."""
     from jaxmatch.inference import cpu
 

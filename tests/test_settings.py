@@ -26,7 +26,7 @@ KNOWN = flatten(default_config())
 
 
 @pytest.mark.parametrize(
-    ("wrong", "meant"),
+    ("wrong", "suggestion"),
     [
         ("model.block", "model.blocks"),
         ("optimizer.learning_rat", "optimizer.learning_rate"),
@@ -36,14 +36,14 @@ KNOWN = flatten(default_config())
         ("data.vector", "data.vectors"),
     ],
 )
-def test_an_unknown_name_is_refused_with_the_nearest_known_one(wrong, meant):
+def test_an_unknown_setting_is_refused_with_a_suggestion(wrong, suggestion):
     with pytest.raises(InputError) as caught:
         with_overrides(default_config(), {wrong: "1"})
     assert f'"config.{wrong}"' in str(caught.value)
-    assert f'did you mean "{meant}"?' in str(caught.value)
+    assert f'did you mean "{suggestion}"?' in str(caught.value)
 
 
-def test_a_name_like_no_other_is_answered_with_all_known_ones():
+def test_an_unknown_setting_unlike_any_other_lists_all_settings():
     with pytest.raises(InputError) as caught:
         with_overrides(default_config(), {"zzz": "1"})
     assert all(key in str(caught.value) for key in KNOWN)
@@ -110,19 +110,19 @@ def test_values_take_the_type_of_their_setting(key, given, value):
         ("execution.steps_at_once", "0"),
     ],
 )
-def test_values_that_no_run_could_use_are_refused_by_name(key, value):
+def test_invalid_values_are_errors_that_name_the_setting(key, value):
     with pytest.raises(InputError) as caught:
         with_overrides(default_config(), {key: value})
     assert key in str(caught.value)
 
 
 @pytest.mark.parametrize("value", ["1.5", "30"])
-def test_a_share_is_at_most_one(value):
+def test_first_scale_above_one_is_an_error(value):
     with pytest.raises(InputError, match=f"model.first_scale is {value}.*give a number up to 1"):
         with_overrides(default_config(), {"model.name": "diin", "model.first_scale": value})
 
 
-def test_a_misspelt_choice_is_answered_with_the_nearest():
+def test_a_misspelt_choice_gets_a_suggestion():
     with pytest.raises(InputError, match='did you mean "accuracy"'):
         with_overrides(default_config(), {"training.selection": "acuracy"})
     with pytest.raises(InputError, match='did you mean "linear"'):
@@ -133,7 +133,7 @@ def test_a_misspelt_choice_is_answered_with_the_nearest():
         default_config("esann")
 
 
-def test_a_setting_of_several_numbers_can_become_one_again():
+def test_a_tuple_setting_can_be_overridden_by_one_number():
     several = with_overrides(default_config(), {"model.kernel_size": (1, 3)})
     assert with_overrides(several, {"model.kernel_size": "3"}).model.kernel_size == 3
 
@@ -165,7 +165,7 @@ def test_any_text_is_taken_or_refused_in_one_line(key, text):
 
 
 @pytest.mark.parametrize(("old", "new"), [("re2", "esan"), ("esan", "re2"), ("csran", "cafe")])
-def test_another_model_brings_its_own_settings(old, new):
+def test_changing_the_model_replaces_its_settings(old, new):
     base = with_overrides(default_config(old), {"model.hidden_size": 77, "training.epochs": 3})
     changed = with_overrides(base, {"model.precision": "bfloat16", "model.name": new})
     assert changed.model == with_overrides(default_config(new), {"model.precision": "bfloat16"}).model
@@ -175,7 +175,7 @@ def test_another_model_brings_its_own_settings(old, new):
         with_overrides(default_config(), {"model.name": "esan", "model.blocks": "3"})
 
 
-def test_a_config_built_by_hand_has_all_settings_and_no_others():
+def test_a_user_built_config_with_missing_or_extra_settings_is_an_error():
     settings = default_config().to_dict()
     del settings["training"]["patience_samples"]
     with pytest.raises(
@@ -197,7 +197,7 @@ def test_flatten_names_every_leaf_once():
 @pytest.mark.parametrize(
     "key", ["data.maximum_length", "training.epochs", "model.hidden_size", "optimizer.warmup_samples"]
 )
-def test_numbers_that_no_device_counts_to_are_refused(key):
+def test_integers_above_int32_are_refused(key):
     with pytest.raises(InputError, match=f"{key} is 2147483648; give a whole number up to"):
         validate(with_overrides(default_config(), {key: 2**31}))
     with pytest.raises(InputError, match=f"{key} is 9[0-9.]+; give a whole number up to"):
@@ -209,7 +209,7 @@ def test_more_layers_than_can_be_traced_are_refused():
         validate(with_overrides(default_config(), {"model.blocks": 1001}))
 
 
-def test_choices_are_those_of_the_code():
+def test_literal_choices_match_the_registries():
     choices = {
         (config, field.name): typing.get_args(typing.get_type_hints(config)[field.name])
         for config in (*MODELS.values(), *SECTIONS.values())
@@ -230,14 +230,14 @@ def test_choices_are_those_of_the_code():
         assert set(choices[config, name]) == set(known), (config, name)
 
 
-def test_every_setting_says_what_it_is():
+def test_every_setting_has_a_help_text():
     for config in (*MODELS.values(), *SECTIONS.values()):
         for field in dataclasses.fields(config):
             assert field.metadata["help"].strip(), (config, field.name)
     assert set(MODELS) == set(models.MODELS)
 
 
-def test_a_model_of_an_older_version_may_have_a_field_that_is_gone():
+def test_a_removed_field_of_an_older_model_is_ignored():
     assert model_config({"name": "re2", "blocks": 2, "kernels": "xla"}) == model_config({"name": "re2", "blocks": 2})
     with pytest.raises(InputError, match="kernel"):
         model_config({"name": "re2", "kernel": "xla"})

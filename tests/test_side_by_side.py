@@ -1,4 +1,4 @@
-"""Cohorts that do not fill the devices are trained beside each other, each on devices of its own."""
+"""Cohorts that do not fill the devices are trained concurrently, each on its own devices."""
 
 import threading
 
@@ -11,7 +11,7 @@ from jaxmatch.training.replicas import devices_filled
 DEVICES = tuple("abcdefgh")
 
 
-def test_a_cohort_takes_the_devices_that_it_fills():
+def test_cohort_takes_the_fewest_devices_without_more_runs_per_device():
     assert [devices_filled(runs, 8) for runs in (1, 3, 8, 9, 10, 16, 17, 24, 25)] == [1, 3, 8, 5, 5, 8, 6, 8, 7]
     for devices in range(1, 9):
         for runs in range(1, 40):
@@ -20,21 +20,21 @@ def test_a_cohort_takes_the_devices_that_it_fills():
             assert filled == 1 or -(-runs // (filled - 1)) > -(-runs // devices)
 
 
-def test_jobs_with_room_overlap_on_devices_of_their_own():
-    meeting, begun = threading.Barrier(2, timeout=20), []
+def test_jobs_that_fit_run_concurrently_on_separate_devices():
+    meeting, started = threading.Barrier(2, timeout=20), []
 
     def run(devices, stop):
-        begun.append(devices)
+        started.append(devices)
         meeting.wait()  # fails unless two jobs run at the same time
         return devices
 
     returned = run_jobs([Job(3, 1.0, run), Job(2, 2.0, run), Job(4, 4.0, run), Job(3, 3.0, run)], DEVICES)
     assert [len(devices) for devices in returned] == [3, 2, 4, 3]
-    assert {frozenset(begun[0]), frozenset(begun[1])} == {frozenset("abcd"), frozenset("efg")}  # the longest come first
-    assert not set(begun[0]) & set(begun[1]) and not set(returned[0]) & set(returned[1])
+    assert {frozenset(started[0]), frozenset(started[1])} == {frozenset("abcd"), frozenset("efg")}  # longest first
+    assert not set(started[0]) & set(started[1]) and not set(returned[0]) & set(returned[1])
 
 
-def test_where_there_is_room_for_one_all_run_in_this_thread_in_their_order():
+def test_jobs_that_do_not_fit_together_run_in_order_in_this_thread():
     def run(devices, stop):
         return devices, threading.current_thread()
 
@@ -45,13 +45,13 @@ def test_where_there_is_room_for_one_all_run_in_this_thread_in_their_order():
 
 
 @pytest.mark.parametrize("size", [2, 8])
-def test_jobs_that_come_later_go_before_those_that_wait(size):
-    """This holds for jobs beside each other (size 2) and one by one (size 8)."""
-    begun, more = [], {"a": ["x", "y"], "x": ["z"]}
+def test_jobs_added_later_run_before_waiting_jobs(size):
+    """This holds for concurrent jobs (size 2) and for jobs that run one at a time (size 8)."""
+    started, more = [], {"a": ["x", "y"], "x": ["z"]}
 
     def job(name):
         def run(devices, stop):
-            begun.append(name)
+            started.append(name)
             ended.append(name)
             return name
 
@@ -64,19 +64,19 @@ def test_jobs_that_come_later_go_before_those_that_wait(size):
         DEVICES,
         lambda: [job(new) for name in more.keys() & ended for new in more.pop(name)],
     )
-    assert sorted(begun) == sorted([*names, *"xyz"]) and returned == [*names, *"xyz"]
+    assert sorted(started) == sorted([*names, *"xyz"]) and returned == [*names, *"xyz"]
     if size == 8:
-        assert begun == [*"axzybcdefg"]
+        assert started == [*"axzybcdefg"]
     else:
-        assert begun.index("x") <= 4 + 1  # at most four run at a time
+        assert started.index("x") <= 4 + 1  # at most four run at a time
 
 
-def test_a_job_that_comes_when_all_others_have_ended_is_run():
+def test_jobs_added_after_all_others_ended_are_run():
     later = [[Job(3, 1.0, lambda devices, stop: 2), Job(3, 1.0, lambda devices, stop: 3)], []]
     assert run_jobs([Job(8, 1.0, lambda devices, stop: 1)], DEVICES, lambda: later.pop(0) if later else []) == [1, 2, 3]
 
 
-def test_what_one_raises_stops_the_others_and_is_raised():
+def test_exception_of_a_job_stops_the_others_and_is_raised():
     stopped = []
 
     def fail(devices, stop):
@@ -90,7 +90,7 @@ def test_what_one_raises_stops_the_others_and_is_raised():
     assert stopped == [True]  # the third job never begins
 
 
-def test_how_long_jobs_last():
+def test_lasting_estimates_the_total_time_of_jobs():
     one, two, five = Job(1, 3.0), Job(2, 2.0), Job(5, 1.0)
     assert lasting([], 8) == 0
     assert lasting([one, two, five], 8) == 3
@@ -99,7 +99,7 @@ def test_how_long_jobs_last():
     assert lasting([one] * 5, 1) == 15 and lasting([one] * 5, 2) == 9
 
 
-# Devices are fixed when JAX starts, so this needs a process of its own.
+# Devices are fixed when JAX starts, so this needs its own process.
 PROGRAM = """
 import os, pathlib, signal, sys, threading, time
 import jax
@@ -129,8 +129,8 @@ def launched(name, watcher=None):
     arguments = {**what, "overrides": overrides, "workdir": folder / name, "display": watcher}
     return small_sweep.launch.sweep(files / "small.py", **arguments), watcher
 
-# Beside each other: the second begins before the first is done. What is computed outside of its programs lies on a
-# device of its own, too.
+# Concurrently: the second cohort begins before the first is done. Arrays computed outside of a cohort's programs are
+# on its own devices, too.
 rate_of, used = selection.learning_rate, set()
 
 def noted(*arguments):
@@ -149,7 +149,7 @@ records = small_sweep.records(folder / "beside")
 assert len(records) == 6 and {record["device"].split(" x ")[0] for record in records.values()} == {"3"}
 assert all(record["times"]["replica_steps"] == 3 * record["times"]["lockstep_steps"] for record in records.values())
 
-# One after the other, on three devices and on all: the same to the bit.
+# Sequentially, on three devices and on all: bitwise equal results.
 with pytest.MonkeyPatch.context() as patch:
     alone = threading.Event()
     in_turn = lambda jobs, devices, more: [job.run(tuple(devices[:job.devices]), alone) for job in jobs]
@@ -162,7 +162,7 @@ with pytest.MonkeyPatch.context() as patch:
     launched("on all")
     assert without_device(folder / "on all") == without_device(folder / "beside")
 
-# Ctrl-C while both train: both go on from their checkpoints.
+# Ctrl-C while both train: both resume from their checkpoints.
 class Interrupting(small_sweep.Watcher):
     meeting = threading.Barrier(2, timeout=100)
 
@@ -189,7 +189,7 @@ other, watcher = launched("interrupted")
 assert watcher.text.count("resumed from a checkpoint") == 2
 assert other == table and small_sweep.lasting(folder / "interrupted") == small_sweep.lasting(folder / "beside")
 
-# One fails: the other is trained, and the next launch trains what is missing.
+# One fails: the other is trained, and the next launch trains the missing runs.
 with pytest.MonkeyPatch.context() as patch:
     real, left = Cohort.train, [1]
     def train(*arguments, **options):
@@ -208,5 +208,5 @@ print("side by side")
 
 
 @pytest.mark.slow
-def test_two_cohorts_of_three_on_eight_devices(tmp_path):
+def test_concurrent_cohorts_equal_sequential_ones_and_resume(tmp_path):
     assert "side by side" in on_devices(8, [str(tmp_path)], "-c", PROGRAM)[0]

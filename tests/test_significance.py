@@ -1,4 +1,4 @@
-"""Tests give the numbers worked out by hand, and None where no test is possible."""
+"""Significance tests equal hand-computed values, and are None where no test is possible."""
 
 import math
 
@@ -9,7 +9,7 @@ from scipy import stats
 from jaxmatch.reporting import intervals, significance
 
 
-def test_the_paired_test_is_scipy_s():
+def test_paired_test_equals_scipy():
     values, original = [0.7, 0.8, 0.75, 0.9], [0.65, 0.72, 0.74, 0.8]
     expected = stats.ttest_rel(values, original)
     found, interval = significance.paired(values, original), expected.confidence_interval(0.95)
@@ -22,13 +22,13 @@ def test_the_paired_test_is_scipy_s():
         significance.paired([0.5, 0.6], [0.5])
 
 
-def test_holm_by_hand():
+def test_holm_correction_equals_hand_computed_values():
     # Sorted 0.01, 0.02, 0.03, 0.2 times 4, 3, 2, 1: 0.04, 0.06, 0.06, 0.2; no value is below the one before.
     assert significance.holm([0.02, 0.2, 0.01, 0.03]) == pytest.approx([0.06, 0.2, 0.04, 0.06])
     assert significance.holm([0.6, 0.7]) == [1.0, 1.0] and significance.holm([]) == []
 
 
-def test_seeds_that_separate_have_the_power_that_is_asked():
+def test_seeds_to_separate_gives_the_target_power():
     values, others = [0.80, 0.82, 0.84, 0.83], [0.79, 0.80, 0.82, 0.81]
     count = significance.seeds_to_separate(values, others)
     generator = np.random.default_rng(0)
@@ -47,8 +47,8 @@ def test_seeds_that_separate_have_the_power_that_is_asked():
     assert significance.seeds_to_separate([0.5, 0.9], [0.5, 0.9001]) is None
 
 
-def test_welch_by_hand():
-    # Means 2 and 5, variances 1 and 4, three and four values: squared errors 1/3 and 1.
+def test_welch_test_equals_hand_computed_values():
+    # Means 2 and 5, variances 1 and 14/3, three and four values: squared standard errors 1/3 and 7/6.
     values, original = [1, 2, 3], [3, 4, 5, 8]
     variance = (4 + 1 + 0 + 9) / 3
     error = 1 / 3 + variance / 4
@@ -60,7 +60,7 @@ def test_welch_by_hand():
     assert (result.lower + result.upper) / 2 == pytest.approx(-3)
 
 
-def test_p_value_is_the_share_of_t_beyond_by_direct_summation():
+def test_p_value_equals_numerical_integration_of_the_t_density():
     result = significance.welch([0.81, 0.83, 0.82, 0.84], [0.80, 0.79, 0.83, 0.80, 0.81])
     degrees, place = result.degrees_of_freedom, abs(result.statistic)
     t = np.linspace(place, 400, 2_000_001)
@@ -72,24 +72,24 @@ def test_p_value_is_the_share_of_t_beyond_by_direct_summation():
     assert (result.lower < 0 < result.upper) == (result.p_value > 0.05)
 
 
-def test_the_sign_is_that_of_the_change():
+def test_sign_of_the_statistic_follows_the_difference():
     worse, better = significance.welch([1.0, 1.1], [2.0, 2.1]), significance.welch([2.0, 2.1], [1.0, 1.1])
     assert worse.statistic == -better.statistic < 0
     assert worse.p_value == better.p_value
 
 
-def test_seeds_that_all_agree_on_one_side_are_no_problem():
+def test_welch_allows_zero_variance_on_one_side():
     result = significance.welch([0.5, 0.5, 0.5], [0.5, 0.7, 0.6])
     assert result.degrees_of_freedom == pytest.approx(2)  # only the other side has a spread
     assert result.statistic == pytest.approx(-0.1 / math.sqrt(0.01 / 3))
 
 
 @pytest.mark.parametrize(("values", "original"), [([1.0], [1.0, 2.0]), ([1.0, 2.0], []), ([1.0, 1.0], [2.0, 2.0, 2.0])])
-def test_no_test_where_none_is_possible(values, original):
+def test_welch_is_none_for_too_few_or_constant_values(values, original):
     assert significance.welch(values, original) is None
 
 
-def test_what_is_not_a_score_is_refused():
+def test_non_finite_scores_and_invalid_confidence_are_refused():
     for values in ([1.0, math.nan], [math.inf, 1.0]):
         with pytest.raises(ValueError, match="not finite"):
             intervals.mean_interval(values)

@@ -20,7 +20,7 @@ GRID = (
     f"--grid.optimizer.learning_rate={RATES}",
     f"--config.execution.maximum_replicas={AT_ONCE}",
 )
-MANY = "400"
+EPOCHS = "400"
 
 
 def alone(files, workdir, **overrides):
@@ -37,7 +37,7 @@ def alone(files, workdir, **overrides):
 
 @pytest.fixture(scope="module")
 def one_process(small_files, tmp_path_factory):
-    return alone(small_files, tmp_path_factory.mktemp("one_process"), **{"training.epochs": MANY})
+    return alone(small_files, tmp_path_factory.mktemp("one_process"), **{"training.epochs": EPOCHS})
 
 
 def states(workdir):
@@ -62,11 +62,11 @@ def job_of(workdir, state):
     return found[0].job
 
 
-def test_an_array_of_jobs_makes_the_records_of_one_process(small_files, tmp_path, one_process, capfd):
-    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
+def test_job_array_produces_the_records_of_one_process(small_files, tmp_path, one_process, capfd):
+    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": EPOCHS})
     assert main(command) == 0
-    said = capfd.readouterr()
-    assert not said.out and "3 jobs submitted" in said.err
+    submitted = capfd.readouterr()
+    assert not submitted.out and "3 jobs submitted" in submitted.err
     assert job_of(tmp_path, "running").endswith(("_0", "_1"))
     assert main([*command, "--status"]) == 0
     assert "1 queued, 2 running" in capfd.readouterr().out
@@ -76,8 +76,8 @@ def test_an_array_of_jobs_makes_the_records_of_one_process(small_files, tmp_path
     assert finished(tmp_path, command, capfd) == one_process
 
 
-def test_a_job_is_cancelled(small_files, tmp_path, slurm, one_process, capfd):
-    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
+def test_cancelled_running_job_is_resubmitted_and_resumes(small_files, tmp_path, slurm, one_process, capfd):
+    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": EPOCHS})
     assert main(command) == 0
     job = job_of(tmp_path, "running")
     slurm.run("scancel", job)
@@ -89,8 +89,8 @@ def test_a_job_is_cancelled(small_files, tmp_path, slurm, one_process, capfd):
     assert log_of(tmp_path).count("resumed from a checkpoint") == 1
 
 
-def test_a_job_is_cancelled_before_it_begins(small_files, tmp_path, slurm, one_process, capfd):
-    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
+def test_cancelled_queued_job_is_resubmitted(small_files, tmp_path, slurm, one_process, capfd):
+    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": EPOCHS})
     assert main(command) == 0
     slurm.run("scancel", job_of(tmp_path, "queued"))
     until(lambda: "stopped" in states(tmp_path))
@@ -98,25 +98,25 @@ def test_a_job_is_cancelled_before_it_begins(small_files, tmp_path, slurm, one_p
     assert finished(tmp_path, command, capfd) == one_process
 
 
-def test_a_node_goes_down(small_files, tmp_path, slurm, one_process, capfd):
-    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
+def test_job_of_a_failed_node_is_requeued_and_finishes(small_files, tmp_path, slurm, one_process, capfd):
+    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": EPOCHS})
     assert main(command) == 0
     job = job_of(tmp_path, "running")
     node = slurm.run("squeue", "--noheader", "--jobs", job, "--format", "%N").strip()
     slurm.run("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
     until(lambda: slurm.states()[node].startswith("down"))
     try:
-        # Slurm itself queues its job again, and the other node trains all that is left.
+        # Slurm itself requeues the job, and the other node trains all remaining cohorts.
         until(lambda: dict((each.job, each.state) for each in slurm_jobs.states(tmp_path))[job] == "queued")
         assert finished(tmp_path, command, capfd) == one_process
     finally:
-        slurm.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)  # it may have come back
+        slurm.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)  # the node may already be up
         until(lambda: set(slurm.states().values()) == {"idle"})
 
 
-def test_a_job_makes_room_for_another(small_files, tmp_path, slurm, one_process, capfd):
-    """Slurm tells the job to end, and queues it again."""
-    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": MANY})
+def test_preempted_job_is_requeued_and_resumes(small_files, tmp_path, slurm, one_process, capfd):
+    """Slurm signals the job to stop, and requeues it."""
+    command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": EPOCHS})
     assert main(command) == 0
     job = job_of(tmp_path, "running")
     other = ("sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap", "sleep 2")
@@ -136,8 +136,8 @@ if sys.argv[0].endswith("_submit.py"):
 """
 
 
-def test_a_time_limit_is_reached(small_files, tmp_path, capfd):
-    """Slurm checks time limits every half minute: here the job is told to end 15 to 45 seconds after its start."""
+def test_job_at_its_time_limit_is_requeued_and_resumes(small_files, tmp_path, capfd):
+    """Slurm checks time limits every half minute: here the job is signalled 15 to 45 seconds after its start."""
     settings = {"training.epochs": "170"}
     (tmp_path / "jobs.toml").write_text("minutes = 1\nsignal_seconds = 45\n")
     (tmp_path / "slow.py").write_text(SLOW)
@@ -152,10 +152,10 @@ def test_a_time_limit_is_reached(small_files, tmp_path, capfd):
     assert "timed-out" in log and "Requeued job" in log and "resumed from a checkpoint" in log
 
 
-def test_what_slurm_refuses_is_said_in_its_words(small_files, tmp_path, slurm, capfd, monkeypatch):
+def test_slurm_refusals_are_reported_in_one_line(small_files, tmp_path, slurm, capfd, monkeypatch):
     options = tmp_path / "jobs.toml"
     command = words(small_files, tmp_path / "work", "--on", "slurm", "--slurm", str(options))
-    for text, said in (
+    for text, message in (
         ('partition = "none"', "Slurm refuses: invalid partition specified: none; Invalid partition name specified"),
         ("cpus = 999", "Slurm refuses: Requested node configuration is not available; see sinfo, and "),
         ('[sbatch]\nnonsense = "1"', "Slurm refuses: unrecognized option '--nonsense=1'"),
@@ -163,7 +163,7 @@ def test_what_slurm_refuses_is_said_in_its_words(small_files, tmp_path, slurm, c
         options.write_text(text)
         assert main(command) == 2
         errors = capfd.readouterr().err
-        assert errors.startswith(f"jaxmatch: {said}") and errors.count("\n") == 1, errors
+        assert errors.startswith(f"jaxmatch: {message}") and errors.count("\n") == 1, errors
         assert not (tmp_path / "work").exists()
     configuration = tmp_path / "slurm.conf"
     text = Path(os.environ["SLURM_CONF"]).read_text()

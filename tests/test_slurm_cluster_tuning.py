@@ -29,7 +29,7 @@ def lasting(workdir):
     return [small_sweep.lasting(folder) for folder in (workdir, workdir / "final")]
 
 
-def alone(files, workdir, words, capfd):
+def tune_in_one_process(files, workdir, words, capfd):
     assert main(["tune", *small_sweep.command(files, workdir, *words)[1:]]) == 0
     return capfd.readouterr().out, lasting(workdir)
 
@@ -38,8 +38,8 @@ def driver(files, workdir, words):
     return Driver(files, workdir, *words, "--on", "slurm", command="tune")
 
 
-def test_halving_is_that_of_one_process_though_it_is_interrupted(small_files, tmp_path, capfd):
-    workdir, wanted = tmp_path / "jobs", alone(small_files, tmp_path / "one", HALVING, capfd)
+def test_interrupted_halving_equals_halving_in_one_process(small_files, tmp_path, capfd):
+    workdir, expected = tmp_path / "jobs", tune_in_one_process(small_files, tmp_path / "one", HALVING, capfd)
     first = driver(small_files, workdir, HALVING)
     first.until("epoch 3,")
     first.process.send_signal(signal.SIGINT)
@@ -52,14 +52,14 @@ def test_halving_is_that_of_one_process_though_it_is_interrupted(small_files, tm
     second.until("at the rung")
     status, table = second.ended(240)
     assert status == 0, "".join(second.lines)
-    assert (table, lasting(workdir)) == wanted
+    assert (table, lasting(workdir)) == expected
     # One job trained each of the two cohorts up to the first rung.
     logs = list((workdir / "slurm").glob("*_log.out"))
     assert {f"{job}_0_log.out" for job in jobs} <= {log.name for log in logs}
     assert sum("resumed from a checkpoint" not in log.read_text() for log in logs) == 2
 
 
-def test_settings_that_do_not_wait_for_each_other(small_files, tmp_path):
+def test_asha_continues_and_drops_settings(small_files, tmp_path):
     command = driver(small_files, tmp_path, ASHA)
     status, table = command.ended(240)
     assert status == 0 and "dropped by successive halving" in table, "".join(command.lines)
@@ -69,16 +69,16 @@ def test_settings_that_do_not_wait_for_each_other(small_files, tmp_path):
     assert not any("earlier command" in line for line in command.lines)
 
 
-def test_trials_of_optuna_are_those_of_one_process(small_files, tmp_path, capfd):
-    wanted = alone(small_files, tmp_path / "one", OPTUNA, capfd)
+def test_optuna_trials_equal_those_of_one_process(small_files, tmp_path, capfd):
+    expected = tune_in_one_process(small_files, tmp_path / "one", OPTUNA, capfd)
     command = driver(small_files, tmp_path / "jobs", OPTUNA)
     status, table = command.ended(240)
     assert status == 0 and not any("earlier command" in line for line in command.lines), "".join(command.lines)
-    assert (table, lasting(tmp_path / "jobs")) == wanted
+    assert (table, lasting(tmp_path / "jobs")) == expected
 
 
-def test_a_cancelled_job_is_said_and_the_others_go_on(small_files, tmp_path, slurm, capfd):
-    wanted = alone(small_files, tmp_path / "one", HALVING, capfd)
+def test_cancelled_job_is_reported_and_the_next_command_resumes(small_files, tmp_path, slurm, capfd):
+    expected = tune_in_one_process(small_files, tmp_path / "one", HALVING, capfd)
     command = driver(small_files, tmp_path / "jobs", HALVING)
     command.until("epoch 3,")
     job = next(iter(slurm_jobs.alive(tmp_path / "jobs", slurm_jobs.read_jobs(tmp_path / "jobs"))))
@@ -90,4 +90,4 @@ def test_a_cancelled_job_is_said_and_the_others_go_on(small_files, tmp_path, slu
     again = driver(small_files, tmp_path / "jobs", HALVING)
     status, table = again.ended(240)
     assert status == 0, "".join(again.lines)
-    assert (table, lasting(tmp_path / "jobs")) == wanted
+    assert (table, lasting(tmp_path / "jobs")) == expected

@@ -16,7 +16,7 @@ pytest.importorskip("submitit", reason="submitit is not installed: pip install '
 
 @pytest.fixture
 def slurm(tmp_path, monkeypatch):
-    """The folder of stand-ins for Slurm's programs. They print what files say, and save what they are given."""
+    """The folder of stand-ins for Slurm's programs. They print the contents of files, and save their input."""
     folder = tmp_path / "programs"
     folder.mkdir()
     scripts = {
@@ -38,7 +38,7 @@ def slurm(tmp_path, monkeypatch):
 GRID = ("--seeds=3", "--grid.optimizer.learning_rate=0.01,0.003", "--config.execution.maximum_replicas=2")
 
 
-def test_slurm_is_asked_for_an_array_and_says_how_its_jobs_are(small_files, tmp_path, slurm, capsys):
+def test_jobs_are_submitted_as_an_array_and_status_shows_their_states(small_files, tmp_path, slurm, capsys):
     options = tmp_path / "jobs.toml"
     options.write_text(
         'partition = "short"\nminutes = 5\ncpus = 3\nmemory_gb = 2\nsignal_seconds = 40\n[sbatch]\nnice = 7\n'
@@ -67,39 +67,39 @@ def test_slurm_is_asked_for_an_array_and_says_how_its_jobs_are(small_files, tmp_
     assert len(slurm_jobs.read_jobs(tmp_path / "work").cohorts) == 3
 
 
-# An sbatch that takes as many jobs as a file says, and notes how many are requested.
+# An sbatch that accepts as many jobs as the file `limit` allows, and logs the size of each request.
 LIMITED = """#!/bin/sh
 cd FOLDER
 case "$1" in --version) exit;; --test-only) cat > tried; exit;; esac
 number=$(sed -n 's/^#SBATCH --array=0-\\([0-9]*\\)%.*/\\1/p' "$1")
 number=$((${number:-0} + 1))
-echo $number >> asked
-before=$(cat there)
+echo $number >> sizes
+before=$(cat total)
 if [ $((before + number)) -gt $(cat limit) ]; then
   echo "sbatch: error: QOSMaxSubmitJobPerUserLimit" >&2
   exit 1
 fi
-echo $((before + number)) > there
+echo $((before + number)) > total
 echo "Submitted batch job $((100 + before))"
 """
 
 
 @pytest.fixture
 def five_jobs(small_files, tmp_path, slurm):
-    """Submits five jobs to a Slurm that takes `limit`. Returns the exit status, the array sizes, and the noted jobs."""
+    """Submits five jobs to a Slurm that accepts `limit`. Returns the exit status, array sizes, and saved jobs."""
 
     def submit(limit):
         (slurm / "sbatch").write_text(LIMITED.replace("FOLDER", str(slurm)))
-        (slurm / "there").write_text("0")
+        (slurm / "total").write_text("0")
         (slurm / "limit").write_text(str(limit))
         one_each = ("--seeds=5", "--grid.optimizer.learning_rate=0.01", "--config.execution.maximum_replicas=1")
         status = main(words(small_files, tmp_path / "work", *one_each, "--on", "slurm"))
-        return status, (slurm / "asked").read_text().split(), sorted(slurm_jobs.read_jobs(tmp_path / "work").cohorts)
+        return status, (slurm / "sizes").read_text().split(), sorted(slurm_jobs.read_jobs(tmp_path / "work").cohorts)
 
     return submit
 
 
-def test_many_jobs_are_several_arrays(five_jobs, monkeypatch):
+def test_many_jobs_are_split_into_several_arrays(five_jobs, monkeypatch):
     import submitit
 
     given, whole = {}, submitit.SlurmExecutor.update_parameters
@@ -110,7 +110,7 @@ def test_many_jobs_are_several_arrays(five_jobs, monkeypatch):
     assert given["array_parallelism"] == 2  # all of an array; without a number, submitit lets 256 run
 
 
-def test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted(five_jobs, capsys):
+def test_submission_stops_at_the_job_limit_and_saves_the_submitted_jobs(five_jobs, capsys):
     assert five_jobs(limit=3) == (2, ["5", "2", "2", "1", "1"], ["100_0", "100_1", "102"])
     assert (
         "Slurm refuses: QOSMaxSubmitJobPerUserLimit (jobs that were submitted before: 3); "
@@ -119,7 +119,7 @@ def test_no_more_jobs_are_submitted_than_slurm_takes_and_those_are_noted(five_jo
 
 
 @pytest.mark.parametrize("text", ["Invalid job array specification", "QOSMaxSubmitJobPerUserLimit"])
-def test_fewer_jobs_are_tried_where_an_array_is_too_large(text):
+def test_array_and_job_limit_errors_are_classified_as_too_many_jobs(text):
     assert isinstance(slurm_jobs.refusal(text), slurm_jobs.TooManyJobs)
     assert not isinstance(slurm_jobs.refusal("invalid partition"), slurm_jobs.TooManyJobs)
 
@@ -132,7 +132,7 @@ def test_fewer_jobs_are_tried_where_an_array_is_too_large(text):
         ("gpus = 1\ngpu_memory_gb = 8\ncpus = 3\n", ["export NPROC=3"]),
     ],
 )
-def test_a_job_is_told_how_many_cpus_it_has(small_files, tmp_path, slurm, monkeypatch, options, exported):
+def test_job_script_exports_the_number_of_cpus(small_files, tmp_path, slurm, monkeypatch, options, exported):
     monkeypatch.setenv("NPROC", "5")
     (tmp_path / "jobs.toml").write_text(options)
     assert main(words(small_files, tmp_path / "work", "--on", "slurm", "--slurm", str(tmp_path / "jobs.toml"))) == 0
@@ -140,13 +140,13 @@ def test_a_job_is_told_how_many_cpus_it_has(small_files, tmp_path, slurm, monkey
     assert [line for line in text.splitlines() if line.startswith("export NPROC")] == exported
 
 
-def test_a_job_that_ran_out_of_memory_says_what_helps(tmp_path, slurm):
+def test_stopped_and_paused_jobs_have_explanatory_notes(tmp_path, slurm):
     workdir = tmp_path / "work"
     folders = Workdir(workdir).claim([(signature, (f"{signature}-seed0",)) for signature in "abcd"])
     slurm_jobs.add_jobs(workdir, False, {f"17_{number}": folder.name for number, folder in enumerate(folders)})
     (slurm / "queue").write_text("17_2 RUNNING\n")
     (slurm / "ended").write_text("17_0 OUT_OF_MEMORY\n17_1 FAILED\n17_3 COMPLETED\n")
-    for folder in (folders[0], folders[3]):  # they have reached a rung, the first one in a job before
+    for folder in (folders[0], folders[3]):  # they have reached a rung, the first one in an earlier job
         folder.rung(2).touch()
     found = {each.job: (each.state, each.note) for each in slurm_jobs.states(workdir)}
     assert found == {
@@ -161,12 +161,12 @@ def test_a_job_that_ran_out_of_memory_says_what_helps(tmp_path, slurm):
     }
 
 
-def test_what_slurm_refuses_is_said_before_anything_is_written(small_files, tmp_path, slurm, capsys):
+def test_slurm_refusal_is_reported_before_anything_is_written(small_files, tmp_path, slurm, capsys):
     (slurm / "refusal").write_text("sbatch: error: invalid partition specified: x\nallocation failure: Invalid name\n")
     assert main(words(small_files, tmp_path / "work", "--on", "slurm")) == 2
-    said = capsys.readouterr()
+    printed = capsys.readouterr()
     wanted = "jaxmatch: Slurm refuses: invalid partition specified: x; Invalid name; see sinfo, and set the options"
-    assert not said.out and said.err.startswith(wanted) and said.err.count("\n") == 1
+    assert not printed.out and printed.err.startswith(wanted) and printed.err.count("\n") == 1
     assert not (tmp_path / "work").exists()
 
 
@@ -178,7 +178,7 @@ def refused(capsys, command):
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         (("--on", "slurm"), "there is no Slurm on this machine (sbatch is not found); give the command where jobs are"),
         (("--on", "slurm:x"), "slurm:x is unknown; give --on slurm or --on slurm:local"),
@@ -192,21 +192,21 @@ def refused(capsys, command):
         (("--on", "slurm", "--status"), "no jobs were submitted for this folder; leave out --status or --collect"),
     ],
 )
-def test_bad_use_is_one_line(small_files, tmp_path, capsys, monkeypatch, more, said):
+def test_invalid_options_print_a_one_line_error(small_files, tmp_path, capsys, monkeypatch, more, message):
     monkeypatch.setenv("PATH", str(tmp_path))
     workdir = tmp_path / "runs"
-    assert said in refused(capsys, small_sweep.command(small_files, workdir, *more))
+    assert message in refused(capsys, small_sweep.command(small_files, workdir, *more))
     assert not workdir.exists()
 
 
-def test_submitit_is_an_extra(small_files, tmp_path, capsys, monkeypatch):
+def test_missing_submitit_is_an_error_with_an_install_command(small_files, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
-    said = refused(capsys, small_sweep.command(small_files, tmp_path / "runs", "--on", "slurm"))
-    assert said == "--on slurm needs submitit, which is not installed; pip install 'jaxmatch[slurm]'"
+    message = refused(capsys, small_sweep.command(small_files, tmp_path / "runs", "--on", "slurm"))
+    assert message == "--on slurm needs submitit, which is not installed; pip install 'jaxmatch[slurm]'"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("partition = ", "this is not TOML ("),
         ("partitoin = 'x'", 'there is no option "partitoin"; did you mean "partition"?'),
@@ -219,9 +219,9 @@ def test_submitit_is_an_extra(small_files, tmp_path, capsys, monkeypatch):
         ("minutes = 1", "signal_seconds is not less than the time of a job"),
     ],
 )
-def test_options_that_are_none(small_files, tmp_path, capsys, text, said):
+def test_invalid_job_options_are_refused(small_files, tmp_path, capsys, text, message):
     file = tmp_path / "jobs.toml"
     file.write_text(text)
     command = small_sweep.command(small_files, tmp_path / "runs", "--on", "slurm:local", "--slurm", str(file))
-    assert f"{file}: {said}" in refused(capsys, command)
+    assert f"{file}: {message}" in refused(capsys, command)
     assert not (tmp_path / "runs").exists()

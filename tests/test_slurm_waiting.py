@@ -1,4 +1,4 @@
-"""Tuning by jobs of Slurm: the command waits for their results. test_slurm_cluster_tuning.py has a real Slurm."""
+"""Tuning with Slurm jobs: the command waits for their results. test_slurm_cluster_tuning.py has a real Slurm."""
 
 import json
 import os
@@ -35,27 +35,27 @@ LISTENER = """
 import os
 from jaxmatch import RunListener
 
-class Heard(RunListener):
+class Recorder(RunListener):
     def evaluated(self, run, evaluation):
-        with open(os.environ["HEARD"], "a") as file:
+        with open(os.environ["EVALUATIONS"], "a") as file:
             file.write(f"{run.name} {evaluation['samples']}\\n")
 """
 
 
 @pytest.mark.slow
-def test_a_grid_is_halved_as_in_one_process(small_files, tmp_path, capfd, monkeypatch):
-    (tmp_path / "heard.py").write_text(LISTENER)
+def test_halving_with_slurm_jobs_equals_halving_in_one_process(small_files, tmp_path, capfd, monkeypatch):
+    (tmp_path / "evaluations.py").write_text(LISTENER)
     found = []
     for name, where in (("one", ()), ("jobs", ("--on", "slurm:local"))):
-        monkeypatch.setenv("HEARD", str(tmp_path / f"{name}.txt"))
-        words = (*HALVING, "--log", f"{tmp_path / 'heard.py'}:Heard", *where)
+        monkeypatch.setenv("EVALUATIONS", str(tmp_path / f"{name}.txt"))
+        words = (*HALVING, "--log", f"{tmp_path / 'evaluations.py'}:Recorder", *where)
         assert main(tuning(small_files, tmp_path / name, *words)) == 0
-        said = capfd.readouterr()
+        printed = capfd.readouterr()
         folders = (tmp_path / name, tmp_path / name / "final")
-        heard = (tmp_path / f"{name}.txt").read_text()
-        found.append((said.out, heard, [small_sweep.lasting(folder) for folder in folders]))
+        evaluations = (tmp_path / f"{name}.txt").read_text()
+        found.append((printed.out, evaluations, [small_sweep.lasting(folder) for folder in folders]))
     assert found[0] == found[1]
-    lines = said.err.splitlines()
+    lines = printed.err.splitlines()
     assert [line for line in lines if "submitted" in line] == [
         f"1 job submitted; logs are in {tmp_path / 'jobs' / 'slurm'}",
         "1 job submitted",
@@ -70,26 +70,26 @@ def test_a_grid_is_halved_as_in_one_process(small_files, tmp_path, capfd, monkey
     assert shown.count("1 done") == 2 and str(tmp_path / "jobs" / "final") in shown
 
 
-def test_tune_prints_its_tables_itself(small_files, tmp_path, capsys):
+def test_tune_refuses_the_collect_option(small_files, tmp_path, capsys):
     assert main(tuning(small_files, tmp_path / "runs", "--on", "slurm:local", "--collect")) == 2
     assert "tune prints its tables itself, once its jobs are done; leave out --collect" in capsys.readouterr().err
 
 
 class Slurm:
-    """Two cohorts, and jobs for them that do what a test says.
+    """Two cohorts and their jobs, whose states a test controls.
 
     Attributes:
       submitted: names of cohorts, in the order of their jobs, which are called "0", "1", ...
-      living: jobs that are not over -> their state.
-      ends: jobs that are over -> their state.
+      living: jobs that have not ended -> their state.
+      ends: jobs that have ended -> their state.
     """
 
     def __init__(self, workdir, monkeypatch):
         self.workdir, self.now = Workdir(workdir), 0.0
         self.folders = self.workdir.claim([("s", ("a-seed0",)), ("t", ("b-seed0",))])
         self.tasks = [Task(folder, 1, 1.0) for folder in self.folders]
-        self.submitted, self.living, self.ends, self.said = [], {}, {}, []
-        display = SimpleNamespace(say=self.said.append)
+        self.submitted, self.living, self.ends, self.printed = [], {}, {}, []
+        display = SimpleNamespace(say=self.printed.append)
         self.work = Work(None, self.workdir, display, Stage(), {folder.name: None for folder in self.folders})
         monkeypatch.setattr(slurm_waiting.time, "sleep", self.sleep)
         monkeypatch.setattr(slurm_jobs, "alive", self.alive)
@@ -133,32 +133,32 @@ def slurm(tmp_path, monkeypatch):
     return Slurm(tmp_path, monkeypatch)
 
 
-def test_it_waits_until_all_are_trained(slurm):
+def test_the_command_waits_until_all_cohorts_are_trained(slurm):
     slurm.steps = [lambda: None, lambda: slurm.trained("1"), lambda: None, lambda: slurm.trained("0")]
     called = []
     assert slurm.wait(lambda: called.append(1) or ()) is True
     assert len(slurm.submitted) == 2 and len(called) == 2 and slurm.over == {"0", "1"}
-    assert slurm.said == [
+    assert slurm.printed == [
         f"2 jobs submitted; logs are in {slurm.workdir.path / 'slurm'}",
         "jobs: 0 queued, 2 running",
     ]
 
 
-def test_what_goes_on_is_submitted_as_soon_as_it_may(slurm):
+def test_further_cohorts_are_submitted_as_they_become_ready(slurm):
     left, slurm.tasks = slurm.tasks[1:], slurm.tasks[:1]
     slurm.steps = [lambda: slurm.trained("0"), lambda: None, lambda: slurm.trained("1")]
     assert slurm.wait(lambda: [left.pop()] if left else []) is True
     assert slurm.submitted == [folder.name for folder in slurm.folders]
 
 
-def test_no_more_jobs_at_once_than_are_wanted(slurm):
+def test_the_number_of_concurrent_jobs_is_limited(slurm):
     slurm.steps = [lambda: None, lambda: None, lambda: slurm.trained("0"), lambda: None, lambda: slurm.trained("1")]
     seen = []
     slurm.wait(lambda: seen.append(len(slurm.submitted)) or (), at_once=1)
     assert seen == [1, 2]
 
 
-def test_deaths_are_counted_by_cohort_and_from_its_newest_checkpoint():
+def test_deaths_are_counted_per_cohort_and_newest_checkpoint():
     deaths = Deaths()
     assert [deaths.count("a", newest) for newest in (-1, -1, 4, 4)] == [1, 2, 1, 2]
     assert deaths.count("b", 4) == 1
@@ -166,7 +166,7 @@ def test_deaths_are_counted_by_cohort_and_from_its_newest_checkpoint():
     assert deaths.count("a", 4) == 1  # the cohort has failed, and is tried again
 
 
-def test_a_job_that_was_lost_is_submitted_again_until_its_cohort_has_failed(slurm):
+def test_a_lost_job_is_resubmitted_until_its_cohort_has_failed(slurm):
     slurm.steps = [lambda: slurm.trained("0"), lambda: slurm.end("1", "NODE_FAIL")]
     slurm.steps += [lambda: None] * 4 + [lambda: slurm.end("2", "NODE_FAIL")]
     (checkpoint := slurm.folders[1].checkpoints / "7").mkdir(parents=True)
@@ -175,19 +175,19 @@ def test_a_job_that_was_lost_is_submitted_again_until_its_cohort_has_failed(slur
         slurm.steps += [lambda job=job: slurm.end(job, "FAILED")] + [lambda: None] * 4
     assert slurm.wait() is True
     assert slurm.submitted[1:] == [slurm.folders[1].name] * 4
-    said = message_of(slurm.folders[1])
-    assert said.startswith("its job was ended 3 times without a new checkpoint (FAILED); it wrote no log")
+    printed = message_of(slurm.folders[1])
+    assert printed.startswith("its job was ended 3 times without a new checkpoint (FAILED); it wrote no log")
     assert not slurm.folders[0].failure()
 
 
-def test_a_cancelled_job_is_not_submitted_again(slurm):
+def test_a_cancelled_job_is_not_resubmitted(slurm):
     slurm.steps = [lambda: slurm.trained("0"), lambda: slurm.end("1", "CANCELLED by 0")]
     assert slurm.wait() is True
     assert len(slurm.submitted) == 2
     assert message_of(slurm.folders[1]).startswith("its job 1 was cancelled; it wrote no log")
 
 
-def test_a_job_that_ran_out_of_memory_is_not_submitted_again(slurm):
+def test_a_job_that_ran_out_of_memory_is_not_resubmitted(slurm):
     """The next job would be given the same memory, for a cohort of the same size."""
     slurm.steps = [lambda: slurm.trained("0"), lambda: slurm.end("1", "OUT_OF_MEMORY")]
     assert slurm.wait() is True
@@ -205,20 +205,20 @@ def test_a_cohort_that_another_launcher_trains_is_left_to_it(slurm):
     assert len(slurm.submitted) == 2 and folder.failure() is None
 
 
-def test_slurm_may_be_away_for_a_while(slurm, monkeypatch):
-    there = slurm.alive
+def test_waiting_continues_while_slurm_does_not_respond(slurm, monkeypatch):
+    original = slurm.alive
 
-    def away(workdir, jobs):
+    def unreachable(workdir, jobs):
         raise InputError("squeue does not answer")
 
-    monkeypatch.setattr(slurm_jobs, "alive", away)
-    back = [lambda: monkeypatch.setattr(slurm_jobs, "alive", there)]
-    slurm.steps = [lambda: None] * 5 + back + [lambda: slurm.trained("0"), lambda: slurm.trained("1")]
+    monkeypatch.setattr(slurm_jobs, "alive", unreachable)
+    restore = [lambda: monkeypatch.setattr(slurm_jobs, "alive", original)]
+    slurm.steps = [lambda: None] * 5 + restore + [lambda: slurm.trained("0"), lambda: slurm.trained("1")]
     assert slurm.wait() is True
-    assert len(slurm.submitted) == 2 and slurm.said[1] == "squeue does not answer; asking again"
+    assert len(slurm.submitted) == 2 and slurm.printed[1] == "squeue does not answer; asking again"
 
 
-def test_an_interrupt_leaves_the_jobs(slurm):
+def test_an_interrupt_leaves_the_jobs_running(slurm):
     def interrupt():
         raise KeyboardInterrupt
 
@@ -231,7 +231,7 @@ def test_an_interrupt_leaves_the_jobs(slurm):
     assert slurm.living == {"1": "RUNNING"}
 
 
-def test_what_a_job_tells_is_shown_though_it_is_queued_again(slurm, tmp_path):
+def test_events_of_a_requeued_job_are_shown(slurm, tmp_path):
     """The file also holds events of an earlier command's job, which are not shown."""
     folder, shown = slurm.folders[0], []
 
@@ -255,18 +255,18 @@ def test_what_a_job_tells_is_shown_though_it_is_queued_again(slurm, tmp_path):
     assert not replay.left and json.loads((folder.path / "events.jsonl").read_text().splitlines()[0])[0] == "16"
 
 
-def test_a_cohort_at_a_rung_is_paused(slurm):
+def test_a_cohort_waiting_at_a_rung_is_listed_as_paused(slurm):
     slurm_jobs.add_jobs(slurm.workdir.path, False, {"3": slurm.folders[0].name})
     slurm.folders[0].rung(2).write_text("{}")
     states = [(each.state, each.note) for each in slurm_jobs.states(slurm.workdir.path)]
     assert sorted(states) == [("not submitted", ""), ("paused", "after epoch 2")]
 
 
-def test_an_interrupt_waits_until_what_was_submitted_is_noted():
-    """Programs that are started meanwhile never receive the interrupt."""
-    said = []
+def test_an_interrupt_is_deferred_during_submission():
+    """Child processes that are started meanwhile never receive the interrupt."""
+    printed = []
     with pytest.raises(KeyboardInterrupt), on_slurm.not_interrupted():
         os.kill(os.getpid(), signal.SIGINT)
         words = ["sh", "-c", "kill -INT $$; kill -HUP $$; echo goes on"]
-        said.append(subprocess.run(words, capture_output=True, text=True).stdout)
-    assert said == ["goes on\n"]
+        printed.append(subprocess.run(words, capture_output=True, text=True).stdout)
+    assert printed == ["goes on\n"]

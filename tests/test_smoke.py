@@ -1,4 +1,4 @@
-"""A smoke run keeps a sweep's shape and none of its size."""
+"""A smoke run keeps the structure of a sweep and reduces its size."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ FILES = [*SWEEPS, *CONFIGS]
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}-{file.stem}")
-def test_every_file_can_be_tried_without_data(file):
+def test_every_launcher_file_has_a_smoke_run_without_data(file):
     planned = launch.resolve(file, smoke=True, options={"data_directory": "/no/such/folder", "vectors": "none.txt"})
     data = planned.config.data
     assert data.name.startswith("embedded_") and not data.vectors and not data.directory
@@ -51,28 +51,28 @@ def test_every_file_can_be_tried_without_data(file):
         ("sick_relatedness", "embedded_inference", "accuracy"),
     ],
 )
-def test_data_of_the_same_task_stands_in(name, embedded, selection):
-    asked = {"wikiqa": "mrr", "sick_relatedness": "pearson"}.get(name, "accuracy")
+def test_data_is_replaced_by_embedded_data_of_a_similar_task(name, embedded, selection):
+    requested = {"wikiqa": "mrr", "sick_relatedness": "pearson"}.get(name, "accuracy")
     config = with_overrides(
-        default_config(), {"data.name": name, "training.selection": asked, "data.maximum_length": 50}
+        default_config(), {"data.name": name, "training.selection": requested, "data.maximum_length": 50}
     )
     config = smoked(Sweep("s", config, {}, (0,), LAYOUT)).config
     assert (config.data.name, config.training.selection, config.data.maximum_length) == (embedded, selection, 0)
 
 
-def test_one_s_own_data_is_told_by_its_scores():
-    def stands_in(**changes):
+def test_the_replacement_of_user_data_follows_from_its_score_or_task():
+    def data_for(**changes):
         settings = {key.replace("__", "."): value for key, value in changes.items()}
         config = with_overrides(default_config(), {"data.name": "own", **settings})
         return smoked(Sweep("s", config, {}, (0,), LAYOUT)).config.data.name
 
-    assert stands_in() == "embedded_inference"
-    assert stands_in(training__selection="map") == stands_in(training__selection="recall_at_2") == "embedded_ranking"
-    assert stands_in(training__selection="f1") == "embedded_paraphrase"
-    assert stands_in(data__task="ranking") == "embedded_ranking"
+    assert data_for() == "embedded_inference"
+    assert data_for(training__selection="map") == data_for(training__selection="recall_at_2") == "embedded_ranking"
+    assert data_for(training__selection="f1") == "embedded_paraphrase"
+    assert data_for(data__task="ranking") == "embedded_ranking"
 
 
-def test_axes_of_one_program_stay_and_of_others_the_first_value():
+def test_axes_that_change_the_program_keep_only_their_first_value():
     grid = {"model.blocks": (1, 2, 3), "optimizer.learning_rate": (0.1, 0.2)}
     small = smoked(Sweep("s", default_config(), grid, range(10), LAYOUT, {name: {} for name in "abc"}))
     assert small.grid == {"model.blocks": (1,), "optimizer.learning_rate": (0.1, 0.2)}
@@ -88,18 +88,18 @@ def test_axes_of_one_program_stay_and_of_others_the_first_value():
         ("classification", "macro_f1", "embedded_inference", "macro_f1"),
     ],
 )
-def test_a_smoke_run_of_own_data_is_of_its_task(task, selection, data, chosen):
+def test_a_smoke_run_of_user_data_fits_its_task_and_score(task, selection, data, chosen):
     overrides = {"training.selection": selection} | ({"data.task": task} if task else {})
     planned = launch.resolve(ROOT / "configs" / "esan.py", smoke=True, options={"dataset": "own"}, overrides=overrides)
     assert (planned.config.data.name, planned.config.training.selection) == (data, chosen)
 
 
-def test_a_smoke_run_can_be_changed_like_any_other():
+def test_overrides_and_seeds_apply_to_a_smoke_run():
     planned = launch.resolve(ROOT / "sweeps" / "re2_main.py", smoke=True, overrides={"training.epochs": "3"}, seeds=3)
     assert planned.config.training.epochs == 3 and len(planned.seeds) == 3
 
 
-def test_models_that_variants_bring_become_tiny_too():
+def test_models_of_variants_become_tiny():
     options = {"dataset": "quora", "models": "esan,cafe", "features": "paper"}
     planned = launch.resolve(ROOT / "sweeps" / "comparison.py", smoke=True, options=options)
     runs = planned.runs()
@@ -122,6 +122,6 @@ def test_every_model_becomes_tiny(model):
     assert memory.parameter_count(module, DIMENSIONS) < 100_000
 
 
-def test_several_kernel_sizes_share_the_tiny_hidden_size():
+def test_a_smoke_run_keeps_several_kernel_sizes():
     config = with_overrides(default_config(), {"model.kernel_size": (1, 3, 5)})
     assert smoked(Sweep("s", config, {}, (0,), LAYOUT)).config.model.kernel_size == (1, 3, 5)

@@ -1,4 +1,4 @@
-"""Launchers of the papers' tables, from file to table, with `--smoke`. All others are planned in test_papers.py."""
+"""Launchers of the papers' tables, run end to end with `--smoke`. All others are planned in test_papers.py."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ def cache(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("launcher", "rows"), LAUNCHERS.items(), ids=[words.split()[0] for words in LAUNCHERS])
-def test_a_smoke_run_goes_from_the_file_to_the_table(launcher, rows, cache, tmp_path, capsys, monkeypatch):
+def test_a_smoke_run_prints_the_whole_table(launcher, rows, cache, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
     for kind in (
         entailment,
@@ -56,7 +56,7 @@ def test_a_smoke_run_goes_from_the_file_to_the_table(launcher, rows, cache, tmp_
 
 
 @pytest.mark.slow
-def test_smoke_runs_go_on_to_what_is_made_of_the_trained_models(cache, tmp_path, capsys, monkeypatch):
+def test_smoke_runs_include_the_analyses_of_the_trained_models(cache, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
     monkeypatch.setattr(entailment, "SPLITS", {name: max(40, size // 10) for name, size in entailment.SPLITS.items()})
 
@@ -82,14 +82,14 @@ def test_smoke_runs_go_on_to_what_is_made_of_the_trained_models(cache, tmp_path,
     assert text.count("first:  A man sleeps.") == 1 and "block 2, second over first" in text
     names = sorted(file.name for file in (tmp_path / "re2_attention" / "figures").iterdir())
     assert names == [f"attention-seed0.{ending}" for ending in ("json", "png", "svg")]
-    # Another pair trains nothing again; another sweep needs a folder of its own.
+    # Another pair needs no new training; another sweep needs another folder.
     assert "first:  A child laughs." in launched(
         "re2_attention", "--seeds", "1", "--first", "A child laughs.", "--second", "Nobody laughs."
     )
     words = ["sweep", str(SWEEPS / "re2_ensemble.py"), "--smoke", "--workdir", str(tmp_path / "re2_attention")]
     assert main(words) == 2 and main([*words, "--dry-run"]) == 2
-    said = (
+    message = (
         'this folder holds the sweep "re2-attention-snli-smoke", not "re2-ensemble-snli-smoke"; give a --workdir of '
         "its own\n"
     )
-    assert capsys.readouterr().err.endswith(said)
+    assert capsys.readouterr().err.endswith(message)

@@ -1,4 +1,4 @@
-"""A space that is searched comes from the sweep file and the command line; one that makes no sense is refused."""
+"""The search space comes from the sweep file and the command line, and an invalid one is refused."""
 
 import pytest
 from small_sweep import space
@@ -9,7 +9,7 @@ from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.space import Range
 
 
-def test_a_space_comes_from_the_file_and_the_command_line():
+def test_search_space_combines_the_sweep_file_and_the_command_line():
     found = space(
         {"model.blocks": "1:3", "model.hidden_size": "30:100:20", "optimizer.dropout_rate": "0.8,0.9"},
         grid={"model.blocks": (1, 2), "model.kernel_size": (3, (1, 3))},
@@ -38,7 +38,7 @@ def test_a_space_comes_from_the_file_and_the_command_line():
     assert set(found.sweep.table.rows) == place.keys() and not found.sweep.grid
 
 
-def test_numbers_have_four_digits_and_stay_in_their_range():
+def test_values_are_rounded_to_four_digits_and_stay_in_range():
     found = space({"optimizer.learning_rate": "log:0.00012345:0.0012345", "model.blocks": "1:3"})
     rates = [
         found.place({"optimizer.learning_rate": rate, "model.blocks": 3})["optimizer.learning_rate"]
@@ -47,7 +47,7 @@ def test_numbers_have_four_digits_and_stay_in_their_range():
     assert rates == [0.00012345, 0.0004568, 0.001234]
 
 
-def test_what_is_given_empty_is_not_searched():
+def test_settings_with_an_empty_value_are_not_searched():
     file = {"grid": {"model.blocks": (1, 2)}, "space": {"optimizer.learning_rate": "0.1:0.2"}}
     assert list(space({"model.blocks": ""}, **file).ranges) == ["optimizer.learning_rate"]
     left = space({"optimizer.learning_rate": ""}, **file)
@@ -72,13 +72,13 @@ def test_what_is_given_empty_is_not_searched():
         ("data.name", "sick,snli", "the settings of this grid differ in data.name"),
     ],
 )
-def test_a_space_that_makes_no_sense_is_refused(name, text, problem):
+def test_invalid_search_space_is_refused(name, text, problem):
     with pytest.raises(InputError) as error:
         space({name: text})
     assert problem in str(error.value)
 
 
-def test_nothing_to_search_is_refused():
+def test_empty_space_variants_and_non_text_ranges_are_refused():
     with pytest.raises(InputError, match="there is nothing to search; give a space: --space"):
         space({})
     with pytest.raises(InputError, match="a sweep with variants cannot be searched"):

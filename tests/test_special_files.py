@@ -1,4 +1,4 @@
-"""A pipe, a device or a folder in place of a file is refused in one line, and is never waited for."""
+"""A pipe, a device or a folder in place of a file is refused in one line, without blocking."""
 
 import json
 import os
@@ -29,14 +29,14 @@ def _refused(capsys, words, place, problem):
 
 @pytest.mark.parametrize("command", ["sweep", "train", "tune", "timing"])
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
-def test_a_file_that_is_launched(tmp_path, capsys, command, kind):
+def test_a_pipe_device_or_folder_in_place_of_a_sweep_file_is_refused(tmp_path, capsys, command, kind):
     path = {"pipe": lambda: _pipe(tmp_path / "x.py"), "device": lambda: Path("/dev/zero"), "folder": lambda: tmp_path}[
         kind
     ]()
     _refused(capsys, [command, path], path, f"this is a {kind}, not a file; give a file of configs/")
 
 
-def test_a_file_to_be_scored(run, tmp_path, capsys):
+def test_evaluating_a_pipe_is_refused(run, tmp_path, capsys):
     path = _pipe(tmp_path / "in.tsv")
     _refused(
         capsys,
@@ -46,7 +46,7 @@ def test_a_file_to_be_scored(run, tmp_path, capsys):
     )
 
 
-def test_records_notes_and_the_values_of_figures(tmp_path, capsys):
+def test_pipes_as_records_sweep_notes_or_figure_values_are_refused(tmp_path, capsys):
     folder = tmp_path / "sweep"
     shutil.copytree(RESULTS / "quickstart", folder)
     file = _pipe(next((folder / "runs").glob("*/record.json")))
@@ -73,7 +73,7 @@ def test_records_notes_and_the_values_of_figures(tmp_path, capsys):
     ],
 )
 @pytest.mark.parametrize("command", ["sweep", "train"])
-def test_a_file_that_is_no_python(tmp_path, capsys, content, problem, command):
+def test_a_sweep_file_that_is_not_valid_python_is_refused(tmp_path, capsys, content, problem, command):
     file = tmp_path / "a.py"
     file.write_bytes(content)
     assert main([command, str(file)]) == 2
@@ -81,7 +81,7 @@ def test_a_file_that_is_no_python(tmp_path, capsys, content, problem, command):
     assert err.startswith(f"jaxmatch: {file}:") and problem in err and err.count("\n") == 1
 
 
-def test_a_link_counts_as_what_it_leads_to(tmp_path):
+def test_a_symbolic_link_is_checked_by_its_target(tmp_path):
     link = tmp_path / "link"
     link.symlink_to("/dev/null")
     with pytest.raises(InputError, match="this is a device, not a file; give a file"):
@@ -100,7 +100,7 @@ def test_a_link_counts_as_what_it_leads_to(tmp_path):
         ("model", {}),
     ],
 )
-def test_a_damaged_timing_is_named(tmp_path, field, value):
+def test_a_damaged_timing_file_is_an_error_with_its_path(tmp_path, field, value):
     record = json.loads((RESULTS / "re2_timing" / "timing.json").read_text())
     record["rows"][0][field] = value
     file = tmp_path / "timing.json"
@@ -111,7 +111,7 @@ def test_a_damaged_timing_is_named(tmp_path, field, value):
 
 
 @pytest.mark.parametrize("value", [1e300, 10**400, float("inf"), "many"])
-def test_values_that_no_figure_can_show_are_refused_at_once(tmp_path, capsys, value):
+def test_undrawable_figure_values_are_refused(tmp_path, capsys, value):
     point = {"samples": 10, "mean": 0.5, "deviation": None, "seeds": 1}
     setting = {"name": "a", "seeds": [1], "points": [point, {**point, "samples": value}]}
     file = tmp_path / "curves.json"

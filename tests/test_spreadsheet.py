@@ -1,4 +1,4 @@
-"""No cell of a CSV file is computed by the spreadsheet that opens it, and no number becomes a text."""
+"""No cell of a CSV file is evaluated as a formula by a spreadsheet program, and numbers stay numbers."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ def _cell(value):
 @pytest.mark.parametrize(
     "value", ["=1+1", "+a", "-a", "@SUM(A1)", "  =1", "-1+1", "＝1", '=cmd|"/c calc"!A0', "-inf", "-", "+1 -1"]
 )
-def test_what_would_be_computed_is_text(value):
+def test_formulas_are_quoted_as_text(value):
     assert _cell(value) == "'" + value
 
 
@@ -32,11 +32,11 @@ def test_control_characters_are_escaped(value, shown):
 @pytest.mark.parametrize(
     "value", [-1, -1.5, "-1.5", "+2", "-1e-05", 0, True, "a=b", "a-b", "", "–", "a,b", 'a"b', [1, -2]]
 )
-def test_everything_else_stays(value):
+def test_other_values_are_unchanged(value):
     assert _cell(value) == str(value)
 
 
-def test_nothing_is_an_empty_cell():
+def test_none_is_an_empty_cell():
     assert csv_text([[None, 1], ["a", None]]) == ",1\na,\n"
 
 

@@ -45,7 +45,7 @@ def test_help_of_one_subcommand_imports_no_other():
 
 
 @pytest.mark.parametrize("format", ["markdown", "latex", "csv", "json"])
-def test_a_table_imports_neither_jax_nor_statistics(format):
+def test_table_imports_neither_jax_nor_scipy_stats(format):
     """The table has intervals and p values, which need some of scipy, but not its slow part."""
     loaded = modules_after("table", str(SWEEP), "--format", format)
     assert "scipy.special" in loaded
@@ -59,20 +59,20 @@ def test_a_table_imports_neither_jax_nor_statistics(format):
         ("TweetTokenizer", "@you #yes :-) it's", "@you #yes :-) it's"),
     ],
 )
-def test_a_tokeniser_of_nltk_comes_without_the_rest(tokenizer, text, tokens):
+def test_nltk_tokenizer_is_loaded_without_the_rest_of_nltk(tokenizer, text, tokens):
     code = f"""
 import sys
 from jaxmatch.data.nltk_tokenizers import tokenizer
 print(*tokenizer({tokenizer!r}).tokenize({text!r}))
 print("scipy" in sys.modules, [name for name in sys.modules if name.startswith("nltk")])
-import nltk  # whoever wants all of it gets all of it
+import nltk  # the full package can still be imported
 print(*nltk.{tokenizer}().tokenize({text!r}))
 from nltk.tag import PerceptronTagger
 """
     assert run_python(code).splitlines() == [tokens, "False []", tokens]
 
 
-def test_a_tokeniser_comes_from_all_of_nltk_where_its_module_is_not_found(monkeypatch):
+def test_nltk_tokenizer_falls_back_to_the_full_package_if_its_module_is_missing(monkeypatch):
     from nltk.tokenize import NLTKWordTokenizer
 
     from jaxmatch.data import nltk_tokenizers

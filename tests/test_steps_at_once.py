@@ -1,4 +1,4 @@
-"""Several steps in one dispatch leave what single steps leave, bit for bit."""
+"""Several steps in one dispatch give the same results as single steps, bit for bit."""
 
 import os
 
@@ -19,8 +19,8 @@ OPTIMISED = "optimization_level=0" not in os.environ.get("XLA_FLAGS", "")
 
 
 @pytest.fixture(autouse=True)
-def seldom_looks(monkeypatch):
-    """Makes training look at the clock after the first step of an epoch, after scoring dev, and at the epoch's end."""
+def rare_clock_checks(monkeypatch):
+    """Makes training check the clock only after the first step of an epoch, after scoring dev, and at its end."""
     monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 1e6)
 
 
@@ -43,15 +43,15 @@ def dispatches(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def singly():
-    """A cohort and its results. It looks at the clock after every step, so that each step is a dispatch."""
+def single_steps():
+    """A cohort and its results. It checks the clock after every step, so that each step is a dispatch."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)
         trained = cohort(64)
         return trained, trained.train()
 
 
-def test_the_states_after_several_steps_are_those_after_single_ones(dispatches):
+def test_states_after_several_steps_equal_those_after_single_steps(dispatches):
     one, many = cohort(1).lockstep, cohort(16).lockstep
     assert (one.steps_at_once, many.steps_at_once) == (1, 16)
     single, several = one.initial(), many.initial()
@@ -75,15 +75,14 @@ def test_the_states_after_several_steps_are_those_after_single_ones(dispatches):
 
 
 @pytest.mark.parametrize("steps_at_once", [2, 64])
-def test_training_leaves_the_same_in_fewer_dispatches(singly, dispatches, steps_at_once):
-    trained, expected = singly
+def test_training_gives_the_same_results_in_fewer_dispatches(single_steps, dispatches, steps_at_once):
+    trained, expected = single_steps
     progress = [result.progress for result in expected]
     assert [each.stopped for each in progress] == [False, False, True] and progress[1].diverged_at is not None
     together = cohort(steps_at_once)
     same(together.train(), expected)
     assert together.progress.steps == trained.progress.steps and len(together.lockstep.slots) == 2
-    # A dispatch goes as far as the next look or evaluation or the end of the epoch, but no farther than the setting
-    # says.
+    # A dispatch ends at the next clock check, evaluation or end of an epoch, or after the set number of steps.
     wanted = 0
     for number in range(4):
         samples = together.lockstep.epoch(number).samples
@@ -94,23 +93,23 @@ def test_training_leaves_the_same_in_fewer_dispatches(singly, dispatches, steps_
 
 
 @pytest.mark.parametrize("steps", [9, 16])
-def test_interrupted_in_the_middle_it_goes_on_bit_for_bit(singly, tmp_path, steps):
-    class Heard(Listener):
+def test_training_interrupted_within_an_epoch_resumes_bit_for_bit(single_steps, tmp_path, steps):
+    class ResumeListener(Listener):
         def resumed(self, done, total):
             self.done = done
 
-    checkpoints, heard = Checkpoints(tmp_path / "checkpoints"), Heard()
+    checkpoints, listener = Checkpoints(tmp_path / "checkpoints"), ResumeListener()
     with pytest.raises(Interruption):
         cohort(64).train(checkpoints, InterruptAfter(steps))
     resumed = cohort(64)
-    same(resumed.train(checkpoints, heard), singly[1])
+    same(resumed.train(checkpoints, listener), single_steps[1])
     checkpoints.close()
-    assert 0 < heard.done < steps and heard.done % resumed.lockstep.batches.steps_per_epoch  # within an epoch
-    assert resumed.progress.steps == singly[0].progress.steps
+    assert 0 < listener.done < steps and listener.done % resumed.lockstep.batches.steps_per_epoch  # within an epoch
+    assert resumed.progress.steps == single_steps[0].progress.steps
 
 
 @pytest.mark.parametrize("steps_at_once", [1, 2])
-def test_a_step_and_an_evaluation_take_nothing_unasked_to_the_devices(steps_at_once):
+def test_steps_and_evaluation_make_no_implicit_device_transfers(steps_at_once):
     """Every dispatch would wait for arrays that are not placed on the devices beforehand."""
     replicas, evaluator = (made := cohort(steps_at_once)).lockstep, made.evaluator
     epoch, state = replicas.epoch(0), replicas.initial()

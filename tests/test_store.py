@@ -19,7 +19,7 @@ def s3():
 
 
 @pytest.fixture
-def at_once(monkeypatch):
+def no_retry_delay(monkeypatch):
     monkeypatch.setattr(stores, "WAITS", (0.0, 0.0))
 
 
@@ -31,7 +31,7 @@ def store(request, tmp_path):
     return Store(places[request.param])
 
 
-def test_objects(store, tmp_path):
+def test_objects_are_written_read_listed_and_removed(store, tmp_path):
     with store.token() as token:
         store.check(token)
     with pytest.raises(InputError, match="the store cannot be reached .it does not return what was written"):
@@ -45,7 +45,7 @@ def test_objects(store, tmp_path):
     assert store.names("a") == ["b", "c", "d"] and store.names("none") == []
     assert store.read_all(["a/b", "a/c", "a/d/e", "a/f"]) == {"a/b": b"2", "a/c": b"3", "a/d/e": b"5"}
     assert store.download("a/d/e", tmp_path / "back") and (tmp_path / "back").read_bytes() == b"5"
-    # Another process, which has looked before, sees changes at once.
+    # Another client that has listed the folder before sees changes immediately.
     other = Store(store.url)
     assert other.names("a") == ["b", "c", "d"]
     store.remove("a/b", "a/none")
@@ -53,46 +53,46 @@ def test_objects(store, tmp_path):
     assert store.at("a/c") == f"{store.url}/a/c" and not store.url.endswith("/")
 
 
-def test_a_store_that_cannot_create_in_one_step_looks_first(monkeypatch, tmp_path):
+def test_create_without_atomic_support_checks_for_the_object_first(monkeypatch, tmp_path):
     def refuses(*arguments, mode="overwrite", **options):
         if mode == "create":
             raise NotImplementedError
-        return whole(*arguments, **options)
+        return original(*arguments, **options)
 
-    whole = fsspec.filesystem("memory").pipe_file
+    original = fsspec.filesystem("memory").pipe_file
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "pipe_file", lambda self, *a, **o: refuses(*a, **o))
     store = Store(f"memory://{tmp_path.name}")
     assert store.create("a", b"1") and not store.create("a", b"2") and store.read("a") == b"1"
 
 
 @pytest.mark.parametrize("seen", [True, False])
-def test_a_store_that_does_not_say_why_it_creates_nothing(monkeypatch, tmp_path, seen):
-    """From such a store (MinIO), s3fs only learns that a condition does not hold."""
+def test_create_returns_false_on_an_unspecific_precondition_error(monkeypatch, tmp_path, seen):
+    """With such a store (MinIO), s3fs only reports that a precondition does not hold."""
 
     def refuses(self, path, content, mode="overwrite", **options):
         if mode == "create" and self.exists(path):
             raise OSError(errno.EINVAL, "At least one of the pre-conditions you specified did not hold")
-        return whole(self, path, content, **options)
+        return original(self, path, content, **options)
 
     memory = type(fsspec.filesystem("memory"))
-    whole = memory.pipe_file
+    original = memory.pipe_file
     monkeypatch.setattr(memory, "pipe_file", refuses)
     monkeypatch.setattr("jaxmatch.store.WAITS", (0.0,))
     store = Store(f"memory://{tmp_path.name}")
     assert store.create("a", b"1")
-    if not seen:  # another process creates it between the look and the write
+    if not seen:  # another process creates it between the check and the write
         answers = iter([None, b"1"])
         monkeypatch.setattr(store, "read", lambda name: next(answers))
     assert not store.create("a", b"2")
 
 
-def test_a_local_file_that_is_half_written_is_not_seen(tmp_path, monkeypatch):
+def test_interrupted_write_keeps_the_previous_local_file(tmp_path, monkeypatch):
     store = Store(f"file://{tmp_path}")
     store.write("a", b"before")
-    whole = type(fsspec.filesystem("file")).pipe_file
+    original = type(fsspec.filesystem("file")).pipe_file
 
     def stops(self, path, content, **options):
-        whole(self, path, content[:3])
+        original(self, path, content[:3])
         raise KeyboardInterrupt
 
     monkeypatch.setattr(type(fsspec.filesystem("file")), "pipe_file", stops)
@@ -101,16 +101,16 @@ def test_a_local_file_that_is_half_written_is_not_seen(tmp_path, monkeypatch):
     assert store.read("a") == b"before"
 
 
-def test_what_fails_is_tried_again_within_bounds(monkeypatch, tmp_path, at_once):
+def test_failed_requests_are_retried_a_limited_number_of_times(monkeypatch, tmp_path, no_retry_delay):
     store, calls = Store(f"memory://{tmp_path.name}"), []
     store.write("a", b"1")
-    whole = type(fsspec.filesystem("memory")).cat_file
+    original = type(fsspec.filesystem("memory")).cat_file
 
     def fails(self, *arguments, **options):
         calls.append(arguments)
         if len(calls) < failures:
             raise ConnectionError("the network is gone\nand more")
-        return whole(self, *arguments, **options)
+        return original(self, *arguments, **options)
 
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "cat_file", fails)
     failures = 3
@@ -121,7 +121,7 @@ def test_what_fails_is_tried_again_within_bounds(monkeypatch, tmp_path, at_once)
     assert len(calls) == 3
 
 
-def test_a_bucket_that_goes_away_is_no_missing_object(s3, at_once):
+def test_write_to_a_missing_bucket_raises_store_error(s3, no_retry_delay):
     with pytest.raises(StoreError, match="bucket does not exist"):
         Store("s3://none/folder").write("a", b"")
 
@@ -132,33 +132,33 @@ def refused(url):
     return str(error.value)
 
 
-def test_what_is_no_store_is_refused():
+def test_invalid_store_urls_are_refused():
     assert refused("runs/some") == "'runs/some' is not a URL of an object store; give --store as s3://BUCKET/FOLDER"
     assert refused("s3://") == "'s3://' is not a URL of an object store; give --store as s3://BUCKET/FOLDER"
     assert refused("s4://bucket") == 'fsspec knows no store s4://; did you mean "s3"?'
 
 
 @pytest.mark.parametrize(
-    ("url", "module", "said"),
+    ("url", "module", "message"),
     [
         ("s3://bucket", "fsspec", "--store needs fsspec, which is not installed; pip install 'jaxmatch[store]'"),
         ("s3a://bucket", "s3fs", "a package for s3a:// is not installed; pip install 'jaxmatch[store]'"),
         ("gs://bucket", "gcsfs", "a package for gs:// is not installed; Please install gcsfs to access Google Storage"),
     ],
 )
-def test_packages_are_named(monkeypatch, url, module, said):
+def test_missing_store_packages_are_named(monkeypatch, url, module, message):
     monkeypatch.setitem(sys.modules, module, None)
-    assert refused(url) == said
+    assert refused(url) == message
 
 
-def test_what_cannot_be_reached_is_refused(s3, monkeypatch):
-    said = refused("s3://none/folder")
-    assert said == "s3://none/folder: there is no such bucket (The specified bucket does not exist); make it first"
+def test_unreachable_or_forbidden_stores_are_refused(s3, monkeypatch):
+    message = refused("s3://none/folder")
+    assert message == "s3://none/folder: there is no such bucket (The specified bucket does not exist); make it first"
     with monkeypatch.context() as patch:
         patch.setattr("moto.settings.INITIAL_NO_AUTH_ACTION_COUNT", 0.0)  # from now on, it checks the key
-        said = refused("s3://bucket/folder")
-    assert said.startswith("s3://bucket/folder: the store refuses access (")
-    assert said.endswith("; check the credentials for it")
+        message = refused("s3://bucket/folder")
+    assert message.startswith("s3://bucket/folder: the store refuses access (")
+    assert message.endswith("; check the credentials for it")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     fsspec.filesystem("s3").clear_instance_cache()
     assert refused("s3://bucket/folder").startswith(
@@ -167,17 +167,17 @@ def test_what_cannot_be_reached_is_refused(s3, monkeypatch):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     fsspec.filesystem("s3").clear_instance_cache()
-    said = refused("s3://bucket/folder")
-    assert "refuses access (Unable to locate credentials); check the credentials for it" in said
+    message = refused("s3://bucket/folder")
+    assert "refuses access (Unable to locate credentials); check the credentials for it" in message
     fsspec.filesystem("s3").clear_instance_cache()
 
 
-def test_a_store_that_does_not_answer_is_refused(monkeypatch, tmp_path):
+def test_store_that_times_out_is_refused(monkeypatch, tmp_path):
     import threading
 
     never = threading.Event()
     monkeypatch.setattr(stores, "SECONDS_TO_ANSWER", 0.05)
     monkeypatch.setattr(type(fsspec.filesystem("memory")), "pipe_file", lambda *a, **o: never.wait(10))
-    said = refused(f"memory://{tmp_path.name}")
+    message = refused(f"memory://{tmp_path.name}")
     never.set()
-    assert "the store cannot be reached (no answer within 0 seconds)" in said
+    assert "the store cannot be reached (no answer within 0 seconds)" in message

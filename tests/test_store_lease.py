@@ -21,11 +21,11 @@ def store(tmp_path, monkeypatch):
     return Store(f"memory://{tmp_path.name}")
 
 
-def of_another(store, process=1, **changes):
+def write_other_lease(store, process=1, **changes):
     store.write(NAME, json.dumps({"id": "other", "machine": "there", "process": process} | changes).encode())
 
 
-def test_a_second_command_is_refused_while_the_first_lives(store):
+def test_a_second_command_is_refused_while_the_first_is_running(store):
     first = Lease(store)
     with pytest.raises(InputError, match=rf"{store.url}: process {os.getpid()} on .* trains with this store; wait for"):
         Lease(store)
@@ -35,7 +35,7 @@ def test_a_second_command_is_refused_while_the_first_lives(store):
     Lease(store).release()
 
 
-def test_the_lease_of_a_dead_process_of_this_machine_is_taken_at_once(store, tmp_path, monkeypatch):
+def test_the_lease_of_a_dead_local_process_is_taken_immediately(store, tmp_path, monkeypatch):
     monkeypatch.setattr(store_lease, "SECONDS_TO_EXPIRE", 3600.0)
     code = (
         "import sys; from jaxmatch.store import Store; from jaxmatch.sweep import store_lease\n"
@@ -49,8 +49,8 @@ def test_the_lease_of_a_dead_process_of_this_machine_is_taken_at_once(store, tmp
     assert Store(folder).read(NAME) is None
 
 
-def test_the_lease_of_a_silent_command_elsewhere_is_taken_after_a_while(store, capsys):
-    of_another(store)
+def test_the_lease_of_a_silent_remote_command_is_taken_after_it_expires(store, capsys):
+    write_other_lease(store)
     begun = time.monotonic()
     lease = Lease(store)
     assert time.monotonic() - begun > 0.3
@@ -58,13 +58,13 @@ def test_the_lease_of_a_silent_command_elsewhere_is_taken_after_a_while(store, c
     assert "waiting to see whether another command still uses" in capsys.readouterr().err
 
 
-def test_of_two_that_take_over_one_goes_on(store, monkeypatch):
-    of_another(store)
+def test_only_one_of_two_concurrent_takeovers_succeeds(store, monkeypatch):
+    write_other_lease(store)
     sleep = time.sleep
 
     def another_is_quicker(seconds):
         if seconds == store_lease.SECONDS_TO_SETTLE:
-            of_another(store, id="third")
+            write_other_lease(store, id="third")
         sleep(seconds)
 
     monkeypatch.setattr(store_lease.time, "sleep", another_is_quicker)
@@ -72,9 +72,9 @@ def test_of_two_that_take_over_one_goes_on(store, monkeypatch):
         Lease(store)
 
 
-def test_who_has_lost_it_is_told_and_leaves_it(store):
+def test_a_lost_lease_raises_and_the_new_lease_is_kept(store):
     lease = Lease(store)
-    of_another(store)
+    write_other_lease(store)
     end = time.monotonic() + 10
     with pytest.raises(InputError, match="another command has taken over this store"):
         while time.monotonic() < end:
@@ -84,16 +84,16 @@ def test_who_has_lost_it_is_told_and_leaves_it(store):
     assert json.loads(store.read(NAME))["id"] == "other"
 
 
-def test_a_lease_that_is_damaged_is_that_of_a_dead_command(store):
+def test_a_damaged_lease_is_taken_over(store):
     store.write(NAME, b"{")
     Lease(store).release()
 
 
-def test_a_command_that_stood_still_asks_before_it_goes_on(store, monkeypatch):
+def test_a_suspended_command_checks_the_lease_before_it_resumes(store, monkeypatch):
     """After Ctrl-Z and fg, for example, the next beat may be seconds away."""
     monkeypatch.setattr(store_lease, "SECONDS_BETWEEN_BEATS", 3600.0)
     lease = Lease(store)
-    of_another(store)
+    write_other_lease(store)
     lease.check()  # the takeover is not known yet
     later = time.time() + 3 * 3600
     monkeypatch.setattr(store_lease.time, "time", lambda: later)

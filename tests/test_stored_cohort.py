@@ -1,4 +1,4 @@
-"""A cohort in a store: an upload counts when it is whole, and only from the worker that was given the cohort."""
+"""Cohorts in a store: an upload counts only if it is complete and comes from the worker that holds the cohort."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def begun(tmp_path, store):
+def started_cohort(tmp_path, store):
     """A cohort in a store, and its folder with two fake checkpoints."""
     folder = CohortFolder(tmp_path / "work" / "cohorts" / "abc", "signature", RUNS)
     for number in (4, 8):
@@ -37,7 +37,7 @@ def begun(tmp_path, store):
     return stored, folder
 
 
-def brought(stored, tmp_path):
+def downloaded(stored, tmp_path):
     folder = CohortFolder(tmp_path / "other" / "cohorts" / "abc", "signature", RUNS)
     folder.path.mkdir(parents=True)
     stored.get_checkpoint(stored.state(), folder)
@@ -51,34 +51,34 @@ def upload(stored, folder, number, attempt="first"):
     stored.update(attempt, lambda state: state.with_checkpoint(number, archive))
 
 
-def test_an_upload_that_is_interrupted_is_not_seen(begun, tmp_path, store):
-    stored, folder = begun
-    assert brought(stored, tmp_path) == {}
+def test_interrupted_upload_is_ignored(started_cohort, tmp_path, store):
+    stored, folder = started_cohort
+    assert downloaded(stored, tmp_path) == {}
     upload(stored, folder, 4)
     stored.put_checkpoint(folder, 8)  # and then the worker is killed
-    assert len(store.names("cohorts/abc")) == 3 and brought(stored, tmp_path) == {"4": "4"}
+    assert len(store.names("cohorts/abc")) == 3 and downloaded(stored, tmp_path) == {"4": "4"}
     upload(stored, folder, 8)
-    assert len(store.names("cohorts/abc")) == 3 and brought(stored, tmp_path) == {"8": "8"}
+    assert len(store.names("cohorts/abc")) == 3 and downloaded(stored, tmp_path) == {"8": "8"}
 
 
-def test_a_damaged_checkpoint_is_passed_over(begun, tmp_path, store):
-    stored, folder = begun
+def test_damaged_checkpoint_is_skipped(started_cohort, tmp_path, store):
+    stored, folder = started_cohort
     upload(stored, folder, 4)
     upload(stored, folder, 8)
     name = f"cohorts/abc/{stored.state().checkpoints[8].name}"
     content = bytearray(store.read(name))
     content[len(content) // 2] ^= 1
     store.write(name, bytes(content))
-    assert brought(stored, tmp_path) == {"4": "4"}
+    assert downloaded(stored, tmp_path) == {"4": "4"}
     store.remove(name)
-    assert brought(stored, tmp_path) == {"4": "4"}
+    assert downloaded(stored, tmp_path) == {"4": "4"}
     store.write("cohorts/abc/state.json", b"{")
     with pytest.raises(InputError, match="cohorts/abc/state.json: the object is damaged"):
         stored.state()
 
 
-def test_a_checkpoint_that_is_removed_meanwhile_is_left(begun):
-    stored, folder = begun
+def test_old_checkpoint_is_refused_and_the_newest_is_uploaded(started_cohort):
+    stored, folder = started_cohort
     for number in (12, 16):
         shutil.copytree(folder.checkpoints / "8", folder.checkpoints / str(number))
     with pytest.raises(FileNotFoundError):
@@ -87,20 +87,20 @@ def test_a_checkpoint_that_is_removed_meanwhile_is_left(begun):
     assert list(stored.state().checkpoints) == [16]
 
 
-def test_a_checkpoint_that_cannot_be_read_does_not_keep_others_out(begun, tmp_path, store):
-    """Its archive is whole, but the checkpoint in it is damaged: training resumed from the checkpoint before."""
-    stored, folder = begun
+def test_unreadable_checkpoint_does_not_block_later_uploads(started_cohort, tmp_path, store):
+    """Its archive is intact, but the checkpoint in it is damaged: training resumed from the previous checkpoint."""
+    stored, folder = started_cohort
     upload(stored, folder, 4)
     upload(stored, folder, 8)
     shutil.move(folder.checkpoints / "8", folder.checkpoints / "6")
     assert stored_training.put_newest(stored, folder, "first") == 6
-    assert list(stored.state().checkpoints) == [4, 6] and brought(stored, tmp_path) == {"6": "8"}
+    assert list(stored.state().checkpoints) == [4, 6] and downloaded(stored, tmp_path) == {"6": "8"}
     shutil.rmtree(folder.checkpoints)
     assert stored_training.put_newest(stored, folder, "first") == -1
 
 
-def test_a_worker_that_was_given_up_writes_no_more(begun, tmp_path, store):
-    stored, folder = begun
+def test_superseded_worker_cannot_upload(started_cohort, tmp_path, store):
+    stored, folder = started_cohort
     sweep = StoredSweep(store, "", tmp_path / "work")
     shutil.rmtree(folder.checkpoints / "8")
     sweep.hand_out(folder, "second")
@@ -112,9 +112,9 @@ def test_a_worker_that_was_given_up_writes_no_more(begun, tmp_path, store):
     assert list(stored.state().checkpoints) == [4, 8]
 
 
-def test_what_was_finished_unseen_is_not_trained_again(begun, tmp_path, store):
-    """Its worker or the command died between the last upload of the worker and the next look of the command."""
-    stored, folder = begun
+def test_cohort_finished_but_not_yet_seen_is_not_trained_again(started_cohort, tmp_path, store):
+    """The worker or the command died after the worker's last upload, before the command checked the store again."""
+    stored, folder = started_cohort
     sweep = StoredSweep(store, "", tmp_path / "work")
     sweep.take(folder)
     archive = stored.put_folder(Workdir(tmp_path / "work"), folder)
@@ -127,12 +127,12 @@ def test_what_was_finished_unseen_is_not_trained_again(begun, tmp_path, store):
     assert not stored.state().done and stored.state().id != "id" and list(stored.state().checkpoints) == [8]
 
 
-def test_checkpoints_made_without_the_store_are_kept_and_uploaded(begun, tmp_path, store):
-    stored, folder = begun
+def test_local_checkpoints_are_kept_and_uploaded(started_cohort, tmp_path, store):
+    stored, folder = started_cohort
     sweep = StoredSweep(store, "", tmp_path / "work")
     upload(stored, folder, 4)
     sweep.bring()
-    sweep.hand_out(folder, "second")  # 8 was made here since
+    sweep.hand_out(folder, "second")  # checkpoint 8 was made locally since then
     assert list(stored.state().checkpoints) == [4, 8]
     for elsewhere in (Store(f"memory://{tmp_path.name}-other"), store):
         store.remove("cohorts/abc/state.json")
@@ -143,8 +143,8 @@ def test_checkpoints_made_without_the_store_are_kept_and_uploaded(begun, tmp_pat
     assert not folder.path.exists()
 
 
-def test_checkpoints_in_the_store_are_not_given_up_either(begun, tmp_path, store):
-    stored, folder = begun
+def test_stored_cohort_is_restored_and_cannot_be_claimed_in_part(started_cohort, tmp_path, store):
+    stored, folder = started_cohort
     upload(stored, folder, 8)
     shutil.rmtree(folder.path)
     workdir = Workdir(tmp_path / "work")
@@ -154,6 +154,6 @@ def test_checkpoints_in_the_store_are_not_given_up_either(begun, tmp_path, store
     assert found.newest_checkpoint() == 8 and found.runs == folder.runs
     with pytest.raises(InputError, match=rf"^{store.url}/cohorts/abc: this cohort of 2 unfinished runs contains runs"):
         workdir.claim([("signature", RUNS[:1])])
-    store.remove("cohorts/abc/state.json")  # the user gives the cohort up
+    store.remove("cohorts/abc/state.json")  # the user discards the cohort
     sweep.bring()
     assert [claimed.runs for claimed in workdir.claim([("signature", RUNS[:1])])] == [RUNS[:1]]

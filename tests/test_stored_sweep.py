@@ -1,4 +1,4 @@
-"""A sweep through a store: workers and commands that share nothing else make the records of one process."""
+"""Sweeps through a store: workers and commands that share only the store make the same records as one process."""
 
 import errno
 import json
@@ -33,7 +33,7 @@ def store(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def node(tmp_path, monkeypatch):
-    """A function that moves the test to a machine, which has its own temporary folder, and returns that folder."""
+    """A function that simulates another machine: it sets a separate temporary folder, and returns it."""
 
     def move(name):
         place = tmp_path / name
@@ -46,7 +46,7 @@ def node(tmp_path, monkeypatch):
 
 
 class ByStore(Engine):
-    """An engine that uses a store as the engine for Ray does, but runs one task after the other in this process.
+    """An engine that uses a store like the engine for Ray, but runs the tasks sequentially in this process.
 
     Arguments:
       store: the store.
@@ -72,7 +72,7 @@ class ByStore(Engine):
             place = self._sweep.place(task.folder)
             local = writer(task.folder, replay.attempt)
 
-            def tell(cohort, method, arguments):
+            def notify(cohort, method, arguments):
                 local(cohort, method, arguments)
                 self._dies(StoredCohort(self._store, place), method)
 
@@ -86,7 +86,7 @@ class ByStore(Engine):
                     work.before.get(task.folder.name),
                     replay.attempt,
                 ),
-                tell,
+                notify,
                 threading.Event(),
             )
             self._sweep.take(task.folder)
@@ -103,7 +103,7 @@ def after_a_checkpoint(stored, method):
         raise Stop
 
 
-def test_what_dies_goes_on_elsewhere_with_nothing_but_the_store(
+def test_stopped_worker_is_resumed_on_another_machine_from_the_store(
     small_files, tmp_path, store, node, finished_sweep, monkeypatch
 ):
     whole, full = StoredCohort.put_checkpoint, iter([OSError(errno.ENOSPC, "for a moment")])
@@ -125,13 +125,13 @@ def test_what_dies_goes_on_elsewhere_with_nothing_but_the_store(
     assert [path.name for path in elsewhere.rglob("*")] == ["jaxmatch-store-" + str(os.getuid())]
     (cohort,) = store.names("cohorts")
     assert len(store.names(f"cohorts/{cohort}")) == 2  # the state, and one archive
-    # Another working folder, which starts from the store alone.
+    # A new working folder, which is filled from the store only.
     table, watcher = small_sweep.launched(small_files, tmp_path / "third", engine=ByStore(store))
     assert watcher.trained == [] and table == finished_sweep[1]
     assert small_sweep.lasting(tmp_path / "third") == small_sweep.lasting(finished_sweep[0])
     (vectors,) = tmp_path.glob("third/vectors/*.npy")
     assert all(file.samefile(vectors) for file in tmp_path.glob("third/runs/*/model/vectors.npy"))
-    # A run that has gone missing is brought back.
+    # A missing run is restored.
     run = next(tmp_path.glob("third/runs/*-seed0"))
     shutil.rmtree(run)
     assert small_sweep.launched(small_files, tmp_path / "third", engine=ByStore(store))[1].trained == []
@@ -139,7 +139,7 @@ def test_what_dies_goes_on_elsewhere_with_nothing_but_the_store(
     assert not list(tmp_path.glob("third/.*.partial"))
 
 
-def test_what_was_begun_without_the_store_goes_on_with_it(small_files, tmp_path, store, finished_sweep):
+def test_sweep_started_without_the_store_resumes_with_it(small_files, tmp_path, store, finished_sweep):
     with pytest.raises(Stop):
         launch.sweep(
             small_files / "small.py",
@@ -147,7 +147,7 @@ def test_what_was_begun_without_the_store_goes_on_with_it(small_files, tmp_path,
             display=small_sweep.StopAt("evaluated", 2),
             overrides=small_sweep.overrides(small_files),
         )
-    # Workers that died have left these.
+    # Folders left by killed workers.
     left = [tmp_path / "node" / f"jaxmatch-store-{os.getuid()}" / name for name in ("long ago", "lately")]
     for folder in left:
         folder.mkdir(parents=True)
@@ -159,7 +159,7 @@ def test_what_was_begun_without_the_store_goes_on_with_it(small_files, tmp_path,
     assert small_sweep.lasting(tmp_path / "work") == small_sweep.lasting(finished_sweep[0])
 
 
-def test_what_was_trained_without_the_store_is_uploaded(small_files, tmp_path, store, finished_sweep):
+def test_sweep_trained_without_the_store_is_uploaded(small_files, tmp_path, store, finished_sweep):
     shutil.copytree(finished_sweep[0], tmp_path / "work")
     for place in ("work", "empty"):
         assert small_sweep.launched(small_files, tmp_path / place, engine=ByStore(store))[1].trained == []
@@ -187,7 +187,7 @@ def refuse_odd_names(self, path, *arguments, **options):
     return WHOLE(self, path, *arguments, **options)
 
 
-def test_a_failure_arrives_and_is_tried_again(small_files, tmp_path, store, monkeypatch):
+def test_worker_failure_is_reported_and_retried_by_the_next_launch(small_files, tmp_path, store, monkeypatch):
     small_sweep.fail_training(monkeypatch, RuntimeError("no"))
     with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 2 runs are missing"):
         small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
@@ -197,7 +197,7 @@ def test_a_failure_arrives_and_is_tried_again(small_files, tmp_path, store, monk
 
 
 @pytest.mark.slow
-def test_halving_through_a_store_is_halving(small_files, tmp_path, store):
+def test_halving_through_a_store_equals_local_halving(small_files, tmp_path, store):
     grid = {"optimizer.learning_rate": "0.01,0.003,0.03"}
     changes = {"overrides": small_sweep.overrides(small_files), "grid_overrides": grid}
     planned = launch.resolve(small_files / "small.py", **changes)
@@ -219,12 +219,12 @@ def test_halving_through_a_store_is_halving(small_files, tmp_path, store):
     assert {record["status"] for record in whole[1]} == {"finished"}
 
 
-def test_notes_and_journals(tmp_path, store):
-    there = tmp_path / "there"
-    there.mkdir()
-    (there / "sweep.json").write_text('{"name": "some"}')
-    (there / "arrivals.jsonl").write_text("1\n")
-    StoredSweep(store, "", there).push_notes()
+def test_notes_and_journals_are_synchronized_through_the_store(tmp_path, store):
+    other_folder = tmp_path / "other_folder"
+    other_folder.mkdir()
+    (other_folder / "sweep.json").write_text('{"name": "some"}')
+    (other_folder / "arrivals.jsonl").write_text("1\n")
+    StoredSweep(store, "", other_folder).push_notes()
     here = tmp_path / "here"
     here.mkdir()
     (here / "arrivals.jsonl").write_text("1\n2\n")  # the command died before its upload
@@ -233,8 +233,8 @@ def test_notes_and_journals(tmp_path, store):
     sweep.bring()
     assert (here / "sweep.json").read_text() == '{"name": "some"}' and (here / "arrivals.jsonl").read_text() == "1\n2\n"
     sweep.push_notes()
-    StoredSweep(store, "", there).bring()
-    assert (there / "arrivals.jsonl").read_text() == "1\n2\n"
+    StoredSweep(store, "", other_folder).bring()
+    assert (other_folder / "arrivals.jsonl").read_text() == "1\n2\n"
     with pytest.raises(InputError, match='this store holds the sweep "some", not "other"; give a --store of its own'):
         sweep.check("other")
     store.write("sweep.json", b"[")

@@ -1,4 +1,4 @@
-"""What a run draws from its own seed: its parameters, its batches, and new dropout in each step."""
+"""Random streams: parameters, batches and dropout depend on the seed of a run, and dropout also on the step."""
 
 import itertools
 
@@ -10,13 +10,13 @@ from small_cohort import lockstep, make_cohort
 from jaxmatch.training import keys
 
 ONE_LENGTH = {"maximum_buckets": 1}
-STILL = {"learning_rate": 0.0, "learning_rate_floor": 0.0}
+FROZEN = {"learning_rate": 0.0, "learning_rate_floor": 0.0}
 SEEDS = (1, 2, 3)
 
 
 def losses_of_one_batch(steps, seeds=SEEDS, **changes):
     """Returns losses <float64>[steps, replica] of one repeated batch. All runs have the same pairs and parameters."""
-    cohort = make_cohort(seeds=seeds, optimizer=[STILL | changes] * len(seeds), training=ONE_LENGTH)
+    cohort = make_cohort(seeds=seeds, optimizer=[FROZEN | changes] * len(seeds), training=ONE_LENGTH)
     replicas = cohort.lockstep
     rows = replicas.batches.rows
     replicas.batches.rows = lambda seed, epoch: rows(0, epoch)
@@ -35,7 +35,7 @@ def assert_all_differ(arrays):
         assert np.max(np.abs(np.asarray(one) - np.asarray(other))) > 1e-3
 
 
-def test_every_run_starts_from_parameters_of_its_own_seed():
+def test_initial_parameters_depend_only_on_the_seed():
     parameters = np.asarray(make_cohort(seeds=SEEDS).lockstep.initial().parameters)
     assert_all_differ(parameters)
     moved = np.asarray(make_cohort(seeds=(3, 1, 2)).lockstep.initial().parameters)
@@ -52,7 +52,7 @@ def test_dropout_differs_between_seeds_and_between_steps():
     assert_all_differ(same_seed[:, 0])
 
 
-def test_every_purpose_seed_and_step_has_a_key_of_its_own():
+def test_every_purpose_seed_and_step_has_a_distinct_key():
     drawn = [keys.run_key(seed, purpose) for seed in range(4) for purpose in keys.PURPOSES]
     drawn += [keys.step_key(seed, purpose, step) for seed in range(4) for purpose in keys.PURPOSES for step in range(4)]
     assert len({jax.random.key_data(key).tobytes() for key in drawn}) == len(drawn) == 4 * 2 * 5
@@ -83,7 +83,7 @@ def fingerprint(parameters):
     return np.stack([parameters @ np.cos(angles), np.sqrt(np.square(parameters).sum(axis=1))], axis=1)
 
 
-def test_a_run_draws_what_it_has_always_drawn():
+def test_random_draws_of_a_run_match_golden_values():
     """The start, the losses and the end of a short training, as they were when this was written."""
     cohort = make_cohort(seeds=SEEDS, optimizer=[{"dropout_rate": 0.3}] * 3, training=ONE_LENGTH)
     np.testing.assert_allclose(fingerprint(cohort.lockstep.initial().parameters), GOLDEN_START, rtol=1e-4)

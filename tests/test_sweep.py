@@ -1,4 +1,4 @@
-"""Sweeps: which runs a grid stands for, what makes two runs the same, and what a command line changes."""
+"""Sweeps: the runs of a grid, the identity of a run, and changes from the command line."""
 
 import json
 from pathlib import Path
@@ -25,7 +25,7 @@ def a_run(seed=0, **overrides) -> Run:
     return Run(with_overrides(default_config(), settings), seed, {}, "")
 
 
-def test_the_last_axis_runs_fastest_and_seeds_faster_still():
+def test_grid_order_varies_seeds_fastest_and_then_the_last_axis():
     runs = a_sweep({"model.blocks": (1, 2), "optimizer.learning_rate": (0.1, 0.2)}, seeds=(7, 3)).runs()
     assert [(*run.overrides.values(), run.seed) for run in runs] == [
         (1, 0.1, 7),
@@ -41,7 +41,7 @@ def test_the_last_axis_runs_fastest_and_seeds_faster_still():
         assert {key: flatten(run.config)[key] for key in run.overrides} == run.overrides
 
 
-def test_no_axes_are_one_place():
+def test_grid_without_axes_has_one_run():
     (run,) = a_sweep().runs()
     assert run.overrides == {}
     assert run.config.to_dict() == default_config().to_dict()
@@ -59,7 +59,7 @@ def test_every_variant_meets_the_whole_grid():
     assert all(list(run.overrides) == ["model.blocks"] for run in runs)
 
 
-def test_a_grid_goes_before_what_a_variant_sets():
+def test_grid_values_override_those_of_a_variant():
     runs = a_sweep({"model.blocks": (1, 2)}, variants={"deep": {"model.blocks": 5}}).runs()
     assert [run.config.model.blocks for run in runs] == [1, 2]
     assert [run.overrides for run in runs] == [{"model.blocks": 1}, {"model.blocks": 2}]
@@ -71,18 +71,18 @@ def test_values_may_come_as_a_range_or_an_array():
     assert json.loads(json.dumps(swept.grid)) == {"model.blocks": [1, 2], "optimizer.learning_rate": [0.5, 0.25]}
 
 
-def test_a_grid_axis_that_stands_in_place_of_a_variant_s_setting_is_noted():
+def test_table_notes_grid_axes_that_override_a_variant():
     planned = a_sweep({"model.blocks": (1, 3)}, variants={"plain": {}, "deep": {"model.blocks": 2}})
     (note,) = launch.changed(launch.changed(planned)).table.notes  # a launch calls `changed` twice
     assert note == "model.blocks is an axis of the grid, whose values stand in place of that of deep"
 
 
-def test_more_seeds_than_can_be_planned_are_refused():
+def test_too_many_seeds_are_refused():
     with pytest.raises(InputError, match="seeds are more than can be planned"):
         launch.changed(a_sweep(), seeds=10**20)
 
 
-def test_text_from_a_command_line_becomes_the_resolved_value():
+def test_text_values_of_a_grid_are_parsed():
     (run,) = a_sweep({"model.encoder_input": ("false",)}).runs()
     assert run.overrides == {"model.encoder_input": False}
 
@@ -102,7 +102,7 @@ def test_text_from_a_command_line_becomes_the_resolved_value():
         ({"variants": {"odd": {"model.kernel_size": 2}}}, "kernel_size"),
     ],
 )
-def test_grids_that_make_no_sense_are_refused(arguments, problem):
+def test_invalid_grids_seeds_and_variants_are_refused(arguments, problem):
     with pytest.raises(InputError, match=problem):
         a_sweep(**arguments).runs()
 
@@ -141,13 +141,13 @@ def test_grids_that_make_no_sense_are_refused(arguments, problem):
         ("data.drop_from_length", 100, False, False),
     ],
 )
-def test_what_makes_a_program_and_what_makes_a_run(key, value, same_signature, same_identity):
+def test_settings_that_change_the_signature_and_the_identity_of_a_run(key, value, same_signature, same_identity):
     one, two = a_run(), a_run(**{key.replace(".", "__"): value})
     assert (one.signature("data") == two.signature("data")) is same_signature
     assert (one.identity("data") == two.identity("data")) is same_identity
 
 
-def test_a_run_keeps_its_name_in_later_versions():
+def test_identity_and_signature_are_stable_across_versions():
     """Otherwise a folder that an earlier version began would be trained again."""
     run = Run(default_config(), 0, {})
     assert (run.identity("data"), run.signature("data")) == ("4c81ba1fdc38-seed0", "e8ede497d63c")
@@ -157,17 +157,17 @@ def test_every_optimizer_setting_is_covered_by_the_test_above():
     assert len([key for key in flatten(default_config()) if key.startswith("optimizer.")]) == 8
 
 
-def test_a_seed_makes_a_run_but_no_program():
+def test_seed_changes_the_identity_but_not_the_signature():
     assert a_run(0).signature("data") == a_run(1).signature("data")
     assert a_run(0).identity("data") != a_run(1).identity("data")
 
 
-def test_other_data_is_another_program_and_another_run():
+def test_data_changes_the_signature_and_the_identity():
     assert a_run().signature("data") != a_run().signature("other")
     assert a_run().identity("data") != a_run().identity("other")
 
 
-def test_names_do_not_depend_on_how_a_setting_came_about():
+def test_identity_does_not_depend_on_where_a_setting_comes_from():
     by_grid = a_sweep({"optimizer.learning_rate": (0.5,), "model.blocks": ("3",)}).runs()[0]
     by_config = a_sweep(
         config=with_overrides(default_config(), {"model.blocks": 3, "optimizer.learning_rate": "0.5"})
@@ -177,14 +177,14 @@ def test_names_do_not_depend_on_how_a_setting_came_about():
 
 
 @pytest.mark.parametrize(
-    ("file_seeds", "asked", "seeds"),
+    ("file_seeds", "requested", "seeds"),
     [((0, 1, 2), None, (0, 1, 2)), ((0, 1, 2), 2, (0, 1)), ((4, 2), 4, (4, 2, 5, 6)), ((), 2, (0, 1))],
 )
-def test_seeds_go_on_from_those_of_the_file(file_seeds, asked, seeds):
-    assert tuple(launch.changed(a_sweep(seeds=file_seeds), seeds=asked).seeds) == seeds
+def test_requested_seeds_extend_or_truncate_those_of_the_file(file_seeds, requested, seeds):
+    assert tuple(launch.changed(a_sweep(seeds=file_seeds), seeds=requested).seeds) == seeds
 
 
-def test_fewer_seeds_are_the_first_of_more():
+def test_runs_of_fewer_seeds_are_a_subset_of_those_of_more():
     runs = [{run.identity("d") for run in launch.changed(a_sweep(), seeds=number).runs()} for number in (1, 2, 5)]
     assert runs[0] < runs[1] < runs[2]
 
@@ -226,7 +226,7 @@ def test_an_override_of_a_grid_axis_is_refused():
         launch.changed(a_sweep(), overrides={"model.blocks": "3"}, grid_overrides={"model.blocks": "1,2"})
 
 
-def test_the_table_says_which_settings_are_not_the_file_s():
+def test_table_notes_settings_changed_from_the_file():
     overrides = {
         "training.epochs": "3",
         "training.batch_size": "128",
@@ -243,7 +243,7 @@ def test_an_empty_value_removes_an_axis(tmp_path):
     planned = launch.resolve(ROOT / "sweeps" / "grid.py", grid_overrides=changes)
     assert dict(planned.grid) == {"optimizer.learning_rate": (0.01,)}
     assert planned.table.rows == ("optimizer.learning_rate",)
-    # Another model has axes of its own.
+    # Another model has other axes.
     changes = {"model.blocks": "", "model.encoder_layers": "", "model.head_size": "8,16"}
     planned = launch.resolve(
         ROOT / "sweeps" / "grid.py", overrides={"model.name": "siamese"}, grid_overrides=changes, seeds=1
@@ -254,7 +254,7 @@ def test_an_empty_value_removes_an_axis(tmp_path):
         launch.resolve(ROOT / "sweeps" / "grid.py", grid_overrides={"model.hidden_size": ""})
 
 
-def test_figures_chosen_on_test_go_with_the_best_on_test():
+def test_published_scores_chosen_on_test_are_shown_under_best_on_test():
     rows = (
         Published("a", {"test.accuracy": "88.9"}, "", chosen_on_test=True),
         Published("b", {"test.accuracy": "80.0"}, ""),

@@ -1,4 +1,4 @@
-"""Sweep files: a mistake in one is named with its line, and those that ship fit their data set and its scores."""
+"""Sweep files: mistakes are reported with their line, and the shipped sweeps fit their data sets and scores."""
 
 import re
 from pathlib import Path
@@ -51,7 +51,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_in_a_sweep_file_is_named_with_its_line(tmp_path, mistake):
+def test_mistake_in_a_sweep_file_is_reported_with_its_line(tmp_path, mistake):
     file = tmp_path / "mine.py"
     file.write_text(
         "from ml_collections import ConfigDict\n"
@@ -79,7 +79,7 @@ def test_a_mistake_in_a_sweep_file_is_named_with_its_line(tmp_path, mistake):
         ),
     ],
 )
-def test_a_file_that_makes_no_sweep_is_named(tmp_path, text, problem):
+def test_file_that_fails_to_make_a_sweep_is_an_error_naming_the_file(tmp_path, text, problem):
     file = tmp_path / "mine.py"
     file.write_text(text)
     with pytest.raises(InputError) as caught:
@@ -100,14 +100,14 @@ def test_sweeps_load_and_their_runs_resolve(file):
 
 
 @pytest.mark.parametrize("dataset", sorted(load_module(ROOT / "configs" / "re2.py").DATA_SETS))
-def test_the_free_grid_takes_every_config(dataset):
+def test_grid_sweep_accepts_every_data_set(dataset):
     planned = launch.resolve(ROOT / "sweeps" / "grid.py", options={"dataset": dataset})
     assert planned.config.data.name == dataset
     assert planned.table.scores[0] == f"dev.{planned.config.training.selection}"
     assert len(planned.runs()) == 3 * 2 * 3 * 5
 
 
-def test_a_table_without_scores_shows_those_of_the_selection_after_overrides():
+def test_table_without_scores_uses_those_of_the_overridden_selection():
     planned = launch.resolve(
         ROOT / "configs" / "re2_own.py", overrides={"data.task": "regression", "training.selection": "pearson"}
     )
@@ -116,7 +116,7 @@ def test_a_table_without_scores_shows_those_of_the_selection_after_overrides():
     assert named.table.scores == ("dev.accuracy", "test.accuracy")
 
 
-def test_groups_make_one_s_own_data_a_ranking(tmp_path):
+def test_group_column_makes_user_data_a_ranking(tmp_path):
     def resolved(**overrides):
         overrides = {key.replace("__", "."): value for key, value in overrides.items()}
         options = {"dataset": "own", "data_directory": str(tmp_path)}
@@ -140,7 +140,7 @@ def test_groups_make_one_s_own_data_a_ranking(tmp_path):
     assert resolved(data__task="ranking").config.training.selection == "mrr"
 
 
-def test_a_data_set_brings_its_own_selection():
+def test_default_selection_depends_on_the_data_set():
     def selection(**overrides):
         changes = {f"data.{name}" if name == "name" else name: value for name, value in overrides.items()}
         return launch.resolve(

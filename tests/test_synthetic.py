@@ -1,4 +1,4 @@
-"""The embedded sets: what sentences mean, and what follows from them."""
+"""The embedded synthetic data sets: the meanings of sentences, and the labels that follow from them."""
 
 import collections
 import itertools
@@ -32,7 +32,7 @@ def simple(quantifier, subject, predicate, *, described=None, number=0, negated=
     return Clause(quantifier, number, described and adjective(described), noun(subject), verb(predicate), negated)
 
 
-# First sentence, second sentence, and the label that a logician gives them.
+# First sentence, second sentence, and their label according to logic.
 KNOWN = [
     (simple(ALL, "dog", "run"), simple(ALL, "poodle", "move"), "entailment"),
     (simple(ALL, "poodle", "run"), simple(ALL, "dog", "run"), "neutral"),
@@ -102,7 +102,7 @@ def test_swapped_attributes_contradict():
     assert sorted(grammar.say(first).split()) == sorted(grammar.say(second).split())
 
 
-def test_relations_and_their_converses():
+def test_labels_of_spatial_relations_and_their_converses():
     left = relation_clause("car", "left of", "tower")
     right = relation_clause("car", "right of", "tower")
     assert grammar.say(left._replace(inverted=True)) == "the tower is right of the car"
@@ -114,7 +114,7 @@ def test_relations_and_their_converses():
     assert label((left,), (right._replace(inverted=True),)) == "contradiction"
 
 
-def test_deeds_have_a_direction():
+def test_labels_of_deeds_depend_on_their_direction():
     loves = relation_clause("boy", "love", "girl", part="deed")
     loved = relation_clause("girl", "love", "boy", part="deed")
     assert grammar.say(loves._replace(inverted=True)) == "the girl is loved by the boy"
@@ -123,7 +123,7 @@ def test_deeds_have_a_direction():
     assert label((loves,), (relation_clause("boy", "hate", "girl", part="deed"),)) == "contradiction"
 
 
-def test_two_clauses_bind_their_words():
+def test_adjectives_apply_only_to_their_own_clause():
     premise = (simple(ALL, "dog", "run", described="old"), simple(NONE, "cat", "run", described="young"))
     assert label(premise, (simple(NONE, "dog", "run", described="young"),)) == "neutral"
     assert label(premise, (simple(NONE, "cat", "run", described="young"),)) == "entailment"
@@ -133,12 +133,12 @@ def test_two_clauses_bind_their_words():
     assert label(both, (simple(SOME, "cat", "swim"), simple(ALL, "dog", "run"))) == "contradiction"
 
 
-def test_denied_ground_has_no_label():
+def test_a_contradicted_presupposition_has_no_label():
     assert label((simple(EXACTLY, "poodle", "run", number=3),), (simple(THE, "poodle", "eat"),)) is None
 
 
 def brute_force(first, second):
-    """Returns the relation, found by trying every world of a few things, or None if ground is denied.
+    """Returns the relation by enumerating all small worlds, or None if a presupposition is contradicted.
 
     Only for clauses about cats and adjectives.
     """
@@ -156,12 +156,12 @@ def brute_force(first, second):
     def true(world, claims):
         return all(low <= count(world, box) <= high for box, low, high in claims)
 
-    ground = first.granted + second.granted
+    presupposed = first.granted + second.granted
     worlds = []
     for size in range(6):
         for things in itertools.combinations_with_replacement(cells, size):
             world = collections.Counter(things)
-            if true(world, ground):
+            if true(world, presupposed):
                 worlds.append((true(world, first.asserted), true(world, second.asserted)))
     if not any(a for a, _ in worlds) or not any(b for _, b in worlds):
         return None
@@ -170,7 +170,7 @@ def brute_force(first, second):
     return "entailment" if all(b for a, b in worlds if a) else "neutral"
 
 
-def test_relation_equals_trying_every_world():
+def test_relation_equals_brute_force_over_all_small_worlds():
     cat, draws = noun("cat"), Draws(5)
     quantifiers = (THE, SOME, ALL, NONE, NOT_ALL, AT_LEAST, AT_MOST, EXACTLY)
 
@@ -190,7 +190,7 @@ def test_relation_equals_trying_every_world():
     assert min(seen[name] for name in ("entailment", "neutral", "contradiction")) >= 3
 
 
-def test_articles_and_numbers():
+def test_sentences_have_correct_articles_numbers_and_agreement():
     assert grammar.say(Clause(SOME, 0, adjective("old"), noun("cat"), verb("run"), style=1)) == "an old cat runs"
     assert grammar.say(Clause(SOME, 0, None, noun("woman"), verb("march"), style=0)) == "some women march"
     assert grammar.say(Clause(ALL, 0, None, noun("bus"), adjective("red"), style=1)) == "every bus is red"
@@ -207,7 +207,7 @@ def test_rewording_keeps_the_meaning():
         assert label((clause,), (other,)) == label((other,), (clause,)) == "entailment"
 
 
-def test_questions_and_answers():
+def test_questions_are_worded_and_matched_with_their_answers():
     runs = simple(SOME, "dog", "run")
     assert questions.ask(questions.WHICH, runs) == "which dogs run"
     assert questions.ask(questions.HOW_MANY, runs) == "how many dogs run"

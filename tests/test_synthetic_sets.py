@@ -20,7 +20,7 @@ def sets():
     return {kind: synthetic.generate(kind) for kind in synthetic.KINDS}
 
 
-def test_sizes_labels_and_lengths(sets):
+def test_sets_have_the_specified_sizes_labels_and_lengths(sets):
     for kind, data in sets.items():
         assert data.name == kind
         for name, split in data.splits.items():
@@ -34,7 +34,7 @@ def test_sizes_labels_and_lengths(sets):
                 assert text == text.lower() and all(character.isalpha() or character == " " for character in text)
 
 
-def test_no_pair_twice(sets):
+def test_no_pair_occurs_twice(sets):
     for data in sets.values():
         pairs = [
             frozenset(pair) for split in data.splits.values() for pair in zip(split.text_a, split.text_b, strict=True)
@@ -43,7 +43,7 @@ def test_no_pair_twice(sets):
         assert all(len(pair) == 2 for pair in pairs)
 
 
-def test_ranking_groups(sets):
+def test_ranking_groups_have_one_question_and_five_candidates(sets):
     data = sets["embedded_ranking"]
     assert data.task == "ranking" and data.labels == ("0", "1")
     groups_seen = set()
@@ -67,7 +67,7 @@ def probe(features, train, dev):
 
 
 @pytest.mark.parametrize("kind", synthetic.KINDS)
-def test_no_short_cut(sets, kind):
+def test_linear_probes_do_not_solve_the_sets(sets, kind):
     data = sets[kind]
     train, dev = data.splits["train"], data.splits["dev"]
     words = CountVectorizer(token_pattern=r"\S+").fit([*train.text_a, *train.text_b])
@@ -120,7 +120,7 @@ def test_vectors_follow_the_taxonomy():
     assert (vectors["big"] - vectors["small"]) @ (vectors["happy"] - vectors["sad"]) > 0
 
 
-def test_same_everywhere(sets):
+def test_generation_does_not_depend_on_the_hash_seed(sets):
     program = (
         "import hashlib, json, random, numpy as np; random.seed(7); np.random.seed(7);"
         "from jaxmatch.data import synthetic;"
@@ -142,8 +142,8 @@ def test_same_everywhere(sets):
     assert len(digests) == 1
 
 
-def test_version_stands_for_the_output(sets):
-    """Whoever changes what is generated must raise VERSION, then this digest: caches depend on it."""
+def test_version_matches_the_digest_of_the_output(sets):
+    """If the generated data changes, increase VERSION and update this digest, because caches depend on VERSION."""
     digest = hashlib.sha256()
     for data in sets.values():
         for split in data.splits.values():
@@ -154,6 +154,6 @@ def test_version_stands_for_the_output(sets):
     assert (synthetic.VERSION, digest.hexdigest()[:16]) == ("2", "2d68366c451d2c39")
 
 
-def test_unknown_kind():
+def test_unknown_kind_is_an_error_with_a_suggestion():
     with pytest.raises(InputError, match='did you mean "embedded_inference"'):
         synthetic.generate("embedded_inferense")

@@ -1,4 +1,4 @@
-"""A table's caption says how its numbers came about."""
+"""Captions of tables: seeds, selection, data, vectors, preprocessing and device."""
 
 import math
 
@@ -8,7 +8,7 @@ from small_records import LAYOUT, record
 from jaxmatch.reporting.tables import TableLayout, make_table
 
 
-def test_the_caption_says_test_was_scored_only_where_there_is_a_test_split():
+def test_caption_mentions_test_only_if_there_is_a_test_split():
     def choice(*tests):
         records = [record(n + 1, data=record()["data"] | {"test": test}) for n, test in enumerate(tests)]
         return make_table(records, LAYOUT).caption[1]
@@ -21,15 +21,15 @@ def test_the_caption_says_test_was_scored_only_where_there_is_a_test_split():
     )
 
 
-def test_the_caption_says_when_test_was_scored_more_often():
-    asked = record()["config"] | {"training": {"best_on_test": True}}
-    (said,) = make_table([record(config=asked)], LAYOUT).caption[1:2]
+def test_caption_states_that_test_was_scored_at_every_evaluation():
+    config = record()["config"] | {"training": {"best_on_test": True}}
+    (text,) = make_table([record(config=config)], LAYOUT).caption[1:2]
     assert (
-        said == "Checkpoint chosen on dev accuracy; test scored with that checkpoint, and besides at every evaluation."
+        text == "Checkpoint chosen on dev accuracy; test scored with that checkpoint, and besides at every evaluation."
     )
 
 
-def test_caption_says_how_the_numbers_came_about():
+def test_caption_states_seeds_selection_data_vectors_and_device():
     layout = TableLayout("t", LAYOUT.rows, scores=("dev.accuracy", "best_on_test.accuracy"), notes=("Not GloVe.",))
     for text in (
         make_table([record(seed=seed) for seed in (1, 2, 3)], layout).markdown(),
@@ -50,27 +50,27 @@ def test_caption_says_how_the_numbers_came_about():
     assert uneven.caption[0] == "Mean ± sample standard deviation over as many of the seeds 1, 2 as the row says."
 
 
-def test_caption_gives_a_coverage_only_where_there_is_one():
+def test_caption_omits_the_vector_coverage_if_a_run_lacks_it():
     for coverage in (None, {"words": 3}, {"tokens_with_vector": math.nan}, 0.987):
         bare = make_table([record(seed=1), record(seed=2, data=record()["data"] | {"coverage": coverage})], LAYOUT)
         assert "Word vectors: minilm.300d.zip." in bare.caption
 
 
-def test_caption_says_whether_punctuation_is_removed():
-    def said(*told):
+def test_caption_states_whether_punctuation_is_removed():
+    def sentences(*flags):
         configs = [
-            record()["config"] | ({"data": {"remove_punctuation": each}} if each is not None else {}) for each in told
+            record()["config"] | ({"data": {"remove_punctuation": each}} if each is not None else {}) for each in flags
         ]
         records = [record(blocks, config=config) for blocks, config in enumerate(configs, 1)]
         return [sentence for sentence in make_table(records, LAYOUT).caption if "unctuation" in sentence]
 
-    assert said(True, True) == ["Punctuation is removed."] and said(False) == ["Punctuation is kept."]
-    assert said(True, False) == ["Punctuation is removed in some runs and kept in others."]
-    assert said(None) == said(True, None) == []  # records without the setting
+    assert sentences(True, True) == ["Punctuation is removed."] and sentences(False) == ["Punctuation is kept."]
+    assert sentences(True, False) == ["Punctuation is removed in some runs and kept in others."]
+    assert sentences(None) == sentences(True, None) == []  # records without the setting
 
 
 @pytest.mark.parametrize(
-    ("shares", "said"),
+    ("shares", "text"),
     # Only a share of 1 is shown as 100%.
     [
         ([0.9953], "99.5%"),
@@ -80,13 +80,13 @@ def test_caption_says_whether_punctuation_is_removed():
         ([1.0, 0.9], "90.0% to 100%"),
     ],
 )
-def test_caption_says_how_many_tokens_have_a_vector(shares, said):
+def test_caption_states_the_share_of_tokens_with_a_vector(shares, text):
     data = [record()["data"] | {"coverage": {"tokens_with_vector": share}} for share in shares]
     records = [record(blocks, data=each) for blocks, each in enumerate(data, 1)]
-    assert f"Word vectors: minilm.300d.zip ({said} of the tokens have one)." in make_table(records, LAYOUT).caption
+    assert f"Word vectors: minilm.300d.zip ({text} of the tokens have one)." in make_table(records, LAYOUT).caption
 
 
-def test_a_caption_says_what_splits_are_that_are_not_what_their_names_say():
+def test_caption_shows_the_descriptions_of_splits():
     about = {"test": "the mismatched pairs", "dev": "the matched pairs"}
     table = make_table([record(data=record()["data"] | {"about": about})], LAYOUT).markdown()
     assert "4,927 test pairs; dev: the matched pairs; test: the mismatched pairs)." in table

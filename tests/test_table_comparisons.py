@@ -1,4 +1,4 @@
-"""Published numbers are beside ours, with the verdict of the interval; differences to the original are tested."""
+"""Published numbers with the verdict of our interval, and tests of the differences to the original."""
 
 import csv
 import io
@@ -18,7 +18,7 @@ PAPER = Published(
 )
 
 
-def test_published_rows_stand_below_as_they_were_printed():
+def test_published_rows_are_listed_below_as_printed():
     records = [record(1, seed=seed, test={"map": 0.7, "mrr": 0.7}) for seed in (1, 2)]
     layout = TableLayout("t", ("model.blocks",), scores=("dev.mrr", "test.map", "test.mrr"), published=(PAPER,))
     table = make_table(records, layout)
@@ -31,7 +31,7 @@ def test_published_rows_stand_below_as_they_were_printed():
     assert json.loads(table.json())["published"][0]["scores"]["test.map"] == "0.7452 ± 0.0044"
 
 
-def test_published_scores_without_a_column_are_told_in_a_note():
+def test_published_scores_without_a_column_are_listed_in_a_note():
     records = [record(1, test={"map": 0.7, "mrr": 0.7})]
     some = make_table(records, TableLayout("t", ("model.blocks",), scores=("test.map",), published=(PAPER,)))
     assert "Table 4; test MRR 0.7618 ± 0.0040." in some.markdown() and cells(some)[2][-1] == "0.7452 ± 0.0044"
@@ -47,7 +47,7 @@ def with_accuracies(blocks, values, **changes):
     ]
 
 
-def beside(text, values=(0.80, 0.82, 0.84), score="accuracy"):
+def compared(text, values=(0.80, 0.82, 0.84), score="accuracy"):
     paper = Published(
         "RE2 (paper)", {f"dev.{score}": text}, "Table 1", {"model.blocks": 1, "model.name": "re2", "seeds": 10}
     )
@@ -70,32 +70,32 @@ def beside(text, values=(0.80, 0.82, 0.84), score="accuracy"):
         ("about", "about"),
     ],
 )
-def test_a_published_number_of_the_same_settings_stands_beside_with_what_the_interval_says(text, shown):
-    table = beside(text)
+def test_published_number_of_the_same_settings_gets_a_verdict(text, shown):
+    table = compared(text)
     header, first, second = cells(table)
     assert header == ["blocks", "parameters", "seeds", "dev accuracy (%)", "published: dev accuracy (%)"]
     assert (first[-1], second[-1]) == (shown, "")
     assert ("covers: the interval contains zero" in table.markdown()) == (text != "about")
     assert "- RE2 (paper): Table 1; 10 seeds." in table.markdown()
-    told = json.loads(table.json())["rows"][0]["scores"]["dev.accuracy"]
+    score = json.loads(table.json())["rows"][0]["scores"]["dev.accuracy"]
     verdict = shown.partition("(")[2].partition(":")[0] or None
-    assert told["published"]["text"] == text and told["published"]["verdict"] == verdict
-    assert [told["interval"][end] for end in ("lower", "upper")] == pytest.approx([0.7703, 0.8697], abs=1e-4)
+    assert score["published"]["text"] == text and score["published"]["verdict"] == verdict
+    assert [score["interval"][end] for end in ("lower", "upper")] == pytest.approx([0.7703, 0.8697], abs=1e-4)
     first, second = csv.DictReader(io.StringIO(table.csv()))
     assert first["dev.accuracy.published"] == ("" if text == "about" else str(float(text.split()[0]) / 100))
     assert second["dev.accuracy.published"] == second["dev.accuracy.lower"] == ""
-    assert float(first["dev.accuracy.lower"]) == told["interval"]["lower"]
+    assert float(first["dev.accuracy.lower"]) == score["interval"]["lower"]
 
 
-def test_a_smaller_loss_beats_and_shares_are_not_percent():
-    assert cells(beside("0.90", score="loss"))[1][-1] == "0.90 (beats: −0.1297 to −0.0303)"
-    assert cells(beside("0.70", score="loss"))[1][-1] == "0.70 (misses: +0.0703 to +0.1697)"
-    assert cells(beside("0.8200 ± 0.0100", score="mrr"))[1][-1] == "0.8200 ± 0.0100 (covers: −0.0454 to +0.0454)"
-    assert cells(beside("0.82", values=(0.82,), score="mrr"))[1][-1] == "0.82"
+def test_smaller_loss_beats_and_ranking_scores_are_not_in_percent():
+    assert cells(compared("0.90", score="loss"))[1][-1] == "0.90 (beats: −0.1297 to −0.0303)"
+    assert cells(compared("0.70", score="loss"))[1][-1] == "0.70 (misses: +0.0703 to +0.1697)"
+    assert cells(compared("0.8200 ± 0.0100", score="mrr"))[1][-1] == "0.8200 ± 0.0100 (covers: −0.0454 to +0.0454)"
+    assert cells(compared("0.82", values=(0.82,), score="mrr"))[1][-1] == "0.82"
 
 
-def test_seeds_that_all_agree_say_nothing_sure():
-    assert cells(beside("86.9", values=(0.82, 0.82, 0.82)))[1][-1] == "86.9"
+def test_seeds_with_equal_scores_give_no_verdict():
+    assert cells(compared("86.9", values=(0.82, 0.82, 0.82)))[1][-1] == "86.9"
 
 
 def judged(records, **about):
@@ -103,21 +103,21 @@ def judged(records, **about):
     return make_table(records, TableLayout("t", ("model.blocks",), scores=("test.accuracy",), published=(paper,)))
 
 
-def test_models_of_another_training_set_neither_beat_nor_miss():
+def test_published_models_of_another_training_set_get_no_verdict():
     records = [record(1, seed=seed, test={"accuracy": 0.80 + seed / 100}) for seed in (1, 2)]
     (pairs,) = {each["data"]["train"] for each in records}
-    for told, shown in (
+    for published_pairs, shown in (
         (0, "60.0 (beats: +15.1 to +27.9)"),
         (pairs, "60.0 (beats: +15.1 to +27.9)"),
         (pairs * 2, f"60.0 ({pairs * 2:,} training pairs)"),
     ):
-        table = judged([*records, record(2, test={"accuracy": 0.5})], training_pairs=told)
+        table = judged([*records, record(2, test={"accuracy": 0.5})], training_pairs=published_pairs)
         assert cells(table)[1][-1] == shown
-        told = json.loads(table.json())["rows"][0]["scores"]["test.accuracy"]["published"]["verdict"]
-        assert told == ("beats" if "beats" in shown else None)
+        verdict = json.loads(table.json())["rows"][0]["scores"]["test.accuracy"]["published"]["verdict"]
+        assert verdict == ("beats" if "beats" in shown else None)
 
 
-def test_what_is_not_the_same_quantity_is_told_and_not_judged():
+def test_published_scores_of_another_quantity_get_a_note_and_no_verdict():
     records = [record(1, seed=seed, test={"accuracy": 0.80 + seed / 100}) for seed in (1, 2)] + [
         record(2, test={"accuracy": 0.5})
     ]
@@ -131,7 +131,7 @@ def test_what_is_not_the_same_quantity_is_told_and_not_judged():
     assert "another F1" not in text
 
 
-def test_settings_that_two_rows_or_none_have_put_a_published_row_below():
+def test_published_row_matching_two_rows_or_none_is_listed_below():
     two = [record(1, rate, seed) for rate in (0.001, 0.002) for seed in (1, 2)]
     for same in ({"model.blocks": 1}, {"model.blocks": 9}, {"seeds": 10}, {"model.name": "esan"}):
         paper = Published("P", {"dev.accuracy": "88.0"}, "Table 1", same)
@@ -139,7 +139,7 @@ def test_settings_that_two_rows_or_none_have_put_a_published_row_below():
         assert rows[-1][0] == "P" and "published" not in " ".join(rows[0])
 
 
-def test_sources_are_told_once():
+def test_sources_are_listed_once():
     papers = [
         Published("RE2 (paper)", {"dev.accuracy": "88.0"}, "Table 6", {"model.blocks": blocks}) for blocks in (1, 2, 3)
     ]
@@ -152,7 +152,7 @@ def test_sources_are_told_once():
 ORIGINAL = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), original={"model.blocks": 1})
 
 
-def test_differences_to_the_original_with_welch_s_test():
+def test_differences_to_the_original_have_p_values_of_welch_tests():
     records = [
         *with_accuracies(1, (0.80, 0.82, 0.84)),
         *with_accuracies(2, (0.70, 0.72, 0.74)),
@@ -176,11 +176,11 @@ def test_differences_to_the_original_with_welch_s_test():
     assert float(two["dev.accuracy.lower"]) == pytest.approx(
         0.72 - 0.04968, abs=1e-5
     )  # the bound of the mean, not of the difference
-    told = json.loads(table.json())["rows"][1]["scores"]["dev.accuracy"]["difference"]
-    assert told["difference"] == pytest.approx(-0.1) and told["statistic"] == pytest.approx(-6.1237, abs=1e-4)
+    score = json.loads(table.json())["rows"][1]["scores"]["dev.accuracy"]["difference"]
+    assert score["difference"] == pytest.approx(-0.1) and score["statistic"] == pytest.approx(-6.1237, abs=1e-4)
 
 
-def test_differences_are_within_the_rest_of_the_grid():
+def test_differences_compare_rows_with_equal_other_settings():
     accuracies = {(1, 0.001): 0.8, (2, 0.001): 0.9, (1, 0.002): 0.5, (2, 0.002): 0.4, (3, 0.003): 0.7}
     records = [record(blocks, rate, dev={"accuracy": value}, test=None) for (blocks, rate), value in accuracies.items()]
     rows = cells(
@@ -204,7 +204,7 @@ def test_differences_are_within_the_rest_of_the_grid():
     assert "corrected by Holm for all differences of a score, over all columns." in text
 
 
-def test_no_differences_without_the_original_s_runs():
+def test_no_differences_without_runs_of_the_original():
     table = make_table(with_accuracies(2, (0.7, 0.8)), ORIGINAL)
     assert "difference" not in table.markdown().lower()
     assert next(csv.DictReader(io.StringIO(table.csv())))["dev.accuracy.difference"] == ""

@@ -1,4 +1,4 @@
-"""Markdown, LaTeX, CSV and JSON say the same, whatever order the records come in and whatever characters they hold."""
+"""Markdown, LaTeX, CSV and JSON tables are correct for any order of the records and any characters in them."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from jaxmatch.reporting.tables import TableLayout, formats, make_table
 
 @settings(max_examples=20, deadline=None)
 @given(st.permutations(SMALL_GRID), st.sampled_from(["", "optimizer.learning_rate"]))
-def test_the_order_of_records_does_not_matter(records, pivot):
+def test_tables_do_not_depend_on_record_order(records, pivot):
     layout = TableLayout("t", ("model.blocks",), pivot)
     one, two = make_table(SMALL_GRID, layout), make_table(records, layout)
     assert one.markdown() == two.markdown()
@@ -39,7 +39,7 @@ def test_csv_and_json_hold_unrounded_numbers(values):
     assert [run["run"] for run in row["runs"]] == [each["run"] for each in records]
 
 
-def test_json_has_what_a_run_left():
+def test_json_contains_times_versions_scores_and_settings():
     (row,) = json.loads(make_table([record()], LAYOUT).json())["rows"]
     (run,) = row["runs"]
     assert run["times"] == {"train_seconds": 12.34} and run["versions"] == {"jax": "0.10.2"}
@@ -57,18 +57,18 @@ def unescape(latex):
 
 @settings(max_examples=50, deadline=None)
 @given(st.text(alphabet="ab \\&%$#_{}~^<>|`\"[]*±×–“”,-'", max_size=20))
-def test_latex_escapes_can_be_undone_and_leave_nothing_special(text):
+def test_latex_escapes_are_reversible_and_leave_no_special_characters(text):
     text = " ".join(text.split())
     escaped = formats.escape_latex(text)
     assert unescape(escaped) == text
     bare = re.sub(r"\\[a-z]+\{\}|\$\\[a-z]+\$|\$-\$|\\[&%$#_{}]|\{\[\}|\{\*\}|\{\}", "", escaped)
     assert not set(bare) & set('\\&%$#_{}~^<>|"[*')
-    # Signs that LaTeX would draw as one character are there only for this character.
+    # LaTeX ligatures occur only where the text has the character that they produce.
     for sign, means in (("--", "–"), ("''", "”"), ("``", "“"), (",,", "„")):
         assert escaped.count(sign) == text.count(means)
 
 
-def test_special_characters_survive_in_both_formats():
+def test_special_characters_are_escaped_in_markdown_and_latex():
     name = "50% of a_b & c|d {x} #1 *new* _it_"
     records = [record(variant=name, device="a_b")]
     table = make_table(records, TableLayout("100% & more", ("variant",)))

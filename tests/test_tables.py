@@ -1,4 +1,4 @@
-"""Rows, means and deviations follow from the records; impossible records are named."""
+"""Rows, means and deviations follow from the records; invalid records are errors."""
 
 import copy
 import csv
@@ -34,11 +34,11 @@ def test_one_time_for_runs_that_trained_together_has_no_deviation():
     layout = TableLayout("t", LAYOUT.rows, scores=("dev.accuracy", "times.train_seconds"))
     together = [record(seed=seed) for seed in (1, 2)]
     assert cells(make_table(together, layout))[1][4:] == ["81.2 ± 0.1", "12.3"]
-    apart = [record(seed=seed, cohort=f"c{seed}", times={"train_seconds": 10.0 * seed}) for seed in (1, 2)]
-    assert cells(make_table(apart, layout))[1][5] == "15.0 ± 7.1"
+    separate = [record(seed=seed, cohort=f"c{seed}", times={"train_seconds": 10.0 * seed}) for seed in (1, 2)]
+    assert cells(make_table(separate, layout))[1][5] == "15.0 ± 7.1"
 
 
-def test_best_mean_is_bold_where_it_is_best_beyond_chance():
+def test_the_best_mean_is_bold_only_if_it_is_significantly_better():
     records = [record(blocks, rate, seed) for blocks in (1, 2, 3) for rate in (0.001, 0.02) for seed in (1, 2, 3)]
     layout = TableLayout("t", LAYOUT.rows, scores=("dev.accuracy", "dev.loss", "dev.mrr", "best_on_test.accuracy"))
     rows = cells(make_table(records, layout))
@@ -72,7 +72,7 @@ def test_the_best_of_single_seeds_is_not_bold():
     assert [row[-1] for row in rows[1:]] == ["85.0", "70.0", "80.0"]
 
 
-def test_diverged_runs_are_counted_and_in_no_mean():
+def test_diverged_runs_are_counted_but_not_averaged():
     records = [record(3, seed=seed) for seed in (1, 3)] + [record(3, seed=2, status="diverged")]
     # A run that diverged late has scores of its checkpoint; they do not count either.
     records.append(record(3, seed=4, status="diverged") | {"dev": {"accuracy": 0.1}, "test": {"accuracy": 0.1}})
@@ -98,7 +98,7 @@ def test_missing_and_undefined_scores_are_not_averaged():
     assert json.loads(table.json())["rows"][0]["runs"][2]["scores"]["test"]["accuracy"] is None
 
 
-def test_numbers_are_printed_as_readers_expect_them():
+def test_numbers_ranges_and_headings_are_formatted():
     assert numbers.print_number("dev.accuracy", 0.85349) == "85.3"
     assert numbers.print_number("test.macro_f1", 1.0) == "100.0"
     assert numbers.print_number("test.map", 0.74521) == "0.7452"
@@ -114,15 +114,15 @@ def test_numbers_are_printed_as_readers_expect_them():
     }
 
 
-def test_rows_are_in_the_order_of_numbers_not_of_text():
+def test_rows_are_sorted_numerically_or_in_the_given_order():
     records = [record(dev={"accuracy": 0.5}, overrides={"optimizer.warmup": n}, run=str(n)) for n in (100, 9, 20)]
     layout = TableLayout("t", ("optimizer.warmup",))
     assert [row[0] for row in cells(make_table(records, layout))[1:]] == ["9", "20", "100"]
-    asked = TableLayout("t", ("optimizer.warmup",), order={"optimizer.warmup": (20, 100)})
-    assert [row[0] for row in cells(make_table(records, asked))[1:]] == ["20", "100", "9"]
+    ordered = TableLayout("t", ("optimizer.warmup",), order={"optimizer.warmup": (20, 100)})
+    assert [row[0] for row in cells(make_table(records, ordered))[1:]] == ["20", "100", "9"]
 
 
-def test_a_grid_key_the_layout_forgot_becomes_a_row_label_and_is_not_averaged_over():
+def test_a_grid_key_missing_from_the_layout_becomes_a_row_label():
     records = [record(2, rate, seed) for rate in (0.001, 0.002) for seed in (1, 2)]
     table = make_table(records, TableLayout("t", ("model.blocks",)))
     assert table.keys == ("model.blocks", "optimizer.learning_rate") and len(table.rows) == 2
@@ -137,7 +137,7 @@ def test_a_grid_key_the_layout_forgot_becomes_a_row_label_and_is_not_averaged_ov
     assert [row[1] for row in cells(table)[1:]] == ["as configured", "identity"]
 
 
-def test_a_run_of_a_narrower_grid_finds_its_row_by_its_config():
+def test_a_run_of_a_narrower_grid_is_assigned_to_its_row_by_its_config():
     narrow = record(2, seed=1) | {"overrides": {}}
     table = make_table([narrow, record(2, seed=2), record(2, rate=0.002, seed=1)], LAYOUT)
     assert [len(row.cells[0].finished) for row in table.rows] == [2, 1]
@@ -197,17 +197,17 @@ def damaged(**changes):
         ),
     ],
 )
-def test_damaged_records_are_named(records, message):
+def test_invalid_records_are_errors(records, message):
     with pytest.raises(InputError, match=re.escape(message)):
         make_table(records, LAYOUT)
 
 
-def test_twins_are_told_apart_by_what_differs_in_their_configs():
+def test_duplicate_records_error_names_the_settings_that_differ():
     twin = record(run="twin", config={"model": {"name": "re2", "blocks": 1}, "optimizer": {"warmup": 5}})
     with pytest.raises(InputError, match=r"differ in optimizer\.learning_rate, optimizer\.warmup"):
         make_table([record(), twin], LAYOUT)
 
 
-def test_a_score_of_no_known_part_is_refused():
+def test_a_score_without_a_known_prefix_is_an_error():
     with pytest.raises(InputError, match="'accuracy', which is not a score"):
         make_table([record()], TableLayout("t", (), scores=("accuracy",)))

@@ -1,4 +1,4 @@
-"""The time left includes compilation from the start, and the display names what compiles. The tests set the clock."""
+"""The estimated time left includes compilation, and the display names what is compiled. The tests set the clock."""
 
 import io
 
@@ -41,7 +41,7 @@ def steps(left: TimeLeft, clock: Clock, count: int, seconds: float = 1.0, work: 
         left.did(work, here=True)
 
 
-def test_compilation_is_no_slow_training(clock):
+def test_compilation_is_not_counted_as_training_time(clock):
     """100 steps of 3 seconds follow a minute of compilation: after two steps, 294 seconds are left, not 51 minutes."""
     left = TimeLeft(100.0, {"key": {"training": 1}}, 500.0, 10.0, clock)
     left.begun("cohort")
@@ -50,7 +50,7 @@ def test_compilation_is_no_slow_training(clock):
     assert left.seconds() == pytest.approx(294.0)
 
 
-def test_seconds_in_which_memory_was_sought_are_no_slow_training(clock):
+def test_time_until_memory_runs_out_is_not_counted_as_training_time(clock):
     """Steps of 1 second, then 60 seconds without one until memory has run out, then steps of 2 seconds."""
     left = TimeLeft(100.0, {"key": {"training": 1}}, 500.0, 10.0, clock)
     left.begun("cohort")
@@ -64,7 +64,7 @@ def test_seconds_in_which_memory_was_sought_are_no_slow_training(clock):
     assert left.seconds() == pytest.approx(2 * 94.0)
 
 
-def test_what_is_still_to_be_compiled_counts_from_the_start(clock):
+def test_pending_compilations_count_from_the_start(clock):
     left = TimeLeft(100.0, {"key": {"training": 3, "evaluation": 1}, "other": {"training": 2}}, 500.0, 10.0, clock)
     left.begun("cohort")
     compile_for(left, clock, 60.0)
@@ -77,12 +77,12 @@ def test_what_is_still_to_be_compiled_counts_from_the_start(clock):
     # Lengths of training count at the mean of training. Scoring has one length more than expected, which counts at the
     # mean of scoring.
     assert left.seconds() == pytest.approx(98.0 + 3 * 45.0 + 1 * 10.0)
-    for _ in range(5):  # compilations for fewer runs: never less than nothing is left
+    for _ in range(5):  # compilations for fewer runs: the number of pending ones is never negative
         compile_for(left, clock, 45.0)
     assert left.seconds() == pytest.approx(98.0 + 2 * 45.0 + 10.0)
 
 
-def test_before_the_first_step_the_plan_and_an_assumed_compilation_tell(clock):
+def test_time_left_before_the_first_steps_uses_planned_and_assumed_times(clock):
     """50 seconds of training are expected, and four programs of 10 seconds each."""
     left = TimeLeft(100.0, {"key": {"training": 3, "evaluation": 1}}, 50.0, 10.0, clock)
     assert left.seconds() == 50.0 + 40.0
@@ -90,17 +90,17 @@ def test_before_the_first_step_the_plan_and_an_assumed_compilation_tell(clock):
     assert left.seconds() == 40.0 + 40.0
     left.begun("cohort")
     compile_for(left, clock, 16.0)
-    assert left.seconds() == 40.0 + 3 * 16.0, "what was measured takes the place of what was assumed"
+    assert left.seconds() == 40.0 + 3 * 16.0, "the measured compilation time replaces the assumed one"
     clock.now += 30.0  # arrays were placed meanwhile, too
     left.did(1.0, here=True)
-    assert left.seconds() == 79.0 / 2 + 3 * 16.0, "one step does not tell the speed"
+    assert left.seconds() == 79.0 / 2 + 3 * 16.0, "one step is not enough to measure the speed"
     clock.now += 1.0
     left.did(1.0, here=True)
     assert left.seconds() == 78.0 + 3 * 16.0
 
 
 @pytest.mark.parametrize("reports", [(0.0,), (0.0, 0.0), (5.0, 0.0), (0.0, 5.0, -5.0), (5.0, 5.0, -10.0)])
-def test_reports_of_no_work_tell_no_speed(clock, reports):
+def test_reports_without_net_work_keep_the_estimate_within_the_plan(clock, reports):
     """A cohort that resumes at its end reports no steps; one whose memory ran out takes some back."""
     left = TimeLeft(100.0, {}, 50.0, 10.0, clock)
     left.begun("cohort")
@@ -110,7 +110,7 @@ def test_reports_of_no_work_tell_no_speed(clock, reports):
         assert 0 < left.seconds() <= 50.0
 
 
-def test_the_plan_and_the_first_line_count_compilation(small_files, tmp_path, clock):
+def test_plan_and_first_progress_line_include_compilation_time(small_files, tmp_path, clock):
     planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
     plan, text = make_plan(planned), io.StringIO()
     display = Display(Console(file=text, width=200), clock=clock)
@@ -130,7 +130,7 @@ def test_the_plan_and_the_first_line_count_compilation(small_files, tmp_path, cl
     assert last.endswith(f"compiling, length 1 of {cohort.buckets}, about {about} left for the whole sweep")
 
 
-def test_where_a_dispatch_takes_several_steps_one_program_holds_all_lengths(small_files):
+def test_one_program_holds_all_lengths_with_several_steps_per_dispatch(small_files):
     several = {"execution.steps_at_once": 8, "training.maximum_buckets": 3}
     changes = small_sweep.overrides(small_files) | several
     plan = make_plan(launch.resolve(small_files / "small.py", overrides=changes))
@@ -138,7 +138,7 @@ def test_where_a_dispatch_takes_several_steps_one_program_holds_all_lengths(smal
     assert plan.cohorts[0].buckets > 1 and parts["training"] == 1
 
 
-def test_a_cohort_that_trains_beside_one_that_compiles_counts(clock):
+def test_steps_of_a_cohort_count_while_another_cohort_compiles(clock):
     left = TimeLeft(10.0, {}, 500.0, 10.0, clock)
     left.begun("cohort")
     left.begun("beside")
@@ -149,11 +149,11 @@ def test_a_cohort_that_trains_beside_one_that_compiles_counts(clock):
     left.left("beside")
     compile_for(left, clock, 100.0, lengths=2)
     assert left.seconds() == pytest.approx(20.0)
-    left.did(5.0, here=False)  # what was done elsewhere tells nothing of the speed
+    left.did(5.0, here=False)  # work done elsewhere does not change the measured speed
     assert left.seconds() == 0.0
 
 
-def test_waiting_for_a_worker_is_no_slow_training(clock):
+def test_waiting_for_a_worker_is_not_counted_as_training_time(clock):
     left = TimeLeft(10.0, {}, 500.0, 10.0, clock)
     clock.now += 100.0
     left.begun("cohort")
@@ -164,7 +164,7 @@ def test_waiting_for_a_worker_is_no_slow_training(clock):
     assert left.seconds() == pytest.approx(5.0)
 
 
-def test_lines_and_the_bar_name_what_compiles(small_files, tmp_path, clock):
+def test_progress_lines_name_what_is_compiled(small_files, tmp_path, clock):
     planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
     plan, text = make_plan(planned), io.StringIO()
     display = Display(Console(file=text, width=200), clock=clock)
@@ -192,16 +192,16 @@ def test_lines_and_the_bar_name_what_compiles(small_files, tmp_path, clock):
     ]
 
 
-def test_training_tells_which_length_it_compiles(small_files, tmp_path):
+def test_training_and_scoring_report_which_length_is_compiled(small_files, tmp_path):
     class Bar(small_sweep.Watcher):
-        told = []
+        events = []
 
         def compiling(self, name, label, part, number, lengths):
-            self.told.append((part, number, lengths))
+            self.events.append((part, number, lengths))
             super().compiling(name, label, part, number, lengths)
 
     overrides = small_sweep.overrides(small_files) | {"training.maximum_buckets": 2, "training.batch_size": 8}
     launch.sweep(small_files / "small.py", workdir=tmp_path / "out", display=Bar(), overrides=overrides)
-    assert [told[1:] for told in Bar.told if told[0] == "training"] == [(1, 2), (2, 2)]
-    scoring = [told[1:] for told in Bar.told if told[0] == "evaluation"]
+    assert [event[1:] for event in Bar.events if event[0] == "training"] == [(1, 2), (2, 2)]
+    scoring = [event[1:] for event in Bar.events if event[0] == "evaluation"]
     assert scoring and scoring == [(number, len(scoring)) for number in range(1, len(scoring) + 1)]

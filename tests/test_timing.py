@@ -1,4 +1,4 @@
-"""What is timed, and what is recorded. The times themselves depend on the machine."""
+"""What the timing command measures and records. The times themselves depend on the machine."""
 
 import json
 from pathlib import Path
@@ -32,21 +32,21 @@ class Clock:
     """A stand-in for the `time` module: each prediction takes the next of the given seconds."""
 
     def __init__(self, seconds):
-        self.seconds, self.now, self.asked = list(seconds), 0.0, 0
+        self.seconds, self.now, self.calls = list(seconds), 0.0, 0
 
     def perf_counter(self):
-        if self.asked % 2:  # the end of a prediction
-            self.now += self.seconds[self.asked // 2]
-        self.asked += 1
+        if self.calls % 2:  # the end of a prediction
+            self.now += self.seconds[self.calls // 2]
+        self.calls += 1
         return self.now
 
 
-def test_what_a_model_is_given_of_a_word_is_drawn_too():
+def test_timed_batches_include_random_word_features():
     tagged = random_matcher(saved_model.SETTINGS | {"tags": True, "exact_match": True}, "a b", "c")
     assert measured.batch_seconds(tagged.model, pairs=2, length=3, batches=1).shape == (1,)
 
 
-def test_the_first_answers_do_not_count(monkeypatch):
+def test_warm_up_predictions_are_not_timed(monkeypatch):
     matcher = random_matcher(saved_model.SETTINGS, "a b", "c")
     seen = []
     model = type(matcher.model)
@@ -64,7 +64,7 @@ def test_the_first_answers_do_not_count(monkeypatch):
     assert seen[-2:] == [[("a", "b")]] * 2
 
 
-def test_a_random_model_of_every_feature_has_words_characters_and_features():
+def test_a_random_matcher_has_a_vocabulary_characters_and_features():
     model = {"name": "esan", "hidden_size": 4, "characters": "cnn", "character_features": 3, "exact_match": True}
     matcher = random_matcher(model, "b b a", "c")
     assert matcher.encoded([("a b", "z")]).sides == ([[3, 2]], [[5]])  # a new word, known by its characters
@@ -74,7 +74,7 @@ def test_a_random_model_of_every_feature_has_words_characters_and_features():
 
 
 @pytest.mark.slow
-def test_a_smoke_run_of_esan_s_launcher(tmp_path, capsys):
+def test_smoke_run_of_esan_timing_writes_record_table_and_figure(tmp_path, capsys):
     assert main(["timing", str(SWEEPS / "esan_timing.py"), "--smoke", "--workdir", str(tmp_path)]) == 0
     printed = capsys.readouterr()
     record = json.loads((tmp_path / "timing.json").read_text())
@@ -92,10 +92,10 @@ def test_a_smoke_run_of_esan_s_launcher(tmp_path, capsys):
     assert (tmp_path / "timing.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_launchers_time_what_the_papers_timed(capsys):
-    asked = timing_plan.resolve(SWEEPS / "re2_timing.py", options={"dataset": "wikiqa"})
-    assert (asked.pairs, asked.length, asked.batches) == (8, 20, 100)
-    models = [dict(config.model) for config in timing_plan.configs_of(asked).values()]
+def test_timing_launchers_use_the_settings_of_the_papers(capsys):
+    plan = timing_plan.resolve(SWEEPS / "re2_timing.py", options={"dataset": "wikiqa"})
+    assert (plan.pairs, plan.length, plan.batches) == (8, 20, 100)
+    models = [dict(config.model) for config in timing_plan.configs_of(plan).values()]
     assert [(model["blocks"], model["encoder_layers"], model["prediction"]) for model in models[:3]] == [
         (blocks, 3, "simple") for blocks in (1, 2, 3)
     ]
@@ -111,7 +111,7 @@ def test_the_launchers_time_what_the_papers_timed(capsys):
     csran, *blocks = timing_plan.configs_of(other).values()
     assert [config.model.name for config in blocks] == ["re2"] * 3
     assert csran.model.characters == "none" and csran.model.stacked_layers == 5  # as in configs/csran.py for SciTail
-    assert {row.label for row in asked.published} >= set(asked.models)  # the papers have times for each
+    assert {row.label for row in plan.published} >= set(plan.models)  # the papers have times for each
     assert [row.scores["times.batch_seconds"] for row in re2.published_times()][-3:] == [
         "0.03 ± 0.00",
         "0.04 ± 0.00",
@@ -125,7 +125,7 @@ def test_the_launchers_time_what_the_papers_timed(capsys):
 
 
 @pytest.mark.slow
-def test_a_smoke_run_of_re2_s_launcher_with_a_trained_model_beside_the_random_ones(tmp_path, capsys):
+def test_smoke_run_of_re2_timing_includes_a_trained_run(tmp_path, capsys):
     run = saved_model.save(tmp_path / "runs" / "x-seed1")
     words = [
         "timing",
@@ -144,7 +144,7 @@ def test_a_smoke_run_of_re2_s_launcher_with_a_trained_model_beside_the_random_on
         ("RE2 (1 block)", 1, None),
         ("RE2 (2 blocks)", 2, None),
     ]
-    # Three batches for each of two random starts, and for the one trained model.
+    # Three batches for each of two random initializations, and for the one trained model.
     assert [len(row["batch_seconds"]) for row in (*random, trained)] == [6, 6, 3]
     assert (trained["model"], trained["trained"], trained["split"]) == ("run x-seed1", True, None)
     assert trained["settings"] == saved_model.SETTINGS and trained["parameters"] > 100
@@ -168,14 +168,14 @@ def test_a_smoke_run_of_re2_s_launcher_with_a_trained_model_beside_the_random_on
         (["re2_timing.py", "--run", "/no/such", "--split", "none"], "there is no such folder"),
     ],
 )
-def test_bad_use_is_one_line(tmp_path, capsys, words, problem):
+def test_invalid_options_are_reported_in_one_line(tmp_path, capsys, words, problem):
     assert main(["timing", str(SWEEPS / words[0]), *words[1:], "--workdir", str(tmp_path / "new")]) == 2
-    said = capsys.readouterr().err
-    assert problem in said and said.count("\n") == 1
+    errors = capsys.readouterr().err
+    assert problem in errors and errors.count("\n") == 1
     assert not (tmp_path / "new").exists()
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path, capsys):
+def test_a_folder_of_another_timing_or_sweep_is_refused(tmp_path, capsys):
     words = ["timing", str(SWEEPS / "re2_timing.py"), "--split", "none", "--workdir", str(tmp_path)]
     (tmp_path / "timing.json").write_text(json.dumps(TIMING))
     assert main(words) == 2
@@ -197,33 +197,33 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_timed(tmp
     assert capsys.readouterr().err == f"jaxmatch: {tmp_path}: nothing can be written here; give another --workdir\n"
 
 
-def test_a_missing_tagger_is_told_before_anything_is_timed(no_tagger, monkeypatch):
-    asked = timing_plan.resolve(SWEEPS / "esan_timing.py", options={"dataset": "snli"})
+def test_a_missing_tagger_is_reported_before_anything_is_timed(no_tagger, monkeypatch):
+    plan = timing_plan.resolve(SWEEPS / "esan_timing.py", options={"dataset": "snli"})
     monkeypatch.setattr(inference_times, "split_of", lambda *_: Split(["a"], ["b"], ["neutral"]))
     with pytest.raises(InputError, match="python -m nltk.downloader averaged_perceptron_tagger_eng"):
-        inference_times.run(asked, say=pytest.fail)
+        inference_times.run(plan, say=pytest.fail)
 
 
 def test_own_data_is_refused_before_it_is_read(tmp_path):
     (tmp_path / "test.tsv").write_text("text_a\ttext_b\tlabel\na\tb\tx\n")
     of_own_data = {"data.name": "own", "data.directory": str(tmp_path)}
-    asked = timing_plan.resolve(SWEEPS / "re2_timing.py", options={"dataset": "snli"}, overrides=of_own_data)
+    plan = timing_plan.resolve(SWEEPS / "re2_timing.py", options={"dataset": "snli"}, overrides=of_own_data)
     with pytest.raises(InputError, match="labels of data set 'own' are not known.*give a public data set"):
-        inference_times.run(asked, say=pytest.fail)
+        inference_times.run(plan, say=pytest.fail)
 
 
-def test_one_batch_has_no_deviation(capsys):
+def test_a_single_batch_is_refused(capsys):
     with pytest.raises(SystemExit):
         main(["timing", str(SWEEPS / "re2_timing.py"), "--batches", "1"])
     assert "one batch has no standard deviation" in capsys.readouterr().err
 
 
-def test_a_timing_is_no_sweep():
+def test_launch_refuses_a_timing_file():
     with pytest.raises(InputError, match="describes a timing, not a training; use jaxmatch timing"):
         launch.resolve(SWEEPS / "re2_timing.py")
 
 
-def test_without_a_cpu_for_jax_nothing_is_timed(monkeypatch, capsys):
+def test_timing_without_a_cpu_backend_is_an_error(monkeypatch, capsys):
     def nothing(platform):
         assert platform == "cpu"
         raise AssertionError

@@ -1,4 +1,4 @@
-"""The table of a timing, worked out by hand; a file that is no record of a timing is refused."""
+"""Timing tables equal hand-computed values, and invalid timing records are refused."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.reporting.tables.times import times
 
 
-def test_the_table_by_hand():
+def test_markdown_timing_table_equals_hand_computed_values():
     lines = times(TIMING, "markdown").splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     assert rows[0] == [
@@ -38,7 +38,7 @@ def test_the_table_by_hand():
     assert lines[-2:] == ["- a note", "- Command: jaxmatch timing x.py"]
 
 
-def test_the_table_for_machines():
+def test_csv_and_json_hold_unrounded_timings_and_latex_groups_columns():
     one, other = csv.DictReader(io.StringIO(times(TIMING, "csv")))
     assert float(one["batch_seconds.mean"]) == pytest.approx(0.002)
     assert float(one["batch_seconds.std"]) == pytest.approx(0.0014142135)
@@ -49,7 +49,7 @@ def test_the_table_for_machines():
     assert r"\multicolumn{3}{c}{measured}" in latex and r"0.0020 $\pm$ 0.0014" in latex
 
 
-def test_nothing_published_and_nothing_answered_leave_no_columns():
+def test_timing_table_omits_empty_columns():
     bare = {**TIMING, "rows": TIMING["rows"][1:], "published": []}
     lines = times(bare, "markdown").splitlines()
     assert [line for line in lines if line.startswith("|")][0].split("|")[1:-1] == [
@@ -59,7 +59,7 @@ def test_nothing_published_and_nothing_answered_leave_no_columns():
     ]
 
 
-def test_what_is_no_record_of_a_timing_is_refused(tmp_path, capsys):
+def test_invalid_timing_record_is_refused(tmp_path, capsys):
     (tmp_path / "timing.json").write_text('{"kind": "timing", "format": 2}')
     assert main(["table", str(tmp_path)]) == 2
     assert "this is not the record of a timing, format 1; run jaxmatch timing again" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The rules that an export carries make the tokens that training made, and those of NLTK."""
+"""The tokenizer rules of an export give the tokens of training, and those of NLTK."""
 
 import re
 import time
@@ -19,7 +19,7 @@ PIECES += ["\u2014", "\u00e9", "\u201c"]
 TEXTS = st.one_of(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), st.text(max_size=20))
 
 
-def followed(name, text):
+def tokens_by_rules(name, text):
     for pattern, replacement in RULES[name]:
         text = re.sub(pattern, replacement, text)
     return text.split()
@@ -29,7 +29,7 @@ def followed(name, text):
 STRIPPED = re.compile(r"\A +| +\Z")
 
 
-def means_two_things(character):
+def differs_in_re_and_regex(character):
     """Returns whether `re` and `regex` class a character differently. Releases of NLTK use one or the other."""
     return any(bool(re.match(kind, character)) != bool(regex.match(kind, character)) for kind in (r"\w", r"\s", r"\d"))
 
@@ -38,34 +38,34 @@ def means_two_things(character):
 @settings(max_examples=400, deadline=None)
 @given(text=TEXTS)
 @example(text="'\u00b9")
-def test_the_rules_make_the_same_tokens(name, text):
-    assert followed(name, text) == TOKENIZERS[name](text)
+def test_rules_give_the_tokens_of_the_tokenizer(name, text):
+    assert tokens_by_rules(name, text) == TOKENIZERS[name](text)
 
 
 @settings(max_examples=400, deadline=None)
 @given(text=TEXTS)
-def test_the_rules_make_the_tokens_of_nltk(text):
-    text = "".join(character for character in text if not means_two_things(character))
-    assert followed("word", text) == NLTKWordTokenizer().tokenize(SENTENCE_END.sub(" . ", text).strip(" "))
+def test_word_rules_give_the_tokens_of_nltk(text):
+    text = "".join(character for character in text if not differs_in_re_and_regex(character))
+    assert tokens_by_rules("word", text) == NLTKWordTokenizer().tokenize(SENTENCE_END.sub(" . ", text).strip(" "))
 
 
 @settings(max_examples=400, deadline=None)
 @given(text=st.one_of(TEXTS, st.text(" .'\"a`)", max_size=20)))
-def test_the_number_of_spaces_makes_no_token(text):
+def test_space_stripping_rules_equal_the_quadratic_pattern(text):
     (end, dot), _, _, *rules = RULES["word"]
     expected = STRIPPED.sub("", re.sub(end, dot, text))
     for pattern, replacement in rules:
         expected = re.sub(pattern, replacement, expected)
-    assert followed("word", text) == expected.split()
+    assert tokens_by_rules("word", text) == expected.split()
 
 
 @pytest.mark.parametrize("before", ["\u00e9", "ab."])
 def test_many_spaces_take_little_time(before):
     text = before + 10**6 * " " + "\u00e9"
     began = time.process_time()
-    assert followed("word", text) == TOKENIZERS["word"](text) == followed("word", f"{before} \u00e9")
-    assert time.process_time() - began < 10  # half an hour, if every space were tried as the first of the last ones
+    assert tokens_by_rules("word", text) == TOKENIZERS["word"](text) == tokens_by_rules("word", f"{before} \u00e9")
+    assert time.process_time() - began < 10  # half an hour if the time were quadratic in the number of spaces
 
 
-def test_the_tokenizers_of_tweets_are_no_rules():
+def test_tweet_tokenizers_have_no_rules():
     assert substitutions("tweet") is None and substitutions("tweet_split") is None

@@ -1,4 +1,4 @@
-"""Text to tokens."""
+"""Tokenizers and preprocessing options."""
 
 import pytest
 from hypothesis import example, given, settings
@@ -66,7 +66,7 @@ PIECES = [
         ("tweet_split", "It's well-known; they don't 'see' A/B.", "it 's well known they do n't see a b".split()),
     ],
 )
-def test_tokenizers_by_hand(tokenizer, text, expected):
+def test_tokens_equal_hand_written_examples(tokenizer, text, expected):
     assert Preprocessing(tokenizer).tokens(text) == expected
 
 
@@ -74,13 +74,13 @@ def test_tokenizers_by_hand(tokenizer, text, expected):
 @example("She won't. 'Tis (a) test..")
 @example("a , b,c ,, d")
 @settings(max_examples=50, deadline=None)
-def test_short_way_gives_the_tokens_of_the_long_way(text):
+def test_fast_word_tokenizer_equals_nltk(text):
     # No piece is a lower-case word before a full stop and a capital word of two letters, except as a sentence's end.
     if ". S" not in text:
         assert TOKENIZERS["word"](text) == NLTKWordTokenizer().tokenize(text.strip(" "))
 
 
-def test_short_way_on_real_text(data_folder):
+def test_fast_word_tokenizer_equals_nltk_on_quora(data_folder):
     data = catalog.load("quora", data_folder)
     texts = [text for text in data.splits["dev"].text_a[:3000] if ". " not in text]
     tokenizer = NLTKWordTokenizer()
@@ -96,7 +96,7 @@ def test_any_text_gives_tokens_within_the_limit(text, tokenizer, limit):
     assert tokens == ["<unknown>"] or not any(is_punctuation(token) for token in tokens)
 
 
-def test_options():
+def test_preprocessing_options_change_the_tokens():
     text = "The End ..."
     assert Preprocessing(lowercase=False).tokens(text) == ["The", "End"]
     assert Preprocessing(remove_punctuation=False).tokens(text) == ["the", "end", "..."]
@@ -107,7 +107,7 @@ def test_options():
     assert Preprocessing().tokens("« € — ») §") == ["<unknown>"]
 
 
-def test_wrong_options():
+def test_invalid_preprocessing_options_are_errors():
     with pytest.raises(InputError, match="no tokenizer 'words'; use one of whitespace, word"):
         Preprocessing("words")
     with pytest.raises(InputError, match="maximum length of -1"):

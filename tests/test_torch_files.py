@@ -30,7 +30,7 @@ def problem(tmp_path, content):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_what_was_saved_is_read(tmp_path, layout):
+def test_saved_tensors_and_objects_are_read_back(tmp_path, layout):
     shared = Storage(GRID)
     saved = {
         "whole": Tensor(shared, 0, (2, 3), (3, 1)),
@@ -63,19 +63,19 @@ def test_what_was_saved_is_read(tmp_path, layout):
     assert "torch" not in sys.modules
 
 
-def test_the_byte_order_is_that_of_the_file(tmp_path):
+def test_big_endian_storages_are_read(tmp_path):
     assert read(tmp_path, torch_format.zipped([Tensor.of(GRID)], order="big"))[0].tolist() == GRID.tolist()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_nothing_in_a_file_is_run(tmp_path, layout, monkeypatch):
+def test_pickled_calls_are_refused_and_not_executed(tmp_path, layout, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "system" in problem(tmp_path, layout([torch_format.Foreign()]))
     assert [path.name for path in tmp_path.iterdir()] == ["best.pt"]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_file_cut_anywhere_is_refused(tmp_path, layout):
+def test_truncated_files_are_refused(tmp_path, layout):
     content = layout({"a": Tensor.of(GRID), "b": Tensor.of(GRID)})
     for length in {0, 1, 3, 4, 30, *range(0, len(content), 97), len(content) - 1}:
         problem(tmp_path, content[:length])
@@ -121,7 +121,7 @@ def test_storages_and_tensors_that_do_not_fit_are_refused(tmp_path):
     )
     problem(tmp_path, archive(good, lambda members: members.pop("best/data.pkl")))
     problem(tmp_path, archive(good, lambda members: members.update({"other/data.pkl": b"."})))
-    for told in (
+    for view in (
         (1, (2, 3), (3, 1)),
         (0, (2, 3), (4, 1)),
         (0, (9,), (0,)),
@@ -130,29 +130,29 @@ def test_storages_and_tensors_that_do_not_fit_are_refused(tmp_path):
         (0, (2,), (1, 1)),
         (0, (10**12,), (1,)),
     ):
-        assert "a tensor is" in problem(tmp_path, torch_format.zipped([Tensor(Storage(GRID), *told)]))
+        assert "a tensor is" in problem(tmp_path, torch_format.zipped([Tensor(Storage(GRID), *view)]))
     with zipfile.ZipFile(tmp_path / "packed.pt", "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("best/data.pkl", pickle.dumps(["x" * 100_000], protocol=2))
     assert "not as PyTorch writes it" in problem(tmp_path, (tmp_path / "packed.pt").read_bytes())
 
 
-def test_no_room_is_made_for_what_the_file_cannot_hold(tmp_path):
+def test_sizes_beyond_the_file_are_refused_before_allocation(tmp_path):
     for layout in LAYOUTS:
         assert "too short for its storages" in problem(
             tmp_path, layout([Tensor(Storage(GRID, count=10**13), 0, (2, 3), (3, 1))])
         )
-    memo = b"\x80\x02]r\xff\xff\xff\x7f."  # an entry with the greatest number there is
+    memo = b"\x80\x02]r\xff\xff\xff\x7f."  # a memo entry with the largest possible index
     assert "the pickle is damaged" in problem(
         tmp_path, archive(torch_format.zipped([]), lambda members: members.update({"best/data.pkl": memo}))
     )
 
 
 @pytest.mark.parametrize("content", [b"", b"not a checkpoint", b"PK\3\4", pickle.dumps(1), b"\x80\x02}q\x00."])
-def test_what_is_no_file_of_pytorch_is_refused(tmp_path, content):
+def test_files_not_written_by_pytorch_are_refused(tmp_path, content):
     problem(tmp_path, content)
 
 
-def test_a_missing_file_is_told(tmp_path):
+def test_missing_files_and_folders_are_refused(tmp_path):
     for path in (tmp_path / "none.pt", tmp_path):
         with pytest.raises(InputError, match="there is no such file"):
             torch_files.load(path)

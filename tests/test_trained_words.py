@@ -19,7 +19,7 @@ from jaxmatch.training.step import words_trained
 TRAINED = {"words": "trained"}
 
 
-def test_words_start_at_their_vectors_and_others_at_random_numbers():
+def test_words_without_a_vector_start_at_random_values():
     vectors = np.zeros((2000, 3), np.float32)
     vectors[5] = 1, 2, 3
     found = np.asarray(initial_words(jax.random.key(0), vectors))
@@ -32,7 +32,7 @@ def table(cohort, state, run):
     return np.asarray(cohort.lockstep.programs.flat.to_tree(state.parameters[run])["words"]["word_embedding"])
 
 
-def test_each_run_has_its_own_and_they_learn():
+def test_each_run_trains_its_own_word_vectors():
     cohort = make_cohort(seeds=(7, 1), model=TRAINED)
     start = cohort.lockstep.initial()
     vectors = make_data().vectors
@@ -46,7 +46,7 @@ def test_each_run_has_its_own_and_they_learn():
     np.testing.assert_array_equal([first[0], second[0]], 0)
 
 
-def test_they_learn_where_a_model_divides_them_by_their_length():
+def test_models_that_normalize_trained_vectors_do_not_diverge():
     """The vector of padding has length 0, and must not give NaN."""
     model = {"name": "decatt", "hidden_size": 8, "intra_attention": False, **TRAINED}
     cohort = make_cohort(seeds=(7,), model=model)
@@ -55,7 +55,7 @@ def test_they_learn_where_a_model_divides_them_by_their_length():
     np.testing.assert_array_equal(table(cohort, state, 0)[0], 0)
 
 
-def test_alone_is_as_in_a_cohort():
+def test_single_run_equals_the_same_run_in_a_cohort():
     together, _ = lockstep(make_cohort(seeds=(7, 1), model=TRAINED), 12)
     alone, _ = lockstep(make_cohort(seeds=(7,), model=TRAINED), 12)
     np.testing.assert_allclose(together[:, 0], alone[:, 0], atol=1e-5)
@@ -63,7 +63,7 @@ def test_alone_is_as_in_a_cohort():
     assert np.abs(together - fixed).max() > 1e-3
 
 
-def test_they_count_as_parameters_and_in_memory():
+def test_trained_vectors_are_counted_as_parameters_and_in_memory():
     module, fixed = (models.build({**MODEL, **more}, outputs=2) for more in (TRAINED, {}))
     assert (words_trained(module, 500), words_trained(fixed, 500)) == (500, 2)
     assert (
@@ -75,7 +75,7 @@ def test_they_count_as_parameters_and_in_memory():
     assert many.step - few.step >= 0.9 * 4 * DIMENSIONS * (50_000 - WORDS), "the gradient of the table"
 
 
-def test_a_saved_model_is_one_with_fixed_words(small_files, tmp_path, capsys):
+def test_saved_model_has_the_trained_vectors_as_fixed_words(small_files, tmp_path, capsys):
     changes = {"model.words": "trained", "training.epochs": 2}
     launched(small_files, tmp_path, overrides=changes)
     name, record = next(item for item in records(tmp_path).items() if item[1]["status"] == "finished")
@@ -107,12 +107,12 @@ def _numbers(value):
     return [value] if isinstance(value, float) else []
 
 
-def test_without_vectors_all_words_are_learnt(small_files, tmp_path):
+def test_words_can_be_trained_without_pretrained_vectors(small_files, tmp_path):
     launched(small_files, tmp_path, overrides={"model.words": "trained", "data.vectors": "", "training.epochs": 2})
     (record,) = {json.dumps(record["data"]["vectors"]) for record in records(tmp_path).values()}
     assert json.loads(record) == "none"
 
 
-def test_no_vectors_at_all_are_refused(small_files, tmp_path):
+def test_missing_vectors_without_trained_words_are_refused(small_files, tmp_path):
     with pytest.raises(jaxmatch.InputError, match="would see no word"):
         launched(small_files, tmp_path, overrides={"data.vectors": "none"})

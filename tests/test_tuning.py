@@ -1,4 +1,4 @@
-"""Tuning chooses on dev and reports seeds that chose nothing."""
+"""Tuning chooses a setting on dev and reports it with seeds that were not used for the choice."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ from jaxmatch.sweep.grid import Sweep
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_best_mean_on_dev_is_chosen_whatever_test_says():
+def test_the_setting_with_the_best_mean_on_dev_is_chosen():
     choice = tuning.choose(
         [
             tried(0.1, 0, dev=0.90, test=0.9),
@@ -49,19 +49,19 @@ def test_a_setting_with_a_diverged_seed_is_not_chosen():
         tuning.choose(records[:2])
 
 
-def test_a_late_divergence_counts_as_one():
+def test_a_diverged_run_with_scores_is_not_chosen():
     # A run that diverged late still has the scores of its best checkpoint.
     choice = tuning.choose([tried(0.1, 0, dev=0.9, status="diverged"), tried(0.2, 0, dev=0.5)])
     assert choice.overrides == {"optimizer.learning_rate": 0.2}
 
 
-def test_of_equals_the_first_and_of_losses_the_smallest():
+def test_the_first_of_equal_scores_and_the_smallest_loss_are_chosen():
     assert tuning.choose([tried(0.3, 0, dev=0.5), tried(0.1, 0, dev=0.5)]).overrides == {"optimizer.learning_rate": 0.3}
     losses = [tried(0.3, 0, dev=0.5, selected_on="dev.loss"), tried(0.1, 0, dev=0.4, selected_on="dev.loss")]
     assert tuning.choose(losses).overrides == {"optimizer.learning_rate": 0.1}
 
 
-def test_what_has_no_score_in_common_is_not_compared():
+def test_records_with_different_selection_or_data_are_an_error():
     with pytest.raises(InputError, match=r"differ in training.selection \(dev.accuracy, dev.loss\)"):
         tuning.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, selected_on="dev.loss")])
     with pytest.raises(InputError, match=r"differ in data \(sick, snli\)"):
@@ -70,7 +70,7 @@ def test_what_has_no_score_in_common_is_not_compared():
         tuning.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, data="sick-changed")])
 
 
-def test_the_final_sweep_is_the_chosen_setting_with_seeds_of_its_own():
+def test_the_final_sweep_trains_the_chosen_setting_with_new_seeds():
     published = (Published("P", {"test.accuracy": "88"}, "Table 1"),)
     layout = TableLayout("t", ("variant",), "optimizer.learning_rate", published=published, original={"variant": "a"})
     variants = {"a": {}, "b": {"model.blocks": 3}}
@@ -87,7 +87,7 @@ def test_the_final_sweep_is_the_chosen_setting_with_seeds_of_its_own():
     assert not final.table.columns and not final.table.original
 
 
-def test_the_final_sweep_trains_what_was_chosen_where_a_variant_sets_it_too():
+def test_the_final_config_equals_the_chosen_run_if_a_variant_sets_a_grid_key():
     variants = {"a": {"model.name": "esan", "optimizer.learning_rate": 0.5}, "b": {"optimizer.learning_rate": 0.3}}
     grid = {"optimizer.learning_rate": (0.1, 0.2), "model.hidden_size": (8, 16)}
     planned = Sweep("s", default_config(), grid, (0,), TableLayout("t", ()), variants)
@@ -99,9 +99,9 @@ def test_the_final_sweep_trains_what_was_chosen_where_a_variant_sets_it_too():
                 assert flatten(final.config) == flatten(run.config)
 
 
-def test_a_published_result_stands_beside_whatever_was_chosen():
-    asked = {"model.name": "re2", "data.name": "snli", "model.blocks": 2, "seeds": 10}
-    published = (Published("P", {"test.accuracy": "88"}, "Table 1", asked, 10, chosen_on_test=True),)
+def test_a_published_result_is_kept_for_any_chosen_setting():
+    published_settings = {"model.name": "re2", "data.name": "snli", "model.blocks": 2, "seeds": 10}
+    published = (Published("P", {"test.accuracy": "88"}, "Table 1", published_settings, 10, chosen_on_test=True),)
     planned = Sweep("s", default_config(), {"model.blocks": (1, 3)}, (0,), TableLayout("t", (), published=published))
     final = tuning.final_sweep(
         planned, tuning.Choice("", {"model.blocks": 3}, "dev.accuracy", 0.8, (0,), 2, 0), 2, on_test=True
@@ -115,7 +115,7 @@ def test_a_published_result_stands_beside_whatever_was_chosen():
     assert not without.config.training.best_on_test
 
 
-def test_halving_chose_what_the_whole_grid_chose_in_the_kept_results():
+def test_halving_and_the_whole_grid_agree_in_the_stored_results():
     folder = ROOT / "results" / "tuning"
     whole, halved = (
         tuning.choose(list(read_sweep_folder(folder / name).records.values())) for name in ("whole", "halved")
@@ -135,7 +135,7 @@ def tuned(files, workdir, **arguments):
 
 
 @pytest.mark.slow
-def test_tuning_goes_from_the_grid_to_the_final_table_and_is_resumed(small_files, tmp_path):
+def test_tuning_trains_the_grid_then_the_final_sweep_and_resumes(small_files, tmp_path):
     text, watcher = tuned(small_files, tmp_path / "work", dry_run=True)
     assert text == "" and not (tmp_path / "work").exists() and "2 runs (0 on record)" in watcher.text
     text, watcher = tuned(small_files, tmp_path / "work", final_seeds=2)
@@ -155,7 +155,7 @@ def test_tuning_goes_from_the_grid_to_the_final_table_and_is_resumed(small_files
 
 
 @pytest.mark.slow
-def test_an_interrupted_tuning_goes_on(small_files, tmp_path, monkeypatch):
+def test_an_interrupted_tuning_resumes_with_the_final_sweep(small_files, tmp_path, monkeypatch):
     """The grid is done when the final sweep is stopped, so the next launch trains only the final sweep."""
 
     def stop(*_):
@@ -169,7 +169,7 @@ def test_an_interrupted_tuning_goes_on(small_files, tmp_path, monkeypatch):
     assert [{run.rsplit("-", 1)[1] for run in runs} for runs in watcher.trained] == [{"seed1", "seed2"}]
 
 
-def test_the_command_hands_its_options_on(monkeypatch, capsys, tmp_path):
+def test_the_command_passes_its_options_to_tune(monkeypatch, capsys, tmp_path):
     calls = []
 
     def note(file, **arguments):
@@ -185,14 +185,14 @@ def test_the_command_hands_its_options_on(monkeypatch, capsys, tmp_path):
     assert (arguments["seeds"], arguments["final_seeds"], arguments["smoke"]) == (3, 4, True)
 
 
-def test_a_choice_can_be_written():
+def test_a_choice_is_serializable_as_json():
     choice = tuning.choose([tried(0.1, 0, dev=0.9)])
     assert json.loads(json.dumps(dataclasses.asdict(choice)))["score"] == "dev.accuracy"
     assert "among 1 setting: learning_rate=0.1" in choice.note()
 
 
 @pytest.mark.slow
-def test_the_paper_s_grid_can_be_tried_without_data_and_halved(tmp_path, capsys, monkeypatch):
+def test_the_papers_grid_has_a_smoke_run_with_halving(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
     words = ["tune", str(ROOT / "sweeps" / "re2_tuning.py"), "--smoke", "--halving", "--final-seeds", "2"]
     words += ["--workdir", str(tmp_path / "work")]

@@ -1,4 +1,4 @@
-"""Tuning on a Ray cluster of two nodes on this machine: settings that do not wait for each other, trials of Optuna."""
+"""Tuning on a Ray cluster of two nodes on this machine: asynchronous halving (ASHA) and trials of Optuna."""
 
 import json
 import re
@@ -27,27 +27,27 @@ def nodes():
 
 
 @pytest.mark.slow
-def test_two_workers(small_files, tmp_path, nodes):
+def test_asha_on_two_workers_agrees_with_its_recorded_arrivals(small_files, tmp_path, nodes):
     driver = Driver(small_files, tmp_path, *on(nodes, *WORDS), command="tune")
-    agrees(tmp_path, *driver.ended(), driver.lines)
+    check_agreement(tmp_path, *driver.ended(), driver.lines)
     # Both workers began before any setting continued.
     begun = [line for line in driver.lines if "compiling" in line or "continues" in line]
     assert "compiling" in begun[0] and "compiling" in begun[1]
 
 
 @pytest.mark.clusters
-def test_a_driver_that_is_killed(small_files, tmp_path, nodes):
+def test_killed_driver_resumes_with_the_same_arrivals(small_files, tmp_path, nodes):
     first = Driver(small_files, tmp_path, *on(nodes, *WORDS), command="tune")
     first.until("continues after epoch 1")
     first.kill()
     before = [json.loads(line) for line in (tmp_path / "arrivals.jsonl").read_text().splitlines()]
     assert len(before) >= 2
     second = Driver(small_files, tmp_path, *on(nodes, *WORDS), command="tune")
-    assert agrees(tmp_path, *second.ended(), second.lines)[: len(before)] == before
+    assert check_agreement(tmp_path, *second.ended(), second.lines)[: len(before)] == before
 
 
 @pytest.mark.clusters
-def test_trials_of_optuna_are_those_of_one_process(small_files, tmp_path, nodes):
+def test_optuna_trials_on_ray_equal_those_of_one_process(small_files, tmp_path, nodes):
     words = ("--optuna=4", "--trials-at-once=2", "--seeds=2", "--final-seeds=1", "--epochs=1")
     words += ("--space.optimizer.learning_rate=log:1e-3:1e-1", "--space.model.encoder_layers=1:2")
     found = []
@@ -58,7 +58,7 @@ def test_trials_of_optuna_are_those_of_one_process(small_files, tmp_path, nodes)
     assert found[0] == found[1] and len(found[0][1]) == 8
 
 
-def agrees(workdir, status, table, lines):
+def check_agreement(workdir, status, table, lines):
     """Checks that the records, the tables and the arrivals of a successful command agree, and returns the arrivals."""
     assert status == 0, "".join(lines)
     arrivals = [json.loads(line) for line in (workdir / "arrivals.jsonl").read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""What a table and a report state about chance: bold, Holm, seeds needed, sampling error, convergence, bootstrap."""
+"""Statistics of tables and reports: bold, Holm, seeds needed, sampling error, convergence, bootstrap."""
 
 import json
 import tracemalloc
@@ -24,7 +24,7 @@ def runs(blocks, values, **changes):
     ]
 
 
-def test_p_values_of_a_column_are_corrected_for_their_number():
+def test_p_values_of_a_column_are_corrected_for_multiple_tests():
     layout = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), original={"model.blocks": 1})
     first, second = runs(1, (0.80, 0.82, 0.84)), runs(2, (0.70, 0.72, 0.74))
     alone = cells(make_table([*first, *second], layout))[2][-1]
@@ -33,18 +33,18 @@ def test_p_values_of_a_column_are_corrected_for_their_number():
     assert beside[3][-1] == "+0.0 (p = 1.000)"
 
 
-def test_the_caption_tells_how_many_seeds_would_tell_the_best_apart():
+def test_caption_states_how_many_seeds_separate_the_two_best_settings():
     near = make_table([*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.79, 0.80, 0.83))], LAYOUT).markdown()
     assert (
         "About 38 seeds each are needed to separate the two best settings (blocks 1; blocks 2) in test accuracy" in near
     )
-    apart = make_table([*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.70, 0.72, 0.74))], LAYOUT).markdown()
-    assert "The seeds separate the two best settings (blocks 1; blocks 2) in test accuracy (p = 0.004" in apart
+    far = make_table([*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.70, 0.72, 0.74))], LAYOUT).markdown()
+    assert "The seeds separate the two best settings (blocks 1; blocks 2) in test accuracy (p = 0.004" in far
     assert "two best" not in make_table(runs(1, (0.80, 0.82)), LAYOUT).markdown()
     assert "two best" not in make_table([*runs(1, (0.8,)), *runs(2, (0.7,))], LAYOUT).markdown()
 
 
-def test_the_caption_tells_the_sampling_error_of_the_test_set():
+def test_caption_states_the_sampling_error_of_the_test_set():
     text = make_table([*runs(1, (0.80, 0.82)), *runs(2, (0.70, 0.72))], LAYOUT).markdown()
     assert "Sampling error of the best test accuracy: 81.0%, 95% interval 79.9 to 82.1 (4,927 pairs)" in text
     # A table without test scores states the error of dev.
@@ -58,14 +58,14 @@ def test_the_caption_tells_the_sampling_error_of_the_test_set():
     assert "Sampling error" not in make_table([record(seed=seed) for seed in (1, 2)], ranking).markdown()
 
 
-def test_the_sampling_error_of_a_correlation():
+def test_caption_states_the_sampling_error_of_a_correlation():
     layout = TableLayout("t", ("model.blocks",), scores=("dev.pearson", "test.pearson"))
     found = [record(seed=seed, dev={"pearson": 0.8}, test={"pearson": value}) for seed, value in enumerate((0.7, 0.72))]
     text = make_table(found, layout).markdown()
     assert "Sampling error of the best test Pearson: 0.7100, 95% interval 0.6959 to 0.7236 (4,927 pairs)" in text
 
 
-def test_a_paired_table_compares_seed_by_seed():
+def test_paired_table_uses_a_paired_t_test():
     """The change is small and similar for each seed; the spread over the seeds is larger."""
     layout = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), original={"model.blocks": 1}, paired=True)
     first, second = (0.70, 0.75, 0.80, 0.85), (0.71, 0.761, 0.812, 0.86)
@@ -81,7 +81,7 @@ def test_a_paired_table_compares_seed_by_seed():
     assert fewer.endswith(f"(p = {stats.ttest_rel(second[:3], first[:3]).pvalue:.3f})")
 
 
-def test_other_files_of_one_name_are_other_data():
+def test_data_sets_of_equal_name_but_different_files_are_not_compared():
     def of(directory, values, blocks):
         data = record()["data"] | {"name": "own", "fingerprint": directory, "files": {"train": "t", "dev": directory}}
         changes = {"data": data, "config": {"data": {"directory": directory}}}
@@ -97,7 +97,7 @@ def test_other_files_of_one_name_are_other_data():
         assert f"Sampling error of the best dev accuracy on own in {directory}: {best}" in text
 
 
-def test_bold_says_where_a_setting_did_not_finish():
+def test_bold_caption_states_that_unfinished_settings_are_excluded():
     found = [*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.70, 0.72, 0.74))]
     assert "Bold: better than every other on the same data" in make_table(found, LAYOUT).markdown()
     dropped = [one | {"status": "dropped"} for one in runs(3, (0.9, 0.9, 0.9))]
@@ -119,20 +119,20 @@ def test_the_caption_names_the_data_set_where_there_are_several():
         assert f"in test accuracy on {name} (p = " in text
 
 
-def test_the_caption_tells_the_sampling_error_of_a_ranking():
+def test_caption_states_the_sampling_error_of_a_ranking():
     layout = TableLayout("t", ("model.blocks",), scores=("test.map", "test.mrr"))
 
-    def caption(*told):
+    def caption(*changes):
         scores = {"accuracy": 0.9, "map": 0.72, "mrr": 0.75}
-        records = [record(1, seed=seed, test=scores) | one for seed, one in enumerate(told)]
+        records = [record(1, seed=seed, test=scores) | one for seed, one in enumerate(changes)]
         return make_table(records, layout).markdown()
 
     first, second = (
         {"test_sampling": {"questions": 243, "deviations": {"map": 0.36 + more, "mrr": 0.4}}} for more in (0, 0.04)
     )
     # 1.96 * 0.38 / sqrt(243) = 0.0478, and 1.96 * 0.4 / sqrt(243) = 0.0503.
-    said = "best test scores: MAP 0.7200 ± 0.0478 and MRR 0.7500 ± 0.0503 (95% interval, 243 questions), in addition to"
-    assert said in caption(first, second)
+    note = "best test scores: MAP 0.7200 ± 0.0478 and MRR 0.7500 ± 0.0503 (95% interval, 243 questions), in addition to"
+    assert note in caption(first, second)
     assert "questions)" not in caption(first, {})  # a record of an older version
     for questions in (0, 1):  # with right and wrong answers
         undefined = {"test_sampling": {"questions": questions, "deviations": {"map": None, "mrr": None}}}
@@ -140,7 +140,7 @@ def test_the_caption_tells_the_sampling_error_of_a_ranking():
 
 
 @pytest.mark.parametrize(
-    ("curves", "said"),
+    ("curves", "note"),
     [
         ([(4500, 9000), (4500,)], "Best at the last evaluation: 1 of 2 runs, which had 1 to 2 evaluations."),
         ([(4500, 9000), (4500, 9000)], "Best at the last evaluation: 0 of 2 runs, which had 2 evaluations."),
@@ -148,15 +148,15 @@ def test_the_caption_tells_the_sampling_error_of_a_ranking():
         ([(4500,), ()], ""),  # a record without a curve
     ],
 )
-def test_the_caption_tells_whether_training_was_long_enough(curves, said):
+def test_caption_counts_runs_that_were_best_at_the_last_evaluation(curves, note):
     records = [
         record(1, seed=seed, curve=[{"samples": samples} for samples in curve]) for seed, curve in enumerate(curves)
     ]
     text = make_table(records, LAYOUT).markdown()
-    assert said in text and ("Best at the last" in text) == bool(said)
+    assert note in text and ("Best at the last" in text) == bool(note)
 
 
-def test_the_bootstrap_interval_and_the_probability_of_improvement():
+def test_bootstrap_and_improvement_probability_equal_expected_values():
     values = np.random.default_rng(1).normal(0.8, 0.02, 30).tolist()
     lower, upper = certainty.bootstrap_interval(values)
     error = np.std(values) / np.sqrt(len(values))  # the standard error of a normal mean of many values
@@ -166,7 +166,7 @@ def test_the_bootstrap_interval_and_the_probability_of_improvement():
     assert certainty.probability_of_improvement([0.5, 0.9], [0.4, 0.5, 0.6]) == pytest.approx(4.5 / 6)
 
 
-def test_the_interval_of_the_probability_of_improvement_is_scipy_s():
+def test_improvement_interval_matches_scipy_and_needs_little_memory():
     values, others = [0.81, 0.83, 0.84, 0.86, 0.86], [0.79, 0.82, 0.84, 0.85]
 
     def share(one, other):
@@ -183,7 +183,7 @@ def test_the_interval_of_the_probability_of_improvement_is_scipy_s():
     assert certainty.improvement_interval([0.8], others) is certainty.improvement_interval(values, [0.8]) is None
 
 
-def test_the_report_tells_how_often_the_best_beats_the_others():
+def test_report_states_how_often_the_best_beats_the_others():
     folder = read_sweep_folder(RESULTS / "sick")
     ((heading, sheet),) = certainty.certainty(folder)
     text = " ".join(cell.content for row in sheet.sections[0] for cell in row)

@@ -1,4 +1,4 @@
-"""The verdict of a report against numbers counted by hand."""
+"""The verdict of a report, compared with hand-computed values."""
 
 import dataclasses
 from pathlib import Path
@@ -27,7 +27,7 @@ def accuracies(blocks, *values, **changes):
     ]
 
 
-def test_a_clear_winner():
+def test_verdict_of_a_significantly_best_setting():
     runs = [*accuracies(1, 0.70, 0.71, 0.72), *accuracies(2, 0.80, 0.81, 0.85)]
     best, beyond, run, test, command = verdict.verdict(folder(*runs))
     assert best.startswith("Best by mean dev accuracy: blocks=2 learning_rate=0.001, 82.0 ± 2.6% over 3 seeds.")
@@ -39,7 +39,7 @@ def test_a_clear_winner():
     assert command == "Command: jaxmatch sweep small.py"
 
 
-def test_what_is_within_noise_is_named_with_the_seeds_that_are_missing():
+def test_settings_within_seed_noise_are_listed_with_the_seeds_needed():
     high, low = (0.80, 0.82, 0.84), (0.79, 0.81, 0.82)
     sentences = verdict.verdict(folder(*accuracies(1, *low), *accuracies(2, *high), *accuracies(3, 0.1, 0.11, 0.12)))
     p_value = stats.ttest_ind(high, low, equal_var=False).pvalue
@@ -54,7 +54,7 @@ def test_what_is_within_noise_is_named_with_the_seeds_that_are_missing():
     )
 
 
-def test_seeds_that_agree_allow_no_test():
+def test_identical_seeds_allow_no_significance_test():
     sentences = verdict.verdict(folder(*accuracies(1, 0.7, 0.7, 0.7), *accuracies(2, 0.8, 0.8, 0.8)))
     assert sentences[0].endswith("That is 10.0 points better than the next, blocks=1 learning_rate=0.001.")
     assert sentences[1] == (
@@ -65,7 +65,7 @@ def test_seeds_that_agree_allow_no_test():
     assert tie[0].endswith("That is as good as the next, blocks=2 learning_rate=0.001.")
 
 
-def test_one_seed_one_setting_and_nothing():
+def test_verdict_with_one_setting_one_seed_or_no_scores():
     alone = verdict.verdict(folder(*accuracies(1, 0.7)))
     assert alone[0] == (
         "Best by mean dev accuracy: blocks=1 learning_rate=0.001, 70.0% over 1 seed. It is the only setting."
@@ -80,15 +80,15 @@ def test_one_seed_one_setting_and_nothing():
     assert verdict.verdict(folder()) == verdict.verdict(folder(record(status="diverged"))) == []
 
 
-def test_an_unfinished_sweep_says_so_and_a_diverged_run_does_not_count():
+def test_unfinished_runs_are_reported_and_diverged_runs_are_not_counted():
     runs = [*accuracies(1, 0.7, 0.72), *accuracies(2, 0.8, 0.82), record(2, seed=9, status="diverged")]
-    some = folder(*runs)
-    some = dataclasses.replace(some, runs={**some.runs, "to come": {}})
-    assert "1 of 6 runs has not finished; this may change." in verdict.verdict(some)
-    assert "81.0 ± 1.4% over 2 seeds" in verdict.verdict(some)[0]
+    unfinished = folder(*runs)
+    unfinished = dataclasses.replace(unfinished, runs={**unfinished.runs, "to come": {}})
+    assert "1 of 6 runs has not finished; this may change." in verdict.verdict(unfinished)
+    assert "81.0 ± 1.4% over 2 seeds" in verdict.verdict(unfinished)[0]
 
 
-def test_less_is_better_of_an_error():
+def test_lower_is_better_for_a_loss():
     def errors(blocks, *values):
         return [
             record(blocks, seed=seed, selected_on="dev.loss", dev={"loss": value}, test={"loss": value})
@@ -106,7 +106,7 @@ def test_runs_on_different_data_are_not_compared():
     assert verdict.verdict(folder(*accuracies(1, 0.7, 0.7), *other)) == []
 
 
-def test_the_effect_of_an_axis_compares_what_is_equal_in_all_else():
+def test_axis_effects_compare_settings_that_differ_only_in_that_axis():
     table = {(1, 0.001): 0.70, (2, 0.001): 0.75, (1, 0.002): 0.60, (3, 0.001): 0.95}
     runs = [record(blocks, rate, seed=1, dev={"accuracy": value}) for (blocks, rate), value in table.items()]
     found = {(each.axis, each.value): each for each in verdict.effects(folder(*runs))}
@@ -118,7 +118,7 @@ def test_the_effect_of_an_axis_compares_what_is_equal_in_all_else():
     assert rate.difference == pytest.approx(0.60 - 0.70)
 
 
-def test_the_chart_of_all_settings_has_means_of_what_all_seeds_reached():
+def test_chart_points_are_means_over_samples_that_all_seeds_reached():
     def curve(*values):
         return [
             {"samples": 10 * (place + 1), "train_loss": 1.0, "dev": {"accuracy": value}}

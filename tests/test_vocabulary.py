@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from jaxmatch.data.vocabulary import PADDING, UNKNOWN, Vocabulary, build
 
 
-def test_rule_and_order_by_hand():
+def test_words_are_selected_by_count_or_vector_and_sorted_by_count():
     counts = {"rare": 1, "known": 1, "often": 5, "b": 7, "a": 7, "almost": 4}
     assert build(counts, {"known", "elsewhere"}).words == ("<padding>", "<unknown>", "a", "b", "often", "known")
     assert build(counts, set(), minimum_count=6).words[2:] == ("a", "b")
 
 
-def test_ids_by_hand():
+def test_ids_of_known_and_unknown_words():
     vocabulary = Vocabulary(["<padding>", "<unknown>", "cat", "dog"])
     assert vocabulary.ids(["dog", "cow", "cat", "<unknown>"]) == [3, 1, 2, 1]
     assert len(vocabulary) == 4
@@ -31,7 +31,7 @@ def test_text_that_spells_the_special_words_is_unknown_and_never_padding():
     st.integers(1, 9),
 )
 @settings(max_examples=50, deadline=None)
-def test_every_kept_word_comes_back(counts, has_vector, minimum):
+def test_every_kept_word_round_trips_through_its_id(counts, has_vector, minimum):
     vocabulary = build(counts, has_vector, minimum)
     for word, count in counts.items():
         (number,) = vocabulary.ids([word])
@@ -40,7 +40,7 @@ def test_every_kept_word_comes_back(counts, has_vector, minimum):
     assert vocabulary == build(dict(reversed(counts.items())), has_vector, minimum)
 
 
-def test_wrong_words():
+def test_missing_special_words_and_duplicates_are_errors():
     with pytest.raises(ValueError, match="begins with"):
         Vocabulary(["cat", "dog"])
     with pytest.raises(ValueError, match="twice"):

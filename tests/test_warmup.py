@@ -1,4 +1,4 @@
-"""After `warmup`, requests of the sizes that it was told compile nothing."""
+"""After `warmup`, requests of the given sizes compile nothing."""
 
 import contextlib
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def pair_of(length: int, word: str = "a") -> tuple[str, str]:
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "tags"])
 @pytest.mark.parametrize("optimize_for_cpu", [True, False])
-def test_single_requests_compile_nothing(tmp_path, kind, optimize_for_cpu):
+def test_requests_after_warmup_compile_nothing(tmp_path, kind, optimize_for_cpu):
     matcher = matcher_of(tmp_path / "run", kind, optimize_for_cpu=optimize_for_cpu)
     with compilations() as compiled:
         matcher.warmup(range(2, 21))
@@ -63,7 +63,7 @@ def test_single_requests_compile_nothing(tmp_path, kind, optimize_for_cpu):
         assert compiled
 
 
-def test_a_model_with_tags_is_prepared_too(tmp_path, tagger):
+def test_warmup_prepares_models_with_tags(tmp_path, tagger):
     matcher = matcher_of(tmp_path / "run", "tags")
     matcher.warmup([4])
     with compilations() as compiled:
@@ -72,7 +72,7 @@ def test_a_model_with_tags_is_prepared_too(tmp_path, tagger):
 
 
 @pytest.mark.parametrize(("size", "programs"), [(20, 1), (40, 2), (64, 1)])
-def test_batches_are_prepared_as_asked(tmp_path, size, programs):
+def test_warmup_prepares_the_given_batch_sizes(tmp_path, size, programs):
     """A CPU computes 40 pairs as 32 and 8, and 64 pairs as 32 and 32."""
     matcher = matcher_of(tmp_path / "run", "plain")
     matcher.warmup([100], batch_sizes=(size,))
@@ -85,7 +85,7 @@ def test_batches_are_prepared_as_asked(tmp_path, size, programs):
     assert compiled
 
 
-def test_equal_shapes_are_prepared_once(tmp_path):
+def test_warmup_prepares_equal_padded_shapes_once(tmp_path):
     matcher = matcher_of(tmp_path / "run", "plain")
     matcher.warmup(range(2, 65))
     # Rows of 8, 12, 16, 24, 32, 48 and 64 tokens.
@@ -93,7 +93,7 @@ def test_equal_shapes_are_prepared_once(tmp_path):
 
 
 @pytest.mark.parametrize(("lengths", "batch_sizes"), [([1], [1]), ([4], [0])])
-def test_sizes_that_no_request_has_are_refused(tmp_path, lengths, batch_sizes):
+def test_warmup_refuses_sizes_below_the_minimum(tmp_path, lengths, batch_sizes):
     with pytest.raises(ValueError, match="2 tokens or more, and a batch 1 pair or more"):
         matcher_of(tmp_path / "run", "plain").warmup(lengths, batch_sizes)
 

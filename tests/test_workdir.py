@@ -22,7 +22,7 @@ def workdir(tmp_path):
     return Workdir(tmp_path / "work")
 
 
-def held(cohorts):
+def contents(cohorts):
     """Returns the signatures and the runs of cohort folders, sorted."""
     return sorted((cohort.signature, cohort.runs) for cohort in cohorts)
 
@@ -42,19 +42,19 @@ def finished(workdir, *planned):
 
 def test_a_fresh_folder_gets_the_cohorts_as_planned(workdir):
     claimed = workdir.claim([(A, ("a0", "a1")), (A, ("a2",)), (B, ("b0", "b1"))])
-    assert held(claimed) == [(A, ("a0", "a1")), (A, ("a2",)), (B, ("b0", "b1"))]
-    assert held(workdir.cohorts()) == held(claimed)
+    assert contents(claimed) == [(A, ("a0", "a1")), (A, ("a2",)), (B, ("b0", "b1"))]
+    assert contents(workdir.cohorts()) == contents(claimed)
     assert workdir.finished() == set()
 
 
-def test_claiming_twice_is_claiming_once(workdir):
+def test_claiming_twice_returns_the_same_cohorts(workdir):
     planned = [(A, ("a0", "a1")), (B, ("b0",))]
     first = workdir.claim(planned)
     assert {cohort.path for cohort in workdir.claim(planned)} == {cohort.path for cohort in first}
     assert len(workdir.cohorts()) == 2
 
 
-def test_an_interrupted_launch_begins_with_the_cohort_that_it_was_at(workdir):
+def test_an_interrupted_launch_resumes_at_the_first_unfinished_cohort(workdir):
     planned = [(A, (f"a{number}",)) for number in range(8)]
     first = workdir.claim(planned)
     assert [cohort.runs for cohort in first] == [runs for _, runs in planned]
@@ -62,7 +62,7 @@ def test_an_interrupted_launch_begins_with_the_cohort_that_it_was_at(workdir):
     assert [cohort.runs for cohort in workdir.claim(planned)] == [runs for _, runs in planned[1:]]
 
 
-def test_nothing_is_claimed_when_all_is_on_record(workdir):
+def test_nothing_is_claimed_when_all_runs_have_records(workdir):
     finished(workdir, (A, ("a0", "a1")))
     assert workdir.finished() == {"a0", "a1"}
     assert workdir.claim([(A, ("a0", "a1"))]) == []
@@ -73,9 +73,9 @@ def test_records_count_only_when_their_cohort_is_done(workdir):
     (cohort,) = workdir.claim([(A, ("a0", "a1"))])
     write_json(workdir.run_folder("a0") / "record.json", {})
     assert workdir.finished() == set()
-    assert held(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]
+    assert contents(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]
     write_json(workdir.run_folder("a1") / "record.json", {})
-    assert workdir.finished() == set() and held(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]
+    assert workdir.finished() == set() and contents(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]
     finish(workdir, cohort)
     assert workdir.finished() == {"a0", "a1"}
     assert not cohort.checkpoints.exists()
@@ -84,70 +84,70 @@ def test_records_count_only_when_their_cohort_is_done(workdir):
 def test_adding_a_seed_claims_only_the_new_runs_and_packs_them_together(workdir):
     finished(workdir, (A, ("a0", "a1")), (A, ("b0", "b1")))
     claimed = workdir.claim([(A, ("a0", "a1")), (A, ("a2", "b0")), (A, ("b1", "b2"))])
-    assert held(claimed) == [(A, ("a2", "b2"))]
+    assert contents(claimed) == [(A, ("a2", "b2"))]
 
 
-def test_an_unfinished_cohort_goes_on_as_it_is(workdir):
-    (begun,) = workdir.claim([(A, ("a0", "a1", "a2"))])
-    begun.checkpoints.mkdir()
+def test_an_unfinished_cohort_is_claimed_with_its_original_runs(workdir):
+    (existing,) = workdir.claim([(A, ("a0", "a1", "a2"))])
+    existing.checkpoints.mkdir()
     claimed = workdir.claim([(A, ("a0", "a1")), (A, ("a2", "a3"))])
-    assert held(claimed) == [(A, ("a0", "a1", "a2")), (A, ("a3",))]
-    assert begun.checkpoints.exists()
+    assert contents(claimed) == [(A, ("a0", "a1", "a2")), (A, ("a3",))]
+    assert existing.checkpoints.exists()
 
 
-def test_what_was_trained_is_not_thrown_away_for_fewer_runs(workdir):
-    (begun,) = workdir.claim([(A, ("a0", "a1"))])
-    (begun.checkpoints / "100").mkdir(parents=True)
+def test_claiming_fewer_runs_of_a_cohort_with_checkpoints_is_an_error(workdir):
+    (existing,) = workdir.claim([(A, ("a0", "a1"))])
+    (existing.checkpoints / "100").mkdir(parents=True)
     with pytest.raises(
         InputError, match="this cohort of 2 unfinished runs contains runs.*remove this folder"
     ) as refused:
         workdir.claim([(A, ("a0",))])
-    assert refused.value.path == begun.path
-    assert held(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]
-    shutil.rmtree(begun.path)
-    assert held(workdir.claim([(A, ("a0",))])) == [(A, ("a0",))]
+    assert refused.value.path == existing.path
+    assert contents(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]
+    shutil.rmtree(existing.path)
+    assert contents(workdir.claim([(A, ("a0",))])) == [(A, ("a0",))]
 
 
-def test_a_cohort_without_progress_with_runs_that_nobody_wants_is_abandoned(workdir):
-    (begun,) = workdir.claim([(A, ("a0", "a1"))])
-    (begun.checkpoints / "7.orbax-checkpoint-tmp-1").mkdir(parents=True)  # killed while the first one was written
+def test_a_cohort_without_checkpoints_and_with_unplanned_runs_is_removed(workdir):
+    (existing,) = workdir.claim([(A, ("a0", "a1"))])
+    (existing.checkpoints / "7.orbax-checkpoint-tmp-1").mkdir(parents=True)  # killed while the first one was written
     claimed = workdir.claim([(A, ("a0",))])
-    assert held(claimed) == [(A, ("a0",))]
-    assert not begun.path.exists()
+    assert contents(claimed) == [(A, ("a0",))]
+    assert not existing.path.exists()
 
 
-def test_a_cohort_that_somebody_trains_is_left_alone(workdir):
-    (begun,) = workdir.claim([(A, ("a0", "a1"))])
-    with begun.lock():
+def test_a_locked_cohort_is_not_changed(workdir):
+    (existing,) = workdir.claim([(A, ("a0", "a1"))])
+    with existing.lock():
         claimed = workdir.claim([(A, ("a0", "a2"))])
-        # a0 is waited for, a2 is trained meanwhile.
-        assert held(claimed) == [(A, ("a0", "a1")), (A, ("a2",))]
-        assert begun.path.exists()
-    assert held(workdir.claim([(A, ("a0", "a2"))])) == [(A, ("a0",)), (A, ("a2",))]
+        # a0 stays in the locked cohort, and a2 gets a new one.
+        assert contents(claimed) == [(A, ("a0", "a1")), (A, ("a2",))]
+        assert existing.path.exists()
+    assert contents(workdir.claim([(A, ("a0", "a2"))])) == [(A, ("a0",)), (A, ("a2",))]
 
 
 def test_cohorts_of_other_sweeps_in_the_folder_are_left_alone(workdir):
     (other,) = workdir.claim([(B, ("b0", "b1"))])
-    assert held(workdir.claim([(A, ("a0",))])) == [(A, ("a0",))]
+    assert contents(workdir.claim([(A, ("a0",))])) == [(A, ("a0",))]
     assert other.path.exists()
 
 
-def test_removed_records_start_their_cohort_again(workdir):
+def test_removing_a_record_restarts_its_cohort(workdir):
     finished(workdir, (A, ("a0", "a1")), (B, ("b0",)))
     shutil.rmtree(workdir.run_folder("a1"))
     assert workdir.finished() == {"a0", "b0"}
-    assert held(workdir.claim([(A, ("a0", "a1")), (B, ("b0",))])) == [(A, ("a0", "a1"))]
+    assert contents(workdir.claim([(A, ("a0", "a1")), (B, ("b0",))])) == [(A, ("a0", "a1"))]
     assert workdir.finished() == {"b0"}
 
 
-def test_a_removed_record_does_not_bring_back_runs_that_nobody_wants(workdir):
+def test_a_removed_record_is_retrained_alone_if_its_cohort_has_unplanned_runs(workdir):
     finished(workdir, (A, ("a0", "a1", "a2")))
     shutil.rmtree(workdir.run_folder("a0"))
-    assert held(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0",))]
+    assert contents(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0",))]
     assert workdir.finished() == {"a1", "a2"}
 
 
-def test_a_run_in_two_cohorts_is_trained_by_one(workdir):
+def test_a_run_in_two_cohorts_is_claimed_once(workdir):
     finished(workdir, (A, ("a0", "a1", "a2")))
     shutil.rmtree(workdir.run_folder("a0"))
     finished(workdir, (A, ("a0",)))
@@ -156,26 +156,26 @@ def test_a_run_in_two_cohorts_is_trained_by_one(workdir):
     assert sum("a0" in cohort.runs for cohort in claimed) == 1
 
 
-def test_a_dropped_run_is_trained_anew_for_who_wants_all_of_it(workdir):
+def test_a_dropped_run_is_retrained_unless_dropped_runs_count_as_finished(workdir):
     finished(workdir, (A, ("a0", "a1")))
     write_json(workdir.run_folder("a1") / "record.json", {"status": "dropped"})
     planned, every = [(A, ("a0", "a1"))], lambda run, record: True
     assert workdir.finished() == {"a0"} and workdir.finished(every) == {"a0", "a1"}
     assert workdir.claim(planned, every) == []
     (cohort,) = workdir.claim(planned)
-    assert held([cohort]) == [(A, ("a1",))]  # a0 is left as it is
+    assert contents([cohort]) == [(A, ("a1",))]  # a0 is left as it is
     finish(workdir, cohort)
     assert workdir.finished() == {"a0", "a1"} and workdir.claim(planned) == []
 
 
-def test_a_cohort_finished_while_it_is_looked_at_is_not_begun_again(workdir, monkeypatch):
+def test_a_cohort_finished_during_a_claim_is_not_restarted(workdir, monkeypatch):
     planned = [(A, ("a0", "a1"))]
     (cohort,) = workdir.claim(planned)
     look = Workdir.recorded
 
     def look_slowly(self, runs, settled):
         found = look(self, list(runs), settled)
-        finish(self, cohort)  # by another launcher, right after we looked
+        finish(self, cohort)  # as if by another launcher, just after the check
         return found
 
     monkeypatch.setattr(Workdir, "recorded", look_slowly)
@@ -185,7 +185,7 @@ def test_a_cohort_finished_while_it_is_looked_at_is_not_begun_again(workdir, mon
     assert workdir.claim(planned) == []
 
 
-def test_a_damaged_cohort_is_named(workdir):
+def test_a_damaged_cohort_file_is_an_error(workdir):
     (cohort,) = workdir.claim([(A, ("a0",))])
     wrong = (
         '{"signature": "s", "runs": "a0"}',
@@ -199,7 +199,7 @@ def test_a_damaged_cohort_is_named(workdir):
             workdir.cohorts()
 
 
-def test_a_cohort_of_which_only_its_mark_is_left_is_trained(workdir):
+def test_a_cohort_with_only_its_done_marker_left_is_trained(workdir):
     finished(workdir, (A, ("a0",)))
     (cohort,) = workdir.cohorts()
     (cohort.path / "cohort.json").unlink()
@@ -208,7 +208,7 @@ def test_a_cohort_of_which_only_its_mark_is_left_is_trained(workdir):
     assert again.path == cohort.path and not again.done
 
 
-def test_what_a_killed_process_left_of_a_run_is_cleared(workdir):
+def test_partial_run_folders_of_a_killed_process_are_removed(workdir):
     (workdir.path / "runs" / ".a0.12.ab.partial" / "model").mkdir(parents=True)
     (workdir.path / "runs" / ".a1.12.ab.partial").mkdir()
     workdir.clear_remains(["a0"])
@@ -219,12 +219,12 @@ HOLDER = """
 import sys, pathlib
 from jaxmatch.workdir import CohortFolder
 with CohortFolder(pathlib.Path(sys.argv[1]), "", ()).lock():
-    print("held", flush=True)
+    print("locked", flush=True)
     sys.stdin.read()
 """
 
 
-def test_what_killed_launchers_left_is_removed_and_what_a_live_one_has_is_not(workdir):
+def test_clean_removes_leftovers_of_killed_but_not_of_live_launchers(workdir):
     half, done, live, plain = workdir.claim([(A, ("a0",)), (A, ("a1",)), (A, ("a2",)), (A, ("a3",))])
     for cohort in (half, live):
         (cohort.checkpoints / "3").mkdir(parents=True)
@@ -241,7 +241,7 @@ def test_what_killed_launchers_left_is_removed_and_what_a_live_one_has_is_not(wo
         [sys.executable, "-c", HOLDER, str(live.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     try:
-        assert holder.stdout.readline() == b"held\n"
+        assert holder.stdout.readline() == b"locked\n"
         workdir.clean()
     finally:
         holder.kill()

@@ -14,7 +14,7 @@ def workdir(tmp_path):
     return Workdir(tmp_path / "work")
 
 
-def test_a_file_is_no_workdir(tmp_path):
+def test_file_as_workdir_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match="this is a file"):
         Workdir(tmp_path / "file")
@@ -40,7 +40,7 @@ def loop(path):
     "name", [".", "runs", "cohorts", "vectors", "slurm", "cohorts/one", "cohorts/one/checkpoints", "runs/a-seed0"]
 )
 @pytest.mark.parametrize("put", [dangling, loop, os.mknod])
-def test_what_is_in_the_way_of_a_folder_is_told_and_nothing_is_made(tmp_path, name, put):
+def test_obstacle_at_a_folder_path_is_refused_and_nothing_is_created(tmp_path, name, put):
     path = (tmp_path / "work" / name).resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
     put(path)
@@ -66,7 +66,7 @@ def test_what_is_in_the_way_of_a_folder_is_told_and_nothing_is_made(tmp_path, na
     ],
 )
 @pytest.mark.parametrize("put", [pipe, os.mkdir, dangling])
-def test_what_stands_in_the_place_of_a_file_is_told(workdir, name, put):
+def test_non_regular_file_at_a_file_path_is_refused(workdir, name, put):
     file = workdir.path / name
     file.parent.mkdir(parents=True)
     put(file)
@@ -75,7 +75,7 @@ def test_what_stands_in_the_place_of_a_file_is_told(workdir, name, put):
     assert refused.value.path == file
 
 
-def test_a_workdir_that_cannot_be_made_is_told(tmp_path, monkeypatch):
+def test_workdir_that_cannot_be_created_is_refused(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     for path, problem in (
         (tmp_path / "file" / "below", "file: this is a file"),

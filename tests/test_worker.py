@@ -43,7 +43,7 @@ def without_times(text):
     return [line for line in text.splitlines() if "estimated" not in line]
 
 
-def test_a_worker_makes_the_records_and_tells_what_is_shown(small_files, tmp_path, finished_sweep):
+def test_a_worker_makes_the_same_records_and_display_as_one_process(small_files, tmp_path, finished_sweep):
     workdir, table, watcher = finished_sweep
     found, seen = small_sweep.launched(small_files, tmp_path, engine=ByWorkers())
     assert found == table and small_sweep.lasting(tmp_path) == small_sweep.lasting(workdir)
@@ -53,7 +53,7 @@ def test_a_worker_makes_the_records_and_tells_what_is_shown(small_files, tmp_pat
     assert small_sweep.launched(small_files, tmp_path, engine=ByWorkers())[1].trained == []
 
 
-def test_halving_over_workers_is_halving(small_files, tmp_path):
+def test_halving_with_workers_equals_halving_in_one_process(small_files, tmp_path):
     from jaxmatch.sweep import halving
 
     grid = {"optimizer.learning_rate": "0.01,0.003,0.03"}
@@ -68,7 +68,7 @@ def test_halving_over_workers_is_halving(small_files, tmp_path):
     assert sorted(record["status"] for record, _ in found[0].values()) == ["dropped", "dropped", "finished"]
 
 
-def test_a_failure_is_marked_and_not_tried_again(small_files, tmp_path, monkeypatch):
+def test_a_failed_cohort_is_retried_only_by_the_next_launch(small_files, tmp_path, monkeypatch):
     small_sweep.fail_training(monkeypatch, RuntimeError("no"))
     with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 2 runs are missing"):
         small_sweep.launched(small_files, tmp_path, engine=ByWorkers())
@@ -78,7 +78,7 @@ def test_a_failure_is_marked_and_not_tried_again(small_files, tmp_path, monkeypa
 
 @pytest.fixture
 def claimed(small_files, tmp_path):
-    """A plan, its cohort's folder, the working folder, and an engine's work. Time alone causes no checkpoint."""
+    """A plan, its cohort's folder, the working folder, and an engine's work. No checkpoint is due by time."""
     settings = small_sweep.overrides(small_files) | {"execution.checkpoint_seconds": "3600"}
     plan = make_plan(launch.resolve(small_files / "small.py", overrides=settings))
     workdir = Workdir(tmp_path / "work")
@@ -89,28 +89,28 @@ def claimed(small_files, tmp_path):
     watcher.end()
 
 
-def trained(claimed, tell=lambda *told: None, stop=None, failed_before=None):
+def trained(claimed, tell=lambda *event: None, stop=None, failed_before=None):
     plan, folder, workdir, _ = claimed
     stop = stop or threading.Event()
     order = worker.Order(plan, folder.name, Stage(), failed_before)
     return worker.execute_cohort(order, workdir.path, tell, stop)
 
 
-def test_a_worker_that_is_told_to_stop_saves_a_checkpoint_first(claimed, finished_sweep):
+def test_a_stopped_worker_saves_a_checkpoint_and_its_cohort_resumes(claimed, finished_sweep):
     _, folder, workdir, _ = claimed
-    stop, told = threading.Event(), []
+    stop, events = threading.Event(), []
 
     def tell(cohort, method, arguments):
-        told.append(method)
+        events.append(method)
         if method == "evaluated":
             stop.set()
 
     assert trained(claimed, tell, stop) is False
-    assert told[-1] == "left" and told.count("evaluated") == 1 and not folder.done and folder.failure() is None
+    assert events[-1] == "left" and events.count("evaluated") == 1 and not folder.done and folder.failure() is None
     assert [path.name for path in folder.checkpoints.iterdir()] == ["4"]
-    again = []
-    assert trained(claimed, lambda cohort, method, arguments: again.append((method, *arguments))) is True
-    assert ("resumed", 4, 12) in again and again[-2:] == [("done",), ("left",)]
+    later = []
+    assert trained(claimed, lambda cohort, method, arguments: later.append((method, *arguments))) is True
+    assert ("resumed", 4, 12) in later and later[-2:] == [("done",), ("left",)]
     assert without_settings(workdir.path) == without_settings(finished_sweep[0])
 
 
@@ -120,7 +120,7 @@ def without_settings(workdir):
     return {run: ({**record, "config": ""}, parameters) for run, (record, parameters) in found.items()}
 
 
-def test_a_worker_waits_for_who_holds_the_cohort(claimed, monkeypatch):
+def test_a_worker_waits_for_the_lock_of_its_cohort(claimed, monkeypatch):
     _, folder, workdir, _ = claimed
     monkeypatch.setattr(worker, "SECONDS_FOR_THE_LOCK", 0.2)
     holder = FileLock(folder.lock().lock_file, thread_local=False)
@@ -138,7 +138,7 @@ def test_a_worker_waits_for_who_holds_the_cohort(claimed, monkeypatch):
     assert not (folder.path / FILE).exists()
 
 
-def test_a_line_cut_short_by_a_full_disk_is_passed_over(claimed):
+def test_truncated_event_lines_are_skipped(claimed):
     _, folder, workdir, work = claimed
     replay = Replay(work, folder)
     with open(folder.path / FILE, "a") as file:
@@ -153,7 +153,7 @@ def test_a_line_cut_short_by_a_full_disk_is_passed_over(claimed):
     assert "its worker died" in work.display.text
 
 
-def test_one_that_has_failed_since_or_is_gone_is_left(claimed):
+def test_a_cohort_that_failed_elsewhere_or_is_missing_is_skipped(claimed):
     _, folder, workdir, _ = claimed
     mark_failed(folder, RuntimeError("elsewhere"))
     assert trained(claimed) is False
@@ -161,7 +161,7 @@ def test_one_that_has_failed_since_or_is_gone_is_left(claimed):
     assert trained(claimed, failed_before=folder.failure()) is True
 
 
-def test_the_driver_shows_one_attempt_and_takes_back_what_is_lost(claimed):
+def test_the_driver_shows_one_attempt_and_subtracts_its_lost_work(claimed):
     plan, folder, workdir, work = claimed
     other, ours = Replay(work, folder), Replay(work, folder)
     for replay, steps in ((other, 9), (ours, 6)):
@@ -176,7 +176,7 @@ def test_the_driver_shows_one_attempt_and_takes_back_what_is_lost(claimed):
     before = Replay(work, folder)  # begins after all these events
     before.look()
     advanced = work.display.advance
-    work.display.advance = lambda amount, **told: (left.append(amount), advanced(amount, **told))
+    work.display.advance = lambda amount, **options: (left.append(amount), advanced(amount, **options))
     ours.ended("its node died")
     folder.clean()
     assert (folder.path / FILE).exists()
@@ -186,7 +186,7 @@ def test_the_driver_shows_one_attempt_and_takes_back_what_is_lost(claimed):
     assert work.display.trained == [folder.runs] and "not a method" not in work.display.text
 
 
-def test_with_a_store_a_cohort_is_done_when_its_records_have_come(claimed):
+def test_with_a_store_a_cohort_is_done_when_its_records_have_arrived(claimed):
     """The worker reports that it is done before its records are in the store."""
     plan, folder, workdir, work = claimed
     ended = []
@@ -215,7 +215,7 @@ def test_with_a_store_a_cohort_is_done_when_its_records_have_come(claimed):
         assert [one is not None for one in ended] == [arrived] * len(records)
 
 
-def test_a_worker_that_dies_after_its_cohort_was_finished_has_lost_nothing(claimed):
+def test_a_worker_death_after_its_cohort_is_done_is_not_reported(claimed):
     plan, folder, _, work = claimed
     replay = Replay(work, folder)
     Telling(writer(folder, replay.attempt)).cohort(folder, plan.cohorts[0].runs)
@@ -225,25 +225,25 @@ def test_a_worker_that_dies_after_its_cohort_was_finished_has_lost_nothing(claim
     assert "its worker died" not in work.display.text and not (folder.path / FILE).exists()
 
 
-def test_steps_are_told_once_a_second_and_the_last_always(claimed):
-    told, now = [], [0.0]
-    shown = Telling(lambda *event: told.append(event[2]), lambda: now[0]).cohort(claimed[1], ())
+def test_steps_are_reported_once_a_second_and_the_last_step_always(claimed):
+    reported, now = [], [0.0]
+    shown = Telling(lambda *event: reported.append(event[2]), lambda: now[0]).cohort(claimed[1], ())
     for step in range(1, 31):
         now[0] += 0.125
         shown.stepped(step, 30)
-    assert told[1:] == [(1, 30), (9, 30), (17, 30), (25, 30), (30, 30)]
+    assert reported[1:] == [(1, 30), (9, 30), (17, 30), (25, 30), (30, 30)]
     with pytest.raises(AttributeError):
         shown.anything()
 
 
-def test_a_worker_is_told_what_changes_the_bits(monkeypatch):
+def test_workers_receive_environment_variables_that_change_results(monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--some")
     monkeypatch.setenv("JAX_ENABLE_X64", "1")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.delenv("NPROC", raising=False)
-    told = worker.variables()
-    assert told["NPROC"] == str(len(os.sched_getaffinity(0))) and "JAX_PLATFORMS" not in told
-    assert told["XLA_FLAGS"] == "--some" and told["JAX_ENABLE_X64"] == "1"
+    variables = worker.variables()
+    assert variables["NPROC"] == str(len(os.sched_getaffinity(0))) and "JAX_PLATFORMS" not in variables
+    assert variables["XLA_FLAGS"] == "--some" and variables["JAX_ENABLE_X64"] == "1"
     monkeypatch.setenv("NPROC", "7")
     assert worker.variables()["NPROC"] == "7"
 
@@ -252,7 +252,7 @@ def sizes(plan):
     return [len(cohort.runs) for cohort in plan.cohorts]
 
 
-def test_cohorts_are_cut_where_that_fills_workers(small_files):
+def test_cohorts_are_split_to_fill_the_workers(small_files):
     changes = {"overrides": small_sweep.overrides(small_files), "seeds": 10}
     plan = make_plan(
         launch.resolve(small_files / "small.py", **changes, grid_overrides={"optimizer.learning_rate": ""})

@@ -4,7 +4,7 @@ _SWEEP = "jaxmatch/sweep/"
 _JOBS, _ON, _OPTIONS = _SWEEP + "slurm_jobs.py", _SWEEP + "on_slurm.py", _SWEEP + "slurm_options.py"
 _TRAINING, _WAITING, _LAUNCHERS = _SWEEP + "slurm_training.py", _SWEEP + "slurm_waiting.py", "jaxmatch/cli/launchers.py"
 _FAILURES, _RAY = _SWEEP + "failures.py", _SWEEP + "ray_cluster.py"
-_ADDRESS = ["tests/test_on_ray.py::test_an_address_for_other_tools"]
+_ADDRESS = ["tests/test_on_ray.py::test_bad_ray_address_is_refused_or_overridden"]
 _ON_SLURM, _SUBMISSION = "tests/test_on_slurm.py::", "tests/test_slurm_submission.py::"
 _ASKED = [_SUBMISSION + "test_slurm_is_asked_for_an_array_and_says_how_its_jobs_are"]
 _OF_OPTIONS = [_SUBMISSION + "test_options_that_are_none"]
@@ -35,7 +35,7 @@ MUTANTS = [
     (_TRAINING, "if newest > self.newest or", "if newest >= self.newest or", _NEVER),
     (_TRAINING, ") < MOST_DEATHS:", ") <= MOST_DEATHS:", _NEVER),
     (_FAILURES, "deaths = 1 if newest > newest_before else before + 1", "deaths = before + 1", _LOST),
-    (_FAILURES, "if deaths >= MOST_DEATHS:", "if False:", ["tests/test_slurm_waiting.py::test_deaths_are_counted_by_cohort_and_from_its_newest_checkpoint"]),
+    (_FAILURES, "if deaths >= MOST_DEATHS:", "if False:", ["tests/test_slurm_waiting.py::test_deaths_are_counted_per_cohort_and_newest_checkpoint"]),
     (_WAITING, "return ended if deaths >= MOST_DEATHS else", "return ended if deaths > MOST_DEATHS else", _LOST),
     (_JOBS, 'startswith("OUT_OF_ME")', 'startswith("OOM")', [_SUBMISSION + "test_a_job_that_ran_out_of_memory_says_what_helps"]),
     (_WAITING, "if slurm_jobs.out_of_memory(state):", "if False:", [_WAITS + "test_a_job_that_ran_out_of_memory_is_not_submitted_again"]),
@@ -45,7 +45,7 @@ MUTANTS = [
     (_WAITING, "                    waiting[:0] = more()\n", "                    more()\n", [_WAITS + "test_what_goes_on_is_submitted_as_soon_as_it_may"]),
     (_RAY, 'if from_variable == "auto":', "if False:", _ADDRESS),
     (_RAY, "of_variable=bool(from_variable) and not address", "of_variable=False", _ADDRESS),
-    (_RAY, "except subprocess.TimeoutExpired:", "except ZeroDivisionError:", ["tests/test_on_ray.py::test_what_does_not_answer_as_ray_is_refused"]),
+    (_RAY, "except subprocess.TimeoutExpired:", "except ZeroDivisionError:", ["tests/test_on_ray.py::test_a_server_that_does_not_reply_is_refused"]),
     (_LAUNCHERS, "== 1:\n            return 1", "== 0:\n            return 1", _COUNTED),
     (_LAUNCHERS, "return max(1, hosts) * count,", "return max(1, hosts),", _COUNTED),
     (_LAUNCHERS, 'if platforms and "tpu" not in', 'if "tpu" not in', _COUNTED),

@@ -10,7 +10,7 @@ MUTANTS = [
     (_FILES, "fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", ["tests/test_files.py"]),
     (_FILES, "        os.stat(scratch)  # `remove_abandoned` holds the lock while it removes a file\n", "", ["tests/test_files.py"]),
     (_FILES, "fcntl.flock(descriptor, fcntl.LOCK_EX)\n", "pass\n", ["tests/test_files.py"]),
-    (_FILES, 'text.encode(errors="backslashreplace")', "text.encode()", ["tests/test_files.py::test_a_name_that_is_not_utf_8_is_kept_in_json"]),
+    (_FILES, 'text.encode(errors="backslashreplace")', "text.encode()", ["tests/test_files.py::test_file_name_that_is_not_utf_8_is_preserved_in_json"]),
     (_FILES, "os.fsencode(name)[:_MOST_BYTES]", "os.fsencode(name)", ["tests/test_files.py"]),
     (_FILES, "                _keep_owner_and_mode(file.fileno(), path)\n", "", ["tests/test_files.py"]),
     (_FILES, "            scratch.unlink(missing_ok=True)\n", "            pass\n", ["tests/test_files.py"]),
@@ -53,5 +53,5 @@ MUTANTS = [
     (_CHECKPOINTS, "sorted(self.manager.all_steps(), reverse=True)", "sorted(self.manager.all_steps())", ["tests/test_checkpoints.py"]),
     (_CHECKPOINTS, "            remove_half_written(self._folder)\n", "", ["tests/test_checkpoints.py"]),
     (_CHECKPOINTS, "not record.pathname.startswith(_ORBAX)", "True", ["tests/test_checkpoints.py"]),
-    (_FILES, "_HERE, EXCHANGE = -100, 2", "_HERE, EXCHANGE = -100, -1", ["tests/test_files.py::test_a_folder_is_replaced_in_one_step"]),
+    (_FILES, "_HERE, EXCHANGE = -100, 2", "_HERE, EXCHANGE = -100, -1", ["tests/test_files.py::test_folder_is_replaced_atomically"]),
 ]
