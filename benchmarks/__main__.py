@@ -36,18 +36,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--vectors", default="", help="a file of word vectors, also below the data directory")
     parser.add_argument("--peer", default="", help="a checkout of alibaba-edu/simple-effective-text-matching-pytorch")
     parser.add_argument("--peer-python", default=sys.executable, help="a Python with what it needs; default: this one")
-    parser.add_argument("--rounds", type=int, default=9, help="how often each thing is timed; default: %(default)d")
+    parser.add_argument("--rounds", type=int, default=9, help="how many times each case is timed; default: %(default)d")
     longest = "replicas: seconds of a step beyond which a point is left out; default: %(default)g"
     parser.add_argument("--longest-step", type=float, default=Settings.longest_step, help=longest)
     parser.add_argument(
-        "--quick", action="store_true", help="a size at which only running can be seen; keeps no results"
+        "--quick", action="store_true", help="tiny sizes, which show only that a benchmark runs; stores no results"
     )
     parser.add_argument("--results", type=Path, default=reports.RESULTS, help="default: benchmarks/results")
     parser.add_argument("--tables", action="store_true", help="only make the tables again")
     return parser
 
 
-def _spoken(arguments: list[str]) -> str:
+def _displayed_command(arguments: list[str]) -> str:
     return shlex.join(
         ["python", "-m", "benchmarks", *with_placeholders(arguments, {"--vectors": lambda file: file.name})]
     )
@@ -59,7 +59,7 @@ def _measure(name: str, settings: Settings, results: Path, command: str) -> None
     load, began = os.getloadavg()[0], time.perf_counter()
     rows, notes = item.run(settings)
     more = {"seconds": round(time.perf_counter() - began, 1), "load_before": round(load, 1)}
-    more["huge_pages"] = huge_pages.given()
+    more["huge_pages"] = huge_pages.enabled()
     result = reports.result_of(name, item, rows, notes, command, **more)
     if not settings.quick:
         reports.write_result(results, result)
@@ -120,7 +120,7 @@ def main() -> int:
                 try:
                     if not settings.quick:  # --quick takes embedded data
                         ITEMS[name].check(settings)
-                    _measure(name, settings, arguments.results, _spoken(sys.argv[1:]))
+                    _measure(name, settings, arguments.results, _displayed_command(sys.argv[1:]))
                 except (InputError, ProcessFailed) as error:
                     print(f"benchmarks: {name}: {error}", file=sys.stderr)
                     if arguments.items:
@@ -132,5 +132,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    huge_pages.start_again_with_huge_pages()  # as the command `jaxmatch` does
+    huge_pages.restart_with_huge_pages()  # as the command `jaxmatch` does
     sys.exit(main())

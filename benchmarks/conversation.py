@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-class Ended(RuntimeError):
+class WorkerStopped(RuntimeError):
     """Raised if the process ended instead of answering. Its message is on standard error."""
 
 
-class Conversation:
+class WorkerProcess:
     """A running process that answers requests. It sleeps between requests, so that its work can be timed in turn with
     other work.
 
@@ -23,7 +23,7 @@ class Conversation:
       about: the first answer.
 
     Raises:
-      Ended: the process ended before its first answer.
+      WorkerStopped: the process ended before its first answer.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]):
@@ -36,7 +36,7 @@ class Conversation:
             self.__exit__()
             raise
 
-    def __enter__(self) -> "Conversation":
+    def __enter__(self) -> "WorkerProcess":
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -45,11 +45,11 @@ class Conversation:
         self._process.wait()
         self._process.stdout.close()
 
-    def ask(self, command: str, **arguments: Any) -> dict[str, Any]:
+    def request(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Sends one command to the process, and returns the answer.
 
         Raises:
-          Ended: the process ended instead of answering.
+          WorkerStopped: the process ended instead of answering.
         """
         with contextlib.suppress(BrokenPipeError):  # the process has ended, and `_answer` raises the error
             self._process.stdin.write(json.dumps({"command": command, **arguments}) + "\n")
@@ -59,5 +59,5 @@ class Conversation:
     def _answer(self) -> dict[str, Any]:
         line = self._process.stdout.readline()
         if not line:
-            raise Ended(f"{' '.join(self._process.args)} ended without an answer")
+            raise WorkerStopped(f"{' '.join(self._process.args)} ended without an answer")
         return json.loads(line)

@@ -14,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 # PR_SET_PDEATHSIG of prctl(2), which sets the signal that a process gets when its parent ends.
-_SIGNAL_AT_THE_END_OF_ITS_PARENT = 1
+_PR_SET_PDEATHSIG = 1
 
 
 class ProcessFailed(RuntimeError):
@@ -43,7 +43,7 @@ def run(
     variables = {**with_this_checkout(), **(environment or {})}
     began, busy = time.time(), _childrens_cpu()
     done = subprocess.run(
-        [sys.executable, "-m", module, json.dumps({**request, "asked_at": began})],
+        [sys.executable, "-m", module, json.dumps({**request, "sent_at": began})],
         env=variables,
         capture_output=True,
         text=True,
@@ -76,7 +76,7 @@ def end_with_parent() -> None:
     This works on Linux only.
     """
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_SIGNAL_AT_THE_END_OF_ITS_PARENT, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _childrens_cpu() -> float:
@@ -88,7 +88,7 @@ def request() -> dict[str, Any]:
     """Returns the request to this process, and "import_seconds", the time from before its start to this call."""
     end_with_parent()
     values = json.loads(sys.argv[1])
-    return {**values, "import_seconds": time.time() - values["asked_at"]}
+    return {**values, "import_seconds": time.time() - values["sent_at"]}
 
 
 def answer(values: Mapping[str, Any]) -> None:

@@ -23,7 +23,7 @@ class Settings:
       vectors: a file of word vectors, or "".
       peer: a checkout of the public PyTorch RE2, or "".
       peer_python: a Python with the packages that this checkout needs.
-      rounds: how often each thing is timed.
+      rounds: the number of times that each case is timed.
       quick: whether to use tiny sizes, which show only that a benchmark runs.
       scratch: an empty folder for files of this run, removed at its end.
       longest_step: the longest training step of many runs at once, in seconds. A longer one is not measured.

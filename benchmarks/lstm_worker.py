@@ -46,7 +46,7 @@ class Worker:
                 }
                 for name, value in values.items():
                     getattr(self.layer, f"{name}_l0{suffix}").copy_(value)
-        self.inputs, self.wanted = given["inputs"].requires_grad_(), given["wanted"]
+        self.inputs, self.output_gradient = given["inputs"].requires_grad_(), given["output_gradient"]
         lengths = given["lengths"].cpu()
         self.lengths = None if (lengths == self.inputs.shape[1]).all() else lengths
         return {}
@@ -61,7 +61,7 @@ class Worker:
         self.layer.zero_grad()
         self.inputs.grad = None
         states = self.states()
-        (states * self.wanted).sum().backward()
+        (states * self.output_gradient).sum().backward()
         return states
 
     def wait(self):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import ceiling
-from benchmarks.conversation import Conversation, Ended
+from benchmarks.conversation import WorkerProcess, WorkerStopped
 from jaxmatch.errors import InputError
 
 WORKER = Path(__file__).with_name("peer_worker.py")
@@ -19,7 +19,7 @@ class PeerEnded(InputError):
     """Raised if the peer's process ended."""
 
 
-class Peer(Conversation):
+class Peer(WorkerProcess):
     """A process that runs the checkout's own code and times it there. `peer_worker.py` lists the requests. The process
     has huge pages if this one has them.
 
@@ -52,7 +52,7 @@ class Peer(Conversation):
 
     def build(self, settings: Mapping[str, Any], folder: str = "") -> dict[str, Any]:
         """Makes the peer build a model whose products have the same precision as ours."""
-        return self.ask("build", settings=settings, folder=folder, tf32=self.tf32)
+        return self.request("build", settings=settings, folder=folder, tf32=self.tf32)
 
     def training(self, steps: int) -> dict[str, Callable[[], float]]:
         """Returns column -> a function that measures `pair_seconds` with `steps` steps."""
@@ -65,14 +65,14 @@ class Peer(Conversation):
         A batch is as long as its longest sentences, and some batches are much longer than others. The time per token,
         padding included, is therefore measured and multiplied by the mean number of tokens of a pair in the epoch.
         """
-        self.ask("train", steps=1, sort_by_len=sort_by_len)
-        answer = self.ask("train", steps=steps, sort_by_len=sort_by_len)
+        self.request("train", steps=1, sort_by_len=sort_by_len)
+        answer = self.request("train", steps=steps, sort_by_len=sort_by_len)
         return answer["seconds"] / answer["tokens"] * answer["epoch_tokens"]
 
     def _answer(self) -> dict[str, Any]:
         try:
             return super()._answer()
-        except Ended:
+        except WorkerStopped:
             raise PeerEnded(
                 "the peer's process ended",
                 remedy="its message is above; --peer-python must name a Python with torch, tqdm, msgpack and "

@@ -3,7 +3,7 @@
 import time
 
 from benchmarks import fresh
-from benchmarks.watch import Watch, rest
+from benchmarks.watch import Watch, unattributed
 from jaxmatch.data import cache, catalog, encoding, vectors, vocabulary
 from jaxmatch.sweep import preparation
 
@@ -37,7 +37,7 @@ def prepare(config: dict) -> dict:
     seconds = time.perf_counter() - start
     return {
         "seconds": seconds,
-        "parts": {**watch.seconds, "other": rest(seconds, watch.seconds)},
+        "parts": {**watch.seconds, "other": unattributed(seconds, watch.seconds)},
         "pairs": {name: split.pairs for name, split in data.splits.items()},
         "words": len(data.vocabulary),
     }

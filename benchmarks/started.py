@@ -55,7 +55,7 @@ class Timed:
 
 
 @contextlib.contextmanager
-def _on(cores: Collection[int]) -> Iterator[None]:
+def _cpu_affinity(cores: Collection[int]) -> Iterator[None]:
     """Makes every process that starts in the block run on some cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, cores)
@@ -74,7 +74,7 @@ def running(commands: Sequence[Command], log: Path) -> Iterator[list[subprocess.
             with open(log, "ab") as file:
                 words = [sys.executable, "-m", "jaxmatch", *command.words]
                 env = {**fresh.with_this_checkout(), **command.variables}
-                with _on(command.cores):
+                with _cpu_affinity(command.cores):
                     started = subprocess.Popen(
                         words, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
                     )
@@ -87,7 +87,7 @@ def running(commands: Sequence[Command], log: Path) -> Iterator[list[subprocess.
             process.wait()
 
 
-def group_is_there(process: subprocess.Popen) -> bool:
+def group_exists(process: subprocess.Popen) -> bool:
     process.poll()
     try:
         os.killpg(process.pid, 0)
@@ -117,7 +117,7 @@ def timed(commands: Sequence[Command], workdir: Path, cohorts: int, until: float
             time.sleep(SECONDS_BETWEEN_LOOKS)
         ended = max(file.stat().st_mtime for file in workdir.glob("cohorts/*/DONE"))
         until = min(until, time.time() + SECONDS_TO_END)
-        while any(map(group_is_there, processes)):
+        while any(map(group_exists, processes)):
             _check(processes, log, until)
             time.sleep(SECONDS_BETWEEN_LOOKS)
         _check(processes, log, until)
@@ -147,7 +147,7 @@ class RayNodes:
 
     def __init__(self, cores: Collection[int], until: float):
         self._until = until
-        words = [sys.executable, "-m", "benchmarks.ray_workers", _named(cores)]
+        words = [sys.executable, "-m", "benchmarks.ray_workers", _core_list(cores)]
         self._process = subprocess.Popen(
             words,
             stdin=subprocess.PIPE,
@@ -165,7 +165,7 @@ class RayNodes:
 
     def add(self, cores: Collection[int]) -> None:
         """Adds a node."""
-        self._process.stdin.write(f"{_named(cores)}\n".encode())
+        self._process.stdin.write(f"{_core_list(cores)}\n".encode())
         self._process.stdin.flush()
         self._line()
 
@@ -194,5 +194,5 @@ class RayNodes:
         self._process.stdout.close()
 
 
-def _named(cores: Collection[int]) -> str:
+def _core_list(cores: Collection[int]) -> str:
     return ",".join(map(str, sorted(cores)))

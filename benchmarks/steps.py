@@ -18,7 +18,7 @@ from jaxmatch.sweep import memory
 from jaxmatch.training.lockstep import Lockstep
 
 # Steps are timed in series that last at least this long. As in training, no step waits for the one before.
-SECONDS_OF_A_ROW = 0.1
+MIN_SERIES_SECONDS = 0.1
 # Changes that make a config compile in seconds, for `--quick`.
 SMALL = {
     "model__blocks": 1,
@@ -60,9 +60,9 @@ class Steps:
         (self.length,) = self.lockstep.buckets
         self.pairs = replicas * batch
         self.state = self.lockstep.initial()
-        self._epoch, self._taken = self.lockstep.epoch(0), 0
+        self._epoch, self._steps_done = self.lockstep.epoch(0), 0
         before = self.lockstep.programs.train.compile_seconds
-        self.taking(1)
+        self.mean_step_seconds(1)
         self.compile_seconds = self.lockstep.programs.train.compile_seconds - before
 
     def seconds(self) -> float:
@@ -72,15 +72,15 @@ class Steps:
         virtual machine takes up to twice its time if gigabytes of memory were unused, or used by other work, for some
         seconds (NOTES.md).
         """
-        return self.taking(max(1, math.ceil(SECONDS_OF_A_ROW / self.taking(1))))
+        return self.mean_step_seconds(max(1, math.ceil(MIN_SERIES_SECONDS / self.mean_step_seconds(1))))
 
-    def taking(self, steps: int) -> float:
+    def mean_step_seconds(self, steps: int) -> float:
         """Measures the seconds of a step, averaged over the next `steps` steps, which start one after the other."""
         jax.block_until_ready(self.state)
         start = time.perf_counter()
         for _ in range(steps):
-            self.state = self.lockstep.step(self.state, self._epoch, self._taken % len(self._epoch.sequence))
-            self._taken += 1
+            self.state = self.lockstep.step(self.state, self._epoch, self._steps_done % len(self._epoch.sequence))
+            self._steps_done += 1
         jax.block_until_ready(self.state)
         return (time.perf_counter() - start) / steps
 

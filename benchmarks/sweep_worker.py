@@ -8,7 +8,7 @@ import jax
 import numpy as np
 
 from benchmarks import fresh
-from benchmarks.watch import Watch, rest
+from benchmarks.watch import Watch, unattributed
 from jaxmatch.reporting.records import read_record
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import claimed, engines, launch, preparation
@@ -29,13 +29,13 @@ def sweep(request: dict) -> dict:
     watch.on(engines, "make_plan", "plan")
     watch.on(claimed, "_save_model", "models")
     jax.monitoring.register_event_listener(lambda event, **_: events.update([event]))
-    made = claimed.Cohort
+    original = claimed.Cohort
 
-    def kept(**arguments) -> Cohort:
-        cohorts.append(made(**arguments))
+    def recorded(**arguments) -> Cohort:
+        cohorts.append(original(**arguments))
         return cohorts[-1]
 
-    claimed.Cohort = kept
+    claimed.Cohort = recorded
     start = time.perf_counter()
     launch.sweep(
         Path(request["file"]),
@@ -56,7 +56,7 @@ def sweep(request: dict) -> dict:
         parts |= dict.fromkeys(TRAINING, 0.0)
     return {
         "seconds": seconds,
-        "parts": {**parts, "other": rest(seconds, parts)},
+        "parts": {**parts, "other": unattributed(seconds, parts)},
         "runs": sum(each["replicas"] for each in times.values()),
         **_counted(cohorts),
         "compiled": events[REQUEST] - events[HIT],

@@ -1,9 +1,8 @@
-"""Much text, generated from little: words of given pairs are exchanged for others of the same text, until no two
-sentences are equal.
+"""Generates many sentence pairs from few, by exchanging words for others of the same text. No two sentences are equal.
 
-A word is only exchanged for one of its kind (with the same ending, and a capital letter or none), drawn in proportion
-to its frequency. The most common words, which hold a sentence together, stay where possible. The vocabulary is
-therefore the given one, and each word is about as frequent as before.
+A word is exchanged only for one of its kind (the same ending, and the same case of the first letter), drawn in
+proportion to its frequency. The most common words, mostly function words, are kept where possible. The vocabulary
+therefore stays the same, and each word is about as frequent as before.
 """
 
 import itertools

@@ -9,7 +9,7 @@ import numpy as np
 
 DIMENSIONS = 300
 # Lines are assembled from pieces of `_PIECE` numbers, because formatting every number separately would take minutes.
-# There are far too many pieces for an archiver to notice.
+# There are so many pieces that their repetition does not help a compressor.
 _PIECE, _PIECES = 50, 4000
 _BLOCK_LINES = 2000
 

@@ -43,6 +43,6 @@ class Watch:
         setattr(owner, function, timed)
 
 
-def rest(whole: float, parts: dict[str, float]) -> float:
+def unattributed(whole: float, parts: dict[str, float]) -> float:
     """Returns the seconds of a whole that belong to no part."""
     return whole - sum(parts.values())

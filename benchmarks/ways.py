@@ -9,7 +9,7 @@ from benchmarks import fresh, started
 from benchmarks.started import CORES, Command, RayNodes, Timed
 
 
-class Measuring:
+class MeasuredSweeps:
     """The sweeps of this benchmark.
 
     Arguments:
@@ -64,7 +64,7 @@ class Measuring:
 class Launchers:
     """One launcher for each worker, all on the same working folder."""
 
-    def __init__(self, measuring: Measuring):
+    def __init__(self, measuring: MeasuredSweeps):
         self._measuring = measuring
 
     def unpinned(self, cohorts: int, workers: int) -> Timed:
@@ -100,7 +100,7 @@ class Jobs(Launchers):
 class Ray(Launchers):
     """A command for a cluster that is already running. If workers are pinned, the cluster has a node for each."""
 
-    def __init__(self, measuring: Measuring):
+    def __init__(self, measuring: MeasuredSweeps):
         super().__init__(measuring)
         self._nodes: RayNodes | None = None
         self._pinned = 0

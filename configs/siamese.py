@@ -1,4 +1,4 @@
-"""A siamese BiLSTM (Conneau et al., 2017), whose sentences do not see each other.
+"""A siamese BiLSTM (Conneau et al., 2017), which encodes each sentence independently of the other.
 
     jaxmatch train configs/siamese.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip \\
         --workdir runs/siamese

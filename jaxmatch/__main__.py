@@ -5,7 +5,7 @@ from jaxmatch.cli import interrupts
 
 def command() -> int:
     """Runs the `jaxmatch` command in its own process."""
-    interrupts.end_at_once()  # before the imports of the command
+    interrupts.exit_on_interrupt()  # before the imports of the command
     from jaxmatch.cli.main import command
 
     return command()

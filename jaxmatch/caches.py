@@ -7,14 +7,14 @@ from pathlib import Path
 from jaxmatch.errors import InputError
 
 
-def cache_folder(named: str = "") -> Path:
-    """Returns the folder for encoded data: `named`, or one in the user's cache folder.
+def cache_folder(configured: str = "") -> Path:
+    """Returns the folder for encoded data: `configured`, or one in the user's cache folder.
 
     Raises:
-      InputError: no folder is named, and the user has no home folder, as is common in a container.
+      InputError: no folder is configured, and the user has no home folder, as is common in a container.
     """
-    if named:
-        return Path(named)
+    if configured:
+        return Path(configured)
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxmatch"
     except RuntimeError:
@@ -24,14 +24,14 @@ def cache_folder(named: str = "") -> Path:
         ) from None
 
 
-def keep_compiled_programs(named: str = "") -> None:
+def keep_compiled_programs(configured: str = "") -> None:
     """Turns on JAX's cache of compiled programs on disk, so that the next process does not compile them again.
 
     The folder is the one that `JAX_COMPILATION_CACHE_DIR` names, or "programs" in `cache_folder`. If that folder cannot
     be written, nothing is cached. `JAX_ENABLE_COMPILATION_CACHE=0` turns the cache off.
 
     Arguments:
-      named: as in `cache_folder`.
+      configured: as in `cache_folder`.
     """
     import jax
     from jax.experimental.compilation_cache import compilation_cache
@@ -46,7 +46,7 @@ def keep_compiled_programs(named: str = "") -> None:
     if jax.config.jax_compilation_cache_dir:
         return
     try:
-        folder = cache_folder(named) / "programs"
+        folder = cache_folder(configured) / "programs"
         folder.mkdir(parents=True, exist_ok=True)
     except (InputError, OSError):
         return

@@ -77,7 +77,7 @@ def nearest(name: object, known: Iterable[object]) -> str:
     return f'did you mean "{close[0]}"?' if close else "known: " + ", ".join(known)
 
 
-def near(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Returns `did you mean "…"?` with the closest of the known names, or "" if no name is close."""
     remedy = nearest(word, known)
     return remedy if remedy.endswith("?") else ""

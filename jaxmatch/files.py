@@ -28,15 +28,15 @@ except ImportError:  # on Windows, nothing is locked, so nothing counts as aband
 # A file name has at most 255 bytes, and a scratch name adds about 30 bytes to the name of the file.
 _MOST_BYTES = 200
 # Arguments of renameat2(2): paths are relative to the current folder, and the two names are exchanged.
-_HERE, EXCHANGE = -100, 2
+_AT_FDCWD, EXCHANGE = -100, 2
 
 
-def _beginning(name: str) -> str:
+def _shortened(name: str) -> str:
     return os.fsencode(name)[:_MOST_BYTES].decode(errors="ignore")
 
 
 def _scratch_name(path: Path) -> Path:
-    return path.with_name(f".{_beginning(path.name)}.{os.getpid()}.{secrets.token_hex(4)}.partial")
+    return path.with_name(f".{_shortened(path.name)}.{os.getpid()}.{secrets.token_hex(4)}.partial")
 
 
 def hold_lock(scratch: Path) -> int | None:
@@ -63,16 +63,16 @@ def _scratch(path: Path, target: str | os.PathLike, make: Callable[[Path], Any])
     """Yields a scratch path for `path` and the result of `make`; the scratch is locked until the block ends."""
     while True:
         scratch = _scratch_name(path)
-        with _named(target):
-            made = make(scratch)
+        with _replace_path_in_errors(target):
+            handle = make(scratch)
         try:
             descriptor = hold_lock(scratch)
             break
         except FileNotFoundError:
-            if made is not None:
-                made.close()
+            if handle is not None:
+                handle.close()
     try:
-        yield scratch, made
+        yield scratch, handle
     finally:
         if descriptor is not None:
             os.close(descriptor)
@@ -89,7 +89,7 @@ def remove_abandoned(folder: str | os.PathLike, name: str | None = None) -> None
     """
     if fcntl is None:
         return
-    what = ".*" if name is None else re.escape(_beginning(name))
+    what = ".*" if name is None else re.escape(_shortened(name))
     scratch = re.compile(rf"\.{what}\.\d+\.[0-9a-f]+\.partial", re.DOTALL)
     try:
         found = [each for each in os.listdir(folder) if scratch.fullmatch(each)]
@@ -121,7 +121,7 @@ def _flush_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def naming(path: str | os.PathLike) -> Iterator[None]:
+def add_path_to_errors(path: str | os.PathLike) -> Iterator[None]:
     """Makes an OSError without a file name, such as the error about a full disk, name `path`."""
     try:
         yield
@@ -133,7 +133,7 @@ def naming(path: str | os.PathLike) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _named(path: str | os.PathLike, scratch: Path | None = None) -> Iterator[None]:
+def _replace_path_in_errors(path: str | os.PathLike, scratch: Path | None = None) -> Iterator[None]:
     """Makes an OSError name `path` instead of the temporary file or folder that is written first.
 
     Arguments:
@@ -181,17 +181,17 @@ def open_atomically(target: str | os.PathLike) -> Iterator[BinaryIO]:
     if path.is_symlink():  # a link that realpath could not follow
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(target))
     if path.exists() and not path.is_file():
-        with naming(target), open(path, "wb") as file:
+        with add_path_to_errors(target), open(path, "wb") as file:
             yield file
         return
     with _scratch(path, target, lambda scratch: open(scratch, "xb")) as (scratch, file):
         try:
-            with naming(target), file:
+            with add_path_to_errors(target), file:
                 _keep_owner_and_mode(file.fileno(), path)
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            with _named(target):
+            with _replace_path_in_errors(target):
                 os.replace(scratch, path)
             _flush_folder(path.parent)
         finally:
@@ -238,7 +238,7 @@ def _replace_folder(new: Path, old: Path) -> None:
     """
     with contextlib.suppress(AttributeError, OSError):  # the system has no such function
         renameat2 = ctypes.CDLL(None).renameat2
-        if renameat2(_HERE, os.fsencode(new), _HERE, os.fsencode(old), EXCHANGE) == 0:
+        if renameat2(_AT_FDCWD, os.fsencode(new), _AT_FDCWD, os.fsencode(old), EXCHANGE) == 0:
             return  # the caller removes the old folder, which now has the scratch name
     aside = _scratch_name(old)
     os.replace(old, aside)
@@ -263,13 +263,13 @@ def directory_atomically(target: str | os.PathLike) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with _scratch(path, target, Path.mkdir) as (scratch, _):
         try:
-            with _named(target, scratch):
+            with _replace_path_in_errors(target, scratch):
                 yield scratch
                 for file in scratch.rglob("*"):
                     if file.is_file():
                         with open(file, "rb") as opened:
                             os.fsync(opened.fileno())
-            with _named(target):
+            with _replace_path_in_errors(target):
                 if path.exists():
                     shutil.copymode(path, scratch)
                     _replace_folder(scratch, path)

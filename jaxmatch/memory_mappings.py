@@ -15,12 +15,12 @@ def scarce() -> bool:
     with two blocks takes about 1,200.
     """
     try:
-        granted = int(LIMIT_FILE.read_text())
+        limit = int(LIMIT_FILE.read_text())
         with MAPPINGS_FILE.open("rb") as lines:
-            taken = sum(1 for _ in lines)
+            used = sum(1 for _ in lines)
     except (OSError, ValueError):
         return False
-    return 4 * taken > 3 * granted
+    return 4 * used > 3 * limit
 
 
 def clear_programs_if_scarce() -> bool:

@@ -11,15 +11,15 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-
 _NAMED = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
 
 
-def count_text(number: int, one: str, many: str = "") -> str:
+def count_text(number: int, singular: str, plural: str = "") -> str:
     """Returns a number with its noun: "1 run" or "2,000 runs".
 
     Arguments:
       number: the number.
-      one: the singular of the noun.
-      many: the plural; empty: `one` with an s.
+      singular: the singular of the noun.
+      plural: the plural of the noun; empty: `singular` with an s.
     """
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jax.lax import Precision
 
-from jaxmatch.layers.matmul import ASKED, PRECISIONS
+from jaxmatch.layers.matmul import JAX_PRECISIONS, PRECISIONS
 
-_OLD = "NVIDIA before Ampere"
+_BEFORE_AMPERE = "NVIDIA before Ampere"
 _PRECISE = dict.fromkeys(Precision, "float32")
 # Device -> requested precision -> the type to which float32 factors are rounded
 # (https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision). "bfloat16 x 3": each factor is the sum of two
@@ -19,7 +19,7 @@ _PRECISE = dict.fromkeys(Precision, "float32")
 _ROUNDED = {
     "cpu": _PRECISE,
     "tpu": _PRECISE | {Precision.DEFAULT: "bfloat16", Precision.HIGH: "bfloat16 x 3"},
-    _OLD: _PRECISE,
+    _BEFORE_AMPERE: _PRECISE,
     "NVIDIA": _PRECISE | {Precision.DEFAULT: "TF32", Precision.HIGH: "TF32"},
     "another": _PRECISE | dict.fromkeys((Precision.DEFAULT, Precision.HIGH), "device-dependent"),
 }
@@ -41,7 +41,7 @@ def products_of(precision: str, device: jax.Device) -> str:
     """
     if PRECISIONS[precision] == jnp.bfloat16:
         return "bfloat16"
-    return rounded(ASKED.get(precision) or _default(), device)
+    return rounded(JAX_PRECISIONS.get(precision) or _default(), device)
 
 
 def rounded(requested: Precision | str, device: jax.Device) -> str:
@@ -75,4 +75,4 @@ def _family(device: jax.Device) -> str:
     major = str(getattr(device, "compute_capability", "")).partition(".")[0]  # "9.0", or "gfx942" for AMD
     if not major.isdecimal():
         return "another"
-    return "NVIDIA" if int(major) >= _AMPERE else _OLD
+    return "NVIDIA" if int(major) >= _AMPERE else _BEFORE_AMPERE

@@ -22,10 +22,10 @@ from jaxmatch.errors import InputError, first_line, nearest
 # Seconds between two tries.
 WAITS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 SECONDS_TO_ANSWER = 60.0
-AT_ONCE = 16
+PARALLEL_READS = 16
 URL = re.compile(r"([a-z][a-z0-9+]*)://.*[^/].*")
 # Errors of the disk of this machine, not of the store.
-_OF_THE_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+_LOCAL_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 
 _Answer = TypeVar("_Answer")
 
@@ -90,9 +90,9 @@ class Store:
         Raises:
           InputError: the store cannot be used, or takes longer than a minute.
         """
-        ended: list[Exception | None] = []
+        outcomes: list[Exception | None] = []
 
-        def try_it() -> None:
+        def probe() -> None:
             try:
                 name, content = f"reached-{secrets.token_hex(8)}", secrets.token_bytes(16)
                 self._files.pipe_file(self._path(name), content)
@@ -100,16 +100,16 @@ class Store:
                 self._files.rm_file(self._path(name))
                 if token is not None:
                     same = same and self.read(token[0]) == token[1]
-                ended.append(None if same else OSError("it does not return what was written"))
+                outcomes.append(None if same else OSError("it does not return what was written"))
             except Exception as error:  # the class of the error depends on the scheme
-                ended.append(error)
+                outcomes.append(error)
 
-        thread = threading.Thread(target=try_it, daemon=True)
+        thread = threading.Thread(target=probe, daemon=True)
         thread.start()
         thread.join(SECONDS_TO_ANSWER)
-        error = ended[0] if ended else TimeoutError(f"no answer within {SECONDS_TO_ANSWER:.0f} seconds")
+        error = outcomes[0] if outcomes else TimeoutError(f"no answer within {SECONDS_TO_ANSWER:.0f} seconds")
         if isinstance(error, FileNotFoundError):
-            raise InputError(f"there is no such bucket ({first_line(error)})", path=self.url, remedy="make it first")
+            raise InputError(f"there is no such bucket ({first_line(error)})", path=self.url, remedy="create it first")
         if isinstance(error, PermissionError) or "redentials" in first_line(error):
             raise InputError(
                 f"the store refuses access ({first_line(error)})", path=self.url, remedy="check the credentials for it"
@@ -124,19 +124,19 @@ class Store:
     def read(self, name: str) -> bytes | None:
         """Returns the content of an object, or None if the object does not exist."""
         with contextlib.suppress(FileNotFoundError):
-            return self._tried(lambda: self._files.cat_file(self._path(name)))
+            return self._retry(lambda: self._files.cat_file(self._path(name)))
         return None
 
     def read_all(self, names: Iterable[str]) -> Mapping[str, bytes]:
         """Returns name -> content for the objects that exist; reads several at a time."""
         names = list(names)
-        with ThreadPoolExecutor(AT_ONCE) as pool:
+        with ThreadPoolExecutor(PARALLEL_READS) as pool:
             return {name: content for name, content in zip(names, pool.map(self.read, names)) if content is not None}
 
     def write(self, name: str, content: bytes) -> None:
         """Creates or replaces an object."""
-        with self._whole(name) as path:
-            self._wanted(lambda: self._files.pipe_file(path, content))
+        with self._write_path(name) as path:
+            self._retry_write(lambda: self._files.pipe_file(path, content))
 
     def create(self, name: str, content: bytes) -> bool:
         """Creates an object unless it exists, and returns whether it was created.
@@ -147,7 +147,9 @@ class Store:
         if self.read(name) is not None:  # some stores, such as MinIO, refuse the write without a reason
             return False
         try:
-            self._wanted(lambda: self._files.pipe_file(self._path(name), content, mode="create"), NotImplementedError)
+            self._retry_write(
+                lambda: self._files.pipe_file(self._path(name), content, mode="create"), NotImplementedError
+            )
         except FileExistsError:
             return False
         except StoreError:
@@ -160,13 +162,13 @@ class Store:
 
     def upload(self, name: str, file: Path) -> None:
         """Creates or replaces an object with the content of a local file."""
-        with self._whole(name) as path:
-            self._wanted(lambda: self._files.put_file(str(file), path))
+        with self._write_path(name) as path:
+            self._retry_write(lambda: self._files.put_file(str(file), path))
 
     def download(self, name: str, file: Path) -> bool:
         """Writes an object to a local file, and returns whether the object exists."""
         with contextlib.suppress(FileNotFoundError):
-            self._tried(lambda: self._files.get_file(self._path(name), str(file)))
+            self._retry(lambda: self._files.get_file(self._path(name), str(file)))
             return True
         return False
 
@@ -174,12 +176,12 @@ class Store:
         """Removes the objects that exist."""
         for name in names:
             with contextlib.suppress(FileNotFoundError):
-                self._tried(lambda: self._files.rm_file(self._path(name)))
+                self._retry(lambda: self._files.rm_file(self._path(name)))
 
     def names(self, folder: str) -> list[str]:
         """Returns the names of the objects and folders directly in a folder, without the path of the folder, sorted."""
         with contextlib.suppress(FileNotFoundError):
-            found = self._tried(lambda: self._files.ls(self._path(folder), detail=False, refresh=True))
+            found = self._retry(lambda: self._files.ls(self._path(folder), detail=False, refresh=True))
             return sorted(path.rstrip("/").rpartition("/")[2] for path in found)
         return []
 
@@ -187,7 +189,7 @@ class Store:
         return f"{self._root}/{name}"
 
     @contextlib.contextmanager
-    def _whole(self, name: str) -> Iterator[str]:
+    def _write_path(self, name: str) -> Iterator[str]:
         """Yields a path to write an object to. A local file is written under another name and then renamed."""
         if not self._local:
             yield self._path(name)
@@ -200,21 +202,26 @@ class Store:
             with contextlib.suppress(OSError):
                 os.remove(scratch)
 
-    def _wanted(self, action: Callable[[], Any], *passed: type[Exception]) -> None:
-        """Runs an action as `_tried` does, but raises StoreError if the store does not exist."""
+    def _retry_write(self, action: Callable[[], Any], *passed: type[Exception]) -> None:
+        """Runs an action as `_retry` does, but raises StoreError if the store does not exist."""
         try:
-            self._tried(action, *passed)
+            self._retry(action, *passed)
         except FileNotFoundError as error:
             raise StoreError(self.url, first_line(error)) from error
 
-    def _tried(self, action: Callable[[], _Answer], *passed: type[Exception]) -> _Answer:
+    def _retry(self, action: Callable[[], _Answer], *passed: type[Exception]) -> _Answer:
+        """Runs an action, and repeats it after each of `WAITS` as long as it fails.
+
+        Errors that another try cannot change are raised at once: a missing or existing object, a full or read-only disk
+        of this machine, refused access, and `passed`.
+        """
         for wait in (*WAITS, None):
             try:
                 return action()
             except (FileNotFoundError, FileExistsError, *passed):
                 raise
             except Exception as error:  # the class of the error depends on the scheme
-                if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+                if isinstance(error, OSError) and error.errno in _LOCAL_DISK_ERRORS:
                     raise
                 if wait is None or isinstance(error, PermissionError):
                     raise StoreError(self.url, first_line(error)) from error

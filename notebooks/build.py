@@ -1,12 +1,12 @@
-"""Run the notebooks from top to bottom, and keep what they print.
+"""Executes the notebooks, and stores them with their outputs.
 
     python -m notebooks.build                       # all of them: each takes up to three minutes on two cores
     python -m notebooks.build first_sweep
     python -m notebooks.build first_sweep --small   # tries it in seconds, and keeps nothing
     python -m notebooks.build --address             # runs nothing, and writes the repository's address into all
 
-A notebook runs in an empty folder, in a new process. Nothing is kept that differs from one run to the next for no
-reason: times, and metadata of the program that ran it. So a diff shows what has changed.
+A notebook runs in an empty folder, in a new process. Times, and metadata of the program that ran the notebook, are
+removed from the outputs, so that a diff shows only real changes.
 
 Where pyproject.toml has [project.urls] with Repository = "https://github.com/OWNER/NAME", each notebook and the README
 get a badge that opens the notebook on Colab (`badge`), and the first cell installs from that address. Nothing else
@@ -31,12 +31,12 @@ FOLDER = ROOT / "notebooks"
 NAMES = ("first_sweep", "ablation_on_your_data", "look_inside")
 COLAB = "https://colab.research.google.com"
 IN_README = "first_sweep"  # the notebook that the README's badge opens
-# What stands above the first cell while it does not know the address.
+# The text above the first cell while pyproject.toml names no repository.
 MISSING = (
     "**On Colab, first write the address of the repository into `SOURCE`**, such as `https://github.com/OWNER/NAME`."
 )
 _SOURCE = re.compile(r'(?m)^SOURCE = ".*?"')
-# Of a cell's metadata; "small" is what takes the cell's place in a small run.
+# The metadata of a cell that are kept. "small" is the source that replaces the cell's own in a small run.
 KEPT = ("tags", "small")
 # Lines of the progress that tell a time.
 _TIMES = re.compile(r"^.*(?:estimated \w+ time|left for the whole sweep).*\n", re.MULTILINE)
@@ -53,7 +53,7 @@ def code_of(notebook: NotebookNode) -> list[str]:
 
 
 def repository(project: Path = ROOT / "pyproject.toml") -> str:
-    """The address of the repository, where it is declared and on GitHub, from which Colab opens notebooks; else ""."""
+    """Returns the repository's address in pyproject.toml, or "" if there is none or if it is not on GitHub."""
     urls = tomllib.loads(project.read_text(encoding="utf-8"))["project"].get("urls", {})
     address = urls.get("Repository", "").removesuffix("/").removesuffix(".git")
     return address if re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+", address) else ""
@@ -67,20 +67,20 @@ def badge(name: str, address: str) -> str:
     )
 
 
-def badged(text: str, name: str, address: str) -> str:
-    """A page with the badge below its heading, in place of one that is there; without an address it has none."""
+def with_badge(text: str, name: str, address: str) -> str:
+    """Returns a page with the badge below its heading, in place of an earlier one; without an address, with none."""
     lines = [line for line in text.split("\n") if not line.startswith("[![Open in Colab]")]
-    if lines[1:3] == ["", ""]:  # what stood around it
+    if lines[1:3] == ["", ""]:  # the two blank lines around a removed badge
         del lines[1]
     return "\n".join([lines[0], *(["", badge(name, address)] if address else []), *lines[1:]])
 
 
-def addressed(notebook: NotebookNode, name: str, address: str) -> NotebookNode:
+def with_address(notebook: NotebookNode, name: str, address: str) -> NotebookNode:
     """A copy with the badge, whose first cell installs from the address, or says what to do without one."""
     notebook = nbformat.from_dict(notebook)
     for cell in notebook.cells:
         if cell.id == "title":
-            cell.source = badged(cell.source, name, address)
+            cell.source = with_badge(cell.source, name, address)
         elif cell.id == "install":
             cell.source = _SOURCE.sub(f'SOURCE = "{address}"', cell.source)
         elif cell.id == "setup":
@@ -89,14 +89,14 @@ def addressed(notebook: NotebookNode, name: str, address: str) -> NotebookNode:
 
 
 def digest(notebook: NotebookNode) -> str:
-    """Names the code of a notebook, whatever the address. It is kept with the outputs, and tells whether they came of
-    another code.
+    """Returns a digest of a notebook's code, except for the address. It is stored with the outputs, so that a test can
+    detect outputs of other code.
     """
     code = _SOURCE.sub('SOURCE = ""', "\0".join(code_of(notebook)))
     return hashlib.sha256(code.encode()).hexdigest()
 
 
-def made_small(notebook: NotebookNode) -> NotebookNode:
+def with_small_parameters(notebook: NotebookNode) -> NotebookNode:
     """A copy whose parameters are those of a small run."""
     notebook = nbformat.from_dict(notebook)
     for cell in notebook.cells:
@@ -135,7 +135,7 @@ def cleaned(notebook: NotebookNode) -> NotebookNode:
         cell.metadata = NotebookNode({key: cell.metadata[key] for key in KEPT if key in cell.metadata})
         if cell.cell_type != "code":
             continue
-        # Which of two streams comes first is chance: progress, then what was asked for.
+        # The order of the two streams is random. Progress (stderr) is put before the results (stdout).
         cell.outputs.sort(key=lambda output: ("stderr", "stdout", None).index(output.get("name")))
         for output in cell.outputs:
             if output.output_type == "stream":
@@ -158,14 +158,14 @@ def build(name: str, small: bool = False) -> None:
     """
     notebook = read(name)
     if small:
-        executed(made_small(notebook))
+        executed(with_small_parameters(notebook))
         return
-    _write(name, cleaned(executed(addressed(notebook, name, repository()))))
+    _write(name, cleaned(executed(with_address(notebook, name, repository()))))
 
 
 def write_address(name: str) -> None:
     """Writes the address of the repository into a notebook and the README, and keeps the outputs."""
-    _write(name, addressed(read(name), name, repository()))
+    _write(name, with_address(read(name), name, repository()))
 
 
 def _write(name: str, notebook: NotebookNode) -> None:
@@ -174,7 +174,7 @@ def _write(name: str, notebook: NotebookNode) -> None:
     nbformat.validate(notebook)
     write_atomically(FOLDER / f"{name}.ipynb", nbformat.writes(notebook) + "\n")
     readme = ROOT / "README.md"
-    write_atomically(readme, badged(readme.read_text(encoding="utf-8"), IN_README, repository()))
+    write_atomically(readme, with_badge(readme.read_text(encoding="utf-8"), IN_README, repository()))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

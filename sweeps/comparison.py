@@ -39,7 +39,8 @@ FEATURES = {
     "bimpm": {"characters": "bilstm"},
     "diin": {"characters": "cnn", "tags": True, "exact_match": True},
 }
-# Model -> its names in other papers, if they are not its title -> how their figure was reached, if a default differs.
+# Model -> its names in the tables of other papers, if they differ from its title -> the settings behind those scores,
+# as far as they differ from the defaults.
 # The figures for SciTail do not say whether their DecAtt attends within a sentence.
 PRINTED = {"decatt": {"DecAtt": {"intra_attention": True}, "DecompAtt": {}}}
 

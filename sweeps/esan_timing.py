@@ -19,7 +19,7 @@ from jaxmatch.sweep.timing_plan import Timing
 
 # Name on the command line -> name of the row.
 ROWS = {"esan": "ESAN", "esan3": "ESAN (3 alignment layers)", "re2": "RE2", "cafe": "CAFE", "csran": "CSRAN"}
-TOLD = {
+INPUT_NOTES = {
     data_sets.PAPER: "ESAN, CAFE and CSRAN are given what ESAN's and CSRAN's papers give, RE2 its vector alone",
     data_sets.NONE: "all are given its vector alone",
 }
@@ -52,5 +52,5 @@ def get_timing(dataset: str = "quora", models: str = ",".join(ROWS), features: s
         models=timed,
         batches=esan.TIMED_BATCHES,
         published=esan.published_times(),
-        notes=(f"Structures: those of configs/ for {data.title}; of each word, {TOLD[features]}",),
+        notes=(f"Structures: those of configs/ for {data.title}; of each word, {INPUT_NOTES[features]}",),
     )

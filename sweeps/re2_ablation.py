@@ -16,16 +16,16 @@ from jaxmatch.papers import data_sets, re2, re2_settings
 def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
     config = re2_settings.with_setting(dataset, load_config(data.config), setting)
-    in_name, in_title = re2_settings.called_after(setting)
+    name_suffix, title_suffix = re2_settings.name_and_title_suffix(setting)
     variants = re2.ablations(config.model)
     return Sweep(
-        name=f"re2-ablation-{dataset}{in_name}",
+        name=f"re2-ablation-{dataset}{name_suffix}",
         config=config,
         grid={},
         variants=data_sets.settings(variants),
         seeds=tuple(range(re2.SEEDS)),
         table=TableLayout(
-            title=f"Ablation of RE2 on {data.title}{in_title}",
+            title=f"Ablation of RE2 on {data.title}{title_suffix}",
             rows=("variant",),
             scores=data.scores[:1],
             published=re2.published_ablation(dataset, config),

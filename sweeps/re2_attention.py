@@ -1,4 +1,4 @@
-"""The attention case study, RE2's Figure 3: where the words of a pair look in each block, in both directions.
+"""The attention case study, RE2's Figure 3: which words attend to each other in each block, in both directions.
 
     jaxmatch sweep sweeps/re2_attention.py --data-directory DATA --vectors glove.840B.300d.zip --workdir runs/attention
     jaxmatch sweep sweeps/re2_attention.py --first "A man sleeps." --second "Nobody is awake." --data-directory DATA ...
@@ -21,14 +21,14 @@ def get_sweep(
     data = re2.data_set(dataset)
     config = re2_settings.with_setting(dataset, load_config(data.config), setting)
     config = with_overrides(config, {"model.blocks": re2.ANALYSED_BLOCKS})
-    in_name, in_title = re2_settings.called_after(setting)
+    name_suffix, title_suffix = re2_settings.name_and_title_suffix(setting)
     return Sweep(
-        name=f"re2-attention-{dataset}{in_name}",
+        name=f"re2-attention-{dataset}{name_suffix}",
         config=config,
         grid={},
         seeds=tuple(range(re2.ANALYSED_SEEDS)),
         table=TableLayout(
-            title=f"RE2 on {data.title}{in_title}, the runs of the case study",
+            title=f"RE2 on {data.title}{title_suffix}, the runs of the case study",
             rows=(),
             scores=data.scores,
             notes=re2_settings.setting_notes(config, setting),

@@ -14,14 +14,14 @@ from jaxmatch.papers import re2, re2_settings
 def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
     config = re2_settings.with_setting(dataset, load_config(data.config), setting)
-    in_name, in_title = re2_settings.called_after(setting)
+    name_suffix, title_suffix = re2_settings.name_and_title_suffix(setting)
     return Sweep(
-        name=f"re2-ensemble-{dataset}{in_name}",
+        name=f"re2-ensemble-{dataset}{name_suffix}",
         config=config,
         grid={},
         seeds=tuple(range(re2.ENSEMBLE_SEEDS)),
         table=TableLayout(
-            title=f"RE2 on {data.title}{in_title}, the runs of an ensemble",
+            title=f"RE2 on {data.title}{title_suffix}, the runs of an ensemble",
             rows=(),
             scores=data.scores,
             published=re2.published_main(dataset, config)[:1],

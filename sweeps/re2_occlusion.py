@@ -16,14 +16,14 @@ def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> 
     data = re2.data_set(dataset)
     config = re2_settings.with_setting(dataset, load_config(data.config), setting)
     config = with_overrides(config, {"model.blocks": re2.ANALYSED_BLOCKS})
-    in_name, in_title = re2_settings.called_after(setting)
+    name_suffix, title_suffix = re2_settings.name_and_title_suffix(setting)
     return Sweep(
-        name=f"re2-occlusion-{dataset}{in_name}",
+        name=f"re2-occlusion-{dataset}{name_suffix}",
         config=config,
         grid={},
         seeds=tuple(range(re2.ANALYSED_SEEDS)),
         table=TableLayout(
-            title=f"RE2 on {data.title}{in_title}, the runs of the occlusion",
+            title=f"RE2 on {data.title}{title_suffix}, the runs of the occlusion",
             rows=(),
             scores=data.scores,
             notes=re2_settings.setting_notes(config, setting),

@@ -17,7 +17,7 @@ from jaxmatch.sweep.launcher_files import model_settings
 from jaxmatch.sweep.timing_plan import Timing
 
 MODELS = ("re2", *re2.TIMED_BESIDE)
-GIVEN = {
+INPUT_NOTES = {
     data_sets.PAPER: f"Here all but RE2 are given up to {LONGEST_WORD} characters of a word besides its vector; in the "
     "paper up to 12",
     data_sets.NONE: "Here all are given a word's vector alone",
@@ -45,6 +45,6 @@ def get_timing(dataset: str = "snli", models: str = ",".join(MODELS), features: 
         notes=(
             f"Structure: of RE2 the released setting for {data.title} with {re2.TIMED_LAYERS} encoder layers",
             "CAFE, DIIN and CSRAN were given parts of speech there, which their times leave out",
-            GIVEN[features],
+            INPUT_NOTES[features],
         ),
     )

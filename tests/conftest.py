@@ -75,7 +75,7 @@ def run(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def own_run(run, tmp_path) -> Path:
+def run_copy(run, tmp_path) -> Path:
     """A copy of the folder of `run`, which a test may damage."""
     return shutil.copytree(run, tmp_path / "copy")
 
@@ -101,7 +101,7 @@ def slurm(tmp_path_factory):
     """A Slurm cluster of two nodes, for the commands of a module's tests."""
     import slurm_nodes
 
-    if missing := slurm_nodes.why_not():
+    if missing := slurm_nodes.missing_requirement():
         pytest.skip(missing)
     nodes = slurm_nodes.Nodes(tmp_path_factory.mktemp("slurm") / "cluster")
     with pytest.MonkeyPatch.context() as patch:
@@ -127,7 +127,7 @@ def sweep_copy(finished_sweep, tmp_path) -> Path:
 
 
 @pytest.fixture
-def nothing_added():
+def restored_registries():
     """Removes what a test added to the package (jaxmatch/extend.py)."""
     from jaxmatch import config, extend, models
     from jaxmatch.config.scores import SCORES

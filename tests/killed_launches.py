@@ -19,7 +19,7 @@ from jaxmatch.cli.main import main
 CHANGES = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.truncate"}
 
 
-def die_at(event: int, folders: tuple[str | Path, ...], part: str = "") -> None:
+def kill_self_at(event: int, folders: tuple[str | Path, ...], part: str = "") -> None:
     """Makes this process kill itself just before its `event`-th change of a path that is below one of the folders and
     contains `part`.
     """
@@ -44,7 +44,7 @@ def launch(event: int, workdir: str, words: list[str]) -> int:
     if not child:
         status = 1
         try:
-            die_at(event, (workdir,))
+            kill_self_at(event, (workdir,))
             status = main(words)
         finally:
             os._exit(status)

@@ -83,10 +83,10 @@ class Driver:
         self.process.stderr.close()
 
     def finished(self, workdir: Path) -> tuple[str, dict]:
-        """Waits until the command succeeds, and returns its table and `small_sweep.lasting` of the folder."""
+        """Waits until the command succeeds, and returns its table and `small_sweep.results` of the folder."""
         status, table = self.ended()
         assert status == 0, "".join(self.lines)
-        return table, small_sweep.lasting(workdir)
+        return table, small_sweep.results(workdir)
 
 
 def on(nodes: Nodes, *words: str) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def on(nodes: Nodes, *words: str) -> tuple[str, ...]:
 
 
 def alone(files: Path, workdir: Path, **overrides: str) -> tuple[str, dict]:
-    """Runs `LONG` with more settings in this process. Returns the table and `small_sweep.lasting` of the folder."""
+    """Runs `LONG` with more settings in this process. Returns the table and `small_sweep.results` of the folder."""
     table, _ = small_sweep.launched(
         files,
         workdir,
@@ -103,11 +103,11 @@ def alone(files: Path, workdir: Path, **overrides: str) -> tuple[str, dict]:
         grid_overrides={"optimizer.learning_rate": RATES},
         overrides={"execution.maximum_replicas": str(AT_ONCE), "training.epochs": str(EPOCHS)} | overrides,
     )
-    return table, small_sweep.lasting(workdir)
+    return table, small_sweep.results(workdir)
 
 
-def refused(driver: Driver, *said: str) -> None:
+def refused(driver: Driver, *texts: str) -> None:
     status, output = driver.ended()
     assert (status, output) == (2, ""), driver.lines
     (line,) = driver.lines
-    assert line.startswith("jaxmatch: ") and all(text in line for text in said), line
+    assert line.startswith("jaxmatch: ") and all(text in line for text in texts), line

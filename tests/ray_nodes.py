@@ -93,7 +93,7 @@ def main(count: int, gpus: int, *cores: int) -> None:
 
     folders = itertools.count()
 
-    def alone() -> None:
+    def use_own_folder() -> None:
         if below := os.environ.get("NODE_FOLDERS"):
             folder = Path(below) / str(next(folders))
             folder.mkdir()
@@ -102,16 +102,16 @@ def main(count: int, gpus: int, *cores: int) -> None:
 
     sizes = {"num_cpus": 1, "num_gpus": gpus, "object_store_memory": STORE}
     address_line, sys.stdout = sys.stdout, sys.stderr
-    alone()
+    use_own_folder()
     cluster = Cluster(initialize_head=True, head_node_args={**sizes, "include_dashboard": False})
     nodes = [cluster.head_node]
     for _ in range(count - 1):
-        alone()
+        use_own_folder()
         nodes.append(cluster.add_node(**sizes))
     print(cluster.address, file=address_line, flush=True)
     for line in sys.stdin:
         if line.strip() == "+":
-            alone()
+            use_own_folder()
             nodes.append(cluster.add_node(**sizes))
             print("added", file=address_line, flush=True)
         else:

@@ -22,6 +22,6 @@ def refused(call: Callable, *arguments: Any, match: str | None = None, **keyword
 def soon_refused(model: Path, match: str) -> None:
     """Checks that loading a model folder fails quickly, with one short line that names the folder."""
     began = time.process_time()
-    said = str(refused(jaxmatch.load, model, match=match))
-    assert str(model) in said and len(said) < 700
+    message = str(refused(jaxmatch.load, model, match=match))
+    assert str(model) in message and len(message) < 700
     assert time.process_time() - began < 10

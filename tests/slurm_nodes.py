@@ -49,7 +49,7 @@ PartitionName=urgent Nodes=n1,n2 MaxTime=INFINITE PriorityTier=2 State=UP
 """
 
 
-def why_not() -> str:
+def missing_requirement() -> str:
     """Returns the reason why no cluster can run here, or ""."""
     missing = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
     if missing:
@@ -123,9 +123,9 @@ class Nodes:
             process = subprocess.Popen(words, env={**os.environ, **self.variables}, stdout=log, stderr=log)
         self._daemons.append(process)
 
-    def _until(self, there: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+    def _until(self, condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
         end = time.monotonic() + seconds
-        while not there():
+        while not condition():
             dead = [process.args[0] for process in self._daemons if process.poll() is not None]
             assert not dead and time.monotonic() < end, f"{what} did not come (ended: {dead}): {self.logs()}"
             time.sleep(0.2)

@@ -12,10 +12,10 @@ LONG = {"training.epochs": "40", "execution.checkpoint_seconds": "3600"}
 SECONDS = 90.0
 
 
-def until(there: Callable[[], Any], seconds: float = SECONDS) -> Any:
-    """Waits until `there` returns a true value, and returns that value."""
+def until(condition: Callable[[], Any], seconds: float = SECONDS) -> Any:
+    """Waits until `condition` returns a true value, and returns that value."""
     end = time.monotonic() + seconds
-    while not (found := there()):
+    while not (found := condition()):
         assert time.monotonic() < end
         time.sleep(0.1)
     return found

@@ -223,7 +223,7 @@ def records(workdir: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def lasting(workdir: Path) -> dict[str, tuple[Mapping[str, Any], Mapping[str, bytes]]]:
+def results(workdir: Path) -> dict[str, tuple[Mapping[str, Any], Mapping[str, bytes]]]:
     """Returns what must not depend on interruptions: records without times, and the bytes of every model parameter.
 
     The commit is left out as well, because it may change while the tests run.

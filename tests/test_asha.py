@@ -12,7 +12,7 @@ from small_sweep import Stop, StopAt
 
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import asha, halving, launch, tuning
-from jaxmatch.sweep.asha import Ladder, one_setting_each
+from jaxmatch.sweep.asha import Ladder, regroup_by_setting
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.halving import Standing
 from jaxmatch.sweep.plan import make_plan
@@ -26,7 +26,7 @@ run = functools.partial(small_grid.run, rule=RULE)
 def test_a_cohort_holds_runs_of_one_setting(small_files, fit, size):
     """A cohort has as many runs as fit, and all cohorts have the same size."""
     sweep = launch.changed(planned(small_files, **{"execution.maximum_replicas": str(fit)}), seeds=6)
-    plan = one_setting_each(make_plan(sweep))
+    plan = regroup_by_setting(make_plan(sweep))
     settings = [{run.config.optimizer.learning_rate for run in cohort.runs} for cohort in plan.cohorts]
     assert all(len(setting) == 1 for setting in settings)
     assert [len(cohort.runs) for cohort in plan.cohorts] == [size] * (24 // size)
@@ -99,10 +99,10 @@ def test_records_of_a_trained_grid_agree_with_its_journal(trained_grid):
 
 @pytest.mark.slow
 def test_second_launch_trains_nothing(small_files, trained_grid):
-    before, journal = small_sweep.lasting(trained_grid[2]), arrivals(trained_grid[2])
+    before, journal = small_sweep.results(trained_grid[2]), arrivals(trained_grid[2])
     records, watcher = run(small_files, trained_grid[2])
     assert watcher.trained == [] and records == trained_grid[0] and arrivals(trained_grid[2]) == journal
-    assert small_sweep.lasting(trained_grid[2]) == before
+    assert small_sweep.results(trained_grid[2]) == before
 
 
 @pytest.mark.slow
@@ -126,7 +126,7 @@ def test_a_killed_tuning_resumes_with_the_same_results(small_files, trained_grid
         with open(tmp_path / "arrivals.jsonl", "a") as file:
             file.write('["half a li')
     records, _ = run(small_files, tmp_path)
-    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(trained_grid[2])
+    assert small_sweep.results(tmp_path) == small_sweep.results(trained_grid[2])
     assert arrivals(tmp_path) == arrivals(trained_grid[2]) and len(records) == 8
     agrees(tmp_path)
 
@@ -176,7 +176,7 @@ def test_a_dropped_setting_with_a_diverged_run_is_not_trained_again(small_files,
 
 @pytest.mark.slow
 def test_cohorts_locked_by_another_launcher_with_more_seeds_are_waited_for(small_files, tmp_path):
-    more = one_setting_each(make_plan(launch.changed(planned(small_files), seeds=SEEDS + 1)))
+    more = regroup_by_setting(make_plan(launch.changed(planned(small_files), seeds=SEEDS + 1)))
     claimed_folders = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in more.cohorts])
     locks = [folder.lock() for folder in claimed_folders]
     for lock in locks:
@@ -213,7 +213,10 @@ def test_folders_that_cannot_be_resumed_are_errors(small_files, trained_grid, tm
         (workdir / "arrivals.jsonl").write_text(damage)
         with pytest.raises(InputError, match=r"arrivals.jsonl: the file is damaged.*remove it .* and start again"):
             run(small_files, workdir)
-    with asha.held(workdir / asha.JOURNAL), pytest.raises(InputError, match="another launcher tunes in this folder"):
+    with (
+        asha.lock_journal(workdir / asha.JOURNAL),
+        pytest.raises(InputError, match="another launcher tunes in this folder"),
+    ):
         run(small_files, workdir)
 
 

@@ -10,7 +10,7 @@ import reference_re2
 import saved_model
 from random_parameters import random_parameters
 
-from jaxmatch.analysis.attention import PAPERS_PAIRS, attention, papers_pair, place_of
+from jaxmatch.analysis.attention import PAPERS_PAIRS, attention, layer_order, papers_pair
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.errors import InputError
@@ -91,8 +91,8 @@ def test_attention_of_the_re2_paper_example_has_its_tokens(network):
 
 
 def test_block_10_comes_after_block_2_and_the_stack_last():
-    assert sorted(["block 10", "block 2", "block 1"], key=place_of) == ["block 1", "block 2", "block 10"]
-    assert sorted(["stack", "unknown layer", "refinement 2"], key=place_of) == [
+    assert sorted(["block 10", "block 2", "block 1"], key=layer_order) == ["block 1", "block 2", "block 10"]
+    assert sorted(["stack", "unknown layer", "refinement 2"], key=layer_order) == [
         "refinement 2",
         "unknown layer",
         "stack",

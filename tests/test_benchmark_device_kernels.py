@@ -39,4 +39,4 @@ def test_kernel_times_of_the_first_device_are_averaged_per_step():
 
 def test_a_cpu_has_no_kernels():
     made = []
-    assert kernels.of_steps(lambda: made.append(1), 1) == {} and made == [1]
+    assert kernels.trace_steps(lambda: made.append(1), 1) == {} and made == [1]

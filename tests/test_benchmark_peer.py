@@ -33,22 +33,22 @@ def peer(tmp_path):
 
 
 def test_sorted_batches_have_less_padding(peer):
-    mixed, by_length = (peer.ask("train", steps=5, sort_by_len=one) for one in (False, True))
+    mixed, by_length = (peer.request("train", steps=5, sort_by_len=one) for one in (False, True))
     # The batches (1, 2), (3, 4) ... (9, 10): 2 x (2 + 4 + 6 + 8 + 10) x 2 tokens for ten pairs.
     assert by_length["epoch_tokens"] == 12
     assert by_length["tokens"] == 120 and by_length["pairs"] == mixed["pairs"] == 10
     assert mixed["epoch_tokens"] * 10 == mixed["tokens"]
     # Sorted and mixed batches each keep their own position in the epoch.
-    first = peer.ask("train", steps=2, sort_by_len=True)["tokens"]
-    peer.ask("train", steps=4, sort_by_len=False)
-    assert first + peer.ask("train", steps=3, sort_by_len=True)["tokens"] == 120
+    first = peer.request("train", steps=2, sort_by_len=True)["tokens"]
+    peer.request("train", steps=4, sort_by_len=False)
+    assert first + peer.request("train", steps=3, sort_by_len=True)["tokens"] == 120
 
 
 def test_texts_request_uses_the_given_batch_size_and_order(peer):
     file = str(peer.folder / "test.txt")
     cases = {"mixed": (2, False), "by length": (2, True), "one batch": (10, True)}
     answers = {
-        name: peer.ask("texts", file=file, batch_size=size, sort_by_len=by_length)
+        name: peer.request("texts", file=file, batch_size=size, sort_by_len=by_length)
         for name, (size, by_length) in cases.items()
     }
     assert all(answer["pairs"] == 10 for answer in answers.values())
@@ -157,7 +157,7 @@ def test_inference_goals_are_reported_for_ours_and_plain(settings, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("often", [6.0, 0.0], ids=["in turn", "by itself"])
 def test_many_runs_are_compared_with_released_and_sorted_peer(settings, often, monkeypatch):
-    monkeypatch.setattr(replicas, "OFTEN_SECONDS", often)
+    monkeypatch.setattr(replicas, "LONG_STEP_SECONDS", often)
     rows, _ = replicas.run(settings)
     assert all(row["peer"]["median"] > row["sorted"]["median"] > 0 for row in rows)
     assert rows[0]["goal"] == "" and rows[1]["goal"].startswith("a run ≤ 1.05: m")
@@ -177,7 +177,7 @@ def test_request_to_an_ended_peer_raises_peer_ended(tmp_path):
         for seconds in (0.0, 1.0):  # while the process ends, and after it has ended
             time.sleep(seconds)
             with pytest.raises(PeerEnded):
-                started.ask("no such command")
+                started.request("no such command")
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from benchmarks import text, vector_file
 from benchmarks.item import Settings
 from benchmarks.items import ITEMS
-from benchmarks.watch import Watch, rest
+from benchmarks.watch import Watch, unattributed
 from jaxmatch.data import catalog
 from jaxmatch.data.vectors import read_vectors
 from jaxmatch.errors import InputError
@@ -118,7 +118,7 @@ def test_time_of_a_nested_part_is_counted_once():
     whole = time.perf_counter() - start
     assert watch.seconds["in"] >= 0.05
     assert 0.02 <= watch.seconds["out"] <= whole - 0.05
-    assert 0 <= rest(whole, watch.seconds) < whole - 0.07 + 0.01
+    assert 0 <= unattributed(whole, watch.seconds) < whole - 0.07 + 0.01
 
 
 def test_preparation_without_a_data_directory_is_an_error(tmp_path):

@@ -89,12 +89,12 @@ def test_a_cpu_multiplies_float32_in_float32():
 def test_points_with_long_steps_or_too_little_memory_are_left_out(quick, monkeypatch):
     config = quick.config("re2_embedded_inference", **steps.SMALL)
     data = preparation.prepare(config)
-    left_out = functools.partial(replicas.left_out, config, data, 10)
-    assert left_out(4, 0.4, 6.0) == ""
-    assert left_out(64, 6.4, 6.0) == "a step of about 6 s; --longest-step"
-    assert left_out(64, 6.4, 7.0) == ""
+    reason_to_skip = functools.partial(replicas.reason_to_skip, config, data, 10)
+    assert reason_to_skip(4, 0.4, 6.0) == ""
+    assert reason_to_skip(64, 6.4, 6.0) == "a step of about 6 s; --longest-step"
+    assert reason_to_skip(64, 6.4, 7.0) == ""
     monkeypatch.setattr(replicas.memory, "device_bytes", lambda device: 2**20)
-    assert "GiB" in left_out(64, 0.0, 6.0)
+    assert "GiB" in reason_to_skip(64, 0.0, 6.0)
 
 
 class Clock:
@@ -103,20 +103,20 @@ class Clock:
     def __init__(self, cold, warm):
         self.cold, self.warm, self.timed_steps = cold, warm, []
 
-    def taking(self, steps):
+    def mean_step_seconds(self, steps):
         self.timed_steps.append(steps)
         return self.warm if len(self.timed_steps) % 2 == 0 else self.cold
 
     def seconds(self):
-        self.taking(1)
-        return self.taking(1)
+        self.mean_step_seconds(1)
+        return self.mean_step_seconds(1)
 
 
 def test_cold_steps_are_not_counted_when_a_long_step_is_timed(monkeypatch):
     """Before each timed call of either object, an untimed warm-up call takes the cold time."""
     alone, all_runs = Clock(9.0, 2.0), Clock(99.0, 30.0)
     monkeypatch.setattr(steps, "Steps", lambda *_, replicas, length: all_runs)
-    seconds = replicas.by_itself(None, None, 10, 16, alone, {"sorted": lambda: 0.5}, 2)
+    seconds = replicas.time_long_point(None, None, 10, 16, alone, {"sorted": lambda: 0.5}, 2)
     assert seconds == {"all": [30.0, 30.0], "alone": [2.0, 2.0], "sorted": [0.5, 0.5]}
     assert (alone.timed_steps, all_runs.timed_steps) == ([1, 4, 1, 4], [1, 1, 1, 1])
 
@@ -124,7 +124,7 @@ def test_cold_steps_are_not_counted_when_a_long_step_is_timed(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("often", [6.0, 0.0], ids=["in turn", "by itself"])
 def test_replicas_item_reports_ratios_and_throughput(quick, often, monkeypatch):
-    monkeypatch.setattr(replicas, "OFTEN_SECONDS", often)
+    monkeypatch.setattr(replicas, "LONG_STEP_SECONDS", often)
     rows, notes = replicas.run(quick)
     assert [row["replicas"] for row in rows] == [1, 2, 3]
     one, two, three = rows

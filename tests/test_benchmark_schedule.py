@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from benchmarks.item import Settings
 from benchmarks.items import ITEMS, schedule
-from jaxmatch.sweep.side_by_side import Job, lasting
+from jaxmatch.sweep.side_by_side import Job, makespan
 
 DURATIONS = st.lists(st.floats(1, 1000), min_size=1, max_size=30)
 
@@ -20,7 +20,7 @@ def generator():
 def test_simulated_time_without_deaths_equals_the_estimate_of_a_plan(durations, workers):
     longest_first = sorted(durations, reverse=True)
     found, deaths = schedule.simulated(longest_first, workers, None, 0.0, generator())
-    assert found == pytest.approx(lasting([Job(1, each) for each in durations], workers)) and deaths == 0
+    assert found == pytest.approx(makespan([Job(1, each) for each in durations], workers)) and deaths == 0
     # Every order takes at most twice the bound (Graham, 1966).
     bound = max(max(durations), sum(durations) / workers)
     assert bound <= found * (1 + 1e-9) and found <= 2 * bound
@@ -53,7 +53,7 @@ def test_one_cohort_resumes_from_its_last_checkpoint():
 def test_the_table_has_every_worker_lifetime_in_both_orders(tmp_path):
     settings = Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
     rows, notes = ITEMS["schedule"].run(settings)
-    assert len(rows) == 2 * len(schedule.LIVES) and "20 cohorts" in notes[0]
+    assert len(rows) == 2 * len(schedule.MEAN_LIFETIMES) and "20 cohorts" in notes[0]
     for row in rows:
         assert row.keys() == {column.key for column in ITEMS["schedule"].columns}
         assert row["ratio"] >= 1

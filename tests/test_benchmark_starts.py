@@ -18,12 +18,12 @@ def test_each_command_has_a_row_with_times_and_goal(tmp_path, monkeypatch):
     }
     commands = []
 
-    def started(words, cache):
+    def run_command(words, cache):
         commands.append([str(word) for word in words])
         took = seconds[str(words[0])].pop(0)
         return took, 2 * took
 
-    monkeypatch.setattr(starts, "started", started)
+    monkeypatch.setattr(starts, "run_command", run_command)
     settings = Settings(data_directory="", vectors="", peer="", peer_python="", rounds=2, quick=True, scratch=tmp_path)
     rows, (note,) = starts.run(settings)
     assert [row["first"] for row in rows] == [9.0, 1.0, 9.0, 30.0]
@@ -35,6 +35,6 @@ def test_each_command_has_a_row_with_times_and_goal(tmp_path, monkeypatch):
     assert len(Path(commands[-1][-1]).read_text().splitlines()) == 1 + starts.PAIRS
 
 
-def test_started_returns_wall_and_cpu_seconds(tmp_path):
-    seconds, busy = starts.started(["--version"], tmp_path)
+def test_run_command_returns_wall_and_cpu_seconds(tmp_path):
+    seconds, busy = starts.run_command(["--version"], tmp_path)
     assert 0 < busy and 0.02 < seconds < 60

@@ -52,7 +52,7 @@ def sweeps(monkeypatch):
         seconds = 2.0 + cohorts * (0.5 + 0.4 * epochs) / min(2, max(1, concurrent))
         return Timed(1.5, seconds, 0.4 * epochs)
 
-    monkeypatch.setattr(ways.Measuring, "timed", timed)
+    monkeypatch.setattr(ways.MeasuredSweeps, "timed", timed)
     monkeypatch.setattr(ways, "RayNodes", Nodes)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name: object())
@@ -93,14 +93,14 @@ def test_each_way_is_compared_with_its_own_single_worker(tmp_path, sweeps):
 
 
 def test_measurements_beyond_the_time_limit_are_left_out(tmp_path, sweeps, monkeypatch):
-    timed = ways.Measuring.timed
+    timed = ways.MeasuredSweeps.timed
 
     def timed_until_the_limit(self, *arguments, **more):
         if len(sweeps) >= 14:
             raise OutOfTime
         return timed(self, *arguments, **more)
 
-    monkeypatch.setattr(ways.Measuring, "timed", timed_until_the_limit)
+    monkeypatch.setattr(ways.MeasuredSweeps, "timed", timed_until_the_limit)
     rows, notes = workers.run(settings(tmp_path))
     assert rows[0]["times"] == 1.0 and rows[-1]["seconds"] is None
     assert notes[-1] == "What is missing was not measured, for the time of this benchmark was over."
@@ -149,7 +149,7 @@ def test_failed_command_raises_with_its_exit_status(tmp_path):
 def test_processes_end_on_exit_and_the_time_limit_raises(tmp_path):
     words = ["sweep", "quickstart", "--workdir", str(tmp_path / "sweep")]
     with started.running([Command(words, os.sched_getaffinity(0))], tmp_path / "log") as (process,):
-        assert started.group_is_there(process)
-    assert not started.group_is_there(process)
+        assert started.group_exists(process)
+    assert not started.group_exists(process)
     with pytest.raises(OutOfTime):
         started.timed([Command(words, os.sched_getaffinity(0))], tmp_path / "sweep", 1, time.time())

@@ -14,7 +14,7 @@ from jaxmatch.errors import InputError
 @pytest.fixture
 def settled(monkeypatch):
     """Makes files that a test has just written count as old."""
-    monkeypatch.setattr(cache, "SETTLED_AFTER", -(10**10))
+    monkeypatch.setattr(cache, "TIMESTAMP_RESOLUTION_NS", -(10**10))
 
 
 @pytest.fixture
@@ -94,10 +94,10 @@ def test_damaged_digest_note_never_gives_a_wrong_digest(file, tmp_path, settled)
     digest = cache.file_digest(file, tmp_path / "cache")
     note, state = note_of(tmp_path / "cache"), cache.file_state(file)
     content = note.read_bytes()
-    assert cache.remembered_digest(note, state) == digest
+    assert cache.cached_digest(note, state) == digest
     for place in range(len(content)):
         note.write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 7]) + content[place + 1 :])
-        assert cache.remembered_digest(note, state) in ("", digest)
+        assert cache.cached_digest(note, state) in ("", digest)
     assert cache.file_digest(file, tmp_path / "cache") == digest
 
 

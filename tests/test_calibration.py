@@ -44,8 +44,8 @@ def test_temperature_recovers_the_factor_of_overconfident_logits(labels):
 def test_temperature_is_bounded_for_always_right_and_always_wrong_models():
     numbers = np.array([0, 1] * 20)
     right = np.where(np.eye(2)[numbers] > 0, 1, 0).astype(np.float32)
-    assert chosen_temperature(right, numbers) == pytest.approx(calibrating.LEAST_TEMPERATURE, rel=0.01)
-    assert chosen_temperature(right[::-1], numbers) == pytest.approx(calibrating.MOST_TEMPERATURE, rel=0.01)
+    assert chosen_temperature(right, numbers) == pytest.approx(calibrating.MIN_TEMPERATURE, rel=0.01)
+    assert chosen_temperature(right[::-1], numbers) == pytest.approx(calibrating.MAX_TEMPERATURE, rel=0.01)
 
 
 @settings(max_examples=100, deadline=None)

@@ -24,7 +24,7 @@ H100 = SimpleNamespace(platform="gpu", id=0, compute_capability="9.0")
 def small(monkeypatch):
     """Makes the trial so small that it takes seconds."""
     monkeypatch.setattr(trial, "MODEL", trial.MODEL | {"hidden_size": 8})
-    for name, value in {"BATCH": 4, "LENGTH": 4, "DIMENSIONS": 6, "WORDS": 9, "SECONDS_OF_A_ROW": 1e-3}.items():
+    for name, value in {"BATCH": 4, "LENGTH": 4, "DIMENSIONS": 6, "WORDS": 9, "SECONDS_OF_A_REPEAT": 1e-3}.items():
         monkeypatch.setattr(trial, name, value)
 
 

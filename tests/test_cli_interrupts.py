@@ -56,8 +56,8 @@ def test_other_exceptions_in_garbage_collector_callbacks_are_still_reported():
 def test_exit_handlers_are_skipped_only_after_an_interrupt(interrupted, status, printed):
     # After an interrupt, JAX may still compute in its threads, so Python must not shut down as usual.
     program = (
-        "import atexit, jax; from jaxmatch.cli.distributed import leave; atexit.register(print, 'taken down');"
-        f"print('said'); leave(130, interrupted={interrupted})"
+        "import atexit, jax; from jaxmatch.cli.distributed import exit_if_needed; atexit.register(print, 'taken down');"
+        f"print('said'); exit_if_needed(130, interrupted={interrupted})"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (status, printed)
@@ -90,7 +90,7 @@ def test_interrupt_during_an_import_is_raised_after_the_import(tmp_path):
 def test_long_import_is_interrupted(tmp_path):
     (tmp_path / "mine.py").write_text(KILL + "print('imported')")
     program = (
-        "from jaxmatch.cli import interrupts; interrupts.LONGEST_IMPORT = 0.1; interrupts.hold_back_in_imports()\n"
+        "from jaxmatch.cli import interrupts; interrupts.MAX_DELAY_SECONDS = 0.1; interrupts.defer_in_imports()\n"
         "try: import mine\nexcept KeyboardInterrupt: print('caught')"
     )
     words = [sys.executable, "-c", program]
@@ -108,7 +108,7 @@ def test_interrupts_that_are_ignored_stay_ignored(tmp_path):
 def test_blocked_interrupt_before_exec_is_not_lost():
     program = (
         "import os, signal, sys; from jaxmatch.cli import interrupts\n"
-        "if len(sys.argv) > 1: interrupts.end_at_once(); sys.exit('lost')\n"
+        "if len(sys.argv) > 1: interrupts.exit_on_interrupt(); sys.exit('lost')\n"
         "with interrupts.blocked():\n"
         "    os.kill(os.getpid(), signal.SIGINT)\n"
         "    os.execv(sys.executable, [sys.executable, '-c', PROGRAM, 'again'])"
@@ -129,7 +129,7 @@ def test_signal_mask_of_the_caller_is_restored():
         "import signal; from jaxmatch.cli import interrupts\n"
         "def blocked(): return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())\n"
         "if BEFORE: signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})\n"
-        "interrupts.end_at_once(); print(blocked())\n"
+        "interrupts.exit_on_interrupt(); print(blocked())\n"
         "with interrupts.blocked(): print(blocked())\n"
         "print(blocked())"
     )

@@ -13,7 +13,7 @@ from saved_model import TEXTS, save, write_tsv
 
 import jaxmatch
 import jaxmatch.inference.matcher
-from jaxmatch.cli.answers import Answers
+from jaxmatch.cli.answers import PredictionQueue
 from jaxmatch.cli.main import main
 from jaxmatch.cli.stream import lines_of
 from jaxmatch.errors import InputError, NotFinite
@@ -199,7 +199,7 @@ def test_a_prediction_that_is_not_finite_is_reported_with_its_line(tmp_path, cap
     found = jaxmatch.load(run)
     source = write_tsv(tmp_path / "in.tsv", TEXTS)
     with open(tmp_path / "out", "wb") as output:
-        answers = Answers(found, source, output)
+        answers = PredictionQueue(found, source, output)
         answers.add(2, {"text_a": "a", "text_b": "b"})
         found.predict = lambda pairs: [jaxmatch.inference.matcher.Prediction(None, float("nan"), {})]
         with pytest.raises(InputError, match="the model's output for this pair is not finite") as caught:
@@ -219,7 +219,7 @@ def test_lines_do_not_depend_on_the_block_size(tmp_path, monkeypatch, block):
 
 
 def test_an_endless_line_is_an_error(monkeypatch):
-    monkeypatch.setattr("jaxmatch.cli.stream.MOST_BYTES_OF_A_LINE", 10_000_000)
+    monkeypatch.setattr("jaxmatch.cli.stream.MAX_LINE_BYTES", 10_000_000)
     with (
         open("/dev/zero", "rb") as endless,
         pytest.raises(InputError, match="/dev/zero:1: the line has more than 10,000,000 bytes"),
@@ -228,7 +228,7 @@ def test_an_endless_line_is_an_error(monkeypatch):
 
 
 def test_a_last_line_that_is_too_long_is_reported_with_its_number(tmp_path, monkeypatch):
-    monkeypatch.setattr("jaxmatch.cli.stream.MOST_BYTES_OF_A_LINE", 10)
+    monkeypatch.setattr("jaxmatch.cli.stream.MAX_LINE_BYTES", 10)
     file = tmp_path / "file"
     file.write_bytes(b"a\nb\nlonger than ten\n"[:-1])
     with open(file, "rb") as opened, pytest.raises(InputError, match="more than 10 bytes") as caught:

@@ -181,7 +181,7 @@ def test_concurrent_and_sequential_compilation_train_equally(monkeypatch):
     monkeypatch.setattr(programs, "cores", lambda: 4)
     cohort, events = make_cohort(seeds=(1, 2)), []
     for part in (cohort.lockstep.programs.train, cohort.lockstep.programs.evaluate):
-        part.compiles_together = True
+        part.compiles_in_parallel = True
     same(cohort.train(listener=RecordingListener()), one_by_one)
     signature_programs.programs.cache_clear()
     both = "{0} 1 of 2", "{0} compiled", "{0} 2 of 2", "{0} compiled"

@@ -110,13 +110,13 @@ def test_no_compiled_program_has_collectives_and_no_column_shows_them():
 def test_the_page_on_benchmarks_counts_the_programs_that_do_not_fit_a_tpu():
     rows = [row for row in accelerator_rows() if row["target"] in ("v5e", "v6e", "v5p")]
     refused, beyond = [row for row in rows if "problem" in row], tables.beyond_memory(rows)
-    granted = {name: tables.granted(row for row in rows if row["target"] == name) for name in ("v5e", "v6e", "v5p")}
-    inside = [row for row in beyond if tables.needs(row) <= granted[row["target"]] * 2**30]
+    hbm_gib = {name: tables.hbm_gib(row for row in rows if row["target"] == name) for name in ("v5e", "v6e", "v5p")}
+    inside = [row for row in beyond if tables.needs(row) <= hbm_gib[row["target"]] * 2**30]
 
     def of(rows, **wanted):
         return sum(all(row[name] == value for name, value in wanted.items()) for row in rows)
 
-    has = "{v5e:g} GiB on a v5e, {v6e:g} on a v6e, {v5p:g} on a v5p".format(**granted)
+    has = "{v5e:g} GiB on a v5e, {v6e:g} on a v6e, {v5p:g} on a v5p".format(**hbm_gib)
     refused_of = of(refused, replicas=32), of(refused, replicas=10, batch=512, model="csran")
     beyond_of = of(beyond, replicas=10, batch=512), of(beyond, replicas=32)
     assert (sum(refused_of), sum(beyond_of)) == (len(refused), len(beyond))

@@ -183,8 +183,8 @@ def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, m
     for _ in range(2):
         floors_kept.keep_floors(plan, work, SimpleNamespace(say=messages.append))
     assert FakeEncoder.loaded == 1 and len(messages) == 2 and messages[1] == f"scoring the cross-encoder {folder}"
-    assert sweep.lines == ("majority", "cross_encoder")
-    floor, pretrained = floor_rows(work.path, sweep.lines)
+    assert sweep.rows_without_runs == ("majority", "cross_encoder")
+    floor, pretrained = floor_rows(work.path, sweep.rows_without_runs)
     assert pretrained.pretrained and not floor.pretrained and pretrained.scores["test.accuracy"] == 1
     text = make_table([record(variant="RE2")], table, (floor, pretrained)).markdown()
     assert "Floors (majority class): fitted once" in text
@@ -204,7 +204,7 @@ def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, m
     kept["rows"][1]["pretrained"] = "yes"
     (work.path / "floors.json").write_text(json.dumps(kept))
     with pytest.raises(InputError, match="floor 2 does not say whether it is pretrained"):
-        floor_rows(work.path, sweep.lines)
+        floor_rows(work.path, sweep.rows_without_runs)
 
 
 def test_the_comparison_sweep_requests_the_cross_encoder_by_option():

@@ -13,7 +13,7 @@ from scipy.special import softmax
 from test_models import A, B, side
 
 from jaxmatch.errors import InputError
-from jaxmatch.layers.dense_net import convolve_grid, halved
+from jaxmatch.layers.dense_net import convolve_grid, max_pool
 from jaxmatch.models import build, count_parameters
 
 LENGTH = 8
@@ -118,7 +118,7 @@ def test_the_encoder_can_be_shared():
 
 def test_pooling_drops_the_last_row_and_column_of_an_odd_grid():
     grid = RANDOM.normal(size=(1, 5, 7, 2)).astype(np.float32)
-    np.testing.assert_array_equal(halved(jnp.asarray(grid))[0], pooled(grid[0, :4, :6]))
+    np.testing.assert_array_equal(max_pool(jnp.asarray(grid))[0], pooled(grid[0, :4, :6]))
 
 
 def test_convolution_of_a_non_square_grid_equals_numpy():

@@ -65,7 +65,7 @@ def test_no_batch_of_other_seeds_and_epochs_has_more_words():
 
 @pytest.mark.parametrize("tokens, words", [(1_000, 640), (641, 640), (640, None), (100, None)])
 def test_compiled_word_count_is_none_unless_below_the_token_count(tokens, words):
-    assert distinct_words.compiled_for(600, tokens) == words
+    assert distinct_words.program_words(600, tokens) == words
 
 
 def test_only_distinct_words_are_encoded():

@@ -106,7 +106,7 @@ def test_readme_map_matches_the_source_tree_and_the_import_order():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if fenced(page, "python")], ids=lambda page: page.stem)
-def test_python_examples_run(page, tmp_path, monkeypatch, nothing_added):
+def test_python_examples_run(page, tmp_path, monkeypatch, restored_registries):
     for name in ("configs", "sweeps", "results"):
         (tmp_path / name).symlink_to(ROOT / name)
     saved_model.save(tmp_path / "runs" / "quickstart" / "runs" / "RUN")
@@ -138,7 +138,7 @@ def commands(page):
 
 
 @every_page
-def test_commands_parse(page, monkeypatch, nothing_added, tmp_path):
+def test_commands_parse(page, monkeypatch, restored_registries, tmp_path):
     monkeypatch.chdir(ROOT)
     mine = tmp_path / "my_extensions.py"
     mine.touch()  # the file that --import names on the page
@@ -158,7 +158,7 @@ def test_commands_parse(page, monkeypatch, nothing_added, tmp_path):
                 raise AssertionError(f"{shlex.join(words)}: {stderr.getvalue()}") from end
         assert not more or getattr(parsed.module, "TAKES_OPTIONS", False), words
         assert not any(dotted.values()) or getattr(parsed.module, "TAKES_OVERRIDES", False), words
-        options = launching.options_of_the_file(more)
+        options = launching.parse_file_options(more)
         kinds = {"timing": (SWEEPS,), "train": (CONFIGS,)}.get(parsed.subcommand, (SWEEPS, CONFIGS))
         file = find(parsed.file, kinds) if hasattr(parsed, "file") and "my" not in str(parsed.file) else None
         if parsed.subcommand == "timing":

@@ -18,7 +18,7 @@ def first_words(static, parameters, tokens, sentences, vectors):
 
 
 first_words.compile_seconds = 0.0
-first_words.compile_together = lambda calls: None
+first_words.compile_in_parallel = lambda calls: None
 first_words.mesh = replica_mesh(jax.devices()[:1])
 evaluated_shapes: list[tuple[int, int]] = []
 
@@ -48,4 +48,4 @@ def test_filler_replicas_are_not_counted_in_evaluated_pairs():
     cohort = small_cohort.make_cohort(seeds=(1, 2, 3))
     parameters = cohort.lockstep.initial().parameters
     cohort.evaluator.outputs("dev", parameters, 2)  # the third replica counts as a filler
-    assert cohort.evaluator.answered["pairs"] == 2 * 30 and cohort.evaluator.answered["seconds"] > 0
+    assert cohort.evaluator.totals["pairs"] == 2 * 30 and cohort.evaluator.totals["seconds"] > 0

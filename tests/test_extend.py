@@ -26,7 +26,7 @@ from jaxmatch.training import scores
 SOURCE = "\n".join(fenced(ROOT / "docs" / "how_to" / "extend.md", "python"))
 
 
-pytestmark = pytest.mark.usefixtures("nothing_added")
+pytestmark = pytest.mark.usefixtures("restored_registries")
 
 
 @pytest.fixture

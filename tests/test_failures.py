@@ -36,7 +36,7 @@ def failing(monkeypatch):
 @pytest.fixture(scope="module")
 def undisturbed(small_files):
     text, _ = small_sweep.launched(small_files, small_files / "whole sweep", **SWEEP)
-    return text, small_sweep.lasting(small_files / "whole sweep")
+    return text, small_sweep.results(small_files / "whole sweep")
 
 
 def test_a_failed_cohort_does_not_stop_others_and_is_retried(small_files, undisturbed, tmp_path, failing, capsys):
@@ -55,7 +55,7 @@ def test_a_failed_cohort_does_not_stop_others_and_is_retried(small_files, undist
     assert f"2 of 4 runs have not finished; training failed, as {error} says" in folder_table.table(tmp_path)
     text, watcher = small_sweep.launched(small_files, tmp_path, **SWEEP)
     assert [len(runs) for runs in watcher.trained] == [2] and not error.exists()
-    assert (text, small_sweep.lasting(tmp_path)) == undisturbed
+    assert (text, small_sweep.results(tmp_path)) == undisturbed
 
 
 def test_a_repeated_failure_is_reported_again_by_the_next_launch(small_files, tmp_path, failing):
@@ -96,7 +96,7 @@ def test_a_cohort_that_failed_in_another_launcher_is_not_retried(small_files, tm
     class Waiting(small_sweep.Watcher):
         def waiting(self, cohorts):
             (folder,) = (folder for folder in Workdir(tmp_path).cohorts() if not folder.done)
-            write_json(folder.error, {"failure": "another's", "message": "it failed there"})
+            write_json(folder.error_file, {"failure": "another's", "message": "it failed there"})
             other.pop().release()
 
     real = Workdir.claim
@@ -146,7 +146,7 @@ def test_an_invalid_workdir_is_refused_by_a_dry_run_and_before_training(small_fi
     (tmp_path / "work" / "vectors").symlink_to("nowhere")
     for workdir in (tmp_path / "file", tmp_path / "file" / "below", tmp_path / "work"):
         for dry_run in (True, False):
-            with pytest.raises(InputError, match="this is a file|leads nowhere"):
+            with pytest.raises(InputError, match="this is a file|link does not exist"):
                 small_sweep.launched(small_files, workdir, dry_run=dry_run)
     assert sorted(os.listdir(tmp_path)) == ["file", "work"] and os.listdir(tmp_path / "work") == ["vectors"]
 

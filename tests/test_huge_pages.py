@@ -32,7 +32,7 @@ def started(monkeypatch, tmp_path):
         monkeypatch.delenv(huge_pages.TUNABLES, raising=False)
         if tunables is not None:
             monkeypatch.setenv(huge_pages.TUNABLES, tunables)
-        huge_pages.start_again_with_huge_pages()
+        huge_pages.restart_with_huge_pages()
         return calls[0] if calls else None
 
     return start
@@ -83,10 +83,10 @@ def test_a_failed_restart_is_ignored(started):
 )
 def test_given_reports_whether_the_process_has_huge_pages(started, enabled, tunables, given):
     started(enabled=enabled, tunables=tunables)
-    assert huge_pages.given() == given
+    assert huge_pages.enabled() == given
 
 
-@pytest.mark.skipif(not huge_pages.given_on_request_only(), reason="this system gives huge pages to all or to nobody")
+@pytest.mark.skipif(not huge_pages.only_on_request(), reason="this system gives huge pages to all or to nobody")
 @pytest.mark.parametrize("words", [["-m", "jaxmatch"], ["-m", "benchmarks"]])
 def test_a_real_command_restarts_once_with_the_variable_set(words):
     code = f"import os, runpy, sys; sys.argv = ['x', 'sweep', '--help']; print(os.environ.get('{huge_pages.TUNABLES}'))"

@@ -137,7 +137,7 @@ def test_networks_the_released_code_lacks_are_refused():
 @pytest.mark.parametrize("feature", [{"characters": "cnn"}, {"tags": True}, {"exact_match": True}])
 def test_features_that_the_released_code_lacks_are_refused(feature):
     bound = InferenceModel(build(feature, outputs=3), {}, np.zeros((2, 3), np.float32))
-    with pytest.raises(InputError, match="gives a word nothing besides its vector"):
+    with pytest.raises(InputError, match="takes no characters or other features of words"):
         re2_to_pytorch(bound)
 
 
@@ -156,7 +156,7 @@ def test_parameters_and_settings_that_do_not_fit_are_errors():
         re2_from_pytorch(state, {**settings, "connection": "augmented"})
 
 
-@pytest.mark.parametrize("layout", [torch_format.zipped, torch_format.in_a_row])
+@pytest.mark.parametrize("layout", [torch_format.zip_layout, torch_format.legacy_layout])
 def test_a_checkpoint_file_gives_the_logits_of_the_released_code(tmp_path, layout):
     state, settings, ids_a, ids_b, logits = load(GOLDEN[0])
     path = tmp_path / "best.pt"
@@ -176,7 +176,7 @@ def test_a_pytorch_file_that_is_not_an_re2_checkpoint_is_refused(tmp_path):
         {"state_dict": {"model": {}}, "args": {}},
         [1],
     ):
-        path.write_bytes(torch_format.zipped(content))
+        path.write_bytes(torch_format.zip_layout(content))
         with pytest.raises(
             InputError, match=r"best\.pt: this is not a checkpoint of the authors' RE2 \(.*give the best.pt"
         ):

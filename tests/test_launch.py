@@ -53,8 +53,8 @@ def test_adding_a_seed_trains_only_that_seed(small_files, finished_sweep, sweep_
     assert [{run.rsplit("-", 1)[1] for run in runs} for runs in watcher.trained] == [{"seed1"}]
     assert "±" in text
     assert "2 of 4 runs diverged and are in no mean" in text
-    both = small_sweep.lasting(sweep_copy)
-    assert {run: both[run] for run in small_sweep.lasting(finished_sweep[0])} == small_sweep.lasting(finished_sweep[0])
+    both = small_sweep.results(sweep_copy)
+    assert {run: both[run] for run in small_sweep.results(finished_sweep[0])} == small_sweep.results(finished_sweep[0])
     # With fewer seeds again, there is nothing to do, and the table is the old one.
     again, watcher = small_sweep.launched(small_files, sweep_copy)
     assert (again, watcher.trained) == (finished_sweep[1], [])
@@ -93,7 +93,7 @@ def test_a_removed_run_is_retrained_with_identical_results(small_files, finished
     run = next(iter(small_sweep.records(sweep_copy)))
     shutil.rmtree(sweep_copy / "runs" / run)
     small_sweep.launched(small_files, sweep_copy)
-    assert small_sweep.lasting(sweep_copy) == small_sweep.lasting(finished_sweep[0])
+    assert small_sweep.results(sweep_copy) == small_sweep.results(finished_sweep[0])
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def test_process_count_is_read_from_launcher_variables(variables, count, reason)
 
 def check(variables):
     arguments = argparse.Namespace(coordinator=None, processes=None, process=None)
-    distributed.check_alone(arguments, variables)
+    distributed.check_single_process(arguments, variables)
 
 
 def test_pod_slice_host_without_distributed_is_an_error():

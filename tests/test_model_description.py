@@ -11,9 +11,9 @@ from jaxmatch.errors import InputError
 
 
 @pytest.fixture
-def model(own_run):
+def model(run_copy):
     """A model folder whose description a test may change."""
-    return own_run / "model"
+    return run_copy / "model"
 
 
 def test_very_long_values_are_refused_with_a_short_message(model):
@@ -157,15 +157,15 @@ def test_deep_nesting_is_refused(model, key, deep):
         ({"preprocessing": {"stemmer": True}}, "preprocessing has 'stemmer': True, which this version does not know"),
     ],
 )
-def test_a_description_that_does_not_fit_is_refused_in_one_line(own_run, changed, message):
-    saved_model.edit(own_run / "model", **changed)
+def test_a_description_that_does_not_fit_is_refused_in_one_line(run_copy, changed, message):
+    saved_model.edit(run_copy / "model", **changed)
     with pytest.raises(InputError, match=message) as caught:
-        jaxmatch.load(own_run)
+        jaxmatch.load(run_copy)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"format": 1}', "[" * 100_000])
-def test_a_broken_description_is_refused(own_run, content):
-    (own_run / "model" / "model.json").write_text(content)
+def test_a_broken_description_is_refused(run_copy, content):
+    (run_copy / "model" / "model.json").write_text(content)
     with pytest.raises(InputError, match="model.json: "):
-        jaxmatch.load(own_run)
+        jaxmatch.load(run_copy)

@@ -24,9 +24,9 @@ BIAS = "prediction/output/bias"
 
 
 @pytest.fixture
-def model(own_run):
+def model(run_copy):
     """A model folder that a test may damage."""
-    return own_run / "model"
+    return run_copy / "model"
 
 
 @contextlib.contextmanager
@@ -222,16 +222,16 @@ def test_path_that_is_too_long_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["parameters.safetensors", "vocabulary.txt", "vectors.npy"])
-def test_changed_byte_or_missing_file_is_an_error(own_run, name):
-    path = own_run / "model" / name
+def test_changed_byte_or_missing_file_is_an_error(run_copy, name):
+    path = run_copy / "model" / name
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(InputError, match=f"{name}: is damaged"):
-        jaxmatch.load(own_run)
+        jaxmatch.load(run_copy)
     path.unlink()
     with pytest.raises(InputError, match=f"{name}: cannot be read"):
-        jaxmatch.load(own_run)
+        jaxmatch.load(run_copy)
 
 
 class _Payload:
@@ -243,9 +243,9 @@ class _Payload:
 
 
 @pytest.mark.parametrize("name", ["parameters.npz", "vectors.npy"])
-def test_loading_does_not_execute_pickles(own_run, tmp_path, name):
+def test_loading_does_not_execute_pickles(run_copy, tmp_path, name):
     """Even with right checksums, an array that hides a pickle is refused before it is unpickled."""
-    model, trap = own_run / "model", tmp_path / "executed"
+    model, trap = run_copy / "model", tmp_path / "executed"
     saved_model.to_first_format(model)
     path = model / name
     array = np.empty(1, object)
@@ -254,7 +254,7 @@ def test_loading_does_not_execute_pickles(own_run, tmp_path, name):
         np.savez(file, array) if name.endswith("npz") else np.save(file, array, allow_pickle=True)
     saved_model.edit(model)
     with pytest.raises(InputError, match=name):
-        jaxmatch.load(own_run)
+        jaxmatch.load(run_copy)
     assert not trap.exists()
     pickle.loads(pickle.dumps(_Payload(trap))).close()  # the trap would have worked
     assert trap.exists()

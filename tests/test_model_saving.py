@@ -20,17 +20,17 @@ def test_saving_twice_gives_the_same_bytes(run, tmp_path):
         assert path.read_bytes() == (again / "model" / path.name).read_bytes(), path.name
 
 
-def test_a_failed_save_keeps_the_previous_model(own_run, monkeypatch):
-    before = model_folder.read(own_run).parameters["prediction"]
+def test_a_failed_save_keeps_the_previous_model(run_copy, monkeypatch):
+    before = model_folder.read(run_copy).parameters["prediction"]
 
     def fail(*_):
         raise OSError("no space left")
 
     monkeypatch.setattr(files, "write_json", fail)
     with pytest.raises(OSError, match="no space left"):
-        saved_model.save(own_run, params=saved_model.parameters(3, seed=9))
-    jax.tree.map(np.testing.assert_array_equal, model_folder.read(own_run).parameters["prediction"], before)
-    assert os.listdir(own_run) == ["model"]
+        saved_model.save(run_copy, params=saved_model.parameters(3, seed=9))
+    jax.tree.map(np.testing.assert_array_equal, model_folder.read(run_copy).parameters["prediction"], before)
+    assert os.listdir(run_copy) == ["model"]
 
 
 def test_vectors_are_linked_and_copied_where_linking_fails(tmp_path, monkeypatch):

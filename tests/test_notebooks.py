@@ -53,7 +53,7 @@ class TestCommitted:
     def test_notebook_equals_its_cleaned_version(self, name):
         """The notebook has no traces of an editor, a clock or a machine."""
         notebook = build.read(name)
-        assert build.cleaned(build.addressed(notebook, name, build.repository())) == notebook
+        assert build.cleaned(build.with_address(notebook, name, build.repository())) == notebook
         assert (build.FOLDER / f"{name}.ipynb").read_text() == nbformat.writes(notebook) + "\n"
         for cell in notebook.cells:
             for text in (cell.source, *map(text_of, cell.get("outputs", []))):
@@ -73,7 +73,7 @@ class TestCommitted:
     def test_small_version_changes_only_the_parameters_cell(self, name):
         notebook = build.read(name)
         (parameters,) = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
-        small = build.made_small(notebook)
+        small = build.with_small_parameters(notebook)
         changed = [
             cell.id for cell, other in zip(notebook.cells, small.cells, strict=True) if cell.source != other.source
         ]
@@ -101,12 +101,12 @@ def test_badge_and_install_cell_follow_from_the_repository_address(tmp_path, url
     project.write_text(f'[project]\nname = "x"\n{urls}\n')
     assert build.repository(project) == address
     readme = (build.ROOT / "README.md").read_text()
-    assert build.badged(readme, build.IN_README, build.repository()) == readme
+    assert build.with_badge(readme, build.IN_README, build.repository()) == readme
     for name in build.NAMES:
-        plain = build.addressed(build.read(name), name, "")
-        made = build.addressed(plain, name, address)
+        plain = build.with_address(build.read(name), name, "")
+        made = build.with_address(plain, name, address)
         # The address is set only in pyproject.toml; the addresses in the notebooks follow from it.
-        assert build.addressed(build.read(name), name, build.repository()) == build.read(name), (
+        assert build.with_address(build.read(name), name, build.repository()) == build.read(name), (
             "run .venv/bin/python -m notebooks.build --address"
         )
         assert build.digest(made) == build.digest(plain) == build.read(name).metadata.executed
@@ -117,7 +117,7 @@ def test_badge_and_install_cell_follow_from_the_repository_address(tmp_path, url
         assert f'\nSOURCE = "{address}"  #' in install
         opens = f"{build.COLAB}/github/a/b-c/blob/main/notebooks/{name}.ipynb"
         assert (f"]({opens})\n\n" in title) == bool(address)
-        assert build.addressed(made, name, address) == made and build.addressed(made, name, "") == plain
+        assert build.with_address(made, name, address) == made and build.with_address(made, name, "") == plain
 
 
 # Runs the first cell where jaxmatch seems not to be installed, with a pip that only prints its arguments.
@@ -135,7 +135,7 @@ sys.exit(not shell.run_cell(sys.stdin.read()).success)
 
 @pytest.mark.parametrize("address", ["", "https://github.com/a/b"])
 def test_install_cell_installs_the_package_and_keeps_the_installed_jax(tmp_path, address):
-    cells = [build.addressed(build.read(name), name, address).cells for name in build.NAMES]
+    cells = [build.with_address(build.read(name), name, address).cells for name in build.NAMES]
     (source,) = {cell.source for each in cells for cell in each if cell.id == "install"}  # the same in all
     environment = {**os.environ, "PYTHONPATH": str(build.ROOT), "IPYTHONDIR": str(tmp_path / "ipython")}
     done = subprocess.run(

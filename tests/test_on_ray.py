@@ -60,7 +60,7 @@ def test_records_equal_one_process_after_node_worker_and_driver_die(small_files,
 def test_an_object_store_replaces_the_shared_folder(small_files, tmp_path, nodes, bucket):
     work, here = tmp_path / "work", tmp_path / "here"
     table, found = Driver(small_files, work, *on(nodes, "--store", f"{bucket}/small")).finished(work)
-    assert table == small_sweep.launched(small_files, here)[0] and found == small_sweep.lasting(here)
+    assert table == small_sweep.launched(small_files, here)[0] and found == small_sweep.results(here)
     assert not list(tmp_path.glob("*/cohorts/*/events.jsonl"))
 
 

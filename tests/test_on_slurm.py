@@ -54,7 +54,7 @@ def test_records_of_a_requeued_job_equal_those_of_one_process(small_files, tmp_p
     os.kill(task_of(job), signal.SIGUSR2)
     until(lambda: [folder for folder in Workdir(workdir).cohorts() if folder.done])
     assert "Requeued job" in log_of(workdir) and "resumed from a checkpoint" in log_of(workdir)
-    assert small_sweep.lasting(workdir) == small_sweep.lasting(tmp_path / "one")
+    assert small_sweep.results(workdir) == small_sweep.results(tmp_path / "one")
     assert main([*command, "--collect"]) == 0
     assert capfd.readouterr().out == table
     assert main([*command, "--status"]) == 0 and capfd.readouterr().out.endswith("\n1 done\n")

@@ -14,7 +14,7 @@ from small_sweep import space
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import launch, optuna_trials, tuning
-from jaxmatch.sweep.journals import held
+from jaxmatch.sweep.journals import lock_journal
 from jaxmatch.sweep.space import space_of
 from jaxmatch.workdir import Workdir
 
@@ -60,28 +60,28 @@ def test_a_study_resumed_from_a_cut_journal_suggests_the_same_trials(data):
     known = suggested(searched, None)
     with tempfile.TemporaryDirectory() as folder:
         workdir = Path(folder)
-        with held(workdir / optuna_trials.JOURNAL) as journal:
+        with lock_journal(workdir / optuna_trials.JOURNAL) as journal:
             assert suggested(searched, journal, forget=data.draw(st.sets(st.sampled_from((0, 3, 6))))) == known
         content = journal.read_bytes()
         journal.write_bytes(content[: data.draw(st.integers(0, len(content)))])
-        with held(workdir / optuna_trials.JOURNAL) as journal:
+        with lock_journal(workdir / optuna_trials.JOURNAL) as journal:
             assert suggested(searched, journal) == known
 
 
 def test_a_partly_recorded_trial_is_suggested_again_with_the_same_values(tmp_path):
     """After the first trials, which are random, suggestions depend on all trials in the journal."""
     searched = space(RATES | BLOCKS)
-    with held(tmp_path / optuna_trials.JOURNAL) as journal:
+    with lock_journal(tmp_path / optuna_trials.JOURNAL) as journal:
         known = suggested(searched, journal, trials=15)
     lines = journal.read_bytes().splitlines(keepends=True)
     for left_out in range(1, 20, 2):
         journal.write_bytes(b"".join(lines[:-left_out]))
-        with held(journal):
+        with lock_journal(journal):
             assert suggested(searched, journal, trials=15) == known
 
 
 def test_other_space_concurrent_launcher_and_damaged_journal_are_errors(tmp_path):
-    with held(tmp_path / optuna_trials.JOURNAL) as journal:
+    with lock_journal(tmp_path / optuna_trials.JOURNAL) as journal:
         suggested(space(RATES), journal)
         with pytest.raises(InputError, match="the trials of this folder had another space.*give another --workdir"):
             suggested(space(BLOCKS), journal)
@@ -89,7 +89,7 @@ def test_other_space_concurrent_launcher_and_damaged_journal_are_errors(tmp_path
             suggested(space(RATES, seeds=(0, 1)), journal)
         with (
             pytest.raises(InputError, match="another launcher tunes in this folder"),
-            held(tmp_path / optuna_trials.JOURNAL),
+            lock_journal(tmp_path / optuna_trials.JOURNAL),
         ):
             pass
     journal.write_bytes(b"no JSON\n" + journal.read_bytes())
@@ -137,9 +137,9 @@ def test_trials_of_a_batch_train_as_one_program(finished_tuning):
 
 @pytest.mark.slow
 def test_second_tuning_trains_nothing(small_files, finished_tuning):
-    before = small_sweep.lasting(finished_tuning[2])
+    before = small_sweep.results(finished_tuning[2])
     text, watcher = tuned(small_files, finished_tuning[2])
-    assert watcher.trained == [] and text == finished_tuning[0] and small_sweep.lasting(finished_tuning[2]) == before
+    assert watcher.trained == [] and text == finished_tuning[0] and small_sweep.results(finished_tuning[2]) == before
 
 
 @pytest.mark.slow
@@ -149,7 +149,7 @@ def test_a_killed_tuning_resumes_with_the_same_result(small_files, finished_tuni
         tuned(small_files, tmp_path, watcher=small_sweep.StopAt("evaluated", cohort))
     text, watcher = tuned(small_files, tmp_path)
     assert [len(runs) for runs in watcher.trained] == left and text == finished_tuning[0]
-    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(finished_tuning[2])
+    assert small_sweep.results(tmp_path) == small_sweep.results(finished_tuning[2])
 
 
 def test_a_dry_run_shows_the_first_batch_and_writes_nothing(small_files, tmp_path):

@@ -24,7 +24,7 @@ def own(tmp_path):
 @pytest.fixture(autouse=True)
 def settled(monkeypatch):
     """Makes files that a test has just written count as old, so that their digests are remembered."""
-    monkeypatch.setattr(cache, "SETTLED_AFTER", -(10**10))
+    monkeypatch.setattr(cache, "TIMESTAMP_RESOLUTION_NS", -(10**10))
 
 
 def arrays_of(data):

@@ -76,7 +76,7 @@ def make_program(monkeypatch):
         traced = programs.Program(
             lambda x: (while_traced(), jnp.sin(x) * 2)[1], name="traced", by_replica=(False,), mesh=mesh
         )
-        traced.compiles_together = True
+        traced.compiles_in_parallel = True
         return traced
 
     return made
@@ -88,22 +88,22 @@ def test_new_shapes_are_compiled_concurrently(make_program):
     called(program, 2)
     waits.append(threading.Barrier(3, timeout=60).wait)  # three are traced at the same time
     before = program.compile_seconds
-    with programs.compilations_told(lambda _, seconds: reported.append(seconds)):
+    with programs.compilation_callback(lambda _, seconds: reported.append(seconds)):
         start = time.perf_counter()
-        program.compile_together(calls(1, 2, 3, 3, 4))
+        program.compile_in_parallel(calls(1, 2, 3, 3, 4))
         passed = time.perf_counter() - start
     assert kept(program) == [1, 2, 3, 4] and program.compilations == 4
     assert reported[::2] == [None] * 3 and sum(reported[1::2]) == pytest.approx(program.compile_seconds - before)
     assert program.compile_seconds - before <= passed, "overlapping seconds are counted once"
-    with programs.compilations_told(lambda *arguments: pytest.fail("all were compiled")):
+    with programs.compilation_callback(lambda *arguments: pytest.fail("all were compiled")):
         called(program, 1, 2, 3, 4)
 
 
 def test_cpu_and_multi_process_programs_are_compiled_on_first_use(program, make_program, monkeypatch):
-    program.compile_together(calls(1, 2, 3))
-    monkeypatch.setattr(programs.hosts, "several", lambda: True)
+    program.compile_in_parallel(calls(1, 2, 3))
+    monkeypatch.setattr(programs.hosts, "is_multiprocess", lambda: True)
     of_several = make_program(lambda: None)
-    of_several.compile_together(calls(1, 2, 3))
+    of_several.compile_in_parallel(calls(1, 2, 3))
     assert not program.executables and not of_several.executables
 
 
@@ -111,8 +111,8 @@ def test_concurrent_compilation_uses_the_precision_of_the_calling_thread(make_pr
     seen = []
     program = make_program(lambda: seen.append(jax.config.jax_default_matmul_precision))
     with jax.default_matmul_precision("bfloat16"):
-        program.compile_together(calls(3, 4))
-        with programs.compilations_told(lambda *arguments: pytest.fail("both were compiled")):
+        program.compile_in_parallel(calls(3, 4))
+        with programs.compilation_callback(lambda *arguments: pytest.fail("both were compiled")):
             called(program, 3, 4)
     assert seen == ["bfloat16"] * 2
 
@@ -127,7 +127,7 @@ def test_no_more_compilations_start_after_an_error(make_program):
 
     program = make_program(fails)
     with pytest.raises(TypeError, match="a fault of the program"):
-        program.compile_together(calls(*range(1, 40)))
+        program.compile_in_parallel(calls(*range(1, 40)))
     assert len(started) < 20 and not program.executables
 
 
@@ -141,8 +141,8 @@ def test_a_program_refused_in_concurrent_compilation_is_compiled_alone(make_prog
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: no room")
 
     program = make_program(refuses_once)
-    with programs.compilations_told(lambda _, seconds: reported.append(seconds)):
-        program.compile_together(calls(1, 2, 3))
+    with programs.compilation_callback(lambda _, seconds: reported.append(seconds)):
+        program.compile_in_parallel(calls(1, 2, 3))
         assert len(kept(program)) == 2 and program.compilations == 2
         called(program, 1, 2, 3)
     assert program.compilations == 3 and reported[::2] == [None] * 4 and None not in reported[1::2]
@@ -161,12 +161,12 @@ def test_concurrent_compilations_of_all_programs_are_limited(make_program, monke
             counted[0] -= 1
 
     both = [make_program(counts), make_program(counts)]
-    threads = [threading.Thread(target=each.compile_together, args=[calls(*range(1, 8))]) for each in both]
+    threads = [threading.Thread(target=each.compile_in_parallel, args=[calls(*range(1, 8))]) for each in both]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert most[0] == programs.MOST_TOGETHER and [len(kept(each)) for each in both] == [7, 7]
+    assert most[0] == programs.MAX_PARALLEL_COMPILATIONS and [len(kept(each)) for each in both] == [7, 7]
 
 
 def test_warning_about_max_map_count_is_logged_once(caplog):

@@ -157,7 +157,7 @@ def test_tuning_with_halving_on_ray_equals_tuning_without_ray(small_files, tmp_p
         process = small_sweep.start(["tune", *command[1:]], JAX_PLATFORMS="cpu")
         table, errors = process.communicate(timeout=200)
         assert process.returncode == 0, errors
-        found.append((table, small_sweep.lasting(tmp_path / name), small_sweep.lasting(tmp_path / name / "final")))
+        found.append((table, small_sweep.results(tmp_path / name), small_sweep.results(tmp_path / name / "final")))
     assert found[0] == found[1] and len(found[0][2]) == 2
 
 
@@ -226,7 +226,7 @@ def test_workers_on_fewer_cores_compute_the_same_bits(small_files, tmp_path):
 MEASURED = """
 import sys
 from jaxmatch.sweep import on_ray
-on_ray.RayEngine._measured = lambda engine: (on_ray.worker.WorkerDevice("gpu", "none", 2**30), 1e9)
+on_ray.RayEngine._measure_worker = lambda engine: (on_ray.worker.WorkerDevice("gpu", "none", 2**30), 1e9)
 {more}
 from jaxmatch.cli import main
 sys.exit(main.command())

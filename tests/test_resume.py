@@ -43,7 +43,7 @@ def uninterrupted(small_files, finished_sweep, tmp_path_factory):
     workdir = tmp_path_factory.mktemp("uninterrupted")
     text, watcher = finish(small_files, workdir)
     assert [len(runs) for runs in watcher.trained] == [2, 2]
-    return text, small_sweep.lasting(workdir)
+    return text, small_sweep.results(workdir)
 
 
 def killed_launches(files: Path, workdir: Path, events: list[int]):
@@ -62,7 +62,7 @@ def output_of(process) -> str:
 def assert_same_results(files, workdir, uninterrupted) -> small_sweep.Watcher:
     text, watcher = finish(files, workdir)
     assert text == uninterrupted[0]
-    assert small_sweep.lasting(workdir) == uninterrupted[1]
+    assert small_sweep.results(workdir) == uninterrupted[1]
     assert not [folder for folder in (workdir / "runs").iterdir() if folder.name.startswith(".")]
     return watcher
 
@@ -169,7 +169,7 @@ def test_two_concurrent_launchers_train_each_cohort_once_with_equal_results(smal
     assert [process.returncode for process in both] == [0, 0], outputs
     assert sum(errors.count("runs, compiling") for _, errors in outputs) == 2
     assert outputs[0][0] == outputs[1][0] == uninterrupted[0]
-    assert small_sweep.lasting(tmp_path) == uninterrupted[1]
+    assert small_sweep.results(tmp_path) == uninterrupted[1]
 
 
 def test_a_folder_of_an_older_version_is_resumed(tmp_path):

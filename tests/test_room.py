@@ -203,7 +203,7 @@ def test_other_errors_are_not_treated_as_out_of_memory(monkeypatch):
     monkeypatch.setattr(Program, "__call__", call)
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
         make_cohort(**ARGUMENTS).train()
-    assert not room.ran_out(ValueError("RESOURCE_EXHAUSTED"))  # another exception type, as in writing checkpoints
+    assert not room.is_out_of_memory(ValueError("RESOURCE_EXHAUSTED"))  # as in writing checkpoints
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_other_errors_are_not_treated_as_out_of_memory(monkeypatch):
     ],
 )
 def test_only_device_memory_errors_count_as_out_of_memory(message, expected):
-    assert room.ran_out(jax.errors.JaxRuntimeError(message)) is expected
+    assert room.is_out_of_memory(jax.errors.JaxRuntimeError(message)) is expected
 
 
 @pytest.fixture

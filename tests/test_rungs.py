@@ -86,7 +86,7 @@ def test_dropped_run_is_recorded_with_its_curve_so_far(whole, halved):
 def test_finished_runs_are_bitwise_equal_to_the_whole_grid_without_restacking(small_files, whole, tmp_path):
     """Without `restack`, the compiled programs are the same, and only the other runs end earlier."""
     records, _ = run(small_files, tmp_path, **{"execution.restack": "False"})
-    before, after = small_sweep.lasting(whole[1]), small_sweep.lasting(tmp_path)
+    before, after = small_sweep.results(whole[1]), small_sweep.results(tmp_path)
     finished = {record["run"] for record in records if record["status"] == "finished"}
     assert len(finished) == 2
     for name in finished:
@@ -132,10 +132,10 @@ def test_halving_json_records_decisions_and_saved_steps(halved):
 
 
 def test_rerun_trains_nothing_and_leaves_the_results_unchanged(small_files, halved):
-    notes, lasting = (halved[2] / "halving.json").read_text(), small_sweep.lasting(halved[2])
+    notes, lasting = (halved[2] / "halving.json").read_text(), small_sweep.results(halved[2])
     records, watcher = run(small_files, halved[2])
     assert watcher.trained == [] and records == halved[0] and "8 runs, all on record" in watcher.text
-    assert (halved[2] / "halving.json").read_text() == notes and small_sweep.lasting(halved[2]) == lasting
+    assert (halved[2] / "halving.json").read_text() == notes and small_sweep.results(halved[2]) == lasting
 
 
 def test_tables_count_dropped_runs_and_exclude_them_from_means(halved):
@@ -175,7 +175,7 @@ def test_interrupted_halving_resumes_with_the_same_results(small_files, halved, 
     with pytest.raises(Stop):
         run(small_files, tmp_path, watcher=StopAt(method, count))
     records, _ = run(small_files, tmp_path)
-    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(halved[2])
+    assert small_sweep.results(tmp_path) == small_sweep.results(halved[2])
     made, known = (json.loads((folder / "halving.json").read_text()) for folder in (tmp_path, halved[2]))
     assert made["decisions"] == known["decisions"]
     assert made["saving"]["replica_steps"] == known["saving"]["replica_steps"]
@@ -189,7 +189,7 @@ def test_cohort_without_checkpoints_drops_the_same_runs_again(small_files, halve
     for folder in (tmp_path / "cohorts").glob("*/checkpoints"):
         shutil.rmtree(folder)
     run(small_files, tmp_path)
-    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(halved[2])
+    assert small_sweep.results(tmp_path) == small_sweep.results(halved[2])
 
 
 def test_plain_sweep_trains_only_the_dropped_runs_again(small_files, whole, halved, tmp_path):
@@ -221,7 +221,7 @@ def test_failed_cohort_blocks_the_rung_decision_but_not_other_cohorts(small_file
     assert calls == [1, 1] and len(list(tmp_path.glob("cohorts/*/rung-1.json"))) == 1  # the other waits at the rung
     run(small_files, tmp_path)
     assert calls[2:4] == [1, 3] and not list(tmp_path.glob("cohorts/*/error.json"))
-    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(halved[2])
+    assert small_sweep.results(tmp_path) == small_sweep.results(halved[2])
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_concurrent_launchers_give_the_same_results_as_one(small_files, halved, 
     monkeypatch.setattr(Workdir, "claim", claim)
     records, watcher = run(small_files, tmp_path)
     assert watcher.trained == [] and len(records) == 8
-    assert small_sweep.lasting(tmp_path) == small_sweep.lasting(halved[2])
+    assert small_sweep.results(tmp_path) == small_sweep.results(halved[2])
 
 
 def test_choice_is_refused_when_every_setting_diverged(small_files, tmp_path):

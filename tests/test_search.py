@@ -181,9 +181,9 @@ def test_search_command_gives_equal_results_from_texts_and_a_saved_index(
         (["--index", "in", "--save", "out"], "--index cannot be combined with --prefilter or --save; give --texts"),
         (
             ["--index", "in", "--query", "a", "--columns", "text=b"],
-            "--columns says how to read a file, but none is read; give",
+            "--columns applies only to a file, but no file is read; give",
         ),
-        (["--index", "in", "--query", "a", "--quoted"], "--quoted says how to read a file, but none is read; give"),
+        (["--index", "in", "--query", "a", "--quoted"], "--quoted applies only to a file, but no file is read; give"),
         (["--index", "in.txt", "--query", "a"], "in.txt: holds no index (no index.json)"),
         (["--texts", "in.txt", "--query", " "], "the query is empty; give a text"),
         (["--texts", "none.txt", "--query", "a"], "none.txt: there is no such file"),

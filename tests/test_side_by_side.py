@@ -5,7 +5,7 @@ import threading
 import pytest
 from small_sweep import on_devices
 
-from jaxmatch.sweep.side_by_side import Job, lasting, run_jobs
+from jaxmatch.sweep.side_by_side import Job, makespan, run_jobs
 from jaxmatch.training.replicas import devices_filled
 
 DEVICES = tuple("abcdefgh")
@@ -92,11 +92,11 @@ def test_exception_of_a_job_stops_the_others_and_is_raised():
 
 def test_lasting_estimates_the_total_time_of_jobs():
     one, two, five = Job(1, 3.0), Job(2, 2.0), Job(5, 1.0)
-    assert lasting([], 8) == 0
-    assert lasting([one, two, five], 8) == 3
-    assert lasting([two, five, five], 8) == 2  # both fives run beside the two, one after the other
-    assert lasting([one, two, five], 5) == 4  # the five waits for both
-    assert lasting([one] * 5, 1) == 15 and lasting([one] * 5, 2) == 9
+    assert makespan([], 8) == 0
+    assert makespan([one, two, five], 8) == 3
+    assert makespan([two, five, five], 8) == 2  # both fives run beside the two, one after the other
+    assert makespan([one, two, five], 5) == 4  # the five waits for both
+    assert makespan([one] * 5, 1) == 15 and makespan([one] * 5, 2) == 9
 
 
 # Devices are fixed when JAX starts, so this needs its own process.
@@ -120,7 +120,7 @@ rates, most = {"optimizer.learning_rate": "0.01,0.003"}, {"execution.maximum_rep
 what = dict(seeds=3, grid_overrides=rates, overrides=most)
 
 def without_device(workdir):
-    found = small_sweep.lasting(workdir)
+    found = small_sweep.results(workdir)
     return {run: ({**record, "device": ""}, parameters) for run, (record, parameters) in found.items()}
 
 def launched(name, watcher=None):
@@ -157,7 +157,7 @@ with pytest.MonkeyPatch.context() as patch:
     other, watcher = launched("in turn")
     lines = [line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")]
     assert ["compiling" in line for line in lines] == [True, False, True, False]
-    assert other == table and small_sweep.lasting(folder / "in turn") == small_sweep.lasting(folder / "beside")
+    assert other == table and small_sweep.results(folder / "in turn") == small_sweep.results(folder / "beside")
     patch.setattr(engines, "devices_filled", lambda runs, devices: devices)
     launched("on all")
     assert without_device(folder / "on all") == without_device(folder / "beside")
@@ -187,7 +187,7 @@ assert not (folder / "interrupted" / "runs").exists() and not list(folder.glob("
 assert len({checkpoint.parent for checkpoint in folder.glob("interrupted/cohorts/*/checkpoints/*")}) == 2
 other, watcher = launched("interrupted")
 assert watcher.text.count("resumed from a checkpoint") == 2
-assert other == table and small_sweep.lasting(folder / "interrupted") == small_sweep.lasting(folder / "beside")
+assert other == table and small_sweep.results(folder / "interrupted") == small_sweep.results(folder / "beside")
 
 # One fails: the other is trained, and the next launch trains the missing runs.
 with pytest.MonkeyPatch.context() as patch:
@@ -202,7 +202,7 @@ with pytest.MonkeyPatch.context() as patch:
         launched("failed")
 assert len(small_sweep.records(folder / "failed")) == 3
 other, watcher = launched("failed")
-assert len(watcher.trained) == 1 and small_sweep.lasting(folder / "failed") == small_sweep.lasting(folder / "beside")
+assert len(watcher.trained) == 1 and small_sweep.results(folder / "failed") == small_sweep.results(folder / "beside")
 print("side by side")
 """
 

@@ -32,7 +32,7 @@ def alone(files, workdir, **overrides):
         grid_overrides={"optimizer.learning_rate": RATES},
         overrides={"execution.maximum_replicas": str(AT_ONCE)} | LONG | overrides,
     )
-    return table, small_sweep.lasting(workdir)
+    return table, small_sweep.results(workdir)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def finished(workdir, command, capfd, seconds=240.0):
     assert states(workdir) == ["done"] * len(states(workdir)), log_of(workdir)
     capfd.readouterr()
     assert main([*command, "--collect"]) == 0
-    return capfd.readouterr().out, small_sweep.lasting(workdir)
+    return capfd.readouterr().out, small_sweep.results(workdir)
 
 
 def job_of(workdir, state):
@@ -147,7 +147,7 @@ def test_job_at_its_time_limit_is_requeued_and_resumes(small_files, tmp_path, ca
     command = words(small_files, workdir, *more, **settings)
     assert main(command) == 0
     _, found = finished(workdir, command, capfd)
-    assert found == small_sweep.lasting(tmp_path / "one")
+    assert found == small_sweep.results(tmp_path / "one")
     log = log_of(workdir)
     assert "timed-out" in log and "Requeued job" in log and "resumed from a checkpoint" in log
 

@@ -26,7 +26,7 @@ OPTUNA = (
 
 
 def lasting(workdir):
-    return [small_sweep.lasting(folder) for folder in (workdir, workdir / "final")]
+    return [small_sweep.results(folder) for folder in (workdir, workdir / "final")]
 
 
 def tune_in_one_process(files, workdir, words, capfd):

@@ -184,7 +184,7 @@ def refused(capsys, command):
         (("--on", "slurm:x"), "slurm:x is unknown; give --on slurm or --on slurm:local"),
         (("--on", "slurn"), "cohorts cannot be trained on 'slurn'; did you mean \"slurm\"?"),
         (("--on", "slurm", "--distributed"), "--on and --distributed cannot be combined; give one"),
-        (("--on", "slurm:local", "--log", "tensorboard"), "--log needs a command that trains"),
+        (("--on", "slurm:local", "--log", "tensorboard"), "--log does not apply to --on slurm"),
         (("--on", "slurm:local", "--slurm", "no.toml"), "no.toml: "),
         (("--status",), "--status needs --on slurm"),
         (("--on", "ray", "--collect"), "--collect needs --on slurm"),
@@ -215,8 +215,8 @@ def test_missing_submitit_is_an_error_with_an_install_command(small_files, tmp_p
         ("cpus = true", "cpus = True is not a whole number from 1 on"),
         ("memory_gb = -1", "memory_gb = -1 is not a number above 0"),
         ("sbatch = 1", "sbatch = 1 is not a table"),
-        ("gpus = 1", "gpus needs gpu_memory_gb, the memory that runs are planned for"),
-        ("minutes = 1", "signal_seconds is not less than the time of a job"),
+        ("gpus = 1", "gpus = 1 needs gpu_memory_gb, the memory of one GPU in GB; add gpu_memory_gb to the file"),
+        ("minutes = 1", "signal_seconds = 90 is not below the time limit, minutes = 1; lower signal_seconds"),
     ],
 )
 def test_invalid_job_options_are_refused(small_files, tmp_path, capsys, text, message):

@@ -13,9 +13,9 @@ from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import on_slurm, slurm_jobs, slurm_waiting
 from jaxmatch.sweep.claimed import Stage
-from jaxmatch.sweep.engines import Task, Work
+from jaxmatch.sweep.engines import Task, TaskContext
 from jaxmatch.sweep.events import writer
-from jaxmatch.sweep.failures import MOST_DEATHS, Deaths, message_of
+from jaxmatch.sweep.failures import MOST_DEATHS, Deaths, failure_message
 from jaxmatch.sweep.slurm_waiting import Waiting
 from jaxmatch.workdir import Workdir
 
@@ -53,7 +53,7 @@ def test_halving_with_slurm_jobs_equals_halving_in_one_process(small_files, tmp_
         printed = capfd.readouterr()
         folders = (tmp_path / name, tmp_path / name / "final")
         evaluations = (tmp_path / f"{name}.txt").read_text()
-        found.append((printed.out, evaluations, [small_sweep.lasting(folder) for folder in folders]))
+        found.append((printed.out, evaluations, [small_sweep.results(folder) for folder in folders]))
     assert found[0] == found[1]
     lines = printed.err.splitlines()
     assert [line for line in lines if "submitted" in line] == [
@@ -90,11 +90,11 @@ class Slurm:
         self.tasks = [Task(folder, 1, 1.0) for folder in self.folders]
         self.submitted, self.living, self.ends, self.printed = [], {}, {}, []
         display = SimpleNamespace(say=self.printed.append)
-        self.work = Work(None, self.workdir, display, Stage(), {folder.name: None for folder in self.folders})
+        self.work = TaskContext(None, self.workdir, display, Stage(), {folder.name: None for folder in self.folders})
         monkeypatch.setattr(slurm_waiting.time, "sleep", self.sleep)
         monkeypatch.setattr(slurm_jobs, "alive", self.alive)
         monkeypatch.setattr(slurm_jobs, "run", lambda *words: "")
-        monkeypatch.setattr(slurm_jobs, "end_of", lambda job, local: self.ends.get(job, ""))
+        monkeypatch.setattr(slurm_jobs, "final_state", lambda job, local: self.ends.get(job, ""))
         self.steps, self.over = [], set()
 
     def sleep(self, seconds):
@@ -175,7 +175,7 @@ def test_a_lost_job_is_resubmitted_until_its_cohort_has_failed(slurm):
         slurm.steps += [lambda job=job: slurm.end(job, "FAILED")] + [lambda: None] * 4
     assert slurm.wait() is True
     assert slurm.submitted[1:] == [slurm.folders[1].name] * 4
-    printed = message_of(slurm.folders[1])
+    printed = failure_message(slurm.folders[1])
     assert printed.startswith("its job was ended 3 times without a new checkpoint (FAILED); it wrote no log")
     assert not slurm.folders[0].failure()
 
@@ -184,7 +184,7 @@ def test_a_cancelled_job_is_not_resubmitted(slurm):
     slurm.steps = [lambda: slurm.trained("0"), lambda: slurm.end("1", "CANCELLED by 0")]
     assert slurm.wait() is True
     assert len(slurm.submitted) == 2
-    assert message_of(slurm.folders[1]).startswith("its job 1 was cancelled; it wrote no log")
+    assert failure_message(slurm.folders[1]).startswith("its job 1 was cancelled; it wrote no log")
 
 
 def test_a_job_that_ran_out_of_memory_is_not_resubmitted(slurm):
@@ -193,7 +193,7 @@ def test_a_job_that_ran_out_of_memory_is_not_resubmitted(slurm):
     assert slurm.wait() is True
     assert len(slurm.submitted) == 2
     wanted = f"its job 1 ran out of memory; give more memory_gb, or remove {slurm.folders[1].path} and set a smaller"
-    assert message_of(slurm.folders[1]).startswith(wanted)
+    assert failure_message(slurm.folders[1]).startswith(wanted)
 
 
 def test_a_cohort_that_another_launcher_trains_is_left_to_it(slurm):
@@ -215,7 +215,7 @@ def test_waiting_continues_while_slurm_does_not_respond(slurm, monkeypatch):
     restore = [lambda: monkeypatch.setattr(slurm_jobs, "alive", original)]
     slurm.steps = [lambda: None] * 5 + restore + [lambda: slurm.trained("0"), lambda: slurm.trained("1")]
     assert slurm.wait() is True
-    assert len(slurm.submitted) == 2 and slurm.printed[1] == "squeue does not answer; asking again"
+    assert len(slurm.submitted) == 2 and slurm.printed[1] == "squeue does not answer; trying again"
 
 
 def test_an_interrupt_leaves_the_jobs_running(slurm):
@@ -241,13 +241,13 @@ def test_events_of_a_requeued_job_are_shown(slurm, tmp_path):
 
     plan = SimpleNamespace(runs={name: (name, None) for name in folder.runs})
     display = SimpleNamespace(say=print, cohort=lambda folder, runs: shown.append(("cohort", *runs)) or Shown())
-    replay = slurm_waiting.Replay(Work(plan, slurm.workdir, display, Stage(), {}), folder, "17")
+    replay = slurm_waiting.Replay(TaskContext(plan, slurm.workdir, display, Stage(), {}), folder, "17")
     for job, method, arguments in (
         ("16", "cohort", ()), ("17", "cohort", ()), ("17", "stepped", (3, 8)), ("17", "left", ()),
         ("17", "cohort", ()), ("17", "resumed", (3, 8)),
     ):  # fmt: skip
         writer(folder, job)(folder.name, method, arguments)
-    replay.look()
+    replay.poll()
     assert shown == [
         ("cohort", "a-seed0"), ("stepped", 3, 8), ("left",), ("lost", "its job was queued again"),
         ("cohort", "a-seed0"), ("resumed", 3, 8),
@@ -265,7 +265,7 @@ def test_a_cohort_waiting_at_a_rung_is_listed_as_paused(slurm):
 def test_an_interrupt_is_deferred_during_submission():
     """Child processes that are started meanwhile never receive the interrupt."""
     printed = []
-    with pytest.raises(KeyboardInterrupt), on_slurm.not_interrupted():
+    with pytest.raises(KeyboardInterrupt), on_slurm.defer_interrupts():
         os.kill(os.getpid(), signal.SIGINT)
         words = ["sh", "-c", "kill -INT $$; kill -HUP $$; echo goes on"]
         printed.append(subprocess.run(words, capture_output=True, text=True).stdout)

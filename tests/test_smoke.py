@@ -12,7 +12,7 @@ from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch, memory
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.launcher_files import load_module
-from jaxmatch.sweep.smoke import NOTE, smoked
+from jaxmatch.sweep.smoke import NOTE, smoke_sweep
 from jaxmatch.training.scores import score_names
 
 ROOT = Path(__file__).parent.parent
@@ -56,7 +56,7 @@ def test_data_is_replaced_by_embedded_data_of_a_similar_task(name, embedded, sel
     config = with_overrides(
         default_config(), {"data.name": name, "training.selection": requested, "data.maximum_length": 50}
     )
-    config = smoked(Sweep("s", config, {}, (0,), LAYOUT)).config
+    config = smoke_sweep(Sweep("s", config, {}, (0,), LAYOUT)).config
     assert (config.data.name, config.training.selection, config.data.maximum_length) == (embedded, selection, 0)
 
 
@@ -64,7 +64,7 @@ def test_the_replacement_of_user_data_follows_from_its_score_or_task():
     def data_for(**changes):
         settings = {key.replace("__", "."): value for key, value in changes.items()}
         config = with_overrides(default_config(), {"data.name": "own", **settings})
-        return smoked(Sweep("s", config, {}, (0,), LAYOUT)).config.data.name
+        return smoke_sweep(Sweep("s", config, {}, (0,), LAYOUT)).config.data.name
 
     assert data_for() == "embedded_inference"
     assert data_for(training__selection="map") == data_for(training__selection="recall_at_2") == "embedded_ranking"
@@ -74,7 +74,7 @@ def test_the_replacement_of_user_data_follows_from_its_score_or_task():
 
 def test_axes_that_change_the_program_keep_only_their_first_value():
     grid = {"model.blocks": (1, 2, 3), "optimizer.learning_rate": (0.1, 0.2)}
-    small = smoked(Sweep("s", default_config(), grid, range(10), LAYOUT, {name: {} for name in "abc"}))
+    small = smoke_sweep(Sweep("s", default_config(), grid, range(10), LAYOUT, {name: {} for name in "abc"}))
     assert small.grid == {"model.blocks": (1,), "optimizer.learning_rate": (0.1, 0.2)}
     assert small.seeds == (0, 1) and list(small.variants) == ["a", "b"]
 
@@ -116,7 +116,7 @@ def test_models_of_variants_become_tiny():
 
 @pytest.mark.parametrize("model", MODELS)
 def test_every_model_becomes_tiny(model):
-    config = smoked(Sweep("s", default_config(model), {}, (0,), LAYOUT)).config.model
+    config = smoke_sweep(Sweep("s", default_config(model), {}, (0,), LAYOUT)).config.model
     assert config.name == model and config.get("hidden_size", 12) == 12
     module = models.build(config.to_dict(), outputs=3)
     assert memory.parameter_count(module, DIMENSIONS) < 100_000
@@ -124,4 +124,4 @@ def test_every_model_becomes_tiny(model):
 
 def test_a_smoke_run_keeps_several_kernel_sizes():
     config = with_overrides(default_config(), {"model.kernel_size": (1, 3, 5)})
-    assert smoked(Sweep("s", config, {}, (0,), LAYOUT)).config.model.kernel_size == (1, 3, 5)
+    assert smoke_sweep(Sweep("s", config, {}, (0,), LAYOUT)).config.model.kernel_size == (1, 3, 5)

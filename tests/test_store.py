@@ -153,7 +153,7 @@ def test_missing_store_packages_are_named(monkeypatch, url, module, message):
 
 def test_unreachable_or_forbidden_stores_are_refused(s3, monkeypatch):
     message = refused("s3://none/folder")
-    assert message == "s3://none/folder: there is no such bucket (The specified bucket does not exist); make it first"
+    assert message == "s3://none/folder: there is no such bucket (The specified bucket does not exist); create it first"
     with monkeypatch.context() as patch:
         patch.setattr("moto.settings.INITIAL_NO_AUTH_ACTION_COUNT", 0.0)  # from now on, it checks the key
         message = refused("s3://bucket/folder")

@@ -91,7 +91,7 @@ def test_a_damaged_lease_is_taken_over(store):
 
 def test_a_suspended_command_checks_the_lease_before_it_resumes(store, monkeypatch):
     """After Ctrl-Z and fg, for example, the next beat may be seconds away."""
-    monkeypatch.setattr(store_lease, "SECONDS_BETWEEN_BEATS", 3600.0)
+    monkeypatch.setattr(store_lease, "SECONDS_BETWEEN_HEARTBEATS", 3600.0)
     lease = Lease(store)
     write_other_lease(store)
     lease.check()  # the takeover is not known yet

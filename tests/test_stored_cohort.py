@@ -103,7 +103,7 @@ def test_superseded_worker_cannot_upload(started_cohort, tmp_path, store):
     stored, folder = started_cohort
     sweep = StoredSweep(store, "", tmp_path / "work")
     shutil.rmtree(folder.checkpoints / "8")
-    sweep.hand_out(folder, "second")
+    sweep.prepare_cohort(folder, "second")
     shutil.copytree(folder.checkpoints / "4", folder.checkpoints / "8")
     with pytest.raises(Superseded):
         upload(stored, folder, 8)
@@ -119,11 +119,11 @@ def test_cohort_finished_but_not_yet_seen_is_not_trained_again(started_cohort, t
     sweep.take(folder)
     archive = stored.put_folder(Workdir(tmp_path / "work"), folder)
     stored.update("first", lambda state: dataclasses.replace(state, folder=archive, done=True))
-    sweep.hand_out(folder, "second")
+    sweep.prepare_cohort(folder, "second")
     assert stored.state() == State("id", "second", "signature", RUNS, folder=archive, done=True)
     # A cohort that was seen to be finished is handed out to be trained again.
     write_json(folder.path / STORED, {"url": stored.url, "folder": archive.name, "checkpoints": []})
-    sweep.hand_out(folder, "third")
+    sweep.prepare_cohort(folder, "third")
     assert not stored.state().done and stored.state().id != "id" and list(stored.state().checkpoints) == [8]
 
 
@@ -131,15 +131,15 @@ def test_local_checkpoints_are_kept_and_uploaded(started_cohort, tmp_path, store
     stored, folder = started_cohort
     sweep = StoredSweep(store, "", tmp_path / "work")
     upload(stored, folder, 4)
-    sweep.bring()
-    sweep.hand_out(folder, "second")  # checkpoint 8 was made locally since then
+    sweep.synchronize()
+    sweep.prepare_cohort(folder, "second")  # checkpoint 8 was made locally since then
     assert list(stored.state().checkpoints) == [4, 8]
     for elsewhere in (Store(f"memory://{tmp_path.name}-other"), store):
         store.remove("cohorts/abc/state.json")
-        StoredSweep(elsewhere, "", tmp_path / "work").bring()
+        StoredSweep(elsewhere, "", tmp_path / "work").synchronize()
         assert (folder.checkpoints / "8").exists()
     shutil.rmtree(folder.checkpoints)
-    sweep.bring()
+    sweep.synchronize()
     assert not folder.path.exists()
 
 
@@ -149,11 +149,11 @@ def test_stored_cohort_is_restored_and_cannot_be_claimed_in_part(started_cohort,
     shutil.rmtree(folder.path)
     workdir = Workdir(tmp_path / "work")
     sweep = StoredSweep(store, "", workdir.path)
-    sweep.bring()
+    sweep.synchronize()
     (found,) = workdir.cohorts()
     assert found.newest_checkpoint() == 8 and found.runs == folder.runs
     with pytest.raises(InputError, match=rf"^{store.url}/cohorts/abc: this cohort of 2 unfinished runs contains runs"):
         workdir.claim([("signature", RUNS[:1])])
     store.remove("cohorts/abc/state.json")  # the user discards the cohort
-    sweep.bring()
+    sweep.synchronize()
     assert [claimed.runs for claimed in workdir.claim([("signature", RUNS[:1])])] == [RUNS[:1]]

@@ -27,7 +27,7 @@ from jaxmatch.training.cohort import Cohort
 @pytest.fixture
 def store(tmp_path, monkeypatch):
     monkeypatch.setattr("jaxmatch.store.WAITS", (0.0,))
-    monkeypatch.setattr(stored_training, "SECONDS_BETWEEN_LOOKS", 0.01)
+    monkeypatch.setattr(stored_training, "SECONDS_BETWEEN_POLLS", 0.01)
     return Store(f"memory://{tmp_path.name}")
 
 
@@ -61,14 +61,14 @@ class ByStore(Engine):
     def begin(self, workdir, name, dry_run=False):
         self._sweep = StoredSweep(self._store, "", workdir)
         self._sweep.check(name)
-        self._sweep.bring()
+        self._sweep.synchronize()
 
     def run(self, tasks, work):
         trained = False
         for task in tasks:
             part, data = worker.part_of(work.plan, task.folder)
             replay = Replay(work, task.folder)
-            self._sweep.hand_out(task.folder, replay.attempt)
+            self._sweep.prepare_cohort(task.folder, replay.attempt)
             place = self._sweep.place(task.folder)
             local = writer(task.folder, replay.attempt)
 
@@ -80,7 +80,7 @@ class ByStore(Engine):
                 self._store.url,
                 place,
                 worker.Order(
-                    worker.whole(part, data),
+                    worker.with_data(part, data),
                     task.folder.name,
                     work.stage,
                     work.before.get(task.folder.name),
@@ -121,14 +121,14 @@ def test_stopped_worker_is_resumed_on_another_machine_from_the_store(
     elsewhere = node("elsewhere")
     table, watcher = small_sweep.launched(small_files, tmp_path / "second", engine=ByStore(store))
     assert "resumed from a checkpoint" in watcher.text and table == finished_sweep[1]
-    assert small_sweep.lasting(tmp_path / "second") == small_sweep.lasting(finished_sweep[0])
+    assert small_sweep.results(tmp_path / "second") == small_sweep.results(finished_sweep[0])
     assert [path.name for path in elsewhere.rglob("*")] == ["jaxmatch-store-" + str(os.getuid())]
     (cohort,) = store.names("cohorts")
     assert len(store.names(f"cohorts/{cohort}")) == 2  # the state, and one archive
     # A new working folder, which is filled from the store only.
     table, watcher = small_sweep.launched(small_files, tmp_path / "third", engine=ByStore(store))
     assert watcher.trained == [] and table == finished_sweep[1]
-    assert small_sweep.lasting(tmp_path / "third") == small_sweep.lasting(finished_sweep[0])
+    assert small_sweep.results(tmp_path / "third") == small_sweep.results(finished_sweep[0])
     (vectors,) = tmp_path.glob("third/vectors/*.npy")
     assert all(file.samefile(vectors) for file in tmp_path.glob("third/runs/*/model/vectors.npy"))
     # A missing run is restored.
@@ -156,14 +156,14 @@ def test_sweep_started_without_the_store_resumes_with_it(small_files, tmp_path, 
     _, watcher = small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
     assert {path.name for path in left[0].parent.iterdir()} == {"lately", "lately.lock"}
     assert "resumed from a checkpoint" in watcher.text
-    assert small_sweep.lasting(tmp_path / "work") == small_sweep.lasting(finished_sweep[0])
+    assert small_sweep.results(tmp_path / "work") == small_sweep.results(finished_sweep[0])
 
 
 def test_sweep_trained_without_the_store_is_uploaded(small_files, tmp_path, store, finished_sweep):
     shutil.copytree(finished_sweep[0], tmp_path / "work")
     for place in ("work", "empty"):
         assert small_sweep.launched(small_files, tmp_path / place, engine=ByStore(store))[1].trained == []
-    assert small_sweep.lasting(tmp_path / "empty") == small_sweep.lasting(finished_sweep[0])
+    assert small_sweep.results(tmp_path / "empty") == small_sweep.results(finished_sweep[0])
 
 
 def test_a_result_that_could_not_be_uploaded_is_kept(small_files, tmp_path, store, node, monkeypatch, finished_sweep):
@@ -175,7 +175,7 @@ def test_a_result_that_could_not_be_uploaded_is_kept(small_files, tmp_path, stor
     node("node")  # the same machine again
     monkeypatch.setattr(Cohort, "train", None)
     small_sweep.launched(small_files, tmp_path / "work", engine=ByStore(store))
-    assert small_sweep.lasting(tmp_path / "work") == small_sweep.lasting(finished_sweep[0])
+    assert small_sweep.results(tmp_path / "work") == small_sweep.results(finished_sweep[0])
 
 
 WHOLE = type(fsspec.filesystem("memory")).pipe_file
@@ -206,7 +206,7 @@ def test_halving_through_a_store_equals_local_halving(small_files, tmp_path, sto
     for name, engine in (("here", None), ("store", ByStore(store)), ("again", ByStore(store))):
         watcher = small_sweep.Watcher()
         launch.run(planned, tmp_path / name, watcher, rule, engine=engine)
-        found.append(small_sweep.lasting(tmp_path / name))
+        found.append(small_sweep.results(tmp_path / name))
     assert found[0] == found[1] == found[2] and watcher.trained == []
     # A plain sweep of the same runs trains the dropped runs from the start to their end.
     halved = json.loads((tmp_path / "store" / "halving.json").read_text())
@@ -215,7 +215,7 @@ def test_halving_through_a_store_equals_local_halving(small_files, tmp_path, sto
         launch.run(planned, tmp_path / name, small_sweep.Watcher(), engine=engine)
         for name, engine in (("here", None), ("again", ByStore(store)))
     ]
-    assert small_sweep.lasting(tmp_path / "here") == small_sweep.lasting(tmp_path / "again")
+    assert small_sweep.results(tmp_path / "here") == small_sweep.results(tmp_path / "again")
     assert {record["status"] for record in whole[1]} == {"finished"}
 
 
@@ -230,10 +230,10 @@ def test_notes_and_journals_are_synchronized_through_the_store(tmp_path, store):
     (here / "arrivals.jsonl").write_text("1\n2\n")  # the command died before its upload
     sweep = StoredSweep(store, "", here)
     sweep.check("some")
-    sweep.bring()
+    sweep.synchronize()
     assert (here / "sweep.json").read_text() == '{"name": "some"}' and (here / "arrivals.jsonl").read_text() == "1\n2\n"
     sweep.push_notes()
-    StoredSweep(store, "", other_folder).bring()
+    StoredSweep(store, "", other_folder).synchronize()
     assert (other_folder / "arrivals.jsonl").read_text() == "1\n2\n"
     with pytest.raises(InputError, match='this store holds the sweep "some", not "other"; give a --store of its own'):
         sweep.check("other")

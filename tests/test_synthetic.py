@@ -97,27 +97,27 @@ def relation_clause(
 def test_swapped_attributes_contradict():
     first = relation_clause("car", "behind", "tower", "red", "blue")
     second = relation_clause("car", "behind", "tower", "blue", "red")
-    assert grammar.say(first) == "the red car is behind the blue tower"
+    assert grammar.text_of(first) == "the red car is behind the blue tower"
     assert label((first,), (second,)) == "contradiction"
-    assert sorted(grammar.say(first).split()) == sorted(grammar.say(second).split())
+    assert sorted(grammar.text_of(first).split()) == sorted(grammar.text_of(second).split())
 
 
 def test_labels_of_spatial_relations_and_their_converses():
     left = relation_clause("car", "left of", "tower")
     right = relation_clause("car", "right of", "tower")
-    assert grammar.say(left._replace(inverted=True)) == "the tower is right of the car"
+    assert grammar.text_of(left._replace(inverted=True)) == "the tower is right of the car"
     assert label((left,), (left._replace(inverted=True),)) == "entailment"
     assert label((left,), (relation_clause("car", "beside", "tower"),)) == "entailment"
     assert label((relation_clause("car", "beside", "tower"),), (left,)) == "neutral"
     # "the car is left of the tower", "the tower is left of the car"
-    assert grammar.say(right._replace(inverted=True)) == "the tower is left of the car"
+    assert grammar.text_of(right._replace(inverted=True)) == "the tower is left of the car"
     assert label((left,), (right._replace(inverted=True),)) == "contradiction"
 
 
 def test_labels_of_deeds_depend_on_their_direction():
     loves = relation_clause("boy", "love", "girl", part="deed")
     loved = relation_clause("girl", "love", "boy", part="deed")
-    assert grammar.say(loves._replace(inverted=True)) == "the girl is loved by the boy"
+    assert grammar.text_of(loves._replace(inverted=True)) == "the girl is loved by the boy"
     assert label((loves,), (loved,)) == "neutral"
     assert label((loves,), (relation_clause("boy", "like", "girl", part="deed", inverted=True),)) == "entailment"
     assert label((loves,), (relation_clause("boy", "hate", "girl", part="deed"),)) == "contradiction"
@@ -156,7 +156,7 @@ def brute_force(first, second):
     def true(world, claims):
         return all(low <= count(world, box) <= high for box, low, high in claims)
 
-    presupposed = first.granted + second.granted
+    presupposed = first.presupposed + second.presupposed
     worlds = []
     for size in range(6):
         for things in itertools.combinations_with_replacement(cells, size):
@@ -191,12 +191,12 @@ def test_relation_equals_brute_force_over_all_small_worlds():
 
 
 def test_sentences_have_correct_articles_numbers_and_agreement():
-    assert grammar.say(Clause(SOME, 0, adjective("old"), noun("cat"), verb("run"), style=1)) == "an old cat runs"
-    assert grammar.say(Clause(SOME, 0, None, noun("woman"), verb("march"), style=0)) == "some women march"
-    assert grammar.say(Clause(ALL, 0, None, noun("bus"), adjective("red"), style=1)) == "every bus is red"
-    assert grammar.say(Clause(AT_LEAST, 4, None, noun("dog"), verb("run"), style=1)) == "more than three dogs run"
-    assert grammar.say(Clause(AT_MOST, 4, None, noun("dog"), verb("run"), style=1)) == "fewer than five dogs run"
-    assert grammar.say(Clause(THE, 0, None, noun("dog"), verb("run"), True)) == "the dog does not run"
+    assert grammar.text_of(Clause(SOME, 0, adjective("old"), noun("cat"), verb("run"), style=1)) == "an old cat runs"
+    assert grammar.text_of(Clause(SOME, 0, None, noun("woman"), verb("march"), style=0)) == "some women march"
+    assert grammar.text_of(Clause(ALL, 0, None, noun("bus"), adjective("red"), style=1)) == "every bus is red"
+    assert grammar.text_of(Clause(AT_LEAST, 4, None, noun("dog"), verb("run"), style=1)) == "more than three dogs run"
+    assert grammar.text_of(Clause(AT_MOST, 4, None, noun("dog"), verb("run"), style=1)) == "fewer than five dogs run"
+    assert grammar.text_of(Clause(THE, 0, None, noun("dog"), verb("run"), True)) == "the dog does not run"
 
 
 def test_rewording_keeps_the_meaning():

@@ -99,14 +99,14 @@ def test_missing_and_undefined_scores_are_not_averaged():
 
 
 def test_numbers_ranges_and_headings_are_formatted():
-    assert numbers.print_number("dev.accuracy", 0.85349) == "85.3"
-    assert numbers.print_number("test.macro_f1", 1.0) == "100.0"
-    assert numbers.print_number("test.map", 0.74521) == "0.7452"
-    assert numbers.print_number("test.pearson", -0.00001) == "0.0000"
-    assert numbers.print_number("times.train_seconds", 12.34) == "12.3"
+    assert numbers.format_number("dev.accuracy", 0.85349) == "85.3"
+    assert numbers.format_number("test.macro_f1", 1.0) == "100.0"
+    assert numbers.format_number("test.map", 0.74521) == "0.7452"
+    assert numbers.format_number("test.pearson", -0.00001) == "0.0000"
+    assert numbers.format_number("times.train_seconds", 12.34) == "12.3"
     assert numbers.score_heading("dev.mrr") == "dev MRR"
     assert numbers.score_heading("best_on_test.f1") == "best on test (selected on test): F1 (%)"
-    assert numbers.print_ranges([5, 1, 2, 3, 9, 8, 3]) == "1–3, 5, 8, 9"
+    assert numbers.format_ranges([5, 1, 2, 3, 9, 8, 3]) == "1–3, 5, 8, 9"
     assert numbers.setting_headings(["model.blocks", "a.rate", "b.rate"]) == {
         "model.blocks": "blocks",
         "a.rate": "a rate",

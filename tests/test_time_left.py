@@ -9,7 +9,7 @@ from rich.console import Console
 from jaxmatch.reporting.wording import duration_text
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.plan import make_plan, to_compile
+from jaxmatch.sweep.plan import make_plan, program_counts
 from jaxmatch.sweep.time_left import TimeLeft, assumed_seconds
 from jaxmatch.workdir import CohortFolder
 
@@ -38,7 +38,7 @@ def compile_for(left: TimeLeft, clock: Clock, seconds: float, part: str = "train
 def steps(left: TimeLeft, clock: Clock, count: int, seconds: float = 1.0, work: float = 1.0) -> None:
     for _ in range(count):
         clock.now += seconds
-        left.did(work, here=True)
+        left.add_work(work, here=True)
 
 
 def test_compilation_is_not_counted_as_training_time(clock):
@@ -86,16 +86,16 @@ def test_time_left_before_the_first_steps_uses_planned_and_assumed_times(clock):
     """50 seconds of training are expected, and four programs of 10 seconds each."""
     left = TimeLeft(100.0, {"key": {"training": 3, "evaluation": 1}}, 50.0, 10.0, clock)
     assert left.seconds() == 50.0 + 40.0
-    left.did(20.0, here=False)  # work that is already on record
+    left.add_work(20.0, here=False)  # work that is already on record
     assert left.seconds() == 40.0 + 40.0
     left.begun("cohort")
     compile_for(left, clock, 16.0)
     assert left.seconds() == 40.0 + 3 * 16.0, "the measured compilation time replaces the assumed one"
     clock.now += 30.0  # arrays were placed meanwhile, too
-    left.did(1.0, here=True)
+    left.add_work(1.0, here=True)
     assert left.seconds() == 79.0 / 2 + 3 * 16.0, "one step is not enough to measure the speed"
     clock.now += 1.0
-    left.did(1.0, here=True)
+    left.add_work(1.0, here=True)
     assert left.seconds() == 78.0 + 3 * 16.0
 
 
@@ -106,7 +106,7 @@ def test_reports_without_net_work_keep_the_estimate_within_the_plan(clock, repor
     left.begun("cohort")
     for work in reports:
         clock.now += 1.0
-        left.did(work, here=True)
+        left.add_work(work, here=True)
         assert 0 < left.seconds() <= 50.0
 
 
@@ -134,7 +134,7 @@ def test_one_program_holds_all_lengths_with_several_steps_per_dispatch(small_fil
     several = {"execution.steps_at_once": 8, "training.maximum_buckets": 3}
     changes = small_sweep.overrides(small_files) | several
     plan = make_plan(launch.resolve(small_files / "small.py", overrides=changes))
-    (parts,) = to_compile(plan.cohorts).values()
+    (parts,) = program_counts(plan.cohorts).values()
     assert plan.cohorts[0].buckets > 1 and parts["training"] == 1
 
 
@@ -149,7 +149,7 @@ def test_steps_of_a_cohort_count_while_another_cohort_compiles(clock):
     left.left("beside")
     compile_for(left, clock, 100.0, lengths=2)
     assert left.seconds() == pytest.approx(20.0)
-    left.did(5.0, here=False)  # work done elsewhere does not change the measured speed
+    left.add_work(5.0, here=False)  # work done elsewhere does not change the measured speed
     assert left.seconds() == 0.0
 
 

@@ -110,7 +110,7 @@ def test_preprocessing_options_change_the_tokens():
 def test_invalid_preprocessing_options_are_errors():
     with pytest.raises(InputError, match="no tokenizer 'words'; use one of whitespace, word"):
         Preprocessing("words")
-    with pytest.raises(InputError, match="maximum length of -1"):
+    with pytest.raises(InputError, match="maximum length is -1"):
         Preprocessing(maximum_length=-1)
     with pytest.raises(InputError, match="no side 'start' to cut; use one of right, left"):
         Preprocessing(truncation_side="start")

@@ -16,7 +16,7 @@ from torch_format import Storage, Tensor
 from jaxmatch.errors import InputError
 from jaxmatch.inference.interop import torch_files
 
-LAYOUTS = [torch_format.zipped, torch_format.in_a_row]
+LAYOUTS = [torch_format.zip_layout, torch_format.legacy_layout]
 GRID = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -64,13 +64,13 @@ def test_saved_tensors_and_objects_are_read_back(tmp_path, layout):
 
 
 def test_big_endian_storages_are_read(tmp_path):
-    assert read(tmp_path, torch_format.zipped([Tensor.of(GRID)], order="big"))[0].tolist() == GRID.tolist()
+    assert read(tmp_path, torch_format.zip_layout([Tensor.of(GRID)], order="big"))[0].tolist() == GRID.tolist()
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_pickled_calls_are_refused_and_not_executed(tmp_path, layout, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert "system" in problem(tmp_path, layout([torch_format.Foreign()]))
+    assert "system" in problem(tmp_path, layout([torch_format.ShellCommand()]))
     assert [path.name for path in tmp_path.iterdir()] == ["best.pt"]
 
 
@@ -83,7 +83,7 @@ def test_truncated_files_are_refused(tmp_path, layout):
 
 def test_a_flipped_byte_is_refused_or_changes_nothing(tmp_path):
     """Some bytes between the parts of an archive mean nothing to its reader."""
-    content = torch_format.zipped({"a": Tensor.of(GRID)})
+    content = torch_format.zip_layout({"a": Tensor.of(GRID)})
     accepted = 0
     for place in range(0, len(content), 3):
         damaged = bytearray(content)
@@ -111,7 +111,7 @@ def archive(content, change):
 
 
 def test_storages_and_tensors_that_do_not_fit_are_refused(tmp_path):
-    good = torch_format.zipped([Tensor.of(GRID)])
+    good = torch_format.zip_layout([Tensor.of(GRID)])
     assert "data/0" in problem(tmp_path, archive(good, lambda members: members.pop("best/data/0")))
     assert "20 bytes, not 24" in problem(
         tmp_path, archive(good, lambda members: members.update({"best/data/0": bytes(20)}))
@@ -130,7 +130,7 @@ def test_storages_and_tensors_that_do_not_fit_are_refused(tmp_path):
         (0, (2,), (1, 1)),
         (0, (10**12,), (1,)),
     ):
-        assert "a tensor is" in problem(tmp_path, torch_format.zipped([Tensor(Storage(GRID), *view)]))
+        assert "a tensor is" in problem(tmp_path, torch_format.zip_layout([Tensor(Storage(GRID), *view)]))
     with zipfile.ZipFile(tmp_path / "packed.pt", "w", zipfile.ZIP_DEFLATED) as packed:
         packed.writestr("best/data.pkl", pickle.dumps(["x" * 100_000], protocol=2))
     assert "not as PyTorch writes it" in problem(tmp_path, (tmp_path / "packed.pt").read_bytes())
@@ -143,7 +143,7 @@ def test_sizes_beyond_the_file_are_refused_before_allocation(tmp_path):
         )
     memo = b"\x80\x02]r\xff\xff\xff\x7f."  # a memo entry with the largest possible index
     assert "the pickle is damaged" in problem(
-        tmp_path, archive(torch_format.zipped([]), lambda members: members.update({"best/data.pkl": memo}))
+        tmp_path, archive(torch_format.zip_layout([]), lambda members: members.update({"best/data.pkl": memo}))
     )
 
 

@@ -6,9 +6,9 @@ import random
 import pytest
 from torture import judge, mutations, report
 from torture.harm import HARMS
-from torture.processes import Ended
+from torture.processes import CommandResult
 
-GOOD = Ended(2, "", "jaxmatch: pairs.tsv: line 3: there is no text_b\n", 0.1, 100)
+GOOD = CommandResult(2, "", "jaxmatch: pairs.tsv: line 3: there is no text_b\n", 0.1, 100)
 
 
 def test_one_line_error_that_names_the_file_passes():
@@ -26,7 +26,7 @@ def test_one_line_error_that_names_the_file_passes():
         ({"status": -11}, "signal 11"),
         ({"memory_mib": 1e5}, "memory"),
         ({"errors": "Traceback (most recent call last):\n  x\nValueError: y\n"}, "a traceback: ValueError: y"),
-        ({"errors": ""}, "nothing said"),
+        ({"errors": ""}, "no message"),
         ({"errors": "warning\n" + GOOD.errors}, "2 lines"),
         ({"errors": GOOD.errors.replace("pairs", "other")}, "not named"),
     ],
@@ -40,9 +40,9 @@ def test_wrong_result_with_status_0_is_silently_wrong():
 
 
 def test_partial_files_are_found(tmp_path):
-    assert judge.remains(tmp_path) == ""
+    assert judge.leftover_files(tmp_path) == ""
     (tmp_path / ".answers.1.ab.partial").touch()
-    assert ".answers.1.ab.partial" in judge.remains(tmp_path)
+    assert ".answers.1.ab.partial" in judge.leftover_files(tmp_path)
 
 
 @pytest.mark.parametrize("harm", HARMS)

@@ -104,6 +104,6 @@ def test_few_pairs_need_fewer_programs_than_many(tmp_path, monkeypatch):
     pairs = [pair_of(length) for length in range(2, 65)]
     few, many = matcher_of(tmp_path / "run", "plain"), matcher_of(tmp_path / "run", "plain")
     answers = few.logits(pairs, batch_size=1)
-    monkeypatch.setattr(module, "FEW", 0)
+    monkeypatch.setattr(module, "FEW_PAIRS", 0)
     assert many.logits(pairs, batch_size=1) == pytest.approx(answers, abs=1e-5)
     assert len(few.model.predictor.programs) == 7 and len(many.model.predictor.programs) == 11

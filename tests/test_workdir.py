@@ -211,7 +211,7 @@ def test_a_cohort_with_only_its_done_marker_left_is_trained(workdir):
 def test_partial_run_folders_of_a_killed_process_are_removed(workdir):
     (workdir.path / "runs" / ".a0.12.ab.partial" / "model").mkdir(parents=True)
     (workdir.path / "runs" / ".a1.12.ab.partial").mkdir()
-    workdir.clear_remains(["a0"])
+    workdir.remove_partial_runs(["a0"])
     assert [folder.name for folder in (workdir.path / "runs").iterdir()] == [".a1.12.ab.partial"]
 
 

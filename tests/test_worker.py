@@ -13,8 +13,8 @@ from small_records import record
 
 from jaxmatch.sweep import chunks, launch, worker
 from jaxmatch.sweep.claimed import Stage
-from jaxmatch.sweep.engines import Engine, Work
-from jaxmatch.sweep.events import FILE, Replay, Telling, line_of, writer
+from jaxmatch.sweep.engines import Engine, TaskContext
+from jaxmatch.sweep.events import FILE, Replay, Reporter, line_of, writer
 from jaxmatch.sweep.failures import FailedCohorts, mark_failed
 from jaxmatch.sweep.following import RunListener
 from jaxmatch.sweep.plan import make_plan
@@ -32,9 +32,9 @@ class ByWorkers(Engine):
             replay, before = Replay(work, task.folder), work.before.get(task.folder.name)
             order = worker.Order(part, task.folder.name, work.stage, before, replay.attempt)
             order, data = pickle.loads(pickle.dumps((order, data)))
-            order = dataclasses.replace(order, plan=worker.whole(order.plan, data))
-            tell = writer(task.folder, replay.attempt)
-            trained |= worker.execute_cohort(order, work.workdir.path, tell, threading.Event())
+            order = dataclasses.replace(order, plan=worker.with_data(order.plan, data))
+            report = writer(task.folder, replay.attempt)
+            trained |= worker.execute_cohort(order, work.workdir.path, report, threading.Event())
             replay.ended()
         return trained
 
@@ -46,7 +46,7 @@ def without_times(text):
 def test_a_worker_makes_the_same_records_and_display_as_one_process(small_files, tmp_path, finished_sweep):
     workdir, table, watcher = finished_sweep
     found, seen = small_sweep.launched(small_files, tmp_path, engine=ByWorkers())
-    assert found == table and small_sweep.lasting(tmp_path) == small_sweep.lasting(workdir)
+    assert found == table and small_sweep.results(tmp_path) == small_sweep.results(workdir)
     shown = [line for line in without_times(seen.text) if "best on dev" not in line]
     assert shown == [line for line in without_times(watcher.text) if "best on dev" not in line]
     assert not list(tmp_path.glob(f"cohorts/*/{FILE}"))
@@ -63,7 +63,7 @@ def test_halving_with_workers_equals_halving_in_one_process(small_files, tmp_pat
     found = []
     for name, engine in (("here", None), ("workers", ByWorkers())):
         launch.run(planned, tmp_path / name, small_sweep.Watcher(), rule, engine=engine)
-        found.append(small_sweep.lasting(tmp_path / name))
+        found.append(small_sweep.results(tmp_path / name))
     assert found[0] == found[1]
     assert sorted(record["status"] for record, _ in found[0].values()) == ["dropped", "dropped", "finished"]
 
@@ -85,27 +85,27 @@ def claimed(small_files, tmp_path):
     (folder,) = workdir.claim([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
     watcher = small_sweep.Watcher()
     watcher.begin(plan, set())
-    yield plan, folder, workdir, Work(plan, workdir, watcher, Stage(), {})
+    yield plan, folder, workdir, TaskContext(plan, workdir, watcher, Stage(), {})
     watcher.end()
 
 
-def trained(claimed, tell=lambda *event: None, stop=None, failed_before=None):
+def trained(claimed, report=lambda *event: None, stop=None, failed_before=None):
     plan, folder, workdir, _ = claimed
     stop = stop or threading.Event()
     order = worker.Order(plan, folder.name, Stage(), failed_before)
-    return worker.execute_cohort(order, workdir.path, tell, stop)
+    return worker.execute_cohort(order, workdir.path, report, stop)
 
 
 def test_a_stopped_worker_saves_a_checkpoint_and_its_cohort_resumes(claimed, finished_sweep):
     _, folder, workdir, _ = claimed
     stop, events = threading.Event(), []
 
-    def tell(cohort, method, arguments):
+    def report(cohort, method, arguments):
         events.append(method)
         if method == "evaluated":
             stop.set()
 
-    assert trained(claimed, tell, stop) is False
+    assert trained(claimed, report, stop) is False
     assert events[-1] == "left" and events.count("evaluated") == 1 and not folder.done and folder.failure() is None
     assert [path.name for path in folder.checkpoints.iterdir()] == ["4"]
     later = []
@@ -116,7 +116,7 @@ def test_a_stopped_worker_saves_a_checkpoint_and_its_cohort_resumes(claimed, fin
 
 def without_settings(workdir):
     """Returns the lasting parts without the settings, because the time between checkpoints differs."""
-    found = small_sweep.lasting(workdir)
+    found = small_sweep.results(workdir)
     return {run: ({**record, "config": ""}, parameters) for run, (record, parameters) in found.items()}
 
 
@@ -148,7 +148,7 @@ def test_truncated_event_lines_are_skipped(claimed):
     for part in (line[:9], line[9:]):
         with open(folder.path / FILE, "a") as file:
             file.write(part)
-        replay.look()
+        replay.poll()
     replay.ended("its worker died")
     assert "its worker died" in work.display.text
 
@@ -165,16 +165,16 @@ def test_the_driver_shows_one_attempt_and_subtracts_its_lost_work(claimed):
     plan, folder, workdir, work = claimed
     other, ours = Replay(work, folder), Replay(work, folder)
     for replay, steps in ((other, 9), (ours, 6)):
-        shown = Telling(writer(folder, replay.attempt)).cohort(folder, plan.cohorts[0].runs)
+        shown = Reporter(writer(folder, replay.attempt)).cohort(folder, plan.cohorts[0].runs)
         shown.compiling("training", 1, 1)
         shown.stepped(steps, 12)
     with open(folder.path / FILE, "a") as file:
         file.write(json.dumps([ours.attempt, "show", ["not a method of a listener"]]) + "\n" + '["half a li')
-    ours.look()
+    ours.poll()
     left = []
     assert work.display.trained == [folder.runs]
     before = Replay(work, folder)  # begins after all these events
-    before.look()
+    before.poll()
     advanced = work.display.advance
     work.display.advance = lambda amount, **options: (left.append(amount), advanced(amount, **options))
     ours.ended("its node died")
@@ -199,11 +199,11 @@ def test_with_a_store_a_cohort_is_done_when_its_records_have_arrived(claimed):
     for arrived in (True, False):  # False: the command is interrupted before that
         ended.clear()
         replay = Replay(work, folder, until_ended=True)
-        shown = Telling(writer(folder, replay.attempt)).cohort(folder, plan.cohorts[0].runs)
+        shown = Reporter(writer(folder, replay.attempt)).cohort(folder, plan.cohorts[0].runs)
         shown.begun([[] for _ in folder.runs])
         shown.done()
         shown.left()
-        replay.look()
+        replay.poll()
         assert not ended and ": done" not in work.display.text.splitlines()[-1]
         records = [workdir.run_folder(run) / "record.json" for run in folder.runs]
         for file in records:
@@ -218,8 +218,8 @@ def test_with_a_store_a_cohort_is_done_when_its_records_have_arrived(claimed):
 def test_a_worker_death_after_its_cohort_is_done_is_not_reported(claimed):
     plan, folder, _, work = claimed
     replay = Replay(work, folder)
-    Telling(writer(folder, replay.attempt)).cohort(folder, plan.cohorts[0].runs)
-    replay.look()
+    Reporter(writer(folder, replay.attempt)).cohort(folder, plan.cohorts[0].runs)
+    replay.poll()
     (folder.path / "DONE").touch()
     replay.ended("its worker died")
     assert "its worker died" not in work.display.text and not (folder.path / FILE).exists()
@@ -227,7 +227,7 @@ def test_a_worker_death_after_its_cohort_is_done_is_not_reported(claimed):
 
 def test_steps_are_reported_once_a_second_and_the_last_step_always(claimed):
     reported, now = [], [0.0]
-    shown = Telling(lambda *event: reported.append(event[2]), lambda: now[0]).cohort(claimed[1], ())
+    shown = Reporter(lambda *event: reported.append(event[2]), lambda: now[0]).cohort(claimed[1], ())
     for step in range(1, 31):
         now[0] += 0.125
         shown.stepped(step, 30)

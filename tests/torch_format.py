@@ -32,7 +32,7 @@ class Tensor:
     """A view of a storage, with its own offset, shape and strides, counted in elements."""
 
     def __init__(self, storage, offset, shape, strides):
-        self.told = storage, offset, tuple(shape), tuple(strides)
+        self.view = storage, offset, tuple(shape), tuple(strides)
 
     @classmethod
     def of(cls, array):
@@ -41,10 +41,10 @@ class Tensor:
         return cls(Storage(array), 0, array.shape, [stride // array.itemsize for stride in array.strides])
 
     def __reduce__(self):
-        return sys.modules["torch._utils"]._rebuild_tensor_v2, (*self.told, False, collections.OrderedDict())
+        return sys.modules["torch._utils"]._rebuild_tensor_v2, (*self.view, False, collections.OrderedDict())
 
 
-class Foreign:
+class ShellCommand:
     """An object that would run a command if Python's `pickle` loaded it."""
 
     def __reduce__(self):
@@ -105,7 +105,7 @@ def _pickled(value, *more):
     return file.getvalue(), [storage.values for storage in pickler.storages]
 
 
-def zipped(value, order="little"):
+def zip_layout(value, order="little"):
     """Returns the file content in the layout since PyTorch 1.6."""
     pickled, storages = _pickled(value)
     file = io.BytesIO()
@@ -118,7 +118,7 @@ def zipped(value, order="little"):
     return file.getvalue()
 
 
-def in_a_row(value):
+def legacy_layout(value):
     """Returns the file content in the layout before PyTorch 1.6."""
     pickled, storages = _pickled(value, None)
     system = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}

@@ -108,7 +108,7 @@ def bring_up_to_date(chosen: Sequence[dict[str, Any]], environments: Path, file:
         environment = environments / TARGETS[spec["target"]].platform
         python, digests = environment / "bin" / "python", sources.digests(spec)
         if not python.exists():
-            return f"there is no {python}; use make accelerators"
+            return f"there is no {python}; make accelerators creates it"
         versions = sources.compilers(TARGETS[spec["target"]].platform, environment)
         if not sources.is_current(known.get(name_of(spec), {}), digests, versions):
             wanted.append((spec, python, digests, versions))

@@ -46,8 +46,8 @@ class Work:
     """The cost of running a program, apart from arithmetic.
 
     Attributes:
-      kernels: the number of kernels that are started. Those of a loop count as often as the loop turns, or once if that
-        is unknown. Of the branches of a conditional, only the one that moves most counts.
+      kernels: the number of kernels that are started. A kernel in a loop counts once for each iteration, or once if
+        their number is unknown. Of the branches of a conditional, only the one that moves most counts.
       in_loops: the number of these kernels that are inside loops.
       moved: the bytes of their operands and results. An operand counts at most `MOST_READ` times the result. If an
         array is sliced, or updated in place, only the slice counts.

@@ -36,10 +36,10 @@ PROGRAMS = "train", "evaluate"
 TIME_STEPS = {"esan": LENGTH, "csran": 5 * LENGTH + LONGEST_WORD, "cafe": LENGTH + LONGEST_WORD}
 # Commits of rows from before 44ba4c9, the first that encodes the characters of each distinct word of a batch once. A
 # program that is compiled again has another commit.
-OF_EACH_TOKEN = {"883f009", "be227dd", "123a335", "8af9549", "51d173b", "efe718d"}
+EACH_TOKEN_COMMITS = {"883f009", "be227dd", "123a335", "8af9549", "51d173b", "efe718d"}
 MARK = "†"
 # The message in which the compiler of a TPU says how much memory a program may have, in GiB.
-GRANTED = re.compile(r"exceeds available HBM \(([\d.]+)G\)")
+AVAILABLE_HBM = re.compile(r"exceeds available HBM \(([\d.]+)G\)")
 HEADINGS = (
     "model",
     "program",
@@ -72,7 +72,7 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> 
     rows = list(rows)
     sections = [INTRODUCTION.strip()]
     for name, target in TARGETS.items():
-        own = sorted((row for row in rows if row["target"] == name), key=_place)
+        own = sorted((row for row in rows if row["target"] == name), key=_sort_key)
         if not own:
             continue
         sections += [f"## {name}: {target.memory / 1e9:.0f} GB, {target.bandwidth / 1e12:.2f} TB/s", _versions(own)]
@@ -89,7 +89,7 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> 
         if problems := [f"- {_title(row)}: {row['problem']}" for row in own if "problem" in row]:
             sections.append("Does not compile:\n\n" + "\n".join(problems))
         if beyond := beyond_memory(own):
-            sections.append(_does_not_fit(beyond, target, granted(own)))
+            sections.append(_does_not_fit(beyond, target, hbm_gib(own)))
         if len(own) < programs[name]:
             sections.append(f"{len(own)} of {programs[name]} programs; the others were not tried yet.")
     return "\n\n".join(sections) + "\n"
@@ -97,7 +97,7 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> 
 
 def encodes_each_token(row: Mapping[str, Any]) -> bool:
     """Returns whether a row is of the code that encoded the characters of each token."""
-    return row["model"] in TIME_STEPS and row["commit"][:7] in OF_EACH_TOKEN
+    return row["model"] in TIME_STEPS and row["commit"][:7] in EACH_TOKEN_COMMITS
 
 
 def needs(row: Mapping[str, Any]) -> int:
@@ -110,9 +110,9 @@ def beyond_memory(rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [row for row in rows if needs(row) > TARGETS[row["target"]].memory]
 
 
-def granted(rows: Iterable[Mapping[str, Any]]) -> float:
+def hbm_gib(rows: Iterable[Mapping[str, Any]]) -> float:
     """Returns the memory in GiB that the compiler of a target says there is, or 0 if it has rejected no program."""
-    found = (GRANTED.search(row.get("problem", "")) for row in rows)
+    found = (AVAILABLE_HBM.search(row.get("problem", "")) for row in rows)
     return max((float(match.group(1)) for match in found if match), default=0.0)
 
 
@@ -138,7 +138,7 @@ def _title(row: Mapping[str, Any]) -> str:
     return f"{row['model']} {row['program']}, {row['replicas']} x {row['batch']}, {row['precision']}{mark}"
 
 
-def _place(row: Mapping[str, Any]) -> tuple:
+def _sort_key(row: Mapping[str, Any]) -> tuple:
     return (
         list(CONFIGS).index(row["model"]),
         PROGRAMS.index(row["program"]),
@@ -163,7 +163,7 @@ def _line(row: Mapping[str, Any]) -> str:
         f"{row['operations'] / 1e12:.3g}",
         row["kernels"],
         row["kernels_in_loops"],
-        _a_time_step(row),
+        _kernels_per_time_step(row),
         padding,
         f"{row['compile_seconds']:.0f}",
         f"{'≥ ' * _counts_a_loop_once(row)}{1e3 * row['least_seconds']:.2f}",
@@ -173,13 +173,13 @@ def _line(row: Mapping[str, Any]) -> str:
 
 
 def _counts_a_loop_once(row: Mapping[str, Any]) -> bool:
-    """Returns whether the bytes and kernels of an LSTM are those of one time step, because a TPU's loops do not say how
-    often they turn.
+    """Returns whether the bytes and kernels of an LSTM are those of one time step, because a TPU's program does
+    not state the number of iterations of its loops.
     """
     return row["model"] in TIME_STEPS and TARGETS[row["target"]].platform == "tpu"
 
 
-def _a_time_step(row: Mapping[str, Any]) -> str:
+def _kernels_per_time_step(row: Mapping[str, Any]) -> str:
     """Returns the kernels in a time step of an LSTM, averaged over all time steps."""
     if row["model"] not in TIME_STEPS or _counts_a_loop_once(row):
         return ""

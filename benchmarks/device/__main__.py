@@ -90,7 +90,7 @@ def main(words: list[str] | None = None) -> int:
     arguments.results = arguments.results or (arguments.workdir / "results" if arguments.quick else RESULTS)
     try:
         if arguments.quick and not arguments.tables:
-            _spare_results(arguments.results)
+            _check_no_full_results(arguments.results)
         if not arguments.tables:
             _measure(arguments, shlex.join(["python", "-m", "benchmarks.device", *with_placeholders(words)]))
         tables.write(arguments.results)
@@ -103,7 +103,7 @@ def main(words: list[str] | None = None) -> int:
     return 0
 
 
-def _spare_results(folder: Path) -> None:
+def _check_no_full_results(folder: Path) -> None:
     """Checks that tiny sizes would not replace results of full size.
 
     Arguments:
@@ -170,7 +170,7 @@ def _device() -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         problem, remedy = f"JAX has not found a device in {SECONDS_TO_FIND_A_DEVICE:.0f} s", "see what nvidia-smi says"
     except RuntimeError as error:
-        problem, remedy = f"JAX cannot be asked for a device: {problem_of(str(error))}", "jaxmatch devices says more"
+        problem, remedy = f"JAX cannot list its devices: {problem_of(str(error))}", "jaxmatch devices says more"
     raise InputError(problem, remedy=remedy)
 
 

@@ -1,7 +1,7 @@
 """Reports which device JAX finds. This is a process of its own, because a process that asks JAX for a GPU takes its
 memory.
 
-python -m benchmarks.device.about '{"asked_at": 0}'
+python -m benchmarks.device.about '{"sent_at": 0}'
 """
 
 import subprocess

@@ -1,6 +1,6 @@
 """Compiles a training program on the present device, runs it, and reports its memory, its memory traffic and its time.
 
-    python -m benchmarks.device.case '{"model": "re2", "replicas": 10, "batch": 512, "precision": "float32", "asked_at":
+    python -m benchmarks.device.case '{"model": "re2", "replicas": 10, "batch": 512, "precision": "float32", "sent_at":
     0}'
 
 The program is that of `python -m benchmarks.accelerators`, which compiles it without a device. Each program has a
@@ -232,6 +232,6 @@ def step_times(step: Callable[[Any], Any], state: Any) -> tuple[list[float], flo
 if __name__ == "__main__":
     jax.config.update("jax_enable_compilation_cache", False)  # a program from the cache takes no time to compile
     request = fresh.request()
-    for word in ("asked_at", "import_seconds"):
+    for word in ("sent_at", "import_seconds"):
         del request[word]
     fresh.answer(measured(request))

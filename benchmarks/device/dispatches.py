@@ -1,6 +1,6 @@
 """Times RE2's training steps as training dispatches them, one and many in a dispatch.
 
-    python -m benchmarks.device.dispatches '{"replicas": 10, "batch": 64, "precision": "float32", "asked_at": 0}'
+    python -m benchmarks.device.dispatches '{"replicas": 10, "batch": 64, "precision": "float32", "sent_at": 0}'
 
 A device may be idle between the steps of a program that makes several. Only a device shows whether that costs more than
 dispatching each step, and whether it waits for the host to choose the length of a step. The model is that of
@@ -86,6 +86,6 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     request = fresh.request()
-    for word in ("asked_at", "import_seconds"):
+    for word in ("sent_at", "import_seconds"):
         del request[word]
     fresh.answer(measured(request))

@@ -19,7 +19,7 @@ _DEVICE = re.compile(r"/device:(GPU|TPU):0\b")
 _PRODUCT = re.compile(r"gemm|xmma|cutlass|nvjet|cublas|splitk|gemv|_dot", re.IGNORECASE)
 
 
-def of_steps(run: Callable[[], Any], steps: int) -> dict[str, Any]:
+def trace_steps(run: Callable[[], Any], steps: int) -> dict[str, Any]:
     """Traces some steps and returns their kernels.
 
     Arguments:
@@ -39,9 +39,9 @@ def of_steps(run: Callable[[], Any], steps: int) -> dict[str, Any]:
 
 
 def traced(run: Callable[[], Any], steps: int) -> dict[str, Any]:
-    """Returns the result of `of_steps` under "trace", or the reason why it failed under "untraced"."""
+    """Returns the result of `trace_steps` under "trace", or the reason why it failed under "untraced"."""
     try:
-        return {"trace": of_steps(run, steps)}
+        return {"trace": trace_steps(run, steps)}
     except Exception as error:
         # If the profiler does not work, the measurements must not be lost.
         return {"untraced": f"{type(error).__name__}: {error}"}
@@ -62,15 +62,15 @@ def events_of(planes: Iterable[Any]) -> list[tuple[str, str, float, float]]:
 
 
 def summary(events: list[tuple[str, str, float, float]], steps: int) -> dict[str, Any]:
-    """Computes the result of `of_steps` from the events of a trace."""
+    """Computes the result of `trace_steps` from the events of a trace."""
     if not events:
         return {}
-    together: dict[tuple[str, str], list[float]] = collections.defaultdict(list)
+    durations: dict[tuple[str, str], list[float]] = collections.defaultdict(list)
     for name, op, begin, end in events:
-        together[name[:LONGEST_NAME], op].append((end - begin) / 1e9)
+        durations[name[:LONGEST_NAME], op].append((end - begin) / 1e9)
     rows = [
         {"name": name, "op": op, "count": len(seconds) / steps, "seconds": sum(seconds) / steps}
-        for (name, op), seconds in together.items()
+        for (name, op), seconds in durations.items()
     ]
     rows.sort(key=lambda row: -row["seconds"])
     span = max(end for *_, end in events) - min(begin for *_, begin, _ in events)

@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks import fresh
 from benchmarks.item import Settings
 from benchmarks.items import replicas
-from jaxmatch.cli.huge_pages import start_again_with_huge_pages
+from jaxmatch.cli.huge_pages import restart_with_huge_pages
 
 
 def main() -> None:
@@ -19,5 +19,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    start_again_with_huge_pages()  # as the command `jaxmatch` does
+    restart_with_huge_pages()  # as the command `jaxmatch` does
     main()

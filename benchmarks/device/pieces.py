@@ -39,8 +39,8 @@ def measure(
     found = stage.found()
     lasted = [found[name]["process_seconds"] for name in pieces if "process_seconds" in found.get(name, {})]
     missing = [name for name in pieces if "problem" in found.get(name, {"problem": ""}) and name not in stage.failed]
-    others = [name for name in pieces if name not in {*missing, *stage.failed} and not stage.is_current(found[name])]
-    wanted = missing + others
+    outdated = [name for name in pieces if name not in {*missing, *stage.failed} and not stage.is_current(found[name])]
+    wanted = missing + outdated
     for number, name in enumerate(wanted):
         expected = statistics.median(lasted) if lasted else seconds
         whole = f"{len(wanted) - number} of {len(pieces)} to go, about {duration(expected * (len(wanted) - number))}"
@@ -54,12 +54,12 @@ def measure(
             lasted.append(answer["process_seconds"])
             say(f"{stage.name}: {name}: {json.dumps(answer)}")  # for a log, which may be all that comes back
         except subprocess.TimeoutExpired:
-            say(f"{stage.name}: {name} did not end in time and is measured anew by the next start")
+            say(f"{stage.name}: {name} did not end in time; the next start measures it again")
             return
         except RuntimeError as error:
             answer = {"problem": problem_of(str(error).partition("\n")[2]) or str(error)}
             say(f"{error}\n{stage.name}: {name}: {answer['problem']}")  # the traceback is stored nowhere else
             stage.failed.add(name)
-            if name in others:
+            if name in outdated:
                 continue
         stage.keep({**stage.found(), name: {**answer, **stage.measured_with}})

@@ -27,7 +27,7 @@ CASES = (
     *(("re2-untuned", 10, batch, precision) for batch, precision in SIZES),
 )
 # Variants whose options XLA has only for GPUs.
-ON_GPUS_ALONE = ("-triton", "-untuned")
+GPU_ONLY_SUFFIXES = ("-triton", "-untuned")
 # (replicas, batch, precision) of the steps that are dispatched one by one and many at a time.
 DISPATCHED = ((10, 64, "float32"), (1, 64, "float32"), (10, 64, "bfloat16"))
 # (batch, replicas, precision): the points with a goal, and the points that they are compared with.
@@ -96,7 +96,7 @@ def compiled(plan: Plan, stage: Stage) -> None:
     beside them.
     """
     specs = {}
-    cases = [case for case in CASES if plan.platform == "gpu" or not case[0].endswith(ON_GPUS_ALONE)]
+    cases = [case for case in CASES if plan.platform == "gpu" or not case[0].endswith(GPU_ONLY_SUFFIXES)]
     for case in (("re2", 2, 8, "float32"),) if plan.quick else cases:
         spec = dict(zip(CASE, case, strict=True)) | ({"overrides": SMALL, "pairs": 512} if plan.quick else {})
         specs[name_of(case)] = spec

@@ -53,7 +53,7 @@ def train(
     before, began = known.get("seconds", 0.0), time.monotonic()
 
     def keep(status: str) -> None:
-        found = {"status": status, "seconds": round(before + time.monotonic() - began, 1), **left_behind(workdir)}
+        found = {"status": status, "seconds": round(before + time.monotonic() - began, 1), **sweep_results(workdir)}
         stage.keep({**found, **stage.measured_with})
 
     command = [sys.executable, "-m", "benchmarks.device.command", "sweep", *words, "--workdir", str(workdir)]
@@ -118,7 +118,7 @@ def _pass_on(stream: TextIO, lines: list[str]) -> None:
         lines.append(line.strip())
 
 
-def left_behind(workdir: Path) -> dict[str, Any]:
+def sweep_results(workdir: Path) -> dict[str, Any]:
     """Returns what a sweep's folder holds so far: the table, and for each run that ended its scores, its times and the
     settings that distinguish it.
     """

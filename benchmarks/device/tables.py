@@ -14,7 +14,7 @@ from benchmarks.device.stages import (
     CASE,
     CASES,
     DISPATCHED,
-    ON_GPUS_ALONE,
+    GPU_ONLY_SUFFIXES,
     SERIES,
     STAGES,
     name_of_series,
@@ -29,7 +29,7 @@ NOT_RUN = "compiled, not run"
 # The number of kernels to show for each program. The file holds more.
 SLOWEST = 10
 # The target whose figures are shown before anything was measured on a device.
-STAND_IN = "h100"
+FALLBACK_TARGET = "h100"
 INTRODUCTION = """# On a device
 
 `make device` measures the programs that `make accelerators` compiles: a training step on rows of 40 tokens, with the
@@ -93,8 +93,8 @@ def markdown(results: Mapping[str, Mapping[str, Any]], without_device: Mapping[s
     if not any(not stages[name]["quick"] for stages in results.values() for name in stages):
         sections += [
             f"## No device yet: {NOT_RUN}",
-            f"Compiled for {STAND_IN}.",
-            _figures(_cases_without([]), without_device, STAND_IN),
+            f"Compiled for {FALLBACK_TARGET}.",
+            _figures(_cases_without([]), without_device, FALLBACK_TARGET),
         ]
     return "\n\n".join(sections) + "\n"
 
@@ -107,7 +107,7 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
         _measured_with(kept) + ("; tiny sizes, from which nothing follows" * kept["quick"]),
     ]
     if name == "compiled":
-        rows = sorted((row for row in found.values() if "problem" not in row), key=_place)
+        rows = sorted((row for row in found.values() if "problem" not in row), key=_measurement_order)
         if rows:
             kind = target_of(rows[0]["kind"])
             bound = f"the published figures of {kind.name}" if kind else "no published figures, so no bound"
@@ -116,7 +116,7 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
             sections += _of_versions(without_device, computed)
             others = [] if kept["quick"] else _cases_without(found, kind is None or kind.platform == "cuda")
             sections.append(_figures([*rows, *others], without_device, computed))
-            sections += _traces(row for row in rows if _place(row) < len(CASES))
+            sections += _traces(row for row in rows if _measurement_order(row) < len(CASES))
     elif name == "dispatched":
         sections += dispatch_table.sections([piece for piece in found.values() if "problem" not in piece])
         sections += _unmeasured(name, kept)
@@ -156,7 +156,7 @@ def _of_versions(without_device: Mapping[str, Any], target: str) -> list[str]:
     return [f"In brackets: compiled with {'; '.join(sorted(versions))}."] if versions else []
 
 
-def _place(row: Mapping[str, Any]) -> int:
+def _measurement_order(row: Mapping[str, Any]) -> int:
     """Returns the place of a row in the order of measurement."""
     case = tuple(row[field] for field in CASE)
     return CASES.index(case) if case in CASES else len(CASES)
@@ -164,7 +164,7 @@ def _place(row: Mapping[str, Any]) -> int:
 
 def _cases_without(found: Collection[str], on_a_gpu: bool = True) -> list[dict[str, Any]]:
     """Returns the cases that are still to be measured, in the order of measurement."""
-    cases = [case for case in CASES if on_a_gpu or not case[0].endswith(ON_GPUS_ALONE)]
+    cases = [case for case in CASES if on_a_gpu or not case[0].endswith(GPU_ONLY_SUFFIXES)]
     return [dict(zip(CASE, case, strict=True)) for case in cases if name_of_case(case) not in found]
 
 
@@ -180,13 +180,13 @@ def _unmeasured(name: str, kept: Mapping[str, Any]) -> list[str]:
 def _goals(series: tuple[int, tuple[int, ...], str]) -> str:
     """Returns the goals of a series in brackets, or "" if it has no goals."""
     batch, counts, precision = series
-    aimed_at = (
+    criteria = (
         ("a run ≤ {:.2f}", ACCELERATOR_GOALS),
         ("sorted peer ≥ {:.0f}", PEER_GOALS if precision in PEER_PRECISIONS else {}),
         ("ceiling ≥ {:.0%}", CEILING_GOALS),
     )
     texts = [
-        words.format(goals[count, batch]) for words, goals in aimed_at for count in counts if (count, batch) in goals
+        words.format(goals[count, batch]) for words, goals in criteria for count in counts if (count, batch) in goals
     ]
     return f" (goal: {', '.join(texts)})" if texts else ""
 
@@ -237,8 +237,8 @@ def _traces(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 def _cells(row: Mapping[str, Any], computed: Mapping[str, Any]) -> list[str]:
     def pair(key: str, scale: float, style: str) -> str:
-        here, there = (format(of[key] / scale, style) if of.get(key) is not None else "" for of in (row, computed))
-        return f"{here} ({there})".strip() if there else here
+        value, bracket = (format(of[key] / scale, style) if of.get(key) is not None else "" for of in (row, computed))
+        return f"{value} ({bracket})".strip() if bracket else value
 
     used = ", ".join(row.get("products", ()))
     measured, least = row.get("seconds"), row.get("least_seconds")

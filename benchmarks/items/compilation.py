@@ -13,7 +13,7 @@ from benchmarks.item import Column, Item, Settings
 from benchmarks.items.models import BATCH, CLASSES, DIMENSIONS, LENGTH, config_of, models_of
 from benchmarks.memory_worker import compiled_bytes
 from jaxmatch import models
-from jaxmatch.data.distinct_words import compiled_for
+from jaxmatch.data.distinct_words import program_words
 from jaxmatch.sweep import memory
 from jaxmatch.training.replicas import at_once, most_at_once
 from jaxmatch.training.step import BatchShape, cohort_step, flattening
@@ -68,7 +68,7 @@ def most_words_of(module: Any, batch: int, length: int) -> int | None:
     """Returns the most distinct words of a batch, as in `BatchShape`, or None if the model takes no characters. The
     number is about that of SNLI, a quarter of the batch's tokens.
     """
-    return compiled_for(batch * length // 4, batch * length) if module.takes_characters else None
+    return program_words(batch * length // 4, batch * length) if module.takes_characters else None
 
 
 def compile_step(

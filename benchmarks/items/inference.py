@@ -40,7 +40,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         for blocks in BLOCKS:
             model = random_model({**MODEL, **small, "blocks": blocks}, vectors=vectors, outputs=CLASSES)
             rows.append(_row(model, blocks, sides, settings.rounds, peer))
-            notes += _made_beforehand(model, blocks, sides)
+            notes += _product_table_note(model, blocks, sides)
         if peer:
             notes.append(f"Peer: {peer.name}. Sorting by length changes nothing here: one batch, all of one length.")
     notes += [
@@ -52,13 +52,13 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     return rows, notes
 
 
-def _made_beforehand(model: InferenceModel, blocks: int, sides: np.ndarray) -> list[str]:
+def _product_table_note(model: InferenceModel, blocks: int, sides: np.ndarray) -> list[str]:
     """Returns a note on the cost of a first prediction besides compilation, if the model looks up products of words."""
     if jax.default_backend() != "cpu":
         return []
-    again = InferenceModel(model.module, model.params, model.vectors)
+    fresh_model = InferenceModel(model.module, model.params, model.vectors)
     start = time.perf_counter()
-    table = again.predictor.program(again.words, *again.inputs(*sides)).table
+    table = fresh_model.predictor.program(fresh_model.words, *fresh_model.inputs(*sides)).table
     if table is None:
         return []
     table.block_until_ready()
@@ -73,17 +73,17 @@ def _row(model: InferenceModel, blocks: int, sides: np.ndarray, rounds: int, pee
     computed = InferenceModel(model.module, model.params, model.vectors)
     plain = InferenceModel(model.module, model.params, model.vectors, optimize_for_cpu=False)
 
-    def answered(by: InferenceModel) -> Callable[[], None]:
+    def repeated_predictions(predicting: InferenceModel) -> Callable[[], None]:
         def work() -> None:
             for _ in range(CALLS):
-                probabilities_of(by.logits(*(np.array(side, np.int32) for side in pairs)))
+                probabilities_of(predicting.logits(*(np.array(side, np.int32) for side in pairs)))
 
         work()
         return work
 
-    candidates: dict[str, Callable] = {"ours": answered(model), "plain": answered(plain)}
+    candidates: dict[str, Callable] = {"ours": repeated_predictions(model), "plain": repeated_predictions(plain)}
     with mock.patch.object(predictor, "MAX_TABLE_BYTES", 0):  # it is read by the first call, which prepares the program
-        candidates["computed"] = answered(computed)
+        candidates["computed"] = repeated_predictions(computed)
     if peer:
         peer_settings = {
             "blocks": blocks,
@@ -93,10 +93,10 @@ def _row(model: InferenceModel, blocks: int, sides: np.ndarray, rounds: int, pee
         }
         peer.build({**peer_settings, "hidden_size": model.module.config.hidden_size})
 
-        def theirs() -> float:
-            return sum(peer.ask("ids", text1=pairs[0], text2=pairs[1], times=CALLS)["seconds"])
+        def peer_seconds() -> float:
+            return sum(peer.request("ids", text1=pairs[0], text2=pairs[1], times=CALLS)["seconds"])
 
-        candidates["peer"] = theirs
+        candidates["peer"] = peer_seconds
     seconds = stopwatch.in_turn(candidates, rounds)
     row: dict[str, Any] = {"blocks": blocks}
     for name, own in seconds.items():

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from benchmarks import ceiling, stopwatch
-from benchmarks.conversation import Conversation, Ended
+from benchmarks.conversation import WorkerProcess, WorkerStopped
 from benchmarks.item import Column, Item, Settings
 from jaxmatch.inference.cpu.compiler_options import compiler_options
 from jaxmatch.layers.lstm import Lstm
@@ -29,24 +29,24 @@ WORK = {False: "forward", True: "forward and backward"}
 # The maximum share of torch's time, on a CPU.
 GOAL = 1.0
 # The largest difference, relative to the largest value, between programs that compute the same in another order.
-SAME = 1e-3
+TOLERANCE = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """The arrays that both layers are given.
+    """The arrays that both layers get.
 
     Attributes:
       inputs: <float32>[pairs, ROW, INPUTS].
       sentences: <int8>[pairs, ROW], 1 or 2: the sentence of each token.
       params: the parameters of `Lstm`.
-      wanted: <float32>[pairs, ROW, 2 * hidden], the gradient of the states.
+      output_gradient: <float32>[pairs, ROW, 2 * hidden], the gradient of the states.
     """
 
     inputs: np.ndarray
     sentences: np.ndarray
     params: Mapping[str, np.ndarray]
-    wanted: np.ndarray
+    output_gradient: np.ndarray
 
     def by_sentence(self, values: np.ndarray) -> np.ndarray:
         """Converts [pairs, ROW, size] to [2 * pairs, longest sentence, size], with zeros after each sentence, as torch
@@ -85,20 +85,20 @@ def case(pairs: int, hidden: int, tokens: tuple[int, int]) -> Case:
         inputs=random.normal(size=(pairs, ROW, INPUTS)).astype(np.float32),
         sentences=np.where(np.arange(ROW) < firsts[:, None], 1, 2).astype(np.int8),
         params={name: random.uniform(-limit, limit, shape).astype(np.float32) for name, shape in shapes.items()},
-        wanted=random.normal(size=(pairs, ROW, 2 * hidden)).astype(np.float32),
+        output_gradient=random.normal(size=(pairs, ROW, 2 * hidden)).astype(np.float32),
     )
 
 
-def programs(given: Case) -> dict[bool, Callable[[], Any]]:
+def programs(example: Case) -> dict[bool, Callable[[], Any]]:
     """Compiles our layer, once as for predictions and once as for training steps.
 
     Returns:
       False (predictions) and True (training steps) -> a function that runs the program. In training steps, it also
       computes the gradients of the parameters and the inputs.
     """
-    module = Lstm(given.params["bias"].shape[-1])
-    params, inputs, sentences, wanted = jax.device_put(
-        (dict(given.params), given.inputs, given.sentences, given.wanted)
+    module = Lstm(example.params["bias"].shape[-1])
+    params, inputs, sentences, output_gradient = jax.device_put(
+        (dict(example.params), example.inputs, example.sentences, example.output_gradient)
     )
 
     def forward(params, inputs):
@@ -106,7 +106,7 @@ def programs(given: Case) -> dict[bool, Callable[[], Any]]:
 
     def total(params, inputs):
         states = forward(params, inputs)
-        return (states * wanted).sum(), states
+        return (states * output_gradient).sum(), states
 
     options = compiler_options() if jax.default_backend() == "cpu" else None
     made = {
@@ -120,12 +120,12 @@ def programs(given: Case) -> dict[bool, Callable[[], Any]]:
     }
 
 
-def difference(given: Case, ours: Any, theirs: Mapping[str, np.ndarray]) -> float:
+def difference(example: Case, ours: Any, theirs: Mapping[str, np.ndarray]) -> float:
     """Returns the largest difference of states and gradients, relative to the largest of their values."""
     (of_params, of_inputs), states = ours
     pairs = [
-        (given.by_sentence(np.asarray(states)), theirs["states"]),
-        (given.by_sentence(np.asarray(of_inputs)), theirs["inputs"]),
+        (example.by_sentence(np.asarray(states)), theirs["states"]),
+        (example.by_sentence(np.asarray(of_inputs)), theirs["inputs"]),
         (
             np.asarray(of_params["recurrent_kernel"]).reshape(theirs["recurrent_kernel"].shape),
             theirs["recurrent_kernel"],
@@ -140,13 +140,13 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     with contextlib.ExitStack() as stack:
         torch = _torch(stack, settings)
         for shape in QUICK_SHAPES if settings.quick else SHAPES:
-            given = case(*shape)
-            ours = programs(given)
+            example = case(*shape)
+            ours = programs(example)
             candidates = {f"ours {training}": functools.partial(_once, ours[training]) for training in WORK}
             if torch:
-                differences.append(_build(torch, given, ours[True](), settings.scratch))
+                differences.append(_build(torch, example, ours[True](), settings.scratch))
                 for training in WORK:
-                    candidates[f"torch {training}"] = lambda training=training: torch.ask("run", training=training)[
+                    candidates[f"torch {training}"] = lambda training=training: torch.request("run", training=training)[
                         "seconds"
                     ]
             rows += _rows(shape, stopwatch.in_turn(candidates, settings.rounds))
@@ -173,37 +173,37 @@ def _once(work: Callable[[], Any]) -> None:
     work()
 
 
-def _torch(stack: contextlib.ExitStack, settings: Settings) -> Conversation | None:
+def _torch(stack: contextlib.ExitStack, settings: Settings) -> WorkerProcess | None:
     """Starts the worker that has torch. Returns None if it cannot be started or its Python has no torch."""
     if not settings.peer_python:
         return None
     try:
-        worker = stack.enter_context(Conversation([settings.peer_python, "-P", str(WORKER)], os.environ))
-    except (Ended, OSError):
+        worker = stack.enter_context(WorkerProcess([settings.peer_python, "-P", str(WORKER)], os.environ))
+    except (WorkerStopped, OSError):
         return None
     return worker if worker.about["torch"] else None
 
 
-def _build(torch: Conversation, given: Case, ours: Any, scratch: Path) -> float:
+def _build(torch: WorkerProcess, example: Case, ours: Any, scratch: Path) -> float:
     """Gives a case to the worker, and returns the difference between its results and ours.
 
     Raises:
       RuntimeError: the results are not the same.
     """
-    arrays, values = scratch / "lstm-given.npz", scratch / "lstm-found.npz"
+    arrays, values = scratch / "lstm-inputs.npz", scratch / "lstm-outputs.npz"
     cut = {
-        "inputs": given.by_sentence(given.inputs),
-        "wanted": given.by_sentence(given.wanted),
-        "lengths": given.lengths,
+        "inputs": example.by_sentence(example.inputs),
+        "output_gradient": example.by_sentence(example.output_gradient),
+        "lengths": example.lengths,
     }
-    np.savez(arrays, **given.params, **cut)
-    torch.ask("build", arrays=str(arrays))
-    torch.ask("values", to=str(values))
+    np.savez(arrays, **example.params, **cut)
+    torch.request("build", arrays=str(arrays))
+    torch.request("values", to=str(values))
     with np.load(values) as theirs:
-        apart = difference(given, ours, theirs)
-    if not apart < SAME:
-        raise RuntimeError(f"torch's states or gradients differ from ours by {apart:.0e} of the largest value")
-    return apart
+        error = difference(example, ours, theirs)
+    if not error < TOLERANCE:
+        raise RuntimeError(f"torch's states or gradients differ from ours by {error:.0e} of the largest value")
+    return error
 
 
 def _rows(shape: tuple[int, int, tuple[int, int]], seconds: Mapping[str, list[float]]) -> list[dict[str, Any]]:

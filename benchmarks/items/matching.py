@@ -61,7 +61,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
             peer.build(peer_settings(config, data), str(folder))
             peers = {(key, batch): f"{key} {batch}" for key in SORT_BY_LEN for batch in BATCHES}
             for (key, batch), name in peers.items():
-                candidates[name] = functools.partial(_answered, peer, folder / "test.txt", batch, SORT_BY_LEN[key])
+                candidates[name] = functools.partial(_peer_seconds, peer, folder / "test.txt", batch, SORT_BY_LEN[key])
             notes.append(f"Peer: {peer.name}; its own batches and padding, as released and sorted by length.")
         began = time.perf_counter()
         ours()
@@ -86,9 +86,9 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     return [row], notes
 
 
-def _answered(peer: Peer, file: Path, batch_size: int, sort_by_len: bool) -> float:
+def _peer_seconds(peer: Peer, file: Path, batch_size: int, sort_by_len: bool) -> float:
     """Returns the seconds in which the peer predicts a file of pairs."""
-    return peer.ask("texts", file=str(file), batch_size=batch_size, sort_by_len=sort_by_len)["seconds"]
+    return peer.request("texts", file=str(file), batch_size=batch_size, sort_by_len=sort_by_len)["seconds"]
 
 
 ITEM = Item(

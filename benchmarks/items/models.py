@@ -16,16 +16,16 @@ from jaxmatch.inference.matcher import probabilities_of
 from jaxmatch.models import build
 
 # Changes with which a model takes only the vector of each word.
-ALONE = {"model__characters": "none", "model__tags": False, "model__exact_match": False}
+WORD_VECTORS_ONLY = {"model__characters": "none", "model__tags": False, "model__exact_match": False}
 # (model, config, changes to the config)
 MODELS = (
     ("RE2, 3 blocks", "re2_snli", {}),
-    ("ESAN, 2 layers", "esan_snli", ALONE),
-    ("ESAN, 3 layers", "esan_snli", {**ALONE, "model__alignment_layers": 3}),
+    ("ESAN, 2 layers", "esan_snli", WORD_VECTORS_ONLY),
+    ("ESAN, 3 layers", "esan_snli", {**WORD_VECTORS_ONLY, "model__alignment_layers": 3}),
     ("ESAN, 2 layers, all of its inputs", "esan_snli", {}),
-    ("CAFE", "cafe_snli", ALONE),
-    ("CSRAN, 3 LSTM layers, 1 after", "csran_snli", {**ALONE, "model__aggregation_layers": 1}),
-    ("CSRAN, 3 LSTM layers, 2 after", "csran_snli", ALONE),
+    ("CAFE", "cafe_snli", WORD_VECTORS_ONLY),
+    ("CSRAN, 3 LSTM layers, 1 after", "csran_snli", {**WORD_VECTORS_ONLY, "model__aggregation_layers": 1}),
+    ("CSRAN, 3 LSTM layers, 2 after", "csran_snli", WORD_VECTORS_ONLY),
     ("CSRAN, 3 LSTM layers, 2 after, characters", "csran_snli", {}),
 )
 SMALL_LSTM = {"model__hidden_size": 8, "training__batch_size": 16}
@@ -41,7 +41,7 @@ QUICK_MODELS = (
 # A training step: pairs, and tokens of a pair. A prediction: pairs, and tokens of a sentence, as in RE2's Table 5 and
 # ESAN's Figure 2.
 BATCH, LENGTH = 128, 24
-ANSWERED, SENTENCE = 8, 20
+PREDICTED_PAIRS, SENTENCE_LENGTH = 8, 20
 WORDS, DIMENSIONS, CLASSES = 10_000, 300, 3
 # The number of calls in one measurement.
 CALLS = 5
@@ -71,7 +71,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         config = config_of(settings, config_name, changes)
         data = random_pairs(config, LENGTH)
         steps = Steps(config, data, replicas=1, length=LENGTH)
-        training[name], answering[name] = steps.seconds, _answering(steps, data)
+        training[name], answering[name] = steps.seconds, _prediction_function(steps, data)
         rows.append({"model": name, "parameters": steps.lockstep.programs.flat.count})
     steps, answers = (stopwatch.in_turn(candidates, settings.rounds) for candidates in (training, answering))
     for row in rows:
@@ -81,19 +81,19 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         f"Settings of the configs for SNLI, {DIMENSIONS} dimensions of word vectors, no other features of a word where "
         f"they are not named: ESAN's are characters, parts of speech and exact matches. A step: {BATCH} random pairs "
         f"of {LENGTH} tokens, words as frequent as Zipf's law says.",
-        f"An answer: {ANSWERED} pairs of {SENTENCE} tokens a sentence, lists of ids in, probabilities out; the mean of "
-        f"{CALLS} calls.",
+        f"An answer: {PREDICTED_PAIRS} pairs of {SENTENCE_LENGTH} tokens a sentence, lists of ids in, probabilities "
+        f"out; the mean of {CALLS} calls.",
     ]
 
 
-def _answering(steps: Steps, data: EncodedData) -> Callable[[], None]:
+def _prediction_function(steps: Steps, data: EncodedData) -> Callable[[], None]:
     """Returns a function that predicts `CALLS` times, with the parameters after the few steps that were made."""
     flat = steps.lockstep.programs.flat
     model = InferenceModel(flat.module, flat.to_tree(steps.state.parameters[0]), data.vectors, data.characters)
     random = np.random.default_rng(1)
-    pairs = [side.tolist() for side in random.integers(2, WORDS, (2, ANSWERED, SENTENCE))]
+    pairs = [side.tolist() for side in random.integers(2, WORDS, (2, PREDICTED_PAIRS, SENTENCE_LENGTH))]
     token_features = {
-        name: tuple(random.integers(0, 2, (2, ANSWERED, SENTENCE))) for name in flat.module.token_features
+        name: tuple(random.integers(0, 2, (2, PREDICTED_PAIRS, SENTENCE_LENGTH))) for name in flat.module.token_features
     }
 
     def work() -> None:

@@ -26,7 +26,7 @@ REPLICAS = (10, 5, 1)
 QUANTILES = (0.25, 0.85)
 # The cost of evaluating a pair, relative to training on it: the forward pass is a third, in products and in code to
 # compile.
-EVALUATION = 1 / 3
+EVALUATION_COST = 1 / 3
 # The peer's pairs in one measurement: two batches or more.
 PEER_PAIRS = 1024
 GOAL = "under 4 on an H100 or H200"
@@ -124,7 +124,7 @@ def measure(settings: Settings, config: Any, data: EncodedData, peer: Peer | Non
         pair_seconds=stopwatch.spread(ours)["median"],
         peer_pair_seconds={key: stopwatch.spread(seconds[key])["median"] for key in SORT_BY_LEN if peer},
         ratios={key: stopwatch.ratio(seconds[key], ours) for key in SORT_BY_LEN if peer},
-        compile_seconds=float(np.mean(compiled)) * (len(shares) + EVALUATION_BUCKETS * EVALUATION),
+        compile_seconds=float(np.mean(compiled)) * (len(shares) + EVALUATION_BUCKETS * EVALUATION_COST),
     )
 
 
@@ -144,7 +144,7 @@ def row_hours(throughput: Throughput, full_pairs: int, changes: Mapping[str, Any
         variant.model.update(changes)
     base, own = (steps.work(one, data, throughput.length) for one in (config, variant))
     dev = data.splits["dev"].pairs if "dev" in data.splits else 0
-    pairs = paper_tables.SEEDS * config.training.epochs * (full_pairs + EVALUATION * dev)
+    pairs = paper_tables.SEEDS * config.training.epochs * (full_pairs + EVALUATION_COST * dev)
     work = own.multiply_adds / base.multiply_adds
     hours = {
         "train": work * pairs * throughput.pair_seconds / HOUR,

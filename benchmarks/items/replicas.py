@@ -19,10 +19,11 @@ from jaxmatch.sweep import memory, preparation
 
 REPLICAS = (1, 2, 4, 8, 10, 16, 32, 64)
 BATCHES = (64, 128, 512)
-# A point whose step lasts longer than OFTEN_SECONDS is timed by itself, unless it is the first after a single run. It
-# has a third of the rounds, or fewer (at least one) if its steps would last longer than LONG_SECONDS together.
-OFTEN_SECONDS = 6.0
-LONG_SECONDS = 30.0
+# A point whose step lasts longer than LONG_STEP_SECONDS is timed by itself, unless it is the first after a
+# single run. It has a third of the rounds, or fewer (at least one) if its steps would last longer than
+# LONG_POINT_SECONDS together.
+LONG_STEP_SECONDS = 6.0
+LONG_POINT_SECONDS = 30.0
 # The most that a run may cost among others, relative to its cost alone.
 CPU_GOAL = 1.05
 # (replicas, batch) -> the same on an accelerator: ten runs in twice the time of one.
@@ -99,8 +100,8 @@ def _series(
     first, long = replicas[1], []
     for count in replicas[1:]:
         lasts = 0.0 if count == first else count * alone
-        reasons[count] = left_out(config, data, length, count, lasts, settings.longest_step)
-        if not reasons[count] and lasts > OFTEN_SECONDS:
+        reasons[count] = reason_to_skip(config, data, length, count, lasts, settings.longest_step)
+        if not reasons[count] and lasts > LONG_STEP_SECONDS:
             long.append(count)
         elif not reasons[count]:
             points[count] = steps.Steps(config, data, replicas=count, length=length)
@@ -119,8 +120,8 @@ def _series(
     # Replicas -> seconds of their steps, of the steps of a run alone in the same rounds, and of the peer's pairs.
     times = {count: (seconds[str(count)], seconds["1"], {key: seconds[key] for key in peers}) for count in points}
     for count in long:
-        often = max(1, min(settings.rounds // 3, int(LONG_SECONDS / (count * alone))))
-        seconds = by_itself(config, data, length, count, points[1], peers, often)
+        rounds = max(1, min(settings.rounds // 3, int(LONG_POINT_SECONDS / (count * alone))))
+        seconds = time_long_point(config, data, length, count, points[1], peers, rounds)
         times[count] = seconds["all"], seconds["alone"], {key: seconds[key] for key in peers}
     steps_at_the_ceiling = operations[precision] / (2 * steps.work(config, data, length).multiply_adds)
     rows = []
@@ -161,28 +162,28 @@ def _figures(
     return figures
 
 
-def by_itself(
+def time_long_point(
     config: Any,
     data: EncodedData,
     length: int,
     count: int,
     alone: steps.Steps,
     peers: Mapping[str, Callable[[], float]],
-    often: int,
+    rounds: int,
 ) -> dict[str, list[float]]:
     """Measures the seconds of a long step of `count` runs, of a step of a run alone and of the peer's pairs, in turn.
     All are warm (`Steps.seconds`).
     """
 
-    def row() -> float:
-        alone.taking(1)
-        return alone.taking(max(1, count // 4))
+    def alone_seconds() -> float:
+        alone.mean_step_seconds(1)
+        return alone.mean_step_seconds(max(1, count // 4))
 
-    candidates = {"all": steps.Steps(config, data, replicas=count, length=length).seconds, "alone": row}
-    return stopwatch.in_turn(candidates | peers, often, warm=0)
+    candidates = {"all": steps.Steps(config, data, replicas=count, length=length).seconds, "alone": alone_seconds}
+    return stopwatch.in_turn(candidates | peers, rounds, warm=0)
 
 
-def left_out(config: Any, data: EncodedData, length: int, replicas: int, lasts: float, longest: float) -> str:
+def reason_to_skip(config: Any, data: EncodedData, length: int, replicas: int, lasts: float, longest: float) -> str:
     """Returns why a point whose step lasts about `lasts` seconds is not measured, or ""."""
     module = models.build(config.model.to_dict(), outputs=data.outputs)
     device, shapes = jax.devices()[0], [(config.training.batch_size, length)]
@@ -198,15 +199,15 @@ def goals(replicas: int, batch: int, measured: Mapping[str, Any], precision: str
     """
     if jax.default_backend() == "cpu":
         costs = {(replicas, batch): CPU_GOAL} if replicas > 1 else {}
-        aimed_at = [("a run ≤ {:.2f}", "ratio", costs)]
+        criteria = [("a run ≤ {:.2f}", "ratio", costs)]
     else:
-        aimed_at = [
+        criteria = [
             ("a run ≤ {:.2f}", "ratio", ACCELERATOR_GOALS),
             ("sorted peer ≥ {:.0f}", "sorted", PEER_GOALS if precision in PEER_PRECISIONS else {}),
             ("ceiling ≥ {:.0%}", "share", CEILING_GOALS),
         ]
     verdicts = []
-    for words, key, wanted in aimed_at:
+    for words, key, wanted in criteria:
         if (goal := wanted.get((replicas, batch))) is not None:
             found = measured[key]["median"] if key in measured else None
             met = None if found is None else found <= goal if key == "ratio" else found >= goal
@@ -222,9 +223,9 @@ def _notes(data: EncodedData, length: int, operations: Mapping[str, float], roun
         "it: the multiply-adds of all matrix products of a step, forward and backward, nothing else.",
         f"Matrix products of float32 numbers run in {ceiling.default_products()} on this device, JAX's default for it.",
         "A run's cost: its part of a step, of the step of one run alone, timed in turn with it. Where the step of all "
-        f"lasts more than {OFTEN_SECONDS:.0f} s, and it is not the first after a run alone, it is timed by itself, in "
-        f"turn with a quarter as many steps of a run alone as there are runs: {rounds} times, or fewer, but once, "
-        f"where those steps would last more than {LONG_SECONDS:.0f} s together.",
+        f"lasts more than {LONG_STEP_SECONDS:.0f} s, and it is not the first after a run alone, it is timed by itself, "
+        f"in turn with a quarter as many steps of a run alone as there are runs: {rounds} times, or fewer, but once, "
+        f"where those steps would last more than {LONG_POINT_SECONDS:.0f} s together.",
     ]
 
 

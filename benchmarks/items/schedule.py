@@ -18,16 +18,16 @@ MEDIAN, SPREAD = 600.0, 1.0
 # Seconds for a worker's start and compilation, between two checkpoints, and until a dead worker is replaced.
 START, CHECKPOINT, REPLACED = 60.0, 60.0, 120.0
 # Mean hours until a worker dies; None: never.
-LIVES = (None, 24.0, 4.0)
+MEAN_LIFETIMES = (None, 24.0, 4.0)
 
 
 def simulated(
-    lasts: Sequence[float], workers: int, life: float | None, start: float, draw: np.random.Generator
+    durations: Sequence[float], workers: int, life: float | None, start: float, draw: np.random.Generator
 ) -> tuple[float, int]:
     """Simulates the training of cohorts in the given order.
 
     Arguments:
-      lasts: the seconds of training of each cohort.
+      durations: the seconds of training of each cohort.
       workers: the number of workers that train at the same time.
       life: the mean seconds until a worker dies; None: never.
       start: the seconds before a worker trains, also after a death.
@@ -36,39 +36,39 @@ def simulated(
     Returns:
       The seconds until all cohorts are trained, and the number of deaths.
     """
-    waiting, free, deaths, end = list(lasts)[::-1], [0.0] * workers, 0, 0.0
+    waiting, free, deaths, end = list(durations)[::-1], [0.0] * workers, 0, 0.0
     heapq.heapify(free)
-    again: list[tuple[float, float]] = []  # (time of death, seconds left) of cohorts whose worker died
-    while waiting or again:
+    interrupted: list[tuple[float, float]] = []  # (time of death, seconds remaining) of cohorts whose worker died
+    while waiting or interrupted:
         now = heapq.heappop(free)
-        if again and (again[0][0] <= now or not waiting):
-            since, left = heapq.heappop(again)
-            now = max(now, since)
+        if interrupted and (interrupted[0][0] <= now or not waiting):
+            died_at, remaining = heapq.heappop(interrupted)
+            now = max(now, died_at)
         else:
-            left = waiting.pop()
-        lives = np.inf if life is None else draw.exponential(life)
-        if lives >= start + left:
-            end = max(end, now + start + left)
-            heapq.heappush(free, now + start + left)
+            remaining = waiting.pop()
+        lifetime = np.inf if life is None else draw.exponential(life)
+        if lifetime >= start + remaining:
+            end = max(end, now + start + remaining)
+            heapq.heappush(free, now + start + remaining)
             continue
         deaths += 1
-        kept = max(0.0, lives - start) // CHECKPOINT * CHECKPOINT
-        heapq.heappush(again, (now + lives, left - kept))
-        heapq.heappush(free, now + lives + REPLACED)
+        kept = max(0.0, lifetime - start) // CHECKPOINT * CHECKPOINT
+        heapq.heappush(interrupted, (now + lifetime, remaining - kept))
+        heapq.heappush(free, now + lifetime + REPLACED)
     return end, deaths
 
 
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     """Returns a row for each mean life of a worker and each order, and a note."""
     cohorts, workers = (20, 4) if settings.quick else (COHORTS, WORKERS)
-    lasts = np.random.default_rng(0).lognormal(np.log(MEDIAN), SPREAD, cohorts)
+    durations = np.random.default_rng(0).lognormal(np.log(MEDIAN), SPREAD, cohorts)
     # No order can end before the longest cohort, nor before all workers have done their share.
-    bound = max(START + lasts.max(), (lasts + START).sum() / workers)
+    bound = max(START + durations.max(), (durations + START).sum() / workers)
     rows = []
-    for life in LIVES:
-        for order, given in (("longest first", np.sort(lasts)[::-1]), ("as they come", lasts)):
+    for life in MEAN_LIFETIMES:
+        for order, ordered in (("longest first", np.sort(durations)[::-1]), ("as they come", durations)):
             seconds = None if life is None else 3600 * life
-            took, deaths = simulated(given, workers, seconds, START, np.random.default_rng(1))
+            took, deaths = simulated(ordered, workers, seconds, START, np.random.default_rng(1))
             rows.append(
                 {
                     "life": "none dies" if life is None else f"{life:g} h",
@@ -81,9 +81,9 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
             )
     return rows, [
         f"Simulated, not run: {cohorts:,} cohorts of {MEDIAN / 60:.0f} minutes in the median, at most "
-        f"{lasts.max() / 3600:.1f} h, on {workers} workers. A start takes {START:.0f} s, a checkpoint is written every "
-        f"{CHECKPOINT:.0f} s, and a dead worker is replaced after {REPLACED:.0f} s. No order can end before the bound: "
-        "the longest cohort, or the work divided by the workers, without deaths."
+        f"{durations.max() / 3600:.1f} h, on {workers} workers. A start takes {START:.0f} s, a checkpoint is written "
+        f"every {CHECKPOINT:.0f} s, and a dead worker is replaced after {REPLACED:.0f} s. No order can end before the "
+        "bound: the longest cohort, or the work divided by the workers, without deaths."
     ]
 
 

@@ -36,7 +36,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     rows = []
     for name, (title, words) in titles.items():
         cache = settings.scratch / f"cache of {name}"
-        first, *later = (started(words, cache) for _ in range(1 + settings.rounds))
+        first, *later = (run_command(words, cache) for _ in range(1 + settings.rounds))
         seconds, busy = ([each[part] for each in later] for part in (0, 1))
         row = {"what": title, "first": first[0], "first_cpu": first[1]}
         row |= {"later": stopwatch.spread(seconds), "later_cpu": stopwatch.spread(busy)}
@@ -88,7 +88,7 @@ def _files(scratch: Path) -> tuple[Path, Path]:
     return scratch / "pairs.tsv", scratch / "one.tsv"
 
 
-def started(words: list[Any], cache: Path) -> tuple[float, float]:
+def run_command(words: list[Any], cache: Path) -> tuple[float, float]:
     """Runs a command. Returns its seconds from before its start to after its end, and the CPU seconds of all cores."""
     variables = {name: value for name, value in fresh.with_this_checkout().items() if not name.startswith("JAX_COMP")}
     began, before = time.perf_counter(), os.times()

@@ -21,7 +21,7 @@ GOALS = {512: 2.5, 64: 2.0}
 
 
 class Epochs:
-    """The time of an epoch, from one step of each of its lengths. An epoch is the same work a hundred times over.
+    """The time of an epoch, measured by one step of each length, because all steps of a length do the same work.
 
     Arguments:
       config: the config to train.

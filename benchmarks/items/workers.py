@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks import stopwatch
 from benchmarks.item import Column, Item, Settings
 from benchmarks.started import OutOfTime
-from benchmarks.ways import Jobs, Launchers, Measuring, Ray
+from benchmarks.ways import Jobs, Launchers, MeasuredSweeps, Ray
 from jaxmatch.errors import InputError
 
 WAYS = {"launchers": "launchers on one folder", "ray": "--on ray", "slurm": "--on slurm:local"}
@@ -41,7 +41,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     if not hasattr(os, "sched_setaffinity"):
         raise InputError("processes cannot be pinned to cores on this system", remedy="measure on Linux")
     quick = settings.quick
-    measuring = Measuring(settings.scratch, time.time() + (MOST_SECONDS_QUICK if quick else MOST_SECONDS))
+    measuring = MeasuredSweeps(settings.scratch, time.time() + (MOST_SECONDS_QUICK if quick else MOST_SECONDS))
     rows: dict[tuple[str, int], dict[str, Any]] = {}
     for way, title in WAYS.items():
         for workers in WORKERS:
@@ -54,7 +54,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         one.pinned(1, 1, 1)  # compiles for one core
         epochs = 2 if quick else _epochs(one.pinned(1, EPOCHS_TO_MEASURE, 1).training / EPOCHS_TO_MEASURE)
         cohorts, many = (2, FEW + 1) if quick else (COHORTS, MANY)
-        notes += _about(cohorts, epochs, many)
+        notes += _notes(cohorts, epochs, many)
         for way, (kind, module, extra) in KINDS.items():
             if module and importlib.util.find_spec(module) is None:
                 notes.append(f"{WAYS[way]}: not measured; it needs pip install 'jaxmatch[{extra}]'.")
@@ -122,7 +122,7 @@ def cost_of_a_task(few: float, many: float, count: int, training: float) -> dict
     return {"task": task, "training": training, "beyond": task - training}
 
 
-def _about(cohorts: int, epochs: int, many: int) -> list[str]:
+def _notes(cohorts: int, epochs: int, many: int) -> list[str]:
     return [
         "First step: seconds from the command to the end of the first training step, on all cores, as a listener in "
         "the process that trains notes it. The programs were compiled by an earlier start. Ray's cluster was running, "

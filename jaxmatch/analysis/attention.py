@@ -128,7 +128,7 @@ def attention(matcher: Matcher, pairs: Sequence[tuple[str, str]]) -> list[PairAt
                 prediction=prediction,
                 blocks=tuple(
                     BlockAttention(name, weights[is_a][:, is_b], weights[is_b][:, is_a].T)
-                    for name, weights in ((name, np.asarray(kept[name][0])) for name in sorted(kept, key=place_of))
+                    for name, weights in ((name, np.asarray(kept[name][0])) for name in sorted(kept, key=layer_order))
                 ),
             )
         )
@@ -159,7 +159,7 @@ def _name(path: Sequence[str]) -> str:
     return place.replace("_", " ") or _OF_THE_MODEL
 
 
-def place_of(name: str) -> tuple[bool, list[tuple[str, int]]]:
+def layer_order(name: str) -> tuple[bool, list[tuple[str, int]]]:
     """Returns a sort key that puts block 10 after block 2, and the whole stack after its layers."""
     return name == _OF_THE_MODEL, [(text, int(number or 0)) for text, number in re.findall(r"(\D+)(\d*)", name)]
 

@@ -11,7 +11,7 @@ from jaxmatch.reporting.grouping import setting_name
 from jaxmatch.reporting.intervals import mean_and_deviation
 from jaxmatch.reporting.tables import captions, formats, numbers
 from jaxmatch.reporting.tables.contents import Published
-from jaxmatch.reporting.tables.formats import NOTHING, Sheet, Text
+from jaxmatch.reporting.tables.formats import NO_VALUE, Sheet, Text
 from jaxmatch.reporting.tables.spreadsheet import csv_text
 
 
@@ -54,7 +54,7 @@ def ensembles(found: Sequence[Ensemble], published: Sequence[Published], format:
 
 
 def _number(score: str, value: float) -> str:
-    return numbers.print_number(score, value) if math.isfinite(value) else NOTHING
+    return numbers.format_number(score, value) if math.isfinite(value) else NO_VALUE
 
 
 def _rows(one: Ensemble) -> tuple[tuple[str, ...], ...]:
@@ -69,7 +69,7 @@ def _rows(one: Ensemble) -> tuple[tuple[str, ...], ...]:
                 str(len(one.members)),
                 numbers.score_heading(score),
                 f"{_number(score, mean)} ± {_number(score, deviation)}",
-                NOTHING if one.scores.vote is None else _number(score, one.scores.vote[name]),
+                NO_VALUE if one.scores.vote is None else _number(score, one.scores.vote[name]),
                 _number(score, one.scores.average[name]),
             )
         )

@@ -150,7 +150,7 @@ def occlusion(matcher: Matcher, split: Split, batch_size: int | None = None) -> 
         )
     if matcher.task == "regression":
         raise InputError(
-            "occlusion reports the accuracy of classes, and a regression has none", remedy="give another run"
+            "occlusion reports the accuracy of classes, and a regression has none", remedy="give a run with classes"
         )
     labels = label_numbers(matcher, split)
     places = [(block, feature) for block in range(module.config.blocks) for feature in features_seen(module, block)]

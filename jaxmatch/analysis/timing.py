@@ -107,17 +107,17 @@ def batch_seconds(model: InferenceModel, *, pairs: int, length: int, batches: in
       <float64>[batches], seconds.
     """
     random, words = np.random.default_rng(0), model.vectors.shape[0]
-    most = {"tags": model.module.config.known_tags, "exact_match": 2}
+    limits = {"tags": model.module.config.known_tags, "exact_match": 2}
 
-    def side(least: int, most: int) -> np.ndarray:
-        return random.integers(least, most, (pairs, length), dtype=np.int32)
+    def side(low: int, high: int) -> np.ndarray:
+        return random.integers(low, high, (pairs, length), dtype=np.int32)
 
-    def answer() -> Callable[[], Any]:
+    def random_prediction() -> Callable[[], Any]:
         ids = [side(min(UNKNOWN + 1, words - 1), words) for _ in range(2)]
-        features = {name: (side(0, most[name]), side(0, most[name])) for name in model.module.token_features}
+        features = {name: (side(0, limits[name]), side(0, limits[name])) for name in model.module.token_features}
         return lambda: probabilities_of(model.logits(*ids, features))
 
-    return _seconds((answer() for _ in range(_WARM + batches)), warm=_WARM)
+    return _seconds((random_prediction() for _ in range(_WARM + batches)), warm=_WARM)
 
 
 def split_seconds(matcher: Matcher, pairs: Sequence[tuple[str, str]], passes: int) -> np.ndarray:
@@ -134,10 +134,11 @@ def split_seconds(matcher: Matcher, pairs: Sequence[tuple[str, str]], passes: in
     return _seconds((lambda: matcher.predict(pairs) for _ in range(1 + passes)), warm=1)
 
 
-def _seconds(answers: Iterable[Callable[[], Any]], warm: int) -> np.ndarray:
+def _seconds(predictions: Iterable[Callable[[], Any]], warm: int) -> np.ndarray:
+    """Times each prediction, and leaves out the first `warm` times."""
     found = []
-    for answer in answers:
+    for predict in predictions:
         start = time.perf_counter()
-        answer()  # returns numbers on the host, so no computation is still running
+        predict()  # returns numbers on the host, so no computation is still running
         found.append(time.perf_counter() - start)
     return np.array(found[warm:])

@@ -112,7 +112,11 @@ def _columns(names: dict[int, str], task: str, labels: Sequence[str], file: Path
     if len(names) == 1 and (task == "regression" or len(labels) == 2):
         return None
     if task == "regression":
-        raise InputError(f"it has {len(names)} outputs, and a regression has one", path=file, remedy="give another")
+        raise InputError(
+            f"it has {len(names)} outputs, and a regression has one",
+            path=file,
+            remedy="give a cross-encoder with one output",
+        )
     known = {str(name).lower(): int(number) for number, name in names.items()}
     if missing := [label for label in labels if label.lower() not in known]:
         raise InputError(

@@ -22,7 +22,7 @@ def logistic_regression(features: np.ndarray, labels: np.ndarray, classes: int) 
     """
     from scipy import optimize, special  # imported here because the import takes half a second
 
-    inputs = _with_one(features)
+    inputs = _with_bias_column(features)
     right = np.arange(classes) == np.asarray(labels)[:, None]
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
@@ -48,7 +48,7 @@ def linear_regression(features: np.ndarray, labels: np.ndarray) -> np.ndarray:
     Returns:
       <float64>[features + 1, 1]: the weights, and in the last row the bias.
     """
-    return np.linalg.lstsq(_with_one(features), np.asarray(labels, np.float64))[0][:, None]
+    return np.linalg.lstsq(_with_bias_column(features), np.asarray(labels, np.float64))[0][:, None]
 
 
 def fitted(
@@ -76,8 +76,8 @@ def fitted(
         weights = linear_regression(scaled(features), labels)
     else:
         weights = logistic_regression(scaled(features), labels, classes)
-    return weights.size, lambda features: _with_one(scaled(features)) @ weights
+    return weights.size, lambda features: _with_bias_column(scaled(features)) @ weights
 
 
-def _with_one(features: np.ndarray) -> np.ndarray:
+def _with_bias_column(features: np.ndarray) -> np.ndarray:
     return np.column_stack([features, np.ones(len(features))])

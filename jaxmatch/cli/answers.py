@@ -20,7 +20,7 @@ CHUNK = 4096
 _SHORT = 8192
 
 
-class Answers:
+class PredictionQueue:
     """A queue of pairs, which are predicted many at once and written in their order.
 
     Arguments:
@@ -74,11 +74,11 @@ class Answers:
         try:
             predictions: Iterable[Prediction] = self._predicted(waiting)
         except NotFinite as error:
-            predictions = self._before(waiting, error.pair)
+            predictions = self._predictions_before(waiting, error.pair)
         except (MemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
-            predictions = (self._alone(line, fields) for line, fields in waiting)
+            predictions = (self._predict_one(line, fields) for line, fields in waiting)
         try:
             for (line, fields), prediction in zip(waiting, predictions, strict=True):
                 self._output.write(self._line(line, fields, prediction))
@@ -91,7 +91,7 @@ class Answers:
     def _predicted(self, waiting: Sequence[tuple[int, dict[str, Any]]]) -> list[Prediction]:
         return self._matcher.predict([self._texts(fields) for _, fields in waiting])
 
-    def _before(self, waiting: Sequence[tuple[int, dict[str, Any]]], wrong: int) -> Iterator[Prediction]:
+    def _predictions_before(self, waiting: Sequence[tuple[int, dict[str, Any]]], wrong: int) -> Iterator[Prediction]:
         """Yields the predictions before the first pair without a finite output, then raises an error about it."""
         yield from self._predicted(waiting[:wrong])
         raise self._not_finite(waiting[wrong][0])
@@ -100,7 +100,7 @@ class Answers:
         problem = "the model's output for this pair is not finite"
         return InputError(problem, path=self._source, line=line, remedy="train the model again")
 
-    def _alone(self, line: int, fields: dict[str, Any]) -> Prediction:
+    def _predict_one(self, line: int, fields: dict[str, Any]) -> Prediction:
         try:
             (prediction,) = self._predicted([(line, fields)])
         except NotFinite:
@@ -134,7 +134,7 @@ class Answers:
         needed = answer_bytes(
             model.module, matcher.task, model.vectors.shape[1], 1, padded_size(tokens, FEW_LENGTHS), device.platform
         )
-        if needed > calibration(device.platform).to_use * available:
+        if needed > calibration(device.platform).memory_fraction * available:
             raise InputError(
                 f"this pair has {tokens:,} tokens; predicting it needs about {needed / 2**30:,.0f} GiB, and the device "
                 f"has {available / 2**30:,.0f} GiB",

@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace) -> None:
     folder = chosen_run(arguments)
     if arguments.remove:
         if arguments.input is not None or arguments.positive is not None:
-            raise InputError("--remove chooses nothing", remedy="leave out --input and --positive")
+            raise InputError("--remove cannot be combined with --input or --positive", remedy="leave them out")
         path = model_folder.find(folder) / FILE
         if not path.exists():
             raise InputError("there is no calibration", path=path)
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError("a regression has no probabilities to calibrate", path=folder)
     if arguments.precision is not None and not 0 < arguments.precision <= 1:
         raise InputError(f"--precision is {arguments.precision:g}", remedy="give a number above 0, at most 1, as 0.95")
-    split, name = splits.pairs_asked(arguments, folder, matcher, "dev")
+    split, name = splits.requested_pairs(arguments, folder, matcher, "dev")
     numbers = label_numbers(matcher, split)
     found = chosen_calibration(
         matcher.logits(pairs_of(split)),

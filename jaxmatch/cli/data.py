@@ -69,7 +69,7 @@ def _check(arguments: argparse.Namespace) -> None:
         name=arguments.name,
         directory=directory,
         task=arguments.task,
-        **own_data.given(arguments),
+        **own_data.layout_settings(arguments),
         vectors=vectors_file(arguments.vectors, directory),
         tokenizer=arguments.tokenizer,
         lowercase=not arguments.keep_case,

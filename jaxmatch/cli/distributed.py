@@ -17,8 +17,8 @@ from jaxmatch.errors import InputError
 
 # How long processes wait for each other at the start, and for the heartbeat of a process that may have died.
 SECONDS_TO_START, SECONDS_WITHOUT_HEARTBEAT = 300, 20
-# Not empty once no process waits for another.
-_in_order: list[bool] = []
+# Not empty once no process waits for another, so that all can disconnect. A list, because functions change it.
+_all_released: list[bool] = []
 
 # A filter program for what XLA and Gloo write past Python. XLA's messages about other processes are pages long and hold
 # a stack; the program replaces them by one line.
@@ -62,7 +62,7 @@ def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argpars
     @functools.wraps(run)
     def wrapped(arguments: argparse.Namespace) -> None:
         if not arguments.distributed:
-            check_alone(arguments, os.environ)
+            check_single_process(arguments, os.environ)
             return run(arguments)
         _join(arguments)
         import jax
@@ -78,15 +78,15 @@ def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argpars
             except Exception as error:
                 if not isinstance(error, several_hosts.OutOfStep):
                     several_hosts.dismiss()
-                    _in_order.append(True)
+                    _all_released.append(True)
                 raise
             several_hosts.dismiss()
-        _in_order.append(True)
+        _all_released.append(True)
 
     return wrapped
 
 
-def leave(status: int, interrupted: bool) -> None:
+def exit_if_needed(status: int, interrupted: bool) -> None:
     """Exits directly if this process uses JAX and was interrupted, or if other processes may wait for it. Otherwise it
     returns.
 
@@ -96,7 +96,7 @@ def leave(status: int, interrupted: bool) -> None:
     """
     jax = sys.modules.get("jax")
     several = jax is not None and jax.distributed.is_initialized()
-    if several and _in_order:
+    if several and _all_released:
         jax.distributed.shutdown()
         return
     if jax is None or not (several or interrupted):
@@ -108,7 +108,7 @@ def leave(status: int, interrupted: bool) -> None:
     os._exit(status)
 
 
-def check_alone(arguments: argparse.Namespace, variables: Mapping[str, str]) -> None:
+def check_single_process(arguments: argparse.Namespace, variables: Mapping[str, str]) -> None:
     """Checks that this process is not one of several that would all train the same.
 
     Raises:
@@ -127,7 +127,7 @@ def check_alone(arguments: argparse.Namespace, variables: Mapping[str, str]) -> 
             f"JAX_COORDINATOR_ADDRESS={address} is set, as for several processes",
             remedy="add --distributed, or unset the variable",
         )
-    if message := launchers.apart(variables):
+    if message := launchers.kubernetes_note(variables):
         note(message)
 
 
@@ -148,7 +148,7 @@ def _join(arguments: argparse.Namespace) -> None:
         _wait_for(address)
     _filter_output()
     # Without this timer, JAX would end the process and print a stack.
-    waiting = threading.Timer(SECONDS_TO_START, _nobody_came)
+    waiting = threading.Timer(SECONDS_TO_START, _connection_timed_out)
     waiting.daemon = True
     waiting.start()
     try:
@@ -170,7 +170,7 @@ def _join(arguments: argparse.Namespace) -> None:
         waiting.cancel()
 
 
-def _nobody_came() -> None:
+def _connection_timed_out() -> None:
     """Prints an error, and ends this process, which cannot be interrupted while it waits."""
     error = InputError("not all processes have connected", remedy="start the same command on every host")
     sys.stderr.write(f"jaxmatch: {error}\n")

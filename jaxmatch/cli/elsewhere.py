@@ -76,14 +76,14 @@ def _slurm(arguments: argparse.Namespace, where: str, load: Callable[[], None]) 
         raise InputError(f"slurm:{where} is unknown", remedy="give --on slurm or --on slurm:local")
     waits = arguments.subcommand == "tune"
     if arguments.log and not waits:
-        raise InputError("--log needs a command that trains, and jobs train later", remedy="leave it out")
+        raise InputError("--log does not apply to --on slurm, whose jobs train later", remedy="leave it out")
     from jaxmatch.sweep.on_slurm import SlurmEngine
     from jaxmatch.sweep.slurm_options import read_options
 
     return SlurmEngine(read_options(arguments.slurm), where == "local", load, waits)
 
 
-def answered(arguments: argparse.Namespace, workdir: Path) -> bool:
+def print_status_or_table(arguments: argparse.Namespace, workdir: Path) -> bool:
     """Prints the state of the jobs for --status, or the table of the finished runs for --collect.
 
     Returns:
@@ -115,7 +115,7 @@ def answered(arguments: argparse.Namespace, workdir: Path) -> bool:
     if folder.missing:
         are = "is" if len(folder.missing) == 1 else "are"
         raise InputError(
-            f"{len(folder.missing)} of {len(folder.runs)} runs {are} missing (cohorts: {slurm_jobs.counted(found)})",
+            f"{len(folder.missing)} of {len(folder.runs)} runs {are} missing (cohorts: {slurm_jobs.totals(found)})",
             path=workdir,
             remedy="see --status",
         )

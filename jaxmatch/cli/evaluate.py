@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     folder = chosen_run(arguments)
     matcher = load(folder)
-    split, name = splits.pairs_asked(arguments, folder, matcher, arguments.split)
+    split, name = splits.requested_pairs(arguments, folder, matcher, arguments.split)
     numbers = label_numbers(matcher, split)  # a wrong label is found before the work is done
     logits = matcher.logits(pairs_of(split))
     scores, calibrated = score_outputs(matcher, split, logits), None

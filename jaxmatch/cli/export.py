@@ -12,7 +12,7 @@ folder, in plain files. docs/how_to/export.md shows how to run an export.
 import argparse
 
 from jaxmatch.cli.output import note
-from jaxmatch.cli.paths import check_output_folder, named
+from jaxmatch.cli.paths import check_output_folder, nonempty_path
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
 
 FORMATS = ("stablehlo", "onnx", "safetensors")
@@ -22,7 +22,7 @@ WHEN_INTERRUPTED = "interrupted; nothing was written"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)
     parser.add_argument("--format", choices=FORMATS, required=True, help="format of the export")
-    parser.add_argument("--output", type=named, metavar="DIR", required=True, help="folder of the export")
+    parser.add_argument("--output", type=nonempty_path, metavar="DIR", required=True, help="folder of the export")
 
 
 def run(arguments: argparse.Namespace) -> None:

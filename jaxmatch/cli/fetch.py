@@ -26,7 +26,7 @@ def add_parser(actions: Any) -> None:
 
 
 def _fetch(arguments: argparse.Namespace) -> None:
-    from jaxmatch.data.fetching import fetch, is_there
+    from jaxmatch.data.fetching import fetch, is_fetched
     from jaxmatch.data.releases import release_of, releases
     from jaxmatch.sweep.preparation import DATA_VARIABLE
 
@@ -40,9 +40,9 @@ def _fetch(arguments: argparse.Namespace) -> None:
         raise InputError(
             "no data directory is named", remedy="give --data-directory, or set the variable JAXMATCH_DATA"
         )
-    _accept([release for release in chosen if not is_there(release, Path(directory))], arguments.accept_licences)
+    _accept([release for release in chosen if not is_fetched(release, Path(directory))], arguments.accept_licences)
     for release in chosen:
-        fetched_before = is_there(release, Path(directory))
+        fetched_before = is_fetched(release, Path(directory))
         with _progress() as progress:
             place = fetch(release, Path(directory), arguments.source, progress)
         show(f"{place} {'was there already' if fetched_before else 'is there'}")

@@ -16,7 +16,7 @@ import argparse
 from pathlib import Path
 
 from jaxmatch.cli.output import show
-from jaxmatch.cli.paths import check_output_folder, named
+from jaxmatch.cli.paths import check_output_folder, nonempty_path
 from jaxmatch.errors import InputError
 from jaxmatch.printable import printable
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SCORE",
         help="with --against: a score such as test.accuracy (default: the one that chose the checkpoints)",
     )
-    parser.add_argument("--output", type=named, metavar="DIR", required=True, help="folder of the figure")
+    parser.add_argument("--output", type=nonempty_path, metavar="DIR", required=True, help="folder of the figure")
 
 
 def run(arguments: argparse.Namespace) -> None:

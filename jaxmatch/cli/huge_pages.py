@@ -16,14 +16,14 @@ TUNABLES, HUGE = "GLIBC_TUNABLES", "glibc.malloc.hugetlb"
 SYSTEM = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
-def start_again_with_huge_pages() -> None:
+def restart_with_huge_pages() -> None:
     """Restarts this process with the variable set, if that helps. Must be called before anything else is done.
 
     The function does nothing if the system gives huge pages to all processes or to none, if there is no glibc, or if
     the variable already mentions them: `GLIBC_TUNABLES=glibc.malloc.hugetlb=0` keeps small pages.
     """
     tunables = os.environ.get(TUNABLES, "")
-    if HUGE in tunables or not given_on_request_only() or platform.libc_ver()[0] != "glibc":
+    if HUGE in tunables or not only_on_request() or platform.libc_ver()[0] != "glibc":
         return
     changed = {TUNABLES: ":".join(filter(None, [tunables, f"{HUGE}=1"]))}
     try:
@@ -32,13 +32,13 @@ def start_again_with_huge_pages() -> None:
         return
 
 
-def given() -> bool:
+def enabled() -> bool:
     """Returns whether this process has huge pages, as do the processes that it starts with the same environment."""
     requested = f"{HUGE}=1" in os.environ.get(TUNABLES, "")
-    return "[always]" in _system() or (requested and given_on_request_only())
+    return "[always]" in _system() or (requested and only_on_request())
 
 
-def given_on_request_only() -> bool:
+def only_on_request() -> bool:
     """Returns whether the system gives huge pages only to processes that request them."""
     return "[madvise]" in _system()
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jaxmatch.cli.output import show as show_text
-from jaxmatch.cli.paths import check_output_folder, named
+from jaxmatch.cli.paths import check_output_folder, nonempty_path
 from jaxmatch.cli.runs import records_of, slug
 from jaxmatch.errors import InputError
 from jaxmatch.printable import printable, printable_json
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pair", nargs=2, metavar=("TEXT", "TEXT"), help="the two texts (default: those of the model's paper)"
     )
-    parser.add_argument("--output", type=named, metavar="DIR", help="keep the weights and their figure here")
+    parser.add_argument("--output", type=nonempty_path, metavar="DIR", help="keep the weights and their figure here")
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
 
@@ -117,12 +117,12 @@ def _lines(pair: PairAttention) -> Iterator[str]:
     for block in pair.blocks:
         yield ""
         yield f"{block.name}, first over second"
-        yield from _looks(pair.tokens_a, pair.tokens_b, block.over_b)
+        yield from _attention_lines(pair.tokens_a, pair.tokens_b, block.over_b)
         yield f"{block.name}, second over first"
-        yield from _looks(pair.tokens_b, pair.tokens_a, block.over_a.T)
+        yield from _attention_lines(pair.tokens_b, pair.tokens_a, block.over_a.T)
 
 
-def _looks(tokens: Sequence[str], others: Sequence[str], weights: np.ndarray) -> Iterator[str]:
+def _attention_lines(tokens: Sequence[str], others: Sequence[str], weights: np.ndarray) -> Iterator[str]:
     """Yields a line for each token, with the tokens of the other sentence that it attends to most."""
     tokens, others = [printable(token) for token in tokens], [printable(token) for token in others]
     width = max(map(len, tokens))

@@ -17,15 +17,15 @@ from collections.abc import Iterator
 from types import FrameType
 
 INTERRUPTED = 130  # the status that a shell reports for a program that an interrupt ended
-SECONDS_BEFORE_THE_NEXT = 0.01
+RETRY_SECONDS = 0.01
 # The environment variable that tells a program that replaces this process that interrupts were blocked for it.
 _WAITING = "JAXMATCH_INTERRUPTS_WAIT"
 # The most seconds that an interrupt is postponed. A module of the user may compute for hours while it is imported.
-LONGEST_IMPORT = 10.0
+MAX_DELAY_SECONDS = 10.0
 
 
-def end_at_once() -> None:
-    """Makes an interrupt end this process with one line, until `hold_back_in_imports` is called.
+def exit_on_interrupt() -> None:
+    """Makes an interrupt end this process with one line, until `defer_in_imports` is called.
 
     That is safe because nothing has been written yet. An interrupt that arrived while interrupts were `blocked` ends
     the process, too.
@@ -39,7 +39,7 @@ def end_at_once() -> None:
 def blocked() -> Iterator[None]:
     """Blocks interrupts until the end of the block. Interrupts that were blocked before stay blocked.
 
-    If another program replaces this process in the block, interrupts wait until that program calls `end_at_once`.
+    If another program replaces this process in the block, interrupts wait until that program calls `exit_on_interrupt`.
     """
     with contextlib.suppress(AttributeError):  # Windows
         if signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}):
@@ -61,31 +61,31 @@ def _end(number: int, frame: FrameType | None) -> None:
     os._exit(INTERRUPTED)
 
 
-def hold_back_in_imports() -> None:
+def defer_in_imports() -> None:
     """Makes an interrupt raise KeyboardInterrupt in the main thread, as Python does, but not during an import.
 
-    An interrupt that arrives during an import is raised after it, or after `LONGEST_IMPORT` seconds.
+    An interrupt that arrives during an import is raised after it, or after `MAX_DELAY_SECONDS` seconds.
     """
     if signal.getsignal(signal.SIGINT) not in (signal.default_int_handler, _end):
         return
-    first, waits = 0.0, False
+    first_arrival, retry_scheduled = 0.0, False
 
-    def again() -> None:
-        nonlocal waits
-        time.sleep(SECONDS_BEFORE_THE_NEXT)
-        waits = False
+    def retry() -> None:
+        nonlocal retry_scheduled
+        time.sleep(RETRY_SECONDS)
+        retry_scheduled = False
         _interrupt()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal first, waits
-        if waits:
+        nonlocal first_arrival, retry_scheduled
+        if retry_scheduled:
             return
-        first = first or time.monotonic()
-        if _importing(frame) and time.monotonic() - first < LONGEST_IMPORT:
-            waits = True
-            _thread.start_new_thread(again, ())
+        first_arrival = first_arrival or time.monotonic()
+        if _importing(frame) and time.monotonic() - first_arrival < MAX_DELAY_SECONDS:
+            retry_scheduled = True
+            _thread.start_new_thread(retry, ())
         else:
-            first = 0.0
+            first_arrival = 0.0
             signal.default_int_handler(number, frame)
 
     signal.signal(signal.SIGINT, handle)
@@ -107,7 +107,7 @@ def raise_lost_interrupts() -> None:
 
     def hook(unraisable: "sys.UnraisableHookArgs") -> None:
         if isinstance(unraisable.exc_value, KeyboardInterrupt):
-            _thread.start_new_thread(_interrupt, (SECONDS_BEFORE_THE_NEXT,))
+            _thread.start_new_thread(_interrupt, (RETRY_SECONDS,))
         else:
             report(unraisable)
 

@@ -51,7 +51,7 @@ def _on_tpus(variables: Mapping[str, str]) -> tuple[int, str]:
     return max(1, hosts) * count, ", ".join(reasons)
 
 
-def apart(variables: Mapping[str, str]) -> str:
+def kubernetes_note(variables: Mapping[str, str]) -> str:
     """Returns a note about a process that may be one of several or may be meant to train alone, or ""."""
     index = variables.get(_INDEX_IN_KUBERNETES, "")
     if not index.isdigit():

@@ -29,7 +29,7 @@ def _folder(text: str) -> Path:
     """Parses the path of a folder on this machine, for argparse."""
     if "://" in text:
         raise argparse.ArgumentTypeError(f"{text} is not a local folder; give it as --store, with --on ray")
-    return paths.named(text)
+    return paths.nonempty_path(text)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     distributed.add_arguments(parser)
 
 
-def options_of_the_file(words: Sequence[str]) -> dict[str, str]:
+def parse_file_options(words: Sequence[str]) -> dict[str, str]:
     """Parses the options that only the launched file knows, as `--name=value` or `--name value`.
 
     Raises:
@@ -121,7 +121,7 @@ def workdir_of(arguments: argparse.Namespace) -> Path:
     """
     name = arguments.file.stem
     if arguments.subcommand == "train":
-        name = "_".join((name, *options_of_the_file(arguments.rest).values()))
+        name = "_".join((name, *parse_file_options(arguments.rest).values()))
     return arguments.workdir or Path("runs") / (name + "-smoke" * arguments.smoke)
 
 
@@ -144,14 +144,14 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
     from jaxmatch.sweep.failures import FailedCohorts
     from jaxmatch.sweep.named_files import find
 
-    with suggestions.of_options(arguments.parser):
-        options = options_of_the_file(arguments.rest)
+    with suggestions.suggesting_options(arguments.parser):
+        options = parse_file_options(arguments.rest)
     for name in ("data_directory", "vectors", *OWN_LAYOUT):
         if getattr(arguments, name) is not None:
             options[name] = getattr(arguments, name)
     try:
-        with elsewhere.engine_of(arguments) as engine, suggestions.of_options(arguments.parser):
-            if elsewhere.answered(arguments, workdir_of(arguments)):
+        with elsewhere.engine_of(arguments) as engine, suggestions.suggesting_options(arguments.parser):
+            if elsewhere.print_status_or_table(arguments, workdir_of(arguments)):
                 return arguments.collect
             text = function(
                 find(arguments.file, kinds),

@@ -14,16 +14,16 @@ from typing import IO, Any
 
 from jaxmatch import __version__
 from jaxmatch.cli import completion, interrupts, suggestions
-from jaxmatch.cli.distributed import leave
+from jaxmatch.cli.distributed import exit_if_needed
 from jaxmatch.cli.dotted import take_dotted
-from jaxmatch.cli.huge_pages import start_again_with_huge_pages
+from jaxmatch.cli.huge_pages import restart_with_huge_pages
 from jaxmatch.cli.imports import HELP as HELP_OF_IMPORT
 from jaxmatch.cli.imports import take_imports
 from jaxmatch.cli.interrupts import INTERRUPTED
 from jaxmatch.cli.output import OUTPUT
 from jaxmatch.cli.plugin_errors import shorten_plugin_errors
 from jaxmatch.errors import InputError, nearest
-from jaxmatch.files import naming
+from jaxmatch.files import add_path_to_errors
 from jaxmatch.printable import printable, shown
 
 # The status that a shell reports for a program that a closed pipe ended, and the status for wrong input.
@@ -55,15 +55,15 @@ SUBCOMMANDS = {
 # The subcommands that compute nothing that huge pages would make faster.
 WITHOUT_JAX = {"table", "report", "figure", "configs"}
 
-# The error of a write that found no room -> its remedy.
-_NO_ROOM = {
+# The errno of a write that found no space -> its remedy.
+_NO_SPACE_REMEDIES = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "make room, or have the quota raised",
     errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
 }
 
 # A part of a JAX error that the user can fix -> the message that is printed instead.
-_OF_THE_DEVICE = {
+_DEVICE_ERRORS = {
     "RESOURCE_EXHAUSTED": "out of device memory; free some, or use a smaller batch",
     "Unable to initialize backend": "JAX finds no device of the requested kind; set JAX_PLATFORMS=cpu, or fix what "
     "keeps JAX from using it",
@@ -81,7 +81,7 @@ class _Parser(argparse.ArgumentParser):
 
     def _print_message(self, message: str, file: IO[str] | None = None) -> None:
         if message and file is not None and file is sys.stdout:  # argparse would ignore a failed write
-            with naming(OUTPUT):
+            with add_path_to_errors(OUTPUT):
                 file.write(message)
                 file.flush()
         else:
@@ -89,7 +89,13 @@ class _Parser(argparse.ArgumentParser):
 
 
 def module_of(subcommand: str) -> ModuleType:
-    """Imports the module of a subcommand: `add_arguments(parser)`, `run(arguments)`, and its help as a docstring."""
+    """Imports the module of a subcommand.
+
+    A module has `add_arguments(parser)`, `run(arguments)` and its help as a docstring. These constants are optional:
+    `TAKES_OVERRIDES` (it takes --config and --grid), `TAKES_SPACE` (--space), `TAKES_OPTIONS` (it takes options that
+    argparse does not know), `CHECKS_OUTPUT` (it checks standard output itself) and `WHEN_INTERRUPTED` (the message
+    after an interrupt).
+    """
     return importlib.import_module(f"jaxmatch.cli.{subcommand}")
 
 
@@ -154,10 +160,10 @@ def _flush_quietly() -> None:
         _close_quietly()
 
 
-def _of_the_system(error: OSError) -> str:
+def _os_error_text(error: OSError) -> str:
     """Describes an error of the operating system in one line."""
     place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-    remedy = _NO_ROOM.get(error.errno)
+    remedy = _NO_SPACE_REMEDIES.get(error.errno)
     return f"{place}{error.strerror or error}" + (f"; {remedy}, and run the same command again" if remedy else "")
 
 
@@ -203,7 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         extend.load(imports)
         module.run(parsed)
         if sys.stdout is not None:
-            with naming(OUTPUT):
+            with add_path_to_errors(OUTPUT):
                 sys.stdout.flush()
         return 0
     except InputError as error:
@@ -219,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say("out of memory; free some, or use a smaller batch")
         return WRONG_INPUT
     except RuntimeError as error:  # JAX's errors are subclasses, and JAX may not have been imported
-        known = [message for sign, message in _OF_THE_DEVICE.items() if sign in str(error)]
+        known = [message for sign, message in _DEVICE_ERRORS.items() if sign in str(error)]
         if not known:
             raise
         _say(known[0])
@@ -227,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno is None:  # not an error of the operating system
             raise
-        _say(_of_the_system(error))
+        _say(_os_error_text(error))
         return WRONG_INPUT
     finally:
         _flush_quietly()  # also after a failure; otherwise Python would report an error at exit
@@ -235,10 +241,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def command() -> int:
     """Runs `jaxmatch` as a process of its own, and returns the exit status."""
-    interrupts.end_at_once()
+    interrupts.exit_on_interrupt()
     if not WITHOUT_JAX.issuperset(_chosen(sys.argv[1:])):
         with interrupts.blocked():  # an interrupt during the start of Python would print a traceback
-            start_again_with_huge_pages()
+            restart_with_huge_pages()
     interrupts.raise_lost_interrupts()
     shorten_plugin_errors()
     # UTF-8, as in all files, instead of the locale's encoding, which may lack a character of a table. The error would
@@ -246,10 +252,10 @@ def command() -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     try:
-        interrupts.hold_back_in_imports()
+        interrupts.defer_in_imports()
         status = main()
     except KeyboardInterrupt:  # it arrived just before `main` could catch it, or afterwards
         _say("interrupted")
         status = INTERRUPTED
-    leave(status, interrupted=status == INTERRUPTED)
+    exit_if_needed(status, interrupted=status == INTERRUPTED)
     return status

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from jaxmatch.cli import splits
 from jaxmatch.cli.output import note
 from jaxmatch.cli.output import show as show_text
-from jaxmatch.cli.paths import check_output_folder, named
+from jaxmatch.cli.paths import check_output_folder, nonempty_path
 from jaxmatch.cli.runs import records_of, slug
 from jaxmatch.errors import InputError
 from jaxmatch.printable import printable_json
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--split", choices=splits.SPLITS, default="dev", help="split of the data set it was trained on (default: dev)"
     )
     splits.add_directory_argument(parser)
-    parser.add_argument("--output", type=named, metavar="DIR", help="keep the changes and their figure here")
+    parser.add_argument("--output", type=nonempty_path, metavar="DIR", help="keep the changes and their figure here")
     parser.add_argument("--format", choices=FORMATS, default="markdown")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from jaxmatch.errors import InputError
-from jaxmatch.files import naming, open_atomically, remove_abandoned
+from jaxmatch.files import add_path_to_errors, open_atomically, remove_abandoned
 from jaxmatch.printable import printable
 
 OUTPUT = "standard output"  # its name in error messages
@@ -22,7 +22,7 @@ def show(text: object, end: str = "\n") -> None:
     Raises:
       OSError: the lines cannot be written. The error names standard output.
     """
-    with naming(OUTPUT):
+    with add_path_to_errors(OUTPUT):
         print(printable(str(text), keep="\n"), end=end)
 
 
@@ -52,11 +52,11 @@ class _Output:
         self._file = file
 
     def write(self, content: bytes) -> int:
-        with naming(OUTPUT):
+        with add_path_to_errors(OUTPUT):
             return self._file.write(content)
 
     def flush(self) -> None:
-        with naming(OUTPUT):
+        with add_path_to_errors(OUTPUT):
             self._file.flush()
 
 

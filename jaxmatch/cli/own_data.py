@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     own.add_argument("--split-seed", type=_seed, metavar="N", help="seed of the split (default: 0)")
 
 
-def given(arguments: argparse.Namespace, names: Sequence[str] = OWN_LAYOUT) -> dict[str, Any]:
+def layout_settings(arguments: argparse.Namespace, names: Sequence[str] = OWN_LAYOUT) -> dict[str, Any]:
     """Returns setting of the data section -> value, for the options that were given."""
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 

@@ -9,7 +9,7 @@ from jaxmatch.cli.stream import STANDARD_INPUT
 from jaxmatch.errors import InputError
 from jaxmatch.plain_file import FILE, FOLDER, kind
 
-OF_A_SWEEP = "give the --workdir of a sweep"
+GIVE_WORKDIR = "give the --workdir of a sweep"
 # What commands read in the folder of a sweep, a run or an index: files with these names, and all files below these
 # folders.
 _FILES = """
@@ -20,14 +20,14 @@ _FILES = """
 _FOLDERS = {"model", "prefilter", "checkpoints", "vectors"}
 
 
-def named(text: str) -> Path:
+def nonempty_path(text: str) -> Path:
     """Parses a path for argparse. An empty path, which would mean the current folder, is an error."""
     if not text:
         raise argparse.ArgumentTypeError("it has no name")
     return Path(text)
 
 
-def check_folder(folder: Path, remedy: str = OF_A_SWEEP) -> None:
+def check_folder(folder: Path, remedy: str = GIVE_WORKDIR) -> None:
     """Checks that a folder that will be read exists.
 
     Raises:
@@ -71,11 +71,11 @@ def check_output(target: str, *read: Path | str | None) -> None:
     another = "give --output another name"
     if not found and kind(path.parent) != FOLDER:
         raise InputError(f"there is no folder {path.parent}", path=path, remedy=f"make it, or {another}")
-    if found and (problem := next(filter(None, (_loss(path, one) for one in read)), "")):
+    if found and (problem := next(filter(None, (_overwrite_problem(path, one) for one in read)), "")):
         raise InputError(problem, path=path, remedy=another)
 
 
-def _loss(path: Path, read: Path | str | None) -> str:
+def _overwrite_problem(path: Path, read: Path | str | None) -> str:
     """Returns a message if replacing the file `path` would lose the input `read`, else ""."""
     try:
         if read is None:

@@ -18,7 +18,7 @@ it; all pairs before it are predicted. A line has at most 64 MiB. The memory of 
 import argparse
 
 from jaxmatch.cli import record_input
-from jaxmatch.cli.answers import Answers
+from jaxmatch.cli.answers import PredictionQueue
 from jaxmatch.cli.output import open_whole
 from jaxmatch.cli.paths import check_output
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
 
         matcher = load(folder)
         with open_whole(arguments.output) as output:
-            answers = Answers(matcher, source, output, None if is_file else LONGEST_WAIT, columns)
+            answers = PredictionQueue(matcher, source, output, None if is_file else LONGEST_WAIT, columns)
             try:
                 for number, fields in record_input.records(*given, None if is_file else answers.write):
                     answers.add(number, fields)

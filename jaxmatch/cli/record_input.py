@@ -11,7 +11,7 @@ from typing import Any
 from jaxmatch.cli.stream import STANDARD_INPUT, lines_of, opened
 from jaxmatch.data.readers.json_lines import object_of, text_of
 from jaxmatch.data.readers.lines import decode_lines, read_lines, read_table
-from jaxmatch.data.readers.own import rows_not_lines
+from jaxmatch.data.readers.own import errors_name_rows
 from jaxmatch.data.readers.own_layout import columns_of
 from jaxmatch.data.readers.parquet import read_parquet
 from jaxmatch.errors import InputError
@@ -63,12 +63,12 @@ def format_of(source: Path | str, suffixes: Mapping[str, str] = SUFFIXES) -> str
 @contextlib.contextmanager
 def naming_rows(source: Path | str, layout: str | None) -> Iterator[None]:
     """Makes an `InputError` raised in the block name a row instead of a line if the source is a Parquet file."""
-    with rows_not_lines(source) if (layout or format_of(source)) == "parquet" else contextlib.nullcontext():
+    with errors_name_rows(source) if (layout or format_of(source)) == "parquet" else contextlib.nullcontext():
         yield
 
 
 def lines_in(
-    source: Path | str, when_silent: Callable[[], None] | None = None, keep_blank: bool = False
+    source: Path | str, on_idle: Callable[[], None] | None = None, keep_blank: bool = False
 ) -> Iterator[tuple[int, str]]:
     """Yields (line number, line) for a file, or for a stream as its lines arrive.
 
@@ -76,7 +76,7 @@ def lines_in(
 
     Arguments:
       source: the input, as `source_of` returns it.
-      when_silent: as in `lines_of`, for a stream.
+      on_idle: as in `lines_of`, for a stream.
       keep_blank: as in `decode_lines`.
 
     Raises:
@@ -86,7 +86,7 @@ def lines_in(
         yield from read_lines(Path(source), keep_blank=keep_blank)
         return
     with opened(source) as descriptor:
-        yield from decode_lines(lines_of(descriptor, source, when_silent), source, keep_blank=keep_blank)
+        yield from decode_lines(lines_of(descriptor, source, on_idle), source, keep_blank=keep_blank)
 
 
 def records(
@@ -94,7 +94,7 @@ def records(
     parts: Mapping[str, str],
     layout: str | None = None,
     quoted: bool = False,
-    when_silent: Callable[[], None] | None = None,
+    on_idle: Callable[[], None] | None = None,
 ) -> Iterator[Record]:
     """Yields (line number, fields) for each record, with all its fields. Rows of Parquet are counted from 0.
 
@@ -104,7 +104,7 @@ def records(
       layout: one of `FORMATS`; None: the format by the file's name, or else TSV if `quoted`, or else by the first line:
         JSON begins with a brace, and anything else is TSV.
       quoted: whether TSV is written with quotation marks.
-      when_silent: as in `lines_of`, for a stream.
+      on_idle: as in `lines_of`, for a stream.
 
     Raises:
       InputError: a record cannot be read, or lacks a text.
@@ -114,7 +114,7 @@ def records(
         found = _parquet(source, parts)
     else:
         quoted_by = "," if layout == "csv" else "\t" if layout == "tsv" and quoted else None
-        lines = lines_in(source, when_silent, keep_blank=quoted_by is not None)
+        lines = lines_in(source, on_idle, keep_blank=quoted_by is not None)
         if layout is None:
             first = list(itertools.islice(lines, 1))
             layout = "jsonl" if first and first[0][1].lstrip().startswith("{") else "tsv"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.cli.output import note
-from jaxmatch.cli.paths import OF_A_SWEEP, check_folder
+from jaxmatch.cli.paths import GIVE_WORKDIR, check_folder
 from jaxmatch.errors import InputError
 from jaxmatch.printable import count_text
 
@@ -38,7 +38,7 @@ def records_of(directory: Path) -> list[dict[str, Any]]:
     else:
         records = [read_record(file) for file in sorted((directory / "runs").glob("[!.]*/record.json"))]
     if not records:
-        raise InputError("holds no runs of a sweep", path=directory, remedy=OF_A_SWEEP)
+        raise InputError("holds no runs of a sweep", path=directory, remedy=GIVE_WORKDIR)
     return records
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from jaxmatch.cli.launching import positive
 from jaxmatch.cli.output import open_whole
-from jaxmatch.cli.paths import check_output, check_output_folder, named
+from jaxmatch.cli.paths import check_output, check_output_folder, nonempty_path
 from jaxmatch.cli.rank import add_label_argument, answer, checked_query
 from jaxmatch.cli.record_input import source_of
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     texts.add_argument("--texts", metavar="FILE", help="the texts to search; - is standard input")
     texts.add_argument("--index", type=Path, metavar="DIR", help="an index that --save made")
     parser.add_argument("--prefilter", choices=PREFILTERS, help="method that finds candidates (default: vectors)")
-    parser.add_argument("--save", type=named, metavar="DIR", help="keep the index of the texts here")
+    parser.add_argument("--save", type=nonempty_path, metavar="DIR", help="keep the index of the texts here")
     queries = parser.add_mutually_exclusive_group()
     queries.add_argument("--query", metavar="TEXT", help="what to search for, the first text of each pair")
     queries.add_argument("--input", metavar="FILE", help="queries; - is standard input")
@@ -61,9 +61,9 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(
             "--index cannot be combined with --prefilter or --save", remedy="give --texts to make another index"
         )
-    if arguments.texts is None and arguments.input is None and (option := _of_a_file(arguments)):
+    if arguments.texts is None and arguments.input is None and (option := _file_option(arguments)):
         raise InputError(
-            f"{option} says how to read a file, but none is read", remedy="give --texts or --input, or leave it out"
+            f"{option} applies only to a file, but no file is read", remedy="give --texts or --input, or leave it out"
         )
     if arguments.texts == "-" == arguments.input:
         raise InputError("texts and queries cannot both come from standard input", remedy="give one of them as a file")
@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> None:
             output.flush()
 
 
-def _of_a_file(arguments: argparse.Namespace) -> str:
+def _file_option(arguments: argparse.Namespace) -> str:
     """Returns the first given option that applies only to reading a file, or ""."""
     names = ("format", "columns", "quoted")
     return next((f"--{name}" for name in names if getattr(arguments, name)), "")

@@ -24,10 +24,10 @@ def add_directory_argument(parser: argparse.ArgumentParser) -> None:
 
 def add_file_argument(parser: argparse._ActionsContainer, about: str) -> None:
     """Adds --input, a file of labeled pairs."""
-    parser.add_argument("--input", type=paths.named, metavar="FILE", help=about)
+    parser.add_argument("--input", type=paths.nonempty_path, metavar="FILE", help=about)
 
 
-def pairs_asked(arguments: argparse.Namespace, run: Path, matcher: Matcher, split: str) -> tuple[Split, str]:
+def requested_pairs(arguments: argparse.Namespace, run: Path, matcher: Matcher, split: str) -> tuple[Split, str]:
     """Reads the pairs that a command line requests, and returns them with their name.
 
     These are the pairs of --input, in the layout that --columns, --labels and --quoted describe. Without --input, they
@@ -36,7 +36,7 @@ def pairs_asked(arguments: argparse.Namespace, run: Path, matcher: Matcher, spli
     Raises:
       InputError: the file cannot be used, or an option is given that does not apply; also as in `official_split`.
     """
-    layout = own_data.given(arguments, own_data.LAYOUT)
+    layout = own_data.layout_settings(arguments, own_data.LAYOUT)
     if arguments.input is not None:
         if arguments.data_directory is not None:
             raise InputError("--data-directory applies to a split, not to the file of --input", remedy="leave it out")

@@ -10,8 +10,8 @@ from pathlib import Path
 from jaxmatch.errors import InputError
 from jaxmatch.plain_file import FOLDER, kind
 
-SILENCE = 0.05  # seconds without a byte, after which the lines that have arrived are processed
-MOST_BYTES_OF_A_LINE = 2**26
+IDLE_SECONDS = 0.05  # seconds without a byte, after which the lines that have arrived are processed
+MAX_LINE_BYTES = 2**26
 STANDARD_INPUT = "standard input"  # its name in error messages
 BLOCK_BYTES = 2**20
 
@@ -40,13 +40,13 @@ def opened(source: Path | str) -> Iterator[int]:
         yield file.fileno()
 
 
-def lines_of(descriptor: int, name: Path | str, when_silent: Callable[[], None] | None = None) -> Iterator[bytes]:
+def lines_of(descriptor: int, name: Path | str, on_idle: Callable[[], None] | None = None) -> Iterator[bytes]:
     r"""Yields the lines of a file, a pipe or a terminal, each with its b"\n", in constant memory.
 
     Arguments:
       descriptor: the descriptor to read from.
       name: the name of the file or stream, for error messages.
-      when_silent: the function to call whenever no byte has arrived for `SILENCE` seconds, before waiting for more.
+      on_idle: the function to call whenever no byte has arrived for `IDLE_SECONDS` seconds, before waiting for more.
         None, as for a file: no function is called.
 
     Raises:
@@ -56,8 +56,8 @@ def lines_of(descriptor: int, name: Path | str, when_silent: Callable[[], None] 
     poll.register(descriptor, select.POLLIN)
     line, number = bytearray(), 1
     while True:
-        if when_silent is not None and not poll.poll(1000 * SILENCE):
-            when_silent()
+        if on_idle is not None and not poll.poll(1000 * IDLE_SECONDS):
+            on_idle()
             poll.poll()
         block = os.read(descriptor, BLOCK_BYTES)
         if not block:
@@ -70,9 +70,9 @@ def lines_of(descriptor: int, name: Path | str, when_silent: Callable[[], None] 
             line.clear()
             number += 1
         line += begun
-        if len(line) > MOST_BYTES_OF_A_LINE:
+        if len(line) > MAX_LINE_BYTES:
             raise InputError(
-                f"the line has more than {MOST_BYTES_OF_A_LINE:,} bytes",
+                f"the line has more than {MAX_LINE_BYTES:,} bytes",
                 path=name,
                 line=number,
                 remedy="a pair is one line of text",

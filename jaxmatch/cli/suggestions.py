@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from jaxmatch.cli.dotted import KINDS
-from jaxmatch.errors import InputError, UnknownOption, near
+from jaxmatch.errors import InputError, UnknownOption, did_you_mean
 
 # The message of argparse about a word that is not one of the choices. Python 3.12 removed their quotation marks.
 _CHOICE = re.compile(r"invalid choice: '(?P<word>.*)' \(choose from (?P<choices>.*)\)$")
@@ -35,7 +35,7 @@ def near_option(word: str, known: Iterable[str], dotted: bool = False) -> str:
         return ""
     head, dot, name = option.partition(".")
     if not dot:
-        return near(option, known)
+        return did_you_mean(option, known)
     if not dotted:
         return ""
     from jaxmatch.config import SECTIONS
@@ -56,12 +56,12 @@ def with_choice(message: str) -> str:
     """Adds the nearest choice to an error message of argparse about a word that is not one of the choices."""
     if not (found := _CHOICE.search(message)):
         return message
-    remedy = near(found["word"], [choice.strip("'\"") for choice in found["choices"].split(", ")])
+    remedy = did_you_mean(found["word"], [choice.strip("'\"") for choice in found["choices"].split(", ")])
     return f"{message}; {remedy}" if remedy else message
 
 
 @contextlib.contextmanager
-def of_options(parser: argparse.ArgumentParser) -> Iterator[None]:
+def suggesting_options(parser: argparse.ArgumentParser) -> Iterator[None]:
     """Adds the nearest option, of the launched file or of the command, to an error about an unknown option.
 
     Raises:

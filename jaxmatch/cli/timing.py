@@ -23,7 +23,9 @@ NO_SPLIT = "none"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help="a timing file or its name: re2_timing, esan_timing")
-    parser.add_argument("--workdir", type=paths.named, metavar="DIR", help="folder of the record (default: runs/FILE)")
+    parser.add_argument(
+        "--workdir", type=paths.nonempty_path, metavar="DIR", help="folder of the record (default: runs/FILE)"
+    )
     parser.add_argument(
         "--run", dest="trained", type=Path, metavar="RUN", help="also time a trained model: WORKDIR/runs/NAME"
     )
@@ -60,14 +62,14 @@ def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.sweep import inference_times, timing_plan
     from jaxmatch.sweep.named_files import SWEEPS, find
 
-    with suggestions.of_options(arguments.parser):
-        options = launching.options_of_the_file(arguments.rest)
+    with suggestions.suggesting_options(arguments.parser):
+        options = launching.parse_file_options(arguments.rest)
     if arguments.data_directory is not None:
         options["data_directory"] = arguments.data_directory
     if arguments.dotted["grid"]:
         raise InputError("a timing has no grid", remedy="change a setting of all models with --config.…")
     counts = {"batches": arguments.batches, "seeds": arguments.seeds}
-    with suggestions.of_options(arguments.parser):
+    with suggestions.suggesting_options(arguments.parser):
         plan = timing_plan.resolve(
             find(arguments.file, (SWEEPS,)),
             options=options,

@@ -4,7 +4,7 @@ import dataclasses
 import math
 import typing
 
-from jaxmatch.config.fields import Seen, features, layers, setting
+from jaxmatch.config.fields import HeadInputs, features, layers, setting
 from jaxmatch.config.models import ModelConfig, hidden_size_problem
 
 
@@ -45,7 +45,7 @@ class DecAttConfig(ModelConfig):
     intra_attention: bool = setting(
         False, "also give each token the vector of self-attention; section 3.4; True: the paper's better model"
     )
-    prediction: Seen = setting("simple", "inputs of H, section 3.3; simple: the paper; the others as in RE2")
+    prediction: HeadInputs = setting("simple", "inputs of H, section 3.3; simple: the paper; the others as in RE2")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +57,7 @@ class SiameseConfig(ModelConfig):
 
     encoder_layers: int = layers(1, "number of LSTM layers; 1 in the paper")
     hidden_size: int = features(300, "size of each direction of the LSTM; 2048 in the paper")
-    prediction: Seen = setting("symmetric", "inputs of the prediction layers; symmetric: the paper, figure 1")
+    prediction: HeadInputs = setting("symmetric", "inputs of the prediction layers; symmetric: the paper, figure 1")
     head_size: int = features(512, "size of the hidden prediction layer; 512 in the paper's code")
     forget_bias: float = setting(0.0, "initial bias of an LSTM's forget gate; the papers do not say, and cuDNN has 0")
 
@@ -70,7 +70,7 @@ class ESIMConfig(ModelConfig):
     title: typing.ClassVar[str] = "ESIM"
 
     hidden_size: int = features(300, "size of each direction of the LSTMs, and of every layer; section 4")
-    prediction: Seen = setting("simple", "inputs of the prediction layers; simple: v of Eq. 20")
+    prediction: HeadInputs = setting("simple", "inputs of the prediction layers; simple: v of Eq. 20")
     forget_bias: float = setting(0.0, "initial bias of an LSTM's forget gate; the papers do not say, and cuDNN has 0")
 
 
@@ -85,7 +85,7 @@ class TransformerConfig(ModelConfig):
     heads: int = features(4, "number of attention heads; they share hidden_size")
     hidden_size: int = features(256, "model dimension; even, and a multiple of heads")
     feed_forward_size: int = features(1024, "size of the hidden layer of each feed-forward network")
-    prediction: Seen = setting("full", "inputs of the prediction layers, as in RE2")
+    prediction: HeadInputs = setting("full", "inputs of the prediction layers, as in RE2")
 
     @property
     def problem(self) -> tuple[str, str] | None:

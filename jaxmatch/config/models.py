@@ -4,7 +4,7 @@ import dataclasses
 import typing
 from typing import Literal
 
-from jaxmatch.config.fields import Precision, Seen, features, layers, setting
+from jaxmatch.config.fields import HeadInputs, Precision, features, layers, setting
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +22,7 @@ class ModelConfig:
         "fixed", "word vectors; trained: a parameter that starts at them, at random numbers for words without a vector"
     )
     characters: Literal["none", "cnn", "bilstm"] = setting(
-        "none", "network over the first 16 characters of a word; those that data.minimum_count leaves out share theirs"
+        "none", "network over the first 16 characters of a word; words that data.minimum_count drops share one input"
     )
     character_features: int = features(100, "size of the output of model.characters; 100 in ESAN, section 3")
     known_characters: int = features(
@@ -78,7 +78,7 @@ class RE2Config(ModelConfig):
     connection: Literal[
         "augmented", "augmented_running_sum", "vanilla", "vanilla_running_sum", "vanilla_projected", "none"
     ] = setting("augmented", "connection of the blocks; augmented: Eq. 1; layers/connection.py describes the others")
-    prediction: Seen = setting("full", "inputs of H; full: Eq. 5; symmetric: Eq. 6; simple: Eq. 7")
+    prediction: HeadInputs = setting("full", "inputs of H; full: Eq. 5; symmetric: Eq. 6; simple: Eq. 7")
     encoder_input: bool = setting(
         True, "give the encoder's input to alignment and fusion; False: the ablation w/o enc-in"
     )
@@ -130,7 +130,7 @@ class ESANConfig(ModelConfig):
     contextual_features: bool = setting(
         True, "augment with contextual features; False: the ablation w/o Contextual Feat."
     )
-    prediction: Seen = setting("full", "inputs of Eq. 11; full: the paper; the others as in RE2")
+    prediction: HeadInputs = setting("full", "inputs of Eq. 11; full: the paper; the others as in RE2")
     forget_bias: float = setting(0.0, "initial bias of an LSTM's forget gate; the papers do not say, and cuDNN has 0")
 
 
@@ -179,7 +179,9 @@ class CSRANConfig(RefinementConfig):
     aligned_layers: Literal["all", "last"] = setting(
         "all", "layers that Eq. 5 aligns without co_stack, section 3.5; last: the released code"
     )
-    prediction: Seen = setting("simple", "inputs of the prediction layers; simple: z of Eq. 8; full: the released code")
+    prediction: HeadInputs = setting(
+        "simple", "inputs of the prediction layers; simple: z of Eq. 8; full: the released code"
+    )
     head: Literal["dense", "highway"] = setting(
         "dense", "kind of the hidden prediction layers; highway: the released run"
     )
@@ -201,7 +203,7 @@ class CAFEConfig(RefinementConfig):
     hidden_size: int = features(300, "size of each direction of the LSTM, and of the highway network")
     bidirectional: bool = setting(False, "use a bidirectional LSTM; the released code does not")
     highway_layers: int = layers(2, "number of highway layers in the input encoder", least=0)
-    prediction: Seen = setting("full", "inputs of the prediction layers")
+    prediction: HeadInputs = setting("full", "inputs of the prediction layers")
     head: Literal["dense", "highway"] = setting("highway", "kind of the hidden prediction layers")
     head_layers: int = layers(3, "number of prediction layers, including the last")
     head_size: int = features(300, "size of the hidden prediction layers")

@@ -22,7 +22,7 @@ from jaxmatch.files import hash_file
 FORMAT = 1
 # The digest of a file that changed less than this many nanoseconds ago is not stored: no file system has coarser
 # timestamps.
-SETTLED_AFTER = 2_000_000_000
+TIMESTAMP_RESOLUTION_NS = 2_000_000_000
 
 
 class DamagedEntry(Exception):
@@ -47,9 +47,9 @@ def file_digest(path: Path, cache_directory: Path) -> str:
     plain_file.require_plain_file(path)
     before = file_state(path)
     note = cache_directory / "digests" / f"{content_hash(str(path))}.json"
-    remembered = remembered_digest(note, before)
-    if remembered:
-        return remembered
+    cached = cached_digest(note, before)
+    if cached:
+        return cached
     started = time.time_ns()
     try:
         digest = hash_file(path)
@@ -58,7 +58,7 @@ def file_digest(path: Path, cache_directory: Path) -> str:
         remedy = "ask its owner for it" if isinstance(error, PermissionError) else None
         raise InputError(f"it cannot be read ({reason})", path=path, remedy=remedy) from None
     # The timestamps of some file systems are coarse: a change just after another one may leave them as they are.
-    settled = before["changed"] + SETTLED_AFTER <= started
+    settled = before["changed"] + TIMESTAMP_RESOLUTION_NS <= started
     replaceable = os.path.isfile(note) or not os.path.lexists(note)
     if settled and replaceable and before == file_state(path):
         files.write_json(note, {"state": before, "sha256": digest, "check": content_hash([before, digest])})
@@ -80,14 +80,14 @@ def file_state(path: Path) -> dict[str, Any]:
     }
 
 
-def remembered_digest(note: Path, state: Mapping[str, Any]) -> str:
+def cached_digest(note: Path, state: Mapping[str, Any]) -> str:
     """Returns the digest that `note` stores for a file in this state, or "" if it stores no such digest."""
     if not os.path.isfile(note):
         return ""
     try:
-        noted = files.read_json(note)
-        intact = noted["check"] == content_hash([noted["state"], noted["sha256"]])
-        return noted["sha256"] if intact and noted["state"] == state else ""
+        stored = files.read_json(note)
+        intact = stored["check"] == content_hash([stored["state"], stored["sha256"]])
+        return stored["sha256"] if intact and stored["state"] == state else ""
     except (OSError, ValueError, KeyError, TypeError):
         return ""  # the note is damaged
 

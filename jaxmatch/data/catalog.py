@@ -8,7 +8,7 @@ from jaxmatch.data.dataset import TASKS, DataSet, Split
 from jaxmatch.data.readers import own
 from jaxmatch.data.readers.own_layout import PLAIN, Layout
 from jaxmatch.data.readers.pairs import NO_LABEL, dropped_text
-from jaxmatch.data.readers.parting import part
+from jaxmatch.data.readers.parting import split_by_shares
 from jaxmatch.data.sources import CATALOG, SPLITS
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.printable import shown
@@ -51,7 +51,7 @@ def find_files(
         return {}
     if name == OWN and (file := _single_file(directory, layout)):
         return dict.fromkeys(SPLITS[: len(layout.shares)], file)
-    candidates, folder, companion_suffix = _layout(name)
+    candidates, folder, companion_suffix = _file_candidates(name)
     roots = _roots(name, directory, folder)
     # All splits come from one folder: pieces of two releases must not be mixed.
     found: dict[str, Path] = {}
@@ -87,7 +87,7 @@ def missing_split(name: str, directory: str | Path | None, split: str) -> InputE
     """Returns the error to raise if a required split is missing. Its message names the files and folders searched."""
     if name in EMBEDDED_TASKS:
         return InputError(f"data set {name!r} has no split {split!r}", remedy=f"its splits are {', '.join(SPLITS)}")
-    candidates, folder, _ = _layout(name)
+    candidates, folder, _ = _file_candidates(name)
     if split not in candidates:
         return InputError(f"there is no split {shown(split)}", remedy=f"the splits are {', '.join(SPLITS)}")
     if name == OWN and directory and plain_file.kind(directory) == plain_file.FILE:
@@ -99,7 +99,7 @@ def missing_split(name: str, directory: str | Path | None, split: str) -> InputE
     roots = _roots(name, directory, folder)
     places = f" in {' or '.join(map(str, roots))}" if folder else ""
     return InputError(
-        f"data set {name!r} has no {split} file: looked for {_any_of(name, candidates[split])}{places}",
+        f"data set {name!r} has no {split} file: looked for {_candidates_text(name, candidates[split])}{places}",
         path=directory,
         remedy="put it there, or give the directory that holds it",
     )
@@ -147,11 +147,11 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "", layo
         return generate(name)
     if "train" not in files:
         raise missing_split(name, directory, "train")
-    splits_there = [split for split in SPLITS if split in files]
+    existing_splits = [split for split in SPLITS if split in files]
     if name == OWN:
-        return _load_own(files, splits_there, task, layout)
+        return _load_own(files, existing_splits, task, layout)
     source = CATALOG[name]
-    splits = {split: source.read_split.get(split, source.read)(files[split]) for split in splits_there}
+    splits = {split: source.read_split.get(split, source.read)(files[split]) for split in existing_splits}
     return DataSet(name, source.task, source.labels, splits)
 
 
@@ -172,7 +172,7 @@ def load_split(name: str, directory: str | Path | None, split: str) -> Split:
     raise missing_split(name, directory, split)
 
 
-def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str, layout: Layout) -> DataSet:
+def _load_own(files: Mapping[str, Path], existing_splits: list[str], task: str, layout: Layout) -> DataSet:
     guessed = not task
     task = task or own.guess_task(files["train"], layout)
     train = own.read(files["train"], task, guessed=guessed, layout=layout, training=True)
@@ -189,10 +189,10 @@ def _load_own(files: Mapping[str, Path], splits_there: list[str], task: str, lay
                 remedy=f"a classification needs two labels or more{named}",
             )
     if layout.shares:
-        parts = part(train, layout.shares, layout.seed)
-        return DataSet(OWN, task, labels, dict(zip(splits_there, parts, strict=True)))
+        parts = split_by_shares(train, layout.shares, layout.seed)
+        return DataSet(OWN, task, labels, dict(zip(existing_splits, parts, strict=True)))
     splits = {"train": train}
-    for split in splits_there[1:]:
+    for split in existing_splits[1:]:
         known = labels if task == "classification" else None
         splits[split] = own.read(files[split], task, known, guessed, layout)
     return DataSet(OWN, task, labels, splits)
@@ -244,7 +244,7 @@ def _check_name_and_task(name: str, task: str) -> None:
         raise InputError(f"data set {name!r} is a {only}, not a {task}", remedy=f"leave the task out{also}")
 
 
-def _layout(name: str) -> tuple[Mapping[str, tuple[str, ...]], str, str]:
+def _file_candidates(name: str) -> tuple[Mapping[str, tuple[str, ...]], str, str]:
     """Returns split -> candidate file names, the official folder and the companion suffix of a data set in files."""
     if name == OWN:
         return {split: tuple(f"{split}{suffix}" for suffix in own.SUFFIXES) for split in SPLITS}, "", ""
@@ -252,7 +252,7 @@ def _layout(name: str) -> tuple[Mapping[str, tuple[str, ...]], str, str]:
     return source.files, source.folder, source.companion_suffix
 
 
-def _any_of(name: str, candidates: tuple[str, ...]) -> str:
+def _candidates_text(name: str, candidates: tuple[str, ...]) -> str:
     """Returns text that lists the candidate file names. For own data, the names with .gz are summarized."""
     *others, last = candidates[: len(own.FORMATS)] if name == OWN else candidates
     return (

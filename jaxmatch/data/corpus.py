@@ -38,17 +38,17 @@ class Corpus:
         self.words: dict[str, int] = {}
         numbers, flat, lengths = _Numbers(self.words, preprocessing), array("i"), array("q")
         longest = preprocessing.maximum_length or None
-        from_its_end = bool(longest) and preprocessing.truncation_side == "left"
+        truncate_left = bool(longest) and preprocessing.truncation_side == "left"
         for text in texts:
             # Pieces are numbered one by one, so that a word that occurs only in text that is cut off gets no number.
             pieces = preprocessing.pieces(text)
             kept = (
                 number
-                for piece in (reversed(pieces) if from_its_end else pieces)
+                for piece in (reversed(pieces) if truncate_left else pieces)
                 if (number := numbers[piece]) is not None
             )
             found = list(itertools.islice(kept, longest)) or [self.words.setdefault(UNKNOWN_WORD, len(self.words))]
-            if from_its_end:
+            if truncate_left:
                 found.reverse()
             lengths.append(len(found))
             flat.extend(found)
@@ -82,15 +82,15 @@ class Corpus:
         Returns:
           tokens <int32>[total], offsets <int64>[pairs + 1].
         """
-        places, offsets = self.places(split, side)
-        tokens = self.tokens[places]
+        positions, offsets = self.positions(split, side)
+        tokens = self.tokens[positions]
         return (tokens if ids is None else ids[tokens]), offsets
 
-    def places(self, split: str, side: str) -> tuple[np.ndarray, np.ndarray]:
+    def positions(self, split: str, side: str) -> tuple[np.ndarray, np.ndarray]:
         """Returns the positions in `tokens` of the tokens of one column.
 
         Returns:
-          places <int64>[total], offsets <int64>[pairs + 1].
+          positions <int64>[total], offsets <int64>[pairs + 1].
         """
         sentences = self.sentences[split][side]
         starts = self._offsets[sentences]

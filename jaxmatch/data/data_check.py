@@ -19,7 +19,7 @@ from jaxmatch.printable import count_text
 
 _QUANTILES = (0.5, 0.9, 0.99, 1.0)
 # A vector coverage below the first share is a problem, and so is a label with the second share or more.
-_LOW_COVERAGE, _LOPSIDED = 0.9, 0.95
+_LOW_COVERAGE, _MAX_LABEL_SHARE = 0.9, 0.95
 # A text this many times longer than the 99th percentile determines the shape of a bucket alone.
 _OUTLIER = 4
 
@@ -39,7 +39,7 @@ def check(settings: DataSettings) -> str:
     data = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     corpus = Corpus(data, settings.preprocessing)
     check_words(data, corpus, settings.preprocessing)
-    problems = [_absence(data.name, name) for name in catalog.SPLITS if name not in data.splits]
+    problems = [_missing_split_text(data.name, name) for name in catalog.SPLITS if name not in data.splits]
     sections = [
         f"{data.name}: {data.task}" + (f", labels {', '.join(data.labels)}" if data.labels else ""),
         _pairs(data, problems),
@@ -75,7 +75,7 @@ def _percent_covered(share: float) -> str:
     return f"{np.floor(share * 1000) / 10:.1f}%"
 
 
-def _absence(name: str, split: str) -> str:
+def _missing_split_text(name: str, split: str) -> str:
     """Returns a line about a missing split. For official data it gives the names of the files, or the reason."""
     problem = f"there is no {split} split"
     if name not in catalog.CATALOG:
@@ -118,7 +118,7 @@ def _labels(data: DataSet, problems: list[str]) -> str:
         for label in data.labels:
             if len(split) and not counts[label]:
                 problems.append(f"{name} has no pair labelled {label!r}")
-            elif data.task == "classification" and counts[label] / total >= _LOPSIDED:
+            elif data.task == "classification" and counts[label] / total >= _MAX_LABEL_SHARE:
                 problems.append(f"{name}: {counts[label] / total:.1%} of the pairs are labelled {label!r}")
     return _table(("labels", *data.labels), rows)
 

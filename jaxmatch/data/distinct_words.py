@@ -42,7 +42,7 @@ def _count(ids: np.ndarray, occurs: np.ndarray) -> int:
     return int(np.count_nonzero(occurs))
 
 
-def compiled_for(words: int, tokens: int) -> int | None:
+def program_words(words: int, tokens: int) -> int | None:
     """Returns how many distinct words a program is compiled for. None means that each token is encoded by itself,
     because that costs no more.
 
@@ -55,7 +55,7 @@ def compiled_for(words: int, tokens: int) -> int | None:
 
 
 def most_in_training(plan: BatchPlan, ids: np.ndarray, words: int) -> dict[int, int | None]:
-    """Returns bucket -> how many distinct words the program of its batches is compiled for (`compiled_for`).
+    """Returns bucket -> how many distinct words the program of its batches is compiled for (`program_words`).
 
     The result depends on the data and the plan, not on a seed. A batch with more words is very unlikely, but not
     impossible: check batches with `counts`.
@@ -71,7 +71,7 @@ def most_in_training(plan: BatchPlan, ids: np.ndarray, words: int) -> dict[int, 
             of_bucket = ids[:, : plan.buckets[bucket]]
             most[bucket] = max(most.get(bucket, 0), *counts(of_bucket, batches[:_BATCHES_OF_A_DRAW], words))
     return {
-        bucket: compiled_for(int(_MARGIN * found), plan.batch_rows[bucket] * plan.buckets[bucket])
+        bucket: program_words(int(_MARGIN * found), plan.batch_rows[bucket] * plan.buckets[bucket])
         for bucket, found in most.items()
     }
 
@@ -85,6 +85,6 @@ def most_in_evaluation(batches: Mapping[int, Sequence[np.ndarray]], words: int) 
     """
     occurs = np.zeros(words, bool)
     return {
-        bucket: compiled_for(max(_count(ids, occurs) for ids in of_bucket), max(ids.size for ids in of_bucket))
+        bucket: program_words(max(_count(ids, occurs) for ids in of_bucket), max(ids.size for ids in of_bucket))
         for bucket, of_bucket in batches.items()
     }

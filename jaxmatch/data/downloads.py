@@ -37,7 +37,7 @@ def download(address: str, path: Path, checksum: str, progress: Progress) -> Non
     except ImportError:
         raise InputError("downloads need the library pooch", remedy="pip install 'jaxmatch[fetch]'") from None
     pooch.get_logger().setLevel("ERROR")
-    fetch = _resumed if "://" in address else _copied
+    fetch = _download_url if "://" in address else _copy_file
 
     def downloader(url: str, output: str, _: Any) -> None:
         fetch(url, Path(output), path, progress)
@@ -54,7 +54,7 @@ def download(address: str, path: Path, checksum: str, progress: Progress) -> Non
         ) from None
 
 
-def _copied(source: str, output: Path, path: Path, progress: Progress) -> None:
+def _copy_file(source: str, output: Path, path: Path, progress: Progress) -> None:
     try:
         shutil.copyfile(source, output)
     except OSError as error:
@@ -63,57 +63,57 @@ def _copied(source: str, output: Path, path: Path, progress: Progress) -> None:
     progress(output.stat().st_size, output.stat().st_size)
 
 
-def _resumed(address: str, output: Path, path: Path, progress: Progress) -> None:
+def _download_url(address: str, output: Path, path: Path, progress: Progress) -> None:
     """Downloads to a file next to `path`, or resumes an interrupted download there, and moves the file to `output`."""
     import requests
 
     part, state = (path.with_name(f".{path.name}{suffix}") for suffix in (_PART, _STATE))
-    had, version = _begun(part, state, address)
+    received, version = _partial_download(part, state, address)
     # The server must start from the first byte if it has another version now.
-    headers = {"Range": f"bytes={had}-", "If-Range": version} if had else {}
-    # Bytes of a compressed transfer could not be counted.
+    headers = {"Range": f"bytes={received}-", "If-Range": version} if received else {}
+    # Without compression, Content-Length and the received bytes both count bytes of the file.
     headers["Accept-Encoding"] = "identity"
     try:
-        with requests.get(address, headers=headers, stream=True, timeout=_SECONDS) as answer:
-            if answer.status_code == 416:  # the server has no bytes after those already downloaded
+        with requests.get(address, headers=headers, stream=True, timeout=_SECONDS) as response:
+            if response.status_code == 416:  # the server has no bytes after those already downloaded
                 part.unlink(missing_ok=True)
                 raise InputError(f"{address} changed while it was fetched", remedy="try again")
-            answer.raise_for_status()
-            if answer.status_code != 206:
-                had = 0
-            length = answer.headers.get("Content-Length", "")
-            total = had + int(length) if length.isdecimal() else None
-            version = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
+            response.raise_for_status()
+            if response.status_code != 206:
+                received = 0
+            length = response.headers.get("Content-Length", "")
+            total = received + int(length) if length.isdecimal() else None
+            version = response.headers.get("ETag") or response.headers.get("Last-Modified") or ""
             files.write_json(state, {"address": address, "version": version})
-            with open(part, "ab" if had else "wb") as file:
-                progress(had, total)
-                for block in answer.iter_content(_BLOCK):
+            with open(part, "ab" if received else "wb") as file:
+                progress(received, total)
+                for block in response.iter_content(_BLOCK):
                     file.write(block)
-                    had += len(block)
-                    progress(had, total)
+                    received += len(block)
+                    progress(received, total)
     except requests.RequestException as error:
         status = getattr(error.response, "status_code", None)
         reason = f"status {status}" if status else type(error).__name__
-        remedy = "run the same command to resume" if had else "try again later"
+        remedy = "run the same command to resume" if received else "try again later"
         remedy += ", or take a mirror with --from"
         raise InputError(f"{address} could not be fetched ({reason})", remedy=remedy) from None
-    if total is not None and had != total:
+    if total is not None and received != total:
         raise InputError(
-            f"{address} ended after {had:,} of {total:,} bytes",
+            f"{address} ended after {received:,} of {total:,} bytes",
             remedy="run the same command to resume",
         )
     os.replace(part, output)
     state.unlink(missing_ok=True)
 
 
-def _begun(part: Path, state: Path, address: str) -> tuple[int, str]:
+def _partial_download(part: Path, state: Path, address: str) -> tuple[int, str]:
     """Returns the number of bytes that an interrupted download of this address has, and their version; (0, "") if the
     download cannot be resumed.
     """
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        noted = json.loads(state.read_text(encoding="utf-8"))
-        if noted["address"] == address and noted["version"] and not noted["version"].startswith("W/"):
-            return part.stat().st_size, noted["version"]
+        stored = json.loads(state.read_text(encoding="utf-8"))
+        if stored["address"] == address and stored["version"] and not stored["version"].startswith("W/"):
+            return part.stat().st_size, stored["version"]
     return 0, ""
 
 

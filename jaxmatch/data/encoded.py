@@ -64,16 +64,16 @@ class EncodedSplit:
           ids <int32>[pairs, longest] and sentences <int8>[pairs, longest]: the sentence of each token, 1 or 2; 0 is
           padding.
         """
-        return self._laid(self.tokens_a, self.tokens_b)
+        return self._lay_out(self.tokens_a, self.tokens_b)
 
     def features(self) -> dict[str, np.ndarray]:
         """Returns the features of each token in the rows of `side_by_side`: 'tags' <uint8>[pairs, longest] and
         'exact_match' <int8>[pairs, longest], if the data was encoded with them.
         """
         known = {"tags": (self.tags_a, self.tags_b), "exact_match": (self.exact_match_a, self.exact_match_b)}
-        return {name: self._laid(*sides)[0] for name, sides in known.items() if sides[0] is not None}
+        return {name: self._lay_out(*sides)[0] for name, sides in known.items() if sides[0] is not None}
 
-    def _laid(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _lay_out(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return rows.side_by_side(first, self.lengths_a, second, self.lengths_b, int(self.lengths.max(initial=0)))
 
 

@@ -89,12 +89,12 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
             try:
                 arrays, values = cache.load(entry)
             except cache.DamagedEntry:
-                made = encode(settings)
+                encoded = encode(settings)
                 if fingerprint_of(settings, cache_directory)[0] != fingerprint:
                     raise InputError(
                         "its files changed while they were read", path=settings.directory or None, remedy="start again"
                     ) from None
-                cache.store(entry, *made)
+                cache.store(entry, *encoded)
                 arrays, values = cache.load(entry)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise InputError(
@@ -120,10 +120,10 @@ def read_word_vectors(settings: DataSettings, words: Mapping[str, int]) -> tuple
     if settings.vectors:
         return vectors.read_vectors(settings.vectors, words, lowercase=settings.lowercase)
     _check_vectors_named(settings)
-    made = synthetic.word_vectors()
-    found = [word for word in made if word in words]
-    matrix = np.stack([made[word] for word in found]).astype(np.float32)
-    report = VectorReport(f"embedded {synthetic.VERSION}", matrix.shape[1], len(made), len(found))
+    embedded = synthetic.word_vectors()
+    found = [word for word in embedded if word in words]
+    matrix = np.stack([embedded[word] for word in found]).astype(np.float32)
+    report = VectorReport(f"embedded {synthetic.VERSION}", matrix.shape[1], len(embedded), len(found))
     return WordVectors({word: row for row, word in enumerate(found)}, matrix), report
 
 
@@ -154,7 +154,7 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
         del description["preprocessing"]["truncation_side"]
     if settings.drop_from_length:
         description["drop_from_length"] = settings.drop_from_length
-    if layout := own_layout.given(dataclasses.asdict(settings)):
+    if layout := own_layout.changed_settings(dataclasses.asdict(settings)):
         description["layout"] = layout
     if settings.name == catalog.OWN and settings.task != "regression":
         if any(own.begins_with_whole_float(path, settings.layout) for path in set(files.values())):
@@ -197,11 +197,11 @@ def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any
     for name, split in data.splits.items():
         columns = []
         for side in ("a", "b"):
-            places, offsets = corpus.places(name, side)
-            tokens = corpus.tokens[places]
+            positions, offsets = corpus.positions(name, side)
+            tokens = corpus.tokens[positions]
             arrays[f"{name}.tokens_{side}"], arrays[f"{name}.offsets_{side}"] = ids[tokens], offsets
             if tags is not None:
-                arrays[f"{name}.tags_{side}"] = tags[places]
+                arrays[f"{name}.tags_{side}"] = tags[positions]
             if settings.exact_match:
                 columns += [folded[tokens], offsets]
         if settings.exact_match:

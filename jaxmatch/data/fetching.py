@@ -21,7 +21,7 @@ from jaxmatch.errors import InputError
 RECORD = "fetched.json"
 
 
-def is_there(release: Release, directory: Path) -> bool:
+def is_fetched(release: Release, directory: Path) -> bool:
     """Returns whether a data directory already holds a release."""
     if not release.folder:
         return all((directory / file.name).is_file() for file in release.files)
@@ -54,7 +54,7 @@ def fetch(
     directory.mkdir(parents=True, exist_ok=True)
     files.remove_abandoned(directory)
     with filelock.FileLock(directory / f".{release.name}.lock"):
-        if not is_there(release, directory):
+        if not is_fetched(release, directory):
             notes = {
                 file.name: _download(file, place, directory, progress(file.name))
                 for file, place in zip(release.files, places, strict=True)
@@ -71,7 +71,7 @@ def _places(release: Release, source: str) -> list[str]:
     if not source and not release.has_addresses:
         raise InputError(
             f"{release.name} has no address that a program may use",
-            remedy=f"get it as {release.home} says, and put it into the data directory as {release.folder}, "
+            remedy=f"get it as described at {release.home}, and put it into the data directory as {release.folder}, "
             f"or give --from with a folder or an address that has {release.files[0].name}",
         )
     if not source:
@@ -131,14 +131,14 @@ def _extract(release: Release, archive: Path, folder: Path) -> None:
         shutil.unpack_archive(archive, inside, **safely)
     except (shutil.ReadError, zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error) as error:
         raise InputError(f"the archive is damaged ({error})", path=archive, remedy="fetch it again") from None
-    found = sorted(path for path in inside.rglob(Path(release.folder).name) if path.is_dir() and not _of_a_mac(path))
+    found = sorted(path for path in inside.rglob(Path(release.folder).name) if path.is_dir() and not _mac_only(path))
     for path in (found[0] if found else inside).iterdir():
-        if not _of_a_mac(path):
+        if not _mac_only(path):
             shutil.move(path, folder / path.name)
     shutil.rmtree(inside)
 
 
-def _of_a_mac(path: Path) -> bool:
+def _mac_only(path: Path) -> bool:
     """Returns whether an archive contains a path only because the archive was written on a Mac."""
     return "__MACOSX" in path.parts
 

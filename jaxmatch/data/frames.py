@@ -15,7 +15,7 @@ from jaxmatch.data.readers import own
 from jaxmatch.data.readers.lines import listed
 from jaxmatch.data.readers.own_layout import KNOWN, REQUIRED, Layout, shares_of
 from jaxmatch.data.readers.pairs import NoPairs
-from jaxmatch.data.readers.parting import part
+from jaxmatch.data.readers.parting import split_by_shares
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
@@ -77,7 +77,7 @@ def save(
                 raise
             read[name] = Split([], [], [], dropped=nothing.dropped)
     if layout.shares:
-        read = dict(zip(("train", "dev", "test"), part(read["train"], layout.shares, split_seed)))
+        read = dict(zip(("train", "dev", "test"), split_by_shares(read["train"], layout.shares, split_seed)))
     _check_labels(read, task)
     _write(read, Path(folder))
     return {name: {"pairs": len(split), "dropped": dict(split.dropped)} for name, split in read.items()}
@@ -134,12 +134,12 @@ def _read(frame: Any, name: str, task: str, guessed: bool, layout: Layout) -> Sp
     if twice := [column for column in required if columns.count(column) > 1]:
         raise InputError(f"there are two columns {shown(twice[0])}", path=name)
     if guessed:
-        own.refuse_misspelt([str(each) for each in columns], Path(name), None, [layout.column(each) for each in KNOWN])
+        own.check_spelling([str(each) for each in columns], Path(name), None, [layout.column(each) for each in KNOWN])
     features = getattr(frame, "features", {})
     classes = getattr(features.get(layout.column("label")), "names", None) if task == "classification" else None
-    rows = own.of_records(_records(frame, required), Path(name), task, False, layout, classes or ())
-    with own.rows_not_lines(name):
-        return own.gather(rows, Path(name), task, None, layout, training=name == "train")
+    rows = own.rows_of_records(_records(frame, required), Path(name), task, False, layout, classes or ())
+    with own.errors_name_rows(name):
+        return own.collect_split(rows, Path(name), task, None, layout, training=name == "train")
 
 
 def _check_labels(read: Mapping[str, Split], task: str) -> None:

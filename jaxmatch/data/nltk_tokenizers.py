@@ -20,13 +20,13 @@ def tokenizer(name: str) -> Any:
     with _importing:
         if "nltk" not in sys.modules:
             try:
-                return getattr(_alone(MODULES[name]), name)()
+                return getattr(_import_without_package(MODULES[name]), name)()
             except (ImportError, AttributeError):  # another release of NLTK has other modules
                 pass
         return getattr(importlib.import_module("nltk.tokenize"), name)()
 
 
-def _alone(name: str) -> ModuleType:
+def _import_without_package(name: str) -> ModuleType:
     """Imports a module of NLTK without running `nltk/__init__.py` and `nltk/tokenize/__init__.py`.
 
     Empty packages replace both during the import. They are removed afterwards, so that a later import of NLTK imports

@@ -124,7 +124,7 @@ class Preprocessing:
         if self.tokenizer not in TOKENIZERS:
             raise InputError(f"there is no tokenizer {self.tokenizer!r}", remedy=f"use one of {', '.join(TOKENIZERS)}")
         if self.maximum_length < 0:
-            raise InputError(f"a maximum length of {self.maximum_length} tokens", remedy="use 0 for no limit")
+            raise InputError(f"the maximum length is {self.maximum_length} tokens", remedy="use 0 for no limit")
         if self.truncation_side not in TRUNCATION_SIDES:
             raise InputError(
                 f"there is no side {self.truncation_side!r} to cut", remedy=f"use one of {', '.join(TRUNCATION_SIDES)}"

@@ -61,13 +61,13 @@ def open_lines(path: Path) -> Iterator[Iterator[bytes]]:
     """
     archive = file_of(path)
     with contextlib.ExitStack() as opened:
-        with _naming(archive):
+        with _convert_errors(archive):
             stream = _open(opened, path)
         yield _lines(stream, path)
 
 
 @contextlib.contextmanager
-def _naming(archive: Path) -> Iterator[None]:
+def _convert_errors(archive: Path) -> Iterator[None]:
     """Turns errors of reading a file into an InputError that names the file.
 
     Every exception except MemoryError is converted, because the errors of the decompressors have no common class.
@@ -77,9 +77,9 @@ def _naming(archive: Path) -> Iterator[None]:
     except (InputError, MemoryError):
         raise
     except Exception as error:
-        of_the_system = isinstance(error, OSError) and error.errno is not None
-        if of_the_system or isinstance(error, RuntimeError):  # encrypted, or compressed by an unknown method
-            reason = error.strerror if of_the_system else error
+        is_os_error = isinstance(error, OSError) and error.errno is not None
+        if is_os_error or isinstance(error, RuntimeError):  # encrypted, or compressed by an unknown method
+            reason = error.strerror if is_os_error else error
             raise InputError(f"the word vectors cannot be read ({reason})", path=archive) from error
         raise InputError(f"the archive is damaged ({error})", path=archive, remedy="fetch it again") from error
 
@@ -124,7 +124,7 @@ def _lines(stream: BinaryIO, path: Path) -> Iterator[bytes]:
     rest, before = b"", 0
     archive, _ = split_path(path)
     while True:
-        with _naming(archive):
+        with _convert_errors(archive):
             block = stream.read(BLOCK_BYTES)
         if not block:
             break

@@ -16,7 +16,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
 # How many lines are read to find the number of dimensions, and how many broken lines are described.
-_LINES_LOOKED_AT, _EXAMPLES = 200, 5
+_HEAD_LINES, _EXAMPLES = 200, 5
 _NUMBER_BYTES = b"0123456789+-.eE "
 
 
@@ -83,8 +83,8 @@ def read_vectors(
         return _read(lines, path, words, lowercase)
 
 
-class _Rows:
-    """A float table that grows. A second copy of it is never held for long."""
+class _GrowingMatrix:
+    """A float32 matrix that rows are appended to. It grows in place, so that a second copy is never held for long."""
 
     def __init__(self, dimensions: int):
         self._table, self.count = np.empty((max(1, min(1024, BLOCK_BYTES // dimensions)), dimensions), np.float32), 0
@@ -106,7 +106,7 @@ def _read(
     head = []
     for line in lines:
         head.append(line)
-        if len(head) == _LINES_LOOKED_AT:
+        if len(head) == _HEAD_LINES:
             break
     header = _header(head, path)
     dimensions = header or _common_dimensions(head)
@@ -115,7 +115,7 @@ def _read(
             "this is not a file of word vectors", path=path, line=1, remedy="a line is a word and its numbers"
         )
     index: dict[str, int] = {}
-    rows = _Rows(dimensions)
+    rows = _GrowingMatrix(dimensions)
     broken, examples, count, number = 0, [], 0, 0
 
     def every_line() -> Iterator[bytes]:

@@ -12,7 +12,7 @@ from jaxmatch.inference.matcher import probabilities_of
 
 # Without bounds, the temperature of a model that is always right would fall to 0, and that of a model that knows
 # nothing would rise to infinity.
-LEAST_TEMPERATURE, MOST_TEMPERATURE = 0.05, 100.0
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 100.0
 BINS = 15
 
 
@@ -90,7 +90,7 @@ def chosen_temperature(logits: np.ndarray, numbers: np.ndarray) -> float:
     def loss(log_temperature: float) -> float:
         return _log_loss(logits / np.exp(log_temperature), numbers)
 
-    bounds = np.log([LEAST_TEMPERATURE, MOST_TEMPERATURE])
+    bounds = np.log([MIN_TEMPERATURE, MAX_TEMPERATURE])
     # The loss is convex in 1 / temperature, so it has one minimum.
     return float(np.exp(scipy.optimize.minimize_scalar(loss, bounds=bounds, method="bounded").x))
 

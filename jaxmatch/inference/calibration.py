@@ -19,7 +19,7 @@ from jaxmatch.plain_file import check_plain_file
 
 FILE = "calibration.json"
 FORMAT = 1
-ANEW = "remove it: jaxmatch calibrate RUN --remove"
+_REMEDY = "remove it: jaxmatch calibrate RUN --remove"
 OBJECTIVES = ("accuracy", "f1", "precision")
 
 
@@ -88,26 +88,26 @@ class Calibration:
         path = folder / FILE
         try:
             with reading(path):
-                check_plain_file(path, ANEW, 1 << 16)
+                check_plain_file(path, _REMEDY, 1 << 16)
                 if not path.exists():
                     return None
                 stored = files.read_json(path)
         except ValueError as error:
             if isinstance(error, InputError):
                 raise
-            raise InputError(f"cannot be read ({error})", path=path, remedy=ANEW) from error
+            raise InputError(f"cannot be read ({error})", path=path, remedy=_REMEDY) from error
         if not isinstance(stored, dict) or type(stored.get("format")) is not int:
-            raise InputError("is not a calibration", path=path, remedy=ANEW)
+            raise InputError("is not a calibration", path=path, remedy=_REMEDY)
         if stored["format"] > FORMAT:
             raise InputError(
-                f"has format {stored['format']}, and this version reads up to {FORMAT}", path=path, remedy=ANEW
+                f"has format {stored['format']}, and this version reads up to {FORMAT}", path=path, remedy=_REMEDY
             )
         values = {field.name: stored.get(field.name, field.default) for field in dataclasses.fields(cls)[:-2]}
         problem = _problem(values, labels)
         if problem:
-            raise InputError(problem, path=path, remedy=ANEW)
+            raise InputError(problem, path=path, remedy=_REMEDY)
         if stored.get("parameters") != parameters:
-            raise InputError("was made for other parameters", path=path, remedy=ANEW)
+            raise InputError("was made for other parameters", path=path, remedy=_REMEDY)
         scores = {name: found if isinstance(found := stored.get(name), dict) else {} for name in ("before", "after")}
         return cls(**values, **scores)
 

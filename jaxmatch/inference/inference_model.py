@@ -18,7 +18,7 @@ from jaxmatch.layers import weights
 from jaxmatch.layers.matmul import products_for
 
 # Threads that share a model also share its predictor.
-_making_a_predictor = threading.Lock()
+_predictor_lock = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,7 +137,7 @@ class InferenceModel:
     @property
     def predictor(self) -> Callable[[Any, dict[str, jax.Array], jax.Array], jax.Array]:
         """The function (words, tokens, sentences) -> logits <float32>[batch, outputs]; on a CPU by `cpu.prepare`."""
-        with _making_a_predictor:  # from Python 3.12 on, `cached_property` has no lock of its own
+        with _predictor_lock:  # from Python 3.12 on, `cached_property` has no lock of its own
             return self._predictor
 
     @functools.cached_property

@@ -28,7 +28,7 @@ from jaxmatch.inference.search_index import SearchIndex
 from jaxmatch.inference.similar_lengths import batches
 
 # Up to so many pairs in a call, compiling another program costs more than the padding that it would save.
-FEW = 4096
+FEW_PAIRS = 4096
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Matcher:
         pairs = list(pairs)
         encoded = self.encoded(pairs)
         result = np.zeros((len(pairs), self.outputs), np.float32)
-        lengths = FEW_LENGTHS if len(pairs) <= FEW else MANY_LENGTHS
+        lengths = FEW_LENGTHS if len(pairs) <= FEW_PAIRS else MANY_LENGTHS
         for rows in batches(*encoded.sides, batch_size or self.model.batch_size):
             result[rows] = self.model.logits(*encoded.batch(rows), encoded.words, lengths)
         wrong = np.flatnonzero(~np.isfinite(result).all(axis=1))

@@ -44,7 +44,7 @@ from jaxmatch.printable import count_text
 
 _VOCABULARY, _VECTORS = "vocabulary.txt", "vectors.npy"
 _PARAMETERS = {1: "parameters.npz", 2: "parameters.safetensors"}  # by format
-_MOST_OF_A_WORD = 1 << 10  # bytes, on average
+_MAX_MEAN_WORD_BYTES = 1 << 10  # bytes, on average
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,7 +232,7 @@ def _shape_of_vectors(path: Path) -> tuple[int, int]:
 
 def _vocabulary(path: Path, digest: Any, table: tuple[int, int]) -> Vocabulary:
     """Reads the vocabulary and checks that it has as many words as the table has rows."""
-    words = decode_words(read_checked_bytes(path, digest, most=_MOST_OF_A_WORD * (table[0] + 1024)), path)
+    words = decode_words(read_checked_bytes(path, digest, most=_MAX_MEAN_WORD_BYTES * (table[0] + 1024)), path)
     if len(words) != table[0]:
         problem = f"vectors {list(table)} do not fit {len(words)} words"
         raise InputError(problem, path=path.with_name(_VECTORS), remedy=COPY_AGAIN)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 _INDEX, _TEXTS, _LINES, _PREFILTER = "index.json", "texts.jsonl", "lines.json", "prefilter"
-_ANEW = "make the index again"
+_REMEDY = "make the index again"
 # The exceptions that are raised when a file does not hold what `save` writes.
 _DAMAGED = (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
@@ -151,7 +151,7 @@ class SearchIndex:
         described = _description(folder)
         if described["vocabulary"] != fingerprint(matcher):
             raise InputError(
-                "was made with other words, vectors or preprocessing than the model's", path=folder, remedy=_ANEW
+                "was made with other words, vectors or preprocessing than the model's", path=folder, remedy=_REMEDY
             )
         names = described["sha256"]
         try:
@@ -171,7 +171,7 @@ class SearchIndex:
         except InputError:
             raise
         except _DAMAGED as error:
-            raise InputError(f"is damaged: {error!s:.300}", path=folder, remedy=_ANEW) from error
+            raise InputError(f"is damaged: {error!s:.300}", path=folder, remedy=_REMEDY) from error
 
 
 def _description(folder: Path) -> dict[str, Any]:
@@ -183,15 +183,15 @@ def _description(folder: Path) -> dict[str, Any]:
         try:
             found = files.read_json(path)
         except ValueError as error:
-            raise InputError(f"cannot be read ({error})", path=path, remedy=_ANEW) from error
+            raise InputError(f"cannot be read ({error})", path=path, remedy=_REMEDY) from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise InputError(f"is not an index of format {FORMAT}", path=path, remedy=_ANEW)
+        raise InputError(f"is not an index of format {FORMAT}", path=path, remedy=_REMEDY)
     kinds = {"prefilter": str, "vocabulary": str, "texts": int, "sha256": dict}
     wrong = [key for key, kind in kinds.items() if not isinstance(found.get(key), kind)]
     if wrong or found["prefilter"] not in PREFILTERS or _TEXTS not in found["sha256"]:
-        raise InputError("is damaged", path=path, remedy=_ANEW)
+        raise InputError("is damaged", path=path, remedy=_REMEDY)
     if any(Path(name).is_absolute() or ".." in Path(name).parts for name in found["sha256"]):
-        raise InputError("names a file outside the folder", path=path, remedy=_ANEW)
+        raise InputError("names a file outside the folder", path=path, remedy=_REMEDY)
     return found
 
 

@@ -26,7 +26,7 @@ _NPY_HEADER = re.compile(
     r"\{'descr': '([^']{1,9})', 'fortran_order': (True|False), "
     r"'shape': \(((?:\d{1,18}, )*\d{1,18}|\d{1,18},|)\), \} *\n"
 )
-_MOST_OF_NAMES = 1 << 24  # bytes, more than the names and shapes of any model's arrays take
+_MAX_HEADER_BYTES = 1 << 24  # bytes, more than the names and shapes of any model's arrays take
 _BROKEN_ARCHIVE = (
     OSError,
     ValueError,
@@ -77,7 +77,7 @@ def _check_type(found: str, wanted: str, name: str) -> None:
 def safetensors_shapes(path: Path) -> dict[str, Shape]:
     """Reads the shapes of the arrays in a safetensors file: name -> shape."""
     with open(path, "rb") as file:
-        if int.from_bytes(file.read(8), "little") > _MOST_OF_NAMES:
+        if int.from_bytes(file.read(8), "little") > _MAX_HEADER_BYTES:
             raise ValueError("it is not a safetensors file")
     shapes = {}
     try:
@@ -135,6 +135,6 @@ def _check_directory(file: BinaryIO) -> None:
     file.seek(max(size - 42, 0))
     end = file.read(42)
     bytes_of_list = int.from_bytes(end[-10:-6], "little")
-    if end[-22:-18] != b"PK\5\6" or end[:4] == b"PK\6\7" or bytes_of_list > _MOST_OF_NAMES:
-        raise ValueError("it has no list of members, or an endless one")
+    if end[-22:-18] != b"PK\5\6" or end[:4] == b"PK\6\7" or bytes_of_list > _MAX_HEADER_BYTES:
+        raise ValueError("its list of members is missing or too long")
     file.seek(0)

@@ -49,8 +49,8 @@ def _shifted(values: jax.Array, down: int, right: int) -> jax.Array:
     return jax.lax.pad(values, jnp.zeros((), values.dtype), edges)
 
 
-def halved(grid: jax.Array) -> jax.Array:
-    """Returns the maximum of every 2 x 2 places of [batch, height, width, channels].
+def max_pool(grid: jax.Array) -> jax.Array:
+    """Applies max pooling over 2 x 2 windows with stride 2 to [batch, height, width, channels].
 
     A last odd row or column is left out.
     """
@@ -100,7 +100,7 @@ class DenseBlock(nn.Module):
           <float32>[batch, height // 2, width // 2, new channels].
 
         Raises:
-          InputError: the grid is too small to be halved.
+          InputError: the grid has fewer than two rows or columns.
         """
         if min(grid.shape[1:3]) < 2:
             raise InputError("the grid is too small for its dense blocks", remedy="give a larger model.grid_length")
@@ -110,4 +110,4 @@ class DenseBlock(nn.Module):
             new = GridConvolution(config.growth_rate, config.precision, name=f"layer_{number}")(grid)
             grid = jnp.concatenate([grid, new], axis=-1)
         channels = scaled(grid.shape[-1], config.transition_scale)
-        return halved(Linear(channels, precision=config.precision, name="transition")(grid))
+        return max_pool(Linear(channels, precision=config.precision, name="transition")(grid))

@@ -11,7 +11,7 @@ from jaxmatch.layers.parts import Parts, sizes, split
 _LEVELS = 1 << 16
 
 
-def _mixed(words: jax.Array) -> jax.Array:
+def _lowbias32(words: jax.Array) -> jax.Array:
     """Applies a bijection of <uint32>[...] ("lowbias32"): each input bit flips each output bit about half of the
     time.
     """
@@ -29,8 +29,8 @@ def random_levels(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     https://nullprogram.com/blog/2018/07/31/.
     """
     first, second = jax.random.key_data(key)
-    places = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
-    return _mixed(_mixed(places ^ first) + second) >> 16
+    indices = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
+    return _lowbias32(_lowbias32(indices ^ first) + second) >> 16
 
 
 class Dropout(nn.Module):
@@ -54,10 +54,10 @@ class Dropout(nn.Module):
         extents = sizes(parts)
         levels = random_levels(self.make_rng("dropout"), (*parts[0].shape[:-1], sum(extents)))
         dropped_levels = jnp.round(jnp.asarray(rate, jnp.float32) * _LEVELS)
-        least, scale = dropped_levels.astype(jnp.uint32), _LEVELS / (_LEVELS - dropped_levels)
+        threshold, scale = dropped_levels.astype(jnp.uint32), _LEVELS / (_LEVELS - dropped_levels)
         # Each part is compared separately. If one comparison were cut into parts, XLA's CPU compiler would read the
         # rate again for each number and would not vectorize.
         return tuple(
-            jnp.where(own >= least, part * scale.astype(part.dtype), 0.0)
+            jnp.where(own >= threshold, part * scale.astype(part.dtype), 0.0)
             for own, part in zip(split(levels, extents), parts, strict=True)
         )

@@ -29,8 +29,8 @@ class FactorizationMachine(nn.Module):
         factors = self.param("factors", nn.initializers.glorot_uniform(), (inputs, self.factors), jnp.float32)
         # Always in float32, also on an accelerator: the sum over pairs is the small difference of two large sums.
         weighted = matmul_in_parts(parts, jnp.concatenate([linear, factors], axis=-1), "highest")
-        lengths = jnp.sum(factors * factors, axis=1, keepdims=True)
-        squares = matmul_in_parts(tuple(part * part for part in parts), lengths, "highest")
+        squared_norms = jnp.sum(factors * factors, axis=1, keepdims=True)
+        squares = matmul_in_parts(tuple(part * part for part in parts), squared_norms, "highest")
         # Eq. 3 in time O(n k): sum_{i<j} <v_i, v_j> x_i x_j = (sum_f (sum_i v_if x_i)^2 - sum_i |v_i|^2 x_i^2) / 2
         pairs = 0.5 * (jnp.sum(jnp.square(weighted[..., 1:]), axis=-1, keepdims=True) - squares)
         return over_features(bias, pairs) + weighted[..., :1] + pairs

@@ -23,7 +23,7 @@ def _product(own: Parts, aligned: Parts) -> Parts:
 
 
 # The inputs of the networks of Eq. 4 besides `a`. All three are computed as written here only in training with
-# dropout_placement=every_layer. Otherwise `_together` computes the equation.
+# dropout_placement=every_layer. Otherwise `_perspective_sums` computes the equation.
 PERSPECTIVES = {
     "concatenation": lambda own, aligned: aligned,  # Eq. 4: G_1([a; a'])
     "difference": _difference,  # Eq. 4: G_2([a; a - a'])
@@ -31,7 +31,7 @@ PERSPECTIVES = {
 }
 
 
-def _together(own: Parts, aligned: Parts, rows: Sequence[Sequence[jax.Array]], precision: str) -> jax.Array:
+def _perspective_sums(own: Parts, aligned: Parts, rows: Sequence[Sequence[jax.Array]], precision: str) -> jax.Array:
     """Computes the sums in G_1, G_2 and G_3 of Eq. 4, before their activations and without their biases.
 
     All three networks see `a`, and two see `a'`. One product with the kernels side by side is faster than three. With
@@ -46,19 +46,20 @@ def _together(own: Parts, aligned: Parts, rows: Sequence[Sequence[jax.Array]], p
     Returns:
       <float32>[batch, length, 3 * features].
     """
-    (first, first_aligned), (second, difference), (third, product) = (
-        (each[: len(own)], each[len(own) :]) for each in rows
+    # The rows for a, and the rows for the other input of each network: a', a - a' and a * a'.
+    (own_1, aligned_1), (own_2, difference_2), (own_3, product_3) = (
+        (kernel[: len(own)], kernel[len(own) :]) for kernel in rows
     )
     # Eq. 4: the sums in G_1, G_2 and G_3, side by side.
-    of_own = [
-        jnp.concatenate([one, two + less, three], axis=-1)
-        for one, two, less, three in zip(first, second, difference, third, strict=True)
+    own_rows = [
+        jnp.concatenate([w1, w2 + d2, w3], axis=-1)
+        for w1, w2, d2, w3 in zip(own_1, own_2, difference_2, own_3, strict=True)
     ]
-    of_aligned = [jnp.concatenate([one, -less], axis=-1) for one, less in zip(first_aligned, difference, strict=True)]
-    seen = matmul_by_rows(own, of_own, precision)
-    compared = matmul_by_rows(aligned, of_aligned, precision)
-    multiplied = matmul_by_rows(PERSPECTIVES["product"](own, aligned), product, precision)
-    return seen + jnp.concatenate([compared, multiplied], axis=-1)
+    aligned_rows = [jnp.concatenate([w1, -d2], axis=-1) for w1, d2 in zip(aligned_1, difference_2, strict=True)]
+    own_sums = matmul_by_rows(own, own_rows, precision)
+    aligned_sums = matmul_by_rows(aligned, aligned_rows, precision)
+    product_sums = matmul_by_rows(PERSPECTIVES["product"](own, aligned), product_3, precision)
+    return own_sums + jnp.concatenate([aligned_sums, product_sums], axis=-1)
 
 
 class FullFusion(nn.Module):
@@ -84,7 +85,7 @@ class FullFusion(nn.Module):
                 [matmul_by_rows(*both, precision) for both in zip(inputs, rows, strict=True)], axis=-1
             )
         else:
-            summed = _together(own, aligned, rows, precision)
+            summed = _perspective_sums(own, aligned, rows, precision)
         compared = gelu(summed + over_features(jnp.concatenate(biases), summed))
         return network("output")(Dropout()(compared, dropout_rate))  # Eq. 4: G([a_1; a_2; a_3])
 

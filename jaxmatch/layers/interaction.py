@@ -10,7 +10,7 @@ from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.linear import Linear
 
 
-def gathered(
+def gather_sentence(
     tokens: dict[str, jax.Array], sentences: jax.Array, which: int, length: int
 ) -> tuple[dict[str, jax.Array], jax.Array]:
     """Gathers the tokens of one sentence of each row, from the left without gaps. Tokens beyond `length` are cut.
@@ -22,19 +22,19 @@ def gathered(
       length: the number of tokens that are kept.
 
     Returns:
-      the gathered arrays under the same names, <...>[batch, length, ...], zeros after the sentence's end; and a mask,
+      the selected arrays under the same names, <...>[batch, length, ...], zeros after the sentence's end; and a mask,
       <bool>[batch, length], True where there is a token.
     """
-    is_of_it = sentences == which
-    places = jnp.argsort(~is_of_it, axis=1, stable=True)[:, :length]
-    places = jnp.pad(places, ((0, 0), (0, length - places.shape[1])))
-    is_token = jnp.arange(length)[None] < jnp.sum(is_of_it, axis=1, keepdims=True)
+    in_sentence = sentences == which
+    positions = jnp.argsort(~in_sentence, axis=1, stable=True)[:, :length]
+    positions = jnp.pad(positions, ((0, 0), (0, length - positions.shape[1])))
+    is_token = jnp.arange(length)[None] < jnp.sum(in_sentence, axis=1, keepdims=True)
 
-    def taken(values: jax.Array) -> jax.Array:
-        found = jax.vmap(lambda row, at: row[at])(jnp.asarray(values), places)
-        return jnp.where(is_token.reshape(*is_token.shape, *(1,) * (found.ndim - 2)), found, 0)
+    def gather(values: jax.Array) -> jax.Array:
+        selected = jax.vmap(lambda row, indices: row[indices])(jnp.asarray(values), positions)
+        return jnp.where(is_token.reshape(*is_token.shape, *(1,) * (selected.ndim - 2)), selected, 0)
 
-    return {name: taken(values) for name, values in tokens.items()}, is_token
+    return {name: gather(values) for name, values in tokens.items()}, is_token
 
 
 class Interaction(nn.Module):

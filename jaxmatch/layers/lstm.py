@@ -26,15 +26,15 @@ def traced_for_a_cpu() -> Iterator[None]:
         _ON_A_CPU.reset(before)
 
 
-def _begins(sentences: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Marks where each direction begins its second sentence: <int8>[row, step] -> two of <bool>[row, step, 1].
+def _second_sentence_starts(sentences: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Marks the first token of each direction's second sentence: <int8>[row, step] -> two of <bool>[row, step, 1].
 
     The first sentence needs no mark because the state is zero at the start.
     """
     of_first, of_second = sentences == 1, sentences == 2
-    place = jax.lax.iota(jnp.int32, sentences.shape[1])[None]
-    start_of_second = of_second & (place == jnp.argmax(of_second, axis=1)[:, None])
-    end_of_first = of_first & (place[:, ::-1] == jnp.argmax(of_first[:, ::-1], axis=1)[:, None])
+    position = jax.lax.iota(jnp.int32, sentences.shape[1])[None]
+    start_of_second = of_second & (position == jnp.argmax(of_second, axis=1)[:, None])
+    end_of_first = of_first & (position[:, ::-1] == jnp.argmax(of_first[:, ::-1], axis=1)[:, None])
     return start_of_second[..., None], end_of_first[..., None]
 
 
@@ -59,15 +59,15 @@ class Lstm(nn.Module):
         """Declares the kernels of the inputs and of the states, and the bias, each <float32>[..., 4, features]."""
         directions, features = 1 + self.bidirectional, self.features
         glorot = functools.partial(nn.initializers.variance_scaling, 1.0, "fan_avg", "uniform", out_axis=-1)
-        of_inputs = glorot(in_axis=0, batch_axis=(1, 2))
-        of_states = glorot(in_axis=1, batch_axis=(0, 2))
+        input_init = glorot(in_axis=0, batch_axis=(1, 2))
+        recurrent_init = glorot(in_axis=1, batch_axis=(0, 2))
 
-        def start_of_bias(key, shape, dtype):
+        def bias_init(key, shape, dtype):
             return jnp.zeros(shape, dtype).at[:, 1].set(self.forget_bias)
 
-        input_kernel = self.param("input_kernel", of_inputs, (inputs, directions, GATES, features), jnp.float32)
-        kernel = self.param("recurrent_kernel", of_states, (directions, features, GATES, features), jnp.float32)
-        bias = self.param("bias", start_of_bias, (directions, GATES, features), jnp.float32)
+        input_kernel = self.param("input_kernel", input_init, (inputs, directions, GATES, features), jnp.float32)
+        kernel = self.param("recurrent_kernel", recurrent_init, (directions, features, GATES, features), jnp.float32)
+        bias = self.param("bias", bias_init, (directions, GATES, features), jnp.float32)
         return input_kernel, kernel, bias
 
     @nn.compact
@@ -83,14 +83,14 @@ class Lstm(nn.Module):
         """
         weights = self._weights(sum(sizes(sequence)))
         is_token = sentences[..., None] > 0
-        begins = _begins(sentences)[: 1 + self.bidirectional]
+        is_start = _second_sentence_starts(sentences)[: 1 + self.bidirectional]
         forms = {"cpu": lstm_on_cpu.hidden_states, "default": lstm_on_device.hidden_states}
         forms = {platform: functools.partial(form, precision=self.precision) for platform, form in forms.items()}
         # The sequence is a separate argument for each direction, the second direction first. The gradients of these
         # arguments are then added, in this order, to the gradients from elsewhere, as if there were a single form.
-        sequences = (sequence,) * len(begins)
+        sequences = (sequence,) * len(is_start)
         # The form is chosen when the program is lowered, and the other form leaves nothing in the program. In both, the
         # cell of the scan is float32 in every precision, because rounding errors would add up over the steps.
-        arguments = sequences, *weights, is_token, begins
+        arguments = sequences, *weights, is_token, is_start
         states = forms["cpu"](*arguments) if _ON_A_CPU.get() else jax.lax.platform_dependent(*arguments, **forms)
         return jnp.where(is_token, states, 0.0).astype(sequence[0].dtype)

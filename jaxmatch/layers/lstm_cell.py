@@ -6,14 +6,14 @@ import jax.numpy as jnp
 GATES = 4  # in the order input, forget, candidate, output
 
 
-def gradient_of_sums(
-    of_sum: jax.Array, of_output: jax.Array, gates: tuple[jax.Array, ...], cell: jax.Array, squashed: jax.Array
+def gate_gradient(
+    d_new_cell: jax.Array, d_new_hidden: jax.Array, gates: tuple[jax.Array, ...], cell: jax.Array, squashed: jax.Array
 ) -> jax.Array:
     """Computes the gradient of the gate pre-activations.
 
     Arguments:
-      of_sum: the gradient of the new cell, forget * cell + input * candidate, <float32>[..., features].
-      of_output: the gradient of the new hidden state, output * squashed, <float32>[..., features].
+      d_new_cell: the gradient of the new cell, forget * cell + input * candidate, <float32>[..., features].
+      d_new_hidden: the gradient of the new hidden state, output * squashed, <float32>[..., features].
       gates: the input, forget, candidate and output gates, <float32>[..., features] each.
       cell: the cell before the step, <float32>[..., features].
       squashed: the tanh of the new cell, <float32>[..., features].
@@ -21,13 +21,13 @@ def gradient_of_sums(
     Returns:
       <float32>[..., 4 * features], gate by gate.
     """
-    let_in, forget, candidate, let_out = gates
+    input_gate, forget, candidate, output_gate = gates
     return jnp.concatenate(
         [
-            of_sum * candidate * let_in * (1 - let_in),
-            of_sum * cell * forget * (1 - forget),
-            of_sum * let_in * (1 - candidate * candidate),
-            of_output * squashed * let_out * (1 - let_out),
+            d_new_cell * candidate * input_gate * (1 - input_gate),
+            d_new_cell * cell * forget * (1 - forget),
+            d_new_cell * input_gate * (1 - candidate * candidate),
+            d_new_hidden * squashed * output_gate * (1 - output_gate),
         ],
         axis=-1,
     )

@@ -4,7 +4,7 @@ Both directions and both sentences of all rows run in one scan. Work that does n
 out of it: the product with the inputs is computed once before the scan, and in the backward pass the gradient of the
 recurrent kernel is one product after the scan rather than a sum over its steps.
 
-The large arrays, [row, step, 4 * features] for each direction, are updated in place, without a copy or another layout.
+The large arrays, [row, step, 4 * features] for each direction, are overwritten, without a copy or another layout.
 They first hold the input projections, then the gates. The backward pass writes the gradients of the gate
 pre-activations to separate arrays: if it overwrote the gates, XLA would copy the whole arrays in each step.
 """
@@ -14,7 +14,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.lstm_cell import GATES, gradient_of_sums
+from jaxmatch.layers.lstm_cell import GATES, gate_gradient
 from jaxmatch.layers.matmul import matmul, matmul_in_parts, over_features
 from jaxmatch.layers.parts import Parts, split
 
@@ -29,23 +29,23 @@ def _activated(gates: jax.Array) -> jax.Array:
     return jnp.tanh(gates * scale) * scale + (1 - scale)
 
 
-def _at(values: jax.Array, place: jax.Array, first: int = 0, size: int | None = None) -> jax.Array:
-    """Reads the given columns at one place of all rows: [row, step, columns] -> [row, size]."""
+def _at(values: jax.Array, position: jax.Array, first: int = 0, size: int | None = None) -> jax.Array:
+    """Reads the given columns at one position of all rows: [row, step, columns] -> [row, size]."""
     rows, _, columns = values.shape
-    return jax.lax.dynamic_slice(values, (0, place, first), (rows, 1, columns if size is None else size))[:, 0]
+    return jax.lax.dynamic_slice(values, (0, position, first), (rows, 1, columns if size is None else size))[:, 0]
 
 
-def _put(values: jax.Array, new: jax.Array, place: jax.Array, first: int = 0) -> jax.Array:
-    """Writes one place of all rows. Inside a scan, this copies none of the other places."""
-    return jax.lax.dynamic_update_slice(values, new[:, None], (0, place, first))
+def _put(values: jax.Array, new: jax.Array, position: jax.Array, first: int = 0) -> jax.Array:
+    """Writes one position of all rows. Inside a scan, the other positions are not copied."""
+    return jax.lax.dynamic_update_slice(values, new[:, None], (0, position, first))
 
 
-def _places(step: jax.Array, length: int, directions: int) -> tuple[jax.Array, ...]:
-    """Returns the place that each direction reads in a step."""
+def _positions(step: jax.Array, length: int, directions: int) -> tuple[jax.Array, ...]:
+    """Returns the position that each direction reads in a step."""
     return (step, length - 1 - step)[:directions]
 
 
-def _scan(added: Directions, kernel, bias, is_token, begins, precision, keep: bool):
+def _scan(added: Directions, kernel, bias, is_token, is_start, precision, keep: bool):
     """Runs the scan of `recurrence`, whose arguments it takes.
 
     Returns:
@@ -58,21 +58,21 @@ def _scan(added: Directions, kernel, bias, is_token, begins, precision, keep: bo
 
     def one_step(carry, step):
         states, buffers, hidden_states = carry
-        after, written, met = [], [], []
-        for direction, place in enumerate(_places(step, length, directions)):
-            starts, token = _at(begins[direction], place), _at(is_token, place)
+        after, written, previous_cells = [], [], []
+        for direction, position in enumerate(_positions(step, length, directions)):
+            starts, token = _at(is_start[direction], position), _at(is_token, position)
             hidden, cell = (jnp.where(starts, 0.0, part) for part in states[direction])
-            sums = _at(buffers[direction], place) + matmul(hidden, kernels[direction], precision) + biases[direction]
+            sums = _at(buffers[direction], position) + matmul(hidden, kernels[direction], precision) + biases[direction]
             gates = _activated(sums)
-            let_in, forget, candidate, let_out = jnp.split(gates, GATES, axis=-1)
-            new_cell = forget * cell + let_in * candidate
-            new_hidden = jnp.where(token, let_out * jnp.tanh(new_cell), hidden)
-            hidden_states = _put(hidden_states, new_hidden, place, direction * features)
+            input_gate, forget, candidate, output_gate = jnp.split(gates, GATES, axis=-1)
+            new_cell = forget * cell + input_gate * candidate
+            new_hidden = jnp.where(token, output_gate * jnp.tanh(new_cell), hidden)
+            hidden_states = _put(hidden_states, new_hidden, position, direction * features)
             after.append((new_hidden, jnp.where(token, new_cell, cell)))
             if keep:
-                written.append(_put(buffers[direction], gates, place))
-                met.append(cell)
-        return (after, written if keep else buffers, hidden_states), met
+                written.append(_put(buffers[direction], gates, position))
+                previous_cells.append(cell)
+        return (after, written if keep else buffers, hidden_states), previous_cells
 
     zeros = jnp.zeros((rows, features), added[0].dtype)
     start = [(zeros, zeros)] * directions, list(added), jnp.zeros((rows, length, directions * features), added[0].dtype)
@@ -82,7 +82,7 @@ def _scan(added: Directions, kernel, bias, is_token, begins, precision, keep: bo
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
 def recurrence(
-    added: Directions, kernel: jax.Array, bias: jax.Array, is_token: jax.Array, begins: Directions, precision: str
+    added: Directions, kernel: jax.Array, bias: jax.Array, is_token: jax.Array, is_start: Directions, precision: str
 ) -> jax.Array:
     """Computes the recurrent part of an LSTM.
 
@@ -94,70 +94,74 @@ def recurrence(
       kernel: <float32>[direction, features, 4 * features].
       bias: <float32>[direction, 4 * features].
       is_token: <bool>[row, step, 1].
-      begins: <bool>[row, step, 1] for each direction, True at the first token of a sentence in its reading order.
+      is_start: <bool>[row, step, 1] for each direction, True at the first token of a sentence in its reading order.
       precision: the precision of the matrix products.
 
     Returns:
       the hidden states, <float32>[row, step, directions * features]; at padding, the state of the token read before.
     """
-    return _scan(added, kernel, bias, is_token, begins, precision, keep=False)[0]
+    return _scan(added, kernel, bias, is_token, is_start, precision, keep=False)[0]
 
 
-def _forward(added, kernel, bias, is_token, begins, precision):
-    hidden_states, gates, cells = _scan(added, kernel, bias, is_token, begins, precision, keep=True)
-    return hidden_states, (kernel, is_token, begins, hidden_states, gates, cells)
+def _forward(added, kernel, bias, is_token, is_start, precision):
+    hidden_states, gates, cells = _scan(added, kernel, bias, is_token, is_start, precision, keep=True)
+    return hidden_states, (kernel, is_token, is_start, hidden_states, gates, cells)
 
 
 def _backward(precision, residuals, state_gradients):
-    kernel, is_token, begins, hidden_states, gates, cells = residuals
+    kernel, is_token, is_start, hidden_states, gates, cells = residuals
     directions, features, _ = kernel.shape
     rows, length, _ = hidden_states.shape
     transposed = list(jnp.swapaxes(kernel, -1, -2))
 
     def one_step(carry, step_and_cells):
         """Computes the gradients of the previous state and of the gate pre-activations from those of the next state."""
-        gradients, of_added = carry
-        step, met = step_and_cells
+        gradients, d_added = carry
+        step, previous_cells = step_and_cells
         before, written = [], []
-        for direction, place in enumerate(_places(step, length, directions)):
-            starts, token, cell = _at(begins[direction], place), _at(is_token, place), met[direction]
+        for direction, position in enumerate(_positions(step, length, directions)):
+            starts, token, cell = _at(is_start[direction], position), _at(is_token, position), previous_cells[direction]
             # Each gate is read separately. If one read of all four were split, XLA's CPU compiler would not vectorize
             # the code that uses them.
-            let_in, forget, candidate, let_out = (
-                _at(gates[direction], place, gate * features, features) for gate in range(GATES)
+            input_gate, forget, candidate, output_gate = (
+                _at(gates[direction], position, gate * features, features) for gate in range(GATES)
             )
-            squashed = jnp.tanh(forget * cell + let_in * candidate)
-            of_hidden, of_cell = gradients[direction]
-            of_hidden = of_hidden + _at(state_gradients, place, direction * features, features)
-            of_output = jnp.where(token, of_hidden, 0.0)
-            of_sum = jnp.where(token, of_cell, 0.0) + of_output * let_out * (1 - squashed * squashed)
-            of_sums = gradient_of_sums(of_sum, of_output, (let_in, forget, candidate, let_out), cell, squashed)
-            written.append(_put(of_added[direction], of_sums, place))
-            new = matmul(of_sums, transposed[direction], precision), of_sum * forget
-            new = (jnp.where(token, part, old) for part, old in zip(new, (of_hidden, of_cell), strict=True))
+            squashed = jnp.tanh(forget * cell + input_gate * candidate)
+            d_hidden, d_cell = gradients[direction]
+            d_hidden = d_hidden + _at(state_gradients, position, direction * features, features)
+            d_new_hidden = jnp.where(token, d_hidden, 0.0)
+            d_new_cell = jnp.where(token, d_cell, 0.0) + d_new_hidden * output_gate * (1 - squashed * squashed)
+            d_gates = gate_gradient(
+                d_new_cell, d_new_hidden, (input_gate, forget, candidate, output_gate), cell, squashed
+            )
+            written.append(_put(d_added[direction], d_gates, position))
+            new = matmul(d_gates, transposed[direction], precision), d_new_cell * forget
+            new = (jnp.where(token, part, old) for part, old in zip(new, (d_hidden, d_cell), strict=True))
             before.append(tuple(jnp.where(starts, 0.0, part) for part in new))
         return (before, written), None
 
     zeros = jnp.zeros((rows, features), hidden_states.dtype)
     start = [(zeros, zeros)] * directions, [jnp.zeros_like(one) for one in gates]
-    (_, of_added), _ = jax.lax.scan(one_step, start, (jax.lax.iota(jnp.int32, length), cells), reverse=True)
-    met = _met(hidden_states, begins, features)
-    of_kernel = [
-        matmul(_flat(hidden).T, _flat(of_sums), precision) for hidden, of_sums in zip(met, of_added, strict=True)
+    (_, d_added), _ = jax.lax.scan(one_step, start, (jax.lax.iota(jnp.int32, length), cells), reverse=True)
+    previous_states = _previous_states(hidden_states, is_start, features)
+    d_kernel = [
+        matmul(_flat(hidden).T, _flat(d_gates), precision)
+        for hidden, d_gates in zip(previous_states, d_added, strict=True)
     ]
-    of_bias = [of_sums.sum(axis=(0, 1)) for of_sums in of_added]
-    return tuple(of_added), jnp.stack(of_kernel), jnp.stack(of_bias), None, None
+    d_bias = [d_gates.sum(axis=(0, 1)) for d_gates in d_added]
+    return tuple(d_added), jnp.stack(d_kernel), jnp.stack(d_bias), None, None
 
 
-def _met(hidden_states: jax.Array, begins: Directions, features: int) -> list[jax.Array]:
+def _previous_states(hidden_states: jax.Array, is_start: Directions, features: int) -> list[jax.Array]:
     """Returns the hidden states before each step: <float32>[row, step, features] for each direction."""
-    met = []
-    for direction, starts in enumerate(begins):
-        own = split(hidden_states, [features] * len(begins))[direction]
-        # Shifted by one place in the reading order, with zeros at the start.
-        one_on = (1, -1, 0) if direction == 0 else (-1, 1, 0)
-        met.append(jnp.where(starts, 0.0, jax.lax.pad(own, jnp.zeros((), own.dtype), ((0, 0, 0), one_on, (0, 0, 0)))))
-    return met
+    previous_states = []
+    for direction, starts in enumerate(is_start):
+        own = split(hidden_states, [features] * len(is_start))[direction]
+        # Shifted by one position in the reading order, with zeros at the start.
+        shift = (1, -1, 0) if direction == 0 else (-1, 1, 0)
+        shifted = jax.lax.pad(own, jnp.zeros((), own.dtype), ((0, 0, 0), shift, (0, 0, 0)))
+        previous_states.append(jnp.where(starts, 0.0, shifted))
+    return previous_states
 
 
 def _flat(values: jax.Array) -> jax.Array:
@@ -174,7 +178,7 @@ def hidden_states(
     kernel: jax.Array,
     bias: jax.Array,
     is_token: jax.Array,
-    begins: Directions,
+    is_start: Directions,
     precision: str,
 ) -> jax.Array:
     """Computes the hidden states of an LSTM.
@@ -185,7 +189,7 @@ def hidden_states(
       input_kernel: <float32>[inputs, direction, 4, features].
       kernel: <float32>[direction, features, 4, features].
       bias: <float32>[direction, 4, features].
-      is_token, begins, precision: the same as for `recurrence`.
+      is_token, is_start, precision: the same as for `recurrence`.
 
     Returns:
       the hidden states, as `recurrence` returns them.
@@ -197,4 +201,4 @@ def hidden_states(
         for sequence, input_kernel in zip(reversed(sequences), input_kernels, strict=True)
     )
     kernel, bias = kernel.reshape(directions, kernel.shape[1], -1), bias.reshape(directions, -1)
-    return recurrence(added, kernel, bias, is_token, begins, precision)
+    return recurrence(added, kernel, bias, is_token, is_start, precision)

@@ -18,7 +18,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.lstm_cell import GATES, gradient_of_sums
+from jaxmatch.layers.lstm_cell import GATES, gate_gradient
 from jaxmatch.layers.matmul import PRECISIONS, matmul, matmul_in_parts
 from jaxmatch.layers.parts import Parts
 
@@ -45,8 +45,8 @@ def _added_in(step: jax.Array, added: jax.Array, directions: int) -> jax.Array:
     """Returns the input projections of a step: <float32>[row, step, directions * size] -> [direction, row, size]."""
     rows, length, columns = added.shape
     size = columns // directions
-    places = (step, length - 1 - step)[:directions]
-    starts = [(0, place, direction * size) for direction, place in enumerate(places)]
+    positions = (step, length - 1 - step)[:directions]
+    starts = [(0, position, direction * size) for direction, position in enumerate(positions)]
     return jnp.stack([jax.lax.dynamic_slice(added, start, (rows, 1, size))[:, 0] for start in starts])
 
 
@@ -66,17 +66,17 @@ def _scan(added, kernel, bias, is_token, starts, precision, keep: bool) -> jax.A
         step, token, start = given
         product = jnp.where(start, 0.0, matmul(hidden, kernel, precision))
         sums = product + _added_in(step, added, directions) + bias[:, None]
-        let_in, forget, candidate, let_out = jnp.split(sums, GATES, axis=-1)
-        let_in = jnp.where(token, jax.nn.sigmoid(let_in), 0.0)
-        forget, let_out = (jnp.where(token, jax.nn.sigmoid(one), 1.0) for one in (forget, let_out))
-        candidate, met = jnp.tanh(candidate), jnp.where(start, 0.0, cell)
-        new_cell = forget * met + let_in * candidate
+        input_gate, forget, candidate, output_gate = jnp.split(sums, GATES, axis=-1)
+        input_gate = jnp.where(token, jax.nn.sigmoid(input_gate), 0.0)
+        forget, output_gate = (jnp.where(token, jax.nn.sigmoid(one), 1.0) for one in (forget, output_gate))
+        candidate, previous_cell = jnp.tanh(candidate), jnp.where(start, 0.0, cell)
+        new_cell = forget * previous_cell + input_gate * candidate
         squashed = jnp.where(token, jnp.tanh(new_cell), hidden)
-        new_hidden = let_out * squashed
+        new_hidden = output_gate * squashed
         after = new_hidden.astype(dtype), new_cell
         if not keep:
             return after, new_hidden
-        kept = tuple(one.astype(dtype) for one in (let_in, forget, candidate, let_out, met, squashed))
+        kept = tuple(one.astype(dtype) for one in (input_gate, forget, candidate, output_gate, previous_cell, squashed))
         # After the barrier, this write reads no state: the states after the step can overwrite those before it.
         return after, jnp.concatenate(jax.lax.optimization_barrier(kept), axis=-1)
 
@@ -86,8 +86,8 @@ def _scan(added, kernel, bias, is_token, starts, precision, keep: bool) -> jax.A
 
 def _hidden_states(kept: jax.Array) -> jax.Array:
     """Computes the hidden states from the saved values: [..., 6 * features] -> <float32>[..., features]."""
-    *_, let_out, _, squashed = _parts(kept)
-    return let_out * squashed
+    *_, output_gate, _, squashed = _parts(kept)
+    return output_gate * squashed
 
 
 def _parts(kept: jax.Array) -> list[jax.Array]:
@@ -134,35 +134,35 @@ def _backward(precision, residuals, state_gradients):
 
     def one_step(carry, given):
         """Computes the gradients of the previous state and of the gate pre-activations from those of the next state."""
-        product, passed, of_cell = carry
-        of_state, token, next_start, kept = given
+        product, passed, d_cell = carry
+        d_state, token, next_start, kept = given
         *gates, cell, squashed = _parts(kept)
-        _, forget, _, let_out = gates
-        of_hidden = of_state + passed + jnp.where(next_start, 0.0, product)
-        of_sum = jnp.where(next_start, 0.0, of_cell) + jnp.where(
-            token, of_hidden * let_out * (1 - squashed * squashed), 0.0
+        _, forget, _, output_gate = gates
+        d_hidden = d_state + passed + jnp.where(next_start, 0.0, product)
+        d_new_cell = jnp.where(next_start, 0.0, d_cell) + jnp.where(
+            token, d_hidden * output_gate * (1 - squashed * squashed), 0.0
         )
-        passed, of_cell = jnp.where(token, 0.0, of_hidden), of_sum * forget
-        of_hidden, of_sum, passed, of_cell = jax.lax.optimization_barrier((of_hidden, of_sum, passed, of_cell))
-        of_sums = gradient_of_sums(of_sum, of_hidden, gates, cell, squashed).astype(dtype)
-        of_sums = jax.lax.optimization_barrier(of_sums)
-        return (matmul(of_sums, transposed, precision), passed, of_cell), of_sums
+        passed, d_cell = jnp.where(token, 0.0, d_hidden), d_new_cell * forget
+        d_hidden, d_new_cell, passed, d_cell = jax.lax.optimization_barrier((d_hidden, d_new_cell, passed, d_cell))
+        d_gates = gate_gradient(d_new_cell, d_hidden, gates, cell, squashed).astype(dtype)
+        d_gates = jax.lax.optimization_barrier(d_gates)
+        return (matmul(d_gates, transposed, precision), passed, d_cell), d_gates
 
     state_gradients = _in_order(state_gradients.reshape(rows, steps, directions, -1))
     next_starts = jnp.concatenate([starts[1:], jnp.zeros_like(starts[:1])])
     given = state_gradients, is_token, next_starts, kept
-    _, of_sums = jax.lax.scan(one_step, (zeros.astype(dtype), zeros, zeros), given, reverse=True)
-    met = jnp.concatenate([zeros[None], _hidden_states(kept[:-1])])
-    met = _in_place(jnp.where(starts, 0.0, met)).reshape(rows * steps, -1)
+    _, d_gates = jax.lax.scan(one_step, (zeros.astype(dtype), zeros, zeros), given, reverse=True)
+    previous_states = jnp.concatenate([zeros[None], _hidden_states(kept[:-1])])
+    previous_states = _in_place(jnp.where(starts, 0.0, previous_states)).reshape(rows * steps, -1)
     # Because of the barrier, the values saved in the forward pass are held only until here.
-    of_sums, met = jax.lax.optimization_barrier((of_sums, met))
-    of_added = _in_place(of_sums).reshape(rows * steps, -1)
+    d_gates, previous_states = jax.lax.optimization_barrier((d_gates, previous_states))
+    d_added = _in_place(d_gates).reshape(rows * steps, -1)
     # The states of each direction are multiplied with the gradients of both directions. This moves fewer bytes than
     # laying out the arrays by direction.
-    of_kernel = matmul(met.T, of_added, precision).reshape(directions, features, directions, -1)
-    of_kernel = jnp.stack([of_kernel[direction, :, direction] for direction in range(directions)])
-    of_bias = of_added.astype(jnp.float32).sum(axis=0).reshape(directions, -1)
-    return of_added.reshape(rows, steps, -1).astype(of_type.dtype), of_kernel, of_bias, None, None
+    d_kernel = matmul(previous_states.T, d_added, precision).reshape(directions, features, directions, -1)
+    d_kernel = jnp.stack([d_kernel[direction, :, direction] for direction in range(directions)])
+    d_bias = d_added.astype(jnp.float32).sum(axis=0).reshape(directions, -1)
+    return d_added.reshape(rows, steps, -1).astype(of_type.dtype), d_kernel, d_bias, None, None
 
 
 recurrence.defvjp(_forward, _backward)
@@ -174,7 +174,7 @@ def hidden_states(
     kernel: jax.Array,
     bias: jax.Array,
     is_token: jax.Array,
-    begins: tuple[jax.Array, ...],
+    is_start: tuple[jax.Array, ...],
     precision: str,
 ) -> jax.Array:
     """Computes the hidden states of an LSTM; the arguments and the result are those of `lstm_on_cpu.hidden_states`."""
@@ -185,7 +185,7 @@ def hidden_states(
     kernel = jnp.pad(kernel, [(0, 0), (0, more), (0, 0), (0, more)])
     added = matmul_in_parts(sequences[0], input_kernel.reshape(len(input_kernel), -1), precision)
     is_token = _in_order(jnp.stack([is_token] * directions, axis=2))
-    starts = _in_order(jnp.stack(begins, axis=2)).at[0].set(True)
+    starts = _in_order(jnp.stack(is_start, axis=2)).at[0].set(True)
     kernel, bias = kernel.reshape(directions, features + more, -1), bias.reshape(directions, -1)
     states = recurrence(added, kernel, bias, is_token, starts, precision)
     return states.reshape(rows, steps, directions, -1)[..., :features].reshape(rows, steps, -1) if more else states

@@ -12,7 +12,7 @@ from jaxmatch.layers.attention import of_other_sentence
 from jaxmatch.layers.masking import lowest
 from jaxmatch.layers.matmul import matmul, of_scores
 
-LEAST = 1e-6  # lower bound of a squared norm, and of the size of a sum of cosines: a sentence may be empty
+EPSILON = 1e-6  # lower bound of a squared norm, and of the size of a sum of cosines: a sentence may be empty
 
 # strategy -> the setting that enables it, in the order of section 3.2
 STRATEGIES = {
@@ -26,7 +26,7 @@ STRATEGIES = {
 def _normalized(vectors: jax.Array) -> jax.Array:
     """Scales vectors <float32>[..., size] to norm 1. A vector near zero stays near zero."""
     squares = jnp.sum(vectors * vectors, axis=-1, keepdims=True)
-    return vectors * jax.lax.rsqrt(jnp.maximum(squares, LEAST))
+    return vectors * jax.lax.rsqrt(jnp.maximum(squares, EPSILON))
 
 
 class PerspectiveMatching(nn.Module):
@@ -92,7 +92,7 @@ def _over_sum(similarity: jax.Array) -> jax.Array:
     Only cosines use the weighted means, and the size of the sum has no effect on cosines. So the sum needs no gradient.
     """
     total = jax.lax.stop_gradient(jnp.sum(similarity, axis=-1, keepdims=True))
-    return similarity / jnp.where(jnp.abs(total) < LEAST, LEAST, total)
+    return similarity / jnp.where(jnp.abs(total) < EPSILON, EPSILON, total)
 
 
 def _match(own: jax.Array, other: jax.Array, weights: jax.Array, precision: str) -> jax.Array:
@@ -111,7 +111,7 @@ def _match(own: jax.Array, other: jax.Array, weights: jax.Array, precision: str)
     """
     squares = jnp.swapaxes(weights * weights, 0, 1)
     product, of_own, of_other = (matmul(one, squares, precision) for one in (own * other, own * own, other * other))
-    return product * jax.lax.rsqrt(jnp.maximum(of_own, LEAST)) * jax.lax.rsqrt(jnp.maximum(of_other, LEAST))
+    return product * jax.lax.rsqrt(jnp.maximum(of_own, EPSILON)) * jax.lax.rsqrt(jnp.maximum(of_other, EPSILON))
 
 
 def _best_match(own: jax.Array, allowed: jax.Array, weights: jax.Array, precision: str) -> jax.Array:

@@ -13,7 +13,7 @@ from jaxmatch.layers.parts import Parts, sizes, split
 # float32 factors.
 PRECISIONS = {"highest": jnp.float32, "float32": jnp.float32, "tensorfloat32": jnp.float32, "bfloat16": jnp.bfloat16}
 # precision -> the precision that JAX is given for a product; the others use JAX's default.
-ASKED = {"highest": jax.lax.Precision.HIGHEST, "tensorfloat32": jax.lax.Precision.HIGH}
+JAX_PRECISIONS = {"highest": jax.lax.Precision.HIGHEST, "tensorfloat32": jax.lax.Precision.HIGH}
 
 # The names of GPUs in JAX and XLA.
 GPUS = ("gpu", "cuda", "rocm")
@@ -73,11 +73,11 @@ def matmul(left: jax.Array, right: jax.Array, precision: str) -> jax.Array:
         return matmul(left.reshape(-1, inner), right, precision).reshape(*rows, right.shape[-1])
     # The result is rounded to `dtype` before it is converted to the type of `left`, so that the two products of the
     # gradient are computed in `dtype` as well.
-    columns, given = right.shape[-1], left.dtype
+    columns, output_dtype = right.shape[-1], left.dtype
     left, right = left.astype(dtype), right.astype(dtype)
     if _ALIGNED.get():
         left, right = _aligned(left, (left.ndim - 1,)), _aligned(right, (right.ndim - 2, right.ndim - 1))
-    return jnp.matmul(left, right, precision=ASKED.get(precision))[..., :columns].astype(given)
+    return jnp.matmul(left, right, precision=JAX_PRECISIONS.get(precision))[..., :columns].astype(output_dtype)
 
 
 def _aligned(matrices: jax.Array, axes: Sequence[int]) -> jax.Array:

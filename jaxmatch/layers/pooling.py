@@ -21,17 +21,17 @@ def max_over_time(sequence: jax.Array, mask: jax.Array) -> jax.Array:
     return jnp.where(jnp.any(mask, axis=1)[:, None], largest, 0.0)
 
 
-def max_by_place(sequence: jax.Array, mask: jax.Array) -> jax.Array:
+def max_by_argmax(sequence: jax.Array, mask: jax.Array) -> jax.Array:
     """Computes `max_over_time` of a sequence that is cheap to compute, such as the output of a normalization.
 
     The gradient of a maximum compares the maximum with the sequence. If XLA computes the sequence a second time for
-    this, with another rounding, the maximum may not be found in it. This function finds the place of the maximum
+    this, with another rounding, the maximum may not be found in it. This function finds the position of the maximum
     instead, which gets the whole gradient.
     """
     masked = jnp.where(mask[..., None], sequence, lowest(sequence.dtype))
-    place = jnp.argmax(jax.lax.stop_gradient(masked), axis=1)
-    is_there = (jax.lax.iota(jnp.int32, sequence.shape[1])[None, :, None] == place[:, None]) & mask[..., None]
-    return jnp.sum(jnp.where(is_there, sequence, 0.0), axis=1)
+    position = jnp.argmax(jax.lax.stop_gradient(masked), axis=1)
+    is_maximum = (jax.lax.iota(jnp.int32, sequence.shape[1])[None, :, None] == position[:, None]) & mask[..., None]
+    return jnp.sum(jnp.where(is_maximum, sequence, 0.0), axis=1)
 
 
 def sum_over_time(sequence: jax.Array, mask: jax.Array) -> jax.Array:
@@ -56,7 +56,7 @@ def final_states(states: jax.Array, mask: jax.Array) -> jax.Array:
     are those of `max_over_time`.
     """
     forward, backward = jnp.split(states, 2, axis=-1)
-    place = jax.lax.iota(jnp.int32, mask.shape[1])[None]
-    is_last = mask & (place == jnp.max(jnp.where(mask, place, -1), axis=1, keepdims=True))
-    is_first = mask & (place == jnp.argmax(mask, axis=1)[:, None])
+    position = jax.lax.iota(jnp.int32, mask.shape[1])[None]
+    is_last = mask & (position == jnp.max(jnp.where(mask, position, -1), axis=1, keepdims=True))
+    is_first = mask & (position == jnp.argmax(mask, axis=1)[:, None])
     return jnp.concatenate([sum_over_time(forward, is_last), sum_over_time(backward, is_first)], axis=-1)

@@ -35,14 +35,14 @@ class AttentionRefinement(nn.Module):
           own sentence, with the shape of `sequence`.
         """
         _, between = self._compared("between", sequence, of_other_sentence(sentences), projected=True)
-        found, within = self._compared(
+        self_aligned, within = self._compared(
             "within", sequence, of_same_sentence(sentences), projected=self.config.intra_projection
         )
         features = jnp.concatenate([*between, *within], axis=-1)
         if self.config.meta_factors:
             meta = FactorizationMachine(self.config.meta_factors, name="meta")((features,))
             features = jnp.concatenate([features, meta], axis=-1)
-        return sequence, features.astype(sequence.dtype), *((found,) if self.config.flow_intra else ())
+        return sequence, features.astype(sequence.dtype), *((self_aligned,) if self.config.flow_intra else ())
 
     def _compared(
         self, name: str, sequence: jax.Array, allowed: jax.Array, *, projected: bool

@@ -35,9 +35,9 @@ class SelfAttention(nn.Module):
         of_other, of_product = (over_features(half, seen) for half in jnp.split(kernel[:, 0], 2))
         scores = matmul(of_other + of_product * seen, jnp.swapaxes(seen, -1, -2), precision)
         weights = attention_weights(scores, is_token[:, :, None] & is_token[:, None, :])
-        found = matmul(weights, sequence, precision)  # Eq. 2
+        attended = matmul(weights, sequence, precision)  # Eq. 2
         # Eq. 3 to 6: the fuse gate.
-        parts = Dropout().in_parts((sequence, found), dropout_rate)
+        parts = Dropout().in_parts((sequence, attended), dropout_rate)
         candidate = Linear(size, "tanh", precision=precision, name="candidate")(*parts)
         keep, let_in = (Linear(size, "sigmoid", precision=precision, name=name)(*parts) for name in ("keep", "let_in"))
         return keep * sequence + let_in * candidate

@@ -50,12 +50,12 @@ def _forward(directions, gains):
 
 def _backward(saved, gradients):
     directions, norms, scales = saved
-    of_scales = jnp.sum(_stacked(gradients) * _stacked(directions), axis=1)
-    of_gains = of_scales / norms
-    # Only the part of the gradient that is orthogonal to d remains, because the kernel depends on d / |d|.
-    less = _scaled(directions, of_gains * scales / norms)
-    of_directions = [one - other for one, other in zip(_scaled(gradients, scales), less, strict=True)]
-    return of_directions, [each[: one.shape[-1]] for each, one in zip(of_gains, directions, strict=True)]
+    d_scales = jnp.sum(_stacked(gradients) * _stacked(directions), axis=1)
+    d_gains = d_scales / norms
+    # The kernel depends on a direction d only by d / |d|, so the part of the gradient parallel to d is subtracted.
+    parallel = _scaled(directions, d_gains * scales / norms)
+    d_directions = [total - part for total, part in zip(_scaled(gradients, scales), parallel, strict=True)]
+    return d_directions, [d_gain[: direction.shape[-1]] for d_gain, direction in zip(d_gains, directions, strict=True)]
 
 
 kernels_of.defvjp(_forward, _backward)

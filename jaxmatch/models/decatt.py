@@ -64,8 +64,8 @@ class IntraAttention(nn.Module):
         scores = matmul(seen, jnp.swapaxes(seen, -1, -2), self.config.precision)
         distance_bias = self.param("distance_bias", nn.initializers.zeros, (FARTHEST + 2,), jnp.float32)
         # Distances are counted in tokens, because padding may lie between them.
-        place = jnp.cumsum(sentences > 0, axis=1)
-        distance = jnp.minimum(jnp.abs(place[:, :, None] - place[:, None, :]), FARTHEST + 1)
+        position = jnp.cumsum(sentences > 0, axis=1)
+        distance = jnp.minimum(jnp.abs(position[:, :, None] - position[:, None, :]), FARTHEST + 1)
         scores = scores + distance_bias[distance].astype(scores.dtype)
         weights = attention_weights(scores, of_same_sentence(sentences))
         return matmul(weights, sequence, self.config.precision)

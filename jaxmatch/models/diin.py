@@ -24,7 +24,7 @@ from jaxmatch.config import DIINConfig
 from jaxmatch.layers.dense_net import DenseBlock
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.highway import Highway
-from jaxmatch.layers.interaction import Interaction, gathered
+from jaxmatch.layers.interaction import Interaction, gather_sentence
 from jaxmatch.layers.linear import Linear
 from jaxmatch.layers.matmul import of_scores
 from jaxmatch.layers.parts import Parts
@@ -78,7 +78,7 @@ class DIIN(PairModel):
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array]:
         """Computes everything below the last layer from `match`'s arguments: <float32>[batch, places * channels]."""
-        sides = [gathered(tokens, sentences, which, self.config.grid_length) for which in (1, 2)]
+        sides = [gather_sentence(tokens, sentences, which, self.config.grid_length) for which in (1, 2)]
         both = {name: jnp.concatenate([side[name] for side, _ in sides], axis=1) for name in tokens}
         is_token = tuple(known for _, known in sides)
         a, b = self.encode(self.words(both, vectors), is_token, dropout_rate)

@@ -18,14 +18,14 @@ from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.linear import Linear
 from jaxmatch.layers.matmul import matmul
-from jaxmatch.layers.pooling import max_by_place, mean_over_time
+from jaxmatch.layers.pooling import max_by_argmax, mean_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
 LONGEST_WAVE = 10_000.0
 
 
-def places(sentences: jax.Array) -> jax.Array:
+def positions(sentences: jax.Array) -> jax.Array:
     """Returns the position of each token in its sentence, from 0: <int8>[batch, length] -> <int32>[batch, length].
 
     Padding does not count.
@@ -34,18 +34,18 @@ def places(sentences: jax.Array) -> jax.Array:
     return jnp.maximum(jnp.where(sentences == 1, first, second) - 1, 0)
 
 
-def sinusoids(places: jax.Array, size: int) -> jax.Array:
+def sinusoids(positions: jax.Array, size: int) -> jax.Array:
     """Computes the position encoding of Vaswani et al. (2017), section 3.5, with the sines before the cosines.
 
     Arguments:
-      places: <int32>[batch, length], the positions.
+      positions: <int32>[batch, length], counted from 0 in each sentence.
       size: the size of the encoding; even.
 
     Returns:
       <float32>[batch, length, size].
     """
     waves = jnp.exp(-math.log(LONGEST_WAVE) * jnp.arange(size // 2) / (size // 2))
-    angles = places[..., None] * waves[None, None]
+    angles = positions[..., None] * waves[None, None]
     return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
 
 
@@ -71,9 +71,9 @@ class SelfAttention(nn.Module):
         queries, keys, values = (jnp.swapaxes(by_head[:, :, part], 1, 2) for part in range(3))
         scores = matmul(queries / math.sqrt(queries.shape[-1]), jnp.swapaxes(keys, -1, -2), config.precision)
         allowed = is_token[:, None, :, None] & is_token[:, None, None, :]
-        found = matmul(attention_weights(scores, allowed), values, config.precision)
-        found = jnp.swapaxes(found, 1, 2).reshape(batch, length, hidden)
-        return Linear(hidden, precision=config.precision, name="output")(found)
+        attended = matmul(attention_weights(scores, allowed), values, config.precision)
+        attended = jnp.swapaxes(attended, 1, 2).reshape(batch, length, hidden)
+        return Linear(hidden, precision=config.precision, name="output")(attended)
 
 
 class Layer(nn.Module):
@@ -85,8 +85,8 @@ class Layer(nn.Module):
     def __call__(self, sequence: jax.Array, is_token: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
         """Applies the layer: <float32>[batch, length, hidden] -> the same shape."""
         config, dtype = self.config, sequence.dtype
-        found = SelfAttention(config, name="attention")(nn.LayerNorm(dtype=dtype)(sequence), is_token)
-        sequence = sequence + Dropout()(found, dropout_rate)
+        attended = SelfAttention(config, name="attention")(nn.LayerNorm(dtype=dtype)(sequence), is_token)
+        sequence = sequence + Dropout()(attended, dropout_rate)
         wide = Linear(config.feed_forward_size, precision=config.precision, name="wide")
         narrow = Linear(config.hidden_size, precision=config.precision, name="narrow")
         return sequence + Dropout()(narrow(gelu(wide(nn.LayerNorm(dtype=dtype)(sequence)))), dropout_rate)
@@ -116,13 +116,13 @@ class Transformer(PairModel):
           the pooled vector of each sentence, <float32>[batch, 2 * hidden].
         """
         sequence = self.project(*self.words(tokens, vectors))
-        added = sinusoids(places(sentences), self.config.hidden_size) + self.sentence_embedding[sentences]
+        added = sinusoids(positions(sentences), self.config.hidden_size) + self.sentence_embedding[sentences]
         sequence = self.dropout(sequence + added.astype(sequence.dtype), dropout_rate)
         for layer in self.layers:
             sequence = layer(sequence, sentences > 0, dropout_rate)
         sequence = self.normalize(sequence)
         pooled = [
-            jnp.concatenate([mean_over_time(sequence, mask), max_by_place(sequence, mask)], axis=-1)
+            jnp.concatenate([mean_over_time(sequence, mask), max_by_argmax(sequence, mask)], axis=-1)
             for mask in (sentences == 1, sentences == 2)
         ]
         return tuple(pooled)

@@ -67,8 +67,8 @@ def depth_notes(name: str) -> tuple[str, ...]:
     )
 
 
-def _stated(config: ConfigDict) -> dict[str, Any]:
-    """Returns the settings by which a row of the paper finds the same row here, including the features of its words."""
+def _matching_settings(config: ConfigDict) -> dict[str, Any]:
+    """Returns the settings that a run must have to match a row of the paper, including the features of each word."""
     known = {"model.name": "csran", "data.name": config.data.name, "model.stacked_layers": config.model.stacked_layers}
     return known | {f"model.{key}": value for key, value in FEATURES.items()}
 
@@ -81,7 +81,7 @@ def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
       name: the name of the data set.
       config: the config of the data set.
     """
-    return PRINTED.main_rows(name, _stated(config))
+    return PRINTED.main_rows(name, _matching_settings(config))
 
 
 def published_for_train_all() -> tuple[Published, ...]:
@@ -97,7 +97,7 @@ def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:
       name: the name of the data set.
       config: the config of the table's first row.
     """
-    stated = _stated(config)
+    stated = _matching_settings(config)
     rows = PRINTED.variant_rows("Table 8", name, {row: {"variant": row} | stated for row in ABLATIONS})
     in_text = any(PRINTED.rows("section 3.4", name))
     return tuple(

@@ -12,7 +12,7 @@ from jaxmatch.settings import with_overrides
 ACCURACY = ("dev.accuracy", "test.accuracy")
 # The values of a launcher's option --features.
 PAPER, NONE = "paper", "none"
-VECTOR_ALONE = {"model.characters": "none", "model.tags": False, "model.exact_match": False}
+WORD_VECTORS_ONLY = {"model.characters": "none", "model.tags": False, "model.exact_match": False}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,8 +53,8 @@ def feature_settings(features: Mapping[str, Any], choice: str) -> dict[str, Any]
     if choice not in (PAPER, NONE):
         raise InputError(f'--features cannot be "{choice}"', remedy=f'it is "{PAPER}" or "{NONE}"')
     if choice == NONE:
-        return {**VECTOR_ALONE, "data.minimum_count": 5}
-    found = VECTOR_ALONE | {f"model.{key}": value for key, value in features.items()}
+        return {**WORD_VECTORS_ONLY, "data.minimum_count": 5}
+    found = WORD_VECTORS_ONLY | {f"model.{key}": value for key, value in features.items()}
     if features.get("characters", "none") != "none":
         found["data.minimum_count"] = 1  # a word that the vocabulary lacks has no characters (data/characters.py)
     return found

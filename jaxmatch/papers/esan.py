@@ -48,8 +48,8 @@ def published_times() -> tuple[Published, ...]:
     return PRINTED.rows("Table 5") + PRINTED.rows("section 4.2")
 
 
-def _stated(name: str, config: ConfigDict) -> dict[str, Any]:
-    """Returns the settings by which a row of the paper finds the same row here, including the features of its words."""
+def _matching_settings(name: str, config: ConfigDict) -> dict[str, Any]:
+    """Returns the settings that a run must have to match a row of the paper, including the features of each word."""
     return {
         "model.name": "esan",
         "data.name": config.data.name,
@@ -66,10 +66,10 @@ def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
       config: the config of the data set.
     """
     known = PRINTED.rows("Table 5")[0].settings if name == "quora" else {}  # the size of the model, as timed there
-    return PRINTED.main_rows(name, _stated(name, config) | known) + PRINTED.rows("slides", name)
+    return PRINTED.main_rows(name, _matching_settings(name, config) | known) + PRINTED.rows("slides", name)
 
 
 def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:
     """Returns Table 4, which covers Quora alone. The arguments are as in `published_main`."""
-    stated = _stated(name, config)
+    stated = _matching_settings(name, config)
     return PRINTED.variant_rows("Table 4", name, {row: {"variant": row} | stated for row in ABLATIONS})

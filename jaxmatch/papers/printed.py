@@ -83,7 +83,7 @@ class Printed:
 
         Arguments:
           name: the name of the data set. Without a main table, it has no rows.
-          settings: the settings by which the paper's own row finds the same row of ours.
+          settings: the settings that a run of ours must have to match the paper's own row.
           **more: further attributes of that row.
         """
         if name not in self.data_sets or not self.data_sets[name].main_table:
@@ -101,7 +101,7 @@ class Printed:
         Arguments:
           table: the name of the table in the file.
           name: the name of the data set. A data set that the table lacks has no rows.
-          settings: row of the table -> the settings by which it finds the same row of ours.
+          settings: row of the table -> the settings that a run of ours must have to match it.
         """
         rows = {row.label: row for row in self.rows(table, name)}
         return tuple(self._own(rows[label], table, name, own) for label, own in settings.items()) if rows else ()

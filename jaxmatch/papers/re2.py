@@ -9,7 +9,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from jaxmatch.papers.data_sets import VECTOR_ALONE
+from jaxmatch.papers.data_sets import WORD_VECTORS_ONLY
 from jaxmatch.papers.printed import printed
 from jaxmatch.papers.re2_settings import CONFIGURED, residual_connection, setting_notes
 from jaxmatch.printable import count_text
@@ -128,12 +128,12 @@ def published_times() -> tuple[Published, ...]:
     return PRINTED.rows("Table 5")
 
 
-def _stated(config: ConfigDict, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings by which a row of the paper finds the same row here."""
+def _matching_settings(config: ConfigDict, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the settings that a run must have to match a row of the paper."""
     model = {**config.model.to_dict(), **changes}
     stated = {
         f"model.{key}": model[key] for key in STATED
-    } | VECTOR_ALONE  # the paper gives RE2 only the vector of each word
+    } | WORD_VECTORS_ONLY  # the paper gives RE2 only the vector of each word
     return {"model.name": "re2", "data.name": config.data.name, **stated, "seeds": SEEDS}
 
 
@@ -146,7 +146,7 @@ def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
       config: its released setting, which is the setting of the paper's row.
     """
     # configs/main.json5 of the released code sets eval_file to 'test' for all four data sets.
-    return PRINTED.main_rows(name, _stated(config, {}), chosen_on_test=True)
+    return PRINTED.main_rows(name, _matching_settings(config, {}), chosen_on_test=True)
 
 
 def published_ensembles(name: str) -> tuple[Published, ...]:
@@ -168,7 +168,7 @@ def published_ensembles(name: str) -> tuple[Published, ...]:
 def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:
     """Returns Table 6. The arguments are as in `published_main`."""
     variants = ablations(config.model)
-    settings = {row: {"variant": row} | _stated(config, changes) for row, changes in variants.items()}
+    settings = {row: {"variant": row} | _matching_settings(config, changes) for row, changes in variants.items()}
     return PRINTED.variant_rows("Table 6", name, settings)
 
 
@@ -177,4 +177,5 @@ def published_robustness(name: str, config: ConfigDict) -> tuple[Published, ...]
     numbers; the first is returned.
     """
     variants = distinct(robustness(), config.model.to_dict())
-    return PRINTED.variant_rows("Table 7", name, {row: _stated(config, changes) for row, changes in variants.items()})
+    settings = {row: _matching_settings(config, changes) for row, changes in variants.items()}
+    return PRINTED.variant_rows("Table 7", name, settings)

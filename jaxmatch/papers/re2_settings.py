@@ -77,12 +77,12 @@ class Setting:
     """One value of `--setting`.
 
     Attributes:
-      called: the text that it adds to the title of a table.
+      title_suffix: the text that it adds to the title of a table.
       residual: the connection of "residual conn." in Table 6, and the text about it in a caption.
       notes: notes about the setting in a caption, besides the differences from the paper.
     """
 
-    called: str
+    title_suffix: str
     residual: tuple[str, str]
     notes: tuple[str, ...] = ()
 
@@ -217,9 +217,9 @@ def differences(name: str, config: ConfigDict) -> dict[str, dict[str, Any]]:
     }
 
 
-def called_after(key: str) -> tuple[str, str]:
+def name_and_title_suffix(key: str) -> tuple[str, str]:
     """Returns what a setting adds to the name and to the title of a sweep."""
-    return "" if key == CONFIGURED else f"-{key.replace('_', '-')}", setting(key).called
+    return "" if key == CONFIGURED else f"-{key.replace('_', '-')}", setting(key).title_suffix
 
 
 def setting_notes(config: ConfigDict, key: str = CONFIGURED, of: str = "Sweep file") -> tuple[str, ...]:

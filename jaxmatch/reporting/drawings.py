@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _MARKERS = "osD^v<"
 _LONGEST_LABEL = 24
 _LARGEST = 60
-_BELOW_ZERO, _ABOVE_ZERO, _NOTHING = "#b2182b", "#2166ac", "#d9d9d9"
+_BELOW_ZERO, _ABOVE_ZERO, _NO_VALUE_COLOR = "#b2182b", "#2166ac", "#d9d9d9"
 # If there are more lines than this, each line gets its own panel.
 _LINES_TOGETHER, _PANELS_ACROSS = 6, 3
 _TITLE_SIZE, _CHARACTERS_AN_INCH = 9, 13
@@ -79,7 +79,7 @@ def occlusion(data: Mapping[str, Any]) -> Figure:
     places = figure.subplots(1, classes, squeeze=False)[0]
     for number, (axes, label) in enumerate(zip(places, data["labels"], strict=True)):
         values = change[:, :, number].T
-        axes.set_facecolor(_NOTHING)
+        axes.set_facecolor(_NO_VALUE_COLOR)
         shown = dict(cmap=_white_at_zero(signed=True), vmin=-limit, vmax=limit, aspect="auto")
         drawn = axes.imshow(np.ma.masked_invalid(values), **shown)
         for (feature, block), value in np.ndenumerate(values):
@@ -128,20 +128,20 @@ def timing(data: Mapping[str, Any]) -> Figure:
     """
     from matplotlib.ticker import EngFormatter, NullFormatter
 
-    ours = {}
+    measured = {}
     for row in data["rows"]:
         seconds = np.array(row["batch_seconds"], float)
-        ours[row["model"]] = (row["parameters"], seconds.mean(), seconds.std(ddof=1))
-    theirs = {row["model"]: (_parameters(row["parameters"]), *_seconds(row["seconds"])) for row in data["published"]}
-    names = list(dict.fromkeys([*ours, *theirs]))
-    if not ours:
+        measured[row["model"]] = (row["parameters"], seconds.mean(), seconds.std(ddof=1))
+    published = {row["model"]: (_parameters(row["parameters"]), *_seconds(row["seconds"])) for row in data["published"]}
+    names = list(dict.fromkeys([*measured, *published]))
+    if not measured:
         raise ValueError("no model that was timed")
     figure = _figure(8, 1.5 + 0.42 * len(names))
     left, right = figure.subplots(1, 2, sharey=True)
     # A published number is written with the digits it was printed with.
     styles = {
-        "measured here": (ours, "o", "#31688e", "#31688e", 5, 1),
-        "as published": (theirs, "D", "none", "#440154", -12, None),
+        "measured here": (measured, "o", "#31688e", "#31688e", 5, 1),
+        "as published": (published, "D", "none", "#440154", -12, None),
     }
     seconds = f"time for {data['batch_size']} pairs of {data['length']} tokens a sentence"
     for axes, label, unit, value, spread in ((left, "parameters", "", 0, None), (right, seconds, "s", 1, 2)):

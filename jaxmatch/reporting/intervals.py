@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Collection, Sequence
 
 CONFIDENCE = 0.95
-NORMAL_REACH = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # in standard deviations
+NORMAL_QUANTILE = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # in standard deviations
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,8 +59,8 @@ def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> In
     if len(values) < 2:
         return None
     mean, deviation = mean_and_deviation(values)
-    reach = t_quantile((1 + confidence) / 2, len(values) - 1) * deviation / math.sqrt(len(values))
-    return Interval(mean, mean - reach, mean + reach, confidence, len(values))
+    margin = t_quantile((1 + confidence) / 2, len(values) - 1) * deviation / math.sqrt(len(values))
+    return Interval(mean, mean - margin, mean + margin, confidence, len(values))
 
 
 def to_published(
@@ -95,19 +95,19 @@ def to_published(
     if not total:
         return None
     freedom = total**2 / sum(variance**2 / own for variance, own in variances)
-    reach = t_quantile((1 + confidence) / 2, freedom) * math.sqrt(total)
+    margin = t_quantile((1 + confidence) / 2, freedom) * math.sqrt(total)
     difference = statistics.fmean(values) - published
-    return difference - reach, difference + reach
+    return difference - margin, difference + margin
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
     """Computes the interval of a share of `count` independent draws (Wilson, 1927), with the confidence `CONFIDENCE`.
     Unlike the normal approximation, it is also right for few draws and near 0 and 1.
     """
-    square = NORMAL_REACH**2
+    square = NORMAL_QUANTILE**2
     center = (share + square / (2 * count)) / (1 + square / count)
-    reach = NORMAL_REACH / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count**2))
-    return center - reach, center + reach
+    margin = NORMAL_QUANTILE / (1 + square / count) * math.sqrt(share * (1 - share) / count + square / (4 * count**2))
+    return center - margin, center + margin
 
 
 def fisher(correlation: float, count: int) -> tuple[float, float]:
@@ -115,8 +115,8 @@ def fisher(correlation: float, count: int) -> tuple[float, float]:
     (Fisher, 1921). The correlation's inverse hyperbolic tangent is about normal, with a deviation of
     `1 / sqrt(count - 3)`.
     """
-    center, reach = math.atanh(max(-1 + 1e-12, min(1 - 1e-12, correlation))), NORMAL_REACH / math.sqrt(count - 3)
-    return math.tanh(center - reach), math.tanh(center + reach)
+    center, margin = math.atanh(max(-1 + 1e-12, min(1 - 1e-12, correlation))), NORMAL_QUANTILE / math.sqrt(count - 3)
+    return math.tanh(center - margin), math.tanh(center + margin)
 
 
 def judge(lower: float, upper: float, higher_is_better: bool = True, rounding: float = 0.0) -> str:

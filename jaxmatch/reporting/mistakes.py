@@ -7,7 +7,7 @@ from typing import Any
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
-from jaxmatch.reporting.record_schema import ANEW
+from jaxmatch.reporting.record_schema import REMEDY
 from jaxmatch.workdir import MISTAKES_FILE, Workdir
 
 _NUMBER = (int, float)
@@ -29,14 +29,14 @@ def read_mistakes(directory: Path, run: str) -> Mapping[str, Any] | None:
     file = Workdir(directory).run_folder(run) / MISTAKES_FILE
     if not file.parent.exists():
         return None
-    check_plain_file(file, ANEW)
+    check_plain_file(file, REMEDY)
     try:
         found = read_json(file)
         _check(found)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"the file is damaged ({error})", path=file, remedy=ANEW) from None
+        raise InputError(f"the file is damaged ({error})", path=file, remedy=REMEDY) from None
     return found
 
 

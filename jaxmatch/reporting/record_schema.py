@@ -11,7 +11,7 @@ from jaxmatch.printable import without_nan
 STATUSES = ("finished", "diverged", "dropped")
 FORMAT = 1
 # The labels of a row besides the settings of its config.
-NAMED = ("seed", "variant")
+RUN_LABELS = ("seed", "variant")
 
 # Field -> its types. A bool is an int in Python, but is not accepted in a record.
 _FIELDS: dict[str, tuple[type, ...]] = {
@@ -48,7 +48,7 @@ _CURVE_FIELDS: dict[str, tuple[type, ...]] = {
 }
 _NUMBER = (int, float, type(None))
 _MISSING = object()
-ANEW = "remove the run's folder and run the sweep again"
+REMEDY = "remove the run's folder and run the sweep again"
 
 
 def _name(record: Mapping, position: int) -> str:
@@ -60,10 +60,10 @@ def _check_fields(record: Mapping, fields: Mapping[str, tuple[type, ...]], name:
     for field, kinds in fields.items():
         value = record.get(field, _MISSING)
         if value is _MISSING:
-            raise InputError(f"{name} has no field {prefix + field!r}", remedy=ANEW)
+            raise InputError(f"{name} has no field {prefix + field!r}", remedy=REMEDY)
         if not isinstance(value, kinds) or isinstance(value, bool):
             shown = json.dumps(value, default=str)[:60]
-            raise InputError(f"{name}: field {prefix + field!r} cannot be {shown}", remedy=ANEW)
+            raise InputError(f"{name}: field {prefix + field!r} cannot be {shown}", remedy=REMEDY)
 
 
 def check_record(record: Any, position: int = 0) -> None:
@@ -88,7 +88,7 @@ def check_record(record: Any, position: int = 0) -> None:
     _check_fields(record, _FIELDS, name)
     _check_fields(record["data"], _DATA_FIELDS, name, "data.")
     if not isinstance(record.get("products", ""), str):
-        raise InputError(f"{name}: field 'products' is not a text", remedy=ANEW)
+        raise InputError(f"{name}: field 'products' is not a text", remedy=REMEDY)
     if record["status"] not in STATUSES:
         raise InputError(f"{name}: status {record['status']!r} is none of {', '.join(STATUSES)}")
     if record["status"] == "finished" and record["dev"] is None:
@@ -109,7 +109,7 @@ def _check_sampling(record: Mapping, name: str) -> None:
     if sampling is None:
         return
     if not isinstance(sampling, Mapping):
-        raise InputError(f"{name}: field 'test_sampling' is not a JSON object", remedy=ANEW)
+        raise InputError(f"{name}: field 'test_sampling' is not a JSON object", remedy=REMEDY)
     _check_fields(sampling, {"questions": (int,), "deviations": (Mapping,)}, name, "test_sampling.")
     _check_fields(
         sampling["deviations"], dict.fromkeys(sampling["deviations"], _NUMBER), name, "test_sampling.deviations."
@@ -138,7 +138,7 @@ def check_curve(record: Mapping) -> None:
     _check_fields(record, _CURVE_FIELDS, name)
     for place, entry in enumerate(record["curve"], start=1):
         if not isinstance(entry, Mapping):
-            raise InputError(f"{name}: field 'curve' is damaged: point {place} is not a JSON object", remedy=ANEW)
+            raise InputError(f"{name}: field 'curve' is damaged: point {place} is not a JSON object", remedy=REMEDY)
         _check_fields(entry, {"samples": (int,), "train_loss": _NUMBER, "dev": (Mapping,)}, name, f"curve.{place}.")
         _check_fields(entry["dev"], dict.fromkeys(entry["dev"], _NUMBER), name, f"curve.{place}.dev.")
 
@@ -177,7 +177,7 @@ def setting_of(record: Mapping, key: str) -> Any:
 
 
 def _find(record: Mapping, key: str) -> Any:
-    if key in NAMED:
+    if key in RUN_LABELS:
         return record[key]
     if key in record["overrides"]:
         return record["overrides"][key]

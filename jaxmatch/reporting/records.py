@@ -8,7 +8,7 @@ from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
-from jaxmatch.reporting.record_schema import ANEW, FORMAT, check_curve, check_record
+from jaxmatch.reporting.record_schema import FORMAT, REMEDY, check_curve, check_record
 
 
 def best_record(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -42,13 +42,13 @@ def read_record(path: Path) -> dict[str, Any]:
     Raises:
       InputError: the file does not exist or is not a record, or a field is missing or damaged.
     """
-    check_plain_file(path, ANEW)
+    check_plain_file(path, REMEDY)
     try:
         record = read_json(path)
     except FileNotFoundError:
         raise InputError("there is no record", path=path, remedy="give a run folder of a sweep") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"the record cannot be read ({error})", path=path, remedy=ANEW) from None
+        raise InputError(f"the record cannot be read ({error})", path=path, remedy=REMEDY) from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise InputError(
             f"this is not a record of format {FORMAT}", path=path, remedy="remove it, or use the version that wrote it"
@@ -57,9 +57,9 @@ def read_record(path: Path) -> dict[str, Any]:
         check_record(record)
         check_curve(record)
     except InputError as error:
-        raise InputError(error.problem, path=path, remedy=ANEW) from None
+        raise InputError(error.problem, path=path, remedy=REMEDY) from None
     if record["selected_on"].removeprefix("dev.") not in SCORES:
         raise InputError(
-            f"field 'selected_on' is {record['selected_on']!r}, which is not a dev score", path=path, remedy=ANEW
+            f"field 'selected_on' is {record['selected_on']!r}, which is not a dev score", path=path, remedy=REMEDY
         )
     return record

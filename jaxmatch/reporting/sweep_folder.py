@@ -9,7 +9,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
 from jaxmatch.reporting.floors_file import floor_rows
-from jaxmatch.reporting.record_schema import ANEW
+from jaxmatch.reporting.record_schema import REMEDY
 from jaxmatch.reporting.records import placed, read_record
 from jaxmatch.reporting.tables import Published, TableLayout
 from jaxmatch.reporting.tables.contents import FloorRow
@@ -109,7 +109,7 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
     records = {run: read_record(file) for run, file in files.items() if file.exists()}
     for run, record in records.items():
         if record["run"] != run:
-            raise InputError(f"this is the record of the run {record['run']}", path=files[run], remedy=ANEW)
+            raise InputError(f"this is the record of the run {record['run']}", path=files[run], remedy=REMEDY)
         if place := runs[run]:
             records[run] = placed(record, place["variant"], place["overrides"])
     words = {each: str(notes.get(each, "")) for each in ("plan", "command")}

@@ -103,8 +103,8 @@ def run_to_use(folder: SweepFolder) -> Mapping[str, Any] | None:
 def _summary(score: str, values: Sequence[float]) -> str:
     center, deviation = intervals.mean_and_deviation(values)
     unit = "%" if numbers.is_percent(score) else ""
-    spread = "" if deviation is None else f" ± {numbers.print_number(score, deviation)}"
-    return f"{numbers.print_number(score, center)}{spread}{unit} over {count_text(len(values), 'seed')}"
+    spread = "" if deviation is None else f" ± {numbers.format_number(score, deviation)}"
+    return f"{numbers.format_number(score, center)}{spread}{unit} over {count_text(len(values), 'seed')}"
 
 
 def _best(score: str, best: Setting, others: Sequence[Setting], settings: int) -> str:
@@ -114,7 +114,7 @@ def _best(score: str, best: Setting, others: Sequence[Setting], settings: int) -
         return f"{line}. It is {only}."
     if best.mean == others[0].mean:
         return f"{line}. That is as good as the next, {_end(others[0].name)}"
-    gap = numbers.print_number(score, abs(best.mean - others[0].mean))
+    gap = numbers.format_number(score, abs(best.mean - others[0].mean))
     unit = " points" if numbers.is_percent(score) else ""
     return f"{line}. That is {gap}{unit} better than the next, {_end(others[0].name)}"
 
@@ -131,7 +131,7 @@ def _noise(score: str, best: Setting, others: Sequence[Setting], settings: int) 
     if not others:
         return []
     if min(len(setting.values) for setting in (best, *others)) < 2:
-        return ["Not every setting has two seeds or more: what is beyond seed noise cannot be said."]
+        return ["Not every setting has two seeds or more, so the differences cannot be tested."]
     tests = [significance.welch(best.values, other.values) for other in others]
     if None in tests:
         other = others[tests.index(None)]

@@ -24,11 +24,11 @@ from jaxmatch.reporting.wording import setting_text
 from jaxmatch.sweep import rungs
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.engines import Engine, Task, Work
+from jaxmatch.sweep.engines import Engine, Task, TaskContext
 from jaxmatch.sweep.execution import SECONDS_BETWEEN_TRIES, execute_stage
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.halving import Halving, Standing, ranking, settings_of, standing
-from jaxmatch.sweep.journals import held
+from jaxmatch.sweep.journals import lock_journal
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.workdir import CohortFolder, Workdir
 from jaxmatch.workdir.packing import pack
@@ -60,9 +60,9 @@ class Ladder:
         self.arrived[rung][setting] = standings
         new = []
         for at, promoted in enumerate(self.promoted):  # upward: a complete rung may complete the next one
-            going = [each for each in self._best(at) if each not in promoted]
-            promoted += going
-            new += [(each, at) for each in going]
+            to_promote = [name for name in self._best(at) if name not in promoted]
+            promoted += to_promote
+            new += [(name, at) for name in to_promote]
         return new
 
     def complete(self, rung: int = -1) -> bool:
@@ -96,7 +96,7 @@ class Ladder:
         }
 
 
-def one_setting_each(plan: Plan) -> Plan:
+def regroup_by_setting(plan: Plan) -> Plan:
     """Regroups a plan so that each cohort holds runs of one setting.
 
     A cohort holds all runs of its setting, or an equal share of them if they do not fit into memory together.
@@ -122,7 +122,7 @@ def check_folder(plan: Plan, workdir: Workdir) -> None:
     Raises:
       InputError: an unfinished cohort holds runs of several settings, or a new cohort would hold them.
     """
-    known = workdir.finished(rungs.on_record).union(*(folder.runs for folder in workdir.cohorts() if not folder.done))
+    known = workdir.finished(rungs.any_record).union(*(folder.runs for folder in workdir.cohorts() if not folder.done))
     left = pack([(cohort.signature, cohort.names()) for cohort in plan.cohorts], lambda run: run not in known)
     if any(len(set(map(setting_of_run, runs))) > 1 for _, runs in left):
         raise InputError(
@@ -142,7 +142,7 @@ def check_folder(plan: Plan, workdir: Workdir) -> None:
 def execute(
     plan: Plan, workdir: Workdir, display: Display, halving: Halving, engine: Engine | None = None
 ) -> list[dict[str, Any]]:
-    """Trains a plan from `one_setting_each` and returns its records, as `rungs.execute` does with a barrier.
+    """Trains a plan from `regroup_by_setting` and returns its records, as `rungs.execute` does with a barrier.
 
     Raises:
       InputError: another launcher decides in this folder, or the journal is damaged.
@@ -150,12 +150,12 @@ def execute(
     """
     engine = engine or Engine()
     rungs.begin(plan, workdir, display, halving)
-    with held(workdir.path / JOURNAL) as journal:
-        climb = _Climb(plan, workdir, display, halving, journal, engine)
-        climb.train()
-        ladder = climb.ladder
+    with lock_journal(workdir.path / JOURNAL) as journal:
+        trainer = _Trainer(plan, workdir, display, halving, journal, engine)
+        trainer.train()
+        ladder = trainer.ladder
         dropped = {
-            run: halving.rungs[rung] for setting, rung in ladder.dropped().items() for run in climb.settings[setting]
+            run: halving.rungs[rung] for setting, rung in ladder.dropped().items() for run in trainer.settings[setting]
         }
         execute_stage(plan, workdir, display, Stage(None, dropped, halving.rule()), engine)
     decisions = [
@@ -170,8 +170,8 @@ def execute(
     return rungs.end(plan, workdir, display, halving, decisions)
 
 
-class _Climb:
-    """The settings of a plan on their way from rung to rung."""
+class _Trainer:
+    """Trains the settings of a plan from rung to rung, and appends their arrivals at rungs to the journal."""
 
     def __init__(self, plan: Plan, workdir: Workdir, display: Display, halving: Halving, journal: Path, engine: Engine):
         self.settings = settings_of(plan)
@@ -184,19 +184,19 @@ class _Climb:
         self._target = dict.fromkeys(self.settings, 0)
         self._folders: dict[str, CohortFolder] = {}
         for setting, rung, standings in _read(journal, self.ladder, self.settings):
-            self._go_on(self.ladder.arrive(setting, rung, standings))
+            self._raise_targets(self.ladder.arrive(setting, rung, standings))
 
     def train(self) -> None:
         """Trains until everything is decided. Settings that continue beyond the last rung may still be unfinished."""
         planned = [(cohort.signature, cohort.names()) for cohort in self._plan.cohorts]
         before = {folder.name: folder.failure() for folder in self._workdir.cohorts()}
-        work = Work(self._plan, self._workdir, self._display, self._stages[-1], before)
+        context = TaskContext(self._plan, self._workdir, self._display, self._stages[-1], before)
         while not self.ladder.complete():
             claimed = self._workdir.claim(planned, self._stages[-1].settled)
             self._folders = {run: folder for folder in claimed for run in folder.runs}
-            self._look()
+            self._record_arrivals()
             tasks = [task for setting in self.settings for task in self._tasks(setting)]
-            trained = self._engine.run(tasks, work, self._look)
+            trained = self._engine.run(tasks, context, self._record_arrivals)
             failed = [folder for folder in claimed if folder.failure() not in (None, before.get(folder.name))]
             if failed and not self.ladder.complete():
                 raise FailedCohorts(failed, len(self._plan.runs))
@@ -205,14 +205,14 @@ class _Climb:
                 self._display.waiting(len(left))
                 time.sleep(SECONDS_BETWEEN_TRIES)
 
-    def _there(self, setting: str) -> list[CohortFolder]:
+    def _unfinished_cohorts(self, setting: str) -> list[CohortFolder]:
         """Returns the cohorts of a setting that were unfinished at the last claim."""
         return list({f.name: f for run in self.settings[setting] if (f := self._folders.get(run))}.values())
 
     def _left(self, setting: str) -> list[CohortFolder]:
         """Returns the cohorts of a setting that have not reached its target."""
         stage = self._stages[self._target[setting]]
-        return [folder for folder in self._there(setting) if not stage.reached(folder)]
+        return [folder for folder in self._unfinished_cohorts(setting) if not stage.reached(folder)]
 
     def _tasks(self, setting: str) -> list[Task]:
         """Returns the tasks that train a setting to its target."""
@@ -220,37 +220,37 @@ class _Climb:
         left = [folder for folder in self._left(setting) if self._plan.runs.keys() >= set(folder.runs)]
         return [self._engine.task(self._plan, folder, self._stages[self._target[setting]]) for folder in left]
 
-    def _look(self) -> list[Task]:
+    def _record_arrivals(self) -> list[Task]:
         """Records which settings have reached a rung. Returns tasks for those that are promoted now."""
         tasks: list[Task] = []
-        going = True
-        while going:  # a setting whose runs have ended reaches the next rung at once
-            going = False
+        any_arrived = True
+        while any_arrived:  # a setting whose runs have ended reaches the next rung at once
+            any_arrived = False
             for setting, rung in list(self._target.items()):
                 if rung == len(self._rungs) or setting in self.ladder.arrived[rung]:
                     continue
-                if all(map(self._stages[rung].reached, self._there(setting))):
+                if all(map(self._stages[rung].reached, self._unfinished_cohorts(setting))):
                     standings = self._standings(setting, rung)
                     with open(self._journal, "a", encoding="utf-8") as file:
                         results = [[each.score, each.diverged] for each in standings]
                         file.write(json.dumps([setting, rung, results]) + "\n")
                     new = self.ladder.arrive(setting, rung, standings)
-                    self._go_on(new)
+                    self._raise_targets(new)
                     for each, at in new:
-                        self._say(each, at)
+                        self._show_promotion(each, at)
                         tasks += self._tasks(each)
-                    going = True
+                    any_arrived = True
         return tasks
 
-    def _go_on(self, promoted: Iterable[tuple[str, int]]) -> None:
+    def _raise_targets(self, promoted: Iterable[tuple[str, int]]) -> None:
         self._target |= {setting: rung + 1 for setting, rung in promoted}
 
     def _standings(self, setting: str, rung: int) -> list[Standing]:
         epochs, runs = self._rungs[rung], self.settings[setting]
-        histories = rungs.histories(self._workdir, self._there(setting), runs, epochs)
+        histories = rungs.histories(self._workdir, self._unfinished_cohorts(setting), runs, epochs)
         return [standing(histories[run], self._score, epochs * rungs.pairs(self._plan, run)) for run in runs]
 
-    def _say(self, setting: str, rung: int) -> None:
+    def _show_promotion(self, setting: str, rung: int) -> None:
         run = self._plan.runs[self.settings[setting][0]][0]
         order = self.ladder.ranking(rung)
         place = [each for each, _ in order].index(setting)
@@ -280,7 +280,7 @@ def _read(
                 or rung not in range(len(ladder.arrived))
                 or len(results) != len(settings[setting])
             ):
-                raise ValueError("it tells of other settings")
+                raise ValueError("it names a setting, rung or number of runs that this grid does not have")
         except (ValueError, TypeError) as error:
             raise rungs.damaged(journal, error) from None
         yield setting, rung, standings

@@ -35,12 +35,12 @@ def split(plan: Plan, slots: int, overhead: float) -> Plan:
         groups.setdefault(cohort.signature, []).append(cohort)
     cuts = groups
     while True:
-        now = _lasts(cuts, slots, overhead)
+        now = _makespan(cuts, slots, overhead)
         longest = sorted(cuts, key=lambda signature: -cuts[signature][0].device_work)
         for signature in longest:
             tried = [cuts | {signature: cut} for cut in _smaller(cuts[signature])]
-            best = min(tried, key=lambda each: _lasts(each, slots, overhead), default=cuts)  # ties: the fewest cohorts
-            if _lasts(best, slots, overhead) < (1 - LEAST_GAIN) * now:
+            best = min(tried, key=lambda each: _makespan(each, slots, overhead), default=cuts)  # ties: fewest cohorts
+            if _makespan(best, slots, overhead) < (1 - LEAST_GAIN) * now:
                 cuts = best
                 break
         else:
@@ -59,7 +59,7 @@ def _smaller(cohorts: list[PlannedCohort]) -> Iterable[list[PlannedCohort]]:
             ]
 
 
-def _lasts(cuts: dict[str, list[PlannedCohort]], slots: int, overhead: float) -> float:
+def _makespan(cuts: dict[str, list[PlannedCohort]], slots: int, overhead: float) -> float:
     """Computes how long all cohorts take together: the longest first, each on the worker that is free soonest."""
     works = sorted((cohort.device_work + overhead for cut in cuts.values() for cohort in cut), reverse=True)
     ends = [0.0] * max(1, slots)

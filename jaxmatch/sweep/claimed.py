@@ -19,7 +19,7 @@ from jaxmatch.inference import model_folder
 from jaxmatch.layers.words import with_fixed_words
 from jaxmatch.printable import without_nan
 from jaxmatch.sweep import several_hosts
-from jaxmatch.sweep.failures import mark_failed, of_the_machine
+from jaxmatch.sweep.failures import mark_failed, prevents_all_training
 from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.recording import commit, make_record
@@ -29,7 +29,7 @@ from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort
 from jaxmatch.training.mistakes import mistakes
 from jaxmatch.training.progress import Listener
-from jaxmatch.training.room import TooLarge, ran_out
+from jaxmatch.training.room import TooLarge, is_out_of_memory
 from jaxmatch.training.selection import RunResult
 from jaxmatch.workdir import MISTAKES_FILE, CohortFolder, Workdir, trained_to_its_end
 
@@ -57,7 +57,7 @@ class Stage:
         wanted = self.dropped.get(run, self.until)
         return wanted is not None and (record.get("dropped") or {}).get("after_epochs", 0) >= wanted
 
-    def left_of(self, plan: Plan, folder: CohortFolder) -> list[Run]:
+    def remaining_runs(self, plan: Plan, folder: CohortFolder) -> list[Run]:
         """Returns the runs of a cohort that were not dropped, or all of its runs if every run was dropped."""
         left = [plan.runs[name][0] for name in folder.runs if name not in self.dropped]
         return left or [plan.runs[name][0] for name in folder.runs]
@@ -67,8 +67,8 @@ class Stage:
         return folder.done or (self.until is not None and folder.rung(self.until).exists())
 
 
-class Shown(Protocol):
-    """An object that shows the progress of cohorts: a `Display`, or `events.Telling` in a worker."""
+class ProgressDisplay(Protocol):
+    """An object that shows the progress of cohorts: a `Display`, or `events.Reporter` in a worker."""
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> Any:
         """Shows that a cohort begins. Returns a `Listener` that also has `done`, `paused`, `failed` and `left`."""
@@ -78,7 +78,7 @@ def train_claimed(
     plan: Plan,
     folder: CohortFolder,
     workdir: Workdir,
-    display: Shown,
+    display: ProgressDisplay,
     stage: Stage,
     devices: tuple[jax.Device, ...],
     stop: threading.Event,
@@ -110,9 +110,9 @@ def train_claimed(
             # Another process may have finished or removed the cohort since it was claimed.
             begun = (folder.path / "cohort.json").exists()
             if begun and not stage.reached(folder) and folder.failure() in (None, failed_before):
-                shown = display.cohort(folder, stage.left_of(plan, folder))
+                shown = display.cohort(folder, stage.remaining_runs(plan, folder))
                 listener = _Stoppable(shown, stop)
-                _try(folder, shown, lambda: _train(plan, folder, workdir, listener, stage, devices))
+                _train_or_mark_failed(folder, shown, lambda: _train(plan, folder, workdir, listener, stage, devices))
                 return True
     except Timeout:
         pass
@@ -136,19 +136,19 @@ class _Stoppable:
             raise Stopped
 
 
-def _try(folder: CohortFolder, shown: Any, train: Callable[[], bool]) -> None:
+def _train_or_mark_failed(folder: CohortFolder, shown: Any, train: Callable[[], bool]) -> None:
     """Trains a cohort and shows the outcome. Marks the cohort if it fails, unless the error would affect the others.
 
     `train` returns whether the records of the cohort are written.
     """
-    folder.error.unlink(missing_ok=True)
+    folder.error_file.unlink(missing_ok=True)
     try:
         if train():
             shown.done()
         else:
             shown.paused()
     except Exception as error:  # of any kind: it need not affect other cohorts
-        if of_the_machine(error) or isinstance(error, hosts.OutOfStep):
+        if prevents_all_training(error) or isinstance(error, hosts.OutOfStep):
             raise
         shown.failed(mark_failed(folder, error))
     finally:
@@ -183,28 +183,28 @@ def _train(
         "optimizer": [run.config.optimizer.to_dict() for run in runs],
     }
     try:
-        with several_hosts.followed(settings, stage.until, dropped), _small_work_on(devices):
+        with several_hosts.train_on_all_hosts(settings, stage.until, dropped), _default_device_from(devices):
             cohort = Cohort(**settings, devices=devices)
             results = cohort.train(checkpoints, listener, until=stage.until, dropped=dropped)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
-        if not isinstance(error, MemoryError) and not ran_out(error):
+        if not isinstance(error, MemoryError) and not is_out_of_memory(error):
             raise
         of_the_host = isinstance(error, MemoryError) and not isinstance(error, TooLarge)
         raise InputError(
             f"{len(runs)} runs at once do not fit in {'host' if of_the_host else 'device'} memory",
             path=folder.path,
             remedy=(
-                "free memory, or remove this folder (with --store, in the store, too) and start anew with a smaller "
+                "free memory, or remove this folder (with --store, in the store, too) and run again with a smaller "
                 "--config.execution.maximum_replicas"
             ),
         ) from error
     finally:
         checkpoints.close()
     if results is None:
-        _note_pause(folder.rung(stage.until), folder, cohort)
+        _write_rung_file(folder.rung(stage.until), folder, cohort)
         return False
     vectors = _shared_vectors(workdir, data)
-    workdir.clear_remains(folder.runs)
+    workdir.remove_partial_runs(folder.runs)
     for run, result in zip(runs, results, strict=True):
         record = make_record(
             run,
@@ -213,7 +213,7 @@ def _train(
             data=data,
             result=result,
             seconds=cohort.progress.seconds,
-            answered=cohort.evaluator.answered,
+            answered=cohort.evaluator.totals,
             replicas=len(runs),
             devices=devices,
             steps=cohort.progress.steps,
@@ -230,7 +230,7 @@ def _train(
     return True
 
 
-def _small_work_on(devices: tuple[jax.Device, ...]) -> contextlib.AbstractContextManager:
+def _default_device_from(devices: tuple[jax.Device, ...]) -> contextlib.AbstractContextManager:
     """Returns a context in which JAX's default device is one of the cohort's own.
 
     It serves computations outside of the cohort's programs: another cohort may use the first device of this process.
@@ -239,7 +239,7 @@ def _small_work_on(devices: tuple[jax.Device, ...]) -> contextlib.AbstractContex
     return contextlib.nullcontext() if own == default else jax.default_device(own)
 
 
-def _note_pause(path: Path, folder: CohortFolder, cohort: Cohort) -> None:
+def _write_rung_file(path: Path, folder: CohortFolder, cohort: Cohort) -> None:
     """Stores the curve and any divergence of each run of a paused cohort, and the seconds and steps of training."""
     histories = {
         name: {"curve": progress.curve, "diverged_at_samples": progress.diverged_at}

@@ -17,8 +17,8 @@ from jaxmatch.reporting.wording import duration_text, shared_text
 from jaxmatch.sweep.cohort_display import CohortDisplay
 from jaxmatch.sweep.following import FollowedRun, Following, RunListener
 from jaxmatch.sweep.grid import Run
-from jaxmatch.sweep.plan import Plan, PlannedCohort, to_compile
-from jaxmatch.sweep.side_by_side import Job, lasting
+from jaxmatch.sweep.plan import Plan, PlannedCohort, program_counts
+from jaxmatch.sweep.side_by_side import Job, makespan
 from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
 from jaxmatch.sweep.time_left import TimeLeft, assumed_seconds
 from jaxmatch.workdir import CohortFolder, Workdir
@@ -35,13 +35,13 @@ def _shared(runs: Sequence[Run]) -> str:
 def _training_seconds(plan: Plan, cohorts: Sequence[PlannedCohort]) -> float:
     """Returns the expected training time of some cohorts of a plan, in seconds."""
     if plan.slots is None:
-        work = lasting([Job(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].available)
+        work = makespan([Job(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].available)
     else:  # each cohort has the devices of a worker to itself
-        work = lasting([Job(1, cohort.device_work) for cohort in cohorts], max(1, plan.slots))
+        work = makespan([Job(1, cohort.device_work) for cohort in cohorts], max(1, plan.slots))
     return work / ((plan.speed or multiplications_a_second()) * SHARE_OF_PEAK)
 
 
-def _at_whose_speed(plan: Plan) -> str:
+def _speed_note(plan: Plan) -> str:
     """Returns a remark for the time estimate if the speed of the workers was not measured, otherwise ""."""
     unknown = plan.slots is not None and plan.speed is None
     return "; at the speed of this machine's CPU, since that of the jobs is not known" if unknown else ""
@@ -84,11 +84,11 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
         lines.append("  memory is an estimate; the compiled programs decide how many runs fit at once")
     if plan.slots is not None:
         lines.append(f"  trained by {count_text(plan.slots, 'worker')} at once")
-    compiled = sum(sum(parts.values()) for parts in to_compile(cohorts).values())
+    compiled = sum(sum(parts.values()) for parts in program_counts(cohorts).values())
     each = assumed_seconds(_platform(cohorts))
     lines += [
         f"  estimated training time: {duration_text(_training_seconds(plan, cohorts))} with scoring, "
-        f"if no run stops early{_at_whose_speed(plan)}",
+        f"if no run stops early{_speed_note(plan)}",
         f"  estimated compilation time: {duration_text(compiled * each)} "
         f"for {count_text(compiled, 'compilation')} in training and scoring; less for what was compiled before",
     ]
@@ -169,7 +169,7 @@ class Display:
         )
         work = share * sum(cohort.device_work * cohort.devices for cohort in missing)  # in multiplications
         assumed = share * _training_seconds(plan, missing), assumed_seconds(_platform(missing))
-        self._time_left, self._line_at = TimeLeft(work, to_compile(missing), *assumed, self._clock), self._clock()
+        self._time_left, self._line_at = TimeLeft(work, program_counts(missing), *assumed, self._clock), self._clock()
         self._task = self._bar.add_task("training", total=work, left=_clock_text(self._time_left.seconds()))
         self._bar.start()
 
@@ -205,7 +205,7 @@ class Display:
         """
         with self._lock:
             if self._time_left:
-                self._time_left.did(work, here=here)
+                self._time_left.add_work(work, here=here)
             if self._bar and here:
                 self._update(label, f"{label}: {steps} steps")
 

@@ -25,18 +25,18 @@ class Task:
     Attributes:
       folder: the folder of the cohort.
       devices: the number of devices that it takes (`Engine.devices_for`).
-      lasts: the expected duration, in proportion to the other tasks.
-      stage: the stage to train it to. None: the common one (`Work.stage`).
+      duration: the expected duration, in proportion to the other tasks.
+      stage: the stage to train it to. None: the common one (`TaskContext.stage`).
     """
 
     folder: CohortFolder
     devices: int
-    lasts: float
+    duration: float
     stage: Stage | None = None
 
 
 @dataclasses.dataclass(frozen=True)
-class Work:
+class TaskContext:
     """The context that tasks have in common.
 
     Attributes:
@@ -66,11 +66,11 @@ class Engine:
     """
 
     def __init__(self, devices: Sequence[jax.Device] | None = None):
-        self._given = devices
+        self._requested_devices = devices
 
     @property
     def _devices(self) -> tuple[jax.Device, ...]:
-        return tuple(self._given or available_devices())
+        return tuple(self._requested_devices or available_devices())
 
     def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
         """Prepares the engine, before anything is planned or written.
@@ -86,28 +86,28 @@ class Engine:
 
     def plan(self, sweep: Sweep) -> Plan:
         """Plans a sweep for the devices that will train it. Raises the errors of `make_plan`."""
-        return make_plan(sweep, self._given)
+        return make_plan(sweep, self._requested_devices)
 
     def devices_for(self, runs: int) -> int:
         """Returns the number of devices that a cohort of `runs` runs takes."""
         devices = self._devices
         # All processes train a cohort together, so it cannot use the devices of one of them alone.
-        return len(devices) if hosts.several() else devices_filled(runs, len(devices))
+        return len(devices) if hosts.is_multiprocess() else devices_filled(runs, len(devices))
 
     def task(self, plan: Plan, folder: CohortFolder, stage: Stage | None = None) -> Task:
         """Returns the task that trains a cohort of a plan; see `Task` for `stage`."""
         runs = tuple(plan.runs[name][0] for name in folder.runs)
-        lasts = dataclasses.replace(plan.runs[folder.runs[0]][1], runs=runs).device_work
-        return Task(folder, self.devices_for(len(runs)), lasts, stage)
+        duration = dataclasses.replace(plan.runs[folder.runs[0]][1], runs=runs).device_work
+        return Task(folder, self.devices_for(len(runs)), duration, stage)
 
-    def run(self, tasks: Sequence[Task], work: Work, more: Callable[[], Iterable[Task]] = tuple) -> bool:
+    def run(self, tasks: Sequence[Task], context: TaskContext, more: Callable[[], Iterable[Task]] = tuple) -> bool:
         """Trains cohorts: the longest first, and others beside it on the devices that it leaves free.
 
         A cohort that fails is marked. A cohort that another process trains is left to it.
 
         Arguments:
           tasks: the tasks to do.
-          work: their context.
+          context: what the tasks have in common.
           more: a function that is called in this thread whenever a task is over, and returns tasks to do before those
             that wait.
 
@@ -123,10 +123,12 @@ class Engine:
             folder = task.folder
 
             def train(devices: tuple[jax.Device, ...], stop: threading.Event) -> bool:
-                before = work.before.get(folder.name)
-                stage = task.stage or work.stage
-                return train_claimed(work.plan, folder, work.workdir, work.display, stage, devices, stop, before)
+                before = context.before.get(folder.name)
+                stage = task.stage or context.stage
+                return train_claimed(
+                    context.plan, folder, context.workdir, context.display, stage, devices, stop, before
+                )
 
-            return Job(task.devices, task.lasts, train)
+            return Job(task.devices, task.duration, train)
 
         return any(run_jobs([job(task) for task in tasks], self._devices, lambda: map(job, more())))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jaxmatch.sweep.cohort_display import CohortDisplay
-from jaxmatch.sweep.engines import Work
+from jaxmatch.sweep.engines import TaskContext
 from jaxmatch.sweep.grid import Run
 from jaxmatch.workdir import CohortFolder
 
@@ -26,21 +26,21 @@ METHODS = frozenset(
     "cohort stepped evaluated begun noted compiling compiled resumed fitted ran_out done failed paused left".split()
 )
 
-Tell = Callable[[str, str, Sequence[Any]], None]
+Report = Callable[[str, str, Sequence[Any]], None]
 
 
-def writer(folder: CohortFolder, attempt: str) -> Tell:
+def writer(folder: CohortFolder, attempt: str) -> Report:
     """Returns the function by which a worker reports an event: (name of the cohort, method, arguments).
 
     Each call appends a line to the cohort's file. It opens the file again, so that a network file system passes the
     line on.
     """
 
-    def tell(cohort: str, method: str, arguments: Sequence[Any]) -> None:
+    def report(cohort: str, method: str, arguments: Sequence[Any]) -> None:
         with open(folder.path.with_name(cohort) / FILE, "a", encoding="utf-8") as file:
             file.write(line_of(attempt, method, arguments))
 
-    return tell
+    return report
 
 
 def line_of(attempt: str, method: str, arguments: Sequence[Any]) -> str:
@@ -53,47 +53,47 @@ def _plain(value: Any) -> Any:
     return value.item()
 
 
-class Telling:
-    """The display of a worker (`claimed.Shown`), which passes on events.
+class Reporter:
+    """The display of a worker (`claimed.ProgressDisplay`), which passes on events.
 
     Arguments:
-      tell: the function that passes on an event.
+      report: the function that passes on an event.
       clock: the function that returns the time in seconds.
     """
 
-    def __init__(self, tell: Tell, clock: Callable[[], float] = time.monotonic):
-        self._tell, self._clock = tell, clock
+    def __init__(self, report: Report, clock: Callable[[], float] = time.monotonic):
+        self._report, self._clock = report, clock
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> Any:
         """Passes on the event that a cohort begins. Returns its listener."""
-        self._tell(folder.name, "cohort", ())
-        return _TellingCohort(functools.partial(self._tell, folder.name), self._clock)
+        self._report(folder.name, "cohort", ())
+        return _CohortReporter(functools.partial(self._report, folder.name), self._clock)
 
 
-class _TellingCohort:
+class _CohortReporter:
     """A listener that passes on all events, but steps at most once a second."""
 
-    def __init__(self, tell: Callable[[str, Sequence[Any]], None], clock: Callable[[], float]):
-        self._tell, self._clock, self._told_at = tell, clock, -SECONDS_BETWEEN_STEPS
+    def __init__(self, report: Callable[[str, Sequence[Any]], None], clock: Callable[[], float]):
+        self._report, self._clock, self._stepped_at = report, clock, -SECONDS_BETWEEN_STEPS
 
     def __getattr__(self, method: str) -> Callable[..., None]:
         if method not in METHODS:
             raise AttributeError(method)
-        return lambda *arguments: self._tell(method, arguments)
+        return lambda *arguments: self._report(method, arguments)
 
     def stepped(self, done: int, total: int) -> None:
         """Passes on a step if a second has passed since the one before, or if it is the last."""
         now = self._clock()
-        if done == total or now - self._told_at >= SECONDS_BETWEEN_STEPS:
-            self._told_at = now
-            self._tell("stepped", (done, total))
+        if done == total or now - self._stepped_at >= SECONDS_BETWEEN_STEPS:
+            self._stepped_at = now
+            self._report("stepped", (done, total))
 
 
 class Replay:
     """The events of one attempt to train a cohort, shown on the driver's display.
 
     Arguments:
-      work: the context of the cohort's task.
+      context: what the cohort's task has in common with other tasks.
       folder: the folder of the cohort.
       attempt: the id of an attempt that has begun already; all its events are shown. None: a new attempt.
       until_ended: whether to show only in `ended` that the cohort is done. With a store, its records may not be in the
@@ -104,16 +104,18 @@ class Replay:
       left: whether the worker has reported that it no longer trains the cohort.
     """
 
-    def __init__(self, work: Work, folder: CohortFolder, attempt: str | None = None, until_ended: bool = False):
+    def __init__(
+        self, context: TaskContext, folder: CohortFolder, attempt: str | None = None, until_ended: bool = False
+    ):
         self.attempt = secrets.token_hex(8) if attempt is None else attempt
-        self._work, self._folder, self._file = work, folder, folder.path / FILE
+        self._context, self._folder, self._file = context, folder, folder.path / FILE
         self._shown: CohortDisplay | None = None
         self._latest: CohortDisplay | None = None
         self.left, self._held = False, [] if until_ended else None
         # Events of earlier attempts are skipped.
         self._read = self._file.stat().st_size if attempt is None and self._file.exists() else 0
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Shows new events."""
         events = self._new()
         if self._held is not None:
@@ -138,8 +140,8 @@ class Replay:
             self._shown.left()
         if self._latest is not None:  # a job that Slurm has queued again
             self._latest.lost("its job was queued again")
-        runs = self._work.stage.left_of(self._work.plan, self._folder)
-        self._shown = self._latest = self._work.display.cohort(self._folder, runs)
+        runs = self._context.stage.remaining_runs(self._context.plan, self._folder)
+        self._shown = self._latest = self._context.display.cohort(self._folder, runs)
         self.left = False
 
     def ended(self, lost: str = "") -> None:
@@ -148,7 +150,7 @@ class Replay:
         Arguments:
           lost: the reason, if the attempt ended before the cohort was done.
         """
-        self.look()
+        self.poll()
         self._show(self._held or ())
         if self._shown is not None:
             if not self._folder.done:  # a worker may die after its cohort was finished

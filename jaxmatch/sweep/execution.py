@@ -7,7 +7,7 @@ from typing import Any
 from jaxmatch.reporting.records import placed, read_record
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.engines import Engine, Work
+from jaxmatch.sweep.engines import Engine, TaskContext
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.workdir import CohortFolder, Workdir
@@ -67,7 +67,7 @@ def execute_stage(plan: Plan, workdir: Workdir, display: Display, stage: Stage, 
     planned = [(cohort.signature, cohort.names()) for cohort in plan.cohorts]
     wanted = {run for _, runs in planned for run in runs}
     before = {folder.name: folder.failure() for folder in workdir.cohorts()}
-    work = Work(plan, workdir, display, stage, before)
+    context = TaskContext(plan, workdir, display, stage, before)
 
     def failed(folder: CohortFolder) -> bool:
         """Returns whether a cohort has failed since the stage began, in any process."""
@@ -78,7 +78,9 @@ def execute_stage(plan: Plan, workdir: Workdir, display: Display, stage: Stage, 
             raise FailedCohorts(claimed, len(wanted))
         # A cohort with runs that are not planned here belongs to another process. If that has stopped, the next claim
         # abandons the cohort.
-        trained = engine.run([engine.task(plan, folder) for folder in claimed if wanted.issuperset(folder.runs)], work)
+        trained = engine.run(
+            [engine.task(plan, folder) for folder in claimed if wanted.issuperset(folder.runs)], context
+        )
         left = [folder for folder in claimed if not stage.reached(folder) and not failed(folder)]
         if not trained and left:
             display.waiting(len(left))

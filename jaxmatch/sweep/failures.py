@@ -38,7 +38,7 @@ class Deaths:
         return deaths
 
 
-def of_the_machine(error: Exception) -> bool:
+def prevents_all_training(error: Exception) -> bool:
     """Returns whether an error would affect every other cohort, too: the disk is full, a folder is gone, or standard
     error is closed.
     """
@@ -58,14 +58,14 @@ def mark_failed(folder: CohortFolder, error: Exception) -> str:
         "message": message,
         "traceback": "".join(traceback.format_exception(error)),
     }
-    write_json(folder.error, notes)
+    write_json(folder.error_file, notes)
     return message
 
 
-def message_of(folder: CohortFolder) -> str:
+def failure_message(folder: CohortFolder) -> str:
     """Returns why a cohort failed, in one line."""
     try:
-        return str(read_json(folder.error)["message"])
+        return str(read_json(folder.error_file)["message"])
     except (OSError, ValueError, KeyError, TypeError):  # another launcher tries again, or the file is damaged
         return "the reason is lost"
 
@@ -89,7 +89,7 @@ class FailedCohorts(InputError):
         others = "" if len(folders) == 1 else f" (and {len(folders) - 1} more failed)"
         self.note = f"{missing} of {runs} runs are missing: their training failed"
         super().__init__(
-            f"this cohort failed: {message_of(first)}{others}",
+            f"this cohort failed: {failure_message(first)}{others}",
             path=first.path,
-            remedy=f"{self.note}; see {first.error.name}; run the same command to try again",
+            remedy=f"{self.note}; see {first.error_file.name}; run the same command to try again",
         )

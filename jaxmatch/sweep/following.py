@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.errors import InputError
-from jaxmatch.sweep.launcher_files import load_module, load_named, mistakes_of
+from jaxmatch.sweep.launcher_files import load_module, load_named, user_file_errors
 
 TENSORBOARD = "tensorboard"
 METHODS = ("started", "evaluated", "ended")
@@ -88,20 +88,20 @@ class Following:
     def started(self, curves: Sequence[Sequence[Mapping[str, Any]]]) -> None:
         """Calls `started` for all runs. `curves` holds the curve of each run so far."""
         for position, curve in enumerate(curves):
-            self._tell("started", position, [*curve])
+            self._call_listeners("started", position, [*curve])
             self._open.add(position)
 
     def evaluated(self, position: int, evaluation: Mapping[str, Any]) -> None:
         """Calls `evaluated` for a run of the cohort."""
-        self._tell("evaluated", position, evaluation)
+        self._call_listeners("evaluated", position, evaluation)
 
     def ended(self, record_of: Callable[[FollowedRun], Mapping[str, Any] | None] = lambda run: None) -> None:
         """Calls `ended` for all runs that have started, with their records or None."""
         for position in sorted(self._open):
-            self._tell("ended", position, record_of(self._runs[position]) if self._listeners else None)
+            self._call_listeners("ended", position, record_of(self._runs[position]) if self._listeners else None)
         self._open.clear()
 
-    def _tell(self, method: str, position: int, *values: Any) -> None:
+    def _call_listeners(self, method: str, position: int, *values: Any) -> None:
         with self._lock:
             for listener in [*self._listeners]:
                 try:
@@ -133,9 +133,9 @@ def _listener(name: str, workdir: Path) -> RunListener:
     place, colon, attribute = name.rpartition(":")
     if not colon or not place or not attribute.isidentifier():
         raise InputError(f"there is no log {name!r}", remedy=f"give --log {TENSORBOARD}, module:Class or file.py:Class")
-    made = _class_of(place, attribute)
-    with mistakes_of(Path(place)):
-        listener = made()
+    listener_class = _class_of(place, attribute)
+    with user_file_errors(Path(place)):
+        listener = listener_class()
     missing = [method for method in METHODS if not callable(getattr(listener, method, None))]
     if missing:
         raise InputError(f"{name} has no method {missing[0]}", remedy="derive it from jaxmatch.RunListener")
@@ -147,7 +147,7 @@ def _class_of(place: str, attribute: str) -> Callable[[], Any]:
         module = load_module(Path(place))
     else:
         module = load_named(place, "give --log module:Class or file.py:Class")
-    made = getattr(module, attribute, None)
-    if not callable(made):
+    listener_class = getattr(module, attribute, None)
+    if not callable(listener_class):
         raise InputError(f"{place} has no class {attribute!r}", remedy="give --log module:Class")
-    return made
+    return listener_class

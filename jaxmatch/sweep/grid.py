@@ -25,7 +25,7 @@ ANALYSES = {"ensemble": ("split",), "occlusion": ("split",), "inspect": ("pair",
 NOT_IDENTITY = ("execution.", "data.directory", "data.vectors")
 # Settings that were added after runs had been recorded, with the value that those runs were trained with. A setting at
 # this value does not change a run's name.
-_SILENT = {
+_VALUES_OF_OLD_RUNS = {
     "model.words": "fixed",
     "model.encoder_activation": "gelu",
     "model.temperature": "learned",
@@ -69,7 +69,7 @@ class Run:
 
         It depends on all settings that say what the run is, except traced ones, and on the content of the data.
         """
-        kept = {key: value for key, value in self._identifying().items() if not key.startswith(f"{TRACED}.")}
+        kept = {key: value for key, value in self._identity_settings().items() if not key.startswith(f"{TRACED}.")}
         return _hash({"settings": kept, "data": fingerprint})
 
     def identity(self, fingerprint: str) -> str:
@@ -77,15 +77,15 @@ class Run:
 
         It depends on the settings, the seed and the content of the data, not on where the files are stored.
         """
-        return f"{_hash({'settings': self._identifying(), 'data': fingerprint})}-seed{self.seed}"
+        return f"{_hash({'settings': self._identity_settings(), 'data': fingerprint})}-seed{self.seed}"
 
-    def _identifying(self) -> dict[str, Any]:
+    def _identity_settings(self) -> dict[str, Any]:
         """Returns the settings that say what the run is."""
         flat = flatten(self.config)
         return {
             key: value
             for key, value in flat.items()
-            if not key.startswith(NOT_IDENTITY) and (key, value) not in (_SILENT | ADDED_DEFAULTS).items()
+            if not key.startswith(NOT_IDENTITY) and (key, value) not in (_VALUES_OF_OLD_RUNS | ADDED_DEFAULTS).items()
         }
 
 
@@ -98,7 +98,7 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
     if isinstance(values, np.ndarray):
         values = values.tolist()
     if isinstance(values, str) or not isinstance(values, Iterable):  # a text would be split into letters
-        raise TypeError(f"{name} of the sweep is {values!r}: make it a tuple, with a comma behind a single value")
+        raise TypeError(f"{name} of the sweep is {values!r}: make it a tuple, with a comma after a single value")
     return tuple(value.item() if isinstance(value, np.generic) else value for value in values)
 
 
@@ -192,7 +192,7 @@ class Sweep:
         object.__setattr__(self, "grid", {key: _values(f"axis {key}", values) for key, values in self.grid.items()})
 
     @property
-    def lines(self) -> tuple[str, ...]:
+    def rows_without_runs(self) -> tuple[str, ...]:
         """The names of the table's rows that have no runs (reporting/floors_file.py)."""
         return (*self.floors, *([CROSS_ENCODER] if self.cross_encoder else []))
 

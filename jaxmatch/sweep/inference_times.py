@@ -25,12 +25,12 @@ from jaxmatch.models import count_parameters
 from jaxmatch.reporting.tables.times import read_times
 from jaxmatch.sweep.preparation import data_directory, data_settings
 from jaxmatch.sweep.recording import commit, device_name, versions
-from jaxmatch.sweep.timing_plan import NO_SPLIT, Timing, answers_of, configs_of
+from jaxmatch.sweep.timing_plan import NO_SPLIT, Timing, configs_of, labels_and_task
 from jaxmatch.workdir import TIMING_FILE, Workdir
 
 FORMAT = 1
 # Enough words to draw random ones from if no split is read.
-_MADE_UP = tuple(f"word{number}" for number in range(10_000))
+_PLACEHOLDER_WORDS = tuple(f"word{number}" for number in range(10_000))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +85,7 @@ def run(
         cannot use the CPU.
     """
     load = os.getloadavg()[0]
-    answers, pairs = answers_of(timing), None if split == NO_SPLIT else split_of(timing, split)
+    answers, pairs = labels_and_task(timing), None if split == NO_SPLIT else split_of(timing, split)
     if pairs is not None and any(config.model.get("tags") for config in configs_of(timing).values()):
         tagging.check_installed()  # before anything is timed
     with on_the_cpu() as device:
@@ -155,6 +155,7 @@ def write(record: Mapping[str, Any], workdir: Path) -> Path:
 
 
 def split_of(timing: Timing, name: str) -> Split:
+    """Reads the first `timing.most_pairs` pairs of a split of the timing's data set."""
     data = timing.config.data
     found = catalog.load_split(data.name, data_directory(data.name, data.directory), name)
     return found.part(range(len(found))[: timing.most_pairs], found.dropped)
@@ -163,7 +164,7 @@ def split_of(timing: Timing, name: str) -> Split:
 def _matcher(
     timing: Timing, config: ConfigDict, split: Split | None, labels: tuple[str, ...], task: str, seed: int
 ) -> Matcher:
-    texts = _MADE_UP if split is None else (*split.text_a, *split.text_b)
+    texts = _PLACEHOLDER_WORDS if split is None else (*split.text_a, *split.text_b)
     preprocessing = data_settings(config).preprocessing
     shared = {"labels": labels, "task": task, "dimensions": timing.dimensions, "seed": seed}
     return random_matcher(config.model.to_dict(), texts=texts, preprocessing=preprocessing, **shared)

@@ -10,7 +10,7 @@ from jaxmatch.errors import InputError
 
 
 @contextlib.contextmanager
-def held(journal: Path) -> Iterator[Path]:
+def lock_journal(journal: Path) -> Iterator[Path]:
     """Locks a journal against other launchers. A line that a killed launcher left half written is cut off.
 
     Arguments:

@@ -57,7 +57,7 @@ def sweep(
       overrides: dotted setting -> value or its text, for all runs.
       grid_overrides: dotted setting -> comma-separated values of a grid axis; "" removes the axis.
       options: the options of `resolving.OF_THE_DATA`, and those that the file's `get_sweep` takes.
-      smoke: whether to shrink everything to seconds, on generated data (see `smoke.smoked`).
+      smoke: whether to shrink everything to seconds, on generated data (see `smoke.smoke_sweep`).
       display: the display that shows the progress.
       log: the names of listeners (`following.listeners_of`).
       command: the command line that the user gave. It is stored beside the records.
@@ -76,9 +76,9 @@ def sweep(
     if dry_run:
         show_plan(planned, workdir, display, engine=engine)
         return ""
-    with table_of_the_others(planned.table, floors=lambda: floor_rows(workdir, planned.lines)):
+    with attach_partial_table(planned.table, floors=lambda: floor_rows(workdir, planned.rows_without_runs)):
         records = run(planned, workdir, display, listeners=listeners, engine=engine)
-        return make_table(records, planned.table, floor_rows(workdir, planned.lines)).markdown()
+        return make_table(records, planned.table, floor_rows(workdir, planned.rows_without_runs)).markdown()
 
 
 def train(file: Path, **arguments: Any) -> str:
@@ -91,7 +91,7 @@ def train(file: Path, **arguments: Any) -> str:
 
 
 @contextlib.contextmanager
-def table_of_the_others(
+def attach_partial_table(
     layout: TableLayout, before: Sequence[str] = (), floors: Callable[[], Sequence[FloorRow]] = tuple
 ) -> Iterator[None]:
     """Adds the table of the runs that did not fail to an error about failed cohorts.
@@ -125,7 +125,7 @@ def show_plan(
     """
     display, folder = display or Display(), Workdir(workdir)
     plan, halving = _planned(planned, folder, engine or Engine(), halve, dry_run=True)
-    settled = (rungs.on_record,) if halving else ()
+    settled = (rungs.any_record,) if halving else ()
     finished = folder.finished(*settled) if folder.path.exists() else set()
     lines = [plan_text(plan, finished)]
     if halving is not None:
@@ -167,7 +167,7 @@ def run(
     if halving is not None:
         if not halving.barrier:
             asha.check_folder(plan, folder)
-        rungs.agree(plan, folder, halving)
+        rungs.store_or_check_rule(plan, folder, halving)
     folder.clean()
     write_notes(folder, plan, plan_text(plan, set()))
     keep_floors(plan, folder, display)
@@ -177,7 +177,7 @@ def run(
         else:
             records = (rungs if halving.barrier else asha).execute(plan, folder, display, halving, engine)
     except FailedCohorts as failed:
-        failed.records = records_of(plan, folder, folder.finished(rungs.on_record))
+        failed.records = records_of(plan, folder, folder.finished(rungs.any_record))
         raise
     finally:
         display.end()
@@ -199,7 +199,7 @@ def _planned(
     check_layout(plan.sweep.table, (flatten(run.config) for run, _ in plan.runs.values()), scores | {"loss"})
     halving = halve(plan) if halve else None
     if halving is not None and not halving.barrier:
-        plan = asha.one_setting_each(plan)
+        plan = asha.regroup_by_setting(plan)
     return plan, halving
 
 

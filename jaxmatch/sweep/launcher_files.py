@@ -24,7 +24,7 @@ MOST_BYTES_OF_A_FILE = 2**20  # the limit for a config or sweep file, which Pyth
 
 
 @contextlib.contextmanager
-def mistakes_of(path: Path, options: Mapping[str, str] | None = None) -> Iterator[None]:
+def user_file_errors(path: Path, options: Mapping[str, str] | None = None) -> Iterator[None]:
     """Turns an exception of a config or sweep file into an `InputError` that names the file and, if known, the line.
 
     Arguments:
@@ -65,7 +65,7 @@ def load_module(path: Path) -> ModuleType:
     if specification is None or specification.loader is None:
         raise InputError("this is not a Python file", path=path, remedy="a config or sweep file ends in .py")
     module = importlib.util.module_from_spec(specification)
-    with mistakes_of(path):
+    with user_file_errors(path):
         specification.loader.exec_module(module)
     return module
 
@@ -84,7 +84,7 @@ def load_named(name: str, remedy: str) -> ModuleType:
         found = None
     if found is None:
         raise InputError(f"there is no module {name!r}", remedy=remedy)
-    with mistakes_of(Path(found.origin or name)):
+    with user_file_errors(Path(found.origin or name)):
         return importlib.import_module(name)
 
 
@@ -95,7 +95,7 @@ def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path
       InputError: the function takes no such option, or it fails.
     """
     function = getattr(module, name)
-    with mistakes_of(path):
+    with user_file_errors(path):
         if not callable(function):
             raise TypeError(f"{name} is {function!r}: make it a function")
         known = inspect.signature(function).parameters
@@ -108,7 +108,7 @@ def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path
                 path=path,
                 remedy="leave it out",
             )
-    with mistakes_of(path, options):
+    with user_file_errors(path, options):
         return function(**options)
 
 

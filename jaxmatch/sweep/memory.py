@@ -41,32 +41,33 @@ class Calibration(NamedTuple):
     """Measured constants of a platform.
 
     Attributes:
-      held: temporary memory of a compiled step, divided by the smallest amount that its trace allows. Copies in another
+      ratio: temporary bytes of a compiled step, divided by `liveness.peak_bytes` of its trace. Copies in another
         layout and early scheduling increase it, recomputation reduces it.
       least_item_bytes: the smallest size of one number.
-      to_use: the share of a device's memory to use. On an accelerator the compiled program decides how many replicas
-        are computed at the same time (training/room.py), so a low share would only leave the device idle.
+      memory_fraction: the share of a device's memory that a plan may use. On an accelerator the compiled program
+        decides how many replicas are computed at the same time (training/room.py), so a low share would only leave
+        the device idle.
     """
 
-    held: float
+    ratio: float
     least_item_bytes: int
-    to_use: float
+    memory_fraction: float
 
 
 _CALIBRATIONS = {
     # `memory_analysis()` of the training program, 1 to 3 blocks, 8 to 512 pairs of 24 to 96 tokens: 1.45 to 1.65 with
     # JAX 0.10; with 0.11, 0.8 to 1.0 (three sizes). `python -m benchmarks memory` measures it again. The rest of the
     # memory is for the runtime and what an estimate leaves out.
-    "cpu": Calibration(held=1.5, least_item_bytes=4, to_use=0.7),
+    "cpu": Calibration(ratio=1.5, least_item_bytes=4, memory_fraction=0.7),
     # Temporaries of the training programs of all models as compiled for an H100, 10 and 32 runs at 64 and 512 pairs of
     # 40 tokens, float32 and bfloat16: RE2 0.84 to 0.98, the others 0.68 to 0.92 (benchmarks/results/accelerators). One
     # run at 64 pairs holds up to 1.23. Less than the low end is taken: an estimate that is too high would leave the
     # device idle, one that is too low is corrected by the compiled program.
-    "gpu": Calibration(held=0.55, least_item_bytes=2, to_use=SHARE_TO_USE),
+    "gpu": Calibration(ratio=0.55, least_item_bytes=2, memory_fraction=SHARE_TO_USE),
     # The same for a v5e, v6e and v5p, ten runs at 64 pairs, and RE2's at 512 on a v5e: RE2 0.66 to 0.99, ESAN 0.75 to
     # 0.96, CSRAN 0.83 to 0.87, CAFE 0.93 to 1.13; the last three when they encoded the characters of each token.
     # Not the low end here: a TPU's programs take minutes to compile, and a correction compiles another one.
-    "tpu": Calibration(held=1.0, least_item_bytes=2, to_use=SHARE_TO_USE),
+    "tpu": Calibration(ratio=1.0, least_item_bytes=2, memory_fraction=SHARE_TO_USE),
 }
 
 
@@ -150,8 +151,8 @@ def step_bytes(
 
     Arguments: as in `step_program`.
     """
-    held, least, _ = calibration(platform)
-    return int(held * peak_bytes(step_program(module, task, dimensions, batch, length, words, most_words), least))
+    ratio, least, _ = calibration(platform)
+    return int(ratio * peak_bytes(step_program(module, task, dimensions, batch, length, words, most_words), least))
 
 
 @functools.lru_cache(maxsize=256)
@@ -164,8 +165,8 @@ def answer_bytes(module: Any, task: str, dimensions: int, rows: int, length: int
         return module.apply({"params": flat.to_tree(parameters)}, tokens, sentences, vectors, method="match")
 
     program = jax.make_jaxpr(answer)(state.parameters, split["tokens"], split["sentences"], vectors).jaxpr
-    held, least, _ = calibration(platform)
-    return int(held * peak_bytes(program, least))
+    ratio, least, _ = calibration(platform)
+    return int(ratio * peak_bytes(program, least))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -189,16 +190,16 @@ class Needs:
         copies = COPIES_OF_PARAMETERS + (COPIES_OF_A_LOOP if side_by_side < replicas else 0)
         return side_by_side * self.step + replicas * copies * self.parameters
 
-    def within(self, room: float) -> int:
-        """Returns a number of replicas that fit into `room` bytes on one device, at least 1.
+    def within(self, available: float) -> int:
+        """Returns a number of replicas that fit into `available` bytes on one device, at least 1.
 
         Any smaller number fits, too.
         """
-        fit = max(1, int(room / self.of(1)))
+        fit = max(1, int(available / self.of(1)))
         if self.most is None or fit <= self.most:
             return fit
         copies = COPIES_OF_PARAMETERS + COPIES_OF_A_LOOP + COPIES_OF_A_CHECKPOINT
-        return max(self.most, int((room - self.most * self.step) / (copies * self.parameters)))
+        return max(self.most, int((available - self.most * self.step) / (copies * self.parameters)))
 
     def that_fit(self, devices: Sequence[jax.Device], shared: int = 0) -> int:
         """Returns a number of replicas that fit on all devices together, at least one for each device.
@@ -209,8 +210,8 @@ class Needs:
           devices: the devices, all of one kind.
           shared: the bytes on each device that its replicas share (`shared_bytes`).
         """
-        to_use = calibration(devices[0].platform).to_use
-        return len(devices) * self.within(max(0, to_use * (device_bytes(devices[0]) - shared)))
+        memory_fraction = calibration(devices[0].platform).memory_fraction
+        return len(devices) * self.within(max(0, memory_fraction * (device_bytes(devices[0]) - shared)))
 
 
 def needs(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import jaxmatch
-from jaxmatch.errors import InputError, near
+from jaxmatch.errors import InputError, did_you_mean
 
 CONFIGS, SWEEPS = "configs", "sweeps"
 
@@ -49,7 +49,7 @@ def closest(name: str, kinds: Sequence[str]) -> str:
     if CONFIGS in kinds:
         stems = [(stem, file) for stem, file in files(CONFIGS).items() if name.startswith(f"{stem}_")]
         known += [f"{stem}_{each}" for stem, file in stems for each in data_sets(file)]
-    return near(name, known)
+    return did_you_mean(name, known)
 
 
 def find(path: str | Path, kinds: Sequence[str]) -> Path:

@@ -22,7 +22,7 @@ def write_notes(folder: Workdir, plan: Plan, text: str) -> None:
         "runs": list(places),
         "places": places,
         "analyses": analyses,
-        **({"floors": list(plan.sweep.lines)} if plan.sweep.lines else {}),
+        **({"floors": list(plan.sweep.rows_without_runs)} if plan.sweep.rows_without_runs else {}),
         **({"command": plan.sweep.command} if plan.sweep.command else {}),
         "plan": text,
     }

@@ -23,22 +23,22 @@ from jaxmatch.devices import cores
 from jaxmatch.errors import InputError, first_line
 from jaxmatch.store import StoreError
 from jaxmatch.sweep import chunks, memory, ray_cluster, worker
-from jaxmatch.sweep.engines import Engine, Task, Work
+from jaxmatch.sweep.engines import Engine, Task, TaskContext
 from jaxmatch.sweep.events import Replay
 from jaxmatch.sweep.failures import MOST_DEATHS, Deaths, mark_failed
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import Plan, make_plan
-from jaxmatch.sweep.ray_places import ObjectStore, SharedFolder, Trains
+from jaxmatch.sweep.ray_places import ObjectStore, SharedFolder, TrainFunction
 from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
 
-SECONDS_BETWEEN_LOOKS = 1.0
-SECONDS_UNTIL_IT_IS_SAID = 10.0
+SECONDS_BETWEEN_POLLS = 1.0
+SECONDS_UNTIL_NOTICE = 10.0
 # The time that workers have to write a checkpoint when they are told to stop.
 SECONDS_TO_STOP = 60.0
 
 
 def _train(
-    order: worker.Order, data: EncodedData, train: Trains, extend: Callable[[], None] | None, platform: str
+    order: worker.Order, data: EncodedData, train: TrainFunction, extend: Callable[[], None] | None, platform: str
 ) -> bool:
     """Trains a cohort in a worker, as a task. An interrupt, as by `ray.cancel`, and SIGTERM lead to a checkpoint.
 
@@ -65,7 +65,7 @@ def _train(
                 f"JAX finds no {platform} on the node {socket.gethostname()}",
                 remedy="install the same packages there as on the others, or remove it from the cluster",
             )
-        return train(dataclasses.replace(order, plan=worker.whole(order.plan, data)), stop)
+        return train(dataclasses.replace(order, plan=worker.with_data(order.plan, data)), stop)
     except OSError as error:
         raise InputError(
             f"the worker on {socket.gethostname()} cannot continue ({first_line(error)})",
@@ -125,7 +125,7 @@ class RayEngine(Engine):
         self._gpus = any(node["Resources"].get("GPU", 0) >= 1 for node in nodes)
         self._cpus = int(min(cores(), max(node["Resources"].get("CPU", 0) for node in nodes)))
         if self._device is None:
-            self._device, self._speed = self._measured()
+            self._device, self._speed = self._measure_worker()
 
     @property
     def _platform(self) -> str:
@@ -144,14 +144,14 @@ class RayEngine(Engine):
             int(each.get("GPU", 0)) if self._gpus else int(each.get("CPU", 0) // self._cpus) for each in resources
         )
 
-    def _measured(self) -> tuple[worker.WorkerDevice, float]:
+    def _measure_worker(self) -> tuple[worker.WorkerDevice, float]:
         """Returns the device of a worker, and its speed in multiply-adds a second."""
         ray = self._ray
         measurement = ray.remote(**self._options())(_measure).remote()
-        if not ray.wait([measurement], timeout=SECONDS_UNTIL_IT_IS_SAID)[0]:
+        if not ray.wait([measurement], timeout=SECONDS_UNTIL_NOTICE)[0]:
             sys.stderr.write("waiting for a free worker of the Ray cluster\n")
         try:
-            platform, kind, devices, speed = ray.get(measurement)
+            platform, kind, memory_bytes, speed = ray.get(measurement)
         except ray.exceptions.RayError as error:
             raise InputError(
                 f"a worker of the Ray cluster cannot use JAX ({first_line(error)})", remedy="see Ray's logs"
@@ -166,7 +166,7 @@ class RayEngine(Engine):
             if self._gpus
             else max(int(node["Resources"].get("CPU", 0) // self._cpus) for node in ray_cluster.nodes(ray))
         )
-        return worker.WorkerDevice(platform, kind, devices // max(1, side_by_side)), speed
+        return worker.WorkerDevice(platform, kind, memory_bytes // max(1, side_by_side)), speed
 
     def plan(self, sweep: Sweep) -> Plan:
         slots = max(1, self._slots())
@@ -183,10 +183,10 @@ class RayEngine(Engine):
             self._ray.shutdown()
             self._ray = None
 
-    def run(self, tasks: Sequence[Task], work: Work, more: Callable[[], Iterable[Task]] = tuple) -> bool:
+    def run(self, tasks: Sequence[Task], context: TaskContext, more: Callable[[], Iterable[Task]] = tuple) -> bool:
         ray = self._ray
         remote = ray.remote(**self._options())(_train)
-        waiting = sorted(tasks, key=lambda task: -task.lasts)
+        waiting = sorted(tasks, key=lambda task: -task.duration)
         running: dict[Any, _Running] = {}
         data: dict[str, Any] = {}
         trained = False
@@ -194,34 +194,34 @@ class RayEngine(Engine):
             while waiting or running:
                 while waiting and len(running) < self._slots():
                     task = waiting.pop(0)
-                    part, encoded = worker.part_of(work.plan, task.folder)
-                    replay = Replay(work, task.folder, until_ended=True)
+                    part, encoded = worker.part_of(context.plan, task.folder)
+                    replay = Replay(context, task.folder, until_ended=True)
                     order = worker.Order(
                         part,
                         task.folder.name,
-                        task.stage or work.stage,
-                        work.before.get(task.folder.name),
+                        task.stage or context.stage,
+                        context.before.get(task.folder.name),
                         replay.attempt,
                     )
                     if encoded.fingerprint not in data:
                         data[encoded.fingerprint] = ray.put(encoded)
-                    train = self._place.hand_out(task.folder, replay.attempt)
+                    train = self._place.prepare_cohort(task.folder, replay.attempt)
                     answer = remote.remote(order, data[encoded.fingerprint], train, self._extend, self._platform)
                     running[answer] = _Running(task, replay)
                 if running:
-                    done, _ = ray.wait(list(running), timeout=SECONDS_BETWEEN_LOOKS)
+                    done, _ = ray.wait(list(running), timeout=SECONDS_BETWEEN_POLLS)
                 else:
-                    done = time.sleep(SECONDS_BETWEEN_LOOKS) or []
-                self._place.look()
+                    done = time.sleep(SECONDS_BETWEEN_POLLS) or []
+                self._place.poll()
                 for each in running.values():
-                    each.replay.look()
+                    each.replay.poll()
                 for answer in done:
                     ended = running.pop(answer)
                     self._place.take(ended.task.folder)
                     lost = self._outcome(answer, ended)
                     if isinstance(lost, bool):
                         trained |= lost
-                    elif self._again(ended.task, lost, work):
+                    elif self._should_retry(ended.task, lost, context):
                         waiting.insert(0, ended.task)
                     else:
                         trained = True
@@ -243,7 +243,7 @@ class RayEngine(Engine):
             errors.WorkerCrashedError: "its worker died",
             errors.NodeDiedError: "its node died",
             errors.LocalRayletDiedError: "its node died",
-            errors.OutOfMemoryError: "its worker was ended, for its node ran out of memory",
+            errors.OutOfMemoryError: "its worker was killed because its node ran out of memory",
             errors.ObjectLostError: "its data was lost with a node",
         }
         try:
@@ -260,20 +260,24 @@ class RayEngine(Engine):
             ended.replay.ended("its training ended")
             raise (error.cause if isinstance(error.cause, Exception) else InputError(first_line(error))) from None
         except errors.RayError as error:
-            ended.replay.ended("Ray gave it up")
-            raise InputError(f"Ray cannot train a cohort ({first_line(error)})", path=ended.task.folder.path) from None
+            ended.replay.ended("Ray could not run its task")
+            raise InputError(
+                f"Ray cannot train a cohort ({first_line(error)})",
+                path=ended.task.folder.path,
+                remedy="see Ray's logs, and run the same command to try again",
+            ) from None
         ended.replay.ended("its worker was told to stop")
         return trained
 
-    def _again(self, task: Task, lost: str, work: Work) -> bool:
+    def _should_retry(self, task: Task, lost: str, context: TaskContext) -> bool:
         """Returns whether to retry a cohort whose worker died. Marks a cohort whose workers keep dying."""
-        if (task.stage or work.stage).reached(task.folder):  # the worker died after that
+        if (task.stage or context.stage).reached(task.folder):  # the worker died after that
             return False
         deaths = self._deaths.count(task.folder.name, task.folder.newest_checkpoint())
         if deaths < MOST_DEATHS:
             return True
         error = RuntimeError(f"{lost}, {deaths} times without a new checkpoint")
-        work.display.say(f"cohort {task.folder.name}: failed ({mark_failed(task.folder, error)})")
+        context.display.say(f"cohort {task.folder.name}: failed ({mark_failed(task.folder, error)})")
         return False
 
     def _stop(self, running: dict[Any, _Running]) -> None:

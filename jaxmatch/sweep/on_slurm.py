@@ -25,7 +25,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import write_atomically
 from jaxmatch.printable import count_text
 from jaxmatch.sweep import chunks, slurm_jobs, worker
-from jaxmatch.sweep.engines import Engine, Submitted, Task, Work
+from jaxmatch.sweep.engines import Engine, Submitted, Task, TaskContext
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import Plan, make_plan
 from jaxmatch.sweep.slurm_options import SlurmOptions
@@ -155,26 +155,28 @@ class SlurmEngine(Engine):
             variables["NPROC"] = str(self._cpus())
         return variables
 
-    def run(self, tasks: Sequence[Task], work: Work, more: Callable[[], Iterable[Task]] = tuple) -> bool:
+    def run(self, tasks: Sequence[Task], context: TaskContext, more: Callable[[], Iterable[Task]] = tuple) -> bool:
         if self._waits:
-            return Waiting(work, self._submitted, self._local, self._options.at_once, self._over).run(tasks, more)
-        _, new = self._submitted(tasks, work)
-        workdir = work.workdir.path.absolute()
+            return Waiting(context, self._submitted, self._local, self._options.at_once, self._over).run(tasks, more)
+        _, new = self._submitted(tasks, context)
+        workdir = context.workdir.path.absolute()
         begin = f"{new} jobs submitted" if new != 1 else "1 job submitted"
-        raise Submitted(f"{begin} ({slurm_jobs.counted(slurm_jobs.states(workdir))}); logs are in {workdir / 'slurm'}")
+        raise Submitted(f"{begin} ({slurm_jobs.totals(slurm_jobs.states(workdir))}); logs are in {workdir / 'slurm'}")
 
-    def _submitted(self, tasks: Sequence[Task], work: Work, over: Collection[str] = ()) -> tuple[dict[str, str], int]:
+    def _submitted(
+        self, tasks: Sequence[Task], context: TaskContext, over: Collection[str] = ()
+    ) -> tuple[dict[str, str], int]:
         """Submits the tasks whose cohorts no job trains yet. Returns the job of each cohort, and how many are new.
 
         Arguments:
           tasks: the tasks to submit.
-          work: their context.
+          context: what the tasks have in common.
           over: the jobs that have done their task, even if Slurm still lists them.
 
         Raises:
           InputError: Slurm refuses the jobs or does not answer, or jobs of the other kind (`local`) are not over.
         """
-        workdir = work.workdir.path.absolute()
+        workdir = context.workdir.path.absolute()
         slurm_jobs.folder_of(workdir).mkdir(parents=True, exist_ok=True)
         with FileLock(slurm_jobs.folder_of(workdir) / "jobs.lock"):
             jobs = slurm_jobs.read_jobs(workdir)
@@ -184,11 +186,11 @@ class SlurmEngine(Engine):
                 problem = f"jobs of this folder were started {where}, and are not over: {', '.join(sorted(living))}"
                 raise InputError(problem, path=workdir, remedy="wait for them, or end them")
             job_of = {jobs.cohorts[job]: job for job in living if job not in over}
-            new = sorted((task for task in tasks if task.folder.name not in job_of), key=lambda task: -task.lasts)
-            job_of |= self._submit_all(new, work, workdir)
+            new = sorted((task for task in tasks if task.folder.name not in job_of), key=lambda task: -task.duration)
+            job_of |= self._submit_all(new, context, workdir)
         return {task.folder.name: job_of[task.folder.name] for task in tasks}, len(new)
 
-    def _submit_all(self, tasks: Sequence[Task], work: Work, workdir: Path) -> dict[str, str]:
+    def _submit_all(self, tasks: Sequence[Task], context: TaskContext, workdir: Path) -> dict[str, str]:
         """Submits tasks in arrays, and notes the jobs of each array before the next. Returns the job of each cohort.
 
         Raises:
@@ -197,9 +199,9 @@ class SlurmEngine(Engine):
         job_of: dict[str, str] = {}
         left, most = list(tasks), MOST_IN_AN_ARRAY
         while left:
-            trainings = [self._training(task, work, workdir) for task in left[:most]]
+            trainings = [self._training(task, context, workdir) for task in left[:most]]
             try:
-                with not_interrupted():  # so that submitted jobs are also noted
+                with defer_interrupts():  # so that submitted jobs are also noted
                     cohort_of = {job: each.cohort for job, each in zip(self._submit(trainings, workdir), trainings)}
                     slurm_jobs.add_jobs(workdir, self._local, cohort_of)
             except InputError as error:
@@ -214,8 +216,8 @@ class SlurmEngine(Engine):
             del left[:most]
         return job_of
 
-    def _training(self, task: Task, work: Work, workdir: Path) -> Training:
-        part, data = worker.part_of(work.plan, task.folder)
+    def _training(self, task: Task, context: TaskContext, workdir: Path) -> Training:
+        part, data = worker.part_of(context.plan, task.folder)
         file = slurm_jobs.folder_of(workdir) / f"data-{data.fingerprint}-{jaxmatch.__version__}.pkl"
         if not file.exists():
             write_atomically(file, pickle.dumps(data))
@@ -225,15 +227,15 @@ class SlurmEngine(Engine):
             data=file,
             cohort=task.folder.name,
             workdir=workdir,
-            stage=task.stage or work.stage,
-            failed_before=work.before.get(task.folder.name),
+            stage=task.stage or context.stage,
+            failed_before=context.before.get(task.folder.name),
             devices=task.devices,
             gpus=bool(self._options.gpus),
             seconds=max(1.0, 0.8 * seconds),
             turns=(self._options.at_once or 1) if self._local else 0,
             gpus_of_turns=self.gpus_of_turns(),
             extend=self._extend,
-            tells=self._waits,
+            reports_events=self._waits,
         )
 
     def _submit(self, trainings: Sequence[Training], workdir: Path) -> list[str]:
@@ -243,7 +245,7 @@ class SlurmEngine(Engine):
           InputError: Slurm refuses the jobs.
         """
         executor = self._executor(workdir)
-        with self._environment(), _silent():
+        with self._environment(), _detached_output():
             try:
                 jobs = executor.submit_array(trainings)
             except (self._submitit.core.utils.FailedJobError, self._submitit.core.utils.FailedSubmissionError) as error:
@@ -268,7 +270,7 @@ class SlurmEngine(Engine):
 
 
 @contextlib.contextmanager
-def _silent() -> Iterator[None]:
+def _detached_output() -> Iterator[None]:
     """Keeps local jobs from inheriting the output of the command, whose reader would wait for the jobs to end."""
     kept = [os.dup(number) for number in (1, 2)]
     nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -284,7 +286,7 @@ def _silent() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def not_interrupted() -> Iterator[None]:
+def defer_interrupts() -> Iterator[None]:
     """Defers an interrupt in the block to its end. Local jobs started in the block never get SIGINT or SIGHUP."""
     came: list[int] = []
     main = threading.current_thread() is threading.main_thread()

@@ -18,7 +18,7 @@ from jaxmatch.sweep import launch, preparation
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.grid import TRACED, Run
-from jaxmatch.sweep.journals import held
+from jaxmatch.sweep.journals import lock_journal
 from jaxmatch.sweep.space import Points, Space
 
 AT_ONCE = 8
@@ -91,7 +91,7 @@ class Study:
             raise InputError(
                 "the trials of this folder had another space, other seeds or other settings",
                 path=journal,
-                remedy="give another --workdir, and with --store another of these",
+                remedy="give another --workdir (with --store, another --store, too)",
             )
         self._study.set_user_attr("rule", rule)
         for trial in self._study.trials:  # its process was killed before the trial was complete
@@ -174,7 +174,7 @@ def execute(
     preparation.prepare(space.sweep.config)  # raises its errors before anything is written
     places: dict[str, Mapping[str, Any]] = {}
     records: list[dict[str, Any]] = []
-    with held(workdir / JOURNAL) as journal:
+    with lock_journal(workdir / JOURNAL) as journal:
         journal.with_name(f"{JOURNAL}.lock").unlink(missing_ok=True)  # Optuna's own lock, left by a killed launcher
         study = Study(space, journal, at_once)
         for start in range(0, trials, study.at_once):

@@ -67,7 +67,7 @@ class PlannedCohort:
     @property
     def replica_bytes(self) -> int:
         """The estimated memory of one run, in bytes: the memory on a device divided by its runs."""
-        return self.needs.of(self._on_a_device) // self._on_a_device
+        return self.needs.of(self._replicas_per_device) // self._replicas_per_device
 
     @property
     def device_work(self) -> float:
@@ -76,11 +76,11 @@ class PlannedCohort:
         If a device does not compute all its replicas at the same time, they take turns. Every turn counts as a full
         one.
         """
-        side_by_side = at_once(self._on_a_device, self.needs.most, self.limit)
-        return self.multiplications * turns(self._on_a_device, side_by_side) * side_by_side
+        side_by_side = at_once(self._replicas_per_device, self.needs.most, self.limit)
+        return self.multiplications * turns(self._replicas_per_device, side_by_side) * side_by_side
 
     @property
-    def _on_a_device(self) -> int:
+    def _replicas_per_device(self) -> int:
         return math.ceil(len(self.runs) / self.devices)
 
     @property
@@ -93,7 +93,7 @@ class PlannedCohort:
         return tuple(run.identity(self.data.fingerprint) for run in self.runs)
 
 
-def to_compile(cohorts: Iterable[PlannedCohort]) -> dict[tuple[str, int], dict[str, int]]:
+def program_counts(cohorts: Iterable[PlannedCohort]) -> dict[tuple[str, int], dict[str, int]]:
     """Returns how often programs are compiled: `program` of a cohort -> "training" or "evaluation" -> count."""
     return {
         cohort.program: {

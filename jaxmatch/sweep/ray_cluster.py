@@ -114,9 +114,9 @@ def _check_answers(place: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS_TO_ANSWER).close()
     except (OSError, OverflowError) as error:
         raise InputError(f"no answer from Ray at {place} ({error})", remedy=remedy) from None
-    asking = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--skip-version-check", "--address", place]
+    command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--skip-version-check", "--address", place]
     try:
-        subprocess.run(asking, capture_output=True, timeout=SECONDS_FOR_HEALTH, check=True)
+        subprocess.run(command, capture_output=True, timeout=SECONDS_FOR_HEALTH, check=True)
     except subprocess.TimeoutExpired:
         raise InputError(
             f"{place} does not answer as Ray within {SECONDS_FOR_HEALTH:.0f} seconds",
@@ -171,7 +171,7 @@ def check_workers(ray: Any, workdir: Path | None, store: Store | None = None) ->
         answered = 0
         for answer, host in probes.items():
             try:
-                found = ray.get(answer, timeout=SECONDS_TO_PROBE)
+                probe_result = ray.get(answer, timeout=SECONDS_TO_PROBE)
             except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):
                 continue  # the node died, and Ray has only just noticed it
             except ray.exceptions.RayError as error:
@@ -179,7 +179,7 @@ def check_workers(ray: Any, workdir: Path | None, store: Store | None = None) ->
                     f"no worker can be started on {host} ({first_line(getattr(error, 'cause', None) or error)})",
                     remedy="see Ray's logs on that node",
                 ) from None
-            _check_worker(host, found, workdir)
+            _check_worker(host, probe_result, workdir)
             answered += 1
         if not answered:
             raise InputError("no node of the Ray cluster answers", remedy="see ray status")
@@ -195,16 +195,16 @@ def _probe() -> Callable[..., dict[str, Any]]:
         try:
             from jaxmatch.sweep import worker
 
-            found: dict[str, Any] = {"versions": worker.versions()}
+            probe_result: dict[str, Any] = {"versions": worker.versions()}
         except ImportError as error:
             return {"missing": str(error)}
         if file:
             try:
                 with open(file, "r+", encoding="utf-8") as token:
-                    found["read"] = token.read(len(content)) == content
+                    probe_result["read"] = token.read(len(content)) == content
                     token.write(".")
             except OSError as error:
-                found["read"] = f"{type(error).__name__}: {error.strerror}"
+                probe_result["read"] = f"{type(error).__name__}: {error.strerror}"
         if store:
             from jaxmatch.errors import InputError
             from jaxmatch.store import Store
@@ -212,28 +212,30 @@ def _probe() -> Callable[..., dict[str, Any]]:
             try:
                 Store(store).check(token)
             except InputError as error:
-                found["store"] = error.problem, error.remedy
-        return found
+                probe_result["store"] = error.problem, error.remedy
+        return probe_result
 
     return probe
 
 
-def _check_worker(host: str, found: Mapping[str, Any], workdir: Path | None) -> None:
-    if "missing" in found:
+def _check_worker(host: str, probe_result: Mapping[str, Any], workdir: Path | None) -> None:
+    if "missing" in probe_result:
         raise InputError(
-            f"the workers on {host} cannot import this package ({found['missing']})",
+            f"the workers on {host} cannot import this package ({probe_result['missing']})",
             remedy="install it, with the same versions, in the Python that Ray runs there",
         )
-    ours, theirs = worker.versions(), found["versions"]
+    worker_versions = probe_result["versions"]
     different = [
-        f"{name} {theirs.get(name)} (here {version})" for name, version in ours.items() if theirs.get(name) != version
+        f"{name} {worker_versions.get(name)} (here {version})"
+        for name, version in worker.versions().items()
+        if worker_versions.get(name) != version
     ]
     if different:
         raise InputError(f"the workers on {host} run {', '.join(different)}", remedy="install the same versions there")
-    if "store" in found:
-        problem, remedy = found["store"]
+    if "store" in probe_result:
+        problem, remedy = probe_result["store"]
         raise InputError(f"the workers on {host} cannot use --store: {problem}", remedy=f"there, {remedy}")
-    if workdir is not None and found["read"] is not True:
+    if workdir is not None and probe_result["read"] is not True:
         raise InputError(
             f"the workers on {host} do not reach this folder",
             path=workdir,

@@ -17,8 +17,8 @@ from jaxmatch.sweep.stored_training import execute_stored
 from jaxmatch.workdir import CohortFolder
 
 # The function that a worker calls: (order, stop) -> whether it trained the cohort.
-Trains = Callable[[worker.Order, threading.Event], bool]
-SECONDS_TO_HEAR = 10.0
+TrainFunction = Callable[[worker.Order, threading.Event], bool]
+SECONDS_TO_FETCH_EVENTS = 10.0
 
 
 class SharedFolder:
@@ -38,11 +38,11 @@ class SharedFolder:
         """
         ray_cluster.check_workers(ray, None if dry_run else workdir.absolute())
 
-    def hand_out(self, folder: CohortFolder, attempt: str) -> Trains:
+    def prepare_cohort(self, folder: CohortFolder, attempt: str) -> TrainFunction:
         """Prepares a cohort for the worker that will train it, and returns the function that the worker calls."""
         return functools.partial(_train_in, folder.path.parents[1].absolute())
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Fetches what workers report. It is called about once a second while they train."""
 
     def take(self, folder: CohortFolder) -> None:
@@ -53,8 +53,8 @@ class SharedFolder:
 
 
 def _train_in(workdir: Path, order: worker.Order, stop: threading.Event) -> bool:
-    tell = writer(CohortFolder(workdir / "cohorts" / order.cohort, "", ()), order.attempt)
-    return worker.execute_cohort(order, workdir, tell, stop)
+    report = writer(CohortFolder(workdir / "cohorts" / order.cohort, "", ()), order.attempt)
+    return worker.execute_cohort(order, workdir, report, stop)
 
 
 class ObjectStore(SharedFolder):
@@ -72,7 +72,7 @@ class ObjectStore(SharedFolder):
         self._lease: Lease | None = None
         self._root = Path()
         self._sweeps: dict[Path, StoredSweep] = {}
-        self._handed_out: dict[str, CohortFolder] = {}
+        self._folder_of_attempt: dict[str, CohortFolder] = {}
         self._ray: Any = None
         self._events: Any = None
 
@@ -86,7 +86,7 @@ class ObjectStore(SharedFolder):
         """
         if workdir in self._sweeps:
             return
-        with self._told():
+        with self._convert_store_errors():
             self._store.check()
             ray_cluster.check_workers(ray, None, self._store)
             if dry_run:
@@ -97,29 +97,29 @@ class ObjectStore(SharedFolder):
             sweep = StoredSweep(self._store, prefix, workdir)
             sweep.check(name)
             self._lease = self._lease or Lease(self._store)
-            sweep.bring()
+            sweep.synchronize()
             self._sweeps[workdir] = sweep
         if self._events is None:
             self._ray, self._events = ray, _events(ray)
 
-    def hand_out(self, folder: CohortFolder, attempt: str) -> Trains:
+    def prepare_cohort(self, folder: CohortFolder, attempt: str) -> TrainFunction:
         self._lease.check()
-        with self._told():
+        with self._convert_store_errors():
             sweep = self._of(folder)
-            sweep.hand_out(folder, attempt)
-            self._handed_out[attempt] = folder
+            sweep.prepare_cohort(folder, attempt)
+            self._folder_of_attempt[attempt] = folder
             return functools.partial(_train_from, self._store.url, sweep.place(folder), self._events)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         self._lease.check()
         with contextlib.suppress(self._ray.exceptions.RayError):  # the actor died with its node; nothing can be shown
-            for attempt, line in self._ray.get(self._events.take.remote(), timeout=SECONDS_TO_HEAR):
-                with open(self._handed_out[attempt].path / FILE, "a", encoding="utf-8") as file:
+            for attempt, line in self._ray.get(self._events.drain.remote(), timeout=SECONDS_TO_FETCH_EVENTS):
+                with open(self._folder_of_attempt[attempt].path / FILE, "a", encoding="utf-8") as file:
                     file.write(line)
 
     def take(self, folder: CohortFolder) -> None:
-        self.look()
-        with self._told():
+        self.poll()
+        with self._convert_store_errors():
             self._of(folder).take(folder)
 
     def close(self) -> None:
@@ -136,7 +136,8 @@ class ObjectStore(SharedFolder):
         return self._sweeps[folder.path.parents[1]]
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _convert_store_errors(self) -> Iterator[None]:
+        """Raises an error of the store in the block as an `InputError` that says how to resume."""
         try:
             yield
         except StoreError as error:
@@ -157,13 +158,13 @@ class Events:
         """Adds an event of an attempt, as a line of text."""
         self._events.append((attempt, line))
 
-    def take(self) -> list[tuple[str, str]]:
+    def drain(self) -> list[tuple[str, str]]:
         """Returns and removes the events that were added since the last call."""
         taken, self._events = self._events, []
         return taken
 
-    def heard(self) -> None:
-        """Does nothing. Its answer shows a worker that all its earlier events have arrived."""
+    def flush(self) -> None:
+        """Does nothing. Calls of one worker run in order, so the answer means that its events have arrived."""
 
 
 def _events(ray: Any) -> Any:
@@ -178,11 +179,11 @@ def _events(ray: Any) -> Any:
 def _train_from(url: str, place: str, events: Any, order: worker.Order, stop: threading.Event) -> bool:
     ray = ray_cluster.import_ray()
 
-    def tell(cohort: str, method: str, arguments: Sequence[Any]) -> None:
+    def report(cohort: str, method: str, arguments: Sequence[Any]) -> None:
         events.add.remote(order.attempt, line_of(order.attempt, method, arguments))
 
     try:
-        return execute_stored(url, place, order, tell, stop)
+        return execute_stored(url, place, order, report, stop)
     finally:
         with contextlib.suppress(ray.exceptions.RayError):
-            ray.get(events.heard.remote(), timeout=SECONDS_TO_HEAR)
+            ray.get(events.flush.remote(), timeout=SECONDS_TO_FETCH_EVENTS)

@@ -95,7 +95,7 @@ def make_record(
     """Returns the record of a run, as plain values for JSON.
 
     `times` holds the times of the whole cohort, which trains in lockstep. Its `replicas` is the number of runs that
-    share them. The training time per run and the time to predict a pair (see `Evaluator.answered`) make models
+    share them. The training time per run and the time to predict a pair (see `Evaluator.totals`) make models
     comparable. `dropped` tells how far a run with the status "dropped" was trained, and by which rule it was dropped
     (`halving`, see `halving.Halving`). `products` is the precision that matrix products actually have on the devices
     (`products.products_of`). `ran_out` exists if a device ran out of memory, and tells how training continued

@@ -13,9 +13,9 @@ from jaxmatch.reporting.tables import TableLayout
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep.changes import changed
 from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.launcher_files import called, config_file, load_config, load_module, mistakes_of
+from jaxmatch.sweep.launcher_files import called, config_file, load_config, load_module, user_file_errors
 from jaxmatch.sweep.preparation import guessed_task
-from jaxmatch.sweep.smoke import smoked
+from jaxmatch.sweep.smoke import smoke_sweep
 
 # Options of the command line that change a setting of the data.
 OF_THE_DATA = {
@@ -44,7 +44,7 @@ def resolve(
     planned = _load_sweep(Path(file), options)
     if smoke:  # these only select the generated data that resembles the user's
         hints = {key: overrides.pop(key) for key in ("data.task", "training.selection") if key in overrides}
-        planned = smoked(dataclasses.replace(planned, config=with_overrides(planned.config, hints)))
+        planned = smoke_sweep(dataclasses.replace(planned, config=with_overrides(planned.config, hints)))
     else:
         planned = _with_selection(planned, overrides)
     planned = dataclasses.replace(planned, command=command)
@@ -85,5 +85,5 @@ def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
     name = "_".join((file.stem, *options.values()))
     layout = getattr(module, "TABLE", None) or TableLayout(title=name, rows=(), scores=())
     config = load_config(file, **options)
-    with mistakes_of(file):
+    with user_file_errors(file):
         return Sweep(name=name, config=config, grid={}, seeds=(0,), table=layout)

@@ -25,7 +25,7 @@ from jaxmatch.training.replicas import devices_filled
 from jaxmatch.workdir import CohortFolder, Workdir
 
 
-def agree(plan: Plan, workdir: Workdir, halving: Halving) -> None:
+def store_or_check_rule(plan: Plan, workdir: Workdir, halving: Halving) -> None:
     """Writes down the rule by which the grid of a folder is halved, or compares it with the earlier one.
 
     Raises:
@@ -41,7 +41,7 @@ def agree(plan: Plan, workdir: Workdir, halving: Halving) -> None:
         raise InputError(
             "the grid of this folder was halved at other rungs or with other runs",
             path=file,
-            remedy="give another --workdir, and with --store another of these",
+            remedy="give another --workdir (with --store, another --store, too)",
         )
 
 
@@ -52,7 +52,7 @@ def execute(
 
     Arguments:
       plan: the plan of a grid.
-      workdir: the working folder, for which `agree` was called.
+      workdir: the working folder, for which `store_or_check_rule` was called.
       display: the display of the progress.
       halving: when settings are dropped, and how many.
       engine: the engine that trains the cohorts; default: this process.
@@ -84,7 +84,7 @@ def execute(
 def begin(plan: Plan, workdir: Workdir, display: Display, halving: Halving) -> None:
     """Shows the plan, and how much of the grid halving will train."""
     whole = sum(cohort.steps * len(cohort.runs) for cohort in plan.cohorts)
-    display.begin(plan, workdir.finished(on_record), note=halving.text(whole), share=halving.share())
+    display.begin(plan, workdir.finished(any_record), note=halving.text(whole), share=halving.share())
 
 
 def end(
@@ -100,7 +100,7 @@ def end(
     return records
 
 
-def on_record(run: str, record: Mapping[str, Any]) -> bool:
+def any_record(run: str, record: Mapping[str, Any]) -> bool:
     """Returns True: every record is complete, also that of a dropped run, which is not trained any further."""
     return True
 
@@ -126,11 +126,11 @@ def saving(
         steps, devices = planned.steps, devices_filled(len(folder.runs), planned.available)
         whole["lockstep_steps"] += steps
         whole["replica_steps"] += steps * -(-len(folder.runs) // devices) * devices
-        begun = _paused(folder, halving.rungs[0])
-        if begun is None:  # the cohort ended before the first rung
+        first_pause = _read_rung_file(folder, halving.rungs[0])
+        if first_pause is None:  # the cohort ended before the first rung
             whole["train_seconds"] += times[folder.name]["train_seconds"]
         else:
-            whole["train_seconds"] += begun["seconds"]["train"] * steps / begun["steps"]["lockstep"]
+            whole["train_seconds"] += first_pause["seconds"]["train"] * steps / first_pause["steps"]["lockstep"]
     return {
         part: {"made": round(made[part], 3)} | ({"whole": round(whole[part], 3)} if part in whole else {})
         for part in parts
@@ -151,7 +151,7 @@ def histories(
     """
     found: dict[str, Mapping[str, Any]] = {}
     for folder in folders:
-        found.update((_paused(folder, rung) or {"runs": {}})["runs"])
+        found.update((_read_rung_file(folder, rung) or {"runs": {}})["runs"])
     for run in runs:
         file = workdir.run_folder(run) / "record.json"
         if file.exists():
@@ -159,7 +159,7 @@ def histories(
     return found
 
 
-def _paused(folder: CohortFolder, rung: int) -> dict[str, Any] | None:
+def _read_rung_file(folder: CohortFolder, rung: int) -> dict[str, Any] | None:
     file = folder.rung(rung)
     notes = _read(file)
     try:

@@ -17,7 +17,7 @@ from jaxmatch.training import hosts
 from jaxmatch.training.cohort import Cohort
 from jaxmatch.training.hosts import OutOfStep
 
-__all__ = ["OutOfStep", "agree_on_versions", "dismiss", "follow", "followed", "versions"]
+__all__ = ["OutOfStep", "agree_on_versions", "dismiss", "follow", "train_on_all_hosts", "versions"]
 
 _sent: list[str] = []
 
@@ -46,7 +46,7 @@ def _in_words(found: Mapping[str, str]) -> str:
 
 
 @contextlib.contextmanager
-def followed(settings: Mapping[str, Any], until: int | None, dropped: Mapping[int, Any]) -> Iterator[None]:
+def train_on_all_hosts(settings: Mapping[str, Any], until: int | None, dropped: Mapping[int, Any]) -> Iterator[None]:
     """Makes the other processes train a cohort while process 0 trains it in the block.
 
     Arguments:
@@ -56,7 +56,7 @@ def followed(settings: Mapping[str, Any], until: int | None, dropped: Mapping[in
     Raises:
       OutOfStep: training failed in one process alone.
     """
-    if not hosts.several():
+    if not hosts.is_multiprocess():
         yield
         return
     data = settings["data"]
@@ -66,9 +66,9 @@ def followed(settings: Mapping[str, Any], until: int | None, dropped: Mapping[in
     try:
         yield
     except Exception as error:
-        hosts.meet(error)
+        hosts.synchronize(error)
         raise
-    hosts.meet()
+    hosts.synchronize()
 
 
 def dismiss() -> None:
@@ -76,7 +76,7 @@ def dismiss() -> None:
     hosts.decide(lambda: None)
 
 
-class _Elsewhere:
+class _NoCheckpoints:
     """A stand-in for the checkpoints, which process 0 alone reads and writes."""
 
     def save(self, number: int, arrays: Any, notes: dict) -> None:
@@ -97,7 +97,7 @@ def follow() -> None:
         failure = None
         try:
             cohort = Cohort(**{**settings, "data": data}, devices=tuple(jax.devices()))
-            cohort.train(_Elsewhere(), until=until, dropped=dropped)
+            cohort.train(_NoCheckpoints(), until=until, dropped=dropped)
         except Exception as error:  # if process 0 failed, too, the next cohort follows
             failure = error
-        hosts.meet(failure)
+        hosts.synchronize(failure)

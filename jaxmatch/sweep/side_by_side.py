@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 # Waits are short because another thread may raise an interrupt again (cli/interrupts.py), which does not end a wait.
-SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_BETWEEN_POLLS = 1.0
 
 
 class Stopped(BaseException):
@@ -23,24 +23,24 @@ class Job:
 
     Attributes:
       devices: the number of devices that the job takes.
-      lasts: the duration of the job in proportion to the other jobs.
+      duration: the duration of the job in proportion to the other jobs.
       run: the function that does the work. It takes that many devices, and an event that is set when it must stop.
     """
 
     devices: int
-    lasts: float
+    duration: float
     run: Callable[[tuple[jax.Device, ...], threading.Event], Any] | None = None
 
 
-def lasting(jobs: Iterable[Job], devices: int) -> float:
+def makespan(jobs: Iterable[Job], devices: int) -> float:
     """Returns how long jobs last in total if `run_jobs` runs them on `devices` devices."""
-    waiting = sorted(jobs, key=lambda job: -job.lasts)
+    waiting = sorted(jobs, key=lambda job: -job.duration)
     running: list[tuple[float, int]] = []
     now, free = 0.0, devices
     while waiting or running:
         for job in [job for job in waiting if job.devices <= free]:
             if job.devices <= free:
-                heapq.heappush(running, (now + job.lasts, job.devices))
+                heapq.heappush(running, (now + job.duration, job.devices))
                 free -= job.devices
                 waiting.remove(job)
         now, freed = heapq.heappop(running)
@@ -82,7 +82,7 @@ def run_jobs(
     if not waiting:
         return [returned[number] for number in range(len(jobs))]
     free = list(devices)
-    waiting.sort(key=lambda number: -jobs[number].lasts)
+    waiting.sort(key=lambda number: -jobs[number].duration)
     running: dict[concurrent.futures.Future, tuple[int, tuple[jax.Device, ...]]] = {}
     with concurrent.futures.ThreadPoolExecutor(len(devices)) as threads:
         try:
@@ -92,7 +92,7 @@ def run_jobs(
                         taken, free = tuple(free[: jobs[number].devices]), free[jobs[number].devices :]
                         running[threads.submit(jobs[number].run, taken, stop)] = number, taken
                         waiting.remove(number)
-                done, _ = concurrent.futures.wait(running, SECONDS_BETWEEN_LOOKS, concurrent.futures.FIRST_COMPLETED)
+                done, _ = concurrent.futures.wait(running, SECONDS_BETWEEN_POLLS, concurrent.futures.FIRST_COMPLETED)
                 for future in done:
                     number, taken = running.pop(future)
                     free = sorted((*free, *taken), key=list(devices).index)

@@ -18,7 +18,7 @@ from filelock import Timeout
 
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json, write_json
-from jaxmatch.sweep.failures import message_of
+from jaxmatch.sweep.failures import failure_message
 from jaxmatch.workdir import CohortFolder, Workdir
 
 SECONDS_TO_ANSWER = 60.0
@@ -134,15 +134,15 @@ def is_queued(state: str) -> bool:
     return state in _QUEUED
 
 
-def end_of(job: str, local: bool) -> str:
+def final_state(job: str, local: bool) -> str:
     """Returns the state in Slurm of a job that is over, such as "CANCELLED" or "OUT_OF_MEMORY".
 
     The state is "" for local jobs, and for jobs that Slurm has forgotten.
     """
-    return _ends(local, "--jobs", job).get(job, "")
+    return _all_states(local, "--jobs", job).get(job, "")
 
 
-def _ends(local: bool, *which: str) -> dict[str, str]:
+def _all_states(local: bool, *which: str) -> dict[str, str]:
     """Returns jobs, including those that are over -> their states in Slurm.
 
     Slurm forgets a job some minutes after its end.
@@ -162,7 +162,7 @@ def out_of_memory(state: str) -> bool:
     return state.startswith("OUT_OF_ME")
 
 
-def more_memory(folder: CohortFolder) -> str:
+def memory_remedy(folder: CohortFolder) -> str:
     """Returns the remedy for a cohort whose job ran out of memory.
 
     To train fewer runs at once, the folder must be removed: a cohort keeps its size as long as its folder exists.
@@ -224,10 +224,12 @@ def states(workdir: Path) -> list[CohortState]:
         )
     cohorts = Workdir(workdir).cohorts()
     living = {} if all(folder.done for folder in cohorts) else alive(workdir, jobs)
-    of = {cohort: job for job, cohort in jobs.cohorts.items()}
-    over = [folder for folder in cohorts if folder.name in of and not folder.done and of[folder.name] not in living]
-    ends = _ends(jobs.local, "--user", str(os.geteuid())) if over else {}
-    return [_state(folder, of.get(folder.name, ""), living, ends, workdir) for folder in cohorts]
+    job_of = {cohort: job for job, cohort in jobs.cohorts.items()}
+    over = [
+        folder for folder in cohorts if folder.name in job_of and not folder.done and job_of[folder.name] not in living
+    ]
+    ends = _all_states(jobs.local, "--user", str(os.geteuid())) if over else {}
+    return [_state(folder, job_of.get(folder.name, ""), living, ends, workdir) for folder in cohorts]
 
 
 def _state(
@@ -240,20 +242,20 @@ def _state(
     if job in living:
         return CohortState(folder, "queued" if is_queued(living[job]) else "running", job, log_file)
     if folder.failure() is not None:
-        return CohortState(folder, "failed", job, f"{message_of(folder)} ({folder.error})")
+        return CohortState(folder, "failed", job, f"{failure_message(folder)} ({folder.error_file})")
     end = ends.get(job, "")
     rungs = [int(file.stem.removeprefix("rung-")) for file in folder.path.glob("rung-*.json")]
     if rungs and end in ("", "COMPLETED"):  # rungs remain when a later job is ended
         return CohortState(folder, "paused", job, f"after epoch {max(rungs)}")
     if job and out_of_memory(end):
-        return CohortState(folder, "stopped", job, f"it ran out of memory: {more_memory(folder)}")
+        return CohortState(folder, "stopped", job, f"it ran out of memory: {memory_remedy(folder)}")
     if job:
         missing = f"it wrote no log: do the nodes reach {folder_of(workdir)}?"
         return CohortState(folder, "stopped", job, log_file or missing)
     return CohortState(folder, "not submitted", "", "")
 
 
-def counted(found: list[CohortState]) -> str:
+def totals(found: list[CohortState]) -> str:
     """Returns the number of cohorts in each state, as text."""
     count: Counter[Any] = Counter(each.state for each in found)
     return ", ".join(f"{count[state]} {state}" for state in STATES if count[state])
@@ -271,4 +273,4 @@ def status(workdir: Path) -> str:
     widths = [max(map(len, column)) for column in list(zip(*rows))[:-1]]
     lines = ["  ".join((*(text.ljust(width) for text, width in zip(row, widths)), row[-1])).rstrip() for row in rows]
     again = any(each.state in ("stopped", "failed", "not submitted") for each in found)
-    return "\n".join((*lines, counted(found) + "; the command without --status submits the rest again" * again))
+    return "\n".join((*lines, totals(found) + "; the command without --status submits the rest again" * again))

@@ -84,9 +84,17 @@ def read_options(path: Path | None) -> SlurmOptions:
             raise InputError(f"{name} = {value!r} is not {wanted}", path=path)
     options = SlurmOptions(**given)
     if options.gpus and options.gpu_memory_gb is None:
-        raise InputError("gpus needs gpu_memory_gb, the memory that runs are planned for", path=path)
+        raise InputError(
+            f"gpus = {options.gpus} needs gpu_memory_gb, the memory of one GPU in GB",
+            path=path,
+            remedy="add gpu_memory_gb to the file",
+        )
     if options.signal_seconds >= 60 * options.minutes:
-        raise InputError("signal_seconds is not less than the time of a job", path=path)
+        raise InputError(
+            f"signal_seconds = {options.signal_seconds} is not below the time limit, minutes = {options.minutes}",
+            path=path,
+            remedy="lower signal_seconds, or raise minutes",
+        )
     return options
 
 

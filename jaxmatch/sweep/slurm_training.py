@@ -18,7 +18,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.sweep import slurm_jobs, worker
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.events import Tell, writer
+from jaxmatch.sweep.events import Report, writer
 from jaxmatch.sweep.failures import MOST_DEATHS, Deaths, mark_failed
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.workdir import CohortFolder
@@ -44,7 +44,7 @@ class Training:
       turns: the number of jobs that may train at the same time on this machine. 0 means that Slurm decides.
       gpus_of_turns: the CUDA_VISIBLE_DEVICES of each of these jobs. If empty, the variable is left as it is.
       extend: a function that loads extensions of the package. It is called before training.
-      tells: whether a command waits for the job, so that the job reports its progress to it (`events.py`).
+      reports_events: whether a command waits for the job, so that the job reports its progress to it (`events.py`).
       newest: the number of the newest checkpoint when the job was last queued.
       deaths: how often the job was queued without a new checkpoint.
     """
@@ -60,7 +60,7 @@ class Training:
     seconds: float
     turns: int
     extend: Callable[[], None] | None
-    tells: bool = False
+    reports_events: bool = False
     gpus_of_turns: tuple[str, ...] = ()
     newest: int = -1
     deaths: Deaths = dataclasses.field(default_factory=Deaths)
@@ -147,31 +147,31 @@ class Training:
             error = InputError("JAX sees no GPU in the job", remedy="install jaxmatch[cuda12] or jaxmatch[cuda13]")
             mark_failed(self._folder, error)
             raise error
-        plan = worker.whole(self.plan, pickle.loads(self.data.read_bytes()))
+        plan = worker.with_data(self.plan, pickle.loads(self.data.read_bytes()))
         display = Display()
         display.begin(plan, set())
         try:
-            tell = _shown(display, plan, self.stage, self._folder)
-            if self.tells:
-                tell = _both(tell, writer(self._folder, _own_name()))
+            report = _display_events(display, plan, self.stage, self._folder)
+            if self.reports_events:
+                report = _both(report, writer(self._folder, _own_name()))
             order = worker.Order(plan, self.cohort, self.stage, self.failed_before)
-            worker.execute_cohort(order, self.workdir, tell, self._stop, self.devices)
+            worker.execute_cohort(order, self.workdir, report, self._stop, self.devices)
         finally:
             display.end()
 
 
-def _shown(display: Display, plan: Plan, stage: Stage, folder: CohortFolder) -> Tell:
+def _display_events(display: Display, plan: Plan, stage: Stage, folder: CohortFolder) -> Report:
     """Returns a function that shows the events of a worker on a display, in the log of the job."""
     whole = CohortFolder(folder.path, plan.cohorts[0].signature, plan.cohorts[0].names())
     shown: list[Any] = []
 
-    def tell(cohort: str, method: str, arguments: Sequence[Any]) -> None:
+    def report(cohort: str, method: str, arguments: Sequence[Any]) -> None:
         if method == "cohort":
-            shown[:] = [display.cohort(whole, stage.left_of(plan, whole))]
+            shown[:] = [display.cohort(whole, stage.remaining_runs(plan, whole))]
         else:
             getattr(shown[0], method)(*arguments)
 
-    return tell
+    return report
 
 
 def _own_name() -> str:
@@ -181,9 +181,9 @@ def _own_name() -> str:
     return JobEnvironment().job_id
 
 
-def _both(first: Tell, second: Tell) -> Tell:
-    def tell(cohort: str, method: str, arguments: Sequence[Any]) -> None:
+def _both(first: Report, second: Report) -> Report:
+    def report(cohort: str, method: str, arguments: Sequence[Any]) -> None:
         first(cohort, method, arguments)
         second(cohort, method, arguments)
 
-    return tell
+    return report

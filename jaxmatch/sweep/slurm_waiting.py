@@ -12,13 +12,13 @@ from typing import Any
 from jaxmatch.errors import InputError
 from jaxmatch.printable import count_text
 from jaxmatch.sweep import slurm_jobs
-from jaxmatch.sweep.engines import Task, Work
+from jaxmatch.sweep.engines import Task, TaskContext
 from jaxmatch.sweep.events import Replay
 from jaxmatch.sweep.failures import MOST_DEATHS, Deaths, mark_failed
 
-SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_BETWEEN_POLLS = 0.5
 # One query is about all jobs of the user. A query every few seconds does not burden Slurm.
-SECONDS_BETWEEN_QUESTIONS = 5.0
+SECONDS_BETWEEN_QUERIES = 5.0
 SECONDS_BETWEEN_LINES = 60.0
 # How long after the end of a job its files may take to appear on another machine.
 SECONDS_TO_BE_SEEN = 10.0
@@ -32,21 +32,21 @@ class _Running:
       task: the task of the job.
       job: the name of the job.
       replay: the replay that displays the events of the job.
-      there_at: the last time when the job was known not to be over; -inf once its cohort has been marked as failed.
+      seen_at: the last time when the job was known not to be over; -inf once its cohort has been marked as failed.
     """
 
     task: Task
     job: str
     replay: Replay
-    there_at: float
+    seen_at: float
 
 
 class Waiting:
     """A wait for jobs that train tasks.
 
     Arguments:
-      work: the work that the tasks are part of.
-      submit: a function that takes tasks, the work, and jobs that have finished their tasks. It returns the job of each
+      context: what the tasks have in common.
+      submit: a function that takes tasks, `context` and jobs that have finished their tasks. It returns the job of each
         cohort, and the number of new jobs.
       local: whether the jobs run on this machine.
       at_once: the largest number of jobs at the same time. None means one job for each task.
@@ -56,19 +56,19 @@ class Waiting:
 
     def __init__(
         self,
-        work: Work,
-        submit: Callable[[Sequence[Task], Work, set[str]], tuple[Mapping[str, str], int]],
+        context: TaskContext,
+        submit: Callable[[Sequence[Task], TaskContext, set[str]], tuple[Mapping[str, str], int]],
         local: bool,
         at_once: int | None = None,
         over: set[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
-        self._work, self._submit, self._local, self._at_once, self._clock = work, submit, local, at_once, clock
-        self._workdir = work.workdir.path.absolute()
+        self._context, self._submit, self._local, self._at_once, self._clock = context, submit, local, at_once, clock
+        self._workdir = context.workdir.path.absolute()
         self._running: dict[str, _Running] = {}  # by the name of the cohort
         self._over = set() if over is None else over
         self._deaths = Deaths()
-        self._asked_at = self._last_line_at = -float("inf")
+        self._queried_at = self._last_line_at = -float("inf")
         self._last_line = ""
 
     def run(self, tasks: Sequence[Task], more: Callable[[], Iterable[Task]] = tuple) -> bool:
@@ -78,17 +78,17 @@ class Waiting:
           KeyboardInterrupt: the user interrupted the command. The message names the jobs that continue.
           InputError: Slurm refuses a job.
         """
-        waiting, trained = sorted(tasks, key=lambda task: -task.lasts), False
+        waiting, trained = sorted(tasks, key=lambda task: -task.duration), False
         try:
             while waiting or self._running:
-                room = len(waiting) if self._at_once is None else max(0, self._at_once - len(self._running))
-                if room and waiting:
-                    self._begin(waiting[:room])
-                    del waiting[:room]
-                time.sleep(SECONDS_BETWEEN_LOOKS)
+                free_slots = len(waiting) if self._at_once is None else max(0, self._at_once - len(self._running))
+                if free_slots and waiting:
+                    self._begin(waiting[:free_slots])
+                    del waiting[:free_slots]
+                time.sleep(SECONDS_BETWEEN_POLLS)
                 over = [each for each in list(self._running.values()) if self._is_over(each)]
-                trained |= any(not self._taken_away(each.task) for each in over)
-                self._ask()
+                trained |= any(not self._is_removed(each.task) for each in over)
+                self._query_jobs()
                 if over:
                     waiting[:0] = more()
         except KeyboardInterrupt:
@@ -97,22 +97,22 @@ class Waiting:
 
     def _begin(self, tasks: Sequence[Task]) -> None:
         earlier = slurm_jobs.read_jobs(self._workdir)
-        job_of, new = self._submit(tasks, self._work, self._over)
+        job_of, new = self._submit(tasks, self._context, self._over)
         for task in tasks:
             job = job_of[task.folder.name]
             self._over.discard(job)  # on one machine, the names of jobs are reused
-            replay = Replay(self._work, task.folder, job)
+            replay = Replay(self._context, task.folder, job)
             self._running[task.folder.name] = _Running(task, job, replay, self._clock())
         old = len(tasks) - new
         parts = [f"{count_text(new, 'job')} submitted"] * bool(new)
         parts += [f"{count_text(old, 'job')} of an earlier command continue{'s' * (old == 1)}"] * bool(old)
         logs = "" if earlier else f"; logs are in {slurm_jobs.folder_of(self._workdir)}"
-        self._work.display.say(", ".join(parts) + logs)
+        self._context.display.say(", ".join(parts) + logs)
 
     def _failed(self, task: Task) -> bool:
-        return task.folder.failure() not in (None, self._work.before.get(task.folder.name))
+        return task.folder.failure() not in (None, self._context.before.get(task.folder.name))
 
-    def _taken_away(self, task: Task) -> bool:
+    def _is_removed(self, task: Task) -> bool:
         """Returns whether another launcher has removed the cohort."""
         return not (task.folder.path / "cohort.json").exists()
 
@@ -121,34 +121,34 @@ class Waiting:
 
         The cohort of such a job is no longer waited for.
         """
-        each.replay.look()
-        stage = each.task.stage or self._work.stage
-        if not (stage.reached(each.task.folder) or self._failed(each.task) or self._taken_away(each.task)):
+        each.replay.poll()
+        stage = each.task.stage or self._context.stage
+        if not (stage.reached(each.task.folder) or self._failed(each.task) or self._is_removed(each.task)):
             return False
-        # The last event comes after the work of the job. A job of an earlier command may report no events.
-        if not each.replay.left and self._clock() - each.there_at < SECONDS_TO_BE_SEEN:
+        # The last event is reported once the job has trained. A job of an earlier command may report no events.
+        if not each.replay.left and self._clock() - each.seen_at < SECONDS_TO_BE_SEEN:
             return False
         each.replay.ended("its job is over")
         self._over.add(each.job)
         del self._running[each.task.folder.name]
         return True
 
-    def _ask(self) -> None:
+    def _query_jobs(self) -> None:
         """Asks Slurm, unless it was asked just before, which jobs ended before they finished their tasks."""
         now = self._clock()
-        if now - self._asked_at < (SECONDS_BETWEEN_LOOKS if self._local else SECONDS_BETWEEN_QUESTIONS):
+        if now - self._queried_at < (SECONDS_BETWEEN_POLLS if self._local else SECONDS_BETWEEN_QUERIES):
             return
-        self._asked_at = now
+        self._queried_at = now
         jobs = slurm_jobs.Jobs(self._local, {each.job: name for name, each in self._running.items()})
         try:
             living = slurm_jobs.alive(self._workdir, jobs)
         except InputError as error:  # Slurm may be restarting
-            self._say(f"{error.problem}; asking again")
+            self._say(f"{error.problem}; trying again")
             return
         for each in list(self._running.values()):
             if each.job in living:
-                each.there_at = self._clock()
-            elif now - each.there_at > (2.0 if self._local else SECONDS_TO_BE_SEEN):
+                each.seen_at = self._clock()
+            elif now - each.seen_at > (2.0 if self._local else SECONDS_TO_BE_SEEN):
                 self._lost(each)
         if living:
             queued = sum(map(slurm_jobs.is_queued, living.values()))
@@ -158,32 +158,32 @@ class Waiting:
         """Displays a line, unless it repeats the last one or follows it within a minute."""
         if line != self._last_line and self._clock() - self._last_line_at > SECONDS_BETWEEN_LINES:
             self._last_line, self._last_line_at = line, self._clock()
-            self._work.display.say(line)
+            self._context.display.say(line)
 
     def _lost(self, each: _Running) -> None:
         """Handles a job that ended too early: submits its task again, or marks its cohort as failed."""
         folder = each.task.folder
         if self._is_over(each) or slurm_jobs.is_held(self._workdir, folder.name):
             return  # the task is finished by now, or another launcher trains the cohort
-        state = slurm_jobs.end_of(each.job, self._local)
+        state = slurm_jobs.final_state(each.job, self._local)
         log = slurm_jobs.folder_of(self._workdir) / f"{each.job}_0_log.out"
         remedy = f"see {log}" if log.exists() else f"it wrote no log: do the nodes reach {log.parent}?"
         if slurm_jobs.out_of_memory(state):
-            problem, remedy = f"its job {each.job} ran out of memory", slurm_jobs.more_memory(folder)
+            problem, remedy = f"its job {each.job} ran out of memory", slurm_jobs.memory_remedy(folder)
         elif state.startswith("CANCELLED"):
             problem = f"its job {each.job} was cancelled"
         else:
-            problem = self._counted(each, state)
+            problem = self._count_death(each, state)
         if problem:
             mark_failed(folder, InputError(problem, remedy=remedy))
-            self._work.display.say(f"cohort {folder.name}: failed ({problem})")
-            each.there_at = -float("inf")
+            self._context.display.say(f"cohort {folder.name}: failed ({problem})")
+            each.seen_at = -float("inf")
             return
         each.replay.ended(f"its job {each.job} has ended{state and f' ({state})'}")
         self._over.add(each.job)
         self._begin([each.task])
 
-    def _counted(self, each: _Running, state: str) -> str:
+    def _count_death(self, each: _Running, state: str) -> str:
         """Counts a job that has ended. Returns the problem if the cohort gets no further job, else ""."""
         deaths = self._deaths.count(each.task.folder.name, each.task.folder.newest_checkpoint())
         ended = f"its job was ended {deaths} times without a new checkpoint{state and f' ({state})'}"

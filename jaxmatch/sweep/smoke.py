@@ -79,7 +79,7 @@ def _scores(name: str) -> tuple[str, ...]:
     return (*score_names(catalog.EMBEDDED_TASKS[name], 3 if name == "embedded_inference" else 2), "loss")
 
 
-def smoked(sweep: Sweep) -> Sweep:
+def smoke_sweep(sweep: Sweep) -> Sweep:
     """Returns the sweep with a tiny model and a few steps on an embedded data set of the same task.
 
     A regression becomes a classification. The first two variants and seeds stay. Axes of the grid whose values share a

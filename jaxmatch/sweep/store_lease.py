@@ -22,7 +22,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.store import Store, StoreError
 
 NAME = "lease"
-SECONDS_BETWEEN_BEATS = 10.0
+SECONDS_BETWEEN_HEARTBEATS = 10.0
 # A command without a beat for this long is dead, because the retries of a store end sooner (`store.WAITS`).
 SECONDS_TO_EXPIRE = 90.0
 # The wait before a lease that was taken over counts. Another command may have taken it over at the same time.
@@ -43,9 +43,9 @@ class Lease:
     def __init__(self, store: Store):
         self._store, self._id, self._beat = store, secrets.token_hex(8), 0
         self._ended, self._lost = threading.Event(), False
-        self._take()
+        self._acquire()
         self._held_at = time.time()
-        self._thread = threading.Thread(target=self._keep, daemon=True)
+        self._thread = threading.Thread(target=self._send_heartbeats, daemon=True)
         self._thread.start()
 
     def check(self) -> None:
@@ -57,9 +57,9 @@ class Lease:
         Raises:
           InputError: another command has taken over the lease.
         """
-        if time.time() - self._held_at > 2 * SECONDS_BETWEEN_BEATS:
+        if time.time() - self._held_at > 2 * SECONDS_BETWEEN_HEARTBEATS:
             with contextlib.suppress(StoreError):
-                self._look()
+                self._refresh()
         if self._lost:
             raise InputError(
                 "another command has taken over this store",
@@ -81,7 +81,7 @@ class Lease:
     def _is_ours(self, content: bytes | None) -> bool:
         return _parsed(content).get("id") == self._id
 
-    def _take(self) -> None:
+    def _acquire(self) -> None:
         if self._store.create(NAME, self._content()) or self._is_ours(content := self._store.read(NAME)):
             return
         holder = _parsed(content)
@@ -89,7 +89,7 @@ class Lease:
             sys.stderr.write(f"waiting to see whether another command still uses {self._store.url}\n")
             end = time.monotonic() + SECONDS_TO_EXPIRE
             while time.monotonic() < end:
-                time.sleep(SECONDS_BETWEEN_BEATS / 4)
+                time.sleep(SECONDS_BETWEEN_HEARTBEATS / 4)
                 now = self._store.read(NAME)
                 if now is None and self._store.create(NAME, self._content()):
                     return
@@ -106,16 +106,16 @@ class Lease:
                 "another command has just taken over this store", path=self._store.url, remedy="wait for it"
             )
 
-    def _keep(self) -> None:
-        while not self._ended.wait(SECONDS_BETWEEN_BEATS):
+    def _send_heartbeats(self) -> None:
+        while not self._ended.wait(SECONDS_BETWEEN_HEARTBEATS):
             with contextlib.suppress(StoreError):
-                self._look()
+                self._refresh()
                 if self._lost:
                     return
                 self._beat += 1
                 self._store.write(NAME, self._content())
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         content = self._store.read(NAME)
         if content is not None and not self._is_ours(content):
             self._lost = True

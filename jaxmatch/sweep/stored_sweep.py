@@ -60,11 +60,11 @@ class StoredSweep:
                 remedy="give a --store of its own",
             )
 
-    def bring(self) -> None:
+    def synchronize(self) -> None:
         """Downloads what the working folder lacks, and uploads what the store lacks."""
         names = [name for name in self._store.names(self._prefix.rstrip("/")) if name.endswith(_NOTES)]
         for name, content in self._store.read_all(self._prefix + name for name in names).items():
-            self._take_note(self._workdir.path / name.removeprefix(self._prefix), content)
+            self._write_note(self._workdir.path / name.removeprefix(self._prefix), content)
         cohorts = {name: self._cohort(name) for name in self._store.names(f"{self._prefix}cohorts")}
         contents = self._store.read_all(f"{cohort.place}/{STATE}" for cohort in cohorts.values())
         states = {
@@ -73,15 +73,15 @@ class StoredSweep:
             if (content := contents.get(f"{cohort.place}/{STATE}")) is not None
         }
         for name, state in states.items():
-            self._take(cohorts[name], state)
+            self._download_cohort(cohorts[name], state)
         for folder in self._workdir.cohorts():
             if folder.done and all(map(self._has_record, folder.runs)):
-                self._give(self._cohort(folder.name), states.get(folder.name), folder)
+                self._upload_cohort(self._cohort(folder.name), states.get(folder.name), folder)
             elif folder.name not in states and folder.stored().get("url") == self._cohort(folder.name).url:
                 if newest(folder) < 0:  # the store lost the cohort, and nothing was trained here since
                     shutil.rmtree(folder.path)
 
-    def hand_out(self, folder: CohortFolder, attempt: str) -> None:
+    def prepare_cohort(self, folder: CohortFolder, attempt: str) -> None:
         """Prepares the store for a worker that will train a cohort: uploads what it needs, and notes its attempt.
 
         Arguments:
@@ -108,7 +108,7 @@ class StoredSweep:
         """Downloads the state of a cohort whose worker has ended."""
         stored = self._cohort(folder.name)
         if state := stored.state():
-            self._take(stored, state)
+            self._download_cohort(stored, state)
 
     def push_notes(self) -> None:
         """Uploads the notes of the working folder that have changed."""
@@ -126,14 +126,14 @@ class StoredSweep:
     def _cohort(self, name: str) -> StoredCohort:
         return StoredCohort(self._store, f"{self._prefix}cohorts/{name}")
 
-    def _take_note(self, file: Path, content: bytes) -> None:
+    def _write_note(self, file: Path, content: bytes) -> None:
         local = file.read_bytes() if file.exists() else b""
         if file.suffix in _JOURNALS and local.startswith(content):
             return  # the file here has lines that were added after the last upload
         if local != content:
             write_atomically(file, content)
 
-    def _take(self, stored: StoredCohort, state: State) -> None:
+    def _download_cohort(self, stored: StoredCohort, state: State) -> None:
         name = stored.place.rpartition("/")[2]
         folder = CohortFolder(self._workdir.path / "cohorts" / name, state.signature, state.runs)
         archive = state.folder and state.folder.name
@@ -159,20 +159,20 @@ class StoredSweep:
                 )
             found = Workdir(scratch)
             for vectors in found.path.glob("vectors/*.npy"):
-                self._share(vectors, found)
+                self._link_vectors(vectors, found)
             for run in state.runs if state.done else ():
                 with directory_atomically(self._workdir.run_folder(run)) as place:
                     for path in found.run_folder(run).iterdir():
                         os.rename(path, place / path.name)
             folder.path.mkdir(parents=True, exist_ok=True)
-            folder.error.unlink(missing_ok=True)
+            folder.error_file.unlink(missing_ok=True)
             files = sorted((found.path / "cohorts" / folder.name).iterdir(), key=lambda file: file.name == "DONE")
             for file in files:
                 os.replace(file, folder.path / file.name)
             if state.done:
                 shutil.rmtree(folder.checkpoints, ignore_errors=True)
 
-    def _share(self, vectors: Path, found: Workdir) -> None:
+    def _link_vectors(self, vectors: Path, found: Workdir) -> None:
         """Makes unpacked models share the vectors that the models of the working folder share."""
         ours = self._workdir.path / "vectors" / vectors.name
         if not ours.exists() or ours.read_bytes() != vectors.read_bytes():
@@ -186,7 +186,7 @@ class StoredSweep:
                 file.unlink()
                 os.link(ours, file)
 
-    def _give(self, stored: StoredCohort, state: State | None, folder: CohortFolder) -> None:
+    def _upload_cohort(self, stored: StoredCohort, state: State | None, folder: CohortFolder) -> None:
         """Uploads a cohort that was trained without the store."""
         if state is None or not state.done:
             state = state or State(secrets.token_hex(8), "", folder.signature, folder.runs)

@@ -20,18 +20,18 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import remove_abandoned, write_json
 from jaxmatch.store import Store, StoreError
 from jaxmatch.sweep import worker
-from jaxmatch.sweep.events import Tell
+from jaxmatch.sweep.events import Report
 from jaxmatch.sweep.stored_cohort import State, StoredCohort, Superseded, newest
 from jaxmatch.workdir import CohortFolder, Workdir
 
-SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_BETWEEN_POLLS = 0.5
 # How often the store is asked whether another worker was given the cohort, as long as no checkpoint is uploaded.
-SECONDS_BETWEEN_QUESTIONS = 60.0
+SECONDS_BETWEEN_QUERIES = 60.0
 # A folder that no worker has used for this long is removed.
 SECONDS_OF_A_SCRATCH = 7 * 86_400.0
 
 
-def execute_stored(url: str, place: str, order: worker.Order, tell: Tell, stop: threading.Event) -> bool:
+def execute_stored(url: str, place: str, order: worker.Order, report: Report, stop: threading.Event) -> bool:
     """Trains a cohort in a store as `worker.execute_cohort` does.
 
     Arguments:
@@ -55,9 +55,9 @@ def execute_stored(url: str, place: str, order: worker.Order, tell: Tell, stop: 
         with FileLock(lock).acquire(timeout=worker.SECONDS_FOR_THE_LOCK):
             os.utime(lock)  # acquiring an existing lock does not change its age
             workdir.path.mkdir(exist_ok=True)
-            _bring(stored, state, workdir, folder)
-            with _uploaded(stored, folder, order.attempt, stop):
-                trained = worker.execute_cohort(order, workdir.path, tell, stop)
+            _download(stored, state, workdir, folder)
+            with _uploading_checkpoints(stored, folder, order.attempt, stop):
+                trained = worker.execute_cohort(order, workdir.path, report, stop)
             _finish(stored, workdir, folder, order.attempt)
             shutil.rmtree(workdir.path, ignore_errors=True)
             lock.unlink(missing_ok=True)
@@ -83,7 +83,7 @@ def _remove_old(scratches: Path) -> None:
                     lock.unlink()
 
 
-def _bring(stored: StoredCohort, state: State, workdir: Workdir, folder: CohortFolder) -> None:
+def _download(stored: StoredCohort, state: State, workdir: Workdir, folder: CohortFolder) -> None:
     """Downloads what the store holds of a cohort to an empty folder.
 
     If an attempt that died has left its folder, only a newer checkpoint is downloaded.
@@ -100,7 +100,7 @@ def _bring(stored: StoredCohort, state: State, workdir: Workdir, folder: CohortF
 
 
 @contextlib.contextmanager
-def _uploaded(stored: StoredCohort, folder: CohortFolder, attempt: str, stop: threading.Event):
+def _uploading_checkpoints(stored: StoredCohort, folder: CohortFolder, attempt: str, stop: threading.Event):
     """Uploads the checkpoints that are written in the block.
 
     If another worker is given the cohort, training is told to stop.
@@ -108,14 +108,14 @@ def _uploaded(stored: StoredCohort, folder: CohortFolder, attempt: str, stop: th
     ended = threading.Event()
 
     def upload() -> None:
-        uploaded, asked_at = -1, time.monotonic()
+        uploaded, checked_at = -1, time.monotonic()
         try:
-            while not ended.wait(SECONDS_BETWEEN_LOOKS):
+            while not ended.wait(SECONDS_BETWEEN_POLLS):
                 with contextlib.suppress(StoreError, InputError, OSError):  # the upload is tried again soon
                     if newest(folder) != uploaded:
                         uploaded = put_newest(stored, folder, attempt)
-                    elif time.monotonic() - asked_at > SECONDS_BETWEEN_QUESTIONS:
-                        asked_at = time.monotonic()
+                    elif time.monotonic() - checked_at > SECONDS_BETWEEN_QUERIES:
+                        checked_at = time.monotonic()
                         stored.state_of(attempt)
         except Superseded:
             stop.set()

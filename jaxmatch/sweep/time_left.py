@@ -45,41 +45,41 @@ class TimeLeft:
         self._seconds: dict[str, list[float]] = {}
         self._running: set[str] = set()
         self._compiling: set[str] = set()
-        self._training_seconds, self._looked = 0.0, clock()
+        self._training_seconds, self._counted_until = 0.0, clock()
         self._reports, self._first = 0, 0.0
 
     def begun(self, cohort: str) -> None:
         """Notes that a cohort begins to train."""
-        self._look()
+        self._count_elapsed()
         self._running.add(cohort)
 
     def left(self, cohort: str) -> None:
         """Notes that a cohort does not train any more."""
-        self._look()
+        self._count_elapsed()
         self._running.discard(cohort)
         self._compiling.discard(cohort)
 
     def compiling(self, cohort: str, key: Hashable, part: str, lengths: int) -> None:
         """Notes that a cohort compiles a part ("training" or "evaluation") for one of `lengths` lengths."""
-        self._look()
+        self._count_elapsed()
         self._compiling.add(cohort)
         self._expected.setdefault(key, {})[part] = lengths
 
     def compiled(self, cohort: str, key: Hashable, part: str, seconds: float) -> None:
         """Notes that a cohort has compiled a program of a part, and how many seconds that took."""
-        self._look()
+        self._count_elapsed()
         self._compiling.discard(cohort)
         made = self._made.setdefault(key, {})
         made[part] = made.get(part, 0) + 1
         self._seconds.setdefault(part, []).append(seconds)
 
-    def did(self, work: float, *, here: bool) -> None:
+    def add_work(self, work: float, *, here: bool) -> None:
         """Notes that some work is done. Work that this process did (`here`) shows the speed of training.
 
         The first report of such work is left out of the speed once there is a second. It includes what precedes the
         first step, such as transfers and the start of a GPU, which would otherwise count as part of every step.
         """
-        self._look()
+        self._count_elapsed()
         self.done += work
         if here and work > 0:
             if self._reports == 1:
@@ -94,12 +94,12 @@ class TimeLeft:
 
         The seconds in which XLA tried to find memory do not count as training.
         """
-        self._look()
+        self._count_elapsed()
         self._here, self._training_seconds, self._reports = 0.0, 0.0, 0
 
     def seconds(self) -> float:
         """Returns the estimate in seconds. Until enough work was done here to measure the speed, it uses the plan's."""
-        self._look()
+        self._count_elapsed()
         to_do = max(0.0, self.total - self.done)
         if self._here > 0 and self._reports > 1:
             return self._training_seconds * to_do / self._here + self._compilation()
@@ -118,9 +118,9 @@ class TimeLeft:
                 left += max(0, lengths - self._made.get(key, {}).get(part, 0)) * sum(known) / len(known)
         return left
 
-    def _look(self) -> None:
-        """Counts the time since the last look as training, unless no cohort ran or all of them were compiling."""
+    def _count_elapsed(self) -> None:
+        """Counts the time since the last call as training, unless no cohort ran or all of them were compiling."""
         now = self._clock()
         if len(self._compiling) < len(self._running):
-            self._training_seconds += now - self._looked
-        self._looked = now
+            self._training_seconds += now - self._counted_until
+        self._counted_until = now

@@ -16,7 +16,7 @@ from jaxmatch.sweep.changes import changed
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.launcher_files import called, load_module
 from jaxmatch.sweep.memory import parameter_count
-from jaxmatch.sweep.smoke import smoked
+from jaxmatch.sweep.smoke import smoke_sweep
 
 NO_SPLIT = "none"  # no throughput is measured
 _SMOKE = {"batches": 3, "length": 6, "passes": 1, "most_pairs": 16, "published": (), "dimensions": synthetic.DIMENSIONS}
@@ -98,7 +98,7 @@ def resolve(
     layout = TableLayout(timing.title, (), notes=timing.notes)
     sweep = Sweep(timing.name, timing.config, {}, (0,), layout, timing.models)
     if smoke:
-        shrunk = smoked(sweep)
+        shrunk = smoke_sweep(sweep)
         sweep = dataclasses.replace(shrunk, table=dataclasses.replace(layout, notes=(*timing.notes, _SMOKE_NOTE)))
         timing = dataclasses.replace(timing, **_SMOKE)
     sweep = changed(sweep, overrides=overrides)
@@ -115,7 +115,7 @@ def resolve(
 
 def plan_text(timing: Timing, split: str) -> str:
     """Returns a description of what would be timed, with one line per model."""
-    outputs = len(answers_of(timing)[0]) or 1
+    outputs = len(labels_and_task(timing)[0]) or 1
     throughput = "" if split == NO_SPLIT else f", and {timing.passes + 1} passes over {timing.config.data.name} {split}"
     of_each = f" of each of {timing.seeds} random starts" if timing.seeds > 1 else ""
     lines = [
@@ -132,7 +132,7 @@ def configs_of(timing: Timing) -> dict[str, ConfigDict]:
     return {name: with_overrides(timing.config, settings) for name, settings in timing.models.items()}
 
 
-def answers_of(timing: Timing) -> tuple[tuple[str, ...], str]:
+def labels_and_task(timing: Timing) -> tuple[tuple[str, ...], str]:
     """Returns the labels and the task of the data set.
 
     Raises:

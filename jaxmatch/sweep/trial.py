@@ -23,8 +23,8 @@ from jaxmatch.training.step import BatchShape, flattening, initial_state, train_
 BATCH, LENGTH, HIDDEN, DIMENSIONS, WORDS, CLASSES = 64, 32, 150, 300, 1000, 3
 MODEL = {"name": "re2", "blocks": 1, "encoder_layers": 1, "hidden_size": HIDDEN}
 WHAT = f"RE2 of one block with one convolution, hidden size {HIDDEN}, one run, {BATCH} pairs of {LENGTH} tokens"
-# Steps are timed in rows of about this many seconds. In a row they are dispatched one after another, as in training.
-SECONDS_OF_A_ROW, ROWS = 0.1, 3
+# Each repeat dispatches steps one after another, as in training, for about this many seconds.
+SECONDS_OF_A_REPEAT, REPEATS = 0.1, 3
 SETTINGS = dataclasses.asdict(SECTIONS["optimizer"]())
 
 
@@ -36,7 +36,7 @@ class Trial:
       precisions: the precisions of `matmul.PRECISIONS` that the trial stands for, which are the same on the device.
       products: the precision that matrix products actually have there (`products.products_of`).
       compile_seconds: the time until the step could begin, including tracing.
-      step_seconds: the time of a step, the median of `ROWS` rows. The row before them is not counted.
+      step_seconds: the time of a step, the median of `REPEATS` repeats, after one that is not counted.
       problem: the reason why the times are missing, or "".
     """
 
@@ -87,7 +87,7 @@ def seconds_of(precision: str, platform: str) -> tuple[float, float]:
     step = jitted.lower(state, *others).compile()
     compiled = time.perf_counter() - start
 
-    def row(state, steps):
+    def time_steps(state, steps):
         jax.block_until_ready(state)
         start = time.perf_counter()
         for _ in range(steps):
@@ -96,10 +96,10 @@ def seconds_of(precision: str, platform: str) -> tuple[float, float]:
         return state, (time.perf_counter() - start) / steps
 
     for _ in range(2):  # the first step is slow
-        state, seconds = row(state, 1)
+        state, seconds = time_steps(state, 1)
     found = []
-    for _ in range(1 + ROWS):
-        state, seconds = row(state, max(1, round(SECONDS_OF_A_ROW / seconds)))
+    for _ in range(1 + REPEATS):
+        state, seconds = time_steps(state, max(1, round(SECONDS_OF_A_REPEAT / seconds)))
         found.append(seconds)
     if state.diverged_at >= 0:
         raise FloatingPointError("the loss is not finite")

@@ -20,7 +20,7 @@ from jaxmatch.files import write_json
 from jaxmatch.printable import count_text
 from jaxmatch.reporting.grouping import by_pairs, grouped, setting_of_run
 from jaxmatch.reporting.tables import comparisons, make_table
-from jaxmatch.reporting.tables.numbers import plain_score_name, print_number
+from jaxmatch.reporting.tables.numbers import format_number, plain_score_name
 from jaxmatch.reporting.wording import setting_text
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import halving, launch, optuna_trials
@@ -72,7 +72,7 @@ class Choice:
             )
         seeds = "one seed" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
         return (
-            f"Chosen by {plain_score_name(self.score)}, {print_number(self.score, self.mean)} in the mean of {seeds}, "
+            f"Chosen by {plain_score_name(self.score)}, {format_number(self.score, self.mean)} in the mean of {seeds}, "
             f"among {count_text(self.candidates, 'setting')}{left_out}: "
             f"{setting_text(dict(self.overrides), self.variant) or 'the only one'}; "
             "trained anew with other seeds than those that chose it"
@@ -242,7 +242,7 @@ def tune(
         return ""
     display = display or Display()
     display.listeners += listeners
-    with launch.table_of_the_others(planned.table):
+    with launch.attach_partial_table(planned.table):
         if trials is None:
             records = launch.run(planned, workdir, display, rule, engine=engine)
         else:
@@ -258,6 +258,6 @@ def tune(
         planned, choice, final_seeds, tested and "training.best_on_test" not in (arguments.get("overrides") or {})
     )
     grid = make_table(records, planned.table).markdown()
-    with launch.table_of_the_others(final.table, [grid]):
+    with launch.attach_partial_table(final.table, [grid]):
         records = launch.run(final, Path(workdir) / "final", display, engine=engine)
         return "\n".join([grid, make_table(records, final.table).markdown()])

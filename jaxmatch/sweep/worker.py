@@ -17,7 +17,7 @@ from jaxmatch.data.encoded import EncodedData
 from jaxmatch.devices import available_devices, cores
 from jaxmatch.sweep import several_hosts
 from jaxmatch.sweep.claimed import Stage, train_claimed
-from jaxmatch.sweep.events import Tell, Telling
+from jaxmatch.sweep.events import Report, Reporter
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.side_by_side import Stopped
@@ -93,12 +93,12 @@ def part_of(plan: Plan, folder: CohortFolder) -> tuple[Plan, EncodedData]:
     return Plan(sweep, (dataclasses.replace(planned, runs=runs, data=None),)), planned.data
 
 
-def whole(part: Plan, data: EncodedData) -> Plan:
+def with_data(part: Plan, data: EncodedData) -> Plan:
     """Returns a plan from `part_of` with its data."""
     return dataclasses.replace(part, cohorts=tuple(dataclasses.replace(each, data=data) for each in part.cohorts))
 
 
-def execute_cohort(order: Order, workdir: Path, tell: Tell, stop: threading.Event, devices: int = 1) -> bool:
+def execute_cohort(order: Order, workdir: Path, report: Report, stop: threading.Event, devices: int = 1) -> bool:
     """Trains a cohort as far as a stage goes, and marks the cohort as failed if training fails.
 
     If another process holds the cohort, this process waits for a while: the other may be a worker that has died.
@@ -106,7 +106,7 @@ def execute_cohort(order: Order, workdir: Path, tell: Tell, stop: threading.Even
     Arguments:
       order: the order that names the cohort and the stage.
       workdir: the working folder of the sweep.
-      tell: a function that reports events (`events.writer`).
+      report: a function that reports events (`events.writer`).
       stop: an event that ends training before the stage is reached, with a checkpoint.
       devices: the number of devices of this process to train on.
 
@@ -127,7 +127,7 @@ def execute_cohort(order: Order, workdir: Path, tell: Tell, stop: threading.Even
             order.plan,
             folder,
             Workdir(workdir),
-            Telling(tell),
+            Reporter(report),
             order.stage,
             tuple(available_devices()[:devices]),
             stop,

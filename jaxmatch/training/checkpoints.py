@@ -33,6 +33,7 @@ _DAMAGE = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
 
 
 def digest(arrays: Any, notes: dict) -> str:
+    """Returns the SHA-256 of the arrays and notes of a checkpoint in hexadecimal digits."""
     state = hashlib.sha256(json.dumps(notes, sort_keys=True).encode())
     for leaf in jax.tree.leaves(arrays):
         state.update(np.ascontiguousarray(leaf).data)
@@ -55,7 +56,7 @@ def _system_error(error: Exception) -> int | None:
     return int(found[1]) if found else None
 
 
-def _hindered(error: Exception) -> bool:
+def _is_temporary(error: Exception) -> bool:
     """Returns whether an error means that a file could not be read at that moment, rather than that it is damaged."""
     if _system_error(error) not in _DAMAGE:
         return True
@@ -103,20 +104,27 @@ class Checkpoints:
         self._folder = folder
         self._damaged: list[int] = []  # deleted only before the next save: they may become readable again
         remove_half_written(folder)
-        for odd in folder.glob("*"):
-            if odd.name.isdigit() and not _plain(odd):
-                logging.getLogger(__name__).warning("checkpoint %s holds what is no file: it is removed", odd.name)
-                shutil.rmtree(odd) if odd.is_dir() and not odd.is_symlink() else odd.unlink()
-        alone = {}
-        if hosts.several():  # only process 0 gets here; Orbax would wait for the others
+        for path in folder.glob("*"):
+            if path.name.isdigit() and not _plain(path):
+                logging.getLogger(__name__).warning(
+                    "checkpoint %s contains something that is neither a file nor a folder: it is removed", path
+                )
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+        process_options = {}
+        if hosts.is_multiprocess():  # only process 0 gets here; Orbax would wait for the others
             folder.mkdir(parents=True, exist_ok=True)
-            one = ocp.options.MultiprocessingOptions(primary_host=0, active_processes={0})
-            alone = {"create": False, "multiprocessing_options": one}
+            multiprocessing = ocp.options.MultiprocessingOptions(primary_host=0, active_processes={0})
+            process_options = {"create": False, "multiprocessing_options": multiprocessing}
         with _ONE_AT_A_TIME:
             silence_orbax()
             self.manager = ocp.CheckpointManager(
                 folder.absolute(),
-                options=ocp.CheckpointManagerOptions(max_to_keep=KEPT, enable_async_checkpointing=False, **alone),
+                options=ocp.CheckpointManagerOptions(
+                    max_to_keep=KEPT, enable_async_checkpointing=False, **process_options
+                ),
                 item_names=("arrays", "notes"),
             )
 
@@ -133,8 +141,8 @@ class Checkpoints:
         """
         arrays = _numbered(arrays)
         notes = json.loads(json.dumps(notes))
-        sealed = {"notes": notes, "digest": digest(arrays, notes)}
-        items = ocp.args.Composite(arrays=ocp.args.StandardSave(arrays), notes=ocp.args.JsonSave(sealed))
+        stored = {"notes": notes, "digest": digest(arrays, notes)}
+        items = ocp.args.Composite(arrays=ocp.args.StandardSave(arrays), notes=ocp.args.JsonSave(stored))
         # A run that was stopped right after a save may have left a checkpoint of the same number.
         for old in {number, *self._damaged}.intersection(self.manager.all_steps()):
             self.manager.delete(old)
@@ -168,15 +176,15 @@ class Checkpoints:
                     items = self.manager.restore(
                         number, args=ocp.args.Composite(arrays=ocp.args.StandardRestore(), notes=ocp.args.JsonRestore())
                     )
-                arrays, sealed = jax.tree.map(np.asarray, items.arrays), items.notes
-                if sealed["digest"] != digest(arrays, sealed["notes"]):
+                arrays, stored = jax.tree.map(np.asarray, items.arrays), items.notes
+                if stored["digest"] != digest(arrays, stored["notes"]):
                     problem = "its digest differs"
                 elif len(arrays) != structure.num_leaves:
                     problem = "it holds another structure"
                 else:
-                    return jax.tree.unflatten(structure, [arrays[name] for name in sorted(arrays)]), sealed["notes"]
+                    return jax.tree.unflatten(structure, [arrays[name] for name in sorted(arrays)]), stored["notes"]
             except Exception as error:  # Orbax does not specify what it raises for a damaged file
-                if _hindered(error):
+                if _is_temporary(error):
                     code = _system_error(error)
                     if code is None or isinstance(error, OSError):
                         raise

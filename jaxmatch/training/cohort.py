@@ -14,7 +14,7 @@ from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort_progress import CohortProgress
 from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
 from jaxmatch.training.lockstep import Epoch, Lockstep
-from jaxmatch.training.programs import Program, compilations_told
+from jaxmatch.training.programs import Program, compilation_callback
 from jaxmatch.training.progress import Listener
 from jaxmatch.training.resuming import Resuming
 from jaxmatch.training.room import Limits
@@ -62,7 +62,7 @@ class Cohort:
             if name not in data.splits:
                 raise InputError(
                     f'the data set "{data.name}" has no {name} split',
-                    remedy="training learns from train and chooses its checkpoint on dev",
+                    remedy="add the split: training needs train, and chooses the checkpoint on dev",
                 )
         self._training, self._execution = training, execution
         devices = tuple(devices or jax.devices())
@@ -80,7 +80,7 @@ class Cohort:
         self.evaluator = Evaluator(
             data,
             self.lockstep.programs.evaluate,
-            self.lockstep.everywhere,
+            self.lockstep.replicate,
             self.lockstep.vectors,
             batch_size=evaluation_batch_size(execution["evaluation_batch_size"], self._platform),
             maximum_buckets=training["maximum_buckets"],
@@ -120,17 +120,17 @@ class Cohort:
         Raises:
           TooLarge: a device does not have enough memory for one replica at a time.
         """
-        heard = listener or Listener()
+        listener = listener or Listener()
         seconds = self._execution["checkpoint_seconds"]
         resuming = Resuming(checkpoints, seconds, self.lockstep, self.evaluator, self.limits, self.progress)
 
         def train() -> list[RunResult] | None:
-            with compilations_told(lambda program, seconds: self._tell(heard, program, seconds)):
-                return self._train(resuming, heard, until, dropped or {})
+            with compilation_callback(lambda program, seconds: self._report_compilation(listener, program, seconds)):
+                return self._train(resuming, listener, until, dropped or {})
 
-        return self.limits.within("training", train, heard)
+        return self.limits.retry_with_fewer_replicas("training", train, listener)
 
-    def _tell(self, listener: Listener, program: Program, seconds: float | None) -> None:
+    def _report_compilation(self, listener: Listener, program: Program, seconds: float | None) -> None:
         """Tells the listener about compilations of training and evaluation programs, which take long."""
         if program is self.lockstep.programs.evaluate:
             part, lengths = "evaluation", self.evaluator.lengths
@@ -162,7 +162,7 @@ class Cohort:
         listener.begun([tuple(run.curve) for run in progress.runs])
         state, best = lockstep.by_replica(state), lockstep.by_replica(best)
         with progress.timed("train"), self.limits.reported("training", listener):
-            lockstep.fit(state)
+            lockstep.fit_to_memory(state)
         resuming.begin()
         state = self._drop(state, dropped)
         begun = progress.epoch

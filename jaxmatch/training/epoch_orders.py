@@ -34,24 +34,24 @@ class EpochOrders:
 
     def __init__(self, plan: BatchPlan, seeds: Sequence[int], ids: np.ndarray | None, words: int):
         self._plan, self._seeds, self._ids, self._words = plan, [int(seed) for seed in seeds], ids, words
-        self._made: dict[tuple[int, int], Order] = {}
-        self._ahead: dict[tuple[int, int], Future[Order]] = {}
+        self._current: dict[tuple[int, int], Order] = {}
+        self._futures: dict[tuple[int, int], Future[Order]] = {}
         self._thread = ThreadPoolExecutor(1)
 
     def of(self, epoch: int, runs: Iterable[int], *, ahead: bool = False) -> dict[int, Order]:
         """Returns the orders of an epoch by run. With `ahead`, another thread starts on those of the next epoch."""
         keys = {run: (epoch, run) for run in runs}
-        self._made = {key: order for key, order in self._made.items() if key[0] == epoch}
+        self._current = {key: order for key, order in self._current.items() if key[0] == epoch}
         for key in keys.values():
-            if key not in self._made:
-                begun = self._ahead.get(key)
-                self._made[key] = begun.result() if begun else self._order(key)
-        self._ahead = {key: begun for key, begun in self._ahead.items() if key[0] > epoch}
+            if key not in self._current:
+                future = self._futures.get(key)
+                self._current[key] = future.result() if future else self._order(key)
+        self._futures = {key: future for key, future in self._futures.items() if key[0] > epoch}
         for run in keys if ahead else ():
             following = (epoch + 1, run)
-            if following not in self._ahead:
-                self._ahead[following] = self._thread.submit(self._order, following)
-        return {run: self._made[key] for run, key in keys.items()}
+            if following not in self._futures:
+                self._futures[following] = self._thread.submit(self._order, following)
+        return {run: self._current[key] for run, key in keys.items()}
 
     def _order(self, key: tuple[int, int]) -> Order:
         epoch, run = key

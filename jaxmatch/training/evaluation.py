@@ -103,7 +103,7 @@ class Evaluator:
 
     Attributes:
       data: the encoded data.
-      answered: "pairs", the number of pairs predicted so far, each counted once per run, and "seconds", the time that
+      totals: "pairs", the number of pairs predicted so far, each counted once per run, and "seconds", the time that
         this took without compilation.
       at_once: the most replicas that a device computed side by side in the last evaluation.
       limit: the most replicas that fit a device side by side (`replicas.at_once`); None: no limit is known.
@@ -136,7 +136,7 @@ class Evaluator:
     def begin(self) -> None:
         """Resets the counts of earlier predictions."""
         self.at_once = 0
-        self.answered: dict[str, Any] = {"pairs": 0, "seconds": 0.0}
+        self.totals: dict[str, Any] = {"pairs": 0, "seconds": 0.0}
 
     def batches(self, split: str) -> list[PlacedBatch]:
         """Returns the batches of a split on the devices."""
@@ -178,7 +178,7 @@ class Evaluator:
         """Returns the static arguments and the arrays for a call of the program."""
         return (batch.most_words, side_by_side), (parameters, batch.tokens, batch.sentences, self._vectors)
 
-    def _fit(self, split: str, parameters: jax.Array) -> None:
+    def _fit_to_memory(self, split: str, parameters: jax.Array) -> None:
         """Lowers `limit` if batches of the largest shapes do not fit the free memory of the devices."""
         free = room.free_bytes(parameters.devices())
         if free is None:
@@ -205,19 +205,19 @@ class Evaluator:
         """
         if split not in self._placed:
             self.batches(split)
-            self._fit(split, parameters)
+            self._fit_to_memory(split, parameters)
         start, compiled = time.perf_counter(), self._program.compile_seconds
         batches = self.batches(split)
         side_by_side = [self._at_once(len(parameters), self.limit, batch.sentences) for batch in batches]
         self.at_once = max(side_by_side)
         calls = [self._call(batch, together, parameters) for batch, together in zip(batches, side_by_side, strict=True)]
-        self._program.compile_together(calls)
+        self._program.compile_in_parallel(calls)
         parts = hosts.gather([self._program(static, *arrays) for static, arrays in calls])
         outputs = np.empty((len(parts[0]), self.data.splits[split].pairs, parts[0].shape[2]), np.float32)
         for batch, part in zip(batches, parts, strict=True):
             outputs[:, batch.rows] = part[:, : len(batch.rows)]
-        self.answered["seconds"] += time.perf_counter() - start - (self._program.compile_seconds - compiled)
-        self.answered["pairs"] += runs * outputs.shape[1]
+        self.totals["seconds"] += time.perf_counter() - start - (self._program.compile_seconds - compiled)
+        self.totals["pairs"] += runs * outputs.shape[1]
         return outputs
 
     def scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:

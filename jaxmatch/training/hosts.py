@@ -30,7 +30,7 @@ MILLISECONDS_TO_MEET = 60 * 1000
 SECONDS_TO_END = 3
 
 
-class GivenUp(Exception):
+class CohortFailed(Exception):
     """Raised in a process that waits for a decision about a cohort that failed on process 0."""
 
 
@@ -39,54 +39,54 @@ class OutOfStep(InputError):
 
 
 @dataclasses.dataclass
-class _Place:
+class _Counters:
     """The number of meetings so far, and of messages since the last meeting. Both are the same in all processes."""
 
     meeting: int = 0
     message: int = 0
 
 
-_place = _Place()
+_counters = _Counters()
 
 
-def several() -> bool:
-    """Returns whether several processes train together."""
+def is_multiprocess() -> bool:
+    """Returns whether more than one process trains."""
     return jax.distributed.is_initialized() and jax.process_count() > 1
 
 
-def first() -> bool:
+def is_primary() -> bool:
     """Returns whether this is the process that decides and writes."""
-    return not several() or jax.process_index() == 0
+    return not is_multiprocess() or jax.process_index() == 0
 
 
 def local(devices: Any) -> list[jax.Device]:
     """Returns those of `devices` that belong to this process."""
-    return [device for device in devices if not several() or device.process_index == jax.process_index()]
+    return [device for device in devices if not is_multiprocess() or device.process_index == jax.process_index()]
 
 
 def decide(choose: Callable[[], Value]) -> Value:
     """Calls `choose` on process 0 and returns its result on every process.
 
     Raises:
-      GivenUp: process 0 has left the cohort. Only the other processes raise this.
+      CohortFailed: process 0 has left the cohort. Only the other processes raise this.
     """
-    if not several():
+    if not is_multiprocess():
         return choose()
-    if first():
+    if is_primary():
         value = choose()
-        _tell(value)
+        _send(value)
         return value
-    value = _hear()
-    if isinstance(value, GivenUp):
+    value = _receive()
+    if isinstance(value, CohortFailed):
         raise value
     return value
 
 
 def gather(tree: Any) -> Any:
     """Returns arrays that span the devices of all processes as NumPy arrays on every process."""
-    if not several():
+    if not is_multiprocess():
         return jax.device_get(tree)
-    # A collective on CPUs does not wait long, so the processes wait for each other first.
+    # A collective on CPUs does not wait long, so the processes wait for each other before it.
     _store().wait_at_barrier(f"jaxmatch/gather/{_next()}", MILLISECONDS_TO_WAIT)
     return multihost_utils.process_allgather(tree, tiled=True)
 
@@ -105,7 +105,7 @@ def place(tree: Any, sharding: NamedSharding) -> Any:
     return jax.tree.map(placed, tree)
 
 
-def meet(error: Exception | None = None) -> None:
+def synchronize(error: Exception | None = None) -> None:
     """Waits until every process is done with a cohort.
 
     Arguments:
@@ -115,30 +115,30 @@ def meet(error: Exception | None = None) -> None:
     Raises:
       OutOfStep: another process does not arrive in time.
     """
-    if not several():
+    if not is_multiprocess():
         return
-    if error is not None and first():
-        _tell(GivenUp())
-    _place.meeting, _place.message = _place.meeting + 1, 0
+    if error is not None and is_primary():
+        _send(CohortFailed())
+    _counters.meeting, _counters.message = _counters.meeting + 1, 0
     try:
-        _store().wait_at_barrier(f"jaxmatch/meeting/{_place.meeting}", MILLISECONDS_TO_MEET)
+        _store().wait_at_barrier(f"jaxmatch/meeting/{_counters.meeting}", MILLISECONDS_TO_MEET)
     except jax.errors.JaxRuntimeError:
         time.sleep(SECONDS_TO_END)
         where = "another host" if error is None else f"process {jax.process_index()} alone ({error})"
         raise OutOfStep(f"training failed on {where}", remedy="run the same command again on all hosts") from None
-    if first():
-        _store().key_value_delete(f"jaxmatch/message/{_place.meeting - 1}/")
+    if is_primary():
+        _store().key_value_delete(f"jaxmatch/message/{_counters.meeting - 1}/")
 
 
-def all_come() -> bool:
+def all_arrive() -> bool:
     """Returns whether every process reaches this point in time.
 
     A process that continues without a failure does not reach it.
     """
-    if not several():
+    if not is_multiprocess():
         return True
     try:
-        _store().wait_at_barrier(f"jaxmatch/all/{_place.meeting}/{_place.message}", MILLISECONDS_TO_MEET)
+        _store().wait_at_barrier(f"jaxmatch/all/{_counters.meeting}/{_counters.message}", MILLISECONDS_TO_MEET)
     except jax.errors.JaxRuntimeError:
         return False
     return True
@@ -149,11 +149,11 @@ def _store() -> Any:
 
 
 def _next() -> str:
-    _place.message += 1
-    return f"{_place.meeting}/{_place.message}"
+    _counters.message += 1
+    return f"{_counters.meeting}/{_counters.message}"
 
 
-def _tell(value: Any) -> None:
+def _send(value: Any) -> None:
     """Sends a value to all other processes."""
     key, pickled = f"jaxmatch/message/{_next()}", pickle.dumps(value)
     pieces = [pickled[start : start + PIECE] for start in range(0, len(pickled), PIECE)]
@@ -162,7 +162,7 @@ def _tell(value: Any) -> None:
     _store().key_value_set_bytes(f"{key}/0", len(pieces).to_bytes(4, "little") + pieces[0])
 
 
-def _hear() -> Any:
+def _receive() -> Any:
     """Receives the next value from process 0. The sender runs the same command, so its pickle is safe to load."""
     key = f"jaxmatch/message/{_next()}"
     begin = _store().blocking_key_value_get_bytes(f"{key}/0", MILLISECONDS_TO_WAIT)

@@ -83,12 +83,12 @@ class Lockstep:
         self.buckets = plan_buckets(train.lengths, maximum_buckets=maximum_buckets)
         self.batches = BatchPlan(assign(train.lengths, self.buckets), self.buckets, batch_size)
         self._most_at_once = most_at_once(max(self.batches.batch_rows.values()), devices[0].platform)
-        self.vectors = self.everywhere(data.word_table)
+        self.vectors = self.replicate(data.word_table)
         split = device_split(train)
         ids = split["tokens"]["ids"] if module.takes_characters else None
         self._most_words = {} if ids is None else distinct_words.most_in_training(self.batches, ids, words)
         self._orders = EpochOrders(self.batches, self.seeds.tolist(), ids, words)
-        self._split = self.everywhere(split)
+        self._split = self.replicate(split)
         self._placed_for: tuple[bytes, bytes] | None = None
         self.steps_at_once = steps_at_once
         self.limit: int | None = None
@@ -98,10 +98,10 @@ class Lockstep:
         """Gives every run a slot and marks it as active."""
         runs = len(self.seeds)
         self.active = np.ones(runs, bool)
-        self.slots = np.full(self._whole(runs), -1)
+        self.slots = np.full(self._round_up(runs), -1)
         self.slots[:runs] = np.arange(runs)
 
-    def _whole(self, count: int) -> int:
+    def _round_up(self, count: int) -> int:
         """Returns the smallest number of slots, `count` or more, that the devices share evenly."""
         return -(-count // self._mesh.size) * self._mesh.size
 
@@ -118,7 +118,7 @@ class Lockstep:
     def _at_once(self, limit: int | None) -> int:
         return at_once(len(self.slots) // self._mesh.size, self._most_at_once, limit)
 
-    def fit(self, state: ReplicaState) -> None:
+    def fit_to_memory(self, state: ReplicaState) -> None:
         """Lowers `limit` if a step of the largest shapes does not fit the free memory of the devices.
 
         The programs compiled for this are those that train. If the amount of free memory is unknown, as on a CPU,
@@ -146,10 +146,10 @@ class Lockstep:
 
         If a dispatch has several steps, nothing is done, because one program contains all lengths.
         """
-        if self.steps_at_once == 1 and self.programs.train.compiles_together:
+        if self.steps_at_once == 1 and self.programs.train.compiles_in_parallel:
             _, first = np.unique(epoch.sequence[:, 0], return_index=True)
             calls = [self._call(state, epoch, int(index), 1, self.at_once) for index in first]
-            self.programs.train.compile_together([(static, arrays) for _, static, arrays in calls])
+            self.programs.train.compile_in_parallel([(static, arrays) for _, static, arrays in calls])
 
     @property
     def compile_seconds(self) -> float:
@@ -157,7 +157,7 @@ class Lockstep:
         _, *compiled = self.programs
         return sum(program.compile_seconds for program in compiled)
 
-    def everywhere(self, tree: Any) -> Any:
+    def replicate(self, tree: Any) -> Any:
         """Puts a copy of the arrays on every device."""
         return place(tree, self._mesh, by_replica=False)
 
@@ -196,7 +196,7 @@ class Lockstep:
         sequence = self.batches.bucket_sequence(number)
         seen = np.cumsum([counts[bucket][batch] for bucket, batch in sequence])
         places = np.stack([np.searchsorted(sorted(batches), sequence[:, 0]), sequence[:, 1]], axis=1).astype(np.int32)
-        return Epoch(sequence, batches, shapes, self.everywhere(places), seen + number * self.pairs)
+        return Epoch(sequence, batches, shapes, self.replicate(places), seen + number * self.pairs)
 
     def _shape(self, bucket: int, orders: Iterable[Order]) -> BatchShape:
         """Returns the shape that the step of a bucket is compiled for. If a batch has more distinct words than
@@ -227,11 +227,11 @@ class Lockstep:
         if self.steps_at_once > 1:
             buckets = sorted(epoch.batches)
             batches = tuple(epoch.batches[bucket] for bucket in buckets)
-            steps = batches, epoch.placed_sequence, *self.everywhere((np.int32(index), np.int32(count)))
+            steps = batches, epoch.placed_sequence, *self.replicate((np.int32(index), np.int32(count)))
             static = tuple(epoch.shapes[bucket] for bucket in buckets), side_by_side
             return self.programs.train_many, static, (state, settings, seeds, active, *steps, self._split, self.vectors)
         bucket, batch = epoch.sequence[index].tolist()
-        batches = *epoch.batches[bucket], self.everywhere(np.int32(batch))
+        batches = *epoch.batches[bucket], self.replicate(np.int32(batch))
         arrays = state, settings, seeds, active, *batches, self._split, self.vectors
         return self.programs.train, (epoch.shapes[bucket], side_by_side), arrays
 
@@ -244,7 +244,7 @@ class Lockstep:
             self._placed_for = key
         return self._placed
 
-    def spread(self, state: ReplicaState, slots: np.ndarray) -> ReplicaState:
+    def redistribute(self, state: ReplicaState, slots: np.ndarray) -> ReplicaState:
         """Adopts the state of a cohort that was trained on another number of devices. Slots without a run are dropped.
 
         Arguments:
@@ -255,20 +255,20 @@ class Lockstep:
           The state of the new slots.
         """
         kept = np.flatnonzero(slots >= 0)
-        self.slots = np.full(self._whole(len(kept)), -1)
+        self.slots = np.full(self._round_up(len(kept)), -1)
         self.slots[: len(kept)] = slots[kept]
-        return self.rows_for(jax.tree.map(lambda leaf: leaf[kept], state))
+        return self.pad_rows(jax.tree.map(lambda leaf: leaf[kept], state))
 
-    def rows_for(self, tree: Any) -> Any:
+    def pad_rows(self, tree: Any) -> Any:
         """Fills up the leaves with copies of their first row until the devices share the rows evenly."""
         return jax.tree.map(
-            lambda leaf: np.concatenate([leaf, leaf[:1].repeat(self._whole(len(leaf)) - len(leaf), axis=0)]), tree
+            lambda leaf: np.concatenate([leaf, leaf[:1].repeat(self._round_up(len(leaf)) - len(leaf), axis=0)]), tree
         )
 
     def halved(self, count: int) -> int:
         """Returns the number of slots after halving it as often as possible without going below `count`."""
         size = len(self.slots)
-        while count <= (half := self._whole(-(-size // 2))) < size:
+        while count <= (half := self._round_up(-(-size // 2))) < size:
             size = half
         return size
 

@@ -25,7 +25,7 @@ ADDED: dict[str, Callable[..., jax.Array]] = {}
 
 def losses(task: str, outputs: jax.Array, labels: jax.Array, added: Mapping[str, jax.Array]) -> jax.Array:
     """Returns the loss of each pair, `<float32>[batch]`, as changed by the added hyperparameters."""
-    each = LOSSES[task](outputs, labels)
+    pair_losses = LOSSES[task](outputs, labels)
     for name, function in ADDED.items():
-        each = function(each, outputs, labels, added[name])
-    return each
+        pair_losses = function(pair_losses, outputs, labels, added[name])
+    return pair_losses

@@ -28,22 +28,22 @@ from jaxmatch.training import hosts
 
 REPLICA = "replica"
 # The most programs that threads of all cohorts compile side by side, because a compiler takes memory of the host.
-MOST_TOGETHER = 4
-_together = threading.BoundedSemaphore(MOST_TOGETHER)
+MAX_PARALLEL_COMPILATIONS = 4
+_compilation_slots = threading.BoundedSemaphore(MAX_PARALLEL_COMPILATIONS)
 alive: weakref.WeakSet["Program"] = weakref.WeakSet()
 # Threads compile side by side, but only one at a time changes the stored executables of the programs.
 _bookkeeping = threading.Lock()
-_hearing = threading.local()
+_thread_local = threading.local()
 
 
 @contextlib.contextmanager
-def compilations_told(hear: Callable[["Program", float | None], None]) -> Iterator[None]:
-    """Calls `hear(program, None)` before and `hear(program, seconds)` after each compilation by this thread."""
-    _hearing.hear = hear
+def compilation_callback(callback: Callable[["Program", float | None], None]) -> Iterator[None]:
+    """Calls `callback(program, None)` before and `callback(program, seconds)` after each compilation by this thread."""
+    _thread_local.callback = callback
     try:
         yield
     finally:
-        del _hearing.hear
+        del _thread_local.callback
 
 
 def replica_mesh(devices: tuple[jax.Device, ...]) -> Mesh:
@@ -68,8 +68,8 @@ class Program:
       runs_once: whether the program runs only once, so that a fast compilation matters more than a fast program.
 
     Attributes:
-      compiles_together: whether `compile_together` does anything; False on a CPU, whose compiler uses several cores
-        for one program.
+      compiles_in_parallel: whether `compile_in_parallel` does anything; False on a CPU, whose compiler uses several
+        cores for one program.
       executables: (static arguments, shapes, JAX's default precision) -> the executable compiled for them, unless it
         was given up since.
       used: the time at which each executable was used last, by the clock of `time.perf_counter`.
@@ -90,7 +90,7 @@ class Program:
         self._function, self.name, self.mesh, self.donated = function, name, mesh, donated
         self._specs = tuple(PartitionSpec(REPLICA) if split else PartitionSpec() for split in by_replica)
         platform = mesh.devices.flat[0].platform
-        self.compiles_together = platform != "cpu"
+        self.compiles_in_parallel = platform != "cpu"
         self._compiler_options = compiler_options(platform, runs_once) or None
         self.executables: dict[Hashable, jax.stages.Compiled] = {}
         self.used: dict[Hashable, float] = {}
@@ -105,15 +105,15 @@ class Program:
         if executable is None:
             start = time.perf_counter()
             if memory_mappings.scarce():
-                _forget_some()
-            self._tell(None)
+                _evict_oldest()
+            self._report(None)
             executable = self._jitted(static).lower(*arrays).compile()
             self.compilations += 1
             self._took(time.perf_counter() - start)
         self._keep(key, executable)
         return executable
 
-    def compile_together(self, calls: Iterable[tuple[tuple, tuple]]) -> None:
+    def compile_in_parallel(self, calls: Iterable[tuple[tuple, tuple]]) -> None:
         """Compiles the new programs of some calls side by side. A call is (static arguments, arrays).
 
         Nothing is done if this would not be faster, nor with several processes, whose compilers may wait for each
@@ -121,14 +121,14 @@ class Program:
         """
         new = {self._key(*call): call for call in calls}
         new = {key: call for key, call in new.items() if key not in self.executables}
-        together = min(len(new), MOST_TOGETHER, cores())
-        if together < 2 or not self.compiles_together or hosts.several() or memory_mappings.scarce():
+        together = min(len(new), MAX_PARALLEL_COMPILATIONS, cores())
+        if together < 2 or not self.compiles_in_parallel or hosts.is_multiprocess() or memory_mappings.scarce():
             return
         precision, device = jax.config.jax_default_matmul_precision, jax.config.jax_default_device  # of this thread
 
         def compiled(call: tuple[tuple, tuple]) -> jax.stages.Compiled:
             static, arrays = call
-            with _together, jax.default_matmul_precision(precision), jax.default_device(device):
+            with _compilation_slots, jax.default_matmul_precision(precision), jax.default_device(device):
                 return self._jitted(static).lower(*arrays).compile()
 
         with concurrent.futures.ThreadPoolExecutor(together) as threads:
@@ -137,7 +137,7 @@ class Program:
             try:
                 for _ in futures:
                     start = time.perf_counter()
-                    self._tell(None)
+                    self._report(None)
                     future = next(ended)
                     self._took(time.perf_counter() - start)  # since the one before: no second counts twice
                     if (error := future.exception()) is None:
@@ -156,10 +156,10 @@ class Program:
 
     def _took(self, seconds: float) -> None:
         self.compile_seconds += seconds
-        self._tell(seconds)
+        self._report(seconds)
 
-    def _tell(self, seconds: float | None) -> None:
-        getattr(_hearing, "hear", lambda *_: None)(self, seconds)
+    def _report(self, seconds: float | None) -> None:
+        getattr(_thread_local, "callback", lambda *_: None)(self, seconds)
 
     def _keep(self, key: Hashable, executable: jax.stages.Compiled) -> None:
         with _bookkeeping:
@@ -184,7 +184,7 @@ class Program:
         return jax.jit(call, donate_argnums=self.donated, compiler_options=self._compiler_options)
 
 
-def _forget_some() -> None:
+def _evict_oldest() -> None:
     """Gives up the quarter of all executables that was used longest ago.
 
     An executable that is needed again is compiled or loaded again.
@@ -200,6 +200,6 @@ def _forget_some() -> None:
 @functools.cache
 def warn_once() -> None:
     logging.getLogger(__name__).warning(
-        "more compiled programs than this process has memory mappings for: those used longest ago are given up, and "
-        "compiled or loaded again where they are wanted again (sysctl vm.max_map_count=262144 makes room for all)"
+        "the compiled programs take most of the memory mappings: those used longest ago are dropped, and "
+        "compiled or loaded again when needed (sysctl vm.max_map_count=262144 allows more mappings)"
     )

@@ -101,8 +101,7 @@ class RunProgress:
         return better
 
     def note_test(self, scores: Mapping[str, float], selection: str, higher_is_better: bool, samples: int) -> None:
-        """Keeps the evaluation that was best on TEST. It is for comparison with papers that selected on test, and is
-        never the headline.
+        """Keeps the evaluation that was best on TEST, only for comparison with papers that selected on test.
 
         Arguments:
           scores: the scores on test.

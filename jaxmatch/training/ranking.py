@@ -16,7 +16,7 @@ def mean_or_nan(values: np.ndarray) -> np.ndarray:
     return np.mean(values, axis=-1) if values.shape[-1] else np.full(values.shape[:-1], np.nan)
 
 
-def _in_order_of_ties(relevant: np.ndarray, groups: np.ndarray, documents: ArrayLike | None) -> np.ndarray:
+def _tie_order(relevant: np.ndarray, groups: np.ndarray, documents: ArrayLike | None) -> np.ndarray:
     """Returns the order of the pairs if all scores were equal: group by group, and by the rules for ties in each group.
 
     Returns:
@@ -29,8 +29,8 @@ def _in_order_of_ties(relevant: np.ndarray, groups: np.ndarray, documents: Array
     return np.lexsort((relevant, -names, groups))
 
 
-def _by_falling_score(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    """Returns the order of the pairs by group, and by falling score in each group (stable), <int64>[..., pairs].
+def _descending_order(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Returns the order of the pairs by group, and by descending score in each group (stable), <int64>[..., pairs].
 
     Arguments:
       scores: <float64>[..., pairs].
@@ -53,8 +53,8 @@ def candidate_ranks(
     """
     relevant, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
     groups = np.unique(np.asarray(groups), return_inverse=True)[1]
-    order = _in_order_of_ties(relevant, groups, documents)
-    order = order[_by_falling_score(scores[order], groups[order])]
+    order = _tie_order(relevant, groups, documents)
+    order = order[_descending_order(scores[order], groups[order])]
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(1, len(order) + 1) - np.repeat(starts, np.diff(np.append(starts, len(order))))
@@ -69,7 +69,7 @@ def ranking_scores(
     Recall at k is the share of a group's right candidates that are ranked among its first k. If each group has one
     right candidate among ten, it is R10@k of Lowe et al. (2015).
 
-    Candidates are ranked by falling score (rounded to float32), and candidates of equal score by falling document name.
+    Candidates are ranked by descending score (in float32), and candidates of equal score by descending document name.
     Without document names, or if the names are equal too, wrong candidates come first, so that a model that cannot tell
     candidates apart gains nothing from the order in which they were written.
 
@@ -100,13 +100,13 @@ def scores_of_groups(
     """
     relevant, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
     groups = np.unique(np.asarray(groups), return_inverse=True)[1]
-    order = _in_order_of_ties(relevant, groups, documents)
+    order = _tie_order(relevant, groups, documents)
     relevant, groups = relevant[order], groups[order]
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     sizes = np.diff(np.append(starts, relevant.size))
     right = np.add.reduceat(relevant.astype(np.int64), starts)
     counted = (right > 0) & (right < sizes) if filtered else right > 0
-    relevant = relevant[_by_falling_score(scores[..., order], groups)]
+    relevant = relevant[_descending_order(scores[..., order], groups)]
     rank = np.arange(1, relevant.shape[-1] + 1) - np.repeat(starts, sizes)
     found = np.cumsum(relevant, axis=-1) - np.repeat(np.cumsum(right) - right, sizes)
     defined = ~np.isnan(scores).any(axis=-1, keepdims=True)

@@ -70,7 +70,7 @@ class Resuming:
             "devices": self._lockstep.device_count,
             "progress": [dataclasses.asdict(run) for run in progress.runs],
             "seconds": progress.seconds,
-            "answered": self._evaluator.answered,
+            "answered": self._evaluator.totals,
             "steps": progress.steps,
         }
         if self._limits.ran_out:
@@ -108,13 +108,13 @@ class Resuming:
         if notes.get("devices", lockstep.device_count) == lockstep.device_count:
             lockstep.slots = slots
         else:
-            state = lockstep.spread(state, slots)
-            best = lockstep.rows_for(best[: len(progress.runs)])
+            state = lockstep.redistribute(state, slots)
+            best = lockstep.pad_rows(best[: len(progress.runs)])
         progress.runs = [RunProgress(**run) for run in notes["progress"]]
         lockstep.active = progress.active
         progress.seconds.update(notes["seconds"])
-        self._evaluator.answered.update(notes.get("answered", {}))  # missing in checkpoints of older versions
-        self._limits.recall([RanOut(**event) for event in notes.get("ran_out", [])])
+        self._evaluator.totals.update(notes.get("answered", {}))  # missing in checkpoints of older versions
+        self._limits.restore_events([RanOut(**event) for event in notes.get("ran_out", [])])
         steps = progress.epoch * lockstep.batches.steps_per_epoch + progress.index
         # A checkpoint of an older version does not contain the steps.
         progress.steps.update(notes.get("steps") or {"lockstep": steps, "replica": steps * len(lockstep.slots)})

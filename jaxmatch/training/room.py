@@ -44,7 +44,7 @@ _OF_THE_DEVICE = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STAT
 _OF_A_CORE = ("Shared memory size limit", "memory space vmem", "memory space smem")
 
 
-def ran_out(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Returns whether an error says that a device has too little memory to compile or run a program.
 
     Memory that CUDA and cuBLAS allocate outside XLA's pool counts. Memory of one core (shared memory of a GPU, vmem
@@ -101,7 +101,7 @@ def limit_that_fits(
         try:
             needed = bytes_beside_arguments(compiled(side_by_side))
         except jax.errors.JaxRuntimeError as error:  # a TPU's compiler rejects a program that does not fit
-            if not ran_out(error):
+            if not is_out_of_memory(error):
                 raise
             limit = side_by_side // 2
             continue
@@ -143,7 +143,7 @@ class Limits:
         self.device_kind = devices[0].device_kind
         self.ran_out: list[RanOut] = []
 
-    def within(self, part: str, compute: Callable[[], Value], listener: Listener) -> Value:
+    def retry_with_fewer_replicas(self, part: str, compute: Callable[[], Value], listener: Listener) -> Value:
         """Calls `compute`. As long as memory runs out, calls it again with half as many replicas side by side.
 
         Raises:
@@ -153,14 +153,14 @@ class Limits:
             try:
                 return compute()
             except jax.errors.JaxRuntimeError as error:
-                if not ran_out(error):
+                if not is_out_of_memory(error):
                     raise
-                if not hosts.all_come():  # a host whose devices have enough memory continues alone
+                if not hosts.all_arrive():  # a host whose devices have enough memory continues alone
                     raise TooLarge(str(error)) from error
-                self._compute_fewer(part, error)
+                self._halve_limit(part, error)
                 listener.ran_out(part, self.ran_out[-1].then_at_once * self._devices)
 
-    def _compute_fewer(self, part: str, error: Exception) -> None:
+    def _halve_limit(self, part: str, error: Exception) -> None:
         limited = self._parts[part]
         # After its limit was lowered, an evaluator updates `at_once` only once its pairs are on the devices.
         at_once = min(limited.at_once, limited.limit or limited.at_once)
@@ -179,10 +179,8 @@ class Limits:
         if limited.limit != before:
             listener.fitted(part, limited.at_once * self._devices)
 
-    def recall(self, events: Sequence[RanOut]) -> None:
-        """Takes over the events in which memory ran out before a checkpoint. Devices of the same kind keep the limits
-        of then.
-        """
+    def restore_events(self, events: Sequence[RanOut]) -> None:
+        """Restores the out-of-memory events before a checkpoint, and their limits for devices of the same kind."""
         self.ran_out = [*events, *(event for event in self.ran_out if event not in events)]
         for event in self.ran_out:
             if event.device == self.device_kind:

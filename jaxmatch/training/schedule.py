@@ -28,9 +28,11 @@ def learning_rate(samples: jax.Array, hyperparameters: Hyperparameters) -> jax.A
     """
     h = hyperparameters
     seen = samples.astype(jnp.float32)
-    rising = h.learning_rate_floor + (h.learning_rate - h.learning_rate_floor) * seen / jnp.maximum(h.warmup_samples, 1)
+    warmup_rate = h.learning_rate_floor + (h.learning_rate - h.learning_rate_floor) * seen / jnp.maximum(
+        h.warmup_samples, 1
+    )
     periods = jnp.floor((seen - h.warmup_samples) / jnp.maximum(h.decay_samples, 1))
     periods = jnp.where(h.decay_samples > 0, jnp.maximum(periods, 0), 0)
-    falling = jnp.maximum(h.learning_rate_floor, h.learning_rate * h.decay_rate**periods)
-    falling = jnp.minimum(falling, h.learning_rate)
-    return jnp.where(seen < h.warmup_samples, rising, falling)
+    decayed_rate = jnp.maximum(h.learning_rate_floor, h.learning_rate * h.decay_rate**periods)
+    decayed_rate = jnp.minimum(decayed_rate, h.learning_rate)
+    return jnp.where(seen < h.warmup_samples, warmup_rate, decayed_rate)

@@ -55,9 +55,9 @@ def f1(labels: ArrayLike, predictions: ArrayLike, positive: int = 1) -> np.ndarr
       predictions: <int32>[..., pairs].
       positive: the class that is scored.
     """
-    right, guessed = np.asarray(labels) == positive, np.asarray(predictions) == positive
-    mentioned = np.count_nonzero(right) + np.count_nonzero(guessed, axis=-1)
-    return 2 * np.count_nonzero(right & guessed, axis=-1) / np.maximum(mentioned, 1)
+    right, predicted = np.asarray(labels) == positive, np.asarray(predictions) == positive
+    occurrences = np.count_nonzero(right) + np.count_nonzero(predicted, axis=-1)
+    return 2 * np.count_nonzero(right & predicted, axis=-1) / np.maximum(occurrences, 1)
 
 
 def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
@@ -137,7 +137,7 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
     if labels.size < 2 or np.ptp(labels) == 0:
         return np.full(predictions.shape[:-1], np.nan)
     defined = np.isfinite(predictions).all(axis=-1)
-    alike = (predictions == predictions[..., :1]).all(axis=-1)
+    constant = (predictions == predictions[..., :1]).all(axis=-1)
     with np.errstate(
         divide="ignore", invalid="ignore"
     ):  # the correlation of equal or non-finite predictions is not used
@@ -147,9 +147,9 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
             labels / np.abs(labels).max(),
             predictions / np.abs(predictions).max(axis=-1, keepdims=True),
         )
-        together = np.vecdot(labels, predictions)
-        correlation = together / np.sqrt(np.vecdot(labels, labels) * np.vecdot(predictions, predictions))
-    return np.where(defined, np.where(alike, 0.0, np.clip(correlation, -1.0, 1.0)), np.nan)
+        covariance = np.vecdot(labels, predictions)
+        correlation = covariance / np.sqrt(np.vecdot(labels, labels) * np.vecdot(predictions, predictions))
+    return np.where(defined, np.where(constant, 0.0, np.clip(correlation, -1.0, 1.0)), np.nan)
 
 
 def spearman(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:

@@ -91,11 +91,12 @@ class Selection:
         """
         before = [len(run.curve) for run in self._progress.runs]
         with self._progress.timed("evaluate"):
-            best, shown = self._keep_improved(state, best, samples, listener)
+            best, selection_scores = self._keep_improved(state, best, samples, listener)
         for number, run in enumerate(self._progress.runs):
             for evaluation in run.curve[before[number] :]:
                 listener.noted(number, evaluation)
-        listener.evaluated(int(np.ceil(samples / self._lockstep.pairs)), samples, self._training["selection"], shown)
+        epoch = int(np.ceil(samples / self._lockstep.pairs))
+        listener.evaluated(epoch, samples, self._training["selection"], selection_scores)
         zero = jnp.zeros_like(state.loss_sum)
         return state._replace(loss_sum=zero, loss_weight=jnp.zeros_like(zero)), best
 
@@ -110,18 +111,18 @@ class Selection:
         on_test = self._training["best_on_test"] and "test" in self._evaluator.data.splits
         test_outputs = self._outputs("test", state.parameters, trained, listener) if on_test else None
         improved = np.zeros(len(slots), bool)
-        learning = [slot for slot, run in enumerate(slots) if run >= 0 and not runs[run].done]
-        shown = []
-        for slot, dev in zip(learning, self._scores("dev", dev_outputs[learning]), strict=True):
+        training_slots = [slot for slot, run in enumerate(slots) if run >= 0 and not runs[run].done]
+        selection_scores = []
+        for slot, dev in zip(training_slots, self._scores("dev", dev_outputs[training_slots]), strict=True):
             improved[slot] = self._note(slots[slot], dev, samples, float(losses[slot]))
-            shown.append(dev[selection])
+            selection_scores.append(dev[selection])
         if test_outputs is not None:
-            for slot, test in zip(learning, self._scores("test", test_outputs[learning]), strict=True):
+            for slot, test in zip(training_slots, self._scores("test", test_outputs[training_slots]), strict=True):
                 runs[slots[slot]].note_test(test, selection, SCORES[selection].higher_is_better, samples)
         best = _keep_best(best, state.parameters, np.where(slots < 0, best.shape[0], slots), improved)
         jax.block_until_ready(best)
         self._lockstep.active = self._progress.active
-        return best, shown
+        return best, selection_scores
 
     def _note(self, run: int, dev: dict[str, float], samples: int, train_loss: float) -> bool:
         """Adds an evaluation to the curve of a run, and returns whether it is the run's best so far."""
@@ -153,7 +154,7 @@ class Selection:
 
         Arguments:
           best: `<float32>[run, parameters]`.
-          listener: the listener that hears if memory runs out.
+          listener: the listener that is notified if memory runs out.
         """
         runs = self._progress.runs
         tests: list[tuple] = [(None, None)] * len(runs)
@@ -185,7 +186,7 @@ class Selection:
             with self._limits.reported("evaluation", listener):
                 return self._evaluator.outputs(split, parameters, runs)
 
-        return self._limits.within("evaluation", outputs, listener)
+        return self._limits.retry_with_fewer_replicas("evaluation", outputs, listener)
 
     def _scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:
         """Returns `Evaluator.scores` of process 0 on every process, because processors may round differently."""

@@ -60,7 +60,7 @@ class Workdir:
     def run_folder(self, run: str) -> Path:
         return self.path / "runs" / run
 
-    def clear_remains(self, runs: Iterable[str]) -> None:
+    def remove_partial_runs(self, runs: Iterable[str]) -> None:
         """Removes the partial folders of runs that a killed process left. The caller must hold their cohort's lock."""
         for run in runs:
             for remains in (self.path / "runs").glob(f".{run}.*.partial"):
@@ -79,6 +79,7 @@ class Workdir:
         return self.recorded((run for cohort in self.cohorts() if cohort.done for run in cohort.runs), settled)
 
     def recorded(self, runs: Iterable[str], settled: Settled) -> set[str]:
+        """Returns those of `runs` whose record exists and is settled."""
         records = ((run, self._record(run)) for run in runs)
         return {run for run, record in records if record is not None and settled(run, record)}
 

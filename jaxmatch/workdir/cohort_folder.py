@@ -50,7 +50,7 @@ class CohortFolder:
             notes = read_json(file)
             signature, runs = notes["signature"], notes["runs"]
             if isinstance(runs, str) or not all(isinstance(text, str) for text in (signature, *runs)):
-                raise TypeError("signature or runs are not texts")
+                raise TypeError("signature or runs are not strings")
             return cls(path, signature, tuple(runs))
         except FileNotFoundError:
             return None
@@ -72,7 +72,7 @@ class CohortFolder:
         return (self.path / "DONE").exists()
 
     @property
-    def error(self) -> Path:
+    def error_file(self) -> Path:
         """The file that states why the cohort failed. It exists only if the cohort failed."""
         return self.path / "error.json"
 
@@ -100,9 +100,9 @@ class CohortFolder:
         return found if isinstance(found, dict) else {}
 
     def failure(self) -> bytes | None:
-        """Returns bytes that tell the last failure from any other, or None if the cohort did not fail."""
+        """Returns the content of `error_file`, unique to each failure, or None if the cohort has not failed."""
         try:
-            return self.error.read_bytes()
+            return self.error_file.read_bytes()
         except FileNotFoundError:
             return None
 

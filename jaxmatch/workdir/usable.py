@@ -28,14 +28,14 @@ def check_usable(workdir: Path) -> None:
     """
     for folder in (workdir, *(workdir / name for name in FOLDERS)):
         _check_folder(folder)
-    for folder in _there(workdir, "runs/*-seed*"):
+    for folder in _existing_paths(workdir, "runs/*-seed*"):
         _check_folder(folder, os.R_OK | os.X_OK)  # a run's folder is complete when it appears
-    for folder in _there(workdir, "cohorts/*"):
+    for folder in _existing_paths(workdir, "cohorts/*"):
         if folder.suffix != ".lock":
             _check_folder(folder)
             _check_folder(folder / "checkpoints")
     for pattern in _FILES:
-        for file in _there(workdir, pattern):
+        for file in _existing_paths(workdir, pattern):
             # Another launcher may have removed the file since.
             if not file.is_file() and os.path.lexists(file):
                 raise InputError(
@@ -43,7 +43,7 @@ def check_usable(workdir: Path) -> None:
                 )
 
 
-def _there(workdir: Path, pattern: str) -> Iterator[Path]:
+def _existing_paths(workdir: Path, pattern: str) -> Iterator[Path]:
     """Returns the existing paths that match a pattern, including dangling links but not hidden files."""
     return (workdir / name for name in glob.iglob(pattern, root_dir=workdir))
 
@@ -64,7 +64,9 @@ def _check_folder(folder: Path, access: int = os.R_OK | os.W_OK | os.X_OK) -> No
         ) from None
     ancestor = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
     if not ancestor.exists():
-        raise InputError("this link leads nowhere", path=ancestor, remedy="remove it, or make what it names")
+        raise InputError(
+            "the target of this link does not exist", path=ancestor, remedy="remove the link, or create its target"
+        )
     if not ancestor.is_dir():
         raise InputError("this is a file, not a folder", path=ancestor, remedy="remove it, or give another --workdir")
     if not os.access(ancestor, access):

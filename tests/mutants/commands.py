@@ -2,14 +2,14 @@
 
 MUTANTS = [
     ("jaxmatch/extend.py", "if name in registry and (kind, name) not in ADDED:", "if name in registry:", ["tests/test_extend.py"]),
-    ("jaxmatch/sweep/grid.py", "not in (_SILENT | ADDED_DEFAULTS).items()", "not in _SILENT.items()", ["tests/test_extend.py"]),
+    ("jaxmatch/sweep/grid.py", "not in (_VALUES_OF_OLD_RUNS | ADDED_DEFAULTS).items()", "not in _VALUES_OF_OLD_RUNS.items()", ["tests/test_extend.py"]),
     ("jaxmatch/results.py", "return score_split(matcher, data)", "return score_split(matcher, splits.official_split(Path(model), matcher, 'dev', None))", ["tests/test_results.py"]),
-    ("jaxmatch/cli/stream.py", "poll.poll(1000 * SILENCE)", "poll.poll(None)", ["tests/test_cli_streams.py::test_a_prediction_does_not_wait_for_the_next_pair"]),
+    ("jaxmatch/cli/stream.py", "poll.poll(1000 * IDLE_SECONDS)", "poll.poll(None)", ["tests/test_cli_streams.py::test_a_prediction_does_not_wait_for_the_next_pair"]),
     ("jaxmatch/cli/stream.py", "            number += 1\n", "", ["tests/test_cli_streams.py::test_a_last_line_that_is_too_long_is_reported_with_its_number"]),
     ("jaxmatch/cli/answers.py", "        waiting, self._waiting = self._waiting, []\n", "        waiting = self._waiting\n", ["tests/test_cli_streams.py::test_pairs_that_arrive_together_are_predicted_in_chunks"]),
     ("jaxmatch/cli/answers.py", "if late or len(self._waiting) >= CHUNK:", "if len(self._waiting) >= CHUNK:", ["tests/test_cli_streams.py::test_a_stream_without_pauses_is_predicted_after_the_longest_wait"]),
-    ("jaxmatch/cli/answers.py", "if needed > calibration(device.platform).to_use * available:", "if needed > 1000 * available:", ["tests/test_cli_streams.py::test_a_text_with_too_many_tokens_for_the_device_is_refused"]),
-    ("jaxmatch/cli/answers.py", "        except NotFinite as error:\n            predictions = self._before(waiting, error.pair)\n", "", ["tests/test_cli_streams.py::test_a_pair_that_cannot_be_predicted_is_reported_with_its_line"]),
+    ("jaxmatch/cli/answers.py", "if needed > calibration(device.platform).memory_fraction * available:", "if needed > 1000 * available:", ["tests/test_cli_streams.py::test_a_text_with_too_many_tokens_for_the_device_is_refused"]),
+    ("jaxmatch/cli/answers.py", "        except NotFinite as error:\n            predictions = self._predictions_before(waiting, error.pair)\n", "", ["tests/test_cli_streams.py::test_a_pair_that_cannot_be_predicted_is_reported_with_its_line"]),
     ("jaxmatch/cli/main.py", "    shorten_plugin_errors()\n", "", ["tests/test_cli_devices.py::test_a_failing_plugin_is_reported_in_one_line"]),
     ("jaxmatch/cli/predict.py", "            answers.write()  # the pairs before the one that is wrong\n", "", ["tests/test_cli_streams.py::test_all_pairs_before_a_bad_line_are_predicted"]),
     ("jaxmatch/cli/output.py", "        print(printable(str(text), keep=\"\\n\"), end=end)", "        print(str(text), end=end)", ["tests/test_printable.py"]),

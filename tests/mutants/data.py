@@ -127,7 +127,7 @@ MUTANTS = [
      ["tests/test_cache.py::test_file_replaced_with_same_size_and_time_is_hashed_again"]),
     ("jaxmatch/data/cache.py", "if settled and replaceable and before", "if replaceable and before",
      ["tests/test_cache.py::test_recently_changed_file_is_hashed_again"]),
-    ("jaxmatch/data/cache.py", 'intact = noted["check"] == content_hash([noted["state"], noted["sha256"]])', "intact = True",
+    ("jaxmatch/data/cache.py", 'intact = stored["check"] == content_hash([stored["state"], stored["sha256"]])', "intact = True",
      ["tests/test_cache.py::test_damaged_digest_note_never_gives_a_wrong_digest"]),
     ("jaxmatch/data/cache.py", " or hash_file(folder / name) != digest:", ":",
      ["tests/test_prepared_cache.py::test_a_damaged_entry_is_rebuilt"]),

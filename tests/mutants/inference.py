@@ -31,7 +31,7 @@ MUTANTS = [
     (_INFERENCE + "matcher.py", "(min(batch, most), batch % most)", "(batch,)", ["tests/test_warmup.py::test_warmup_prepares_the_given_batch_sizes"]),
     ("jaxmatch/cli/runs.py", 'if not (directory / "runs").is_dir():', "if False:", ["tests/test_best_run.py"]),
     ("jaxmatch/cli/runs.py", "        if len(kinds) > 1:", "        if len(kinds) > 9:", ["tests/test_best_run.py"]),
-    (_INFERENCE + "inference_model.py", "        with _making_a_predictor:", "        self.__dict__.pop(\"_predictor\", None)\n        with _making_a_predictor:", ["tests/test_serve.py"]),
+    (_INFERENCE + "inference_model.py", "        with _predictor_lock:", "        self.__dict__.pop(\"_predictor\", None)\n        with _predictor_lock:", ["tests/test_serve.py"]),
     (_FOLDER, '"temperature": calibration.temperature', '"temperature": 1.0', ["tests/test_export.py::test_an_export_runs_without_this_package"]),
     (_FOLDER, 'check_replaceable(path, DESCRIPTION, "an export")', "pass", ["tests/test_export.py::test_export_does_not_replace_a_folder_with_other_files"]),
     (_FORMATS, "if not np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE):", "if False:", ["tests/test_export.py::test_exported_program_with_different_outputs_is_refused"]),

@@ -38,7 +38,7 @@ MUTANTS = [
     ("jaxmatch/reporting/tables/captions.py", 'curve[-1].get("samples") == record.get("selected_at_samples")', 'record.get("selected_at_samples") is None', ["tests/test_uncertainty.py"]),
     (_INTERVALS, "math.sqrt(share * (1 - share) / count", "math.sqrt(share / count", ["tests/test_intervals.py"]),
     ("jaxmatch/reporting/grouping.py", 'return record["data"]["name"], scored,', 'return record["data"]["name"],', ["tests/test_uncertainty.py", "tests/test_tuning.py"]),
-    ("jaxmatch/reporting/tables/uncertainty.py", "NORMAL_REACH * deviation / math.sqrt(questions)", "NORMAL_REACH * deviation / questions", ["tests/test_uncertainty.py"]),
+    ("jaxmatch/reporting/tables/uncertainty.py", "NORMAL_QUANTILE * deviation / math.sqrt(questions)", "NORMAL_QUANTILE * deviation / questions", ["tests/test_uncertainty.py"]),
     ("jaxmatch/training/ranking.py", "of_groups.std(axis=-1, ddof=1)", "of_groups.std(axis=-1)", ["tests/test_ranking_scores.py"]),
     ("jaxmatch/training/selection.py", 'deviations = self._evaluator.deviations("test", outputs[tested])', "deviations = [None] * len(tested)", ["tests/test_cohort.py::test_regression_and_ranking_are_trained_and_scored"]),
     ("jaxmatch/reporting/html/certainty.py", "np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 0.5)", "np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 1.0)", ["tests/test_uncertainty.py"]),

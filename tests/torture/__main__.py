@@ -86,7 +86,7 @@ def _campaign(arguments: argparse.Namespace, folder: Path) -> int:
             group = groups[name] = report.Group()
             place = folder / name
             place.mkdir()
-            for attack, count, problem in attacks.made(each, place, arguments.seed):
+            for attack, count, problem in attacks.run_attacks(each, place, arguments.seed):
                 group.attacks += count
                 group.seconds = round(time.monotonic() - began, 1)
                 if problem:

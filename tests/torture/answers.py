@@ -11,7 +11,7 @@ from pathlib import Path
 
 from torture.attacks import Attack
 from torture.bench import Bench
-from torture.processes import Command, ended
+from torture.processes import Command, run_command
 
 PAIRS = 1_000_000
 # MiB that memory may grow by between a fifth and the end of all pairs.
@@ -33,10 +33,10 @@ def _million(bench: Bench, pairs: int = PAIRS):
         command = Command(
             ["predict", str(bench.run), "--input", str(folder / "pairs.tsv"), "--output", str(answers)], folder
         )
-        held, expected = [], 0.0
-        while not command.over():
+        samples = []  # (bytes written, MiB of memory)
+        while not command.has_exited():
             written = sum(path.stat().st_size for path in folder.glob("*answers*") if path.exists())
-            held.append((written, _resident(command.pid)))
+            samples.append((written, _resident(command.pid)))
             time.sleep(0.2)
         end = command.wait()
         if end.status != 0:
@@ -45,9 +45,9 @@ def _million(bench: Bench, pairs: int = PAIRS):
             count = sum(1 for line in file if json.loads(line)["label"])
         if count != pairs:
             return f"{count} answers instead of {pairs}"
-        expected = answers.stat().st_size / 5
-        early = max((memory for written, memory in held if written <= expected), default=0)
-        late = max(memory for _, memory in held)
+        fifth = answers.stat().st_size / 5
+        early = max((memory for written, memory in samples if written <= fifth), default=0)
+        late = max(memory for _, memory in samples)
         return f"memory grew from {early:.0f} to {late:.0f} MiB" if early and late > early + GROWTH else ""
 
     return make
@@ -119,11 +119,9 @@ def _forked(run: Path):
 
 def _called(function, run: Path):
     def make(folder: Path, generator: random.Random) -> str:
-        end = ended(lambda: function(run), folder)
+        end = run_command(lambda: function(run), folder)
         return (
-            ""
-            if end.status == 0
-            else f"status {end.status}: {(end.errors.strip().splitlines() or ['nothing said'])[-1]}"
+            "" if end.status == 0 else f"status {end.status}: {(end.errors.strip().splitlines() or ['no message'])[-1]}"
         )
 
     return make

@@ -1,4 +1,4 @@
-"""What an attack is, and how many of them are made two at a time, each in a process and a folder of its own."""
+"""Attacks, and a function that runs them two at a time, each in its own process and folder."""
 
 import contextlib
 import dataclasses
@@ -20,11 +20,11 @@ class Attack:
     """One attack.
 
     Attributes:
-      name: what repeats it, together with the seed.
-      make: takes an empty folder and a generator of random numbers; gives "" if the attack was withstood, or says what
-        went wrong. A file `count` beside the folder says how many attacks it was, such as the kills of one sweep;
-        without it, one.
-      weight: how many that will be, about.
+      name: the name, which with the seed determines all random choices of the attack.
+      make: a function of an empty folder and a random generator. It makes the attack, and returns "" if it passed, or
+        else what went wrong. A file `count` beside the folder holds how many attacks it was, such as the kills of one
+        sweep; without the file it was one.
+      weight: the expected `count`, for the estimate of time.
     """
 
     name: str
@@ -32,8 +32,8 @@ class Attack:
     weight: int = 1
 
 
-def made(attacks: Iterable[Attack], folder: Path, seed: int) -> Iterator[tuple[Attack, int, str]]:
-    """Makes attacks, and yields each with how many it was and what went wrong, as it ends."""
+def run_attacks(attacks: Iterable[Attack], folder: Path, seed: int) -> Iterator[tuple[Attack, int, str]]:
+    """Runs attacks, and yields (attack, `count`, what went wrong or "") as each of them ends."""
     waiting = iter(enumerate(attacks))
     running: dict[int, tuple[Attack, Path, float]] = {}
     try:
@@ -42,7 +42,7 @@ def made(attacks: Iterable[Attack], folder: Path, seed: int) -> Iterator[tuple[A
                 number, attack = following
                 place = folder / str(number)
                 place.mkdir()
-                running[_begun(attack, place, seed)] = (attack, place, time.monotonic())
+                running[_start(attack, place, seed)] = (attack, place, time.monotonic())
             if not running:
                 return
             for pid, (attack, place, began) in list(running.items()):
@@ -51,7 +51,7 @@ def made(attacks: Iterable[Attack], folder: Path, seed: int) -> Iterator[tuple[A
                     count = int((place / "count").read_text()) if (place / "count").exists() else 1
                     yield attack, count, verdict.read_text() if verdict.exists() else "the attack itself died"
                 elif time.monotonic() - began > LIMIT_S:
-                    _end(pid)
+                    _kill(pid)
                     yield attack, 1, f"it hangs: no end in {LIMIT_S} s"
                 else:
                     continue
@@ -60,11 +60,11 @@ def made(attacks: Iterable[Attack], folder: Path, seed: int) -> Iterator[tuple[A
             time.sleep(0.005)
     finally:
         for pid, (_, place, _) in running.items():
-            _end(pid)
+            _kill(pid)
             _remove(place)
 
 
-def _begun(attack: Attack, place: Path, seed: int) -> int:
+def _start(attack: Attack, place: Path, seed: int) -> int:
     pid = os.fork()
     if pid:
         return pid
@@ -81,7 +81,7 @@ def _begun(attack: Attack, place: Path, seed: int) -> int:
     os._exit(0)
 
 
-def _end(pid: int) -> None:
+def _kill(pid: int) -> None:
     """Ends an attack with all that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(pid, signal.SIGKILL)

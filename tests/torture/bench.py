@@ -6,10 +6,10 @@ import shutil
 from pathlib import Path
 
 import small_sweep
-from killed_launches import die_at
+from killed_launches import kill_self_at
 
 from torture import judge
-from torture.processes import Command, Ended, ended
+from torture.processes import Command, CommandResult, run_command
 
 # Two cohorts of two runs: a kill may come before, between and after them.
 WORDS = ("--grid.optimizer.learning_rate=0.01,0.003", "--seeds", "2", "--config.execution.maximum_replicas=2")
@@ -72,27 +72,27 @@ class Bench:
             f"--config.execution.cache_directory={cache or self.cache}",
         ]
 
-    def differs(self, workdir: Path, end: Ended, cache: Path | None = None) -> str:
-        """Says in what a sweep that has ended well differs from the undisturbed one."""
+    def differs(self, workdir: Path, end: CommandResult, cache: Path | None = None) -> str:
+        """Returns how a sweep that should have succeeded differs from the undisturbed one, or ""."""
         if end.status != 0:
-            last = (end.errors.strip().splitlines() or ["nothing said"])[-1]
+            last = (end.errors.strip().splitlines() or ["no message"])[-1]
             return f"it did not end well, status {end.status}: {last[: judge.PIECES]}"
         if "Traceback" in end.errors:
-            return "a traceback, though it ended well"
+            return "a traceback, though the status is 0"
         if end.output != self.table:
             return "silently wrong: the table is another"
-        if _lasting(workdir) != _lasting(self.workdir):
+        if _comparable_results(workdir) != _comparable_results(self.workdir):
             return "silently wrong: records or arrays are others"
-        for there, right in ((workdir, self.workdir), *([(cache, self.cache)] if cache else [])):
-            now, before = set(judge.listing(there)), set(judge.listing(right))
-            if now != before:
-                return f"left behind: {sorted(now - before)[:5]}; missing: {sorted(before - now)[:5]}"[: judge.PIECES]
+        for found, expected in ((workdir, self.workdir), *([(cache, self.cache)] if cache else [])):
+            files, right = set(judge.listing(found)), set(judge.listing(expected))
+            if files != right:
+                return f"left behind: {sorted(files - right)[:5]}; missing: {sorted(right - files)[:5]}"[: judge.PIECES]
         return ""
 
 
-def _lasting(workdir: Path) -> dict:
+def _comparable_results(workdir: Path) -> dict:
     """What interruptions must not change, whichever cache was used."""
-    found = small_sweep.lasting(workdir)
+    found = small_sweep.results(workdir)
     for record, _ in found.values():
         record["config"]["execution"].pop("cache_directory")
     return found
@@ -107,22 +107,22 @@ def prepared(folder: Path) -> Bench:
     small_sweep.write_files(folder / "files")
     (folder / "pairs.tsv").write_text(PAIRS)
     bench = Bench(folder, "", "")
-    said = folder / "said"
-    said.mkdir()
-    end = ended(bench.sweep(bench.workdir), said, limit_s=300)
+    logs = folder / "logs"
+    logs.mkdir()
+    end = run_command(bench.sweep(bench.workdir), logs, limit_s=300)
     if end.status != 0:
         raise RuntimeError(f"the undisturbed sweep failed: {end.errors}")
     for event in (110, 100, 90, 80):
         shutil.rmtree(bench.half, ignore_errors=True)
-        Command(bench.sweep(bench.half), said, lambda event=event: die_at(event, (bench.half,))).wait()
+        Command(bench.sweep(bench.half), logs, lambda event=event: kill_self_at(event, (bench.half,))).wait()
         if len([path for path in bench.half.glob("cohorts/*/checkpoints/*") if path.name.isdigit()]) == 2:
             break
     else:
         raise RuntimeError("no kill leaves two checkpoints")
-    drawn = ended(["figure", str(bench.workdir), "--output", str(bench.figure.parent)], said)
+    drawn = run_command(["figure", str(bench.workdir), "--output", str(bench.figure.parent)], logs)
     if drawn.status != 0:
         raise RuntimeError(f"the undisturbed sweep cannot be drawn: {drawn.errors}")
-    answers = ended(["predict", str(bench.run), "--input", str(bench.pairs), "--output", "-"], said)
+    answers = run_command(["predict", str(bench.run), "--input", str(bench.pairs), "--output", "-"], logs)
     if answers.status != 0 or len(answers.output.splitlines()) != 3:
         raise RuntimeError(f"the undisturbed model failed: {answers.errors}")
     [json.loads(line) for line in answers.output.splitlines()]

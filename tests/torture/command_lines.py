@@ -6,7 +6,7 @@ from pathlib import Path
 from torture import judge
 from torture.attacks import Attack
 from torture.bench import Bench
-from torture.processes import ended
+from torture.processes import run_command
 
 SETTINGS = (
     "model.name",
@@ -70,13 +70,13 @@ def _setting(bench: Bench, name: str, value: str):
     """A setting given by name that makes no sense, or does."""
 
     def make(folder: Path, generator: random.Random) -> str:
-        end = ended([*bench.sweep(folder / "workdir"), f"--config.{name}={value}", "--dry-run"], folder)
+        end = run_command([*bench.sweep(folder / "workdir"), f"--config.{name}={value}", "--dry-run"], folder)
         if end.status == 0:  # the plan stands on the error stream
-            return judge.remains(folder) or ("a dry run wrote" if (folder / "workdir").exists() else "")
+            return judge.leftover_files(folder) or ("a dry run wrote" if (folder / "workdir").exists() else "")
         last = name.rpartition(".")[2]
         return judge.refused(
             end, [name, last, last.replace("_", " "), *([value[:50]] if value else ["''"])]
-        ) or judge.remains(folder)
+        ) or judge.leftover_files(folder)
 
     return make
 
@@ -85,7 +85,7 @@ def _words(bench: Bench, words: list[str]):
     """Words that are no command; argparse shows the usage as well."""
 
     def make(folder: Path, generator: random.Random) -> str:
-        end = ended([word.replace("FOLDER", str(folder)) for word in words], folder)
+        end = run_command([word.replace("FOLDER", str(folder)) for word in words], folder)
         if "usage:" in end.errors and end.status == judge.REFUSED:
             return ""
         return judge.refused(end)

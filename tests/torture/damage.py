@@ -9,18 +9,18 @@ from torture import judge
 from torture.attacks import Attack
 from torture.bench import Bench
 from torture.harm import HARMS, copied, files_below
-from torture.processes import ended
+from torture.processes import run_command
 
 REPLACED = ("a folder", "a pipe", "other")
 
 
 def _of_half(bench: Bench, file: str, harm: str):
-    """A launcher goes on without the damaged file, or refuses and names it."""
+    """A launcher resumes without the damaged file, or refuses and names the working folder."""
 
     def make(folder: Path, generator: random.Random) -> str:
         workdir = copied(bench.half, folder / "workdir")
         HARMS[harm](workdir / file, generator)
-        end = ended(bench.sweep(workdir), folder)
+        end = run_command(bench.sweep(workdir), folder)
         if end.status == 0:
             return bench.differs(workdir, end)
         return judge.refused(end, [str(workdir)], only_line=False)
@@ -34,7 +34,7 @@ def _of_cache(bench: Bench, file: str, harm: str):
     def make(folder: Path, generator: random.Random) -> str:
         workdir, cache = folder / "workdir", copied(bench.cache, folder / "cache")
         HARMS[harm](cache / file, generator)
-        end = ended(bench.sweep(workdir, cache), folder)
+        end = run_command(bench.sweep(workdir, cache), folder)
         if end.status == 0:
             return bench.differs(workdir, end)
         return judge.refused(end, [str(cache)], only_line=False)
@@ -49,9 +49,9 @@ def _of_model(bench: Bench, file: str, harm: str):
         run = copied(bench.run, folder / "run")
         HARMS[harm](run / file, generator)
         answers = folder / "answers"
-        end = ended(["predict", str(run), "--input", str(bench.pairs), "--output", str(answers)], folder)
+        end = run_command(["predict", str(run), "--input", str(bench.pairs), "--output", str(answers)], folder)
         right = answers.exists() and answers.read_text() == bench.answers
-        problem = judge.refused_or_right(end, [str(run)], right) or judge.remains(folder)
+        problem = judge.refused_or_right(end, [str(run)], right) or judge.leftover_files(folder)
         return problem or ("half-written answers" if end.status != 0 and answers.exists() else "")
 
     return make
@@ -64,11 +64,11 @@ def _of_finished(bench: Bench, file: str, harm: str):
         workdir = copied(bench.workdir, folder / "workdir")
         HARMS[harm](workdir / file, generator)
         for command in ("table", "report", "ensemble"):
-            end = ended([command, str(workdir)], folder)
-            # A changed character of a record or a note may be as good as the old one; what it means is not sealed.
+            end = run_command([command, str(workdir)], folder)
+            # Records and notes have no checksums, so a changed character may give another valid file.
             if problem := judge.refused_or_sound(end, [str(workdir), file]):
                 return f"{command}: {problem}"
-        return judge.remains(workdir)
+        return judge.leftover_files(workdir)
 
     return make
 
@@ -83,9 +83,8 @@ def attacks(bench: Bench) -> list[Attack]:
     made = []
     for number, file in enumerate(cohort):
         harms = ["truncated", "flipped", "deleted", REPLACED[number % len(REPLACED)]]
-        if "/checkpoints/" in file and not file.startswith(
-            str(newest.relative_to(bench.half))
-        ):  # the one that is not gone on from
+        # Training resumes from the newest checkpoint, so a file of an older one is damaged in one way only.
+        if "/checkpoints/" in file and not file.startswith(str(newest.relative_to(bench.half))):
             harms = [harms[number % len(harms)]]
         made += [Attack(f"damage/half-done/{file}/{harm}", _of_half(bench, file, harm)) for harm in harms]
     cache = [file for file in files_below(bench.cache) if not file.startswith("programs")]

@@ -77,5 +77,5 @@ def files_below(place: Path) -> list[str]:
 
 
 def copied(source: Path, target: Path) -> Path:
-    """A copy whose hard links do not reach back."""
+    """Copies a folder without sharing hard links with the source, and returns the copy."""
     return Path(shutil.copytree(source, target))

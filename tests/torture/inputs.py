@@ -20,7 +20,7 @@ from torture.attacks import Attack
 from torture.bench import Bench
 from torture.harm import copied
 from torture.mutations import MAY_BE_GOOD, MUST_BE_REFUSED, binary, flipped, json_replaced, not_utf8, truncated
-from torture.processes import ended
+from torture.processes import run_command
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -49,7 +49,7 @@ def _judged(end, change, names) -> str:
 def _reader(name: str, change):
     def make(folder: Path, generator: random.Random) -> str:
         _, path = reader_formats.placed(folder, name, lambda content: change(content, generator))
-        return _judged(ended(_read(name, folder), folder), change, [path.name])
+        return _judged(run_command(_read(name, folder), folder), change, [path.name])
 
     return make
 
@@ -88,28 +88,26 @@ def _file(
         else:
             path.write_bytes(change(path.read_bytes(), generator))
         output = folder / "output"
-        end = ended([word.replace("OUTPUT", str(output)) for word in words(folder)], folder)
+        end = run_command([word.replace("OUTPUT", str(output)) for word in words(folder)], folder)
         if kind:
             problem = judge.refused(end, names(path))
-        elif path.name.startswith(
-            "broken"
-        ):  # a line of a vector file that cannot be read is counted, told and passed over
+        elif path.name.startswith("broken"):  # unreadable lines of a vector file are counted, reported and skipped
             problem = judge.refused_or_sound(end, names(path))
         else:
             problem = _judged(end, change, names(path))
         if not problem and end.status != 0 and output.is_file():
             problem = "an output file is left, though the command failed"
-        return problem or judge.remains(folder)
+        return problem or judge.leftover_files(folder)
 
     return make
 
 
 def _undamaged(write: Callable[[Path], Path], words: Callable[[Path], list[str]]):
-    """What is not broken must be accepted; else nothing is shown by what is refused."""
+    """The undamaged file must be accepted. Otherwise, refusals of the damaged file would show nothing."""
 
     def make(folder: Path, generator: random.Random) -> str:
         write(folder)
-        end = ended([word.replace("OUTPUT", str(folder / "output")) for word in words(folder)], folder)
+        end = run_command([word.replace("OUTPUT", str(folder / "output")) for word in words(folder)], folder)
         return "" if end.status == 0 else f"a good file is not accepted: {end.errors.strip()[-300:]}"
 
     return make
@@ -256,7 +254,7 @@ def attacks(bench: Bench) -> list[Attack]:
         for change in kinds:
             add(f"{name}/{change.__name__}", _file(write, words, change, _names), count)
         for kind in PLACES:
-            # A run without a record is one that has not ended yet; a table tells how many have.
+            # A missing record is no error: its run may still be training, and a table states how many runs are done.
             absent = kind in ("missing", "a loop of links") and name.startswith(
                 ("own", "record", "sweep.json", "timing")
             )

@@ -3,41 +3,41 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from torture.processes import MOST_MEMORY_MIB, Ended
+from torture.processes import MOST_MEMORY_MIB, CommandResult
 
 REFUSED, PIECES = 2, 300
 
 
-def _crash(ended: Ended) -> str:
-    """What no command may do, whatever it is given."""
-    if ended.status is None:
-        return f"it hangs: ended after {ended.seconds:.0f} s"
-    if "Traceback (most recent call last)" in ended.errors:
-        return "a traceback: " + ended.errors.strip().splitlines()[-1][:PIECES]
-    if ended.status < 0:
-        return f"it died of signal {-ended.status}"
-    if ended.memory_mib > MOST_MEMORY_MIB:
-        return f"it took {ended.memory_mib:.0f} MiB of memory"
+def _crash(result: CommandResult) -> str:
+    """Returns which failure a command shows that no input may cause (hang, traceback, signal, memory), or ""."""
+    if result.status is None:
+        return f"it hangs: killed after {result.seconds:.0f} s"
+    if "Traceback (most recent call last)" in result.errors:
+        return "a traceback: " + result.errors.strip().splitlines()[-1][:PIECES]
+    if result.status < 0:
+        return f"it died of signal {-result.status}"
+    if result.memory_mib > MOST_MEMORY_MIB:
+        return f"it took {result.memory_mib:.0f} MiB of memory"
     return ""
 
 
-def refused(ended: Ended, names: Iterable[str] = (), *, only_line: bool = True) -> str:
+def refused(result: CommandResult, names: Iterable[str] = (), *, only_line: bool = True) -> str:
     """Judges a command that must refuse: status 2, and one line that names the file.
 
     Arguments:
-      ended: the command.
-      names: texts of which the line must hold one; empty: any line will do.
-      only_line: whether it may have said nothing else, as progress.
+      result: the result of the command.
+      names: texts, one of which must be in the line; empty: any line is accepted.
+      only_line: whether standard error must have no other lines, such as progress.
     """
-    if problem := _crash(ended):
+    if problem := _crash(result):
         return problem
-    lines = [line for line in ended.errors.splitlines() if line.strip()]
-    if ended.status == 0:
+    lines = [line for line in result.errors.splitlines() if line.strip()]
+    if result.status == 0:
         return "silent success: it is accepted"
-    if ended.status != REFUSED:
-        return f"status {ended.status} instead of {REFUSED}: {lines[-1][:PIECES] if lines else 'nothing said'}"
+    if result.status != REFUSED:
+        return f"status {result.status} instead of {REFUSED}: {lines[-1][:PIECES] if lines else 'no message'}"
     if not lines or not lines[-1].startswith("jaxmatch: "):
-        return f"the last line is not ours: {lines[-1][:PIECES] if lines else 'nothing said'}"
+        return f"the last line is not ours: {lines[-1][:PIECES] if lines else 'no message'}"
     if only_line and len(lines) > 1:
         return f"{len(lines)} lines instead of one: {lines[0][:PIECES]}"
     names = list(names)
@@ -46,20 +46,20 @@ def refused(ended: Ended, names: Iterable[str] = (), *, only_line: bool = True) 
     return ""
 
 
-def refused_or_right(ended: Ended, names: Iterable[str], right: bool, *, only_line: bool = True) -> str:
+def refused_or_right(result: CommandResult, names: Iterable[str], right: bool, *, only_line: bool = True) -> str:
     """Judges a command that may refuse or give the undamaged answer.
 
     Arguments:
       right: whether what it left is that of undamaged files.
     """
-    if ended.status == 0 and "Traceback" not in ended.errors:
+    if result.status == 0 and "Traceback" not in result.errors:
         return "" if right else "silently wrong: it is accepted, and the answer is another"
-    return refused(ended, names, only_line=only_line)
+    return refused(result, names, only_line=only_line)
 
 
-def refused_or_sound(ended: Ended, names: Iterable[str] = ()) -> str:
+def refused_or_sound(result: CommandResult, names: Iterable[str] = ()) -> str:
     """Judges a command whose changed input may be as good as the old one."""
-    return _crash(ended) or ("" if ended.status == 0 else refused(ended, names))
+    return _crash(result) or ("" if result.status == 0 else refused(result, names))
 
 
 def listing(*folders: Path) -> list[str]:
@@ -67,8 +67,8 @@ def listing(*folders: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for folder in folders if folder.exists() for path in folder.rglob("*"))
 
 
-def remains(folder: Path) -> str:
-    """Says what half-written things lie below a folder."""
+def leftover_files(folder: Path) -> str:
+    """Returns a message with the partial files below a folder, or ""."""
     found = [
         str(path.relative_to(folder))
         for path in folder.rglob("*")

@@ -5,11 +5,11 @@ import signal
 import time
 from pathlib import Path
 
-from killed_launches import die_at
+from killed_launches import kill_self_at
 
 from torture.attacks import Attack
 from torture.bench import Bench
-from torture.processes import Command, ended
+from torture.processes import Command, run_command
 
 # Kills of one sweep, at most.
 KILLS = 8
@@ -39,7 +39,7 @@ def _sweep(bench: Bench, part: str | None):
                 command.kill(signal.SIGKILL)
             else:
                 event = generator.randrange(1, AIMS[part] + 1)
-                command = Command(words, folder, lambda event=event: die_at(event, (workdir, cache), part))
+                command = Command(words, folder, lambda event=event: kill_self_at(event, (workdir, cache), part))
             end = command.wait()
             if end.status == 0:
                 if problem := bench.differs(workdir, end, cache):
@@ -49,7 +49,7 @@ def _sweep(bench: Bench, part: str | None):
                 return f"after {killed} kills: status {end.status}: {end.errors.strip()[-300:]}"
             killed += 1
             (folder.parent / "count").write_text(str(killed))
-        end = ended(words, folder)
+        end = run_command(words, folder)
         problem = bench.differs(workdir, end, cache)
         return problem and f"after {killed} kills: {problem}"
 
@@ -58,7 +58,7 @@ def _sweep(bench: Bench, part: str | None):
 
 def _wait_for_training(command: Command, workdir: Path) -> None:
     """Waits until a launcher holds a cohort: most of what is before is the start of Python."""
-    while not command.over() and not list(workdir.glob("cohorts/*.lock")):
+    while not command.has_exited() and not list(workdir.glob("cohorts/*.lock")):
         time.sleep(0.01)
 
 

@@ -31,7 +31,7 @@ def _together(bench: Bench, count: int, sent: str, begun: bool):
         for number, end in enumerate(ends):
             expected = SIGNALS[sent] if sent and not number else {0}
             if end.status not in expected:
-                last = (end.errors.strip().splitlines() or ["nothing said"])[-1]
+                last = (end.errors.strip().splitlines() or ["no message"])[-1]
                 return f"launcher {number} ended with status {end.status}: {last[:300]}"
             if "Traceback" in end.errors:
                 return f"launcher {number} shows a traceback"

@@ -12,7 +12,7 @@ from pathlib import Path
 from torture import judge
 from torture.attacks import Attack
 from torture.bench import Bench
-from torture.processes import as_nobody, ended, limited
+from torture.processes import as_nobody, limited, run_command
 
 MS_RDONLY, MNT_DETACH = 1, 2
 
@@ -31,16 +31,16 @@ def unmounted(folder: Path) -> None:
 def _swept(
     bench: Bench, folder: Path, place: Path, prepare: Callable[[], None] | None, mend: Callable[[], None]
 ) -> str:
-    """A sweep under a limit must say so or end well; once the limit is gone, it goes on to the same end."""
+    """A sweep under a limit must succeed or be refused. Once the limit is lifted, it must give the same results."""
     workdir, cache = place / "workdir", place / "cache"
     words = bench.sweep(workdir, cache)
-    end = ended(words, folder, prepare=prepare)
+    end = run_command(words, folder, prepare=prepare)
     if end.status == 0:
         return bench.differs(workdir, end, cache)
     if problem := judge.refused(end, only_line=False):
         return problem
     mend()
-    return bench.differs(workdir, ended(words, folder), cache)
+    return bench.differs(workdir, run_command(words, folder), cache)
 
 
 def _full(bench: Bench, kib: int, inodes: int = 0):
@@ -49,22 +49,22 @@ def _full(bench: Bench, kib: int, inodes: int = 0):
         if not mounted(place, f"size={kib}k,mode=0777" + f",nr_inodes={inodes}" * bool(inodes)):
             return ""
         try:
-            return _swept(bench, folder, place, None, lambda: mounted_larger(place))
+            return _swept(bench, folder, place, None, lambda: enlarge_mount(place))
         finally:
             unmounted(place)
 
     return make
 
 
-def mounted_larger(place: Path) -> None:
+def enlarge_mount(place: Path) -> None:
     """Gives a mounted file system more room."""
     ctypes.CDLL(None).mount(b"tmpfs", os.fsencode(place), b"tmpfs", 32, b"size=500m,nr_inodes=100000")
 
 
 def _quota(bench: Bench, kib: int):
-    """A quota, of which the system says something else than of a full disk.
+    """A disk quota, which gives another system error than a full disk (EDQUOT instead of ENOSPC).
 
-    btrfs has one without other programs than its own.
+    The file system is btrfs, whose quotas need no other programs than its own.
     """
 
     def make(folder: Path, generator: random.Random) -> str:
@@ -79,16 +79,16 @@ def _quota(bench: Bench, kib: int):
             ["btrfs", "qgroup", "limit", f"{kib}K", place],
         )
         try:
-            if not all(_done(command) for command in commands):
+            if not all(_try_run(command) for command in commands):
                 return ""
-            return _swept(bench, folder, place, None, lambda: _done(["btrfs", "qgroup", "limit", "none", place]))
+            return _swept(bench, folder, place, None, lambda: _try_run(["btrfs", "qgroup", "limit", "none", place]))
         finally:
             unmounted(place)
 
     return make
 
 
-def _done(command: list) -> bool:
+def _try_run(command: list) -> bool:
     """Runs a command of the system; whether it is there and this user may."""
     try:
         return subprocess.run(command, capture_output=True).returncode == 0
@@ -135,8 +135,8 @@ def _predicted(bench: Bench, output: str, prepare: Callable[[], None] | None, na
         os.symlink("loop", folder / "loop")
         (folder / "closed").mkdir()
         os.chmod(folder / "closed", 0o555)
-        end = ended(words, folder, prepare=prepare)
-        return judge.refused(end, names) or judge.remains(folder)
+        end = run_command(words, folder, prepare=prepare)
+        return judge.refused(end, names) or judge.leftover_files(folder)
 
     return make
 
@@ -145,7 +145,7 @@ def _printed(bench: Bench, words: list[str]):
     """Standard output on a full device."""
 
     def make(folder: Path, generator: random.Random) -> str:
-        return judge.refused(ended(words, folder, output="/dev/full"))
+        return judge.refused(run_command(words, folder, output="/dev/full"))
 
     return make
 

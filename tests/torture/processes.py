@@ -22,15 +22,15 @@ MOST_MEMORY_MIB = 3000
 
 
 @dataclasses.dataclass(frozen=True)
-class Ended:
-    """What a command left.
+class CommandResult:
+    """The result of a command.
 
     Attributes:
-      status: its exit status; minus the number of a signal that ended it; None when it did not end in time.
-      output: what it printed.
-      errors: what it said.
-      seconds: from its start to its end.
-      memory_mib: the most memory that it held.
+      status: the exit status; minus the signal number if a signal killed the command; None if it exceeded its time.
+      output: its standard output.
+      errors: its standard error.
+      seconds: the seconds from its start to its end.
+      memory_mib: its peak memory in MiB.
     """
 
     status: int | None
@@ -64,18 +64,18 @@ class Command:
         self._began, self._ended = time.monotonic(), None
         sys.stdout.flush()
         sys.stderr.flush()
-        # A limit on the size of files is not to cut what is said about it: that goes through a process without limits.
+        # A limit on the size of files must not truncate the error message. It goes through a process without limits.
         self._relay = None
         if prepare:
             with open(self._texts[1], "wb") as errors:
                 self._relay = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=errors)
         self.pid = os.fork()
         if not self.pid:
-            self._be(words, prepare, given)
+            self._run_child(words, prepare, given)
         if self._relay:
             self._relay.stdin.close()
 
-    def _be(self, words, prepare, given):
+    def _run_child(self, words, prepare, given):
         """The life of the new process."""
         status = 1
         try:
@@ -116,8 +116,8 @@ class Command:
         """What it has said so far."""
         return self._texts[1].read_text(errors="replace")
 
-    def over(self) -> bool:
-        """Whether it has ended."""
+    def has_exited(self) -> bool:
+        """Returns whether the command has exited."""
         if self._ended is None:
             pid, status, usage = os.wait4(self.pid, os.WNOHANG)
             if pid:
@@ -128,10 +128,10 @@ class Command:
                 )
         return self._ended is not None
 
-    def wait(self, limit_s: float = LIMIT_S) -> Ended:
+    def wait(self, limit_s: float = LIMIT_S) -> CommandResult:
         """Waits for its end, and makes one after `limit_s` seconds."""
         late, pause = False, 0.002
-        while not self.over():
+        while not self.has_exited():
             if not late and time.monotonic() - self._began > limit_s:
                 late = True
                 os.kill(self.pid, signal.SIGCONT)
@@ -142,7 +142,7 @@ class Command:
             self._relay.wait()
         status, seconds, memory = self._ended
         output, errors = (path.read_text(errors="replace") if path.is_file() else "" for path in self._texts)
-        return Ended(None if late else status, output, errors, seconds, memory)
+        return CommandResult(None if late else status, output, errors, seconds, memory)
 
 
 def import_everything() -> None:
@@ -154,7 +154,7 @@ def import_everything() -> None:
     gc.freeze()  # else each process would look through all of it, and copy it
 
 
-def ended(words, folder: Path, *, limit_s: float = LIMIT_S, **arguments) -> Ended:
+def run_command(words, folder: Path, *, limit_s: float = LIMIT_S, **arguments) -> CommandResult:
     """Runs a command to its end; arguments as those of `Command`."""
     return Command(words, folder, **arguments).wait(limit_s)
 

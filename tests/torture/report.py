@@ -51,11 +51,11 @@ def values(groups: Mapping[str, Group], seed: int, command: str) -> dict[str, An
     }
 
 
-def markdown(told: Mapping[str, Any]) -> str:
+def markdown(record: Mapping[str, Any]) -> str:
     """The campaign as a page."""
-    groups = told["groups"]
+    groups = record["groups"]
     sums = {name: sum(group[name] for group in groups.values()) for name in ("attacks", "failed", "seconds")}
-    versions = ", ".join(f"{name} {version}" for name, version in told["versions"].items())
+    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     lines = [
         "# Attacks on jaxmatch",
         "",
@@ -63,9 +63,9 @@ def markdown(told: Mapping[str, Any]) -> str:
         "half-written, or give",
         "the undamaged answer. A sweep that was killed must end with the same records and arrays, bit for bit.",
         "",
-        f"    {told['command']}",
+        f"    {record['command']}",
         "",
-        f"Seed {told['seed']}; {versions}; {told['machine']['cores']} cores, as {told['machine']['user']} user.",
+        f"Seed {record['seed']}; {versions}; {record['machine']['cores']} cores, as {record['machine']['user']} user.",
         "",
         "| group | attacks | passed | failed | seconds |",
         "| --- | ---: | ---: | ---: | ---: |",
@@ -81,7 +81,7 @@ def markdown(told: Mapping[str, Any]) -> str:
             "",
             "## Failures",
             "",
-            f"Each is made again by `python tests/torture --seed {told['seed']} --only NAME`.",
+            f"Each is made again by `python tests/torture --seed {record['seed']} --only NAME`.",
             "",
             "| name | what went wrong |",
             "| --- | --- |",
@@ -94,8 +94,8 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-def write(told: Mapping[str, Any], output: Path) -> None:
+def write(record: Mapping[str, Any], output: Path) -> None:
     """Writes README.md and torture.json into a folder."""
     output.mkdir(parents=True, exist_ok=True)
-    (output / "torture.json").write_text(json.dumps(told, indent=1, ensure_ascii=False) + "\n")
-    (output / "README.md").write_text(markdown(told))
+    (output / "torture.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    (output / "README.md").write_text(markdown(record))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.data.readers.lines import listed, read_lines, rename
+from jaxmatch.data.readers.lines import listed, read_lines, rename_remedy
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
@@ -42,7 +42,7 @@ def object_of(line: str, path: Path | str, number: int, keys: Iterable[str]) -> 
         # A colon follows each key. A line with as many colons as distinct keys therefore repeats no key. To check the
         # keys of every line would double the time.
         if isinstance(value, dict) and line.count(":") > len(value):
-            value = json.loads(line, object_pairs_hook=_with_keys_once)
+            value = json.loads(line, object_pairs_hook=_dict_of_unique_keys)
     except RecursionError:
         raise InputError("the JSON is nested too deeply", path=path, line=number) from None
     except ValueError as error:
@@ -63,7 +63,7 @@ def object_of(line: str, path: Path | str, number: int, keys: Iterable[str]) -> 
     return value
 
 
-def _with_keys_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _dict_of_unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Returns an object as a dict. Raises ValueError if a key occurs twice; Python alone would keep the last value."""
     found = dict(pairs)
     if len(found) < len(pairs):
@@ -92,7 +92,7 @@ def text_of(
         value = record[key]
     except KeyError:
         near = f"; it has {listed(record)}" if record else ""
-        remedy = None if parts is None else rename([key], parts)
+        remedy = None if parts is None else rename_remedy([key], parts)
         raise InputError(f"the object has no key {shown(key)}{near}", path=path, line=line, remedy=remedy) from None
     if not isinstance(value, str):
         raise InputError(f"{shown(key)} holds {shown(value)} where a text is expected", path=path, line=line)

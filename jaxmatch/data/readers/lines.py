@@ -162,7 +162,8 @@ def read_table(
       quoted_by: the separator of a file in which quotation marks enclose a column that holds a separator or a line end
         (RFC 4180); None: tabs separate the columns, and quotation marks are ordinary characters.
       lines: the lines as `read_lines` yields them, with blank lines if `quoted_by` is given; None: `path` is read.
-      parts: column -> its name in the option --columns; None: the columns have fixed names.
+      parts: column -> its name in --columns ("text_a", "label", ...), for the remedies of errors; None: the columns
+        have fixed names, and --columns does not apply.
 
     Returns:
       The column names, and an iterator over (line number, columns) for each row. The line number of a row is that of
@@ -172,11 +173,11 @@ def read_table(
       InputError: the header is damaged (raised at once), or a row is damaged (raised by the iterator).
     """
     lines = read_lines(Path(path), keep_blank=quoted_by is not None) if lines is None else lines
-    rows_there = ((number, line.split("\t")) for number, line in lines)
+    numbered_rows = ((number, line.split("\t")) for number, line in lines)
     if quoted_by is not None:
-        rows_there = _quoted(lines, path, quoted_by)
+        numbered_rows = _quoted(lines, path, quoted_by)
     separator = "commas" if quoted_by == "," else "tabs"
-    first = next(rows_there, None)
+    first = next(numbered_rows, None)
     if first is None:
         raise InputError("the file is empty", path=path, remedy=f"its first line must name {listed(required)}")
     names = [name.strip() for name in first[1]]
@@ -185,13 +186,13 @@ def read_table(
             raise InputError(f"the header names column {shown(name)} twice", path=path, line=1, remedy="rename one")
     missing = [name for name in required if name not in names]
     if missing:
-        refuse_carriage_returns("".join(first[1]), path)
+        check_line_ends("".join(first[1]), path)
         remedy = f"the first line must name {listed(required)}, separated by {separator}"
         if parts is not None and quoted_by is None and f'"{missing[0]}"' in names:
             remedy = "if the file is quoted, give --quoted"
         elif parts is not None:
             headless = len(missing) == len(required)
-            remedy = f"{remedy}; " * headless + rename(missing, parts)
+            remedy = f"{remedy}; " * headless + rename_remedy(missing, parts)
         raise InputError(
             f"the header has no column {listed(missing)}; it has {listed(names)}", path=path, line=1, remedy=remedy
         )
@@ -200,7 +201,7 @@ def read_table(
         fewest -= 1
 
     def rows() -> Iterator[tuple[int, list[str]]]:
-        for number, columns in rows_there:
+        for number, columns in numbered_rows:
             if not fewest <= len(columns) <= len(names):
                 raise InputError(
                     f"{_columns(len(columns))} where the header names {len(names)}",
@@ -223,7 +224,7 @@ def _quoted(numbered: Iterator[tuple[int, str]], path: Path | str, separator: st
             columns = next(lines, None)
         except csv.Error as error:
             if number == 1 and "new-line" in str(error):  # no name in a header holds a carriage return
-                refuse_carriage_returns("\r", path)
+                check_line_ends("\r", path)
             raise InputError(
                 f"the row that begins here cannot be read ({error})",
                 path=path,
@@ -237,7 +238,7 @@ def _quoted(numbered: Iterator[tuple[int, str]], path: Path | str, separator: st
         number = lines.line_num + 1
 
 
-def refuse_carriage_returns(header: str, path: Path | str) -> None:
+def check_line_ends(header: str, path: Path | str) -> None:
     """Checks that a header does not hold the line ends of an old Mac, which make the whole file one line.
 
     Raises:
@@ -251,7 +252,7 @@ def _columns(count: int) -> str:
     return "1 column" if count == 1 else f"{count} columns"
 
 
-def rename(missing: Sequence[str], parts: Mapping[str, str]) -> str:
+def rename_remedy(missing: Sequence[str], parts: Mapping[str, str]) -> str:
     """Returns the remedy of an error about missing columns.
 
     Arguments:

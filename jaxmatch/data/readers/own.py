@@ -81,8 +81,8 @@ def read(
       InputError: the file or a line of it is damaged, no pair has a label, or `layout` names a label that no pair of
         the training file has.
     """
-    with rows_not_lines(path) if format_of(path) == ".parquet" else contextlib.nullcontext():
-        return gather(_rows(path, task, guessed, layout), path, task, labels, layout, training)
+    with errors_name_rows(path) if format_of(path) == ".parquet" else contextlib.nullcontext():
+        return collect_split(_rows(path, task, guessed, layout), path, task, labels, layout, training)
 
 
 def begins_with_whole_float(path: Path, layout: Layout = PLAIN) -> bool:
@@ -105,12 +105,12 @@ def _rows(path: Path, task: str, guessed: bool, layout: Layout) -> Iterator[Row]
     if kind == ".parquet":
         wanted = [layout.column(name) for name in KNOWN]
         if guessed:
-            refuse_misspelt(open_parquet(path).schema_arrow.names, path, None, wanted)
+            check_spelling(open_parquet(path).schema_arrow.names, path, None, wanted)
         names = class_names(path, layout.column("label")) if task == "classification" else []
         rows = read_parquet(path, _required(task, layout), wanted, layout.parts)
-        return of_records(rows, path, task, guessed, layout, names)
+        return rows_of_records(rows, path, task, guessed, layout, names)
     if kind == ".jsonl":
-        return of_records(read_objects(path, _required(task, layout)), path, task, guessed, layout)
+        return rows_of_records(read_objects(path, _required(task, layout)), path, task, guessed, layout)
     return _read_table(path, task, guessed, layout)
 
 
@@ -119,7 +119,7 @@ def _required(task: str, layout: Layout) -> list[str]:
 
 
 @contextlib.contextmanager
-def rows_not_lines(path: Path | str) -> Iterator[None]:
+def errors_name_rows(path: Path | str) -> Iterator[None]:
     """Changes an `InputError` that the block raises about a line, so that it calls the line a row."""
     try:
         yield
@@ -129,7 +129,7 @@ def rows_not_lines(path: Path | str) -> Iterator[None]:
         raise InputError(error.problem, path=f"{path}, row {error.line}", remedy=error.remedy) from None
 
 
-def gather(
+def collect_split(
     rows: Iterable[Row],
     path: Path,
     task: str,
@@ -208,7 +208,7 @@ def _quoted_by(path: Path, layout: Layout) -> str | None:
 def _read_table(path: Path, task: str, guessed: bool, layout: Layout) -> Iterator[Row]:
     names, rows = read_table(path, _required(task, layout), quoted_by=_quoted_by(path, layout), parts=layout.parts)
     if guessed:
-        refuse_misspelt(names, path, 1, [layout.column(name) for name in KNOWN])
+        check_spelling(names, path, 1, [layout.column(name) for name in KNOWN])
         if task == "classification" and layout.column("group") in names:
             raise _unexpected_group("the header", "that of the training file", path, 1, layout.column("group"))
     a_at, b_at, label_at = (names.index(layout.column(name)) for name in REQUIRED)
@@ -218,7 +218,7 @@ def _read_table(path: Path, task: str, guessed: bool, layout: Layout) -> Iterato
         yield line, row[a_at], row[b_at], row[label_at], group
 
 
-def of_records(
+def rows_of_records(
     records: Iterable[Record], path: Path, task: str, guessed: bool, layout: Layout, classes: Sequence[str] = ()
 ) -> Iterator[Row]:
     """Yields a row (line, text_a, text_b, label, group) for each object or table row with typed values.
@@ -238,7 +238,7 @@ def of_records(
     a_in, b_in, label_in, group_in = known = list(parts)
     for line, record in records:
         if guessed:
-            refuse_misspelt(record, path, line, known)
+            check_spelling(record, path, line, known)
         if guessed and task == "classification" and group_in in record:
             # A ranking whose first line has no group would silently become a classification.
             raise _unexpected_group("the pair", "the first pair of the training file", path, line, group_in)
@@ -266,7 +266,7 @@ def _unexpected_group(what: str, training: str, path: Path, line: int, name: str
     )
 
 
-def refuse_misspelt(names: Iterable[str], path: Path, line: int | None, known: Sequence[str]) -> None:
+def check_spelling(names: Iterable[str], path: Path, line: int | None, known: Sequence[str]) -> None:
     """Checks that no name looks like a misspelled `group`, which would silently turn a ranking into a classification.
 
     Arguments:

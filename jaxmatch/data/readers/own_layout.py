@@ -53,19 +53,19 @@ def layout_of(settings: Mapping[str, Any]) -> Layout:
     """
     return Layout(
         columns=columns_of(settings.get("columns", "")),
-        labels=_named(settings.get("labels", ""), "labels", "0=different,1=same"),
+        labels=_parse_assignments(settings.get("labels", ""), "labels", "0=different,1=same"),
         quoted=bool(settings.get("quoted", False)),
         shares=shares_of(settings.get("split", "")),
         seed=settings.get("split_seed", 0),
     )
 
 
-def given(settings: Mapping[str, Any]) -> dict[str, Any]:
+def changed_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the layout settings that differ from their defaults."""
     return {name: settings[name] for name in OWN_LAYOUT if settings.get(name)}
 
 
-def _named(text: str, setting: str, example: str) -> dict[str, str]:
+def _parse_assignments(text: str, setting: str, example: str) -> dict[str, str]:
     """Parses "a=b,c=d" into {"a": "b", "c": "d"}.
 
     Raises:
@@ -93,7 +93,7 @@ def columns_of(text: str, known: Sequence[str] = KNOWN, example: str = EXAMPLE) 
     Raises:
       InputError: the text cannot be parsed, names a part that is not known, or names a column twice.
     """
-    found = _named(text, "columns", example)
+    found = _parse_assignments(text, "columns", example)
     for name in found:
         if name not in known:
             remedy = f"{nearest(name, known)}; write it like {example}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch import plain_file
-from jaxmatch.data.readers.lines import listed, rename
+from jaxmatch.data.readers.lines import listed, rename_remedy
 from jaxmatch.errors import InputError, first_line
 
 _ROWS_AT_ONCE = 4096
@@ -59,7 +59,7 @@ def read_parquet(
     names = file.schema_arrow.names
     missing = [name for name in required if name not in names]
     if missing:
-        remedy = None if parts is None else rename(missing, parts)
+        remedy = None if parts is None else rename_remedy(missing, parts)
         raise InputError(f"there is no column {listed(missing)}; there are {listed(names)}", path=path, remedy=remedy)
     row = 0
     batches = file.iter_batches(_ROWS_AT_ONCE, columns=[name for name in names if wanted is None or name in wanted])

@@ -9,7 +9,7 @@ from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
 
 
-def part(whole: Split, shares: Sequence[Fraction], seed: int) -> list[Split]:
+def split_by_shares(whole: Split, shares: Sequence[Fraction], seed: int) -> list[Split]:
     """Splits the pairs of a file by shares.
 
     The pairs of a group stay together; without groups, pairs of the same two texts do. These units are taken in the

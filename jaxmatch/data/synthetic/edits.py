@@ -71,11 +71,11 @@ def draw_clause(draws: Draws) -> Clause:
 
 
 def _other_noun(draws: Draws, clause: Clause) -> Clause:
-    choice = NEIGHBOURS[clause.noun].apart
+    choice = NEIGHBOURS[clause.noun].disjoint
     return clause._replace(noun=draws.one_of(choice)) if choice else clause
 
 
-def _shifted(draws: Draws, clause: Clause, stronger: bool) -> Clause:
+def _change_strength(draws: Draws, clause: Clause, stronger: bool) -> Clause:
     """Returns a clause that says more (`stronger`) or less than `clause`.
 
     A word becomes wider or narrower, the number changes, or an adjective is added or removed. Whether a wider or a
@@ -105,12 +105,12 @@ def _other_adjective(draws: Draws, clause: Clause) -> Clause:
     if clause.adjective is None:
         return clause._replace(adjective=draw_adjective(draws, clause.noun, clause.predicate))
     near = NEIGHBOURS[clause.adjective]
-    choice = draws.one_of((near.apart, near.apart, (None,)))
+    choice = draws.one_of((near.disjoint, near.disjoint, (None,)))
     return clause._replace(adjective=draws.one_of(choice)) if choice else clause
 
 
 def _other_predicate(draws: Draws, clause: Clause) -> Clause:
-    choice = NEIGHBOURS[clause.predicate].apart
+    choice = NEIGHBOURS[clause.predicate].disjoint
     return clause._replace(predicate=draws.one_of(choice)) if choice else clause
 
 
@@ -168,7 +168,7 @@ def _swap_roles(draws: Draws, clause: Clause) -> Clause:
             adjective=clause.landmark_adjective,
             landmark_adjective=clause.adjective,
         )
-    converse = [word for word in NEIGHBOURS[clause.predicate].apart if word.forms == clause.predicate.forms[::-1]]
+    converse = [word for word in NEIGHBOURS[clause.predicate].disjoint if word.forms == clause.predicate.forms[::-1]]
     if not converse:
         return _other_predicate(draws, clause)
     return clause._replace(predicate=draws.one_of(converse), inverted=not clause.inverted)
@@ -177,7 +177,7 @@ def _swap_roles(draws: Draws, clause: Clause) -> Clause:
 def _other_landmark(draws: Draws, clause: Clause) -> Clause:
     if clause.landmark is None:
         return _other_predicate(draws, clause)
-    choice = NEIGHBOURS[clause.landmark].apart
+    choice = NEIGHBOURS[clause.landmark].disjoint
     return clause._replace(landmark=draws.one_of(choice)) if choice else clause
 
 
@@ -187,7 +187,7 @@ def _other_landmark_adjective(draws: Draws, clause: Clause) -> Clause:
     if clause.landmark_adjective is None:
         return clause._replace(landmark_adjective=draw_adjective(draws, clause.landmark))
     near = NEIGHBOURS[clause.landmark_adjective]
-    choice = draws.one_of((near.apart, near.apart, (None,)))
+    choice = draws.one_of((near.disjoint, near.disjoint, (None,)))
     return clause._replace(landmark_adjective=draws.one_of(choice)) if choice else clause
 
 
@@ -201,7 +201,7 @@ def exchanged(draws: Draws, first: Clause, second: Clause) -> tuple[Clause, Clau
     return swapped if swapped[0] != first and all(well_formed(clause) for clause in swapped) else None
 
 
-def _say_otherwise(draws: Draws, clause: Clause) -> Clause:
+def _reword(draws: Draws, clause: Clause) -> Clause:
     """Rewords the clause without a change of its meaning."""
     if clause.landmark is not None and clause.quantifier == THE and draws.chance(0.5):
         return clause._replace(inverted=not clause.inverted)
@@ -220,8 +220,8 @@ def _say_otherwise(draws: Draws, clause: Clause) -> Clause:
 
 EDITS: Mapping[str, Callable[[Draws, Clause], Clause]] = {
     "noun": _other_noun,
-    "stronger": functools.partial(_shifted, stronger=True),
-    "weaker": functools.partial(_shifted, stronger=False),
+    "stronger": functools.partial(_change_strength, stronger=True),
+    "weaker": functools.partial(_change_strength, stronger=False),
     "adjective": _other_adjective,
     "predicate": _other_predicate,
     "new predicate": _new_predicate,
@@ -233,7 +233,7 @@ EDITS: Mapping[str, Callable[[Draws, Clause], Clause]] = {
     "swapped roles": _swap_roles,
     "landmark": _other_landmark,
     "landmark adjective": _other_landmark_adjective,
-    "wording": _say_otherwise,
+    "wording": _reword,
 }
 
 

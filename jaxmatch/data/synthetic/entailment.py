@@ -1,7 +1,7 @@
 """The three-class set: does the first sentence entail the second, contradict it, or neither?
 
-Every second sentence occurs with three first sentences, one for each label, so it alone tells nothing about the label.
-The first sentences are chosen so that neither their words nor the overlap of the two sentences tell much (`balance`).
+Every second sentence occurs with three first sentences, one for each label, so it alone does not predict the label.
+The first sentences are chosen so that their words and the overlap of the two sentences hardly predict it (`balance`).
 """
 
 from jaxmatch.data.dataset import DataSet, Split
@@ -38,8 +38,8 @@ _DISTRACTIONS = ("noun", "predicate", "swapped roles", "adjective", "opposite qu
 def _distraction(draws: Draws, clause: Clause) -> Clause:
     if draws.chance(0.4):
         return edits.draw_clause(draws)
-    apart = edits.NEIGHBOURS[clause.noun].apart
-    clause = clause._replace(noun=draws.one_of(apart)) if apart else clause
+    disjoint = edits.NEIGHBOURS[clause.noun].disjoint
+    clause = clause._replace(noun=draws.one_of(disjoint)) if disjoint else clause
     if not grammar.well_formed(clause):
         clause = edits.draw_clause(draws)
     for _ in range(draws.below(2) + draws.below(2)):
@@ -71,7 +71,7 @@ def _candidates(
             if len(found[aim]) == wanted:
                 break
             premise = _premise(draws, hypothesis, aim)
-            text_a = grammar.say_all(premise)
+            text_a = grammar.joined_text(premise)
             if text_a is None or text_a == text_b or text_a in used:
                 continue
             label = semantics.relation(grammar.joint_meaning(premise), meaning_b)
@@ -94,7 +94,7 @@ def generate() -> DataSet:
             hypothesis = (edits.draw_clause(draws),)
             if draws.chance(0.05):
                 hypothesis += (edits.draw_clause(draws),)
-            text_b = grammar.say_all(hypothesis, _LONGEST)
+            text_b = grammar.joined_text(hypothesis, _LONGEST)
             if text_b is None or text_b in used:
                 continue
             found = _candidates(draws, hypothesis, text_b, used)

@@ -97,7 +97,7 @@ def _box(*words: Word | None) -> Box:
 
 
 def meaning(clause: Clause) -> Meaning:
-    """Returns the claims that the clause takes for granted and the claims that it asserts."""
+    """Returns the claims that the clause presupposes and the claims that it asserts."""
     subject = _box(clause.adjective, clause.noun)
     dimension = clause.predicate.dimension
     if clause.landmark is not None:
@@ -108,28 +108,28 @@ def meaning(clause: Clause) -> Meaning:
         mask, rest = rest, mask
     yes, no = (*subject, (dimension, mask)), (*subject, (dimension, rest))
     if clause.quantifier == THE:
-        granted, asserted = (Claim(_box(clause.noun), 1, 1),), (Claim(yes, 1),)
+        presupposed, asserted = (Claim(_box(clause.noun), 1, 1),), (Claim(yes, 1),)
     elif clause.quantifier in (ALL, NONE, NOT_ALL):
-        granted = (Claim(subject, 1),)
+        presupposed = (Claim(subject, 1),)
         asserted = ({ALL: Claim(no, 0, 0), NONE: Claim(yes, 0, 0), NOT_ALL: Claim(no, 1)}[clause.quantifier],)
     elif clause.quantifier == SOME:
-        granted, asserted = (), (Claim(yes, 1),)
+        presupposed, asserted = (), (Claim(yes, 1),)
     else:
         low = 0 if clause.quantifier == AT_MOST else clause.number
         high = UNBOUNDED if clause.quantifier == AT_LEAST else clause.number
-        granted, asserted = (), (Claim(yes, low, high),)
+        presupposed, asserted = (), (Claim(yes, low, high),)
     if clause.landmark is not None:
-        granted += (Claim(_box(clause.landmark), 1, 1),)
+        presupposed += (Claim(_box(clause.landmark), 1, 1),)
         if clause.landmark_adjective is not None:
             asserted += (Claim(_box(clause.landmark_adjective, clause.landmark), 1),)
-    return Meaning(granted, asserted)
+    return Meaning(presupposed, asserted)
 
 
 def joint_meaning(clauses: Sequence[Clause]) -> Meaning:
     """Returns the meaning of clauses joined by "and"."""
     meanings = [meaning(clause) for clause in clauses]
     return Meaning(
-        tuple(claim for each in meanings for claim in each.granted),
+        tuple(claim for each in meanings for claim in each.presupposed),
         tuple(claim for each in meanings for claim in each.asserted),
     )
 
@@ -198,7 +198,7 @@ def verb_phrase(clause: Clause, plural: bool) -> str:
     return " ".join(filter(None, (clause.predicate.forms[not plural], objects)))
 
 
-def say(clause: Clause) -> str:
+def text_of(clause: Clause) -> str:
     """Returns the clause in words, in lowercase and without punctuation."""
     if clause.inverted:
         return f"{landmark(clause)} {verb_phrase(clause, False)}"
@@ -206,12 +206,12 @@ def say(clause: Clause) -> str:
     return f"{words} {verb_phrase(clause, plural)}"
 
 
-def say_all(clauses: Sequence[Clause], longest: int = 14) -> str | None:
+def joined_text(clauses: Sequence[Clause], longest: int = 14) -> str | None:
     """Returns the clauses joined by "and".
 
     The result is None if the text has fewer than four words or more than `longest`, or repeats a clause.
     """
-    texts = [say(clause) for clause in clauses]
+    texts = [text_of(clause) for clause in clauses]
     text = " and ".join(texts)
     return text if 4 <= text.count(" ") + 1 <= longest and len(set(texts)) == len(texts) else None
 

@@ -253,7 +253,7 @@ class Neighbours:
     same: tuple[Word, ...]
     wider: tuple[Word, ...]
     narrower: tuple[Word, ...]
-    apart: tuple[Word, ...]
+    disjoint: tuple[Word, ...]
 
 
 def _neighbours(word: Word) -> Neighbours:
@@ -269,7 +269,7 @@ def _neighbours(word: Word) -> Neighbours:
         same=tuple(other for other in others if other.mask == word.mask),
         wider=tuple(other for other in others if other.mask != word.mask and other.mask & word.mask == word.mask),
         narrower=tuple(other for other in others if other.mask != word.mask and other.mask & word.mask == other.mask),
-        apart=tuple(other for other in others if other.mask & word.mask == 0),
+        disjoint=tuple(other for other in others if other.mask & word.mask == 0),
     )
 
 

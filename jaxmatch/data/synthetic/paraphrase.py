@@ -14,8 +14,8 @@ from jaxmatch.data.synthetic.grammar import Clause
 LABELS = ("0", "1")
 SPLITS = {"train": 3000, "dev": 500, "test": 500}  # base sentences; two pairs each
 _SEED = 20_190_802
-_MISSES = ("predicate", "noun", "adjective", "swapped adjectives", "swapped roles", "negation", "landmark")
-_MISSES += ("opposite quantifier", "number", "stronger", "weaker", "landmark adjective")
+_NEAR_MISS_EDITS = ("predicate", "noun", "adjective", "swapped adjectives", "swapped roles", "negation", "landmark")
+_NEAR_MISS_EDITS += ("opposite quantifier", "number", "stronger", "weaker", "landmark adjective")
 
 
 def _reworded(draws: Draws, clauses: tuple[Clause, ...], times: int) -> tuple[Clause, ...]:
@@ -26,13 +26,13 @@ def _reworded(draws: Draws, clauses: tuple[Clause, ...], times: int) -> tuple[Cl
     return tuple(draws.shuffled(changed))
 
 
-def _missed(draws: Draws, clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
+def _near_miss(draws: Draws, clauses: tuple[Clause, ...]) -> tuple[Clause, ...]:
     if len(clauses) == 2 and draws.chance(0.5):
         swapped = edits.exchanged(draws, *clauses)
         if swapped is not None:
             return swapped
     position = draws.below(len(clauses))
-    changed = edits.edited(draws, clauses[position], _MISSES)
+    changed = edits.edited(draws, clauses[position], _NEAR_MISS_EDITS)
     return (*clauses[:position], changed, *clauses[position + 1 :])
 
 
@@ -49,11 +49,11 @@ def _base(draws: Draws) -> tuple[Clause, ...]:
     if first.landmark is not None or draws.chance(0.3):
         return (first,)
     # The second clause is often about another thing of the same realm, so that the clauses can exchange predicates.
-    apart = edits.NEIGHBOURS[first.noun].apart
+    disjoint = edits.NEIGHBOURS[first.noun].disjoint
     second = edits.draw_clause(draws)
-    if apart and draws.chance(0.7):
+    if disjoint and draws.chance(0.7):
         second = edits.edited(
-            draws, first._replace(noun=draws.one_of(apart)), ("predicate", "adjective", "new predicate")
+            draws, first._replace(noun=draws.one_of(disjoint)), ("predicate", "adjective", "new predicate")
         )
     return (first, second) if grammar.well_formed(second) else (first,)
 
@@ -76,8 +76,8 @@ def _candidates(
         for _ in range(attempts):
             if len(found[kept]) == wanted:
                 break
-            other = _reworded(draws, base if kept else _missed(draws, base), 1 + draws.below(2) + kept)
-            rewording = grammar.say_all(other)
+            other = _reworded(draws, base if kept else _near_miss(draws, base), 1 + draws.below(2) + kept)
+            rewording = grammar.joined_text(other)
             if rewording is None or rewording == text:
                 continue
             if same(meaning, grammar.joint_meaning(other)) is bool(kept):
@@ -97,7 +97,7 @@ def generate() -> DataSet:
         pairs = []
         while len(pairs) < len(LABELS) * size:
             base = _base(draws)
-            text = grammar.say_all(base)
+            text = grammar.joined_text(base)
             if text is None or text in used:
                 continue
             found = _candidates(draws, base, text)

@@ -51,7 +51,7 @@ def ask(kind: int, clause: Clause) -> str:
 
 
 def answers(kind: int, clause: Clause, candidate: semantics.Meaning) -> bool | None:
-    """Returns whether a candidate answers a question; None if it contradicts what the question takes for granted."""
+    """Returns whether a candidate answers a question; None if it contradicts a presupposition of the question."""
     if kind == HOW_MANY:
         none = semantics.relation(candidate, grammar.meaning(clause._replace(quantifier=NONE)))
         if none is None:
@@ -103,20 +103,20 @@ def _statement(draws: Draws, kind: int, clause: Clause, right: bool) -> tuple[Cl
         clause = edits.edited(draws, clause, _RIGHT if right else _WRONG)
     if not draws.chance(0.4):
         return (clause,)
-    apart = edits.NEIGHBOURS[clause.noun].apart
-    other = clause._replace(noun=draws.one_of(apart)) if apart else clause
+    disjoint = edits.NEIGHBOURS[clause.noun].disjoint
+    other = clause._replace(noun=draws.one_of(disjoint)) if disjoint else clause
     other = edits.edited(draws, other, _WRONG) if grammar.well_formed(other) else edits.draw_clause(draws)
     return tuple(draws.shuffled((clause, other)))
 
 
-def _answers_found(draws: Draws, kind: int, clause: Clause, question: str, rights: int) -> tuple[dict, dict]:
+def _draw_candidates(draws: Draws, kind: int, clause: Clause, question: str, rights: int) -> tuple[dict, dict]:
     """Returns wrong and right candidates, each as text -> shallow features, with spare ones to choose from."""
     found: tuple[dict, dict] = ({}, {})
     for attempt in range(24):
         statement = _statement(draws, kind, clause, bool(attempt & 1))
         if not all(grammar.well_formed(each) for each in statement):
             continue
-        text = grammar.say_all(statement)
+        text = grammar.joined_text(statement)
         if text is None or text in found[0] or text in found[1]:
             continue
         right = answers(kind, clause, grammar.joint_meaning(statement))
@@ -142,7 +142,7 @@ def generate() -> DataSet:
                 if question in questions or not 4 <= question.count(" ") + 1 <= _LONGEST:
                     continue
                 rights = 1 + draws.below(3)
-                found = _answers_found(draws, kind, clause, question, rights)
+                found = _draw_candidates(draws, kind, clause, question, rights)
                 if len(found[1]) >= rights and len(found[0]) >= CANDIDATES - rights:
                     break
             questions.add(question)

@@ -2,8 +2,8 @@
 
 A *box* is a set of things, given by the allowed values of some dimensions (`lexicon`). A *claim* states that the number
 of things in a box is between two bounds. The meaning of a sentence is a set of claims. It asserts some of them and
-takes others for granted ("the dog": exactly one dog exists; "all dogs": dogs exist). The claims that either sentence
-of a pair takes for granted are common ground for both. The first sentence entails the second if no world fulfills the
+presupposes others ("the dog": exactly one dog exists; "all dogs": dogs exist). The presuppositions of both sentences
+of a pair are their common ground. The first sentence entails the second if no world fulfills the
 first sentence, the common ground and the opposite of a claim of the second. The sentences contradict each other if no
 world fulfills both and the common ground.
 
@@ -32,9 +32,9 @@ class Claim(NamedTuple):
 
 
 class Meaning(NamedTuple):
-    """The claims that a sentence takes for granted (`granted`) and the claims that it asserts (`asserted`)."""
+    """The claims that a sentence presupposes (`presupposed`) and the claims that it asserts (`asserted`)."""
 
-    granted: tuple[Claim, ...]
+    presupposed: tuple[Claim, ...]
     asserted: tuple[Claim, ...]
 
 
@@ -125,17 +125,17 @@ def relation(first: Meaning, second: Meaning) -> str | None:
     """Returns the relation of the second sentence to the first.
 
     Returns:
-      "entailment", "neutral" or "contradiction"; None if one sentence contradicts itself or the claims that either
-      sentence takes for granted.
+      "entailment", "neutral" or "contradiction"; None if one sentence contradicts itself or a presupposition of either
+      sentence.
     """
     numbers: dict[Box, int] = {}
 
     def numbered(claims: Sequence[Claim]) -> tuple[tuple[int, int, int], ...]:
         return tuple([(numbers.setdefault(box, len(numbers)), low, high) for box, low, high in claims])
 
-    ground, said_first, said_second = (
-        numbered(first.granted + second.granted),
+    ground, asserted_first, asserted_second = (
+        numbered(first.presupposed + second.presupposed),
         numbered(first.asserted),
         numbered(second.asserted),
     )
-    return _relation(_cells(tuple(numbers)), len(numbers), ground, said_first, said_second)
+    return _relation(_cells(tuple(numbers)), len(numbers), ground, asserted_first, asserted_second)

@@ -29,7 +29,7 @@ from jaxmatch.layers.lstm import traced_for_a_cpu
 MAX_TABLE_BYTES = 2**30
 
 # Threads may share a model, so only one of them prepares programs and tables at a time.
-_preparing = threading.RLock()
+_prepare_lock = threading.RLock()
 
 
 def prepare(module: nn.Module, params: Any, vectors: jax.Array) -> "Predictor":
@@ -98,7 +98,7 @@ class Predictor:
         key = tuple(sorted(tokens)), sentences.shape, None if own else _Signature.of(words)
         program = self.programs.get(key)
         if program is None:
-            with _preparing:
+            with _prepare_lock:
                 program = self.programs.get(key) or self._new_program(key, words, own)
         return program
 

@@ -70,7 +70,8 @@ def find_word_products(jaxpr: Jaxpr, weights: int) -> tuple[int, list[WordProduc
             and _is_product(equation, _MATRIX_PRODUCT)
         ):
             found.append(WordProduct(index, attended[read[0]], index_of[read[-1]], written.aval.shape[1]))
-    return lookup, [one for one in found if jaxpr.eqns[one.equation].params == jaxpr.eqns[found[0].equation].params]
+    parameters = jaxpr.eqns[found[0].equation].params if found else None
+    return lookup, [product for product in found if jaxpr.eqns[product.equation].params == parameters]
 
 
 def _arguments(equation: JaxprEqn) -> list[Var]:

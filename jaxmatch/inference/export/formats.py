@@ -42,12 +42,12 @@ def function_of(model: InferenceModel) -> Function:
     return match
 
 
-def stablehlo(function: Function, table: tuple[int, int]) -> bytes:
+def stablehlo(function: Function, vectors_shape: tuple[int, int]) -> bytes:
     """Exports a function to StableHLO, serialized by `jax.export`.
 
     Arguments:
       function: the model, as `function_of` returns it.
-      table: the shape of the word vectors.
+      vectors_shape: the shape of the word vectors.
 
     Raises:
       InputError: a library is missing, JAX cannot export the function with free numbers of words, pairs and tokens, or
@@ -56,18 +56,18 @@ def stablehlo(function: Function, table: tuple[int, int]) -> bytes:
     if importlib.util.find_spec("flatbuffers") is None:  # `jax.export` serializes with it
         raise InputError("StableHLO needs the library flatbuffers", remedy="pip install 'jaxmatch[stablehlo]'")
     with _refusing("StableHLO", "the weights alone: --format safetensors"):
-        exported = jax.export.export(jax.jit(function), platforms=PLATFORMS)(*_arguments(table))
+        exported = jax.export.export(jax.jit(function), platforms=PLATFORMS)(*_arguments(vectors_shape))
         content = bytes(exported.serialize())
         again = jax.export.deserialize(bytearray(content))
-    _try("StableHLO", function, lambda *arguments: again.call(*arguments), table)
+    _try("StableHLO", function, lambda *arguments: again.call(*arguments), vectors_shape)
     return content
 
 
-def onnx(function: Function, table: tuple[int, int]) -> bytes:
+def onnx(function: Function, vectors_shape: tuple[int, int]) -> bytes:
     """Exports a function to ONNX with jax2onnx, and tests the program in ONNX Runtime.
 
     Arguments:
-      function, table: as in `stablehlo`.
+      function, vectors_shape: as in `stablehlo`.
 
     Raises:
       InputError: a library is missing, jax2onnx cannot convert the function, or the program gives other outputs than
@@ -84,26 +84,26 @@ def onnx(function: Function, table: tuple[int, int]) -> bytes:
         ) from None
     with _refusing("ONNX", "--format stablehlo may"), quiet(), _unchanged(jnp), traced_for_a_cpu():
         # An ONNX program cannot choose by platform, so an LSTM is exported in its form for a CPU.
-        written = jax2onnx.to_onnx(function, inputs=list(_arguments(table)), model_name="jaxmatch")
+        written = jax2onnx.to_onnx(function, inputs=list(_arguments(vectors_shape)), model_name="jaxmatch")
         _rename(written.graph)
         content = written.SerializeToString()
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # without warnings of unused constants, which do no harm
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    _try("ONNX", function, lambda *arguments: session.run([OUTPUT], dict(zip(INPUTS, arguments)))[0], table)
+    _try("ONNX", function, lambda *arguments: session.run([OUTPUT], dict(zip(INPUTS, arguments)))[0], vectors_shape)
     return content
 
 
-def _arguments(table: tuple[int, int]) -> tuple[jax.ShapeDtypeStruct, ...]:
+def _arguments(vectors_shape: tuple[int, int]) -> tuple[jax.ShapeDtypeStruct, ...]:
     *rows, words = jax.export.symbolic_shape("batch, length, words")
     return (
-        jax.ShapeDtypeStruct((words, table[1]), np.float32),
+        jax.ShapeDtypeStruct((words, vectors_shape[1]), np.float32),
         jax.ShapeDtypeStruct(rows, np.int32),
         jax.ShapeDtypeStruct(rows, np.int8),
     )
 
 
-def _try(kind: str, function: Function, program: Callable[..., Any], table: tuple[int, int]) -> None:
+def _try(kind: str, function: Function, program: Callable[..., Any], vectors_shape: tuple[int, int]) -> None:
     """Checks that a program gives the outputs of the function it was made from, on random word vectors and ids.
 
     Raises:
@@ -111,8 +111,8 @@ def _try(kind: str, function: Function, program: Callable[..., Any], table: tupl
     """
     generator, jitted = np.random.default_rng(0), jax.jit(function)
     for batch, length, more in _TRIED:
-        words = table[0] + more
-        vectors = generator.normal(size=(words, table[1])).astype(np.float32)
+        words = vectors_shape[0] + more
+        vectors = generator.normal(size=(words, vectors_shape[1])).astype(np.float32)
         ids = generator.integers(min(2, words - 1), words, (batch, length)).astype(np.int32)
         sentences = np.where(np.arange(length) < length // 2, 1, 2).astype(np.int8) * np.ones((batch, 1), np.int8)
         ids[-1, -1] = sentences[-1, -1] = 0

@@ -195,13 +195,13 @@ def re2_to_pytorch(trained: InferenceModel) -> tuple[dict[str, np.ndarray], dict
     if not isinstance(model, RE2):
         raise InputError(f"a {type(model).__name__} has no PyTorch layout", remedy="give an RE2")
     if model.takes_characters or model.token_features:
-        raise InputError("the authors' code gives a word nothing besides its vector, and this network has more")
+        raise InputError("the authors' code takes no characters or other features of words, and this network does")
     if model.config.parallel_blocks or not model.config.encoder_input:
         raise InputError("the authors' code has neither parallel blocks nor blocks without the encoder's input")
     if model.config.connection == "augmented" and model.config.blocks > 3:
         raise InputError(
             f"the authors' code connects {model.config.blocks} blocks in another way than Eq. 1",
-            remedy="train with the connection 'augmented_running_sum' for a network to hand to it",
+            remedy="to convert the network, train it with the connection 'augmented_running_sum'",
         )
     if model.config.encoder_activation != "gelu":
         raise InputError(
@@ -210,7 +210,7 @@ def re2_to_pytorch(trained: InferenceModel) -> tuple[dict[str, np.ndarray], dict
     if model.config.connection in ("vanilla", "vanilla_projected") and model.config.blocks > 1:
         raise InputError(
             f"the authors' PyTorch code has another residual connection than {model.config.connection!r}",
-            remedy="train with the connection 'vanilla_running_sum' for a network to hand to it",
+            remedy="to convert the network, train it with the connection 'vanilla_running_sum'",
         )
     flat = flax.traverse_util.flatten_dict(trained.params)
     state_dict = {_EMBEDDING: np.asarray(trained.vectors)}

@@ -101,7 +101,7 @@ def re2_from_tensorflow(variables: Mapping[str, np.ndarray], settings: Mapping[s
         settings.
     """
     model = model_of(settings)
-    unread = {name: value for name, value in variables.items() if not _of_the_optimizer(name)}
+    unread = {name: value for name, value in variables.items() if not _is_optimizer_variable(name)}
 
     def read(name: str) -> np.ndarray:
         if name not in unread:
@@ -123,5 +123,5 @@ def re2_from_tensorflow(variables: Mapping[str, np.ndarray], settings: Mapping[s
     return InferenceModel(model, params, vectors)
 
 
-def _of_the_optimizer(name: str) -> bool:
+def _is_optimizer_variable(name: str) -> bool:
     return name in ("global_step", "lr", "beta1_power", "beta2_power") or name.endswith(("/Adam", "/Adam_1"))

@@ -11,7 +11,7 @@ from jaxmatch.reporting.folder_table import table_of
 from jaxmatch.reporting.html.grid import grid
 from jaxmatch.reporting.sweep_folder import SweepFolder
 from jaxmatch.reporting.tables import numbers, uncertainty
-from jaxmatch.reporting.tables.formats import NOTHING, Sheet
+from jaxmatch.reporting.tables.formats import NO_VALUE, Sheet
 
 RESAMPLES, SEED = 5_000, 0
 
@@ -88,10 +88,10 @@ def certainty(folder: SweepFolder) -> list[tuple[str, Sheet]]:
             for _, settings, cell in cells:
                 values = list(cell.scores[score].values.values())
                 ends = bootstrap_interval(values)
-                shown = " to ".join(numbers.print_number(score, end) for end in ends) if ends else NOTHING
+                shown = " to ".join(numbers.format_number(score, end) for end in ends) if ends else NO_VALUE
                 better = (best, values) if numbers.higher_is_better(score) else (values, best)
-                share = NOTHING if cell is cells[0][2] else _improvement_text(*better)
-                mean = numbers.print_number(score, cell.scores[score].mean)
+                share = NO_VALUE if cell is cells[0][2] else _improvement_text(*better)
+                mean = numbers.format_number(score, cell.scores[score].mean)
                 rows.append((uncertainty.setting_name(settings), str(len(values)), mean, shown, share))
             found.append((f"{heading}, {data}", grid(headings, rows, (False, True, True, True, True))))
     return found

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from jaxmatch.reporting.tables.formats import NOTHING, Sheet, Text
+from jaxmatch.reporting.tables.formats import NO_VALUE, Sheet, Text
 
 _NUMBER = re.compile(r"([+−-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?: (s|min|h)\b)?")
 _SECONDS = {"s": 1, "min": 60, "h": 3600}
@@ -31,7 +31,7 @@ def ranks(sheet: Sheet) -> list[Mapping[str, int]]:
 
 
 def _places(texts: Iterable[str], numeric: bool) -> Mapping[str, int]:
-    texts = [text for text in texts if text not in ("", NOTHING)]
+    texts = [text for text in texts if text not in ("", NO_VALUE)]
     values = {text: value for text in texts if (value := _number(text, whole=not numeric)) is not None}
     known = values if numeric or len(values) == len(texts) else {text: text.casefold() for text in texts}
     place = {value: number for number, value in enumerate(sorted(set(known.values())))}

@@ -17,7 +17,7 @@ from jaxmatch.reporting.html.grid import grid
 from jaxmatch.reporting.html.mistakes import mistakes
 from jaxmatch.reporting.sweep_folder import SweepFolder
 from jaxmatch.reporting.tables import layout, numbers
-from jaxmatch.reporting.tables.formats import NOTHING, Sheet
+from jaxmatch.reporting.tables.formats import NO_VALUE, Sheet
 from jaxmatch.reporting.wording import duration_text, setting_text, shared_text
 from jaxmatch.settings import flatten
 from jaxmatch.workdir import Workdir
@@ -70,10 +70,10 @@ def effects(folder: SweepFolder) -> Sheet | None:
     rows = [
         (
             numbers.setting_headings([effect.axis])[effect.axis],
-            numbers.print_setting(effect.axis, effect.value),
+            numbers.format_setting(effect.axis, effect.value),
             str(effect.settings),
-            numbers.print_number(score, effect.mean),
-            NOTHING if effect.difference is None else numbers.print_number(score, effect.difference),
+            numbers.format_number(score, effect.mean),
+            NO_VALUE if effect.difference is None else numbers.format_number(score, effect.difference),
         )
         for effect in found
     ]
@@ -123,7 +123,7 @@ def runs(folder: SweepFolder) -> Sheet | None:
             str(record["seed"]),
             record["status"],
             "yes" if record.get("stopped_early") else "no",
-            NOTHING if record.get("selected_at_samples") is None else f"{record['selected_at_samples']:,}",
+            NO_VALUE if record.get("selected_at_samples") is None else f"{record['selected_at_samples']:,}",
             *(_score(record, score) for score in scores),
         ]
         for record in records
@@ -218,7 +218,7 @@ def _surroundings(record: Mapping[str, Any]) -> dict[str, Any]:
 def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.10g}"
-    return NOTHING if value in ("", None, {}) else str(value)
+    return NO_VALUE if value in ("", None, {}) else str(value)
 
 
 def _place(folder: SweepFolder, run: str) -> tuple[Mapping[str, Any], str]:
@@ -233,7 +233,7 @@ def _setting(folder: SweepFolder, run: str) -> str:
 
 def shared_settings(folder: SweepFolder, runs: Sequence[str]) -> str:
     places = [_place(folder, run) for run in runs]
-    return shared_text(places) or (NOTHING if any(map(any, places)) else "as configured")
+    return shared_text(places) or (NO_VALUE if any(map(any, places)) else "as configured")
 
 
 def _missing(folder: SweepFolder, run: str) -> str:
@@ -243,7 +243,7 @@ def _missing(folder: SweepFolder, run: str) -> str:
 
 def _score(record: Mapping[str, Any], score: str) -> str:
     value = record_schema.score_of(record, score)
-    return NOTHING if value is None else numbers.print_number(score, value)
+    return NO_VALUE if value is None else numbers.format_number(score, value)
 
 
 def _times(records: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -251,7 +251,7 @@ def _times(records: Sequence[Mapping[str, Any]]) -> list[str]:
     because the runs of a cohort may have been trained in two parts.
     """
     if not records:
-        return [NOTHING] * 4
+        return [NO_VALUE] * 4
     times = records[-1].get("times", {})
     texts = [times.get(f"{name}_seconds") for name in ("compile", "train", "evaluate")]
-    return [*(NOTHING if seconds is None else duration_text(seconds) for seconds in texts), records[-1]["device"]]
+    return [*(NO_VALUE if seconds is None else duration_text(seconds) for seconds in texts), records[-1]["device"]]

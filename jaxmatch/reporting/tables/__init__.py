@@ -124,11 +124,11 @@ def check_layout(layout: TableLayout, settings: Iterable[Mapping[str, Any]], sco
     shown = [*layout.rows, *([layout.columns] if layout.columns else [])]
     for known in settings:
         for key in shown:
-            if key not in known and key not in record_schema.NAMED:
+            if key not in known and key not in record_schema.RUN_LABELS:
                 raise InputError(
                     f"the table shows {key!r}, which is not a setting of its runs", remedy=nearest(key, sorted(known))
                 )
-    comparisons.check_original(layout, [*layout.rows, *record_schema.NAMED])
+    comparisons.check_original(layout, [*layout.rows, *record_schema.RUN_LABELS])
     for score in layout.scores:
         part, name = _score_parts(score)
         if part != "times" and name not in scores:
@@ -143,7 +143,7 @@ def _score_parts(score: str) -> tuple[str, str]:
     return part, name
 
 
-def _check_layout(records: Sequence[Mapping], layout: TableLayout) -> None:
+def _check_layout_of_records(records: Sequence[Mapping], layout: TableLayout) -> None:
     for key in (*layout.rows, *([layout.columns] if layout.columns else [])):
         for record in records:
             if not record_schema.has_setting(record, key):
@@ -181,7 +181,7 @@ def make_table(records: Sequence[Mapping], layout: TableLayout, floors: Sequence
         raise InputError("there are no records to make a table of", remedy="run the sweep first")
     for position, record in enumerate(records):
         record_schema.check_record(record, position)
-    _check_layout(records, layout)
+    _check_layout_of_records(records, layout)
     keys = _row_keys(records, layout)
     comparisons.check_original(layout, keys)
     pivot = _sorted_values(records, layout.columns, layout.order) if layout.columns else {"": None}

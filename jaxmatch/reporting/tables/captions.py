@@ -21,10 +21,10 @@ def _seeds(finished: Sequence[Mapping], cells: Sequence[frozenset[int]]) -> str:
         return "No run finished."
     seeds = {record["seed"] for record in finished}
     if all(len(cell) <= 1 for cell in cells):
-        return f"One run a row, {'seed' if len(seeds) == 1 else 'seeds'} {numbers.print_ranges(seeds)}."
+        return f"One run a row, {'seed' if len(seeds) == 1 else 'seeds'} {numbers.format_ranges(seeds)}."
     if len(set(cells)) == 1:
-        return f"Mean ± sample standard deviation over {len(seeds)} seeds ({numbers.print_ranges(seeds)})."
-    return f"Mean ± sample standard deviation over as many of the seeds {numbers.print_ranges(seeds)} as the row says."
+        return f"Mean ± sample standard deviation over {len(seeds)} seeds ({numbers.format_ranges(seeds)})."
+    return f"Mean ± sample standard deviation over as many of the seeds {numbers.format_ranges(seeds)} as the row says."
 
 
 def _dropped(records: Sequence[Mapping]) -> list[str]:

@@ -81,9 +81,9 @@ def differences(table: Content) -> dict[tuple[Place, str], Difference]:
         if other is None or other is cell:
             continue
         for score in table.layout.scores:
-            mine, its = cell.scores[score], other.scores[score]
-            if score.partition(".")[0] != "times" and mine.mean is not None and its.mean is not None:
-                found[place, score] = Difference(mine.mean - its.mean, test_of(mine, its, table.layout.paired))
+            own, base = cell.scores[score], other.scores[score]
+            if score.partition(".")[0] != "times" and own.mean is not None and base.mean is not None:
+                found[place, score] = Difference(own.mean - base.mean, test_of(own, base, table.layout.paired))
     for score in table.layout.scores:
         tested = [key for key, difference in found.items() if key[1] == score and difference.test]
         corrected = significance.holm([found[key].test.p_value for key in tested])
@@ -154,13 +154,13 @@ def to_published(cell: Cell, score: str, published: Published) -> tuple[str, tup
     if the training sets differ, or if the score is not the same quantity.
     """
     name, summary, text = score.partition(".")[2], cell.scores[score], published.scores[score]
-    theirs, rounding = published_number(score, text)
-    if not summary.deviation or theirs is None or name not in SCORES:
+    published_value, rounding = published_number(score, text)
+    if not summary.deviation or published_value is None or name not in SCORES:
         return None
     if score in published.unlike or other_training_set(cell, published):
         return None
     values = list(summary.values.values())
-    found = intervals.to_published(values, theirs, *printed_spread(score, published))
+    found = intervals.to_published(values, published_value, *printed_spread(score, published))
     return found and (intervals.judge(*found, SCORES[name].higher_is_better, rounding), found)
 
 

@@ -5,7 +5,7 @@ import re
 
 from jaxmatch.printable import printable
 
-NOTHING = "–"  # the text of a cell that has no value
+NO_VALUE = "–"  # the text of a cell that has no value
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -87,7 +87,7 @@ def escape_markdown(text: str) -> str:
     return _MARKDOWN.sub(r"\\\g<0>", printable(" ".join(text.split())))
 
 
-def _begun_plainly(line: str) -> str:
+def _escape_line_start(line: str) -> str:
     """Escapes the beginning of an escaped line of Markdown that would begin a heading, a quotation or a list."""
     found = _BLOCK.match(line)
     if not found:
@@ -132,7 +132,7 @@ def markdown(sheet: Sheet) -> str:
     blocks = [" ".join([f"**{escape_markdown(sheet.title)}.**", *map(escape_markdown, sheet.caption)])]
     blocks.append("\n".join([padded(lines[0]), padded(rule), *map(padded, lines[1:])]))
     if sheet.notes:
-        blocks.append("\n".join(f"- {_begun_plainly(escape_markdown(note))}" for note in sheet.notes))
+        blocks.append("\n".join(f"- {_escape_line_start(escape_markdown(note))}" for note in sheet.notes))
     return "\n\n".join(blocks) + "\n"
 
 

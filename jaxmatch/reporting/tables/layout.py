@@ -8,7 +8,7 @@ from jaxmatch.reporting.record_schema import identity
 from jaxmatch.reporting.tables import comparisons, numbers, uncertainty
 from jaxmatch.reporting.tables.comparisons import Difference, Place
 from jaxmatch.reporting.tables.contents import OWN, VARIANT, Cell, Content, FloorRow, Published
-from jaxmatch.reporting.tables.formats import NOTHING, Sheet, Text
+from jaxmatch.reporting.tables.formats import NO_VALUE, Sheet, Text
 
 FLOOR = "floor"
 SCORE, DIFFERENCE, PUBLISHED = "score", "difference", "published"
@@ -50,19 +50,19 @@ def _heading(what: str, score: str) -> str:
 
 def _score_text(cell: Cell | None, score: str, best: bool) -> Text:
     if cell is None:
-        return Text(NOTHING)
+        return Text(NO_VALUE)
     summary = cell.scores[score]
     if summary.mean is None:
         # A setting that was dropped and has a diverged run was dropped because of that run.
-        return Text(NOTHING if cell.finished else "diverged" if cell.diverged else "dropped")
-    mean = numbers.print_number(score, summary.mean)
-    spread = "" if summary.deviation is None else f" ± {numbers.print_number(score, summary.deviation)}"
+        return Text(NO_VALUE if cell.finished else "diverged" if cell.diverged else "dropped")
+    mean = numbers.format_number(score, summary.mean)
+    spread = "" if summary.deviation is None else f" ± {numbers.format_number(score, summary.deviation)}"
     fewer = "" if len(summary.values) == len(cell.finished) else f" (n = {len(summary.values)})"
     return Text(mean + spread + fewer, bold=best)
 
 
 def _signed(score: str, value: float) -> str:
-    printed = numbers.print_number(score, value)
+    printed = numbers.format_number(score, value)
     return f"−{printed[1:]}" if printed.startswith("-") else f"+{printed}"
 
 
@@ -104,7 +104,7 @@ def _cell_texts(plan: _Plan, cell: Cell | None, place: Place) -> list[Text]:
 
 def _seeds(cell: Cell | None) -> str:
     if cell is None:
-        return NOTHING
+        return NO_VALUE
     left_out = [
         f" + {len(runs)} {how}" for runs, how in ((cell.diverged, "diverged"), (cell.dropped, "dropped")) if runs
     ]
@@ -116,8 +116,8 @@ def _own_row(table: Content, number: int, plan: _Plan, named: bool) -> tuple[Tex
     records = [record for cell in row.cells if cell is not None for record in cell.records]
     seeds = [_seeds(cell) for cell in row.cells]
     texts = [Text(OWN)] if named else []
-    texts += [Text(numbers.print_setting(key, value)) for key, value in row.settings.items()]
-    texts.append(Text(numbers.print_whole_numbers(record["parameters"] for record in records)))
+    texts += [Text(numbers.format_setting(key, value)) for key, value in row.settings.items()]
+    texts.append(Text(numbers.format_whole_numbers(record["parameters"] for record in records)))
     # One number if it is the same in all cells of the row, otherwise one per cell, from left to right.
     texts.append(Text(seeds[0] if len(set(seeds)) == 1 else " / ".join(seeds)))
     for column, cell in enumerate(row.cells):
@@ -132,7 +132,7 @@ def _floor_row(table: Content, floor: FloorRow, plan: _Plan, named: bool) -> tup
     texts += [f"{floor.parameters:,}", ""]
     for what, score in plan.columns * len(table.pivot):
         value = floor.scores.get(score) if what == SCORE else None
-        texts.append("" if value is None else numbers.print_number(score, value))
+        texts.append("" if value is None else numbers.format_number(score, value))
     return tuple(map(Text, texts))
 
 
@@ -148,7 +148,7 @@ def _published_place(table: Content, published: Published) -> int | None:
 
 def _published_row(table: Content, published: Published, plan: _Plan) -> tuple[Text, ...]:
     def setting(key: str) -> Text:
-        return Text(numbers.print_setting(key, published.settings[key]) if key in published.settings else "")
+        return Text(numbers.format_setting(key, published.settings[key]) if key in published.settings else "")
 
     texts = [Text(published.label), *map(setting, table.keys), setting("parameters"), setting("seeds")]
     place = _published_place(table, published)
@@ -188,24 +188,24 @@ def _published_notes(table: Content, published_by_place: Mapping[Place, Publishe
     return tuple(f"{', '.join(those)}: {source}." for source, those in labels.items())
 
 
-def _signs(table: Content, plan: _Plan) -> list[str]:
-    """Explains the signs that occur in the cells."""
+def _legend(table: Content, plan: _Plan) -> list[str]:
+    """Explains the marks and abbreviations that occur in the cells."""
     cells = [cell for row in table.rows for cell in row.cells]
     floors = ", ".join(floor.title for floor in table.floors if not floor.pretrained)
     summaries = [(cell, summary) for cell in cells if cell is not None for summary in cell.scores.values()]
-    signs = [f"Floors ({floors}): fitted once on the training pairs, on the CPU, without seeds."] if floors else []
+    legend = [f"Floors ({floors}): fitted once on the training pairs, on the CPU, without seeds."] if floors else []
     if elsewhere := [floor.title for floor in table.floors if floor.pretrained]:
-        signs.append(f"Pretrained ({', '.join(elsewhere)}): not trained here; its own tokenizer reads the texts.")
+        legend.append(f"Pretrained ({', '.join(elsewhere)}): not trained here; its own tokenizer reads the texts.")
     if any(summary.values and len(summary.values) < len(cell.finished) for cell, summary in summaries):
-        signs.append("(n = k): only k of the runs have that score.")
+        legend.append("(n = k): only k of the runs have that score.")
     if any(cell.finished and not summary.values for cell, summary in summaries):
-        signs.append(f"{NOTHING}: the runs have no such score" + (", or there is no run." if None in cells else "."))
+        legend.append(f"{NO_VALUE}: the runs have no such score" + (", or there is no run." if None in cells else "."))
     elif None in cells:
-        signs.append(f"{NOTHING}: no run.")
+        legend.append(f"{NO_VALUE}: no run.")
     if plan.differences:
         headings = numbers.setting_headings(tuple(table.layout.original))
         name = ", ".join(
-            f"{headings[key]} {numbers.print_setting(key, value)}" for key, value in table.layout.original.items()
+            f"{headings[key]} {numbers.format_setting(key, value)}" for key, value in table.layout.original.items()
         )
         corrected = "all differences of a score, over all columns" if table.layout.columns else "all of a column"
         over = f"{significance.METHOD} over the seeds ({significance.ASSUMPTION})"
@@ -213,7 +213,7 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
             over = f"{significance.PAIRED}, over the seeds that both have (their differences roughly normal)"
         test = f"; p: {over}, corrected by Holm for {corrected}"
         tested = any(difference.test for difference in plan.differences.values())
-        signs.append(f"Differences are to {name}{test if tested else ''}.")
+        legend.append(f"Differences are to {name}{test if tested else ''}.")
     judged = [
         comparisons.printed_spread(score, plan.published_by_place[place])
         for place, _, cell in comparisons.cells(table)
@@ -230,7 +230,7 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
             if not any(spread)
             else "The paper's own deviation over its seeds is in it where one is printed"
         )
-        signs.append(
+        legend.append(
             f"In brackets: the {intervals.CONFIDENCE:.0%} confidence interval of our mean less the published number "
             "(Welch's t). covers: the interval contains zero, up to rounding; beats: our mean is better over the whole "
             f"interval; misses: worse over the whole interval. {theirs}."
@@ -238,11 +238,11 @@ def _signs(table: Content, plan: _Plan) -> list[str]:
     if plan.best:
         others = "every other" if all(cell is None or cell.finished for cell in cells) else "every other that finished"
         test = "the paired test" if table.layout.paired else "Welch's test"
-        signs.append(
+        legend.append(
             f"Bold: better than {others} on the same data, by {test} with Holm's correction "
             f"(p < {significance.LEVEL:.2f})."
         )
-    return [*signs, *uncertainty.sampling_error(table), *uncertainty.seeds_needed(table)]
+    return [*legend, *uncertainty.sampling_error(table), *uncertainty.seeds_needed(table)]
 
 
 def sheet(table: Content) -> Sheet:
@@ -263,14 +263,14 @@ def sheet(table: Content) -> Sheet:
     labels = [*(["model"] if named else []), *(headings[key] for key in table.keys), "parameters", "seeds"]
     spans: list[tuple[str, int]] = []
     if layout.columns:
-        values = [numbers.print_setting(layout.columns, value) for value in table.pivot]
+        values = [numbers.format_setting(layout.columns, value) for value in table.pivot]
         spans = [("", len(labels)), *((f"{headings[layout.columns]} {value}", len(plan.columns)) for value in values)]
     own = tuple(_own_row(table, number, plan, named) for number in range(len(table.rows)))
     floors = tuple(_floor_row(table, each, plan, named) for each in table.floors)
     scores = [_heading(what, score) for what, score in plan.columns] * len(table.pivot)
     return Sheet(
         title=layout.title,
-        caption=(*table.caption, *_signs(table, plan)),
+        caption=(*table.caption, *_legend(table, plan)),
         notes=(*layout.notes, *_published_notes(table, plan.published_by_place)),
         headings=(*labels, *scores),
         numeric=(*(heading == "parameters" for heading in labels), *(True for _ in scores)),

@@ -35,7 +35,7 @@ def is_percent(score: str) -> bool:
     return known is not None and known.percent
 
 
-def print_number(score: str, value: float) -> str:
+def format_number(score: str, value: float) -> str:
     """Formats a score: accuracy and its like in percent with one decimal, times with one, everything else with four."""
     percent = is_percent(score)
     decimals = 1 if percent or score.startswith("times.") else 4
@@ -52,23 +52,23 @@ def setting_headings(keys: Sequence[str]) -> dict[str, str]:
     }
 
 
-def print_setting(key: str, value: Any) -> str:
+def format_setting(key: str, value: Any) -> str:
     """Formats a setting's value as a row label."""
     if value is None:
         return "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
-        return ", ".join(print_setting(key, each) for each in value)
+        return ", ".join(format_setting(key, each) for each in value)
     return "as configured" if key == "variant" and value == "" else str(value)
 
 
-def print_whole_numbers(values: Iterable[int]) -> str:
+def format_whole_numbers(values: Iterable[int]) -> str:
     """Formats the distinct values in their order, with thousands separators: "5" or "81,003 / 120,450"."""
     return " / ".join(dict.fromkeys(f"{value:,}" for value in values))
 
 
-def print_ranges(numbers: Iterable[int]) -> str:
+def format_ranges(numbers: Iterable[int]) -> str:
     """Formats whole numbers in ascending order, with three or more consecutive numbers as a range: "1–5, 8"."""
     runs: list[list[int]] = []
     for number in sorted(set(numbers)):

@@ -9,7 +9,7 @@ from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
 from jaxmatch.printable import printable_json
 from jaxmatch.reporting.intervals import mean_and_deviation
-from jaxmatch.reporting.tables.formats import NOTHING, Sheet, Text, latex, markdown
+from jaxmatch.reporting.tables.formats import NO_VALUE, Sheet, Text, latex, markdown
 from jaxmatch.reporting.tables.spreadsheet import csv_text
 
 _REMEDY = "run jaxmatch timing again"
@@ -128,14 +128,14 @@ def as_csv(record: Mapping[str, Any]) -> str:
 
 
 def _line(name: str, measured: Mapping[str, Any] | None, printed: Mapping[str, Any] | None) -> tuple[Text, ...]:
-    own = [NOTHING] * 3
+    own = [NO_VALUE] * 3
     if measured:
         mean, deviation = mean_and_deviation(measured["batch_seconds"])
-        own = [f"{measured['parameters']:,}", f"{mean:.4f} ± {deviation:.4f}", NOTHING]
+        own = [f"{measured['parameters']:,}", f"{mean:.4f} ± {deviation:.4f}", NO_VALUE]
         if measured["split"]:
             mean, deviation = mean_and_deviation(_rates(measured["split"]))
             own[2] = f"{mean:,.0f}" + ("" if deviation is None else f" ± {deviation:,.0f}")
-    theirs = [(printed or {}).get(key) or NOTHING for key in ("parameters", "seconds")]
+    theirs = [(printed or {}).get(key) or NO_VALUE for key in ("parameters", "seconds")]
     return tuple(map(Text, (name, *own, *theirs)))
 
 

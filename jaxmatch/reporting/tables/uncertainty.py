@@ -88,7 +88,7 @@ def _on(name: str, of_data: Collection[str]) -> str:
 def setting_name(settings: Mapping) -> str:
     """Describes a row's settings in words."""
     headings = numbers.setting_headings(list(settings))
-    texts = [(key, numbers.print_setting(key, value)) for key, value in settings.items()]
+    texts = [(key, numbers.format_setting(key, value)) for key, value in settings.items()]
     return ", ".join(text if key == "variant" else f"{headings[key]} {text}" for key, text in texts) or "this work"
 
 
@@ -120,7 +120,7 @@ def _of_pairs(table: Content, name: str, interval: Callable[[float, int], tuple[
         value, pairs = best.scores[score].mean, best.records[0]["data"][part]
         if pairs >= FEWEST_PAIRS:
             unit = "%" if numbers.is_percent(score) else ""
-            mean, lower, upper = (numbers.print_number(score, each) for each in (value, *interval(value, pairs)))
+            mean, lower, upper = (numbers.format_number(score, each) for each in (value, *interval(value, pairs)))
             sentences.append(
                 f"Sampling error of the best {numbers.plain_score_name(score)}{_on(data, of_data)}: {mean}{unit}, "
                 f"{intervals.CONFIDENCE:.0%} interval {lower} to {upper} ({pairs:,} pairs), "
@@ -140,9 +140,9 @@ def _of_rankings(table: Content) -> list[str]:
             if not deviations or None in deviations:
                 continue
             deviation, questions = (sum(values) / len(deviations) for values in zip(*deviations, strict=True))
-            reach, mean = intervals.NORMAL_REACH * deviation / math.sqrt(questions), best.scores[score].mean
+            margin, mean = intervals.NORMAL_QUANTILE * deviation / math.sqrt(questions), best.scores[score].mean
             title = numbers.plain_score_name(score).partition(" ")[2]
-            text = f"{title} {numbers.print_number(score, mean)} ± {numbers.print_number(score, reach)}"
+            text = f"{title} {numbers.format_number(score, mean)} ± {numbers.format_number(score, margin)}"
             of_data.setdefault(name, []).append((round(questions), text))
     return [
         f"Sampling error of the best test scores{_on(name, of_data)}: {' and '.join(text for _, text in found)} "
