@@ -76,6 +76,12 @@ def test_no_threshold_is_better_than_the_chosen_one(rows, objective):
         assert merit(threshold) == pytest.approx(best)
 
 
+def test_precision_that_only_a_threshold_of_zero_reaches_is_an_error():
+    probabilities, right = np.array([0.9, 0.6, 0.0]), np.array([False, True, True])
+    with pytest.raises(InputError, match="no threshold reaches a precision of 0.6; the highest is 0.5000"):
+        chosen_threshold(probabilities, right, "precision", 0.6)
+
+
 def test_expected_calibration_error_equals_sklearn_calibration_curve():
     logits, numbers = overconfident()
     probabilities = probabilities_of(logits)
@@ -134,7 +140,9 @@ def test_a_calibrated_run_predicts_with_its_temperature_and_threshold(binary, ca
     assert scores["calibrated"]["accuracy"] == 1.0 > scores["scores"]["accuracy"]
     assert {name: scores["calibrated"][name] for name in reported["after"]} == pytest.approx(reported["after"])
     assert {name: scores["scores"][name] for name in reported["before"]} == pytest.approx(reported["before"])
-    assert main(["calibrate", str(run), "--remove", "--positive", "a"]) == 2
+    for option in (("--positive", "a"), ("--data-directory", str(run)), ("--columns", "text_a=a"), ("--quoted",)):
+        assert main(["calibrate", str(run), "--remove", *option]) == 2
+        assert f"--remove cannot be combined with {option[0]}; leave it out" in capsys.readouterr().err
     assert main(["calibrate", str(run), "--remove"]) == 0
     assert jaxmatch.load(run).predict(TEXTS) == before.predict(TEXTS)
     assert main(["calibrate", str(run), "--remove"]) == 2

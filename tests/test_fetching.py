@@ -59,6 +59,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         start = int(re.fullmatch(r"bytes=(\d+)-", wanted)[1]) if wanted else 0
         if self.headers.get("If-Range", version) != version:
             start = 0
+        if start and start >= len(content):
+            self.send_response(416)
+            self.send_header("Content-Range", f"bytes */{len(content)}")
+            self.end_headers()
+            return
         self.send_response(206 if start else 200)
         self.send_header("ETag", version)
         self.send_header("Content-Length", str(len(content) - start))
@@ -115,6 +120,21 @@ def test_interrupted_download_resumes(server, tmp_path, capsys):
     assert server.requests[-1] == ("/RTE.zip", f"bytes={2 << 16}-")
     assert len(catalog.load("rte", tmp_path).splits["dev"].labels) == 2
     assert not [path for path in tmp_path.iterdir() if ".part" in path.name]
+
+
+@pytest.mark.parametrize("more", [b"", b"x"], ids=["whole", "too long"])
+def test_download_interrupted_after_its_last_byte(server, tmp_path, capsys, more):
+    server.files["/RTE.zip"], server.cut = LARGE, 150_000
+    assert fetch(tmp_path, "rte", "--from", server.address) == 2
+    (part,) = (path for path in tmp_path.iterdir() if path.name.endswith(".part"))
+    part.write_bytes(LARGE + more)
+    server.cut = None
+    capsys.readouterr()
+    assert fetch(tmp_path, "rte", "--from", server.address) == (2 if more else 0)
+    assert ("changed while it was fetched" in capsys.readouterr().err) == bool(more)
+    assert not part.exists()
+    assert fetch(tmp_path, "rte", "--from", server.address, accept=False) == 0
+    assert len(catalog.load("rte", tmp_path).splits["dev"].labels) == 2
 
 
 def test_download_restarts_if_the_file_changed_on_the_server(server, tmp_path):

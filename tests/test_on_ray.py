@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import s3_server
@@ -14,6 +15,8 @@ from ray_driver import LONG, Driver, alone, on, refused
 from ray_nodes import Nodes
 
 from jaxmatch.cli.main import main
+from jaxmatch.sweep import on_ray
+from jaxmatch.sweep.on_ray import RayEngine
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[ray]'")
 
@@ -123,6 +126,18 @@ def test_invalid_options_are_reported_in_one_line(small_files, tmp_path, capsys,
     output, errors = capsys.readouterr()
     assert not output and errors.startswith(f"jaxmatch: {message}") and errors.count("\n") == 1
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_cluster_without_nodes_is_reported_once(monkeypatch):
+    engine, said = RayEngine(), []
+    slots = iter([0, 0, 0])
+    monkeypatch.setattr(on_ray, "SECONDS_BETWEEN_POLLS", 0.0)
+    monkeypatch.setattr(engine, "_ray", SimpleNamespace(remote=lambda **options: lambda function: None))
+    monkeypatch.setattr(engine, "_options", dict)
+    monkeypatch.setattr(engine, "_slots", lambda: next(slots))
+    with pytest.raises(StopIteration):  # the fourth look at the cluster
+        engine.run([SimpleNamespace(duration=1.0)], SimpleNamespace(display=SimpleNamespace(say=said.append)))
+    assert said == ["no node of the Ray cluster can train a cohort now; waiting for one"]
 
 
 @pytest.fixture

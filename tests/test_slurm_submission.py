@@ -170,6 +170,18 @@ def test_slurm_refusal_is_reported_before_anything_is_written(small_files, tmp_p
     assert not (tmp_path / "work").exists()
 
 
+def test_failing_squeue_is_reported_with_its_name(small_files, tmp_path, slurm, capsys):
+    command = words(small_files, tmp_path / "work", "--on", "slurm")
+    assert main(command) == 0
+    (slurm / "squeue").write_text(
+        "#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact slurm controller' >&2\nexit 1\n"
+    )
+    capsys.readouterr()
+    assert main([*command, "--status"]) == 2
+    expected = "squeue fails: Unable to contact slurm controller; see whether Slurm runs, as with sinfo"
+    assert capsys.readouterr().err == f"jaxmatch: {expected}\n"
+
+
 def refused(capsys, command):
     assert main(command) == 2
     output, errors = capsys.readouterr()

@@ -46,8 +46,10 @@ def run(arguments: argparse.Namespace) -> None:
 
     folder = chosen_run(arguments)
     if arguments.remove:
-        if arguments.input is not None or arguments.positive is not None:
-            raise InputError("--remove cannot be combined with --input or --positive", remedy="leave them out")
+        for name in ("input", "positive", "data_directory", *own_data.LAYOUT):
+            if getattr(arguments, name) is not None:
+                option = name.replace("_", "-")
+                raise InputError(f"--remove cannot be combined with --{option}", remedy="leave it out")
         path = model_folder.find(folder) / FILE
         if not path.exists():
             raise InputError("there is no calibration", path=path)

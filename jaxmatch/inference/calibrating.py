@@ -114,9 +114,10 @@ def chosen_threshold(probabilities: np.ndarray, right: np.ndarray, objective: st
     thresholds = (falling[ends] + np.append(falling[ends][1:], 0.0)) / 2
     hits, taken = hits[ends], taken[ends]
     if objective == "precision":
-        enough = (hits >= precision * taken) & (hits > 0)
+        possible = (thresholds > 0) & (thresholds < 1)
+        enough = (hits >= precision * taken) & (hits > 0) & possible
         if not enough.any():
-            highest = (hits / taken).max()
+            highest = (hits / taken)[possible].max(initial=0.0)
             raise InputError(f"no threshold reaches a precision of {precision}; the highest is {highest:.4f}")
         merits = np.where(enough, hits * (len(order) + 1) - taken, -1)  # most hits, then fewest false positives
     elif objective == "f1":

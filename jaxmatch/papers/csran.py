@@ -87,7 +87,7 @@ def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
 def published_for_train_all() -> tuple[Published, ...]:
     """Returns CSRAN's row for TrecQA, to be shown below the rows of a table of models trained on the smaller TRAIN."""
     (row,) = (row for row in published_main("trecqa", default_config("csran")) if row.label == PRINTED.label)
-    return (dataclasses.replace(row, label=f"{PRINTED.label[:-1]}, trained on TRAIN-ALL)", settings={}),)
+    return (dataclasses.replace(row, label=f"{PRINTED.label.removesuffix(')')}, trained on TRAIN-ALL)", settings={}),)
 
 
 def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:

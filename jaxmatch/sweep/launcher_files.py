@@ -78,10 +78,15 @@ def load_named(name: str, remedy: str) -> ModuleType:
     """
     if (here := os.getcwd()) not in sys.path:
         sys.path.insert(0, here)
-    try:
-        found = importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        found = None
+    found = None
+    with user_file_errors(Path(name)):
+        try:
+            found = importlib.util.find_spec(name)  # imports the packages that contain the module
+        except ValueError:  # the name is empty
+            pass
+        except ModuleNotFoundError as error:
+            if not f"{name}.".startswith(f"{error.name}."):  # such a package imports something that is missing
+                raise
     if found is None:
         raise InputError(f"there is no module {name!r}", remedy=remedy)
     with user_file_errors(Path(found.origin or name)):

@@ -189,7 +189,7 @@ class RayEngine(Engine):
         waiting = sorted(tasks, key=lambda task: -task.duration)
         running: dict[Any, _Running] = {}
         data: dict[str, Any] = {}
-        trained = False
+        trained, idle = False, False
         try:
             while waiting or running:
                 while waiting and len(running) < self._slots():
@@ -208,10 +208,14 @@ class RayEngine(Engine):
                     train = self._place.prepare_cohort(task.folder, replay.attempt)
                     answer = remote.remote(order, data[encoded.fingerprint], train, self._extend, self._platform)
                     running[answer] = _Running(task, replay)
+                done = []
                 if running:
                     done, _ = ray.wait(list(running), timeout=SECONDS_BETWEEN_POLLS)
                 else:
-                    done = time.sleep(SECONDS_BETWEEN_POLLS) or []
+                    if not idle:
+                        context.display.say("no node of the Ray cluster can train a cohort now; waiting for one")
+                    time.sleep(SECONDS_BETWEEN_POLLS)
+                idle = not running
                 self._place.poll()
                 for each in running.values():
                     each.replay.poll()

@@ -200,9 +200,9 @@ def _probe() -> Callable[..., dict[str, Any]]:
             return {"missing": str(error)}
         if file:
             try:
-                with open(file, "r+", encoding="utf-8") as token:
-                    probe_result["read"] = token.read(len(content)) == content
-                    token.write(".")
+                with open(file, "r+", encoding="utf-8") as shared:
+                    probe_result["read"] = shared.read(len(content)) == content
+                    shared.write(".")
             except OSError as error:
                 probe_result["read"] = f"{type(error).__name__}: {error.strerror}"
         if store:

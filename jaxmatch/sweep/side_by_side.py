@@ -38,7 +38,7 @@ def makespan(jobs: Iterable[Job], devices: int) -> float:
     running: list[tuple[float, int]] = []
     now, free = 0.0, devices
     while waiting or running:
-        for job in [job for job in waiting if job.devices <= free]:
+        for job in list(waiting):
             if job.devices <= free:
                 heapq.heappush(running, (now + job.duration, job.devices))
                 free -= job.devices

@@ -22,7 +22,8 @@ from jaxmatch.sweep.failures import failure_message
 from jaxmatch.workdir import CohortFolder, Workdir
 
 SECONDS_TO_ANSWER = 60.0
-# The remedies for jobs that Slurm refuses, and for too many jobs.
+# The remedies for a Slurm that does not respond, for jobs that it refuses, and for too many jobs.
+_SLURM_RUNS = "see whether Slurm runs, as with sinfo"
 _REFUSED = "see sinfo, and set the options of jobs in --slurm FILE"
 _TOO_MANY = "run the same command again once some of your jobs are over; for tune, set at_once in --slurm FILE"
 STATES = ("queued", "running", "paused", "done", "failed", "stopped", "not submitted")
@@ -103,9 +104,12 @@ def run(*words: str, text: str = "") -> str:
             remedy="give the command where jobs are submitted, or --on slurm:local",
         ) from None
     except subprocess.TimeoutExpired:
-        raise InputError(f"{words[0]} does not answer", remedy="see whether Slurm runs, as with sinfo") from None
+        raise InputError(f"{words[0]} does not answer", remedy=_SLURM_RUNS) from None
     if done.returncode:
-        raise refusal(messages(done.stderr) or f"{words[0]} ended with {done.returncode}")
+        problem = messages(done.stderr) or f"it ended with {done.returncode}"
+        if words[0] == "sbatch":
+            raise refusal(problem)
+        raise InputError(f"{words[0]} fails: {problem}", remedy=_SLURM_RUNS)
     return done.stdout
 
 

@@ -40,10 +40,11 @@ class OutOfStep(InputError):
 
 @dataclasses.dataclass
 class _Counters:
-    """The number of meetings so far, and of messages since the last meeting. Both are the same in all processes."""
+    """The number of meetings so far, and of messages and common failures since. They are the same in all processes."""
 
     meeting: int = 0
     message: int = 0
+    failure: int = 0
 
 
 _counters = _Counters()
@@ -119,7 +120,7 @@ def synchronize(error: Exception | None = None) -> None:
         return
     if error is not None and is_primary():
         _send(CohortFailed())
-    _counters.meeting, _counters.message = _counters.meeting + 1, 0
+    _counters.meeting, _counters.message, _counters.failure = _counters.meeting + 1, 0, 0
     try:
         _store().wait_at_barrier(f"jaxmatch/meeting/{_counters.meeting}", MILLISECONDS_TO_MEET)
     except jax.errors.JaxRuntimeError:
@@ -137,8 +138,9 @@ def all_arrive() -> bool:
     """
     if not is_multiprocess():
         return True
+    _counters.failure += 1
     try:
-        _store().wait_at_barrier(f"jaxmatch/all/{_counters.meeting}/{_counters.message}", MILLISECONDS_TO_MEET)
+        _store().wait_at_barrier(f"jaxmatch/all/{_counters.meeting}/{_counters.failure}", MILLISECONDS_TO_MEET)
     except jax.errors.JaxRuntimeError:
         return False
     return True

@@ -23,13 +23,19 @@ class Attack:
       name: the name, which with the seed determines all random choices of the attack.
       make: a function of an empty folder and a random generator. It makes the attack, and returns "" if it passed, or
         else what went wrong. A file `count` beside the folder holds how many attacks it was, such as the kills of one
-        sweep; without the file it was one.
+        sweep, or 0 if the attack was not made (`not_made`); without the file it was one.
       weight: the expected `count`, for the estimate of time.
     """
 
     name: str
     make: Callable[[Path, random.Random], str]
     weight: int = 1
+
+
+def not_made(folder: Path) -> str:
+    """Returns the result of an attack that this system or user cannot make, and makes it count as no attack."""
+    (folder.parent / "count").write_text("0")
+    return ""
 
 
 def run_attacks(attacks: Iterable[Attack], folder: Path, seed: int) -> Iterator[tuple[Attack, int, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from torture import judge
-from torture.attacks import Attack
+from torture.attacks import Attack, not_made
 from torture.bench import Bench
 from torture.processes import as_nobody, limited, run_command
 
@@ -47,7 +47,7 @@ def _full(bench: Bench, kib: int, inodes: int = 0):
     def make(folder: Path, generator: random.Random) -> str:
         place = folder / "small"
         if not mounted(place, f"size={kib}k,mode=0777" + f",nr_inodes={inodes}" * bool(inodes)):
-            return ""
+            return not_made(folder)
         try:
             return _swept(bench, folder, place, None, lambda: enlarge_mount(place))
         finally:
@@ -80,7 +80,7 @@ def _quota(bench: Bench, kib: int):
         )
         try:
             if not all(_try_run(command) for command in commands):
-                return ""
+                return not_made(folder)
             return _swept(bench, folder, place, None, lambda: _try_run(["btrfs", "qgroup", "limit", "none", place]))
         finally:
             unmounted(place)
@@ -108,7 +108,7 @@ def _denied(bench: Bench, what: str):
 
     def make(folder: Path, generator: random.Random) -> str:
         if os.geteuid():
-            return ""
+            return not_made(folder)
         place = folder / "place"
         if what == "own":
             place.mkdir()
