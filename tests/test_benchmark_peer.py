@@ -98,7 +98,7 @@ def test_nine_rounds_by_default(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--help"])
     with pytest.raises(SystemExit):
         command.main()
-    assert "how often each thing is timed; default: 9\n" in capsys.readouterr().out
+    assert "how many times each case is timed; default: 9\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", ["training", "matching", "replicas", "paper"])

@@ -208,7 +208,7 @@ def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, m
 
 
 def test_the_comparison_sweep_requests_the_cross_encoder_by_option():
-    assert launch.resolve(COMPARISON, options={"cross_encoder": "folder"}).lines == ("cross_encoder",)
-    assert launch.resolve(COMPARISON).lines == ()
+    assert launch.resolve(COMPARISON, options={"cross_encoder": "folder"}).rows_without_runs == ("cross_encoder",)
+    assert launch.resolve(COMPARISON).rows_without_runs == ()
     with pytest.raises(TypeError, match="make it a text"):
         Sweep("s", default_config(), table=TableLayout("t", ("variant",)), cross_encoder=Path("x"))

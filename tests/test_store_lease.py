@@ -16,7 +16,7 @@ from jaxmatch.sweep.store_lease import NAME, Lease
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):
-    for name, seconds in (("BETWEEN_BEATS", 0.02), ("TO_EXPIRE", 0.3), ("TO_SETTLE", 0.05)):
+    for name, seconds in (("BETWEEN_HEARTBEATS", 0.02), ("TO_EXPIRE", 0.3), ("TO_SETTLE", 0.05)):
         monkeypatch.setattr(store_lease, f"SECONDS_{name}", seconds)
     return Store(f"memory://{tmp_path.name}")
 

@@ -64,8 +64,7 @@ class SlurmEngine(Engine):
         try:
             import submitit
         except ImportError:
-            remedy = "pip install 'jaxmatch[slurm]'"
-            raise InputError("--on slurm needs submitit, which is not installed", remedy=remedy) from None
+            raise InputError("--on slurm needs submitit", remedy="pip install 'jaxmatch[slurm]'") from None
         self._submitit, self._options, self._local, self._extend = submitit, options or SlurmOptions(), local, extend
         self._waits = waits
         self._over: set[str] = set()
@@ -169,8 +168,7 @@ class SlurmEngine(Engine):
         """Submits the tasks whose cohorts no job trains yet. Returns the job of each cohort, and how many are new.
 
         Arguments:
-          tasks: the tasks to submit.
-          context: what the tasks have in common.
+          tasks, context: as in `run`.
           over: the jobs that have done their task, even if Slurm still lists them.
 
         Raises:
