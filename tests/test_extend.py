@@ -147,7 +147,6 @@ def test_built_in_names_cannot_be_replaced_but_user_defined_scores_can():
         ("a_broken_module.part", "a_broken_module.part: the file fails with ZeroDivisionError"),
         ("needy.part", "needy.part: the file fails with ModuleNotFoundError: No module named 'no_such_library'"),
         ("json.no_such_part", "there is no module 'json.no_such_part'"),
-        ("", "there is no module ''"),
     ],
 )
 def test_failed_import_prints_a_one_line_error(name, message, tmp_path, monkeypatch, capsys):

@@ -133,7 +133,7 @@ def test_download_interrupted_after_its_last_byte(server, tmp_path, capsys, more
     assert fetch(tmp_path, "rte", "--from", server.address) == (2 if more else 0)
     assert ("changed while it was fetched" in capsys.readouterr().err) == bool(more)
     assert not part.exists()
-    assert fetch(tmp_path, "rte", "--from", server.address, accept=False) == 0
+    assert fetch(tmp_path, "rte", "--from", server.address) == 0
     assert len(catalog.load("rte", tmp_path).splits["dev"].labels) == 2
 
 

@@ -15,7 +15,7 @@ from ray_driver import LONG, Driver, alone, on, refused
 from ray_nodes import Nodes
 
 from jaxmatch.cli.main import main
-from jaxmatch.sweep import on_ray
+from jaxmatch.sweep import on_ray, ray_cluster
 from jaxmatch.sweep.on_ray import RayEngine
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[ray]'")
@@ -128,16 +128,24 @@ def test_invalid_options_are_reported_in_one_line(small_files, tmp_path, capsys,
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_cluster_without_nodes_is_reported_once(monkeypatch):
-    engine, said = RayEngine(), []
-    slots = iter([0, 0, 0])
+def test_a_cluster_without_nodes_is_reported_once(tmp_path, monkeypatch):
+    fake = SimpleNamespace(
+        remote=lambda **options: lambda function: SimpleNamespace(remote=lambda *arguments: "measurement"),
+        wait=lambda tasks, timeout: (tasks, []),
+        get=lambda task: ("cpu", "cpu", 2**30, 1e9),
+        exceptions=SimpleNamespace(RayError=RuntimeError),
+    )
+    node = {"Resources": {"CPU": 2}}
+    looks = iter([[node], [node], [], [], []])
+    monkeypatch.setattr(ray_cluster, "connect", lambda address: fake)
+    monkeypatch.setattr(ray_cluster, "check_workers", lambda *arguments: None)
+    monkeypatch.setattr(ray_cluster, "nodes", lambda ray: next(looks))
     monkeypatch.setattr(on_ray, "SECONDS_BETWEEN_POLLS", 0.0)
-    monkeypatch.setattr(engine, "_ray", SimpleNamespace(remote=lambda **options: lambda function: None))
-    monkeypatch.setattr(engine, "_options", dict)
-    monkeypatch.setattr(engine, "_slots", lambda: next(slots))
-    with pytest.raises(StopIteration):  # the fourth look at the cluster
-        engine.run([SimpleNamespace(duration=1.0)], SimpleNamespace(display=SimpleNamespace(say=said.append)))
-    assert said == ["no node of the Ray cluster can train a cohort now; waiting for one"]
+    engine, lines = RayEngine(), []
+    engine.begin(tmp_path, "sweep")
+    with pytest.raises(StopIteration):  # at the last look at the nodes
+        engine.run([SimpleNamespace(duration=1.0)], SimpleNamespace(display=SimpleNamespace(say=lines.append)))
+    assert lines == ["no node of the Ray cluster can train a cohort now; waiting for one"]
 
 
 @pytest.fixture
