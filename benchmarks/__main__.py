@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from benchmarks import reports
-from benchmarks.fresh import ProcessFailed
+from benchmarks.fresh_process import ProcessFailed
 from benchmarks.item import Settings
 from benchmarks.items import ITEMS, paper
 from benchmarks.placeholders import with_placeholders

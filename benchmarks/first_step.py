@@ -12,7 +12,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from benchmarks.started import CORES, FIRST_STEPS
+from benchmarks.timed_commands import CORES, FIRST_STEPS
 from jaxmatch.sweep import claimed
 
 _train = claimed._train

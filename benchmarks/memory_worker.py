@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import fresh
+from benchmarks import fresh_process
 from jaxmatch import models
 from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
@@ -33,7 +33,7 @@ from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.sweep import memory
 from jaxmatch.training.evaluation import device_split
 from jaxmatch.training.lockstep import Lockstep
-from jaxmatch.training.room import bytes_beside_arguments
+from jaxmatch.training.replicas_at_once import bytes_beside_arguments
 
 
 def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int, features: bool = False) -> EncodedData:
@@ -161,9 +161,9 @@ def measure(
 
 
 def main() -> None:
-    values = fresh.request()
+    values = fresh_process.request()
     names = ("model", "optimizer", "replicas", "batch", "length", "words", "dimensions", "classes")
-    fresh.answer(measure(**{name: values[name] for name in names}))
+    fresh_process.answer(measure(**{name: values[name] for name in names}))
 
 
 if __name__ == "__main__":

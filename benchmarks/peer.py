@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import ceiling
-from benchmarks.conversation import WorkerProcess, WorkerStopped
+from benchmarks.worker_process import WorkerProcess, WorkerStopped
 from jaxmatch.errors import InputError
 
 WORKER = Path(__file__).with_name("peer_worker.py")

@@ -2,8 +2,8 @@
 
 import time
 
-from benchmarks import fresh
-from benchmarks.watch import Watch, unattributed
+from benchmarks import fresh_process
+from benchmarks.call_times import Watch, unattributed
 from jaxmatch.data import cache, catalog, encoding, vectors, vocabulary
 from jaxmatch.sweep import preparation
 
@@ -63,9 +63,9 @@ def read(path: str, words_file: str) -> dict:
 
 
 def main() -> None:
-    request = fresh.request()
+    request = fresh_process.request()
     done = prepare(request["config"]) if "config" in request else read(request["path"], request["words_file"])
-    fresh.answer({**done, "import_seconds": request["import_seconds"]})
+    fresh_process.answer({**done, "import_seconds": request["import_seconds"]})
 
 
 if __name__ == "__main__":

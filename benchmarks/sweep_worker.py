@@ -7,8 +7,8 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from benchmarks import fresh
-from benchmarks.watch import Watch, unattributed
+from benchmarks import fresh_process
+from benchmarks.call_times import Watch, unattributed
 from jaxmatch.reporting.records import read_record
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import claimed, engines, launch, preparation
@@ -127,9 +127,9 @@ def steps(request: dict) -> dict:
 
 
 def main() -> None:
-    request = fresh.request()
+    request = fresh_process.request()
     done = steps(request) if "steps" in request else sweep(request)
-    fresh.answer({**done, "import_seconds": request["import_seconds"]})
+    fresh_process.answer({**done, "import_seconds": request["import_seconds"]})
 
 
 if __name__ == "__main__":

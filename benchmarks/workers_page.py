@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import fresh, reports
+from benchmarks import fresh_process, reports
 from jaxmatch.files import write_atomically
 
-PAGE = fresh.ROOT / "docs" / "how_to" / "clusters.md"
+PAGE = fresh_process.ROOT / "docs" / "how_to" / "clusters.md"
 BEGIN, END = "<!-- benchmarks/workers_page.py writes what follows -->", "<!-- until here -->"
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from small_records import ABOUT_A_DEVICE
 
-from benchmarks import fresh, reports
+from benchmarks import fresh_process, reports
 from benchmarks.device import __main__ as device
 from benchmarks.device import pieces, stages, tables
 from benchmarks.device.budget import Budget, Stage
@@ -19,7 +19,7 @@ from benchmarks.placeholders import with_placeholders
 def test_code_of_an_unknown_commit_is_not_measured(tmp_path, monkeypatch, capsys):
     """Its results could not be distinguished from those of other code."""
     about = {"device": "1 x gpu", "platform": "gpu", "driver": "d", "versions": {"jax": "0.11"}, "unseen": []}
-    monkeypatch.setattr(fresh, "run", lambda *_, **__: about)
+    monkeypatch.setattr(fresh_process, "run", lambda *_, **__: about)
     monkeypatch.setattr("benchmarks.device.__main__.commit", str)
     assert device.main(["--results", str(tmp_path / "r"), "--workdir", str(tmp_path / "w")]) == 2
     assert "git does not know the commit of this code; give it: --commit COMMIT" in capsys.readouterr().err
@@ -76,7 +76,7 @@ def test_invalid_arguments_are_reported_in_one_line(words, what, capsys):
 @pytest.mark.parametrize("device_folder", ["", "1-x-gpu"])
 def test_tiny_sizes_do_not_replace_results_of_full_size(tmp_path, monkeypatch, capsys, device_folder):
     """They are not stored beside full-size results either, neither in the folder of all results nor in a device's."""
-    monkeypatch.setattr(fresh, "run", lambda *_, **__: pytest.fail("something was measured"))
+    monkeypatch.setattr(fresh_process, "run", lambda *_, **__: pytest.fail("something was measured"))
     Stage(tmp_path / "1-x-gpu", "replicas", ABOUT_A_DEVICE).keep({"a": {}})
     before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
     assert device.main(["--quick", "--results", str(tmp_path / device_folder), "compiled"]) == 2
@@ -88,7 +88,7 @@ def test_tiny_sizes_do_not_replace_results_of_full_size(tmp_path, monkeypatch, c
 
 def test_tiny_sizes_may_replace_earlier_results_of_tiny_sizes(tmp_path, monkeypatch):
     about = {**ABOUT_A_DEVICE, "platform": "cpu", "unseen": []}
-    monkeypatch.setattr(fresh, "run", lambda *_, **__: about)
+    monkeypatch.setattr(fresh_process, "run", lambda *_, **__: about)
     monkeypatch.setattr(device, "STAGES", {})
     Stage(tmp_path / "1-x-gpu", "replicas", {**ABOUT_A_DEVICE, "quick": True}).keep({"a": {"problem": "p"}})
     assert device.main(["--quick", "--results", str(tmp_path), "--workdir", str(tmp_path / "w")]) == 0
@@ -96,7 +96,7 @@ def test_tiny_sizes_may_replace_earlier_results_of_tiny_sizes(tmp_path, monkeypa
 
 def test_a_cpu_is_refused_without_quick(tmp_path, monkeypatch, capsys):
     about = {**ABOUT_A_DEVICE, "platform": "cpu", "unseen": ["a GPU is here, and JAX does not see it: unset X"]}
-    monkeypatch.setattr(fresh, "run", lambda *_, **__: about)
+    monkeypatch.setattr(fresh_process, "run", lambda *_, **__: about)
     assert device.main(["--results", str(tmp_path)]) == 2
     text = capsys.readouterr().err
     assert "no accelerator" in text and "unset X" in text and text.count("\n") == 1 and not any(tmp_path.iterdir())
@@ -116,7 +116,7 @@ def test_failure_to_detect_a_device_is_reported_in_one_line(error, what, tmp_pat
     def run(*_, **__):
         raise error
 
-    monkeypatch.setattr(fresh, "run", run)
+    monkeypatch.setattr(fresh_process, "run", run)
     assert device.main(["--results", str(tmp_path)]) == 2
     text = capsys.readouterr().err
     assert what in text and text.count("\n") == 1
@@ -132,7 +132,7 @@ def test_time_budget_is_shared_among_stages_and_leftover_time_is_reused(tmp_path
 
         return measure
 
-    monkeypatch.setattr(fresh, "run", lambda *_, **__: {**ABOUT_A_DEVICE, "platform": "gpu", "unseen": []})
+    monkeypatch.setattr(fresh_process, "run", lambda *_, **__: {**ABOUT_A_DEVICE, "platform": "gpu", "unseen": []})
     table = {"a": (stage_of("a"), "", 9), "b": (stage_of("b"), "", 1), "c": (stage_of("c"), "", 0)}
     monkeypatch.setattr(device, "STAGES", table)
     assert device.main(["--results", str(tmp_path), "--minutes", "10"]) == 0
@@ -162,13 +162,17 @@ def test_importing_the_command_does_not_initialize_jax_backends():
         "print(xla_bridge.backends_are_initialized())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", words], env=fresh.with_this_checkout(), capture_output=True, text=True, check=True
+        [sys.executable, "-c", words],
+        env=fresh_process.with_this_checkout(),
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout == "False\n"
 
 
 def test_stages_without_their_inputs_are_skipped_and_reported(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(fresh, "run", lambda *_, **__: {**ABOUT_A_DEVICE, "platform": "gpu", "unseen": []})
+    monkeypatch.setattr(fresh_process, "run", lambda *_, **__: {**ABOUT_A_DEVICE, "platform": "gpu", "unseen": []})
     monkeypatch.setenv("JAXMATCH_DATA", "")
     assert device.main(["--results", str(tmp_path), "--peer", str(tmp_path), "replicas", "wikiqa"]) == 0
     text = capsys.readouterr().out

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from small_records import ABOUT_A_DEVICE
 
-from benchmarks import fresh
+from benchmarks import fresh_process
 from benchmarks.device import __main__ as device
 from benchmarks.device import pieces
 from benchmarks.device.budget import Budget, Stage
@@ -20,13 +20,13 @@ from benchmarks.device.budget import Budget, Stage
 PIECE = """
 import time
 from pathlib import Path
-from benchmarks import fresh
-request = fresh.request()
+from benchmarks import fresh_process
+request = fresh_process.request()
 with open(Path(__file__).with_name("started"), "a") as file:
     file.write(str(request["number"]))
 if request["number"] == 2 and not Path(__file__).with_name("go").exists():
     time.sleep(600)
-fresh.answer({"number": request["number"]})
+fresh_process.answer({"number": request["number"]})
 """
 
 MEASURE = """
@@ -54,7 +54,7 @@ def test_pieces_that_exceed_the_remaining_time_are_not_started(stage, monkeypatc
         seconds_given.append(seconds)
         return {"process_seconds": 50.0}
 
-    monkeypatch.setattr(fresh, "run", run)
+    monkeypatch.setattr(fresh_process, "run", run)
     numbers = {str(number): {"number": number} for number in range(3)}
     pieces.measure(stage, Budget(20), "m", numbers, 30.0)
     assert not started and "compiled: not begun, it takes about 30 s" in capsys.readouterr().out
@@ -83,7 +83,7 @@ def test_results_of_another_commit_or_version_are_kept_until_remeasured(stage, m
         started.append(piece)
         return {"process_seconds": 1.0}
 
-    monkeypatch.setattr(fresh, "run", run)
+    monkeypatch.setattr(fresh_process, "run", run)
     pieces.measure(stage, Budget(20), "m", {"old": "old", "again": "again"}, 1.0)
     later = Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, **changes})
     assert later.found() == stage.found()
@@ -102,7 +102,7 @@ def test_a_failed_measurement_keeps_the_earlier_result(stage, monkeypatch, capsy
             raise RuntimeError("no memory")
         return {"process_seconds": 1.0}
 
-    monkeypatch.setattr(fresh, "run", run)
+    monkeypatch.setattr(fresh_process, "run", run)
     pieces.measure(stage, Budget(20), "m", {"a": "works"}, 1.0)
     later = Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, "commit": "b"})
     pieces.measure(later, Budget(20), "m", {"a": "fails"}, 1.0)
@@ -119,12 +119,12 @@ def test_a_failed_or_timed_out_piece_does_not_stop_the_others(stage, monkeypatch
             raise subprocess.TimeoutExpired("m", seconds)
         return {"process_seconds": 1.0}
 
-    monkeypatch.setattr(fresh, "run", run)
+    monkeypatch.setattr(fresh_process, "run", run)
     pieces.measure(stage, Budget(60), "m", {str(number): {"number": number} for number in range(3)}, 1.0)
     assert stage.found()["0"]["problem"].endswith("RESOURCE_EXHAUSTED: no memory") and "2" not in stage.found()
     output = capsys.readouterr().out
     assert "2 did not end in time" in output and "\nTraceback\n" in output
-    monkeypatch.setattr(fresh, "run", lambda *_, **__: {"process_seconds": 1.0})
+    monkeypatch.setattr(fresh_process, "run", lambda *_, **__: {"process_seconds": 1.0})
     requested = {"0": {}, "1": {}, "2": {}}
     # Failed pieces are tried again, but not by the same command.
     pieces.measure(stage, Budget(60), "m", requested, 1.0)
@@ -136,7 +136,10 @@ def test_a_failed_or_timed_out_piece_does_not_stop_the_others(stage, monkeypatch
 
 def test_a_killed_command_loses_only_the_piece_in_progress(tmp_path):
     (tmp_path / "a_piece.py").write_text(PIECE)
-    environment = {**fresh.with_this_checkout(), "PYTHONPATH": os.pathsep.join([str(fresh.ROOT), str(tmp_path)])}
+    environment = {
+        **fresh_process.with_this_checkout(),
+        "PYTHONPATH": os.pathsep.join([str(fresh_process.ROOT), str(tmp_path)]),
+    }
     words, started = [sys.executable, "-c", MEASURE, str(tmp_path)], tmp_path / "started"
     process = subprocess.Popen(words, env=environment)
     _wait_until(lambda: started.exists() and started.read_text() == "12")
@@ -174,7 +177,9 @@ def _processes_with(mark):
 def test_committed_results_can_be_resumed(tmp_path, monkeypatch):
     """This includes results that were added by hand, without the time that their process took."""
     started = []
-    monkeypatch.setattr(fresh, "run", lambda module, piece, *_, **__: started.append(piece) or {"process_seconds": 1.0})
+    monkeypatch.setattr(
+        fresh_process, "run", lambda module, piece, *_, **__: started.append(piece) or {"process_seconds": 1.0}
+    )
     files = sorted(device.RESULTS.glob("*/*.json"))
     assert files
     for file in files:

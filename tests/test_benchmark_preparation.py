@@ -8,10 +8,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from benchmarks import text, vector_file
+from benchmarks import generated_text, vector_file
+from benchmarks.call_times import Watch, unattributed
 from benchmarks.item import Settings
 from benchmarks.items import ITEMS
-from benchmarks.watch import Watch, unattributed
 from jaxmatch.data import catalog
 from jaxmatch.data.vectors import read_vectors
 from jaxmatch.errors import InputError
@@ -45,7 +45,7 @@ def settings(tmp_path, **changed) -> Settings:
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("text")
-    return folder, text.write_snli(folder, PAIRS, {"train": 400, "dev": 50})
+    return folder, generated_text.write_snli(folder, PAIRS, {"train": 400, "dev": 50})
 
 
 def test_generated_sentences_are_distinct_and_readable_by_the_snli_reader(written):
@@ -71,13 +71,13 @@ def test_generated_lines_have_the_official_fields_and_the_reported_size(written)
 def test_the_same_seed_writes_the_same_bytes(written, tmp_path):
     content = (written[0] / "snli_1.0" / "snli_1.0_train.jsonl").read_bytes()
     for seed, same in ((0, True), (1, False)):
-        text.write_snli(tmp_path / str(seed), PAIRS, {"train": 400}, seed)
+        generated_text.write_snli(tmp_path / str(seed), PAIRS, {"train": 400}, seed)
         assert ((tmp_path / str(seed) / "snli_1.0" / "snli_1.0_train.jsonl").read_bytes() == content) is same
 
 
 def test_generated_words_and_their_frequencies_match_the_source():
-    given = text.pairs_of([catalog.load("embedded_inference").splits["train"]])
-    exchange = text.Exchange((sentence for a, b, _ in given for sentence in (a, b)), seed=0)
+    given = generated_text.pairs_of([catalog.load("embedded_inference").splits["train"]])
+    exchange = generated_text.Exchange((sentence for a, b, _ in given for sentence in (a, b)), seed=0)
     before, after = Counter(), Counter()
     for a, b, _ in given:
         for sentence in (a, b):

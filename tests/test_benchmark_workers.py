@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import started, ways, workers_page
+from benchmarks import launch_modes, timed_commands, workers_page
 from benchmarks.item import Settings
 from benchmarks.items import ITEMS, workers
-from benchmarks.started import Command, OutOfTime, Timed
+from benchmarks.timed_commands import Command, OutOfTime, Timed
 
 
 def settings(scratch, quick=False):
@@ -52,8 +52,8 @@ def sweeps(monkeypatch):
         seconds = 2.0 + cohorts * (0.5 + 0.4 * epochs) / min(2, max(1, concurrent))
         return Timed(1.5, seconds, 0.4 * epochs)
 
-    monkeypatch.setattr(ways.MeasuredSweeps, "timed", timed)
-    monkeypatch.setattr(ways, "RayNodes", Nodes)
+    monkeypatch.setattr(launch_modes.MeasuredSweeps, "timed", timed)
+    monkeypatch.setattr(launch_modes, "RayNodes", Nodes)
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0, 1})
     monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name: object())
     Nodes.calls = []
@@ -85,7 +85,7 @@ def test_each_way_is_compared_with_its_own_single_worker(tmp_path, sweeps):
     assert Nodes.calls[:2] == [("head", (0, 1)), "closed"]
     assert Nodes.calls[2:] == [("head", (0,)), ("node", (1,)), ("node", (0,)), ("node", (1,)), "closed"]
     assert any(cores == [{0}, {1}, {0}, {1}] for _, _, cores, _, _ in sweeps)
-    assert {variables[started.CORES] for *_, variables in sweeps if started.CORES in variables} == {
+    assert {variables[timed_commands.CORES] for *_, variables in sweeps if timed_commands.CORES in variables} == {
         "0",
         "0,1",
         "0,1,0,1",
@@ -93,14 +93,14 @@ def test_each_way_is_compared_with_its_own_single_worker(tmp_path, sweeps):
 
 
 def test_measurements_beyond_the_time_limit_are_left_out(tmp_path, sweeps, monkeypatch):
-    timed = ways.MeasuredSweeps.timed
+    timed = launch_modes.MeasuredSweeps.timed
 
     def timed_until_the_limit(self, *arguments, **more):
         if len(sweeps) >= 14:
             raise OutOfTime
         return timed(self, *arguments, **more)
 
-    monkeypatch.setattr(ways.MeasuredSweeps, "timed", timed_until_the_limit)
+    monkeypatch.setattr(launch_modes.MeasuredSweeps, "timed", timed_until_the_limit)
     rows, notes = workers.run(settings(tmp_path))
     assert rows[0]["times"] == 1.0 and rows[-1]["seconds"] is None
     assert notes[-1] == "What is missing was not measured, for the time of this benchmark was over."
@@ -112,7 +112,7 @@ def test_failure_of_one_way_is_reported_and_others_are_measured(tmp_path, sweeps
     def cannot(cores, until):
         raise RuntimeError("a Ray cluster could not be started on this machine")
 
-    monkeypatch.setattr(ways, "RayNodes", cannot)
+    monkeypatch.setattr(launch_modes, "RayNodes", cannot)
     rows, notes = workers.run(settings(tmp_path, quick=True))
     reason = "a Ray cluster could not be started on this machine"
     assert notes[-1] == f"--on ray: {reason}; what is missing was not measured." and reason in capsys.readouterr().err
@@ -143,13 +143,13 @@ def test_page_summarizes_the_rows_as_markdown(tmp_path, sweeps):
 def test_failed_command_raises_with_its_exit_status(tmp_path):
     command = Command(["sweep", "--nonsense"], os.sched_getaffinity(0))
     with pytest.raises(RuntimeError, match="a command ended with 2:\n"):
-        started.timed([command], tmp_path / "sweep", 1, time.time() + 60)
+        timed_commands.timed([command], tmp_path / "sweep", 1, time.time() + 60)
 
 
 def test_processes_end_on_exit_and_the_time_limit_raises(tmp_path):
     words = ["sweep", "quickstart", "--workdir", str(tmp_path / "sweep")]
-    with started.running([Command(words, os.sched_getaffinity(0))], tmp_path / "log") as (process,):
-        assert started.group_exists(process)
-    assert not started.group_exists(process)
+    with timed_commands.running([Command(words, os.sched_getaffinity(0))], tmp_path / "log") as (process,):
+        assert timed_commands.group_exists(process)
+    assert not timed_commands.group_exists(process)
     with pytest.raises(OutOfTime):
-        started.timed([Command(words, os.sched_getaffinity(0))], tmp_path / "sweep", 1, time.time())
+        timed_commands.timed([Command(words, os.sched_getaffinity(0))], tmp_path / "sweep", 1, time.time())

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from by_hand import check_close, check_logits, linear
+from numpy_references import check_close, check_logits, linear
 from random_parameters import compiled, equations, random_parameters
 from test_layers_lstm import expected_states, read
 from test_models import FEATURES, A, B, side

@@ -13,8 +13,8 @@ from saved_model import TEXTS, save, write_tsv
 
 import jaxmatch
 import jaxmatch.inference.matcher
-from jaxmatch.cli.answers import PredictionQueue
 from jaxmatch.cli.main import main
+from jaxmatch.cli.prediction_queue import PredictionQueue
 from jaxmatch.cli.stream import lines_of
 from jaxmatch.errors import InputError, NotFinite
 
@@ -104,7 +104,7 @@ def test_a_prediction_does_not_wait_for_the_next_pair(run, matcher, monkeypatch,
 
 
 def test_pairs_that_arrive_together_are_predicted_in_chunks(run, matcher, monkeypatch):
-    monkeypatch.setattr("jaxmatch.cli.answers.CHUNK", 50)
+    monkeypatch.setattr("jaxmatch.cli.prediction_queue.CHUNK", 50)
     command = _Command(monkeypatch, run)
     command.send(("text_a", "text_b"), *[("a b", "c")] * 120)
     assert len(command.end()) == 120

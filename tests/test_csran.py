@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from by_hand import linear
+from numpy_references import linear
 from random_parameters import compiled
 from scipy.special import expit as sigmoid
 from scipy.special import softmax

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from by_hand import check_close, check_logits, linear
+from numpy_references import check_close, check_logits, linear
 from random_parameters import random_parameters
 from scipy.special import expit as sigmoid
 from scipy.special import softmax

@@ -15,7 +15,7 @@ from jaxmatch.data import distinct_words
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.vocabulary import WordTable
-from jaxmatch.layers.once_a_word import at_most_words, distinct, once_a_word
+from jaxmatch.layers.distinct_word_features import at_most_words, distinct, encode_distinct_words
 from jaxmatch.models import build
 from jaxmatch.sweep import memory
 from jaxmatch.training.step import BatchShape
@@ -78,9 +78,9 @@ def test_only_distinct_words_are_encoded():
     ids = jnp.array([[3, 3, 5], [5, 3, 0]], jnp.int32)
     given_words = jnp.stack([10 * ids, ids], axis=-1)
     with at_most_words(4):
-        found = once_a_word(encode, ids, given_words, WORDS)
+        found = encode_distinct_words(encode, ids, given_words, WORDS)
     np.testing.assert_array_equal(found, given_words)
-    once_a_word(encode, ids, given_words, WORDS)
+    encode_distinct_words(encode, ids, given_words, WORDS)
     assert seen == [(1, 4, 2), (2, 3, 2)]
 
 
@@ -119,7 +119,7 @@ def test_gradients_of_a_word_are_summed_in_float32():
 
     def total(table):
         with at_most_words(2):
-            encoded = once_a_word(lambda numbers: table[numbers], ids, ids, WORDS)
+            encoded = encode_distinct_words(lambda numbers: table[numbers], ids, ids, WORDS)
         return (0.0123 * encoded).sum()
 
     gradient = jax.grad(total)(jnp.ones((WORDS, 1), jnp.bfloat16))

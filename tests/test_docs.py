@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 import pytest
 import saved_model
-from test_house import MAY_IMPORT
+from test_code_structure import MAY_IMPORT
 
 import jaxmatch
 from jaxmatch.cli import completion, launching, main

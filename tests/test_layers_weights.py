@@ -8,7 +8,7 @@ import pytest
 from random_parameters import applied, random_parameters
 
 from jaxmatch.config import RE2Config
-from jaxmatch.layers import weights_together
+from jaxmatch.layers import joint_weight_norm
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.gelu import gelu
 from jaxmatch.layers.matmul import matmul
@@ -131,5 +131,5 @@ def test_joint_kernels_and_gradients_match_those_of_each_layer():
         (_, kernels), gradients = jax.value_and_grad(loss, (0, 1), has_aux=True)(directions, gains)
         return kernels, gradients
 
-    found, expected = of(weights_together.kernels_of), of(functools.partial(map, kernel_of))
+    found, expected = of(joint_weight_norm.kernels_of), of(functools.partial(map, kernel_of))
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5), found, expected)

@@ -36,7 +36,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import fresh, reports
+from benchmarks import fresh_process, reports
 from benchmarks.accelerators.__main__ import problem_of
 from benchmarks.device import tables
 from benchmarks.device.budget import Budget, Stage, duration, say
@@ -85,7 +85,7 @@ def main(words: list[str] | None = None) -> int:
     words = sys.argv[1:] if words is None else words
     arguments = _parser().parse_args(words)
     arguments.workdir = (
-        arguments.workdir or fresh.ROOT / "runs" / ("device-quick" if arguments.quick else "device")
+        arguments.workdir or fresh_process.ROOT / "runs" / ("device-quick" if arguments.quick else "device")
     ).resolve()
     arguments.results = arguments.results or (arguments.workdir / "results" if arguments.quick else RESULTS)
     try:
@@ -166,7 +166,7 @@ def _device() -> dict[str, Any]:
       InputError: JAX fails, or a driver does not answer it.
     """
     try:
-        return fresh.run("benchmarks.device.about", {}, seconds=SECONDS_TO_FIND_A_DEVICE)
+        return fresh_process.run("benchmarks.device.about", {}, seconds=SECONDS_TO_FIND_A_DEVICE)
     except subprocess.TimeoutExpired:
         problem, remedy = f"JAX has not found a device in {SECONDS_TO_FIND_A_DEVICE:.0f} s", "see what nvidia-smi says"
     except RuntimeError as error:

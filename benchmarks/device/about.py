@@ -9,7 +9,7 @@ import subprocess
 import jax
 from jax.extend.backend import get_backend
 
-from benchmarks import fresh
+from benchmarks import fresh_process
 from jaxmatch.cli.unseen_devices import unseen_devices
 from jaxmatch.sweep.recording import device_name, versions
 
@@ -40,5 +40,5 @@ def driver() -> str:
 
 
 if __name__ == "__main__":
-    fresh.request()
-    fresh.answer(about())
+    fresh_process.request()
+    fresh_process.answer(about())

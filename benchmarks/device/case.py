@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import ceiling, fresh
+from benchmarks import ceiling, fresh_process
 from benchmarks.accelerators import hlo, worker
 from benchmarks.accelerators.products import products
 from benchmarks.accelerators.targets import target_of
@@ -231,7 +231,7 @@ def step_times(step: Callable[[Any], Any], state: Any) -> tuple[list[float], flo
 
 if __name__ == "__main__":
     jax.config.update("jax_enable_compilation_cache", False)  # a program from the cache takes no time to compile
-    request = fresh.request()
+    request = fresh_process.request()
     for word in ("sent_at", "import_seconds"):
         del request[word]
-    fresh.answer(measured(request))
+    fresh_process.answer(measured(request))

@@ -1,8 +1,8 @@
 """The command `jaxmatch`. It ends with its parent process, because a leftover process would hold the device."""
 
-from benchmarks import fresh
+from benchmarks import fresh_process
 from jaxmatch.cli.main import command
 
 if __name__ == "__main__":
-    fresh.end_with_parent()
+    fresh_process.end_with_parent()
     raise SystemExit(command())

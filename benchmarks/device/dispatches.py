@@ -16,7 +16,7 @@ from typing import Any
 
 import jax
 
-from benchmarks import fresh, stopwatch
+from benchmarks import fresh_process, stopwatch
 from benchmarks.device import kernels
 from benchmarks.items.dispatch import STEPS_AT_ONCE, Dispatches
 from jaxmatch.devices import compiler_options
@@ -85,7 +85,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    request = fresh.request()
+    request = fresh_process.request()
     for word in ("sent_at", "import_seconds"):
         del request[word]
-    fresh.answer(measured(request))
+    fresh_process.answer(measured(request))

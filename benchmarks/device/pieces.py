@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks import fresh
+from benchmarks import fresh_process
 from benchmarks.accelerators.__main__ import problem_of
 from benchmarks.device.budget import Budget, Stage, duration, say
 
@@ -31,7 +31,7 @@ def measure(
     Arguments:
       stage: the stage, which stores the pieces.
       budget: the time.
-      module: the module that measures a piece; `benchmarks.fresh` starts it.
+      module: the module that measures a piece; `benchmarks.fresh_process` starts it.
       pieces: name -> the request to the module.
       seconds: the seconds that a piece is expected to take before one was measured.
       environment: environment variables for the processes that measure.
@@ -50,7 +50,7 @@ def measure(
             say(f"{stage.name}: not begun, it takes about {duration(expected)}")
             return
         try:
-            answer = fresh.run(module, pieces[name], environment, seconds=budget.left())
+            answer = fresh_process.run(module, pieces[name], environment, seconds=budget.left())
             lasted.append(answer["process_seconds"])
             say(f"{stage.name}: {name}: {json.dumps(answer)}")  # for a log, which may be all that comes back
         except subprocess.TimeoutExpired:

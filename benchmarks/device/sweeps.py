@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from benchmarks import fresh
+from benchmarks import fresh_process
 from benchmarks.device.budget import Budget, Stage, duration, say
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.folder_table import table
@@ -76,8 +76,8 @@ def run(command: Sequence[str], budget: Budget, more: Callable[[], None], workdi
     """
     process = subprocess.Popen(
         command,
-        cwd=fresh.ROOT,
-        env=fresh.with_this_checkout(),
+        cwd=fresh_process.ROOT,
+        env=fresh_process.with_this_checkout(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,

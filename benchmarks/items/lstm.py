@@ -12,8 +12,8 @@ import jax
 import numpy as np
 
 from benchmarks import ceiling, stopwatch
-from benchmarks.conversation import WorkerProcess, WorkerStopped
 from benchmarks.item import Column, Item, Settings
+from benchmarks.worker_process import WorkerProcess, WorkerStopped
 from jaxmatch.inference.cpu.compiler_options import compiler_options
 from jaxmatch.layers.lstm import Lstm
 

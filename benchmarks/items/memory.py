@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from benchmarks import fresh, steps
+from benchmarks import fresh_process, steps
 from benchmarks.item import Column, Item, Settings
 from jaxmatch.sweep import memory
 
@@ -33,7 +33,10 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         more = {"words": WORDS, "dimensions": DIMENSIONS, "classes": CLASSES}
         request = {"model": config.model.to_dict(), "optimizer": config.optimizer.to_dict(), **shape, **more}
         try:
-            return {**shape, **row_of(fresh.run("benchmarks.memory_worker", request, ENVIRONMENT), shape["replicas"])}
+            return {
+                **shape,
+                **row_of(fresh_process.run("benchmarks.memory_worker", request, ENVIRONMENT), shape["replicas"]),
+            }
         except RuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from benchmarks import fresh, text, vector_file
+from benchmarks import fresh_process, generated_text, vector_file
 from benchmarks.item import Column, Item, Settings
 from benchmarks.preparation_worker import PARTS
 from benchmarks.stopwatch import in_turn, spread
@@ -28,8 +28,8 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     given, source = _given(settings)
     sizes, vector_bytes = (QUICK_SIZES, QUICK_VECTOR_BYTES) if settings.quick else (SIZES, VECTOR_BYTES)
     folder = settings.scratch / "preparation"
-    bytes_of = text.write_snli(folder, given, sizes)
-    words = text.words_of(given)
+    bytes_of = generated_text.write_snli(folder, given, sizes)
+    words = generated_text.words_of(given)
     words_file = folder / "words.txt"
     words_file.write_text("\n".join(words), encoding="utf-8")
     files = vector_file.write(folder, words, vector_bytes)
@@ -52,11 +52,13 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     return rows, notes
 
 
-def _given(settings: Settings) -> tuple[list[text.Pair], str]:
+def _given(settings: Settings) -> tuple[list[generated_text.Pair], str]:
     if settings.data_directory:
-        return text.pairs_of(catalog.load("snli", settings.data_directory).splits.values()), "the SNLI text given"
+        return generated_text.pairs_of(
+            catalog.load("snli", settings.data_directory).splits.values()
+        ), "the SNLI text given"
     if settings.quick:
-        return text.pairs_of(catalog.load("embedded_inference").splits.values()), "the embedded text"
+        return generated_text.pairs_of(catalog.load("embedded_inference").splits.values()), "the embedded text"
     raise InputError("it needs --data-directory", remedy="give it, or leave this item out")
 
 
@@ -75,7 +77,7 @@ def _data_rows(settings: Settings, folder: Path, own_vectors: Path | None, round
 
     def start(kind: str, cache: Path) -> None:
         config["execution"]["cache_directory"] = str(cache)
-        answers[kind].append(fresh.run(WORKER, {"config": config}))
+        answers[kind].append(fresh_process.run(WORKER, {"config": config}))
 
     in_turn({"cold": lambda: start("cold", next(caches))}, rounds, warm=0)
     in_turn({"warm": lambda: start("warm", folder / "cache0")}, settings.rounds, warm=0)
@@ -97,7 +99,7 @@ def _vector_rows(files: tuple[Path, Path], words_file: Path, rounds: int) -> lis
     answers: dict[str, list[dict]] = {}
 
     def read(path: Path) -> float:
-        done = fresh.run(WORKER, {"path": str(path), "words_file": str(words_file)})
+        done = fresh_process.run(WORKER, {"path": str(path), "words_file": str(words_file)})
         answers.setdefault(path.suffix, []).append(done)
         return done["process_seconds"]
 

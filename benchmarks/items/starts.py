@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import fresh, stopwatch
+from benchmarks import fresh_process, stopwatch
 from benchmarks.item import CONFIGS, Column, Item, Settings
 from benchmarks.items.inference import CLASSES, DIMENSIONS, WORDS
 from jaxmatch.analysis.timing import random_model
@@ -17,7 +17,7 @@ from jaxmatch.inference import model_folder
 from jaxmatch.sweep.launcher_files import load_config
 
 DATA, PAIRS, TOKENS = "sick", 1000, (4, 20)  # the pairs to evaluate, and the bounds of a text's tokens
-SWEEP = fresh.ROOT / "results" / "sick_ablation"
+SWEEP = fresh_process.ROOT / "results" / "sick_ablation"
 LABELS = ("entailment", "neutral", "contradiction")
 # The maximum seconds of a later start, on two cores.
 GOALS = {"--help": 0.7, "table": 0.7, "predict": 2.5, "evaluate": 4.0}
@@ -90,7 +90,9 @@ def _files(scratch: Path) -> tuple[Path, Path]:
 
 def run_command(words: list[Any], cache: Path) -> tuple[float, float]:
     """Runs a command. Returns its seconds from before its start to after its end, and the CPU seconds of all cores."""
-    variables = {name: value for name, value in fresh.with_this_checkout().items() if not name.startswith("JAX_COMP")}
+    variables = {
+        name: value for name, value in fresh_process.with_this_checkout().items() if not name.startswith("JAX_COMP")
+    }
     began, before = time.perf_counter(), os.times()
     command = [sys.executable, "-m", "jaxmatch", *map(str, words)]
     subprocess.run(command, env={**variables, "XDG_CACHE_HOME": str(cache)}, stdout=subprocess.DEVNULL, check=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks import fresh
+from benchmarks import fresh_process
 from benchmarks.item import CONFIGS, Column, Item, Settings
 
 WORKER = "benchmarks.sweep_worker"
@@ -51,7 +51,7 @@ def _launched(request: Mapping[str, Any], folder: Path, workdir: Path) -> dict[s
     overrides = {**request["overrides"], "execution.cache_directory": str(folder / "cache")}
     # Compiled programs are stored in the folder that the launcher chooses, because an empty name does not set a folder.
     environment = {"JAX_ENABLE_COMPILATION_CACHE": "1", "JAX_COMPILATION_CACHE_DIR": ""}
-    return fresh.run(WORKER, {**request, "overrides": overrides, "workdir": str(workdir)}, environment)
+    return fresh_process.run(WORKER, {**request, "overrides": overrides, "workdir": str(workdir)}, environment)
 
 
 def launch_row(what: str, done: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _snli(settings: Settings) -> tuple[dict[str, Any], str]:
     places = {"data.directory": settings.data_directory, "data.vectors": settings.vectors}
     overrides = {**places, "execution.cache_directory": str(settings.scratch / "snli-cache")}
     request = {"file": str(CONFIGS / "re2_snli.py"), "overrides": overrides, "replicas": 1, "steps": 24}
-    done = fresh.run(WORKER, {**request, "workdir": str(settings.scratch / "snli-checkpoints")})
+    done = fresh_process.run(WORKER, {**request, "workdir": str(settings.scratch / "snli-checkpoints")})
     parts = epoch_share(done, SNLI_TRAIN_PAIRS)
     row = {
         "what": "re2_snli, an epoch of the whole set, estimated",

@@ -16,8 +16,8 @@ from typing import Any
 
 from benchmarks import stopwatch
 from benchmarks.item import Column, Item, Settings
-from benchmarks.started import OutOfTime
-from benchmarks.ways import Jobs, Launchers, MeasuredSweeps, Ray
+from benchmarks.launch_modes import Jobs, Launchers, MeasuredSweeps, Ray
+from benchmarks.timed_commands import OutOfTime
 from jaxmatch.errors import InputError
 
 WAYS = {"launchers": "launchers on one folder", "ray": "--on ray", "slurm": "--on slurm:local"}

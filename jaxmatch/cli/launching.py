@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jaxmatch.cli import distributed, elsewhere, own_data, paths, suggestions
+from jaxmatch.cli import distributed, engine_options, own_data, paths, suggestions
 from jaxmatch.cli.output import note, show
 from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.errors import InputError, UnknownOption
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--vectors", metavar="FILE", help="word vectors in GloVe's text layout: .txt, .txt.gz or .zip; or hashed"
     )
     own_data.add_arguments(parser)
-    elsewhere.add_arguments(parser)
+    engine_options.add_arguments(parser)
     distributed.add_arguments(parser)
 
 
@@ -150,8 +150,8 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
         if getattr(arguments, name) is not None:
             options[name] = getattr(arguments, name)
     try:
-        with elsewhere.engine_of(arguments) as engine, suggestions.suggesting_options(arguments.parser):
-            if elsewhere.print_status_or_table(arguments, workdir_of(arguments)):
+        with engine_options.engine_of(arguments) as engine, suggestions.suggesting_options(arguments.parser):
+            if engine_options.print_status_or_table(arguments, workdir_of(arguments)):
                 return arguments.collect
             text = function(
                 find(arguments.file, kinds),

@@ -18,9 +18,9 @@ it; all pairs before it are predicted. A line has at most 64 MiB. The memory of 
 import argparse
 
 from jaxmatch.cli import record_input
-from jaxmatch.cli.answers import PredictionQueue
 from jaxmatch.cli.output import open_whole
 from jaxmatch.cli.paths import check_output
+from jaxmatch.cli.prediction_queue import PredictionQueue
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
 from jaxmatch.data.readers.own_layout import EXAMPLE, KNOWN
 from jaxmatch.errors import InputError

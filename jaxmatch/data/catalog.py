@@ -8,7 +8,7 @@ from jaxmatch.data.dataset import TASKS, DataSet, Split
 from jaxmatch.data.readers import own
 from jaxmatch.data.readers.own_layout import PLAIN, Layout
 from jaxmatch.data.readers.pairs import NO_LABEL, dropped_text
-from jaxmatch.data.readers.parting import split_by_shares
+from jaxmatch.data.readers.splitting import split_by_shares
 from jaxmatch.data.sources import CATALOG, SPLITS
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.printable import shown

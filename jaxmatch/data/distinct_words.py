@@ -1,8 +1,8 @@
 """Counts of the distinct words in batches.
 
 Features that depend on a word alone, such as the encoding of its characters, are computed once for each distinct word
-of a batch (layers/once_a_word.py). A compiled program computes them for a fixed number of words. Padding always counts
-as a word, because a model may pad a batch further.
+of a batch (layers/distinct_word_features.py). A compiled program computes them for a fixed number of words. Padding
+always counts as a word, because a model may pad a batch further.
 """
 
 from collections.abc import Mapping, Sequence

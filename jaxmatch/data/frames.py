@@ -15,7 +15,7 @@ from jaxmatch.data.readers import own
 from jaxmatch.data.readers.lines import listed
 from jaxmatch.data.readers.own_layout import KNOWN, REQUIRED, Layout, shares_of
 from jaxmatch.data.readers.pairs import NoPairs
-from jaxmatch.data.readers.parting import split_by_shares
+from jaxmatch.data.readers.splitting import split_by_shares
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 

@@ -15,8 +15,8 @@ from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.data.vocabulary import PADDING, WordTable
 from jaxmatch.errors import InputError
 from jaxmatch.layers.characters import CharacterFeatures
+from jaxmatch.layers.distinct_word_features import encode_distinct_words
 from jaxmatch.layers.matmul import PRECISIONS
-from jaxmatch.layers.once_a_word import once_a_word
 from jaxmatch.layers.parts import Parts
 
 # The name of the trained word vectors in the parameter tree of `WordFeatures`.
@@ -99,7 +99,7 @@ class WordFeatures(nn.Module):
         parts = [vectors[tokens["ids"]]]
         if config.characters != "none":
             encode, characters = CharacterFeatures(config, name="characters"), self._feature(tokens, "characters")
-            parts.append(once_a_word(encode, tokens["ids"], characters, len(vectors)))
+            parts.append(encode_distinct_words(encode, tokens["ids"], characters, len(vectors)))
         if config.tags:
             shape = (config.known_tags, config.tag_features)
             table = self.param("tag_embedding", nn.initializers.glorot_uniform(), shape, jnp.float32)

@@ -29,7 +29,7 @@ from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort
 from jaxmatch.training.mistakes import mistakes
 from jaxmatch.training.progress import Listener
-from jaxmatch.training.room import TooLarge, is_out_of_memory
+from jaxmatch.training.replicas_at_once import TooLarge, is_out_of_memory
 from jaxmatch.training.selection import RunResult
 from jaxmatch.workdir import MISTAKES_FILE, CohortFolder, Workdir, trained_to_its_end
 

@@ -2,7 +2,7 @@
 
 A plan divides the runs of a signature into cohorts by this estimate. Cohorts therefore do not depend on the compiler.
 How many of a cohort's replicas an accelerator computes at the same time is decided later, from the compiled programs
-(training/room.py).
+(training/replicas_at_once.py).
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from jaxmatch.sweep.liveness import peak_bytes
 from jaxmatch.training import hosts
 from jaxmatch.training.hyperparameters import Hyperparameters, stack
 from jaxmatch.training.replicas import at_once, most_at_once
-from jaxmatch.training.room import SHARE_TO_USE
+from jaxmatch.training.replicas_at_once import SHARE_TO_USE
 from jaxmatch.training.step import BatchShape, flattening, initial_state, train_step
 
 # State that lasts from step to step: the parameters, Adam's two moments, and the best parameters so far.
@@ -45,8 +45,8 @@ class Calibration(NamedTuple):
         layout and early scheduling increase it, recomputation reduces it.
       least_item_bytes: the smallest size of one number.
       memory_fraction: the share of a device's memory that a plan may use. On an accelerator the compiled program
-        decides how many replicas are computed at the same time (training/room.py), so a low share would only leave
-        the device idle.
+        decides how many replicas are computed at the same time (training/replicas_at_once.py), so a low share would
+        only leave the device idle.
     """
 
     ratio: float

@@ -19,7 +19,7 @@ from jaxmatch.models import count_parameters
 from jaxmatch.products import products_of
 from jaxmatch.reporting.records import FORMAT
 from jaxmatch.sweep.grid import Run
-from jaxmatch.training.room import RanOut
+from jaxmatch.training.replicas_at_once import RanOut
 from jaxmatch.training.selection import RunResult
 from jaxmatch.workdir import CohortFolder
 

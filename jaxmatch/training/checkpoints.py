@@ -23,7 +23,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from jaxmatch.training import hosts
-from jaxmatch.training.remains import remove_half_written
+from jaxmatch.training.unfinished_checkpoints import remove_half_written
 
 KEPT = 2
 

@@ -16,8 +16,8 @@ from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
 from jaxmatch.training.lockstep import Epoch, Lockstep
 from jaxmatch.training.programs import Program, compilation_callback
 from jaxmatch.training.progress import Listener
+from jaxmatch.training.replicas_at_once import Limits
 from jaxmatch.training.resuming import Resuming
-from jaxmatch.training.room import Limits
 from jaxmatch.training.selection import RunResult, Selection
 from jaxmatch.training.step import ReplicaState
 

@@ -12,7 +12,7 @@ from jaxmatch.data.buckets import largest, plan_buckets
 from jaxmatch.data.distinct_words import most_in_evaluation
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.vocabulary import PADDING
-from jaxmatch.training import hosts, room
+from jaxmatch.training import hosts, replicas_at_once
 from jaxmatch.training.programs import Program
 from jaxmatch.training.ranking import ranking_deviations
 from jaxmatch.training.replicas import at_once, most_at_once, over_replicas
@@ -180,12 +180,12 @@ class Evaluator:
 
     def _fit_to_memory(self, split: str, parameters: jax.Array) -> None:
         """Lowers `limit` if batches of the largest shapes do not fit the free memory of the devices."""
-        free = room.free_bytes(parameters.devices())
+        free = replicas_at_once.free_bytes(parameters.devices())
         if free is None:
             return
         batches = {batch.sentences.shape: batch for batch in self.batches(split)}
         for batch in (batches[shape] for shape in largest(batches)):
-            self.limit = room.limit_that_fits(
+            self.limit = replicas_at_once.limit_that_fits(
                 lambda limit: self._at_once(len(parameters), limit, batch.sentences),
                 lambda side_by_side: self._program.compiled(*self._call(batch, side_by_side, parameters)),
                 self.limit,

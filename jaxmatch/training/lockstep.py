@@ -11,7 +11,7 @@ from jaxmatch.data import distinct_words
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.buckets import assign, largest, plan_buckets
 from jaxmatch.data.encoded import EncodedData
-from jaxmatch.training import hosts, hyperparameters, losses, room
+from jaxmatch.training import hosts, hyperparameters, losses, replicas_at_once
 from jaxmatch.training.epoch_orders import EpochOrders, Order
 from jaxmatch.training.evaluation import device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
@@ -127,7 +127,7 @@ class Lockstep:
         Arguments:
           state: the state of all slots.
         """
-        free = room.free_bytes(jax.block_until_ready(state).step.devices())
+        free = replicas_at_once.free_bytes(jax.block_until_ready(state).step.devices())
         if free is None:
             return
         epoch = self.epoch(0)
@@ -139,7 +139,7 @@ class Lockstep:
                 program, static, arrays = self._call(state, epoch, index, 1, side_by_side)
                 return program.compiled(static, arrays)
 
-            self.limit = room.limit_that_fits(self._at_once, compiled, self.limit, free)
+            self.limit = replicas_at_once.limit_that_fits(self._at_once, compiled, self.limit, free)
 
     def compile_lengths(self, state: ReplicaState, epoch: Epoch) -> None:
         """Compiles the steps of all new lengths side by side, if that is faster. Every epoch has all lengths.

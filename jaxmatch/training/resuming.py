@@ -13,7 +13,7 @@ from jaxmatch.training.cohort_progress import CohortProgress
 from jaxmatch.training.evaluation import Evaluator
 from jaxmatch.training.lockstep import Lockstep
 from jaxmatch.training.progress import Listener, RunProgress
-from jaxmatch.training.room import Limits, RanOut
+from jaxmatch.training.replicas_at_once import Limits, RanOut
 from jaxmatch.training.step import ReplicaState
 
 # About the largest share of the time to spend on checkpoints: training waits while a checkpoint is written.

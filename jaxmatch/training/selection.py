@@ -16,7 +16,7 @@ from jaxmatch.training.cohort_progress import CohortProgress
 from jaxmatch.training.evaluation import Evaluator
 from jaxmatch.training.lockstep import Lockstep
 from jaxmatch.training.progress import Listener, RunProgress
-from jaxmatch.training.room import Limits
+from jaxmatch.training.replicas_at_once import Limits
 from jaxmatch.training.step import ReplicaState
 
 

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxmatch.layers import weights_together
+from jaxmatch.layers import joint_weight_norm
+from jaxmatch.layers.distinct_word_features import at_most_words
 from jaxmatch.layers.matmul import GPUS, products_for
-from jaxmatch.layers.once_a_word import at_most_words
 from jaxmatch.training import keys, schedule
 from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.losses import losses
@@ -25,7 +25,7 @@ class BatchShape(NamedTuple):
 
     Attributes:
       length: the number of tokens in a row.
-      most_words: the most distinct words in a batch (layers/once_a_word.py); None: any number.
+      most_words: the most distinct words in a batch (layers/distinct_word_features.py); None: any number.
     """
 
     length: int
@@ -78,7 +78,7 @@ class Flattening(NamedTuple):
       to_tree: `<float32>[count]` -> the tree that `module.apply` takes.
       count: the number of trained parameters.
       platform: the platform of the devices. On GPUs, the weights of all layers are normalized at once
-        (layers/weights_together.py), and products are aligned (layers/matmul.py).
+        (layers/joint_weight_norm.py), and products are aligned (layers/matmul.py).
     """
 
     module: nn.Module
@@ -95,7 +95,7 @@ class Flattening(NamedTuple):
         module, params = self.module, self.to_tree(parameters)
         # A TPU gains nothing from this (benchmarks/NOTES.md), and a CPU prefers one layer at a time, for its cache.
         if self.platform in GPUS and module.config.weight_normalization != "none":
-            module, params = weights_together.folded(module, params)
+            module, params = joint_weight_norm.folded(module, params)
         with products_for(self.platform), at_most_words(most_words):
             return module.apply({"params": params}, *inputs, **options, method="match")
 

@@ -11,7 +11,7 @@ from filelock import FileLock, Timeout
 
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json, remove_abandoned, write_atomically, write_json
-from jaxmatch.training.remains import half_written, remove_half_written
+from jaxmatch.training.unfinished_checkpoints import half_written, remove_half_written
 
 STORED = "stored.json"
 

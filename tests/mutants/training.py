@@ -1,7 +1,7 @@
 """Single faults in jaxmatch/training: (file, before, after, tests that catch it)."""
 
 _COHORT, _STEP, _LOCKSTEP = (f"jaxmatch/training/{name}.py" for name in ("cohort", "step", "lockstep"))
-_SELECTION, _RESUMING, _ROOM = (f"jaxmatch/training/{name}.py" for name in ("selection", "resuming", "room"))
+_SELECTION, _RESUMING, _ROOM = (f"jaxmatch/training/{name}.py" for name in ("selection", "resuming", "replicas_at_once"))
 _PROGRESS, _SCHEDULE, _KEYS = (f"jaxmatch/training/{name}.py" for name in ("progress", "schedule", "keys"))
 _KEPT = ["tests/test_selection.py::test_the_kept_checkpoint_is_the_best_on_dev"]
 _SPLITS = ["tests/test_selection.py::test_dev_and_test_are_not_swapped"]
@@ -61,7 +61,7 @@ MUTANTS = [
      ["tests/test_distinct_words.py::test_training_and_evaluation_encode_distinct_words"]),
     (_LOCKSTEP, "order.most_words[bucket] > most for", "order.most_words[bucket] < 0 for",
      ["tests/test_distinct_words.py::test_an_epoch_with_more_words_than_expected_encodes_each_token"]),
-    ("jaxmatch/layers/once_a_word.py", "return first, number[first_of]", "return first, number",
+    ("jaxmatch/layers/distinct_word_features.py", "return first, number[first_of]", "return first, number",
      ["tests/test_distinct_words.py::test_outputs_and_gradients_equal_those_of_encoding_each_token"]),
     ("jaxmatch/training/epoch_orders.py", "(epoch + 1, run)", "(epoch + 2, run)",
      ["tests/test_epoch_orders.py::test_next_epoch_is_prepared_once_in_another_thread"]),
@@ -71,7 +71,7 @@ MUTANTS = [
      ["tests/test_evaluation_times.py"]),
     ("jaxmatch/data/distinct_words.py", "occurs[PADDING] = True", "pass",
      ["tests/test_distinct_words.py::test_distinct_word_counts_include_padding"]),
-    ("jaxmatch/layers/once_a_word.py", "encoded.astype(jnp.float32)[place]", "encoded[place]",
+    ("jaxmatch/layers/distinct_word_features.py", "encoded.astype(jnp.float32)[place]", "encoded[place]",
      ["tests/test_distinct_words.py::test_gradients_of_a_word_are_summed_in_float32"]),
     ("jaxmatch/sweep/memory.py", "words, most_words.get(shape))", "words)",
      ["tests/test_distinct_words.py::test_memory_estimate_accounts_for_distinct_words"]),
@@ -80,16 +80,16 @@ MUTANTS = [
     (_LOCKSTEP, "np.where(np.arange(size) < len(kept), self.slots[chosen], -1)",
      "np.where(np.arange(size) < len(kept), np.arange(size), -1)",
      ["tests/test_cohort.py::test_cohort_shrinks_directly_to_the_runs_kept_at_a_rung"]),
-    (_COHORT, "            part.begin()\n", "            pass\n", ["tests/test_room.py::test_out_of_memory_without_a_checkpoint_restarts_training"]),
-    (_RESUMING, 'notes["ran_out"] =', 'notes["ran_nowhere"] =', ["tests/test_room.py::test_interrupted_training_with_fewer_replicas_resumes_bit_for_bit"]),
-    (_ROOM, "if event.device == self.device_kind:", "if True:", ["tests/test_room.py::test_replica_limit_does_not_apply_to_another_device_kind"]),
-    (_ROOM, "limited.limit = fewer\n", "limited.limit = 1\n", ["tests/test_room.py::test_out_of_memory_at_the_first_step_reduces_the_replicas"]),
+    (_COHORT, "            part.begin()\n", "            pass\n", ["tests/test_replicas_at_once.py::test_out_of_memory_without_a_checkpoint_restarts_training"]),
+    (_RESUMING, 'notes["ran_out"] =', 'notes["ran_nowhere"] =', ["tests/test_replicas_at_once.py::test_interrupted_training_with_fewer_replicas_resumes_bit_for_bit"]),
+    (_ROOM, "if event.device == self.device_kind:", "if True:", ["tests/test_replicas_at_once.py::test_replica_limit_does_not_apply_to_another_device_kind"]),
+    (_ROOM, "limited.limit = fewer\n", "limited.limit = 1\n", ["tests/test_replicas_at_once.py::test_out_of_memory_at_the_first_step_reduces_the_replicas"]),
     (_ROOM, "if needed is None or needed <= free:", "if True:",
-     ["tests/test_room.py::test_replicas_at_a_time_are_derived_from_compiled_programs"]),
+     ["tests/test_replicas_at_once.py::test_replicas_at_a_time_are_derived_from_compiled_programs"]),
     (_ROOM, "not isinstance(error, jax.errors.JaxRuntimeError) or any", "any",
-     ["tests/test_room.py::test_other_errors_are_not_treated_as_out_of_memory"]),
+     ["tests/test_replicas_at_once.py::test_other_errors_are_not_treated_as_out_of_memory"]),
     (_ROOM, "any(part in text for part in _OF_A_CORE)", "False",
-     ["tests/test_room.py::test_only_device_memory_errors_count_as_out_of_memory"]),
+     ["tests/test_replicas_at_once.py::test_only_device_memory_errors_count_as_out_of_memory"]),
     ("jaxmatch/sweep/launcher_files.py", ' and not key.endswith("_samples")', "",
      ["tests/test_comparison.py::test_model_keeps_its_optimizer_settings_on_data_sets_not_in_its_config"]),
     # Other programs.

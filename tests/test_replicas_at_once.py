@@ -14,7 +14,7 @@ import small_sweep
 from small_cohort import InterruptAfter, Interruption, alike, make_cohort
 
 from jaxmatch.sweep.failures import FailedCohorts
-from jaxmatch.training import room, signature_programs
+from jaxmatch.training import replicas_at_once, signature_programs
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.evaluation import Evaluator
 from jaxmatch.training.programs import Program
@@ -82,7 +82,7 @@ def test_replicas_are_halved_before_pairs_that_never_fit_raise(monkeypatch):
 
     monkeypatch.setattr(Evaluator, "batches", batches)
     cohort = make_cohort(**ARGUMENTS)
-    with pytest.raises(room.TooLarge):
+    with pytest.raises(replicas_at_once.TooLarge):
         cohort.train()
     assert [(event.at_once, event.then_at_once) for event in cohort.limits.ran_out] == [(4, 2), (2, 1)]
 
@@ -183,7 +183,7 @@ def test_out_of_memory_in_evaluation_repeats_only_the_evaluation(memory_limit, u
 @pytest.mark.parametrize("name", ["train_step", "evaluate"])
 def test_training_fails_if_one_replica_does_not_fit(memory_limit, name):
     memory_limit(name, 0)
-    with pytest.raises(room.TooLarge, match="one replica at a time does not fit in"):
+    with pytest.raises(replicas_at_once.TooLarge, match="one replica at a time does not fit in"):
         make_cohort(**ARGUMENTS).train()
 
 
@@ -192,7 +192,7 @@ def test_evaluation_pairs_that_never_fit_are_an_error(monkeypatch):
         raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12 bytes.")
 
     monkeypatch.setattr(Evaluator, "batches", full)
-    with pytest.raises(room.TooLarge, match="one replica at a time does not fit in evaluation"):
+    with pytest.raises(replicas_at_once.TooLarge, match="one replica at a time does not fit in evaluation"):
         make_cohort(**ARGUMENTS).train()
 
 
@@ -203,7 +203,7 @@ def test_other_errors_are_not_treated_as_out_of_memory(monkeypatch):
     monkeypatch.setattr(Program, "__call__", call)
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
         make_cohort(**ARGUMENTS).train()
-    assert not room.is_out_of_memory(ValueError("RESOURCE_EXHAUSTED"))  # as in writing checkpoints
+    assert not replicas_at_once.is_out_of_memory(ValueError("RESOURCE_EXHAUSTED"))  # as in writing checkpoints
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_other_errors_are_not_treated_as_out_of_memory(monkeypatch):
     ],
 )
 def test_only_device_memory_errors_count_as_out_of_memory(message, expected):
-    assert room.is_out_of_memory(jax.errors.JaxRuntimeError(message)) is expected
+    assert replicas_at_once.is_out_of_memory(jax.errors.JaxRuntimeError(message)) is expected
 
 
 @pytest.fixture
@@ -235,8 +235,8 @@ def measured_memory(monkeypatch):
             real(self, static, arrays)
             return types.SimpleNamespace(taken=100 * static[-1])
 
-        monkeypatch.setattr(room, "free_bytes", lambda devices: free)
-        monkeypatch.setattr(room, "bytes_beside_arguments", lambda program: program.taken)
+        monkeypatch.setattr(replicas_at_once, "free_bytes", lambda devices: free)
+        monkeypatch.setattr(replicas_at_once, "bytes_beside_arguments", lambda program: program.taken)
         monkeypatch.setattr(Program, "compiled", compiled)
         monkeypatch.setattr(Program, "__call__", lambda self, static, *arrays: real(self, static, arrays)(*arrays))
         return programs

@@ -27,7 +27,9 @@ def at_most_words(most: int | None) -> Iterator[None]:
         _MOST_WORDS.reset(before)
 
 
-def once_a_word(encode: Callable[[jax.Array], jax.Array], ids: jax.Array, given: jax.Array, words: int) -> jax.Array:
+def encode_distinct_words(
+    encode: Callable[[jax.Array], jax.Array], ids: jax.Array, given: jax.Array, words: int
+) -> jax.Array:
     """Computes `encode(given)`, where `given` is the same for all tokens of the same word.
 
     Arguments:

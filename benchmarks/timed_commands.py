@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import fresh
+from benchmarks import fresh_process
 from jaxmatch.reporting.records import read_record
 
 # A file in the workdir, and a variable in the environment of jobs: see `first_step.py`.
@@ -73,7 +73,7 @@ def running(commands: Sequence[Command], log: Path) -> Iterator[list[subprocess.
         for command in commands:
             with open(log, "ab") as file:
                 words = [sys.executable, "-m", "jaxmatch", *command.words]
-                env = {**fresh.with_this_checkout(), **command.variables}
+                env = {**fresh_process.with_this_checkout(), **command.variables}
                 with _cpu_affinity(command.cores):
                     started = subprocess.Popen(
                         words, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
@@ -153,7 +153,7 @@ class RayNodes:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**fresh.with_this_checkout(), "RAY_USAGE_STATS_ENABLED": "0"},
+            env={**fresh_process.with_this_checkout(), "RAY_USAGE_STATS_ENABLED": "0"},
             cwd="/",  # not the folder of a command
             start_new_session=True,
         )

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import fresh, started
-from benchmarks.started import CORES, Command, RayNodes, Timed
+from benchmarks import fresh_process, timed_commands
+from benchmarks.timed_commands import CORES, Command, RayNodes, Timed
 
 
 class MeasuredSweeps:
@@ -36,7 +36,7 @@ class MeasuredSweeps:
             *("sweep", "quickstart", "--workdir", str(workdir), "--seeds", str(cohorts)),
             *("--grid.model.blocks=1", "--grid.optimizer.learning_rate=0.001"),
             *(f"--config.{name}={value}" for name, value in settings.items()),
-            *("--import", str(fresh.ROOT / "benchmarks" / "first_step.py"), *more),
+            *("--import", str(fresh_process.ROOT / "benchmarks" / "first_step.py"), *more),
         )
 
     def timed(
@@ -58,7 +58,7 @@ class MeasuredSweeps:
         workdir = self.scratch / f"sweep-{self._count}"
         words = self._words(workdir, cohorts, epochs, *more)
         variables |= {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_COMPILATION_CACHE": "1", "JAX_COMPILATION_CACHE_DIR": ""}
-        return started.timed([Command(words, each, variables) for each in cores], workdir, cohorts, self.until)
+        return timed_commands.timed([Command(words, each, variables) for each in cores], workdir, cohorts, self.until)
 
 
 class Launchers:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jaxmatch.training import replicas, room
+from jaxmatch.training import replicas, replicas_at_once
 
 
 def executable(taken):
@@ -25,7 +25,7 @@ def test_the_limit_fits_in_memory_and_few_programs_are_compiled(count, each, fix
         tried.append(side_by_side)
         return executable(fixed + each * side_by_side)
 
-    limit = room.limit_that_fits(functools.partial(replicas.at_once, count, None), compiled, None, free)
+    limit = replicas_at_once.limit_that_fits(functools.partial(replicas.at_once, count, None), compiled, None, free)
     settled = replicas.at_once(count, None, limit)
     assert settled == 1 or fixed + each * settled <= free
     assert tried == sorted(set(tried), reverse=True)
@@ -41,13 +41,13 @@ def test_fewer_replicas_are_tried_if_compilation_runs_out_of_memory():
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm.")
         return executable(50)
 
-    assert room.limit_that_fits(functools.partial(replicas.at_once, 10, None), compiled, None, 100) == 2
+    assert replicas_at_once.limit_that_fits(functools.partial(replicas.at_once, 10, None), compiled, None, 100) == 2
 
     def broken(side_by_side):
         raise jax.errors.JaxRuntimeError("INTERNAL: no")
 
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
-        room.limit_that_fits(lambda limit: 2, broken, None, 100)
+        replicas_at_once.limit_that_fits(lambda limit: 2, broken, None, 100)
 
 
 def test_free_bytes_are_those_of_the_device_with_least_free_memory():
@@ -55,8 +55,11 @@ def test_free_bytes_are_those_of_the_device_with_least_free_memory():
         return types.SimpleNamespace(memory_stats=lambda: stats or None)
 
     assert (
-        room.free_bytes([device(bytes_limit=1000, bytes_in_use=100), device(bytes_limit=1000, bytes_in_use=300)]) == 650
+        replicas_at_once.free_bytes(
+            [device(bytes_limit=1000, bytes_in_use=100), device(bytes_limit=1000, bytes_in_use=300)]
+        )
+        == 650
     )
-    assert room.free_bytes([device(bytes_limit=1000), device()]) is None
+    assert replicas_at_once.free_bytes([device(bytes_limit=1000), device()]) is None
     if jax.default_backend() == "cpu":
-        assert room.free_bytes(jax.devices()) is None
+        assert replicas_at_once.free_bytes(jax.devices()) is None
