@@ -43,13 +43,12 @@ def records(results: str | Path | Iterable[Mapping[str, Any]]) -> pandas.DataFra
         import pandas
     except ImportError:
         raise InputError("pandas is not installed", remedy="pip install 'jaxmatch[tables]'") from None
-    folder = Path(results) if isinstance(results, str | Path) else None
+    folder = None
     if isinstance(results, str | Path):
-        found: Iterable[Mapping[str, Any]] = read_sweep_folder(Path(results)).records.values()
-    else:
-        found = results
+        folder = Path(results)
+        results = read_sweep_folder(folder).records.values()
     rows = []
-    for record in found:
+    for record in results:
         row: dict[str, Any] = {name: record.get(name) for name in _PLAIN}
         if folder is not None:
             row["folder"] = str(folder / "runs" / record["run"])

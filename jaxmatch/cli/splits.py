@@ -63,10 +63,10 @@ def own_file(matcher: Matcher, path: Path, changes: Mapping[str, Any] | None = N
     from jaxmatch.data.readers.own_layout import layout_of
     from jaxmatch.plain_file import check_plain_file
 
-    formats = f"{', '.join(own.FORMATS[:-1])} nor {own.FORMATS[-1]}"
-    check_plain_file(path, f"give a {formats.replace('nor', 'or')} file")
+    most, last = ", ".join(own.FORMATS[:-1]), own.FORMATS[-1]
+    check_plain_file(path, f"give a {most} or {last} file")
     if not own.format_of(path):
-        raise InputError(f"is neither {formats}", path=path, remedy="give it the name ending of its layout")
+        raise InputError(f"is neither {most} nor {last}", path=path, remedy="give it the name ending of its layout")
     layout = layout_of({**matcher.config.get("data", {}), **(changes or {})})
     return own.read(path, matcher.task, matcher.labels if matcher.task == "classification" else None, layout=layout)
 

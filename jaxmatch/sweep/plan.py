@@ -7,7 +7,6 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan
@@ -19,10 +18,10 @@ from jaxmatch.devices import available_devices
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import memory, preparation
 from jaxmatch.sweep.grid import Run, Sweep
+from jaxmatch.sweep.trainable import check_trainable
 from jaxmatch.training import evaluation_times
 from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shapes
 from jaxmatch.training.replicas import at_once, devices_filled, turns
-from jaxmatch.training.scores import score, score_names
 from jaxmatch.training.step import words_trained
 from jaxmatch.workdir.packing import pack
 
@@ -190,58 +189,82 @@ def _cohorts(
 ) -> list[PlannedCohort]:
     """Returns the cohorts of a signature. `counted` caches the most distinct words of batches across signatures."""
     config = runs[0].config
-    if "train" not in data.splits or not data.splits["train"].pairs:
-        raise InputError(f'the data set "{data.name}" has no pairs to train on', remedy="add a train file")
-    _check_evaluation(config.training, data)
-    train = data.splits["train"]
-    buckets = plan_buckets(train.lengths, maximum_buckets=config.training.maximum_buckets)
-    batches = BatchPlan(assign(train.lengths, buckets), buckets, config.training.batch_size)
+    check_trainable(config.training, data)
+    lengths = data.splits["train"].lengths
+    buckets = plan_buckets(lengths, maximum_buckets=config.training.maximum_buckets)
+    batches = BatchPlan(assign(lengths, buckets), buckets, config.training.batch_size)
+    scored_lengths, scored_rows = evaluation_shapes(
+        data.splits,
+        batch_size=evaluation_batch_size(config.execution.evaluation_batch_size, devices[0].platform),
+        maximum_buckets=config.training.maximum_buckets,
+    )
+    scored = largest(zip(scored_rows, scored_lengths, strict=True))
+    needs = _memory_needs(config, data, batches, scored, devices[0].platform, counted)
+    that_fit = needs.that_fit(devices, _shared_bytes(data, devices[0]))
+    at_most = config.execution.maximum_replicas or that_fit
+    steps = config.training.epochs * batches.steps_per_epoch
+    return [
+        PlannedCohort(
+            signature,
+            tuple(runs[start : start + at_most]),
+            data,
+            buckets=len(batches.batch_rows),
+            steps_per_epoch=batches.steps_per_epoch,
+            steps=steps,
+            needs=needs,
+            multiplications=_multiply_adds(config, data, batches, steps),
+            available=len(devices),
+            limit=that_fit // len(devices) if needs.most is None else None,
+            scored_shapes=len(scored_lengths),
+            one_program=config.execution.steps_at_once > 1,
+        )
+        for start in range(0, len(runs), at_most)
+    ]
+
+
+def _memory_needs(
+    config: Any,
+    data: EncodedData,
+    batches: BatchPlan,
+    scored: tuple[int, int],
+    platform: str,
+    counted: dict[tuple, dict[int, int | None]],
+) -> memory.Needs:
+    """Estimates the memory of the runs of a cohort. `scored` is the largest shape of scoring."""
     module = models.build(config.model.to_dict(), outputs=data.outputs)
-    shapes = {bucket: (rows, buckets[bucket]) for bucket, rows in batches.batch_rows.items()}
+    shapes = {bucket: (rows, batches.buckets[bucket]) for bucket, rows in batches.batch_rows.items()}
     most_words = {}
     if module.takes_characters:
-        key = data.fingerprint, batches.batch_size, buckets
+        key = data.fingerprint, batches.batch_size, batches.buckets
         if key not in counted:
-            counted[key] = most_in_training(batches, train.side_by_side()[0], len(data.vectors))
+            counted[key] = most_in_training(batches, data.splits["train"].side_by_side()[0], len(data.vectors))
         most_words = {shapes[bucket]: most for bucket, most in counted[key].items()}
-    most_rows = evaluation_batch_size(config.execution.evaluation_batch_size, devices[0].platform)
-    lengths, rows = evaluation_shapes(
-        data.splits, batch_size=most_rows, maximum_buckets=config.training.maximum_buckets
-    )
-    answered = largest(zip(rows, lengths, strict=True))
-    dimensions = data.vectors.shape[1]
-    words = words_trained(module, len(data.vectors))
-    platform = devices[0].platform
-    trained = largest(shapes.values())
-    needs = memory.needs(module, data.task, dimensions, trained, platform, answered, words, most_words)
+    trained, words = largest(shapes.values()), words_trained(module, len(data.vectors))
+    return memory.needs(module, data.task, data.vectors.shape[1], trained, platform, scored, words, most_words)
+
+
+def _shared_bytes(data: EncodedData, device: jax.Device) -> int:
+    """Returns the size of the arrays that all runs share. They must fit on the device."""
     shared = memory.shared_bytes(data)
-    if shared > memory.device_bytes(devices[0]):
+    if shared > memory.device_bytes(device):
         raise InputError(
-            f'the word vectors and the training pairs of "{data.name}", each padded to {train.lengths.max():,} tokens, '
-            f"need {shared / 2**30:.1f} GiB, and the device has {memory.device_bytes(devices[0]) / 2**30:.1f} GiB",
+            f'the word vectors and the training pairs of "{data.name}", each padded to '
+            f"{data.splits['train'].lengths.max():,} tokens, need {shared / 2**30:.1f} GiB, and the device has "
+            f"{memory.device_bytes(device) / 2**30:.1f} GiB",
             remedy="cut long texts: --config.data.maximum_length=N",
         )
-    that_fit = needs.that_fit(devices, shared)
-    fit = config.execution.maximum_replicas or that_fit
-    limit = that_fit // len(devices) if needs.most is None else None
-    steps = config.training.epochs * batches.steps_per_epoch
-    # Every token and parameter costs one product forward and, in training, two products of the same size backward. Word
-    # vectors are looked up, even if they are trained.
+    return shared
+
+
+def _multiply_adds(config: Any, data: EncodedData, batches: BatchPlan, steps: int) -> float:
+    """Estimates the multiply-adds of one run: one product forward for each token and parameter and, in training, two
+    products of the same size backward.
+    """
+    # Word vectors are looked up, even if they are trained.
     fixed = models.build({**config.model.to_dict(), "words": "fixed"}, outputs=data.outputs)
-    work = memory.parameter_count(fixed, dimensions) * (
-        3.0 * batches.tokens() * config.training.epochs + tokens_scored(config.training, data, steps)
-    )
-    one_program = config.execution.steps_at_once > 1
-    cohorts = []
-    for start in range(0, len(runs), fit):
-        chosen = tuple(runs[start : start + fit])
-        steps_of = len(batches.batch_rows), batches.steps_per_epoch, steps
-        cohorts.append(
-            PlannedCohort(
-                signature, chosen, data, *steps_of, needs, work, len(devices), limit, len(lengths), one_program
-            )
-        )
-    return cohorts
+    trained = 3.0 * batches.tokens() * config.training.epochs
+    scored = tokens_scored(config.training, data, steps)
+    return memory.parameter_count(fixed, data.vectors.shape[1]) * (trained + scored)
 
 
 def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) -> float:
@@ -252,41 +275,3 @@ def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) ->
     tokens = {split: float(encoded.lengths.sum()) for split, encoded in data.splits.items()}
     scored = evaluation_times.count(training, data.splits["train"].pairs, steps)
     return scored * tokens["dev"] + (scored if training["best_on_test"] else 1) * tokens.get("test", 0.0)
-
-
-def _check_evaluation(training: Mapping[str, Any], data: EncodedData) -> None:
-    """Checks that a checkpoint can be chosen. Without this check a run would fail at its first evaluation.
-
-    Raises:
-      InputError: there is no split to choose a checkpoint on, or the selection score does not exist or is not defined.
-    """
-    for split in ("dev", *(["test"] if training["best_on_test"] else [])):
-        if split not in data.splits or not data.splits[split].pairs:
-            raise InputError(
-                f'the data set "{data.name}" has no {split} pairs',
-                remedy="a checkpoint is chosen on dev: add a dev file"
-                if split == "dev"
-                else "add a test file, or leave config.training.best_on_test at False",
-            )
-    known = (*score_names(data.task, len(data.labels)), "loss")
-    if training["selection"] not in known:
-        raise InputError(
-            f'config.training.selection = "{training["selection"]}" is not a score of a {data.task} data set',
-            remedy=f"use one of {', '.join(known)}",
-        )
-    dev = data.splits["dev"]
-    constant = np.zeros((dev.pairs, data.outputs), np.float32)  # has a score, however bad, if any prediction has one
-    about_labels = {
-        "label_names": data.labels,
-        "groups": dev.groups,
-        "documents": dev.documents,
-        "filtered": data.filtered,
-    }
-    scores = score(data.task, dev.labels, constant, **about_labels)
-    if math.isnan(scores.get(training["selection"], 0.0)):
-        ranked = data.task == "ranking" and training["selection"] != "auc"
-        reason = "no question has both a right and a wrong candidate" if ranked else "all labels are the same"
-        raise InputError(
-            f'{training["selection"]} is undefined on the dev pairs of "{data.name}": {reason}',
-            remedy="choose another score with --config.training.selection, or fix the dev file",
-        )

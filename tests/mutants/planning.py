@@ -7,7 +7,7 @@ _WORDS = "jaxmatch/inference/cpu/product_table.py"
 
 MUTANTS = [
     (_PLAN, "if name in names:", "if False:", ["tests/test_sweep.py", "tests/test_launch_refusals.py"]),
-    (_PLAN, "range(0, len(runs), fit)", "range(0, len(runs), len(runs))", ["tests/test_launch_plan.py", "tests/test_plan.py"]),
+    (_PLAN, "range(0, len(runs), at_most)", "range(0, len(runs), len(runs))", ["tests/test_launch_plan.py", "tests/test_plan.py"]),
     ("jaxmatch/data/buckets.py", "if not kept or length > kept[-1][1]:", "if not kept:", ["tests/test_launch_plan.py", "tests/test_plan.py"]),
     (_PLAN, "(scored if training[\"best_on_test\"] else 1)", "1", ["tests/test_plan.py"]),
     (_MEMORY, "COPIES_OF_PARAMETERS = 4", "COPIES_OF_PARAMETERS = 3", ["tests/test_memory.py"]),
