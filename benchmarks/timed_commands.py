@@ -17,7 +17,7 @@ from jaxmatch.reporting.records import read_record
 
 # A file in the workdir, and a variable in the environment of jobs: see `first_step.py`.
 FIRST_STEPS, CORES = "first-steps.txt", "JAXMATCH_BENCHMARK_CORES"
-SECONDS_BETWEEN_LOOKS, SECONDS_TO_END = 0.02, 30.0
+SECONDS_BETWEEN_POLLS, SECONDS_TO_END = 0.02, 30.0
 
 
 class OutOfTime(Exception):
@@ -114,12 +114,12 @@ def timed(commands: Sequence[Command], workdir: Path, cohorts: int, until: float
     with running(commands, log) as processes:
         while len(list(workdir.glob("cohorts/*/DONE"))) < cohorts:
             _check(processes, log, until)
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+            time.sleep(SECONDS_BETWEEN_POLLS)
         ended = max(file.stat().st_mtime for file in workdir.glob("cohorts/*/DONE"))
         until = min(until, time.time() + SECONDS_TO_END)
         while any(map(group_exists, processes)):
             _check(processes, log, until)
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+            time.sleep(SECONDS_BETWEEN_POLLS)
         _check(processes, log, until)
     steps = [float(line.split()[0]) for line in (workdir / FIRST_STEPS).read_text().splitlines()]
     times: dict[str, Any] = {}  # a cohort's times are in the record of each of its runs

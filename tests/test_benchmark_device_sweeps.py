@@ -24,7 +24,7 @@ except KeyboardInterrupt:
 
 
 def test_sweep_is_interrupted_before_its_time_budget_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweeps, "SECONDS_BETWEEN_LOOKS", 0.05)
+    monkeypatch.setattr(sweeps, "SECONDS_BETWEEN_POLLS", 0.05)
     ended = []
     budget = Budget(sweeps.SECONDS_TO_STOP + 3)
     status, line = sweeps.run([sys.executable, "-c", SWEEP, str(tmp_path)], budget, lambda: ended.append(1), tmp_path)

@@ -119,7 +119,7 @@ def test_training_reduces_the_loss_and_selects_on_dev(results):
 
 @pytest.mark.parametrize("steps", [1, 7, 12, 17])
 def test_interrupted_training_resumes_with_equal_results(results, tmp_path, steps, monkeypatch):
-    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # check after every step
+    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_POLLS", 0.0)  # check after every step
     changes = [{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}]
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     for interruption in (steps, steps + 2):

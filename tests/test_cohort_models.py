@@ -75,7 +75,7 @@ def test_memory_estimate_grows_with_length_and_exceeds_the_parameters(model):
 
 
 def test_interrupted_training_equals_uninterrupted_training_with_characters(tmp_path, monkeypatch):
-    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # check after every step
+    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_POLLS", 0.0)  # check after every step
     data = make_data()
     data = dataclasses.replace(data, characters=character_table(data.vocabulary.words))
     model = {**ESAN, "alignment_layers": 1, "characters": "cnn", "character_features": 4}

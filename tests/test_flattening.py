@@ -43,7 +43,7 @@ class ZeroPadded(Checkpoints):
 
 
 def test_training_resumes_from_a_checkpoint_with_zero_padded_parameters(tmp_path, monkeypatch):
-    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)  # check after every step
+    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_POLLS", 0.0)  # check after every step
     expected = make_cohort().train()
     with pytest.raises(Interruption):
         make_cohort(execution={"checkpoint_seconds": 1e-9}).train(ZeroPadded(tmp_path), InterruptAfter(7))

@@ -196,7 +196,7 @@ def refused(capsys, command):
         (("--on", "slurm:x"), "slurm:x is unknown; give --on slurm or --on slurm:local"),
         (("--on", "slurn"), "cohorts cannot be trained on 'slurn'; did you mean \"slurm\"?"),
         (("--on", "slurm", "--distributed"), "--on and --distributed cannot be combined; give one"),
-        (("--on", "slurm:local", "--log", "tensorboard"), "--log does not apply to --on slurm"),
+        (("--on", "slurm:local", "--log", "tensorboard"), "--log does not apply to sweep --on slurm"),
         (("--on", "slurm:local", "--slurm", "no.toml"), "no.toml: "),
         (("--status",), "--status needs --on slurm"),
         (("--on", "ray", "--collect"), "--collect needs --on slurm"),
@@ -214,7 +214,7 @@ def test_invalid_options_print_a_one_line_error(small_files, tmp_path, capsys, m
 def test_missing_submitit_is_an_error_with_an_install_command(small_files, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "submitit", None)
     message = refused(capsys, small_sweep.command(small_files, tmp_path / "runs", "--on", "slurm"))
-    assert message == "--on slurm needs submitit; pip install 'jaxmatch[slurm]'"
+    assert message == "--on slurm needs submitit, which is not installed; pip install 'jaxmatch[slurm]'"
 
 
 @pytest.mark.parametrize(

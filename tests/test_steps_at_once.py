@@ -21,7 +21,7 @@ OPTIMISED = "optimization_level=0" not in os.environ.get("XLA_FLAGS", "")
 @pytest.fixture(autouse=True)
 def rare_clock_checks(monkeypatch):
     """Makes training check the clock only after the first step of an epoch, after scoring dev, and at its end."""
-    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 1e6)
+    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_POLLS", 1e6)
 
 
 def cohort(steps_at_once):
@@ -46,7 +46,7 @@ def dispatches(monkeypatch):
 def single_steps():
     """A cohort and its results. It checks the clock after every step, so that each step is a dispatch."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cohort_module, "SECONDS_BETWEEN_LOOKS", 0.0)
+        patch.setattr(cohort_module, "SECONDS_BETWEEN_POLLS", 0.0)
         trained = cohort(64)
         return trained, trained.train()
 

@@ -21,7 +21,7 @@ from jaxmatch.reporting.sweep_folder import read_sweep_folder
 SECONDS_TO_STOP = 20.0
 # A shorter time is enough only for the start and the compiler.
 LEAST_SECONDS = 60.0
-SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_BETWEEN_POLLS = 0.5
 FINISHED = "finished"
 
 
@@ -88,7 +88,7 @@ def run(command: Sequence[str], budget: Budget, more: Callable[[], None], workdi
     count = 0
     try:
         while process.poll() is None and budget.left_to_begin() > SECONDS_TO_STOP:
-            time.sleep(SECONDS_BETWEEN_LOOKS)
+            time.sleep(SECONDS_BETWEEN_POLLS)
             now = sum(1 for _ in workdir.glob("runs/*/record.json"))
             if now != count:
                 count = now

@@ -76,7 +76,8 @@ def _slurm(arguments: argparse.Namespace, where: str, load: Callable[[], None]) 
         raise InputError(f"slurm:{where} is unknown", remedy="give --on slurm or --on slurm:local")
     waits = arguments.subcommand == "tune"
     if arguments.log and not waits:
-        raise InputError("--log does not apply to --on slurm, whose jobs train later", remedy="leave it out")
+        problem = f"--log does not apply to {arguments.subcommand} --on slurm, whose jobs train later"
+        raise InputError(problem, remedy="leave it out")
     from jaxmatch.sweep.on_slurm import SlurmEngine
     from jaxmatch.sweep.slurm_options import read_options
 

@@ -83,7 +83,7 @@ def _download_url(address: str, output: Path, path: Path, progress: Progress) ->
             else:
                 response.raise_for_status()
                 if response.status_code != 206:
-                    received = 0
+                    received, version = 0, ""
                 blocks, length = response.iter_content(_BLOCK), response.headers.get("Content-Length", "")
             total = received + int(length) if length.isdecimal() else None
             version = response.headers.get("ETag") or response.headers.get("Last-Modified") or version

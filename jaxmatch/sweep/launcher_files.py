@@ -78,15 +78,17 @@ def load_named(name: str, remedy: str) -> ModuleType:
     """
     if (here := os.getcwd()) not in sys.path:
         sys.path.insert(0, here)
-    found = None
+    package, found = name.rpartition(".")[0], None
     with user_file_errors(Path(name)):
         try:
-            found = importlib.util.find_spec(name)  # imports the packages that contain the module
-        except ValueError:  # the name is empty
-            pass
+            if package.strip("."):  # else the name has no package, or is relative to an unknown one
+                importlib.import_module(package)
         except ModuleNotFoundError as error:
-            if not f"{name}.".startswith(f"{error.name}."):  # such a package imports something that is missing
+            if not f"{name}.".startswith(f"{error.name}."):  # the package imports something that is missing
                 raise
+        else:
+            with contextlib.suppress(ImportError, ValueError):  # the name is no name of a module
+                found = importlib.util.find_spec(name)
     if found is None:
         raise InputError(f"there is no module {name!r}", remedy=remedy)
     with user_file_errors(Path(found.origin or name)):

@@ -121,7 +121,7 @@ class RayEngine(Engine):
         if self._ray is None:
             self._ray = ray_cluster.connect(self._address)
         self._place.begin(self._ray, workdir, name, dry_run)
-        nodes = ray_cluster.nodes(self._ray)
+        nodes = ray_cluster.living_nodes(self._ray)
         self._gpus = any(node["Resources"].get("GPU", 0) >= 1 for node in nodes)
         self._cpus = int(min(cores(), max(node["Resources"].get("CPU", 0) for node in nodes)))
         if self._device is None:
@@ -164,7 +164,7 @@ class RayEngine(Engine):
         side_by_side = (
             1
             if self._gpus
-            else max(int(node["Resources"].get("CPU", 0) // self._cpus) for node in ray_cluster.nodes(ray))
+            else max(int(node["Resources"].get("CPU", 0) // self._cpus) for node in ray_cluster.living_nodes(ray))
         )
         return worker.WorkerDevice(platform, kind, memory_bytes // max(1, side_by_side)), speed
 

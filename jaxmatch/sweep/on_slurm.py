@@ -64,10 +64,10 @@ class SlurmEngine(Engine):
         try:
             import submitit
         except ImportError:
-            raise InputError("--on slurm needs submitit", remedy="pip install 'jaxmatch[slurm]'") from None
+            remedy = "pip install 'jaxmatch[slurm]'"
+            raise InputError("--on slurm needs submitit, which is not installed", remedy=remedy) from None
         self._submitit, self._options, self._local, self._extend = submitit, options or SlurmOptions(), local, extend
-        self._waits = waits
-        self._over: set[str] = set()
+        self._waits, self._over = waits, set[str]()
 
     def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
         jax.config.update("jax_platforms", "cpu")  # the GPUs are for the jobs

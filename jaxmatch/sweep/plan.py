@@ -203,6 +203,7 @@ def _cohorts(
     that_fit = needs.that_fit(devices, _shared_bytes(data, devices[0]))
     at_most = config.execution.maximum_replicas or that_fit
     steps = config.training.epochs * batches.steps_per_epoch
+    multiply_adds = _multiply_adds(config, data, batches, steps)
     return [
         PlannedCohort(
             signature,
@@ -212,7 +213,7 @@ def _cohorts(
             steps_per_epoch=batches.steps_per_epoch,
             steps=steps,
             needs=needs,
-            multiplications=_multiply_adds(config, data, batches, steps),
+            multiplications=multiply_adds,
             available=len(devices),
             limit=that_fit // len(devices) if needs.most is None else None,
             scored_shapes=len(scored_lengths),

@@ -143,6 +143,17 @@ def nodes(ray: Any) -> list[Mapping[str, Any]]:
     return [node for node in alive if node["Resources"].get("CPU", 0) >= 1 or node["Resources"].get("GPU", 0) >= 1]
 
 
+def living_nodes(ray: Any) -> list[Mapping[str, Any]]:
+    """Returns the nodes as `nodes` does, but at least one.
+
+    Raises:
+      InputError: there is none.
+    """
+    if not (living := nodes(ray)):
+        raise InputError("no node of the Ray cluster has a CPU or GPU for tasks", remedy="add one with ray start")
+    return living
+
+
 def check_workers(ray: Any, workdir: Path | None, store: Store | None = None) -> None:
     """Starts a worker on every node and compares it with this process.
 
@@ -157,9 +168,7 @@ def check_workers(ray: Any, workdir: Path | None, store: Store | None = None) ->
     """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    living = nodes(ray)
-    if not living:
-        raise InputError("no node of the Ray cluster has a CPU or GPU for tasks", remedy="add one with ray start")
+    living = living_nodes(ray)
     probe = ray.remote(num_cpus=0, max_retries=0)(_probe())
     with _token(workdir) as (file, content), store.token() if store else contextlib.nullcontext() as token:
         probes = {}

@@ -99,7 +99,7 @@ def make_record(
     comparable. `dropped` tells how far a run with the status "dropped" was trained, and by which rule it was dropped
     (`halving`, see `halving.Halving`). `products` is the precision that matrix products actually have on the devices
     (`products.products_of`). `ran_out` exists if a device ran out of memory, and tells how training continued
-    (`room.RanOut`). `test_sampling` exists if a ranking was scored on test (`ranking.ranking_deviations`).
+    (`replicas_at_once.RanOut`). `test_sampling` exists if a ranking was scored on test (`ranking.ranking_deviations`).
     """
     progress = result.progress
     dropped = None

@@ -23,7 +23,7 @@ from jaxmatch.store import Store, StoreError
 
 NAME = "lease"
 SECONDS_BETWEEN_HEARTBEATS = 10.0
-# A command without a beat for this long is dead, because the retries of a store end sooner (`store.WAITS`).
+# A command without a heartbeat for this long is dead, because the retries of a store end sooner (`store.WAITS`).
 SECONDS_TO_EXPIRE = 90.0
 # The wait before a lease that was taken over counts. Another command may have taken it over at the same time.
 SECONDS_TO_SETTLE = 2.0
@@ -51,8 +51,8 @@ class Lease:
     def check(self) -> None:
         """Checks that this command still holds the lease.
 
-        If this process was suspended, another command may have taken the lease over since the last beat. Then the store
-        is asked.
+        If this process was suspended, another command may have taken the lease over since the last heartbeat. Then the
+        lease in the store is read again.
 
         Raises:
           InputError: another command has taken over the lease.

@@ -86,7 +86,7 @@ def silence_orbax() -> None:
 
 
 def _plain(checkpoint: Path) -> bool:
-    """Returns whether a checkpoint contains only files and folders. Reading a pipe could block forever."""
+    """Returns whether a checkpoint is a folder of only files and folders. Reading a pipe could block forever."""
     return checkpoint.is_dir() and all(path.is_file() or path.is_dir() for path in checkpoint.rglob("*"))
 
 
@@ -106,9 +106,7 @@ class Checkpoints:
         remove_half_written(folder)
         for path in folder.glob("*"):
             if path.name.isdigit() and not _plain(path):
-                logging.getLogger(__name__).warning(
-                    "checkpoint %s contains something that is neither a file nor a folder: it is removed", path
-                )
+                logging.getLogger(__name__).warning("checkpoint %s is not a folder of plain files: it is removed", path)
                 if path.is_dir() and not path.is_symlink():
                     shutil.rmtree(path)
                 else:

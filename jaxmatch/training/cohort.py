@@ -22,7 +22,7 @@ from jaxmatch.training.selection import RunResult, Selection
 from jaxmatch.training.step import ReplicaState
 
 # The host waits for the devices about this often, to show progress and to check the time.
-SECONDS_BETWEEN_LOOKS = 0.5
+SECONDS_BETWEEN_POLLS = 0.5
 
 
 class Cohort:
@@ -184,21 +184,21 @@ class Cohort:
         due = evaluation_times.due(self._training, progress.epoch, lockstep.pairs, epoch.samples)
         steps = len(epoch.sequence)
         stops = np.append(np.flatnonzero(due) + 1, steps)  # no dispatch goes past one of these
-        look_every = 1
+        poll_every = 1
         while (begin := progress.index) < steps:
-            stop = min(begin + look_every, int(stops[np.searchsorted(stops, begin, side="right")]))
+            stop = min(begin + poll_every, int(stops[np.searchsorted(stops, begin, side="right")]))
             before = progress.seconds["train"]
             with progress.timed("train"):
                 while progress.index < stop:
                     count = min(lockstep.steps_at_once, stop - progress.index)
                     state = lockstep.step(state, epoch, progress.index, count)
                     progress.stepped(count, len(lockstep.slots))
-                if not due[stop - 1] and stop < begin + look_every:
+                if not due[stop - 1] and stop < begin + poll_every:
                     break  # The epoch is over: the devices may still compute while the host prepares the next one.
                 jax.block_until_ready(state.step)
             seconds = max(progress.seconds["train"] - before, 1e-6)
-            pace = max(1, int(SECONDS_BETWEEN_LOOKS * (stop - begin) / seconds))
-            look_every = hosts.decide(lambda pace=pace: pace)
+            pace = max(1, int(SECONDS_BETWEEN_POLLS * (stop - begin) / seconds))
+            poll_every = hosts.decide(lambda pace=pace: pace)
             listener.stepped(progress.epoch * steps + stop, self._training["epochs"] * steps)
             if due[stop - 1]:
                 state, best = self._selection.evaluate(state, best, int(epoch.samples[stop - 1]), listener)

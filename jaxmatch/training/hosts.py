@@ -40,7 +40,10 @@ class OutOfStep(InputError):
 
 @dataclasses.dataclass
 class _Counters:
-    """The number of meetings so far, and of messages and common failures since. They are the same in all processes."""
+    """The number of meetings so far, and of messages and common failures since.
+
+    They are the same in all processes, unless a process fails alone.
+    """
 
     meeting: int = 0
     message: int = 0
@@ -139,8 +142,10 @@ def all_arrive() -> bool:
     if not is_multiprocess():
         return True
     _counters.failure += 1
+    # Processes that failed at different messages do not meet.
+    name = f"jaxmatch/all/{_counters.meeting}/{_counters.message}/{_counters.failure}"
     try:
-        _store().wait_at_barrier(f"jaxmatch/all/{_counters.meeting}/{_counters.failure}", MILLISECONDS_TO_MEET)
+        _store().wait_at_barrier(name, MILLISECONDS_TO_MEET)
     except jax.errors.JaxRuntimeError:
         return False
     return True

@@ -71,9 +71,9 @@ class Program:
       compiles_in_parallel: whether `compile_in_parallel` does anything; False on a CPU, whose compiler uses several
         cores for one program.
       executables: (static arguments, shapes, JAX's default precision) -> the executable compiled for them, unless it
-        was given up since.
+        was dropped since.
       used: the time at which each executable was used last, by the clock of `time.perf_counter`.
-      compilations: the number of compilations so far, including those of executables that were given up since.
+      compilations: the number of compilations so far, including those of executables that were dropped since.
       compile_seconds: the seconds that these compilations took.
     """
 

@@ -79,7 +79,7 @@ def _file(
     names=lambda path: [path.name],
     kind: str = "",
 ):
-    """A file of a command, changed, or replaced by what is no file."""
+    """A file of a command, changed, or replaced by something that is not a file."""
 
     def make(folder: Path, generator: random.Random) -> str:
         path = write(folder)

@@ -16,13 +16,13 @@ PACKAGES = ("jax", "jaxlib", "flax", "orbax-checkpoint", "numpy")
 
 @dataclasses.dataclass
 class Group:
-    """What came of a group of attacks.
+    """The results of a group of attacks.
 
     Attributes:
-      attacks: how many were made.
-      failed: how many of them were not withstood.
+      attacks: the number of attacks.
+      failed: the number of attacks that failed.
       failures: name of the attack -> what went wrong.
-      seconds: they took.
+      seconds: the duration of the attacks.
     """
 
     attacks: int = 0

@@ -3,9 +3,9 @@
 A *box* is a set of things, given by the allowed values of some dimensions (`lexicon`). A *claim* states that the number
 of things in a box is between two bounds. The meaning of a sentence is a set of claims. It asserts some of them and
 presupposes others ("the dog": exactly one dog exists; "all dogs": dogs exist). The presuppositions of both sentences
-of a pair are their common ground. The first sentence entails the second if no world fulfills the
-first sentence, the common ground and the opposite of a claim of the second. The sentences contradict each other if no
-world fulfills both and the common ground.
+of a pair are their common ground. The first sentence entails the second if no world fulfills the first sentence, the
+common ground and the opposite of a claim of the second. The sentences contradict each other if no world fulfills both
+and the common ground.
 
 A world assigns a number of things to each cell of the Venn diagram of the boxes, so the search for a world is finite
 and complete.

@@ -98,7 +98,7 @@ class TableLayout:
         for name in ("rows", "scores", "published", "notes", "ensembles"):
             if not isinstance(getattr(self, name), (tuple, list)):  # a single text would be read letter by letter
                 raise TypeError(
-                    f"{name} of a table is {getattr(self, name)!r}: make it a tuple, with a comma behind a single entry"
+                    f"{name} of a table is {getattr(self, name)!r}: make it a tuple, with a comma after a single entry"
                 )
             kind = Published if name in ("published", "ensembles") else str
             if wrong := [entry for entry in getattr(self, name) if not isinstance(entry, kind)]:
