@@ -251,7 +251,7 @@ def test_the_setting_option_selects_paper_released_or_configured_settings(sweep)
     assert [text in one.table.notes for one in (paper, released, configured)] == [False, False, True]
     text = "Sweep file: the hidden size is 200, as in the released settings; the paper's is 150"
     assert [text in one.table.notes for one in (paper, released, configured)] == [False, True, True]
-    text = "Sweep file: dropout stands where the released code has it; the paper's stands before every layer"
+    text = "Sweep file: dropout is placed as in the released code; the paper places it before every layer"
     assert [text in one.table.notes for one in (paper, released, configured)] == [False, True, True]
     tensorflow = resolve("quora", "released_tensorflow")
     joined = [" ".join(one.table.notes) for one in (paper, released, configured, tensorflow)]

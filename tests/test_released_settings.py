@@ -246,7 +246,7 @@ def test_paper_setting_has_the_values_stated_in_the_paper(dataset):
 # A field that the paper's setting fixes -> text in the caption if the field has another value.
 STATED = {
     "model.hidden_size": "hidden size",
-    "model.dropout_placement": "dropout stands",
+    "model.dropout_placement": "dropout is placed",
     "model.temperature": "temperature",
     "data.maximum_length": "100 tokens",
     "data.tokenizer": "NLTK's tokenizer",

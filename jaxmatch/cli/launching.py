@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name.replace('_', '-')}", metavar="VALUE", help=f"short for --config.{setting}=VALUE")
     parser.add_argument("--dry-run", action="store_true", help="show the plan, on standard error, and train nothing")
     parser.add_argument(
-        "--smoke", action="store_true", help="try it in seconds: a tiny model, a few steps, generated data"
+        "--smoke", action="store_true", help="try it quickly: a tiny model, a few steps, generated data"
     )
     parser.add_argument(
         "--log",

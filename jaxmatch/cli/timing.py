@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="time each model with N random initializations (default: 1)",
     )
     parser.add_argument("--dry-run", action="store_true", help="show what would be timed")
-    parser.add_argument("--smoke", action="store_true", help="try it in seconds: tiny models, generated data")
+    parser.add_argument("--smoke", action="store_true", help="try it quickly: tiny models, generated data")
     splits.add_directory_argument(parser)
 
 

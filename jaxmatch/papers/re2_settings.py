@@ -234,7 +234,7 @@ def setting_notes(config: ConfigDict, key: str = CONFIGURED, of: str = "Sweep fi
     if size != _PAPER["model.hidden_size"]:
         notes.append(f"the hidden size is {size}, as in the released settings; the paper's is 150")
     if config.model.dropout_placement != _PAPER["model.dropout_placement"]:
-        notes.append("dropout stands where the released code has it; the paper's stands before every layer")
+        notes.append("dropout is placed as in the released code; the paper places it before every layer")
     if config.model.temperature != _PAPER["model.temperature"]:
         notes.append("the alignment has a learned temperature, as in the released code; the paper's Eq. 2 has none")
     schedule = {"decay": config.optimizer.decay_rate < 1, "warmup": config.optimizer.warmup_samples > 0}

@@ -75,7 +75,7 @@ class Choice:
             f"Chosen by {plain_score_name(self.score)}, {format_number(self.score, self.mean)} in the mean of {seeds}, "
             f"among {count_text(self.candidates, 'setting')}{left_out}: "
             f"{setting_text(dict(self.overrides), self.variant) or 'the only one'}; "
-            "trained anew with other seeds than those that chose it"
+            "trained again with other seeds than those that chose it"
         )
 
 
