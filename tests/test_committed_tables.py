@@ -125,11 +125,11 @@ def test_the_page_on_benchmarks_counts_the_programs_that_do_not_fit_a_tpu():
     older_that_compile = sum(map(tables.encodes_each_token, rows)) - older
     page = " ".join(text_of(ROOT / "docs" / "benchmarks.md").split())
     for sentence in (
-        f"Of {len(rows)} programs for three kinds of TPU, the compiler rejects {len(refused)}, because their temporaries "
-        f"alone exceed the memory that XLA has ({has}): {refused_of[0]} for 32 runs, and {refused_of[1]} for ten runs of "
-        "CSRAN at batch 512.",
-        f"Of the {len(rows)} programs, {older + older_that_compile} are of earlier code, which encoded the characters of "
-        f"each token: {older} of those rejected and {older_that_compile} that compile.",
+        f"Of {len(rows)} programs for three kinds of TPU, the compiler rejects {len(refused)}, because their "
+        f"temporaries alone exceed the memory that XLA has ({has}): {refused_of[0]} for 32 runs, and {refused_of[1]} "
+        "for ten runs of CSRAN at batch 512.",
+        f"Of the {len(rows)} programs, {older + older_that_compile} are of earlier code, which encoded the characters "
+        f"of each token: {older} of those rejected and {older_that_compile} that compile.",
         f"Another {len(beyond)} compile, but their temporaries and arguments exceed the published 16, 32 or 95 GB: "
         f"{beyond_of[0]} for ten runs at batch 512 and {beyond_of[1]} for 32 runs.",
         "One of these, RE2 at 32 x 512 in bfloat16 on a v6e, fits into the memory that XLA has.",
