@@ -68,17 +68,6 @@ def test_cost_analysis_counts_one_iteration_of_a_loop():
     assert flops_with(40) == pytest.approx(flops_with(2), rel=0.01)
 
 
-def test_character_models_compiled_before_44ba4c9_have_a_dagger():
-    commit = "efe718db89b21a0b0dcadb909040799398fe6654"
-    older, refused = row_of(model="cafe", commit=commit), {**row_of(model="csran", commit=commit), "problem": "no room"}
-    text = tables.markdown([older, refused, row_of(commit=commit)], {"v5e": 3})
-    assert "| efe718d † |" in text and "- csran train, 32 x 512, float32 †: no room" in text
-    assert "† 2 of 3 programs are of the code before commit 44ba4c9" in text
-    assert "| efe718d |" in text  # RE2 takes no characters
-    again = tables.markdown([{**older, "commit": "1234567"}], {"v5e": 1})
-    assert "before commit 44ba4c9" not in again and "1234567 †" not in again
-
-
 SPEC = {"target": "h100", "model": "re2", "program": "train", "batch": 64, "replicas": 10, "precision": "float32"}
 
 

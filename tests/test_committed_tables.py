@@ -1,8 +1,6 @@
 """Each committed table follows from its records: sweeps, timings, occlusion, attacks and benchmarks."""
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -88,21 +86,6 @@ def accelerator_rows():
     return json.loads(text_of(BENCHMARKS / "accelerators" / "figures.json")).values()
 
 
-def test_accelerator_rows_marked_as_encoding_each_token_are_of_older_commits():
-    of_characters = [row for row in accelerator_rows() if row["model"] in tables.TIME_STEPS]
-    commits = {row["commit"]: tables.encodes_each_token(row) for row in of_characters}
-
-    def git(*words):
-        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True).returncode
-
-    if not shutil.which("git") or any(
-        git("cat-file", "-e", f"{commit}^{{commit}}") for commit in ("44ba4c9", *commits)
-    ):
-        pytest.skip("the git history is not available")
-    for commit, is_older in commits.items():
-        assert is_older == bool(git("merge-base", "--is-ancestor", "44ba4c9", commit)), commit
-
-
 def test_no_compiled_program_has_collectives_and_no_column_shows_them():
     assert not any(row.get("collectives") for row in accelerator_rows()) and "collectives" not in tables.HEADINGS
 
@@ -121,15 +104,11 @@ def test_the_page_on_benchmarks_counts_the_programs_that_do_not_fit_a_tpu():
     beyond_of = of(beyond, replicas=10, batch=512), of(beyond, replicas=32)
     assert (sum(refused_of), sum(beyond_of)) == (len(refused), len(beyond))
     assert [(row["target"], row["model"], row["replicas"]) for row in inside] == [("v6e", "re2", 32)]
-    older = sum(map(tables.encodes_each_token, refused))
-    older_that_compile = sum(map(tables.encodes_each_token, rows)) - older
     page = " ".join(text_of(ROOT / "docs" / "benchmarks.md").split())
     for sentence in (
         f"Of {len(rows)} programs for three kinds of TPU, the compiler rejects {len(refused)}, because their "
         f"temporaries alone exceed the memory that XLA has ({has}): {refused_of[0]} for 32 runs, and {refused_of[1]} "
         "for ten runs of CSRAN at batch 512.",
-        f"Of the {len(rows)} programs, {older + older_that_compile} are of earlier code, which encoded the characters "
-        f"of each token: {older} of those rejected and {older_that_compile} that compile.",
         f"Another {len(beyond)} compile, but their temporaries and arguments exceed the published 16, 32 or 95 GB: "
         f"{beyond_of[0]} for ten runs at batch 512 and {beyond_of[1]} for 32 runs.",
         "One of these, RE2 at 32 x 512 in bfloat16 on a v6e, fits into the memory that XLA has.",

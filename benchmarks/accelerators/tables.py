@@ -14,7 +14,7 @@ INTRODUCTION = """# Programs compiled for accelerators
 
 `make accelerators` compiles these programs; it does not run them. Rows have 40 tokens, and word vectors have 300
 dimensions. A run has the settings of `configs/*_snli.py`. Models with characters encode the characters of 896 words for
-64 pairs and of 3,072 words for 512 pairs, except in rows with the sign †. Each program is compiled for one device.
+64 pairs and of 3,072 words for 512 pairs. Each program is compiled for one device.
 `tests/test_devices.py` checks that training and evaluating a small RE2 on eight simulated devices needs no collectives.
 
 - temporaries, arguments: from XLA's `memory_analysis()`.
@@ -34,10 +34,6 @@ dimensions. A run has the settings of `configs/*_snli.py`. Models with character
 PROGRAMS = "train", "evaluate"
 # The time steps of a model's LSTMs, one after the other: layers over a row of tokens, and over a word of 16 characters.
 TIME_STEPS = {"esan": LENGTH, "csran": 5 * LENGTH + LONGEST_WORD, "cafe": LENGTH + LONGEST_WORD}
-# Commits of rows from before 44ba4c9, the first that encodes the characters of each distinct word of a batch once. A
-# program that is compiled again has another commit.
-EACH_TOKEN_COMMITS = {"883f009", "be227dd", "123a335", "8af9549", "51d173b", "efe718d"}
-MARK = "†"
 # The message in which the compiler of a TPU says how much memory a program may have, in GiB.
 AVAILABLE_HBM = re.compile(r"exceeds available HBM \(([\d.]+)G\)")
 HEADINGS = (
@@ -76,12 +72,6 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> 
         if not own:
             continue
         sections += [f"## {name}: {target.memory / 1e9:.0f} GB, {target.bandwidth / 1e12:.2f} TB/s", _versions(own)]
-        if older := sum(map(encodes_each_token, own)):
-            sections.append(
-                f"{MARK} {older} of {len(own)} programs are of the code before commit 44ba4c9, which encoded the "
-                "characters of each token, not of each distinct word of a batch once: they tend to hold and to move "
-                "more than today's."
-            )
         sides = [" --- |"] * 6 + [" ---: |"] * (len(HEADINGS) - 7) + [" --- |"]
         lines = [" | ".join(["", *HEADINGS, ""]).strip(), "|" + "".join(sides)]
         lines += [_line(row) for row in own if "problem" not in row]
@@ -93,11 +83,6 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> 
         if len(own) < programs[name]:
             sections.append(f"{len(own)} of {programs[name]} programs; the others were not tried yet.")
     return "\n\n".join(sections) + "\n"
-
-
-def encodes_each_token(row: Mapping[str, Any]) -> bool:
-    """Returns whether a row is of the code that encoded the characters of each token."""
-    return row["model"] in TIME_STEPS and row["commit"][:7] in EACH_TOKEN_COMMITS
 
 
 def needs(row: Mapping[str, Any]) -> int:
@@ -134,8 +119,7 @@ def _does_not_fit(rows: Sequence[Mapping[str, Any]], target: Target, gibibytes: 
 
 
 def _title(row: Mapping[str, Any]) -> str:
-    mark = f" {MARK}" * encodes_each_token(row)
-    return f"{row['model']} {row['program']}, {row['replicas']} x {row['batch']}, {row['precision']}{mark}"
+    return f"{row['model']} {row['program']}, {row['replicas']} x {row['batch']}, {row['precision']}"
 
 
 def _sort_key(row: Mapping[str, Any]) -> tuple:
@@ -167,7 +151,7 @@ def _line(row: Mapping[str, Any]) -> str:
         padding,
         f"{row['compile_seconds']:.0f}",
         f"{'≥ ' * _counts_a_loop_once(row)}{1e3 * row['least_seconds']:.2f}",
-        f"{row['commit'][:7]}{f' {MARK}' * encodes_each_token(row)}",
+        row["commit"][:7],
     )
     return "| " + " | ".join(map(str, cells)) + " |"
 
