@@ -79,21 +79,21 @@ def _download_url(address: str, output: Path, path: Path, progress: Progress) ->
                 if response.headers.get("Content-Range") != f"bytes */{received}":
                     part.unlink(missing_ok=True)
                     raise InputError(f"{address} changed while it was fetched", remedy="try again")
-                blocks, length = iter(()), "0"  # all bytes had arrived before the interrupt
+                total = received
             else:
                 response.raise_for_status()
                 if response.status_code != 206:
-                    received, version = 0, ""
-                blocks, length = response.iter_content(_BLOCK), response.headers.get("Content-Length", "")
-            total = received + int(length) if length.isdecimal() else None
-            version = response.headers.get("ETag") or response.headers.get("Last-Modified") or version
-            files.write_json(state, {"address": address, "version": version})
-            with open(part, "ab" if received else "wb") as file:
-                progress(received, total)
-                for block in blocks:
-                    file.write(block)
-                    received += len(block)
+                    received = 0
+                length = response.headers.get("Content-Length", "")
+                total = received + int(length) if length.isdecimal() else None
+                version = response.headers.get("ETag") or response.headers.get("Last-Modified") or ""
+                files.write_json(state, {"address": address, "version": version})
+                with open(part, "ab" if received else "wb") as file:
                     progress(received, total)
+                    for block in response.iter_content(_BLOCK):
+                        file.write(block)
+                        received += len(block)
+                        progress(received, total)
     except requests.RequestException as error:
         status = getattr(error.response, "status_code", None)
         reason = f"status {status}" if status else type(error).__name__

@@ -13,7 +13,9 @@ def published(model: str, data_set: str) -> tuple[Published, ...]:
     known.
     """
     text = resources.files("jaxmatch.papers").joinpath("systems.toml").read_text(encoding="utf-8")
-    rows = tomllib.loads(text)["figures"]
-    found = [row for row in rows if (row["model"], row["data_set"]) == (model, data_set)]
-    fields = [{name: value for name, value in row.items() if name not in ("model", "data_set")} for row in found]
-    return tuple(Published(**{**row, "settings": {"model.name": model, **row["settings"]}}) for row in fields)
+    rows = []
+    for row in tomllib.loads(text)["figures"]:
+        key = row.pop("model"), row.pop("data_set")
+        if key == (model, data_set):
+            rows.append(Published(**{**row, "settings": {"model.name": model, **row["settings"]}}))
+    return tuple(rows)

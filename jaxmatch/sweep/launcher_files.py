@@ -87,7 +87,7 @@ def load_named(name: str, remedy: str) -> ModuleType:
             if not f"{name}.".startswith(f"{error.name}."):  # the package imports something that is missing
                 raise
         else:
-            with contextlib.suppress(ImportError, ValueError):  # the name is no name of a module
+            with contextlib.suppress(ImportError, ValueError):  # the name is not that of a module
                 found = importlib.util.find_spec(name)
     if found is None:
         raise InputError(f"there is no module {name!r}", remedy=remedy)

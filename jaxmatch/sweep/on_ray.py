@@ -208,14 +208,14 @@ class RayEngine(Engine):
                     train = self._place.prepare_cohort(task.folder, replay.attempt)
                     answer = remote.remote(order, data[encoded.fingerprint], train, self._extend, self._platform)
                     running[answer] = _Running(task, replay)
-                done = []
+                if not running and not idle:
+                    context.display.say("no node of the Ray cluster can train a cohort now; waiting for one")
+                idle = not running
                 if running:
                     done, _ = ray.wait(list(running), timeout=SECONDS_BETWEEN_POLLS)
                 else:
-                    if not idle:
-                        context.display.say("no node of the Ray cluster can train a cohort now; waiting for one")
+                    done = []
                     time.sleep(SECONDS_BETWEEN_POLLS)
-                idle = not running
                 self._place.poll()
                 for each in running.values():
                     each.replay.poll()

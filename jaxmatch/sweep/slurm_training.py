@@ -72,9 +72,7 @@ class Training:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Jobs that an earlier version submitted have the field's former name.
-        reports_events = state.pop("tells", False)
-        self.__dict__.update({"reports_events": reports_events, **state})
+        self.__dict__.update(state)
         self.__post_init__()
 
     @property
