@@ -41,9 +41,8 @@ PAPERS := $(foreach data,wikiqa scitail quora snli,re2_main/$(data) re2_ablation
 	$(foreach data,scitail trecqa snli,csran_ablation/$(data)) $(foreach data,scitail quora snli,csran_depth/$(data)) \
 	$(foreach data,wikiqa snli multinli,comparison/$(data)) re2_timing/snli esan_timing/quora
 
-# The code of RE2's authors that made the paper's numbers, but for batches of pairs of similar length: in batches that
-# mix lengths, each row would be padded to the longest pair.
-OF_RE2 := --setting released_tensorflow --config.training.maximum_buckets=10
+# The code of RE2's authors that made the paper's numbers.
+OF_RE2 := --setting released_tensorflow
 
 # Of the words of a command line: those that are no --vectors=FILE, nor --vectors with the word after it.
 without_vectors = $(filter-out --vectors=%,$(subst --vectors ,--vectors=,$(strip $(1))))

@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks import ceiling
 from jaxmatch import models
-from jaxmatch.data.batches import BatchPlan
+from jaxmatch.data.batches import plan_batches
 from jaxmatch.data.buckets import assign, plan_buckets
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.sweep import memory
@@ -128,8 +128,13 @@ def bucket_shares(config: Any, data: EncodedData) -> dict[int, float]:
 def typical_length(config: Any, data: EncodedData) -> int:
     """Returns the tokens of a pair, padding to the buckets' lengths included, averaged over an epoch."""
     lengths = data.splits["train"].lengths
-    buckets = plan_buckets(lengths, maximum_buckets=config.training.maximum_buckets)
-    plan = BatchPlan(assign(lengths, buckets), buckets, config.training.batch_size)
+    training = config.training
+    plan = plan_batches(
+        lengths,
+        batch_size=training.batch_size,
+        maximum_buckets=training.maximum_buckets,
+        mix_lengths=training.mix_lengths,
+    )
     return round(plan.tokens() / len(lengths))
 
 

@@ -24,6 +24,7 @@ TRAINING = dict(
     minimum_samples=0,
     selection="accuracy",
     maximum_buckets=2,
+    mix_lengths=False,
     best_on_test=False,
 )
 EXECUTION = dict(evaluation_batch_size=64, checkpoint_seconds=0.0, steps_at_once=1, restack=True)

@@ -42,7 +42,7 @@ def test_each_epoch_contains_every_pair_once(assignment, batch_size, seed, epoch
     batches = [(bucket, drawn[bucket][0][index], drawn[bucket][1][index]) for bucket, index in sequence.tolist()]
     check_batches(assignment, batches, batch_size)
     for bucket, (rows, _) in drawn.items():
-        assert rows.shape == (plan.batch_counts[bucket], plan.batch_rows[bucket])
+        assert rows.shape[1] == plan.batch_rows[bucket]
     # There are no more batches than the pairs of each bucket need.
     counts = np.bincount(assignment, minlength=3)
     assert plan.steps_per_epoch == sum(-(-count // batch_size) for count in counts)
@@ -131,7 +131,7 @@ def test_evaluation_rows_equal_hand_computed_values():
 def test_token_count_and_padding_share_equal_hand_computed_values():
     # Seven pairs of 5 tokens make three batches of three rows, with two fillers. One pair has 14 tokens.
     plan = BatchPlan(np.array([0, 0, 0, 0, 0, 0, 0, 2]), BUCKETS, 3)
-    assert (plan.batch_counts, plan.batch_rows) == ({0: 3, 2: 1}, {0: 3, 2: 1})
+    assert (plan.steps_per_epoch, plan.batch_rows) == (4, {0: 3, 2: 1})
     assert plan.tokens() == 9 * 5 + 14
     assert plan.padding_share([5] * 7 + [6]) == pytest.approx(1 - (35 + 6) / 59)
 

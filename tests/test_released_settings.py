@@ -194,7 +194,7 @@ def as_released_fields(config, folder):
         "min_df": data.minimum_count,
         # Texts are cut to this many tokens, and training pairs with a text of this many are left out.
         "max_len": {(0, 0): 999, (100, 100): 100}[data.maximum_length, data.drop_from_length],
-        "sort_by_len": training.maximum_buckets > 1,
+        "sort_by_len": not training.mix_lengths,
         "lower_case": data.lowercase,
     }
 

@@ -71,6 +71,7 @@ class TrainingConfig:
     selection: str = setting("accuracy", "dev score that chooses the checkpoint", choices=SCORES)
     best_on_test: bool = setting(False, "also record the best score on TEST, in a column of its own")
     maximum_buckets: int = setting(10, "maximum number of padded lengths; each makes compilation longer", least=1)
+    mix_lengths: bool = setting(False, "draw batches from pairs of all lengths; otherwise pairs of similar length")
 
 
 @dataclasses.dataclass(frozen=True)

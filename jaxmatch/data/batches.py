@@ -1,8 +1,11 @@
 """The batches of an epoch: their pairs, their shapes and their order.
 
-The pairs of a bucket are split evenly. With n pairs and at most B pairs in a batch, there are ceil(n / B) batches of
-ceil(n / ceil(n / B)) rows. No batch is nearly empty, and at most one row of a batch is a filler. The batches of a
-bucket with few pairs are smaller; their shape is static like every other shape.
+A batch holds pairs of one bucket, that is, of similar length; or, with mixed lengths, pairs of any length, and is
+padded to the bucket of its longest pair.
+
+The pairs of a bucket, or all pairs, are split evenly. With n pairs and at most B pairs in a batch, there are
+ceil(n / B) batches of ceil(n / ceil(n / B)) rows. No batch is nearly empty, and at most one row of a batch is a filler.
+The batches of a bucket with few pairs are smaller; their shape is static like every other shape.
 
 The order is drawn from the raw bits of NumPy's Philox generator. These bits are the same in every release of NumPy;
 NumPy's shuffles are not. The key of the generator holds the values that the order may depend on, and nothing else.
@@ -10,15 +13,17 @@ NumPy's shuffles are not. The key of the generator holds the values that the ord
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from jaxmatch.data import buckets as buckets_module
 from jaxmatch.errors import InputError
 
-# Keeps the draw of a bucket's rows apart from the draw of the sequence of batches.
+# Keeps the draw of a bucket's rows apart from the draw that is common to all seeds.
 _ROWS, _SEQUENCE = 1, 2
+# The epochs whose batches of mixed lengths determine the lengths to compile for.
+_EPOCHS = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,26 +44,34 @@ class Batch:
 class BatchPlan:
     """The batches of a training split. Their counts and shapes are the same for every seed.
 
+    With mixed lengths, the buckets of the pairs are shuffled once for all seeds, which gives each row of each batch a
+    bucket. Then each seed shuffles the pairs of each bucket over its rows. For one seed, this is a uniform shuffle of
+    all pairs; and in every step, the batches of all seeds are padded to the same length.
+
     Arguments:
       assignment: <int32>[pairs], the index in `buckets` of each pair's bucket.
-      buckets: the lengths of the buckets.
+      buckets: the lengths of the buckets, ascending.
       batch_size: the maximum number of pairs in a batch.
+      mixed: whether the pairs of a batch have different lengths.
 
     Attributes:
       buckets, batch_size: the arguments of the same names.
-      batch_counts: bucket -> the number of its batches; buckets without pairs are left out.
+      tables: bucket -> the table with its batches: a table of its own or, with mixed lengths, that of all batches.
+        Buckets without pairs are left out.
       batch_rows: bucket -> the number of rows in each of its batches, at most `batch_size`.
       steps_per_epoch: the number of batches.
     """
 
-    def __init__(self, assignment: np.ndarray, buckets: Sequence[int], batch_size: int):
+    def __init__(self, assignment: np.ndarray, buckets: Sequence[int], batch_size: int, *, mixed: bool = False):
         self.buckets = tuple(buckets)
         self.batch_size = _checked_batch_size(batch_size)
         self._members = _members(assignment, len(self.buckets))
-        shapes = {bucket: _even_split(len(rows), batch_size) for bucket, rows in self._members.items()}
-        self.batch_counts = {bucket: count for bucket, (count, _) in shapes.items()}
-        self.batch_rows = {bucket: rows for bucket, (_, rows) in shapes.items()}
-        self.steps_per_epoch = sum(self.batch_counts.values())
+        self._assignment = np.asarray(assignment, np.int32) if mixed else None
+        self.tables = {bucket: 0 if mixed else bucket for bucket in self._members}
+        pairs = {0: len(assignment)} if mixed else {bucket: len(rows) for bucket, rows in self._members.items()}
+        self._shapes = {table: _even_split(count, batch_size) for table, count in pairs.items() if count}
+        self.batch_rows = {bucket: self._shapes[table][1] for bucket, table in self.tables.items()}
+        self.steps_per_epoch = sum(count for count, _ in self._shapes.values())
 
     def bucket_sequence(self, epoch: int) -> np.ndarray:
         """Draws the order of an epoch's batches.
@@ -66,38 +79,75 @@ class BatchPlan:
         The order is the same for every seed, so that all runs of a cohort have the same shape in every step.
 
         Returns:
-          <int32>[steps_per_epoch, 2], the bucket of each batch and the index of the batch in that bucket.
+          <int32>[steps_per_epoch, 2], the bucket of each batch and the index of the batch in its table.
         """
-        pairs = [(bucket, index) for bucket, count in self.batch_counts.items() for index in range(count)]
-        order = _random_order(len(pairs), 0, _SEQUENCE, epoch, 0)
-        return np.array(pairs, np.int32).reshape(-1, 2)[order]
+        if self._assignment is not None:
+            longest = _longest(self._assignment, self.batch_size, epoch)
+            return np.stack([longest, np.arange(len(longest), dtype=np.int32)], axis=1)
+        batches = [(table, index) for table, (count, _) in self._shapes.items() for index in range(count)]
+        order = _random_order(len(batches), 0, _SEQUENCE, epoch, 0)
+        return np.array(batches, np.int32).reshape(-1, 2)[order]
 
     def rows(self, seed: int, epoch: int) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """Draws the pairs of each batch of an epoch. The draw depends only on the seed, the epoch and the bucket.
 
         Returns:
-          bucket -> (rows <int32>[batch_counts, batch_rows], weights <float32>[batch_counts, batch_rows]).
+          table -> (rows <int32>[batches, batch], weights <float32>[batches, batch]).
         """
         drawn = {}
         for bucket, members in self._members.items():
-            order = _random_order(len(members), seed, _ROWS, epoch, bucket)
-            drawn[bucket] = _lay_out(members[order], self.batch_counts[bucket], self.batch_rows[bucket])
-        return drawn
+            drawn[bucket] = members[_random_order(len(members), seed, _ROWS, epoch, bucket)]
+        if self._assignment is not None:
+            bucket_of_row = _shuffled(self._assignment, epoch)
+            mixed = np.empty(len(bucket_of_row), np.int32)
+            for bucket, rows in drawn.items():
+                mixed[bucket_of_row == bucket] = rows
+            drawn = {0: mixed} if len(mixed) else {}
+        return {table: _lay_out(rows, *self._shapes[table]) for table, rows in drawn.items()}
+
+    def batches_of(self, drawn: Mapping[int, tuple[np.ndarray, np.ndarray]], epoch: int) -> dict[int, np.ndarray]:
+        """Returns bucket -> the rows <int32>[batches, batch] of its batches in an epoch.
+
+        Arguments:
+          drawn: what `rows` returned for this epoch.
+          epoch: the number of the epoch.
+        """
+        bucket, index = self.bucket_sequence(epoch).T
+        return {one: drawn[self.tables[one]][0][np.sort(index[bucket == one])] for one in np.unique(bucket).tolist()}
 
     def tokens(self) -> int:
-        """Returns the number of tokens in an epoch, padding and fillers included."""
-        return sum(
-            count * self.batch_rows[bucket] * self.buckets[bucket] for bucket, count in self.batch_counts.items()
-        )
+        """Returns the number of tokens in the first epoch, padding and fillers included. With mixed lengths, other
+        epochs have slightly more or less.
+        """
+        return sum(self.batch_rows[bucket] * self.buckets[bucket] for bucket in self.bucket_sequence(0)[:, 0].tolist())
 
     def padding_share(self, lengths: np.ndarray) -> float:
-        """Returns the share of padding and fillers among all tokens of an epoch, between 0 and 1.
+        """Returns the share of padding and fillers among all tokens of the first epoch, between 0 and 1.
 
         Arguments:
           lengths: <int32>[pairs], the number of tokens in both sentences of each pair.
         """
         real = int(np.sum(lengths, dtype=np.int64))
         return 1.0 - real / self.tokens() if self.steps_per_epoch else 0.0
+
+
+def plan_batches(lengths: np.ndarray, *, batch_size: int, maximum_buckets: int, mix_lengths: bool) -> BatchPlan:
+    """Plans the batches of a training split with the lengths that need the least padding.
+
+    Arguments:
+      lengths: <int32>[pairs], the number of tokens in both sentences of each pair.
+      batch_size: the maximum number of pairs in a batch.
+      maximum_buckets: the maximum number of lengths to pad to.
+      mix_lengths: whether the pairs of a batch have different lengths.
+
+    Raises:
+      InputError: the split has no pairs, or a number is less than 1.
+    """
+    padded = lengths
+    if mix_lengths:
+        padded = np.concatenate([_longest(lengths, _checked_batch_size(batch_size), epoch) for epoch in range(_EPOCHS)])
+    buckets = buckets_module.plan_buckets(padded, maximum_buckets=maximum_buckets)
+    return BatchPlan(buckets_module.assign(lengths, buckets), buckets, batch_size, mixed=mix_lengths)
 
 
 def evaluation_rows(splits: Sequence[np.ndarray], buckets: Sequence[int], batch_size: int) -> tuple[int, ...]:
@@ -150,6 +200,18 @@ def _members(assignment: np.ndarray, bucket_count: int) -> dict[int, np.ndarray]
         raise ValueError(f"an assignment to {bucket_count} buckets holds other numbers than 0..{bucket_count - 1}")
     members = {bucket: np.flatnonzero(assignment == bucket).astype(np.int32) for bucket in range(bucket_count)}
     return {bucket: rows for bucket, rows in members.items() if len(rows)}
+
+
+def _shuffled(values: np.ndarray, epoch: int) -> np.ndarray:
+    """Shuffles the values of the pairs as mixed batches have them in an epoch, for all seeds alike."""
+    return values[_random_order(len(values), 0, _SEQUENCE, epoch, 0)]
+
+
+def _longest(values: np.ndarray, batch_size: int, epoch: int) -> np.ndarray:
+    """Returns the largest value of each mixed batch of an epoch; `values` are the lengths or buckets of the pairs."""
+    if not len(values):
+        return np.zeros(0, np.int32)
+    return _lay_out(_shuffled(values, epoch), *_even_split(len(values), batch_size))[0].max(axis=1)
 
 
 def _even_split(count: int, batch_size: int) -> tuple[int, int]:

@@ -57,8 +57,9 @@ def program_words(words: int, tokens: int) -> int | None:
 def most_in_training(plan: BatchPlan, ids: np.ndarray, words: int) -> dict[int, int | None]:
     """Returns bucket -> how many distinct words the program of its batches is compiled for (`program_words`).
 
-    The result depends on the data and the plan, not on a seed. A batch with more words is very unlikely, but not
-    impossible: check batches with `counts`.
+    Buckets without a batch in the first epoch, which mixed lengths can cause, are left out. The result depends on the
+    data and the plan, not on a seed. A batch with more words is very unlikely, but not impossible: check batches with
+    `counts`.
 
     Arguments:
       plan: the plan of the batches.
@@ -67,7 +68,7 @@ def most_in_training(plan: BatchPlan, ids: np.ndarray, words: int) -> dict[int, 
     """
     most: dict[int, int] = {}
     for seed in range(_DRAWS):
-        for bucket, (batches, _) in plan.rows(seed, 0).items():
+        for bucket, batches in plan.batches_of(plan.rows(seed, 0), 0).items():
             of_bucket = ids[:, : plan.buckets[bucket]]
             most[bucket] = max(most.get(bucket, 0), *counts(of_bucket, batches[:_BATCHES_OF_A_DRAW], words))
     return {

@@ -45,6 +45,7 @@ _VALUES_OF_OLD_RUNS = {
     "training.late_from_samples": 0,
     "training.evaluate_every_samples_late": 0,
     "training.minimum_samples": 0,
+    "training.mix_lengths": False,
 }
 
 

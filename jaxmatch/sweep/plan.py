@@ -9,8 +9,8 @@ from typing import Any
 import jax
 
 from jaxmatch import models
-from jaxmatch.data.batches import BatchPlan
-from jaxmatch.data.buckets import assign, largest, plan_buckets
+from jaxmatch.data.batches import BatchPlan, plan_batches
+from jaxmatch.data.buckets import largest
 from jaxmatch.data.distinct_words import most_in_training
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.encoding import DataSettings
@@ -190,9 +190,12 @@ def _cohorts(
     """Returns the cohorts of a signature. `counted` caches the most distinct words of batches across signatures."""
     config = runs[0].config
     check_trainable(config.training, data)
-    lengths = data.splits["train"].lengths
-    buckets = plan_buckets(lengths, maximum_buckets=config.training.maximum_buckets)
-    batches = BatchPlan(assign(lengths, buckets), buckets, config.training.batch_size)
+    batches = plan_batches(
+        data.splits["train"].lengths,
+        batch_size=config.training.batch_size,
+        maximum_buckets=config.training.maximum_buckets,
+        mix_lengths=config.training.mix_lengths,
+    )
     scored_lengths, scored_rows = evaluation_shapes(
         data.splits,
         batch_size=evaluation_batch_size(config.execution.evaluation_batch_size, devices[0].platform),
@@ -236,7 +239,7 @@ def _memory_needs(
     shapes = {bucket: (rows, batches.buckets[bucket]) for bucket, rows in batches.batch_rows.items()}
     most_words = {}
     if module.takes_characters:
-        key = data.fingerprint, batches.batch_size, batches.buckets
+        key = data.fingerprint, batches.batch_size, batches.buckets, config.training.mix_lengths
         if key not in counted:
             counted[key] = most_in_training(batches, data.splits["train"].side_by_side()[0], len(data.vectors))
         most_words = {shapes[bucket]: most for bucket, most in counted[key].items()}

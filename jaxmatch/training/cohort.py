@@ -30,7 +30,8 @@ class Cohort:
 
     Arguments:
       model: the model settings of `jaxmatch.models.build`.
-      training: the settings epochs, batch_size, maximum_buckets, and those of selection.py and evaluation_times.py.
+      training: the settings epochs, batch_size, maximum_buckets, mix_lengths, and those of selection.py and
+        evaluation_times.py.
       execution: the settings evaluation_batch_size, checkpoint_seconds, steps_at_once and restack.
       data: encoded data with the splits "train" and "dev".
       seeds: one seed per run.
@@ -72,6 +73,7 @@ class Cohort:
             data=data,
             batch_size=training["batch_size"],
             maximum_buckets=training["maximum_buckets"],
+            mix_lengths=training["mix_lengths"],
             seeds=seeds,
             optimizer=optimizer,
             devices=devices,

@@ -14,7 +14,7 @@ class Order(NamedTuple):
     """The batches of one run in one epoch.
 
     Attributes:
-      batches: bucket -> (rows `<int32>[batches, batch]`, weights `<float32>[batches, batch]`).
+      batches: table of the plan -> (rows `<int32>[batches, batch]`, weights `<float32>[batches, batch]`).
       most_words: bucket -> the most distinct words in a batch; empty if words are not counted.
     """
 
@@ -57,7 +57,7 @@ class EpochOrders:
         epoch, run = key
         batches, most_words = self._plan.rows(self._seeds[run], epoch), {}
         if self._ids is not None:
-            for bucket, (rows, _) in batches.items():
+            for bucket, rows in self._plan.batches_of(batches, epoch).items():
                 ids = self._ids[:, : self._plan.buckets[bucket]]
                 most_words[bucket] = int(distinct_words.counts(ids, rows, self._words).max())
         return Order(batches, most_words)

@@ -8,8 +8,8 @@ import numpy as np
 
 from jaxmatch import models
 from jaxmatch.data import distinct_words
-from jaxmatch.data.batches import BatchPlan
-from jaxmatch.data.buckets import assign, largest, plan_buckets
+from jaxmatch.data.batches import plan_batches
+from jaxmatch.data.buckets import largest
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.training import hosts, hyperparameters, losses, replicas_at_once
 from jaxmatch.training.epoch_orders import EpochOrders, Order
@@ -24,8 +24,9 @@ class Epoch(NamedTuple):
     """The batches of an epoch.
 
     Attributes:
-      sequence: (bucket, index of the batch in the bucket) for every step, `<int32>[steps, 2]`; the same for all runs.
-      batches: bucket -> (rows `<int32>[replica, batches, batch]`, weights `<float32>[...]`) on the devices.
+      sequence: (bucket, index of the batch) for every step, `<int32>[steps, 2]`; the same for all runs.
+      batches: bucket -> (rows `<int32>[replica, batches, batch]`, weights `<float32>[...]`) on the devices. With mixed
+        lengths, all buckets have the same arrays, with all batches.
       shapes: bucket -> the batch shape that its step is compiled for.
       placed_sequence: `sequence` on the devices, with each bucket as its position among the sorted keys of `batches`.
       samples: the number of pairs seen since training began, after each step, `<int64>[steps]`.
@@ -46,8 +47,7 @@ class Lockstep:
     Arguments:
       model: the model settings of `jaxmatch.models.build`.
       data: encoded data.
-      batch_size: the most pairs in a step.
-      maximum_buckets: the most lengths to compile for.
+      batch_size, maximum_buckets, mix_lengths: as in `plan_batches`.
       seeds: one seed per run.
       optimizer: the traced hyperparameters, one mapping per run.
       devices: the devices that the replica axis is spread over.
@@ -67,6 +67,7 @@ class Lockstep:
         data: EncodedData,
         batch_size: int,
         maximum_buckets: int,
+        mix_lengths: bool,
         seeds: Sequence[int],
         optimizer: Sequence[Mapping[str, float]],
         devices: tuple[jax.Device, ...],
@@ -80,8 +81,10 @@ class Lockstep:
         self.seeds, self._hyperparameters = np.asarray(seeds, np.uint32), hyperparameters.stack(optimizer)
         train = data.splits["train"]
         self.pairs = train.pairs
-        self.buckets = plan_buckets(train.lengths, maximum_buckets=maximum_buckets)
-        self.batches = BatchPlan(assign(train.lengths, self.buckets), self.buckets, batch_size)
+        self.batches = plan_batches(
+            train.lengths, batch_size=batch_size, maximum_buckets=maximum_buckets, mix_lengths=mix_lengths
+        )
+        self.buckets = self.batches.buckets
         self._most_at_once = most_at_once(max(self.batches.batch_rows.values()), devices[0].platform)
         self.vectors = self.replicate(data.word_table)
         split = device_split(train)
@@ -133,22 +136,23 @@ class Lockstep:
         epoch = self.epoch(0)
         buckets = {(rows, self.buckets[bucket]): bucket for bucket, rows in self.batches.batch_rows.items()}
         for shape in largest(buckets):
-            index = int(np.argmax(epoch.sequence[:, 0] == buckets[shape]))
 
-            def compiled(side_by_side: int, index: int = index) -> jax.stages.Compiled:
-                program, static, arrays = self._call(state, epoch, index, 1, side_by_side)
+            def compiled(side_by_side: int, bucket: int = buckets[shape]) -> jax.stages.Compiled:
+                if self.steps_at_once > 1:
+                    program, static, arrays = self._call_of_steps(state, epoch, 0, 1, side_by_side)
+                else:
+                    program, static, arrays = self._call_of_step(state, epoch, bucket, 0, side_by_side)
                 return program.compiled(static, arrays)
 
             self.limit = replicas_at_once.limit_that_fits(self._at_once, compiled, self.limit, free)
 
     def compile_lengths(self, state: ReplicaState, epoch: Epoch) -> None:
-        """Compiles the steps of all new lengths side by side, if that is faster. Every epoch has all lengths.
+        """Compiles the steps of all new lengths side by side, if that is faster.
 
         If a dispatch has several steps, nothing is done, because one program contains all lengths.
         """
         if self.steps_at_once == 1 and self.programs.train.compiles_in_parallel:
-            _, first = np.unique(epoch.sequence[:, 0], return_index=True)
-            calls = [self._call(state, epoch, int(index), 1, self.at_once) for index in first]
+            calls = [self._call_of_step(state, epoch, bucket, 0, self.at_once) for bucket in sorted(epoch.batches)]
             self.programs.train.compile_in_parallel([(static, arrays) for _, static, arrays in calls])
 
     @property
@@ -187,14 +191,15 @@ class Lockstep:
         """
         runs = self._slot_runs().tolist()
         orders = self._orders.of(number, dict.fromkeys(runs), ahead=ahead)
-        batches, counts, shapes = {}, {}, {}
-        for bucket in self.batches.batch_counts:
-            rows, weights = (np.stack(arrays) for arrays in zip(*(orders[run].batches[bucket] for run in runs)))
-            counts[bucket] = weights[0].sum(axis=1, dtype=np.int64)
-            shapes[bucket] = self._shape(bucket, orders.values())
-            batches[bucket] = self.by_replica((rows, weights))
-        sequence = self.batches.bucket_sequence(number)
-        seen = np.cumsum([counts[bucket][batch] for bucket, batch in sequence])
+        placed, counts = {}, {}
+        for table in orders[runs[0]].batches:
+            rows, weights = (np.stack(arrays) for arrays in zip(*(orders[run].batches[table] for run in runs)))
+            counts[table] = weights[0].sum(axis=1, dtype=np.int64)
+            placed[table] = self.by_replica((rows, weights))
+        tables, sequence = self.batches.tables, self.batches.bucket_sequence(number)
+        batches = {bucket: placed[tables[bucket]] for bucket in tables}
+        shapes = {bucket: self._shape(bucket, orders.values()) for bucket in tables}
+        seen = np.cumsum([counts[tables[bucket]][batch] for bucket, batch in sequence.tolist()])
         places = np.stack([np.searchsorted(sorted(batches), sequence[:, 0]), sequence[:, 1]], axis=1).astype(np.int32)
         return Epoch(sequence, batches, shapes, self.replicate(places), seen + number * self.pairs)
 
@@ -203,7 +208,7 @@ class Lockstep:
         expected, which is very unlikely, the bucket uses another program in this epoch.
         """
         most = self._most_words.get(bucket)
-        if most is not None and any(order.most_words[bucket] > most for order in orders):
+        if most is not None and any(order.most_words.get(bucket, 0) > most for order in orders):
             most = None
         return BatchShape(self.buckets[bucket], most)
 
@@ -216,21 +221,28 @@ class Lockstep:
           index: the index of the first step in the epoch.
           count: the number of steps, at most `steps_at_once`.
         """
-        program, static, arrays = self._call(state, epoch, index, count, self.at_once)
+        if self.steps_at_once > 1:
+            program, static, arrays = self._call_of_steps(state, epoch, index, count, self.at_once)
+        else:
+            program, static, arrays = self._call_of_step(state, epoch, *epoch.sequence[index].tolist(), self.at_once)
         return program(static, *arrays)
 
-    def _call(
+    def _call_of_steps(
         self, state: ReplicaState, epoch: Epoch, index: int, count: int, side_by_side: int
     ) -> tuple[Program, tuple, tuple]:
-        """Returns the program for some steps, its static arguments, and its arrays."""
+        """Returns the program for several steps, its static arguments, and its arrays."""
         seeds, settings, active = self._arguments()
-        if self.steps_at_once > 1:
-            buckets = sorted(epoch.batches)
-            batches = tuple(epoch.batches[bucket] for bucket in buckets)
-            steps = batches, epoch.placed_sequence, *self.replicate((np.int32(index), np.int32(count)))
-            static = tuple(epoch.shapes[bucket] for bucket in buckets), side_by_side
-            return self.programs.train_many, static, (state, settings, seeds, active, *steps, self._split, self.vectors)
-        bucket, batch = epoch.sequence[index].tolist()
+        buckets = sorted(epoch.batches)
+        batches = tuple(epoch.batches[bucket] for bucket in buckets)
+        steps = batches, epoch.placed_sequence, *self.replicate((np.int32(index), np.int32(count)))
+        static = tuple(epoch.shapes[bucket] for bucket in buckets), side_by_side
+        return self.programs.train_many, static, (state, settings, seeds, active, *steps, self._split, self.vectors)
+
+    def _call_of_step(
+        self, state: ReplicaState, epoch: Epoch, bucket: int, batch: int, side_by_side: int
+    ) -> tuple[Program, tuple, tuple]:
+        """Returns the program for one step, its static arguments, and its arrays."""
+        seeds, settings, active = self._arguments()
         batches = *epoch.batches[bucket], self.replicate(np.int32(batch))
         arrays = state, settings, seeds, active, *batches, self._split, self.vectors
         return self.programs.train, (epoch.shapes[bucket], side_by_side), arrays

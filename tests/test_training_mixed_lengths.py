@@ -1,0 +1,60 @@
+"""Training with batches of pairs of different lengths."""
+
+import numpy as np
+import pytest
+from small_cohort import InterruptAfter, Interruption, alike, lockstep, make_cohort, same
+
+from jaxmatch.training.checkpoints import Checkpoints
+
+MIXED = {"mix_lengths": True, "maximum_buckets": 3, "batch_size": 4, "epochs": 2}
+
+
+def cohort(**execution):
+    return make_cohort(training=MIXED, execution=execution)
+
+
+@pytest.fixture(scope="module")
+def results():
+    return cohort().train()
+
+
+def test_batches_of_different_lengths_share_arrays_and_are_padded_to_the_planned_lengths(results):
+    replicas = cohort().lockstep
+    train = replicas.batches
+    epochs = [replicas.epoch(number) for number in range(3)]
+    for epoch in epochs:
+        assert epoch.batches.keys() == epoch.shapes.keys() == {0, 1, 2}
+        assert len({id(arrays) for arrays in epoch.batches.values()}) == 1
+        assert [shape.length for shape in epoch.shapes.values()] == list(train.buckets)
+        assert np.diff(epoch.samples, prepend=epoch.samples[0] - 4).tolist().count(4) >= 16  # 70 pairs, 18 batches
+    assert [epoch.samples[-1] for epoch in epochs] == [70, 140, 210]
+    assert not np.array_equal(epochs[0].sequence, epochs[1].sequence)
+
+
+def test_losses_of_a_run_alone_equal_its_losses_in_a_cohort():
+    together, _ = lockstep(make_cohort(seeds=(1, 2, 3), training=MIXED), 40)
+    alone, _ = lockstep(make_cohort(seeds=(2,), training=MIXED), 40)
+    np.testing.assert_allclose(together[:, 1], alone[:, 0], atol=1e-5)
+    assert together.std(axis=1).max() > 1e-3  # the runs do differ
+
+
+def test_several_steps_in_a_dispatch_and_resumed_training_give_equal_results(results, tmp_path):
+    alike(cohort(steps_at_once=16).train(), results, rtol=1e-4, atol=1e-5)
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    with pytest.raises(Interruption):
+        cohort().train(checkpoints, InterruptAfter(23))  # in the second epoch
+    same(cohort().train(checkpoints), results)
+    checkpoints.close()
+
+
+def test_steps_of_all_lengths_are_compiled_in_the_first_epoch(results):
+    """Also those of lengths that the first epoch does not need."""
+    replicas = cohort().lockstep
+    replicas.compile_lengths(replicas.initial(), replicas.epoch(0))
+    before = replicas.programs.train.compilations
+    state = replicas.initial()
+    for number in range(2):
+        epoch = replicas.epoch(number)
+        for index in range(len(epoch.sequence)):
+            state = replicas.step(state, epoch, index)
+    assert replicas.programs.train.compilations == before
