@@ -55,8 +55,7 @@ WHOLE = [
     DIIN | FEATURES | {"characters": "cnn"},
 ]
 SMALL = {
-    settings["name"]: settings
-    for settings in (RE2, ESAN, CSRAN, CAFE, DIIN, BIMPM, DECATT, ESIM, SIAMESE, TRANSFORMER)
+    settings["name"]: settings for settings in (RE2, ESAN, CSRAN, CAFE, DIIN, BIMPM, DECATT, ESIM, SIAMESE, TRANSFORMER)
 }
 ALL = pytest.mark.parametrize("settings", SMALL.values(), ids=lambda settings: settings["name"])
 RANDOM = np.random.default_rng(0)
