@@ -121,7 +121,7 @@ class Slurm:
     def trained(self, job):
         folder = next(each for each in self.folders if each.name == self.submitted[int(job)])
         folder.mark_done()
-        writer(folder, job)(folder.name, "left", ())
+        writer(folder, job)(folder.name, "training_ended", ())
         self.end(job, "COMPLETED")
 
     def wait(self, more=tuple, at_once=None):
@@ -243,16 +243,17 @@ def test_events_of_a_requeued_job_are_shown(slurm, tmp_path):
     display = SimpleNamespace(say=print, cohort=lambda folder, runs: shown.append(("cohort", *runs)) or Shown())
     replay = slurm_waiting.Replay(TaskContext(plan, slurm.workdir, display, Stage(), {}), folder, "17")
     for job, method, arguments in (
-        ("16", "cohort", ()), ("17", "cohort", ()), ("17", "stepped", (3, 8)), ("17", "left", ()),
+        ("16", "cohort", ()), ("17", "cohort", ()), ("17", "stepped", (3, 8)), ("17", "training_ended", ()),
         ("17", "cohort", ()), ("17", "resumed", (3, 8)),
     ):  # fmt: skip
         writer(folder, job)(folder.name, method, arguments)
     replay.poll()
     assert shown == [
-        ("cohort", "a-seed0"), ("stepped", 3, 8), ("left",), ("lost", "its job was queued again"),
+        ("cohort", "a-seed0"), ("stepped", 3, 8), ("training_ended",), ("lost", "its job was queued again"),
         ("cohort", "a-seed0"), ("resumed", 3, 8),
     ]  # fmt: skip
-    assert not replay.left and json.loads((folder.path / "events.jsonl").read_text().splitlines()[0])[0] == "16"
+    assert not replay.training_ended
+    assert json.loads((folder.path / "events.jsonl").read_text().splitlines()[0])[0] == "16"
 
 
 def test_a_cohort_waiting_at_a_rung_is_listed_as_paused(slurm):

@@ -35,7 +35,7 @@ def test_a_smoke_run_prints_the_whole_table(launcher, rows, cache, tmp_path, cap
         paraphrase,
         questions,
     ):  # a tenth of the pairs: steps are slow without XLA's optimizations
-        monkeypatch.setattr(kind, "SPLITS", {name: max(40, size // 10) for name, size in kind.SPLITS.items()})
+        monkeypatch.setattr(kind, "SIZES", {name: max(40, size // 10) for name, size in kind.SIZES.items()})
     sweep, *options = launcher.split()
     words = [
         "sweep",
@@ -58,7 +58,7 @@ def test_a_smoke_run_prints_the_whole_table(launcher, rows, cache, tmp_path, cap
 @pytest.mark.slow
 def test_smoke_runs_include_the_analyses_of_the_trained_models(cache, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
-    monkeypatch.setattr(entailment, "SPLITS", {name: max(40, size // 10) for name, size in entailment.SPLITS.items()})
+    monkeypatch.setattr(entailment, "SIZES", {name: max(40, size // 10) for name, size in entailment.SIZES.items()})
 
     def launched(sweep, *options):
         words = ["sweep", str(SWEEPS / f"{sweep}.py"), "--smoke", "--workdir", str(tmp_path / sweep), *options]

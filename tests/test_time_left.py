@@ -124,7 +124,7 @@ def test_plan_and_first_progress_line_include_compilation_time(small_files, tmp_
     shown = display.cohort(folder, cohort.runs)
     clock.now += 61.0
     shown.compiling("training", 1, cohort.buckets)
-    shown.left()
+    shown.training_ended()
     display.end()
     last = text.getvalue().splitlines()[-1]
     assert last.endswith(f"compiling, length 1 of {cohort.buckets}, about {about} left for the whole sweep")
@@ -146,7 +146,7 @@ def test_steps_of_a_cohort_count_while_another_cohort_compiles(clock):
     steps(left, clock, 2, seconds=10.0, work=2.5)  # by the other cohort
     left.compiled("cohort", "key", "training", 20.0)
     assert left.seconds() == pytest.approx(20.0)
-    left.left("beside")
+    left.training_ended("beside")
     compile_for(left, clock, 100.0, lengths=2)
     assert left.seconds() == pytest.approx(20.0)
     left.add_work(5.0, here=False)  # work done elsewhere does not change the measured speed
@@ -158,7 +158,7 @@ def test_waiting_for_a_worker_is_not_counted_as_training_time(clock):
     clock.now += 100.0
     left.begun("cohort")
     steps(left, clock, 2, seconds=2.5, work=2.5)
-    left.left("cohort")
+    left.training_ended("cohort")
     clock.now += 100.0
     left.begun("next")
     assert left.seconds() == pytest.approx(5.0)
@@ -180,7 +180,7 @@ def test_progress_lines_name_what_is_compiled(small_files, tmp_path, clock):
         shown.stepped(10 * number, 100)
     clock.now += 61.0
     shown.compiling("evaluation", 1, 1)
-    shown.left()
+    shown.training_ended()
     display.end()
     lines = [line.partition(": ")[2] for line in text.getvalue().splitlines() if line.startswith("cohort 1")][1:]
     assert lines == [

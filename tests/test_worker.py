@@ -106,11 +106,16 @@ def test_a_stopped_worker_saves_a_checkpoint_and_its_cohort_resumes(claimed, fin
             stop.set()
 
     assert trained(claimed, report, stop) is False
-    assert events[-1] == "left" and events.count("evaluated") == 1 and not folder.done and folder.failure() is None
+    assert (
+        events[-1] == "training_ended"
+        and events.count("evaluated") == 1
+        and not folder.done
+        and folder.failure() is None
+    )
     assert [path.name for path in folder.checkpoints.iterdir()] == ["4"]
     later = []
     assert trained(claimed, lambda cohort, method, arguments: later.append((method, *arguments))) is True
-    assert ("resumed", 4, 12) in later and later[-2:] == [("done",), ("left",)]
+    assert ("resumed", 4, 12) in later and later[-2:] == [("done",), ("training_ended",)]
     assert without_settings(workdir.path) == without_settings(finished_sweep[0])
 
 
@@ -202,7 +207,7 @@ def test_with_a_store_a_cohort_is_done_when_its_records_have_arrived(claimed):
         shown = Reporter(writer(folder, replay.attempt)).cohort(folder, plan.cohorts[0].runs)
         shown.begun([[] for _ in folder.runs])
         shown.done()
-        shown.left()
+        shown.training_ended()
         replay.poll()
         assert not ended and ": done" not in work.display.text.splitlines()[-1]
         records = [workdir.run_folder(run) / "record.json" for run in folder.runs]

@@ -21,7 +21,7 @@ from jaxmatch.printable import shown
 
 # A file of this name marks a folder that `save` wrote and may replace.
 MARK = ".saved"
-SPLITS = {"train": "train", "dev": "dev", "validation": "dev", "test": "test"}
+SPLIT_OF_NAME = {"train": "train", "dev": "dev", "validation": "dev", "test": "test"}
 
 
 def save(
@@ -93,12 +93,12 @@ def _parts(data: Any, layout: Layout) -> dict[str, Any]:
         raise InputError(f"{listed(data)} are given, and split takes one table", remedy="leave split out")
     parts: dict[str, Any] = {}
     for name, frame in data.items():
-        if name not in SPLITS or SPLITS[name] in parts:
+        if name not in SPLIT_OF_NAME or SPLIT_OF_NAME[name] in parts:
             raise InputError(
-                f"split {shown(name)} is none of {', '.join(SPLITS)}, or occurs twice",
+                f"split {shown(name)} is none of {', '.join(SPLIT_OF_NAME)}, or occurs twice",
                 remedy='choose the parts: {"train": data["train"], "dev": ..., "test": ...}',
             )
-        parts[SPLITS[name]] = frame
+        parts[SPLIT_OF_NAME[name]] = frame
     if "train" not in parts:
         raise InputError("there is no split 'train'", remedy=f"there are {listed(data)}")
     return {name: parts[name] for name in ("train", "dev", "test") if name in parts}

@@ -123,8 +123,8 @@ def check_folder(plan: Plan, workdir: Workdir) -> None:
       InputError: an unfinished cohort holds runs of several settings, or a new cohort would hold them.
     """
     known = workdir.finished(rungs.any_record).union(*(folder.runs for folder in workdir.cohorts() if not folder.done))
-    left = pack([(cohort.signature, cohort.names()) for cohort in plan.cohorts], lambda run: run not in known)
-    if any(len(set(map(setting_of_run, runs))) > 1 for _, runs in left):
+    new_cohorts = pack([(cohort.signature, cohort.names()) for cohort in plan.cohorts], lambda run: run not in known)
+    if any(len(set(map(setting_of_run, runs))) > 1 for _, runs in new_cohorts):
         raise InputError(
             "several settings have some of their runs on record, and --asha needs all or none of each",
             path=workdir.path,
@@ -201,15 +201,15 @@ class _Trainer:
             if failed and not self.ladder.complete():
                 raise FailedCohorts(failed, len(self._plan.runs))
             if not trained and not self.ladder.complete():
-                left = {folder.name for setting in self.settings for folder in self._left(setting)}
-                self._display.waiting(len(left))
+                unfinished = {folder.name for setting in self.settings for folder in self._below_target(setting)}
+                self._display.waiting(len(unfinished))
                 time.sleep(SECONDS_BETWEEN_TRIES)
 
     def _unfinished_cohorts(self, setting: str) -> list[CohortFolder]:
         """Returns the cohorts of a setting that were unfinished at the last claim."""
         return list({f.name: f for run in self.settings[setting] if (f := self._folders.get(run))}.values())
 
-    def _left(self, setting: str) -> list[CohortFolder]:
+    def _below_target(self, setting: str) -> list[CohortFolder]:
         """Returns the cohorts of a setting that have not reached its target."""
         stage = self._stages[self._target[setting]]
         return [folder for folder in self._unfinished_cohorts(setting) if not stage.reached(folder)]
@@ -217,8 +217,8 @@ class _Trainer:
     def _tasks(self, setting: str) -> list[Task]:
         """Returns the tasks that train a setting to its target."""
         # Another launcher may train a cohort with runs that are not planned here.
-        left = [folder for folder in self._left(setting) if self._plan.runs.keys() >= set(folder.runs)]
-        return [self._engine.task(self._plan, folder, self._stages[self._target[setting]]) for folder in left]
+        own = [folder for folder in self._below_target(setting) if self._plan.runs.keys() >= set(folder.runs)]
+        return [self._engine.task(self._plan, folder, self._stages[self._target[setting]]) for folder in own]
 
     def _record_arrivals(self) -> list[Task]:
         """Records which settings have reached a rung. Returns tasks for those that are promoted now."""

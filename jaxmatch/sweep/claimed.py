@@ -152,7 +152,7 @@ def _train_or_mark_failed(folder: CohortFolder, shown: Any, train: Callable[[], 
             raise
         shown.failed(mark_failed(folder, error))
     finally:
-        shown.left()
+        shown.training_ended()
 
 
 def _train(

@@ -101,10 +101,10 @@ class CohortDisplay(Listener):
         self._counted = 0.0
         self._say(f"{reason}; it resumes from its last checkpoint")
 
-    def left(self) -> None:
+    def training_ended(self) -> None:
         """Shows that the cohort no longer trains for now, whatever the outcome."""
         self._following.ended()
-        self._display.left(self._name)
+        self._display.training_ended(self._name)
 
     def _advance(self, reached: float, **shown: Any) -> None:
         work, self._reached = (reached - self._reached) * self._work, reached

@@ -231,11 +231,11 @@ class Display:
             if self._time_left:
                 self._time_left.slowed()
 
-    def left(self, name: str) -> None:
+    def training_ended(self, name: str) -> None:
         """Records that a cohort no longer trains."""
         with self._lock:
             if self._time_left:
-                self._time_left.left(name)
+                self._time_left.training_ended(name)
 
     def _update(self, description: str, line: str) -> None:
         """Shows the progress of the sweep: in the bar or, without a terminal, as a line once a minute."""

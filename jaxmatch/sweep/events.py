@@ -23,7 +23,8 @@ FILE = "events.jsonl"
 SECONDS_BETWEEN_STEPS = 1.0
 # "cohort", which makes the listener, and the methods of the listener that training calls.
 METHODS = frozenset(
-    "cohort stepped evaluated begun noted compiling compiled resumed fitted ran_out done failed paused left".split()
+    "cohort stepped evaluated begun noted compiling compiled resumed fitted ran_out done failed paused".split()
+    + ["training_ended"]
 )
 
 Report = Callable[[str, str, Sequence[Any]], None]
@@ -101,7 +102,7 @@ class Replay:
 
     Attributes:
       attempt: the id of the attempt, for the worker's `writer`.
-      left: whether the worker has reported that it no longer trains the cohort.
+      training_ended: whether the worker has reported that it no longer trains the cohort.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class Replay:
         self._context, self._folder, self._file = context, folder, folder.path / FILE
         self._shown: CohortDisplay | None = None
         self._latest: CohortDisplay | None = None
-        self.left, self._held = False, [] if until_ended else None
+        self.training_ended, self._held = False, [] if until_ended else None
         # Events of earlier attempts are skipped.
         self._read = self._file.stat().st_size if attempt is None and self._file.exists() else 0
 
@@ -132,17 +133,17 @@ class Replay:
                 self._begun()
             elif self._shown is not None:
                 getattr(self._shown, method)(*arguments)
-            if method == "left":
-                self._shown, self.left = None, True
+            if method == "training_ended":
+                self._shown, self.training_ended = None, True
 
     def _begun(self) -> None:
         if self._shown is not None:
-            self._shown.left()
+            self._shown.training_ended()
         if self._latest is not None:  # a job that Slurm has queued again
             self._latest.lost("its job was queued again")
         runs = self._context.stage.remaining_runs(self._context.plan, self._folder)
         self._shown = self._latest = self._context.display.cohort(self._folder, runs)
-        self.left = False
+        self.training_ended = False
 
     def ended(self, lost: str = "") -> None:
         """Shows the remaining events, after the attempt is over.
@@ -155,7 +156,7 @@ class Replay:
         if self._shown is not None:
             if not self._folder.done:  # a worker may die after its cohort was finished
                 self._shown.lost(lost)
-            self._shown.left()
+            self._shown.training_ended()
             self._shown = None
         if self._folder.done:
             self._file.unlink(missing_ok=True)

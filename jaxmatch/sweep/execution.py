@@ -81,7 +81,7 @@ def execute_stage(plan: Plan, workdir: Workdir, display: Display, stage: Stage, 
         trained = engine.run(
             [engine.task(plan, folder) for folder in claimed if wanted.issuperset(folder.runs)], context
         )
-        left = [folder for folder in claimed if not stage.reached(folder) and not failed(folder)]
-        if not trained and left:
-            display.waiting(len(left))
+        unfinished = [folder for folder in claimed if not stage.reached(folder) and not failed(folder)]
+        if not trained and unfinished:
+            display.waiting(len(unfinished))
             time.sleep(SECONDS_BETWEEN_TRIES)

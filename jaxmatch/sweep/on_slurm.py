@@ -195,9 +195,9 @@ class SlurmEngine(Engine):
           InputError: Slurm refuses the jobs, or the rest of them.
         """
         job_of: dict[str, str] = {}
-        left, most = list(tasks), MOST_IN_AN_ARRAY
-        while left:
-            trainings = [self._training(task, context, workdir) for task in left[:most]]
+        remaining, most = list(tasks), MOST_IN_AN_ARRAY
+        while remaining:
+            trainings = [self._training(task, context, workdir) for task in remaining[:most]]
             try:
                 with defer_interrupts():  # so that submitted jobs are also noted
                     cohort_of = {job: each.cohort for job, each in zip(self._submit(trainings, workdir), trainings)}
@@ -211,7 +211,7 @@ class SlurmEngine(Engine):
                 problem = f"{error.problem} (jobs that were submitted before: {len(job_of)})"
                 raise InputError(problem, path=error.path, remedy=error.remedy) from None
             job_of |= {cohort: job for job, cohort in cohort_of.items()}
-            del left[:most]
+            del remaining[:most]
         return job_of
 
     def _training(self, task: Task, context: TaskContext, workdir: Path) -> Training:

@@ -62,21 +62,21 @@ def execute(
     """
     begin(plan, workdir, display, halving)
     score = next(iter(plan.runs.values()))[0].config.training.selection
-    left, dropped = settings_of(plan), {}
+    remaining, dropped = settings_of(plan), {}
     decisions = []
     for rung, count in zip(halving.rungs, halving.counts()[1:], strict=True):
         execute_stage(plan, workdir, display, Stage(rung, dropped, halving.rule()), engine)
         known = histories(workdir, workdir.cohorts(), plan.runs, rung)
         standings = {
             setting: [standing(known[run], score, rung * pairs(plan, run)) for run in runs]
-            for setting, runs in left.items()
+            for setting, runs in remaining.items()
         }
         order = ranking(standings, score)
         staying = [setting for setting, _ in order[:count]]
-        decisions.append({"after_epochs": rung, "settings": len(left), "ranking": order, "go_on": staying})
-        display.rung(rung, f"dev.{score}", [mean for _, mean in order], len(left), len(staying))
-        dropped = dropped | {run: rung for setting, runs in left.items() if setting not in staying for run in runs}
-        left = {setting: runs for setting, runs in left.items() if setting in staying}
+        decisions.append({"after_epochs": rung, "settings": len(remaining), "ranking": order, "go_on": staying})
+        display.rung(rung, f"dev.{score}", [mean for _, mean in order], len(remaining), len(staying))
+        dropped = dropped | {run: rung for setting, runs in remaining.items() if setting not in staying for run in runs}
+        remaining = {setting: runs for setting, runs in remaining.items() if setting in staying}
     execute_stage(plan, workdir, display, Stage(None, dropped, halving.rule()), engine)
     return end(plan, workdir, display, halving, decisions)
 

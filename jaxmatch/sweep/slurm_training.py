@@ -91,7 +91,7 @@ class Training:
         if self._stop.is_set() and not self.turns:
             # If Slurm ends a job to make room, it queues the job again. It does not queue a job that ends by itself.
             time.sleep(SECONDS_TO_BE_KILLED)
-        return "done" if self._folder.done else "left"
+        return "done" if self._folder.done else "unfinished"
 
     def checkpoint(self) -> Any:
         """Stops training with a checkpoint, and returns the job to queue again or, if its cohort failed, None.

@@ -126,7 +126,7 @@ class Waiting:
         if not (stage.reached(each.task.folder) or self._failed(each.task) or self._is_removed(each.task)):
             return False
         # The last event is reported once the job has trained. A job of an earlier command may report no events.
-        if not each.replay.left and self._clock() - each.seen_at < SECONDS_TO_BE_SEEN:
+        if not each.replay.training_ended and self._clock() - each.seen_at < SECONDS_TO_BE_SEEN:
             return False
         each.replay.ended("its job is over")
         self._over.add(each.job)

@@ -128,8 +128,8 @@ class StoredCohort:
         """Writes a new state, and removes all archives that are not part of it."""
         self._store.write(f"{self.place}/{STATE}", state.json())
         named = {STATE, *(each.name for each in (*state.checkpoints.values(), state.folder) if each)}
-        left = [name for name in self._store.names(self.place) if name not in named]
-        self._store.remove(*(f"{self.place}/{name}" for name in left))
+        removed = [name for name in self._store.names(self.place) if name not in named]
+        self._store.remove(*(f"{self.place}/{name}" for name in removed))
 
     def state_of(self, attempt: str) -> State:
         """Returns the state of the cohort, for an attempt.

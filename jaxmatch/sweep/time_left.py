@@ -53,7 +53,7 @@ class TimeLeft:
         self._count_elapsed()
         self._running.add(cohort)
 
-    def left(self, cohort: str) -> None:
+    def training_ended(self, cohort: str) -> None:
         """Notes that a cohort does not train any more."""
         self._count_elapsed()
         self._running.discard(cohort)
@@ -111,12 +111,12 @@ class TimeLeft:
         A program counts as the mean of its part so far, else as the mean of all parts, else as assumed.
         """
         every = [seconds for part in self._seconds.values() for seconds in part] or [self._a_program]
-        left = 0.0
+        seconds = 0.0
         for key, parts in self._expected.items():
             for part, lengths in parts.items():
                 known = self._seconds.get(part, every)
-                left += max(0, lengths - self._made.get(key, {}).get(part, 0)) * sum(known) / len(known)
-        return left
+                seconds += max(0, lengths - self._made.get(key, {}).get(part, 0)) * sum(known) / len(known)
+        return seconds
 
     def _count_elapsed(self) -> None:
         """Counts the time since the last call as training, unless no cohort ran or all of them were compiling."""

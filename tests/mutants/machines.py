@@ -22,7 +22,7 @@ MUTANTS = [
     (_ON, "if self._options.cpus or not self._options.gpus:", "if True:", [_SUBMISSION + "test_job_script_exports_the_number_of_cpus"]),
     (_ON, "options.at_once or MOST_IN_AN_ARRAY", "1", _ASKED),
     (_ON, "options.at_once or MOST_IN_AN_ARRAY", "options.at_once or 256", [_SUBMISSION + "test_many_jobs_are_split_into_several_arrays"]),
-    (_ON, "left, most = list(tasks), MOST_IN_AN_ARRAY", "left, most = list(tasks), 9999", [_SUBMISSION + "test_many_jobs_are_split_into_several_arrays"]),
+    (_ON, "remaining, most = list(tasks), MOST_IN_AN_ARRAY", "remaining, most = list(tasks), 9999", [_SUBMISSION + "test_many_jobs_are_split_into_several_arrays"]),
     (_ON, "most = len(trainings) // 2", "raise", [_SUBMISSION + "test_submission_stops_at_the_job_limit_and_saves_the_submitted_jobs"]),
     (_ON, "                    slurm_jobs.add_jobs(workdir, self._local, cohort_of)\n", "", [_SUBMISSION + "test_many_jobs_are_split_into_several_arrays"]),
     (_JOBS, 'r"Submit\\w*Limit|', 'r"SubmitJobLimit|', [_SUBMISSION + "test_submission_stops_at_the_job_limit_and_saves_the_submitted_jobs"]),

@@ -11,7 +11,7 @@ from jaxmatch.data.synthetic.draws import Draws
 from jaxmatch.data.synthetic.grammar import Clause
 
 LABELS = (semantics.ENTAILMENT, semantics.NEUTRAL, semantics.CONTRADICTION)
-SPLITS = {"train": 2000, "dev": 334, "test": 334}  # second sentences; three pairs each
+SIZES = {"train": 2000, "dev": 334, "test": 334}  # second sentences; three pairs each
 _LONGEST = 11  # words of a second sentence
 _SEED = 20_190_801
 # Edits that often give a label. `semantics.relation` decides which label a pair has.
@@ -88,7 +88,7 @@ def generate() -> DataSet:
     balance = Balance(len(LABELS))
     used: set[str] = set()
     splits = {}
-    for name, size in SPLITS.items():
+    for name, size in SIZES.items():
         pairs = []
         while len(pairs) < len(LABELS) * size:
             hypothesis = (edits.draw_clause(draws),)

@@ -12,7 +12,7 @@ from jaxmatch.data.synthetic.draws import Draws
 from jaxmatch.data.synthetic.grammar import Clause
 
 LABELS = ("0", "1")
-SPLITS = {"train": 3000, "dev": 500, "test": 500}  # base sentences; two pairs each
+SIZES = {"train": 3000, "dev": 500, "test": 500}  # base sentences; two pairs each
 _SEED = 20_190_802
 _NEAR_MISS_EDITS = ("predicate", "noun", "adjective", "swapped adjectives", "swapped roles", "negation", "landmark")
 _NEAR_MISS_EDITS += ("opposite quantifier", "number", "stronger", "weaker", "landmark adjective")
@@ -93,7 +93,7 @@ def generate() -> DataSet:
     balance = Balance(len(LABELS))
     used: set[str] = set()
     splits = {}
-    for name, size in SPLITS.items():
+    for name, size in SIZES.items():
         pairs = []
         while len(pairs) < len(LABELS) * size:
             base = _base(draws)

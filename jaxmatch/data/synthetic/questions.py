@@ -15,7 +15,7 @@ from jaxmatch.data.synthetic.grammar import COUNTING, EXACTLY, NONE, SOME, THE, 
 from jaxmatch.data.synthetic.lexicon import PERSON
 
 LABELS = ("0", "1")
-SPLITS = {"train": 1200, "dev": 200, "test": 200}  # questions
+SIZES = {"train": 1200, "dev": 200, "test": 200}  # questions
 CANDIDATES = 5
 _LONGEST = 11  # words of a question
 _SEED = 20_190_803
@@ -133,7 +133,7 @@ def generate() -> DataSet:
     balance = Balance(len(LABELS))
     questions: set[str] = set()
     splits = {}
-    for name, size in SPLITS.items():
+    for name, size in SIZES.items():
         rows = []
         for number in range(size):
             while True:
