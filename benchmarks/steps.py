@@ -129,12 +129,7 @@ def typical_length(config: Any, data: EncodedData) -> int:
     """Returns the tokens of a pair, padding to the buckets' lengths included, averaged over an epoch."""
     lengths = data.splits["train"].lengths
     training = config.training
-    plan = plan_batches(
-        lengths,
-        batch_size=training.batch_size,
-        maximum_buckets=training.maximum_buckets,
-        mix_lengths=training.mix_lengths,
-    )
+    plan = plan_batches(lengths, batch_size=training.batch_size, maximum_buckets=training.maximum_buckets)
     return round(plan.tokens() / len(lengths))
 
 

@@ -54,14 +54,13 @@ def published_of(model: str, dataset: str, config: ConfigDict) -> tuple[Publishe
     """Returns the scores that the paper of a model printed for a data set, if that is the data set of `config`. For a
     model whose paper is not one of the three, they include a score that one of the three quotes (`quoted`).
     """
+    below = csran.published_below_train(TITLES[model]) if dataset == "trecqa_clean" else ()
     if model not in PAPERS:
-        return systems.published(model, dataset) + quoted(model, dataset, config)
+        return systems.published(model, dataset) + quoted(model, dataset, config) + below
     paper = PAPERS[model]
     found = [name for name, data in paper.DATA_SETS.items() if data.config == f"{model}_{dataset}"]
     rows = [row for name in found for row in paper.published_main(name, config) if "model.name" in row.settings]
-    if model == "csran" and dataset == "trecqa_clean":
-        rows += csran.published_for_train_all()
-    return tuple(rows)
+    return (*rows, *below)
 
 
 def quoted(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...]:

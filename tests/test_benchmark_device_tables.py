@@ -152,3 +152,9 @@ def test_a_stage_lists_the_points_not_measured_yet():
     # Points without goals are listed, too.
     text = page_of("more-replicas", found)
     assert "1 and 64 x 64 float32; 1 and 64 x 128 float32; 1 and 64 x 512 float32; 1 and 32 x 64" in text
+
+
+def test_stages_that_have_not_run_are_listed():
+    sentence = "Stages that have not run on this device yet: compiled, replicas, wikiqa, depth, more-replicas."
+    assert sentence in page_of("dispatched", {"10 x 64 float32": dispatched()})
+    assert "have not run on this device" not in page_of("dispatched", {"10 x 64 float32": dispatched()}, quick=True)

@@ -152,10 +152,16 @@ def test_an_epoch_with_more_words_than_expected_encodes_each_token(monkeypatch):
     alike(short.train(), expected, atol=1e-4)
 
 
-def test_many_steps_per_dispatch_equal_single_steps():
-    arguments = dict(seeds=(1, 2), model=ESAN, data=with_characters(), training={"epochs": 2, "maximum_buckets": 2})
+@pytest.mark.parametrize("mix_lengths", [False, True])
+def test_many_steps_per_dispatch_equal_single_steps(mix_lengths):
+    training = {"epochs": 2, "maximum_buckets": 2, "mix_lengths": mix_lengths}
+    arguments = dict(seeds=(1, 2), model=ESAN, data=with_characters(), training=training)
     singly, together = (make_cohort(**arguments, execution={"steps_at_once": steps}) for steps in (1, 3))
-    assert singly.lockstep.epoch(0).shapes == together.lockstep.epoch(0).shapes
+    shapes = singly.lockstep.epoch(0).shapes
+    assert shapes == together.lockstep.epoch(0).shapes and shapes.keys() == {0, 1}
+    # With mixed lengths, the first epoch has no batch of the shorter length. Its words are counted in later epochs.
+    assert [0 in singly.lockstep.epoch(number).sequence[:, 0] for number in (0, 1)] == [not mix_lengths, True]
+    assert None not in [shape.most_words for shape in shapes.values()]
     alike(together.train(), singly.train(), atol=1e-4)  # with optimizations, bits agree (test_steps_at_once.py)
 
 

@@ -90,6 +90,9 @@ def markdown(results: Mapping[str, Mapping[str, Any]], without_device: Mapping[s
         for name in STAGES:
             if name in stages:
                 sections += _stage(name, stages[name], without_device)
+        missing = [name for name in STAGES if name not in stages]
+        if missing and not any(kept["quick"] for kept in stages.values()):
+            sections.append(f"Stages that have not run on this device yet: {', '.join(missing)}.")
     if not any(not stages[name]["quick"] for stages in results.values() for name in stages):
         sections += [
             f"## No device yet: {NOT_RUN}",

@@ -25,6 +25,7 @@ class Dispatches:
             data=data,
             batch_size=config.training.batch_size,
             maximum_buckets=config.training.maximum_buckets,
+            mix_lengths=config.training.mix_lengths,
             seeds=range(replicas),
             optimizer=[config.optimizer.to_dict()] * replicas,
             devices=(jax.devices()[0],),

@@ -1,6 +1,6 @@
 """The batches of an epoch: their pairs, their shapes and their order.
 
-A batch holds pairs of one bucket, that is, of similar length; or, with mixed lengths, pairs of any length, and is
+A batch holds pairs of one bucket, that is, of similar length. With mixed lengths, it holds pairs of all buckets, and is
 padded to the bucket of its longest pair.
 
 The pairs of a bucket, or all pairs, are split evenly. With n pairs and at most B pairs in a batch, there are
@@ -22,7 +22,7 @@ from jaxmatch.errors import InputError
 
 # Keeps the draw of a bucket's rows apart from the draw that is common to all seeds.
 _ROWS, _SEQUENCE = 1, 2
-# The epochs whose batches of mixed lengths determine the lengths to compile for.
+# The number of first epochs whose batches of mixed lengths determine the lengths to compile for.
 _EPOCHS = 8
 
 
@@ -44,15 +44,16 @@ class Batch:
 class BatchPlan:
     """The batches of a training split. Their counts and shapes are the same for every seed.
 
-    With mixed lengths, the buckets of the pairs are shuffled once for all seeds, which gives each row of each batch a
-    bucket. Then each seed shuffles the pairs of each bucket over its rows. For one seed, this is a uniform shuffle of
-    all pairs; and in every step, the batches of all seeds are padded to the same length.
+    With mixed lengths, an epoch begins with a shuffle of the buckets of all pairs, which is the same for all seeds. It
+    gives each row of each batch a bucket. Then each seed shuffles the pairs of each bucket over the rows of that
+    bucket. For one seed, this is a uniform shuffle of all pairs. In every step, the batches of all seeds are padded to
+    the same length.
 
     Arguments:
       assignment: <int32>[pairs], the index in `buckets` of each pair's bucket.
       buckets: the lengths of the buckets, ascending.
       batch_size: the maximum number of pairs in a batch.
-      mixed: whether the pairs of a batch have different lengths.
+      mixed: whether a batch holds pairs of all buckets.
 
     Attributes:
       buckets, batch_size: the arguments of the same names.
@@ -60,6 +61,8 @@ class BatchPlan:
         Buckets without pairs are left out.
       batch_rows: bucket -> the number of rows in each of its batches, at most `batch_size`.
       steps_per_epoch: the number of batches.
+      varied_epochs: the number of first epochs to look at for batches of every bucket; 1 if all epochs have the same
+        numbers of batches.
     """
 
     def __init__(self, assignment: np.ndarray, buckets: Sequence[int], batch_size: int, *, mixed: bool = False):
@@ -72,6 +75,7 @@ class BatchPlan:
         self._shapes = {table: _even_split(count, batch_size) for table, count in pairs.items() if count}
         self.batch_rows = {bucket: self._shapes[table][1] for bucket, table in self.tables.items()}
         self.steps_per_epoch = sum(count for count, _ in self._shapes.values())
+        self.varied_epochs = _EPOCHS if mixed else 1
 
     def bucket_sequence(self, epoch: int) -> np.ndarray:
         """Draws the order of an epoch's batches.
@@ -89,7 +93,8 @@ class BatchPlan:
         return np.array(batches, np.int32).reshape(-1, 2)[order]
 
     def rows(self, seed: int, epoch: int) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """Draws the pairs of each batch of an epoch. The draw depends only on the seed, the epoch and the bucket.
+        """Draws the pairs of each batch of an epoch. The draw depends only on the seed, the epoch and the bucket, and
+        with mixed lengths on the shuffle of all seeds.
 
         Returns:
           table -> (rows <int32>[batches, batch], weights <float32>[batches, batch]).
@@ -116,8 +121,8 @@ class BatchPlan:
         return {one: drawn[self.tables[one]][0][np.sort(index[bucket == one])] for one in np.unique(bucket).tolist()}
 
     def tokens(self) -> int:
-        """Returns the number of tokens in the first epoch, padding and fillers included. With mixed lengths, other
-        epochs have slightly more or less.
+        """Returns the number of tokens in the first epoch, padding and fillers included. With mixed lengths, the number
+        varies from epoch to epoch: by 1 or 2% with some hundred batches, and by more with few.
         """
         return sum(self.batch_rows[bucket] * self.buckets[bucket] for bucket in self.bucket_sequence(0)[:, 0].tolist())
 
@@ -131,21 +136,22 @@ class BatchPlan:
         return 1.0 - real / self.tokens() if self.steps_per_epoch else 0.0
 
 
-def plan_batches(lengths: np.ndarray, *, batch_size: int, maximum_buckets: int, mix_lengths: bool) -> BatchPlan:
+def plan_batches(lengths: np.ndarray, *, batch_size: int, maximum_buckets: int, mix_lengths: bool = False) -> BatchPlan:
     """Plans the batches of a training split with the lengths that need the least padding.
 
     Arguments:
       lengths: <int32>[pairs], the number of tokens in both sentences of each pair.
       batch_size: the maximum number of pairs in a batch.
       maximum_buckets: the maximum number of lengths to pad to.
-      mix_lengths: whether the pairs of a batch have different lengths.
+      mix_lengths: whether a batch holds pairs of all lengths.
 
     Raises:
       InputError: the split has no pairs, or a number is less than 1.
     """
     padded = lengths
     if mix_lengths:
-        padded = np.concatenate([_longest(lengths, _checked_batch_size(batch_size), epoch) for epoch in range(_EPOCHS)])
+        size = _checked_batch_size(batch_size)
+        padded = np.concatenate([_longest(lengths, size, epoch) for epoch in range(_EPOCHS)])
     buckets = buckets_module.plan_buckets(padded, maximum_buckets=maximum_buckets)
     return BatchPlan(buckets_module.assign(lengths, buckets), buckets, batch_size, mixed=mix_lengths)
 
@@ -203,7 +209,7 @@ def _members(assignment: np.ndarray, bucket_count: int) -> dict[int, np.ndarray]
 
 
 def _shuffled(values: np.ndarray, epoch: int) -> np.ndarray:
-    """Shuffles the values of the pairs as mixed batches have them in an epoch, for all seeds alike."""
+    """Returns the values of the pairs in the order of mixed batches in an epoch, which is the same for all seeds."""
     return values[_random_order(len(values), 0, _SEQUENCE, epoch, 0)]
 
 

@@ -5,6 +5,7 @@ of a batch (layers/distinct_word_features.py). A compiled program computes them 
 always counts as a word, because a model may pad a batch further.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -57,9 +58,8 @@ def program_words(words: int, tokens: int) -> int | None:
 def most_in_training(plan: BatchPlan, ids: np.ndarray, words: int) -> dict[int, int | None]:
     """Returns bucket -> how many distinct words the program of its batches is compiled for (`program_words`).
 
-    Buckets without a batch in the first epoch, which mixed lengths can cause, are left out. The result depends on the
-    data and the plan, not on a seed. A batch with more words is very unlikely, but not impossible: check batches with
-    `counts`.
+    The result depends on the data and the plan, not on a seed. A batch with more words is very unlikely, but not
+    impossible: check batches with `counts`.
 
     Arguments:
       plan: the plan of the batches.
@@ -67,8 +67,8 @@ def most_in_training(plan: BatchPlan, ids: np.ndarray, words: int) -> dict[int, 
       words: the number of words in the vocabulary.
     """
     most: dict[int, int] = {}
-    for seed in range(_DRAWS):
-        for bucket, batches in plan.batches_of(plan.rows(seed, 0), 0).items():
+    for seed, epoch in itertools.product(range(_DRAWS), range(plan.varied_epochs)):
+        for bucket, batches in plan.batches_of(plan.rows(seed, epoch), epoch).items():
             of_bucket = ids[:, : plan.buckets[bucket]]
             most[bucket] = max(most.get(bucket, 0), *counts(of_bucket, batches[:_BATCHES_OF_A_DRAW], words))
     return {

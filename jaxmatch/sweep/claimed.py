@@ -71,7 +71,11 @@ class ProgressDisplay(Protocol):
     """An object that shows the progress of cohorts: a `Display`, or `events.Reporter` in a worker."""
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> Any:
-        """Shows that a cohort begins. Returns a `Listener` that also has `done`, `paused`, `failed` and `left`."""
+        """Shows that a cohort begins.
+
+        Returns:
+          A `Listener` that also has `done`, `paused`, `failed` and `training_ended`.
+        """
 
 
 def train_claimed(

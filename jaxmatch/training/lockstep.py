@@ -67,10 +67,10 @@ class Lockstep:
         data: EncodedData,
         batch_size: int,
         maximum_buckets: int,
-        mix_lengths: bool,
         seeds: Sequence[int],
         optimizer: Sequence[Mapping[str, float]],
         devices: tuple[jax.Device, ...],
+        mix_lengths: bool = False,
         steps_at_once: int = 1,
     ):
         self._mesh = replica_mesh(devices)

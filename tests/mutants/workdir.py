@@ -47,7 +47,7 @@ MUTANTS = [
     (_FAILURES, "return isinstance(error, OSError) and error.errno is not None", "return False", ["tests/test_failures.py"]),
     (_LAUNCH, "    check_usable(folder.path)\n", "", ["tests/test_failures.py"]),
     (_RUNGS, "check_number(entry[\"samples\"], *(", "check_number(*(", ["tests/test_rungs.py"]),
-    (_RUNGS, "for setting, runs in remaining.items() if setting not in staying for run", "for setting, runs in left.items() if setting in staying for run",
+    (_RUNGS, "for setting, runs in remaining.items() if setting not in staying for run", "for setting, runs in remaining.items() if setting in staying for run",
      ["tests/test_rungs.py"]),
     (_CHECKPOINTS, "KEPT = 2", "KEPT = 3", ["tests/test_checkpoints.py"]),
     (_CHECKPOINTS, "sorted(self.manager.all_steps(), reverse=True)", "sorted(self.manager.all_steps())", ["tests/test_checkpoints.py"]),
