@@ -11,7 +11,7 @@ import pytest
 from filelock import FileLock
 
 from benchmarks.accelerators import __main__ as main
-from benchmarks.accelerators import sources, tables
+from benchmarks.accelerators import before_and_after, sources, tables
 
 FIGURES = {
     "temporaries": 1e9,
@@ -183,3 +183,18 @@ def test_a_row_of_other_versions_is_not_current():
     assert not sources.is_current({**row, "made_by": "3"}, digests, {"jax": "0.10.2"})
     # Older rows of programs that do not compile have no versions.
     assert sources.is_current({**digests, "problem": "no room"}, digests, {"jax": "0.10.3"})
+
+
+def test_the_page_of_both_times_shows_each_program_of_before_beside_its_figures_now():
+    before = {
+        "b": row_of(target="h100", moved=3.35e9, operations=0, kernels=250, temporaries=2e9, batch=512),
+        "a": row_of(target="h100", moved=3.35e12, operations=0, kernels=0, temporaries=1e9, batch=64),
+        "c": {"problem": "no room", **{key: row_of()[key] for key in ("target", *before_and_after.HEADINGS)}},
+    }
+    now = {"a": before["a"] | {"moved": 6.7e12}, "b": before["b"] | {"kernels": 500}, "c": row_of(), "d": row_of()}
+    page = before_and_after.markdown(before, now)
+    rows = [line for line in page.splitlines() if line.startswith("| re2")]
+    assert [row.split(" | ")[3] for row in rows[:2]] == ["64", "512"]
+    assert rows[0].endswith("| 1.00 | 1.00 | 3350.0 | 6700.0 | 0 | 0 | 1000.00 | 2000.00 |")
+    assert rows[1].endswith("| 2.00 | 2.00 | 3.4 | 3.4 | 250 | 500 | 2.00 | 3.00 |")
+    assert "| does not compile |" in rows[2] and len(rows) == 3

@@ -9,7 +9,7 @@ from torture import report
 
 from benchmarks import workers_page
 from benchmarks.__main__ import tables_of
-from benchmarks.accelerators import tables
+from benchmarks.accelerators import before_and_after, tables
 from benchmarks.accelerators.__main__ import programs
 from benchmarks.device import tables as device_tables
 from jaxmatch.analysis.occlusion import Occlusion
@@ -76,8 +76,10 @@ def test_the_committed_benchmark_tables_match_their_records():
 
 def test_the_committed_accelerator_tables_match_their_figures():
     file = BENCHMARKS / "accelerators" / "figures.json"
-    figures = json.loads(text_of(file)).values()
-    assert text_of(file.with_name("README.md")) == tables.markdown(figures, programs())
+    figures = json.loads(text_of(file))
+    assert text_of(file.with_name("README.md")) == tables.markdown(figures.values(), programs())
+    before = json.loads(text_of(file.with_name("before.json")))
+    assert text_of(file.with_name("before_and_after.md")) == before_and_after.markdown(before, figures)
     # The tables of devices show the same figures beside the measurements.
     assert text_of(BENCHMARKS / "device" / "README.md") == device_tables.tables_of(BENCHMARKS / "device")
 

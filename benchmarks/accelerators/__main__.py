@@ -27,10 +27,10 @@ from typing import Any
 
 from filelock import FileLock
 
-from benchmarks.accelerators import sources, tables
+from benchmarks.accelerators import before_and_after, sources, tables
 from benchmarks.accelerators.targets import TARGETS
 from benchmarks.accelerators.worker import CONFIGS
-from jaxmatch.files import read_json, write_json
+from jaxmatch.files import read_json, write_atomically, write_json
 from jaxmatch.sweep.recording import commit
 
 ROOT = Path(__file__).parents[2]
@@ -142,7 +142,10 @@ def main() -> int:
         if problem:
             print(f"benchmarks.accelerators: {problem}", file=sys.stderr)
             return 2
-    tables.write(arguments.results / "README.md", list(figures(file).values()), programs())
+    write_atomically(arguments.results / "README.md", tables.markdown(figures(file).values(), programs()))
+    if before := figures(arguments.results / "before.json"):
+        page = before_and_after.markdown(before, figures(file))
+        write_atomically(arguments.results / "before_and_after.md", page)
     return 0
 
 

@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from benchmarks.accelerators.targets import TARGETS, Target
 from benchmarks.accelerators.worker import CONFIGS, LENGTH
 from jaxmatch.data.characters import LONGEST_WORD
-from jaxmatch.files import write_atomically
 
 INTRODUCTION = """# Programs compiled for accelerators
 
@@ -68,7 +66,7 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> 
     rows = list(rows)
     sections = [INTRODUCTION.strip()]
     for name, target in TARGETS.items():
-        own = sorted((row for row in rows if row["target"] == name), key=_sort_key)
+        own = sorted((row for row in rows if row["target"] == name), key=sort_key)
         if not own:
             continue
         sections += [f"## {name}: {target.memory / 1e9:.0f} GB, {target.bandwidth / 1e12:.2f} TB/s", _versions(own)]
@@ -122,7 +120,8 @@ def _title(row: Mapping[str, Any]) -> str:
     return f"{row['model']} {row['program']}, {row['replicas']} x {row['batch']}, {row['precision']}"
 
 
-def _sort_key(row: Mapping[str, Any]) -> tuple:
+def sort_key(row: Mapping[str, Any]) -> tuple:
+    """Returns the place of a program among those of its device."""
     return (
         list(CONFIGS).index(row["model"]),
         PROGRAMS.index(row["program"]),
@@ -150,13 +149,13 @@ def _line(row: Mapping[str, Any]) -> str:
         _kernels_per_time_step(row),
         padding,
         f"{row['compile_seconds']:.0f}",
-        f"{'≥ ' * _counts_a_loop_once(row)}{1e3 * row['least_seconds']:.2f}",
+        f"{'≥ ' * counts_a_loop_once(row)}{1e3 * row['least_seconds']:.2f}",
         row["commit"][:7],
     )
     return "| " + " | ".join(map(str, cells)) + " |"
 
 
-def _counts_a_loop_once(row: Mapping[str, Any]) -> bool:
+def counts_a_loop_once(row: Mapping[str, Any]) -> bool:
     """Returns whether the bytes and kernels of an LSTM are those of one time step, because a TPU's program does
     not state the number of iterations of its loops.
     """
@@ -165,10 +164,6 @@ def _counts_a_loop_once(row: Mapping[str, Any]) -> bool:
 
 def _kernels_per_time_step(row: Mapping[str, Any]) -> str:
     """Returns the kernels in a time step of an LSTM, averaged over all time steps."""
-    if row["model"] not in TIME_STEPS or _counts_a_loop_once(row):
+    if row["model"] not in TIME_STEPS or counts_a_loop_once(row):
         return ""
     return f"{row['kernels_in_loops'] / TIME_STEPS[row['model']]:.3g}"
-
-
-def write(file: Path, rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> None:
-    write_atomically(file, markdown(rows, programs))
