@@ -20,7 +20,8 @@ def get_sweep() -> Sweep:
     return Sweep(
         name="tuning-embedded",
         config=with_overrides(
-            load_config("re2", dataset="embedded_inference"), {"model.blocks": 1, "training.epochs": 9}
+            load_config("re2", dataset="embedded_inference"),
+            {"model.blocks": 1, "training.epochs": 9, "training.patience_samples": 0},
         ),
         grid=grid,
         seeds=(0, 1, 2),
