@@ -47,6 +47,21 @@ def test_seeds_to_separate_gives_the_target_power():
     assert significance.seeds_to_separate([0.5, 0.9], [0.5, 0.9001]) is None
 
 
+def test_shared_seeds_to_separate_gives_the_target_power():
+    differences = [0.01, 0.03, -0.01, 0.02]
+    count = significance.shared_seeds_to_separate(differences)
+    generator = np.random.default_rng(0)
+    mean, deviation = np.mean(differences), np.std(differences, ddof=1)
+
+    def power(seeds):
+        drawn = generator.normal(mean, deviation, (4_000, seeds))
+        return np.mean(stats.ttest_1samp(drawn, 0.0, axis=1).pvalue < 0.05)
+
+    assert power(count) == pytest.approx(0.8, abs=0.04) and power(count // 2) < 0.7
+    assert significance.shared_seeds_to_separate([0.01, 0.01]) is None
+    assert significance.shared_seeds_to_separate([0.01, -0.01]) is None
+
+
 def test_welch_test_equals_hand_computed_values():
     # Means 2 and 5, variances 1 and 14/3, three and four values: squared standard errors 1/3 and 7/6.
     values, original = [1, 2, 3], [3, 4, 5, 8]

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 from small_records import cells, record
 
+from jaxmatch.reporting import significance
 from jaxmatch.reporting.html import certainty
 from jaxmatch.reporting.sweep_folder import read_sweep_folder
 from jaxmatch.reporting.tables import TableLayout, make_table
@@ -35,9 +36,8 @@ def test_p_values_of_a_column_are_corrected_for_multiple_tests():
 
 def test_caption_states_how_many_seeds_separate_the_two_best_settings():
     near = make_table([*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.79, 0.80, 0.83))], LAYOUT).markdown()
-    assert (
-        "About 38 seeds each are needed to separate the two best settings (blocks 1; blocks 2) in test accuracy" in near
-    )
+    settings = "the two best settings (blocks 1; blocks 2) in test accuracy"
+    assert f"About 38 seeds each, 35 more than now, are needed to separate {settings}" in near
     far = make_table([*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.70, 0.72, 0.74))], LAYOUT).markdown()
     assert "The seeds separate the two best settings (blocks 1; blocks 2) in test accuracy (p = 0.004" in far
     assert "two best" not in make_table(runs(1, (0.80, 0.82)), LAYOUT).markdown()
@@ -77,6 +77,11 @@ def test_paired_table_uses_a_paired_t_test():
     assert "; p: paired t-test, two-sided, over the seeds that both have" in text
     exported = json.loads(make_table(found, layout).json())["rows"][1]["scores"]["dev.accuracy"]["difference"]
     assert exported["method"] == "paired t-test, two-sided" and exported["p_value"] == pytest.approx(p_value)
+    assert r"The seeds separate the two best settings (blocks 2; blocks 1) in dev accuracy (p \< 0.001" in text
+    # The differences of the three seeds that both have are 0.5, 1.0 and 0.1 points.
+    near = make_table([*runs(1, first), *runs(2, (0.705, 0.76, 0.801))], layout).markdown()
+    count = significance.shared_seeds_to_separate([0.005, 0.01, 0.001])
+    assert f"About {count} shared seeds, {count - 3} more than now, are needed to separate the two best" in near
     fewer = cells(make_table([*runs(1, first), *runs(2, second[:3])], layout))[2][-1]
     assert fewer.endswith(f"(p = {stats.ttest_rel(second[:3], first[:3]).pvalue:.3f})")
 

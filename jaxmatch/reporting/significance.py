@@ -79,14 +79,44 @@ def seeds_to_separate(values: Sequence[float], others: Sequence[float], level: f
     one, other = statistics.variance(values), statistics.variance(others)
     if not difference or not one + other:
         return None
+    return _fewest_seeds(difference**2 / (one + other), (one + other) ** 2 / (one**2 + other**2), level)
+
+
+def shared_seeds_to_separate(differences: Sequence[float], level: float = LEVEL) -> int | None:
+    """Computes how many seeds two settings need to share, so that the paired t-test finds a difference as large as
+    theirs, at its spread, with a power of 80% (two-sided).
+
+    Arguments:
+      differences: for each shared seed, the score of one setting minus that of the other.
+      level: the level of the test.
+
+    Returns:
+      The number of shared seeds, or None as in `seeds_to_separate`.
+
+    Raises:
+      statistics.StatisticsError: there are fewer than two differences.
+    """
+    difference, variance = statistics.fmean(differences), statistics.variance(differences)
+    return _fewest_seeds(difference**2 / variance, 1.0, level) if difference and variance else None
+
+
+def _fewest_seeds(effect: float, freedom: float, level: float) -> int | None:
+    """Returns the fewest seeds with which a two-sided t-test has the target power.
+
+    Arguments:
+      effect: the square of t, divided by the number of seeds.
+      freedom: the degrees of freedom, divided by one less than the number of seeds.
+      level: the level of the test.
+
+    Returns:
+      The number of seeds. None: more than `MOST_SEEDS`.
+    """
     from scipy import special
 
-    freedom_of = (one + other) ** 2 / (one**2 + other**2)
-
     def power(count: int) -> float:
-        freedom, shift = (count - 1) * freedom_of, difference / math.sqrt((one + other) / count)
-        limit = t_quantile(1 - level / 2, freedom)
-        return float(1 - special.nctdtr(freedom, shift, limit) + special.nctdtr(freedom, shift, -limit))
+        degrees, shift = (count - 1) * freedom, math.sqrt(effect * count)
+        limit = t_quantile(1 - level / 2, degrees)
+        return float(1 - special.nctdtr(degrees, shift, limit) + special.nctdtr(degrees, shift, -limit))
 
     if power(MOST_SEEDS) < POWER:
         return None

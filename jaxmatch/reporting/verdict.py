@@ -15,7 +15,7 @@ from jaxmatch.reporting.records import best_record
 from jaxmatch.reporting.significance import LEVEL
 from jaxmatch.reporting.sweep_folder import SweepFolder
 from jaxmatch.reporting.tables import numbers
-from jaxmatch.reporting.tables.uncertainty import p_text
+from jaxmatch.reporting.tables.uncertainty import p_text, seeds_text
 from jaxmatch.reporting.wording import setting_text
 
 
@@ -147,11 +147,10 @@ def _noise(score: str, best: Setting, others: Sequence[Setting], settings: int) 
     needed = significance.seeds_to_separate(best.values, within[0].values, LEVEL / len(others))
     have = min(len(best.values), len(within[0].values))
     if needed is None or needed > have:
-        count = f"About {needed:,}" if needed else f"More than {significance.MOST_SEEDS:,}"
         corrected_for = f", corrected for {len(others)} comparisons" if len(others) > 1 else ""
         sentences.append(
-            f"{count} seeds each are needed to separate it from {within[0].name} in {numbers.plain_score_name(score)} "
-            f"(power {significance.POWER:.0%}, level {LEVEL:.0%}{corrected_for})."
+            f"{seeds_text(needed, have)} are needed to separate it from {within[0].name} in "
+            f"{numbers.plain_score_name(score)} (power {significance.POWER:.0%}, level {LEVEL:.0%}{corrected_for})."
         )
     return sentences
 

@@ -10,7 +10,7 @@ from jaxmatch.reporting.grouping import by_pairs
 from jaxmatch.reporting.significance import LEVEL
 from jaxmatch.reporting.tables import comparisons, numbers
 from jaxmatch.reporting.tables.comparisons import Place
-from jaxmatch.reporting.tables.contents import Cell, Content
+from jaxmatch.reporting.tables.contents import Cell, Content, Summary
 
 FEWEST_PAIRS = 4  # the fewest pairs for Fisher's interval of a correlation
 
@@ -49,11 +49,8 @@ def beyond_chance(table: Content) -> set[tuple[Place, str]]:
 
 def seeds_needed(table: Content) -> list[str]:
     """Describes, for each data set, whether the seeds tell apart its two best settings by the table's last dev or test
-    score, or how many seeds would. The list is empty for a paired table, because the number depends on what is
-    compared.
+    score, or how many more seeds would.
     """
-    if table.layout.paired:
-        return []
     scores = [score for score in table.layout.scores if ranked(table, score)]
     sentences = []
     of_data = ranked(table, scores[-1]) if scores else {}
@@ -70,14 +67,36 @@ def seeds_needed(table: Content) -> list[str]:
         if p_value < LEVEL:
             sentences.append(f"The seeds separate the two best settings {what} (p {p_text(p_value)}, these two alone).")
             continue
-        values = (list(cell.scores[score].values.values()) for cell in (best, next_best))
-        count = significance.seeds_to_separate(*values)
-        needed = f"About {count:,}" if count else f"More than {significance.MOST_SEEDS:,}"
         sentences.append(
-            f"{needed} seeds each are needed to separate the two best settings {what} "
-            f"(power {significance.POWER:.0%}, level {LEVEL:.0%}, these two alone)."
+            f"{_needed(best.scores[score], next_best.scores[score], table.layout.paired)} are needed to separate the "
+            f"two best settings {what} (power {significance.POWER:.0%}, level {LEVEL:.0%}, these two alone)."
         )
     return sentences
+
+
+def _needed(one: Summary, other: Summary, paired: bool) -> str:
+    """Says how many seeds separate two settings, and how many more these are than now."""
+    shared = sorted(one.values.keys() & other.values.keys())
+    if paired:
+        count = significance.shared_seeds_to_separate([one.values[seed] - other.values[seed] for seed in shared])
+    else:
+        count = significance.seeds_to_separate(*(list(each.values.values()) for each in (one, other)))
+    seeds = "shared seeds" if paired else "seeds each"
+    now = len(shared) if paired else min(len(one.values), len(other.values))
+    return seeds_text(count, now, seeds)
+
+
+def seeds_text(count: int | None, now: int, seeds: str = "seeds each") -> str:
+    """Formats the number of seeds that separate two settings (`significance.seeds_to_separate`).
+
+    Arguments:
+      count: the number. None: more than `significance.MOST_SEEDS`.
+      now: the number of seeds that there are now.
+      seeds: the words for what is counted.
+    """
+    if count is None:
+        return f"More than {significance.MOST_SEEDS:,} {seeds}"
+    return f"About {count:,} {seeds}, {count - now:,} more than now,"
 
 
 def _on(name: str, of_data: Collection[str]) -> str:
