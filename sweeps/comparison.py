@@ -5,9 +5,8 @@ time.
         --workdir runs/comparison
 
 `--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran, cafe,
-bimpm, diin, decatt, esim, siamese and transformer, separated by commas, or all. `--floors`: the simple baselines to
-beat, any of majority, overlap, cosine, tfidf and bm25 (for rankings), all or none; by default all if `--models` is all,
-else none. tfidf needs scikit-learn: pip install 'jaxmatch[floors]'. `--cross-encoder FOLDER`: adds a row for a
+bimpm, diin, decatt, esim, siamese and transformer, separated by commas, or all. With all, the table has all simple
+baselines (`--floors`); TF-IDF needs pip install 'jaxmatch[floors]'. `--cross-encoder FOLDER`: adds a row for a
 pretrained cross-encoder that transformers saved in the folder, with the labels of the data. This needs pip install
 'jaxmatch[transformers]'. A model takes its structure, optimizer and batch size from its file in configs/. If the file
 does not have the data set, the structure is the default, and optimizer and batch size are those for SNLI; warmup and
@@ -23,7 +22,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from jaxmatch import InputError, Published, Sweep, TableLayout, default_config, load_config, with_overrides
-from jaxmatch.baselines.floors import ALL, NONE, named_floors
+from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.config import MODELS
 from jaxmatch.errors import nearest
 from jaxmatch.papers import csran, data_sets, esan, re2, re2_settings, systems
@@ -100,13 +99,12 @@ def get_sweep(
     dataset: str = "embedded_inference",
     models: str = "re2,esan,csran,cafe",
     features: str = data_sets.NONE,
-    floors: str = "",
     cross_encoder: str = "",
 ) -> Sweep:
     known = known_data_sets("re2")
     if dataset not in known:
         raise InputError(f'there is no data set "{dataset}" in this sweep', remedy=nearest(dataset, known))
-    names = list(TITLES if models == ALL else dict.fromkeys(models.split(",")))
+    names = list(TITLES if models == "all" else dict.fromkeys(models.split(",")))
     for name in names:
         if name not in TITLES:
             raise InputError(f'there is no model "{name}" in this sweep', remedy=nearest(name, list(TITLES)))
@@ -136,7 +134,7 @@ def get_sweep(
         grid={},
         variants=variants,
         seeds=tuple(range(SEEDS)),
-        floors=named_floors(floors or (ALL if models == ALL else NONE)),
+        floors=tuple(FLOORS) if models == "all" else (),
         cross_encoder=cross_encoder,
         table=TableLayout(
             title=f"Models on {dataset}",

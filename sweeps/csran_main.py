@@ -5,17 +5,16 @@ five seeds.
         --workdir runs/csran
 
 `--dataset`: snli, scitail, quora, twitter_url, trecqa or ubuntu. `--features none` leaves out the words' characters,
-which the paper encodes by a BiLSTM. `--floors`: simple baselines below the runs, any of majority, overlap, cosine, bm25
-(for rankings) and tfidf, or all or none; by default all but tfidf, which needs scikit-learn. `--smoke` tries it in
-seconds, without data files.
+which the paper encodes by a BiLSTM. All simple baselines but TF-IDF are below the runs; `--floors all` adds TF-IDF,
+which needs scikit-learn. `--smoke` tries it in seconds, without data files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.baselines.floors import WITHOUT_EXTRAS, named_floors
+from jaxmatch.baselines.floors import WITHOUT_EXTRAS
 from jaxmatch.papers import csran, data_sets
 
 
-def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER, floors: str = WITHOUT_EXTRAS) -> Sweep:
+def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER) -> Sweep:
     data = csran.data_set(dataset)
     config = data_sets.with_features(load_config(data.config), csran.FEATURES, features)
     return Sweep(
@@ -23,7 +22,7 @@ def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER, floors: st
         config=config,
         grid={},
         seeds=tuple(range(csran.SEEDS)),
-        floors=named_floors(floors),
+        floors=WITHOUT_EXTRAS,
         table=TableLayout(
             title=f"CSRAN on {data.title}",
             rows=(),

@@ -5,17 +5,17 @@ five seeds.
         --workdir runs/esan
 
 `--dataset`: snli, quora or multinli. `--features none` leaves out the word features that the paper uses besides the
-vector: characters, and for inference the part of speech, which needs NLTK's tagger, and exact match. `--floors`: simple
-baselines below the runs, any of majority, overlap, cosine and tfidf, or all or none; by default all but tfidf, which
-needs scikit-learn. `--smoke` tries it in seconds.
+vector: characters, and for inference the part of speech, which needs NLTK's tagger, and exact match. All simple
+baselines but TF-IDF are below the runs; `--floors all` adds TF-IDF, which needs scikit-learn. `--smoke` tries it in
+seconds.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.baselines.floors import WITHOUT_EXTRAS, named_floors
+from jaxmatch.baselines.floors import WITHOUT_EXTRAS
 from jaxmatch.papers import data_sets, esan
 
 
-def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER, floors: str = WITHOUT_EXTRAS) -> Sweep:
+def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER) -> Sweep:
     data = esan.data_set(dataset)
     config = data_sets.with_features(load_config(data.config), esan.features(dataset), features)
     return Sweep(
@@ -23,7 +23,7 @@ def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER, floors: st
         config=config,
         grid={},
         seeds=tuple(range(esan.SEEDS)),
-        floors=named_floors(floors),
+        floors=WITHOUT_EXTRAS,
         table=TableLayout(
             title=f"ESAN on {data.title}",
             rows=(),

@@ -8,17 +8,16 @@ seeds.
 has the released model and optimizer, treats text as the paper does, and evaluates on dev after every epoch; "paper",
 "released_pytorch" and "released_tensorflow", which made the paper's numbers, follow one source each
 (jaxmatch/papers/re2_settings.py). The column "best on test" is there because the paper's checkpoints were chosen on
-test; `--config.training.best_on_test=False` leaves it out. `--floors`: simple baselines below the runs, any of
-majority, overlap, cosine, bm25 (for rankings) and tfidf, or all or none; by default all but tfidf, which needs
-scikit-learn. `--smoke` tries it in seconds, without data files.
+test; `--config.training.best_on_test=False` leaves it out. All simple baselines but TF-IDF are below the runs;
+`--floors all` adds TF-IDF, which needs scikit-learn. `--smoke` tries it in seconds, without data files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides
-from jaxmatch.baselines.floors import WITHOUT_EXTRAS, named_floors
+from jaxmatch.baselines.floors import WITHOUT_EXTRAS
 from jaxmatch.papers import re2, re2_settings
 
 
-def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED, floors: str = WITHOUT_EXTRAS) -> Sweep:
+def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
     config = re2_settings.with_setting(dataset, load_config(data.config), setting)
     name_suffix, title_suffix = re2_settings.name_and_title_suffix(setting)
@@ -27,7 +26,7 @@ def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED, flo
         config=with_overrides(config, {"training.best_on_test": True}),
         grid={},
         seeds=tuple(range(re2.SEEDS)),
-        floors=named_floors(floors),
+        floors=WITHOUT_EXTRAS,
         table=TableLayout(
             title=f"RE2 on {data.title}{title_suffix}",
             rows=(),

@@ -121,12 +121,12 @@ def test_damaged_floors_files_are_errors(tmp_path, changes, problem):
             read_floors(tmp_path)
 
 
-def test_the_comparison_sweep_takes_its_floors_from_options():
-    def requested_floors(**options):
-        return launch.resolve(COMPARISON, options=options).floors
+def test_floors_of_a_sweep_file_are_replaced_by_those_requested():
+    def requested_floors(models="re2,esan", **requested):
+        return launch.resolve(COMPARISON, options={"models": models}, **requested).floors
 
-    assert requested_floors() == requested_floors(models="all", floors="none") == ()
-    assert requested_floors(models="all") == requested_floors(models="re2", floors="all") == tuple(FLOORS)
+    assert requested_floors() == requested_floors("all", floors="none") == ()
+    assert requested_floors("all") == requested_floors(floors="all") == tuple(FLOORS)
     assert requested_floors(floors="cosine,overlap") == ("cosine", "overlap")
     with pytest.raises(InputError, match='there is no floor "overlp"; did you mean "overlap"'):
         requested_floors(floors="overlp")
@@ -134,11 +134,25 @@ def test_the_comparison_sweep_takes_its_floors_from_options():
 
 @pytest.mark.parametrize("name", ["re2_main", "esan_main", "csran_main"])
 def test_main_tables_have_the_floors_that_need_no_other_package(name):
-    def requested_floors(**options):
-        return launch.resolve(SWEEPS / f"{name}.py", options=options).floors
+    assert launch.resolve(SWEEPS / f"{name}.py").floors == ("majority", "overlap", "cosine", "bm25")
 
-    assert requested_floors() == ("majority", "overlap", "cosine", "bm25")
-    assert requested_floors(floors="all") == tuple(FLOORS) and requested_floors(floors="none") == ()
+
+def test_tune_has_no_floors(capsys):
+    assert main(["tune", "tuning_embedded", "--halving", "--floors", "all"]) == 2
+    assert "floors" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        (["train", "re2", "--dataset", "embedded_inference"], ["this work", "word overlap"]),
+        (["sweep", "grid", "--grid.model.encoder_layers="], ["this work", "this work", "word overlap"]),
+    ],
+)
+def test_every_table_can_have_floors(words, rows, tmp_path, capsys):
+    assert main([*words, "--smoke", "--floors", "overlap", "--workdir", str(tmp_path / "work")]) == 0
+    table = [line.split("|")[1].strip() for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert table[2:] == rows
 
 
 @pytest.mark.parametrize(("floors", "problem"), [("overlap", "make them a tuple"), (("x",), "majority")])

@@ -142,9 +142,8 @@ FLOORS: Mapping[str, Floor] = {
     "bm25": Floor("BM25", bm25, tasks=("ranking",)),
 }
 
-ALL, NONE = "all", "none"
-# The floors that need no extra package, as a command line lists them.
-WITHOUT_EXTRAS = ",".join(name for name in FLOORS if name != "tfidf")
+# The floors that need no extra package.
+WITHOUT_EXTRAS = tuple(name for name in FLOORS if name != "tfidf")
 
 
 def named_floors(text: str) -> tuple[str, ...]:
@@ -156,8 +155,8 @@ def named_floors(text: str) -> tuple[str, ...]:
     Raises:
       InputError: a floor with such a name does not exist.
     """
-    if text in (ALL, NONE):
-        return tuple(FLOORS) if text == ALL else ()
+    if text in ("all", "none"):
+        return tuple(FLOORS) if text == "all" else ()
     names = tuple(dict.fromkeys(text.split(",")))
     for name in names:
         if name not in FLOORS:

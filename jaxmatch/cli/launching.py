@@ -67,6 +67,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     distributed.add_arguments(parser)
 
 
+def add_floors_argument(parser: argparse.ArgumentParser) -> None:
+    """Adds --floors. `tune` does not have it, because its tables are for choosing a setting."""
+    parser.add_argument(
+        "--floors",
+        metavar="NAMES",
+        help="simple baselines to show below the runs: all, none, or some of majority, overlap, cosine, tfidf and (for "
+        "rankings) bm25, separated by commas; tfidf needs pip install 'jaxmatch[floors]' (default: those of the file)",
+    )
+
+
 def parse_file_options(words: Sequence[str]) -> dict[str, str]:
     """Parses the options that only the launched file knows, as `--name=value` or `--name value`.
 
@@ -165,6 +175,7 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
                 command=arguments.command_line,
                 log=arguments.log,
                 engine=engine,
+                **({"floors": arguments.floors} if "floors" in arguments else {}),
             )
     except FailedCohorts as failed:
         if failed.table:

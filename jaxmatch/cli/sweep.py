@@ -25,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file", type=Path, metavar="FILE", help="a sweep file or its name (jaxmatch configs lists them)"
     )
     launching.add_arguments(parser)
+    launching.add_floors_argument(parser)
 
 
 @on_all_hosts

@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file", type=Path, metavar="CONFIG", help="a config file or its name (jaxmatch configs lists them)"
     )
     launching.add_arguments(parser)
+    launching.add_floors_argument(parser)
 
 
 @on_all_hosts

@@ -41,6 +41,7 @@ def sweep(
     overrides: Mapping[str, Any] | None = None,
     grid_overrides: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
+    floors: str | None = None,
     smoke: bool = False,
     display: Display | None = None,
     log: Sequence[str] = (),
@@ -57,6 +58,7 @@ def sweep(
       overrides: dotted setting -> value or its text, for all runs.
       grid_overrides: dotted setting -> comma-separated values of a grid axis; "" removes the axis.
       options: the options of `resolving.OF_THE_DATA`, and those that the file's `get_sweep` takes.
+      floors: the simple baselines of the table (`baselines.floors.named_floors`). None: those of the file.
       smoke: whether to shrink everything to seconds, on generated data (see `smoke.smoke_sweep`).
       display: the display that shows the progress.
       log: the names of listeners (`following.listeners_of`).
@@ -71,7 +73,7 @@ def sweep(
       FailedCohorts: some runs failed. The error holds the table of the others.
     """
     changes: dict[str, Any] = {"overrides": overrides, "grid_overrides": grid_overrides, "options": options}
-    planned = resolve(file, seeds=seeds, smoke=smoke, command=command, **changes)
+    planned = resolve(file, seeds=seeds, floors=floors, smoke=smoke, command=command, **changes)
     listeners = listeners_of(log, workdir)
     if dry_run:
         show_plan(planned, workdir, display, engine=engine)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jaxmatch.baselines.floors import named_floors
 from jaxmatch.config import TrainingConfig
 from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.data import catalog
@@ -32,6 +33,7 @@ def resolve(
     overrides: Mapping[str, Any] | None = None,
     grid_overrides: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
+    floors: str | None = None,
     smoke: bool = False,
     command: str = "",
 ) -> Sweep:
@@ -48,6 +50,8 @@ def resolve(
     else:
         planned = _with_selection(planned, overrides)
     planned = dataclasses.replace(planned, command=command)
+    if floors is not None:
+        planned = dataclasses.replace(planned, floors=named_floors(floors))
     return changed(planned, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides)
 
 
