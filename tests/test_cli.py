@@ -90,6 +90,7 @@ def test_sweep_passes_all_arguments_to_the_launcher(launch, capsys):
                 "smoke": False,
                 "log": [],
                 "engine": None,
+                "floors": None,
                 "command": f"jaxmatch {words}",
             },
         )
@@ -145,6 +146,7 @@ def test_train_passes_its_defaults_to_the_launcher(launch, capsys):
                 "smoke": False,
                 "log": [],
                 "engine": None,
+                "floors": None,
                 "command": "jaxmatch train configs/re2_snli.py",
             },
         )

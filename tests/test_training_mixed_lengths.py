@@ -51,7 +51,8 @@ def test_several_steps_in_a_dispatch_and_resumed_training_give_equal_results(res
 def test_steps_of_all_lengths_are_compiled_in_the_first_epoch(monkeypatch):
     """Also those of lengths that the first epoch does not need."""
     monkeypatch.setattr(programs, "cores", lambda: 4)
-    replicas = make_cohort(training=MIXED | {"batch_size": 16}).lockstep  # no other test has these shapes
+    # No other test has these shapes.
+    replicas = make_cohort(seeds=range(5), training=MIXED | {"batch_size": 16}).lockstep
     assert len(replicas.buckets) == 2 and set(replicas.epoch(0).sequence[:, 0]) == {1}
     assert set(replicas.epoch(1).sequence[:, 0]) == {0, 1}
     train = replicas.programs.train
