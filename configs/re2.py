@@ -36,8 +36,8 @@ _ANSWERS = {
 }
 # Sets of a few thousand pairs.
 _SMALL = {"training.batch_size": 64, "training.epochs": 20, "training.maximum_buckets": 8, "optimizer.decay_rate": 1.0}
-# Generated pairs with vectors of their own, for demonstrations and tests: a few minutes on two cores. About 6,000 pairs
-# are an epoch; a run stops after four epochs without a better dev score.
+# Generated pairs with vectors of their own, for demonstrations and tests: a few minutes on two cores. An epoch has
+# 6,000 pairs. A run stops after four epochs without a better dev score.
 _GENERATED = {
     "model.blocks": 2,
     "model.encoder_layers": 1,

@@ -23,8 +23,8 @@ FILE = "events.jsonl"
 SECONDS_BETWEEN_STEPS = 1.0
 # "cohort", which makes the listener, and the methods of the listener that training calls.
 METHODS = frozenset(
-    "cohort stepped evaluated begun noted compiling compiled resumed fitted ran_out done failed paused".split()
-    + ["training_ended"]
+    "cohort stepped evaluated begun noted compiling compiled resumed fitted ran_out done failed paused "
+    "training_ended".split()
 )
 
 Report = Callable[[str, str, Sequence[Any]], None]
