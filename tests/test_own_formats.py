@@ -73,14 +73,14 @@ def test_missing_column_error_lists_the_existing_columns(tmp_path, ending):
     path = saved(tmp_path, f"a{ending}", frame(names=["a", "text_b", "label"]))
     error = refused(own.read, path, "classification")
     assert "column 'text_a'" in str(error) and "'a', 'text_b', 'label'" in str(error) and error.path == path
-    error = refused(own.read, path, "classification", None, False, Layout({"text_a": "b"}))
+    error = refused(own.read, path, "classification", layout=Layout({"text_a": "b"}))
     assert "column 'b'" in str(error) and str(error).endswith("; rename it, or name the column: --columns text_a=NAME")
 
 
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".csv.gz"])
 def test_misspelt_group_column_is_reported(tmp_path, ending):
     path = saved(tmp_path, f"a{ending}", frame([("a", "b", 1, 7)], [*NAMES, "Group"]))
-    problem = str(refused(own.read, path, "classification", None, True))
+    problem = str(refused(own.read, path, "classification", guessed=True))
     assert (
         "'Group' is not a known name; did you mean 'group'? For a ranking, rename it or give --columns group=NAME"
         in problem

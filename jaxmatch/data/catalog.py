@@ -194,7 +194,7 @@ def _load_own(files: Mapping[str, Path], existing_splits: list[str], task: str, 
     splits = {"train": train}
     for split in existing_splits[1:]:
         known = labels if task == "classification" else None
-        splits[split] = own.read(files[split], task, known, guessed, layout)
+        splits[split] = own.read(files[split], task, known, layout=layout, guessed=guessed)
     return DataSet(OWN, task, labels, splits)
 
 

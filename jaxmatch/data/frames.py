@@ -12,6 +12,7 @@ from typing import Any
 from jaxmatch import files
 from jaxmatch.data.dataset import TASKS, Split
 from jaxmatch.data.readers import own
+from jaxmatch.data.readers.group_checks import check_spelling
 from jaxmatch.data.readers.lines import listed
 from jaxmatch.data.readers.own_layout import KNOWN, REQUIRED, Layout, shares_of
 from jaxmatch.data.readers.pairs import NoPairs
@@ -134,12 +135,12 @@ def _read(frame: Any, name: str, task: str, guessed: bool, layout: Layout) -> Sp
     if twice := [column for column in required if columns.count(column) > 1]:
         raise InputError(f"there are two columns {shown(twice[0])}", path=name)
     if guessed:
-        own.check_spelling([str(each) for each in columns], Path(name), None, [layout.column(each) for each in KNOWN])
+        check_spelling([str(each) for each in columns], Path(name), None, [layout.column(each) for each in KNOWN])
     features = getattr(frame, "features", {})
     classes = getattr(features.get(layout.column("label")), "names", None) if task == "classification" else None
-    rows = own.rows_of_records(_records(frame, required), Path(name), task, False, layout, classes or ())
+    rows = own.rows_of_records(_records(frame, required), Path(name), task, layout, classes or ())
     with own.errors_name_rows(name):
-        return own.collect_split(rows, Path(name), task, None, layout, training=name == "train")
+        return own.collect_split(rows, Path(name), task, None, layout=layout, training=name == "train")
 
 
 def _check_labels(read: Mapping[str, Split], task: str) -> None:

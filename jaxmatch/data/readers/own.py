@@ -6,14 +6,13 @@ The other formats can hold any text. Rows of Parquet are counted from 0, as pand
 """
 
 import contextlib
-import difflib
-import functools
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxmatch.data.dataset import Split
+from jaxmatch.data.readers.group_checks import check_spelling, unexpected_group
 from jaxmatch.data.readers.json_lines import read_objects, text_of
 from jaxmatch.data.readers.lines import listed, read_table
 from jaxmatch.data.readers.own_layout import KNOWN, PLAIN, REQUIRED, Layout
@@ -58,8 +57,9 @@ def read(
     path: Path,
     task: str,
     labels: Sequence[str] | None = None,
-    guessed: bool = False,
+    *,
     layout: Layout = PLAIN,
+    guessed: bool = False,
     training: bool = False,
 ) -> Split:
     """Reads one file of the user's own data.
@@ -72,9 +72,9 @@ def read(
       path: the file to read; its name ends in one of `SUFFIXES`.
       task: 'classification', 'regression' or 'ranking'.
       labels: the label names that may occur in a classification; None allows all (the training file).
+      layout: the columns that are read, and the names of the labels.
       guessed: whether the task comes from `guess_task` and not from the user. A name that looks like `group` is then
         an error, and so is a group if the task is a classification.
-      layout: the columns that are read, and the names of the labels.
       training: whether this is the training file, in which every label that `layout` names must occur.
 
     Raises:
@@ -82,7 +82,9 @@ def read(
         the training file has.
     """
     with errors_name_rows(path) if format_of(path) == ".parquet" else contextlib.nullcontext():
-        return collect_split(_rows(path, task, guessed, layout), path, task, labels, layout, training)
+        return collect_split(
+            _rows(path, task, layout, guessed=guessed), path, task, labels, layout=layout, training=training
+        )
 
 
 def begins_with_whole_float(path: Path, layout: Layout = PLAIN) -> bool:
@@ -91,7 +93,7 @@ def begins_with_whole_float(path: Path, layout: Layout = PLAIN) -> bool:
     Reading stops at the first label. The result is False for a file that cannot be read.
     """
     try:
-        for _, _, _, label, _ in _rows(path, "classification", False, layout):
+        for _, _, _, label, _ in _rows(path, "classification", layout):
             name = label.strip() if isinstance(label, str) else label
             if name not in ("", None):
                 return isinstance(name, str) and _label_name(name, layout.labels) != name
@@ -100,7 +102,7 @@ def begins_with_whole_float(path: Path, layout: Layout = PLAIN) -> bool:
     return False
 
 
-def _rows(path: Path, task: str, guessed: bool, layout: Layout) -> Iterator[Row]:
+def _rows(path: Path, task: str, layout: Layout, *, guessed: bool = False) -> Iterator[Row]:
     kind = format_of(path)
     if kind == ".parquet":
         wanted = [layout.column(name) for name in KNOWN]
@@ -108,10 +110,10 @@ def _rows(path: Path, task: str, guessed: bool, layout: Layout) -> Iterator[Row]
             check_spelling(open_parquet(path).schema_arrow.names, path, None, wanted)
         names = class_names(path, layout.column("label")) if task == "classification" else []
         rows = read_parquet(path, _required(task, layout), wanted, layout.parts)
-        return rows_of_records(rows, path, task, guessed, layout, names)
+        return rows_of_records(rows, path, task, layout, names, guessed=guessed)
     if kind == ".jsonl":
-        return rows_of_records(read_objects(path, _required(task, layout)), path, task, guessed, layout)
-    return _read_table(path, task, guessed, layout)
+        return rows_of_records(read_objects(path, _required(task, layout)), path, task, layout, guessed=guessed)
+    return _read_table(path, task, layout, guessed=guessed)
 
 
 def _required(task: str, layout: Layout) -> list[str]:
@@ -134,6 +136,7 @@ def collect_split(
     path: Path,
     task: str,
     labels: Sequence[str] | None,
+    *,
     layout: Layout,
     training: bool = False,
 ) -> Split:
@@ -205,12 +208,12 @@ def _quoted_by(path: Path, layout: Layout) -> str | None:
     return "\t" if layout.quoted else None
 
 
-def _read_table(path: Path, task: str, guessed: bool, layout: Layout) -> Iterator[Row]:
+def _read_table(path: Path, task: str, layout: Layout, *, guessed: bool) -> Iterator[Row]:
     names, rows = read_table(path, _required(task, layout), quoted_by=_quoted_by(path, layout), parts=layout.parts)
     if guessed:
         check_spelling(names, path, 1, [layout.column(name) for name in KNOWN])
         if task == "classification" and layout.column("group") in names:
-            raise _unexpected_group("the header", "that of the training file", path, 1, layout.column("group"))
+            raise unexpected_group("the header", "that of the training file", path, 1, layout.column("group"))
     a_at, b_at, label_at = (names.index(layout.column(name)) for name in REQUIRED)
     group_at = names.index(layout.column("group")) if task == "ranking" else None
     for line, row in rows:
@@ -219,7 +222,13 @@ def _read_table(path: Path, task: str, guessed: bool, layout: Layout) -> Iterato
 
 
 def rows_of_records(
-    records: Iterable[Record], path: Path, task: str, guessed: bool, layout: Layout, classes: Sequence[str] = ()
+    records: Iterable[Record],
+    path: Path,
+    task: str,
+    layout: Layout,
+    classes: Sequence[str] = (),
+    *,
+    guessed: bool = False,
 ) -> Iterator[Row]:
     """Yields a row (line, text_a, text_b, label, group) for each object or table row with typed values.
 
@@ -227,9 +236,9 @@ def rows_of_records(
       records: the line number and the values of each object or row.
       path: the file, for error messages.
       task: as in `read`.
-      guessed: as in `read`.
       layout: the columns that are read.
       classes: the names of the labels 0, 1, ...; empty if the labels are names already.
+      guessed: as in `read`.
 
     Raises:
       InputError: a value is missing or has the wrong type, or a group is found as described for `guessed` in `read`.
@@ -241,7 +250,7 @@ def rows_of_records(
             check_spelling(record, path, line, known)
         if guessed and task == "classification" and group_in in record:
             # A ranking whose first line has no group would silently become a classification.
-            raise _unexpected_group("the pair", "the first pair of the training file", path, line, group_in)
+            raise unexpected_group("the pair", "the first pair of the training file", path, line, group_in)
         text_a, text_b = (text_of(record, key, path, line, parts) for key in (a_in, b_in))
         # A missing label gets the error message of a missing text. A label may have any type.
         label = record[label_in] if label_in in record else text_of(record, label_in, path, line, parts)
@@ -255,42 +264,3 @@ def rows_of_records(
             else:
                 group = text_of(record, group_in, path, line, parts).strip()
         yield line, text_a, text_b, label, group
-
-
-def _unexpected_group(what: str, training: str, path: Path, line: int, name: str) -> InputError:
-    return InputError(
-        f"{what} has a {shown(name)}, {training} has none",
-        path=path,
-        line=line,
-        remedy="give all pairs a group, or set the task to 'classification' to ignore them",
-    )
-
-
-def check_spelling(names: Iterable[str], path: Path, line: int | None, known: Sequence[str]) -> None:
-    """Checks that no name looks like a misspelled `group`, which would silently turn a ranking into a classification.
-
-    Arguments:
-      names: the names of the columns or keys.
-      path: the file, for error messages.
-      line: the line of the names, for error messages.
-      known: the names that are read, the group last. If the group is among `names`, no name is refused.
-
-    Raises:
-      InputError: a name that is not known looks like `group`.
-    """
-    if known[-1] in names:
-        return
-    for name in names:
-        if name not in known and _looks_like_group(name):
-            raise InputError(
-                f"{shown(name)} is not a known name",
-                path=path,
-                line=line,
-                remedy="did you mean 'group'? For a ranking, rename it or give --columns group=NAME; otherwise set the "
-                "task to 'classification'",
-            )
-
-
-@functools.lru_cache
-def _looks_like_group(name: str) -> bool:
-    return bool(difflib.get_close_matches(name.lower(), ("group",), cutoff=0.75))
