@@ -43,13 +43,22 @@ AXES: dict[str, tuple] = {
     "replicas": (10, 1, 32),
     "precision": ("float32", "bfloat16"),
 }
+# The programs for several devices: ten runs on each.
+DEVICES = 4
+ON_SEVERAL = {"batch": 64, "replicas": 10 * DEVICES, "precision": "float32", "devices": DEVICES}
 SECONDS_TO_COMPILE = 1800
 
 
 def specs(chosen: Mapping[str, Sequence]) -> Iterator[dict[str, Any]]:
-    """Yields the programs to compile: all combinations of the axes."""
+    """Yields the programs to compile for one device: all combinations of the axes."""
     for values in itertools.product(*(chosen[axis] for axis in AXES)):
         yield dict(zip(AXES, values, strict=True))
+
+
+def specs_on_several(chosen: Mapping[str, Sequence]) -> Iterator[dict[str, Any]]:
+    """Yields the programs to compile for several devices, of the chosen targets and models."""
+    for target, model, program in itertools.product(chosen["target"], chosen["model"], tables.PROGRAMS_ON_SEVERAL):
+        yield {"target": target, "model": model, "program": program, **ON_SEVERAL}
 
 
 def programs() -> dict[str, int]:
@@ -58,7 +67,8 @@ def programs() -> dict[str, int]:
 
 
 def name_of(spec: Mapping[str, Any]) -> str:
-    return " ".join(str(spec[axis]) for axis in AXES)
+    devices = f" {spec['devices']} devices" if "devices" in spec else ""
+    return " ".join(str(spec[axis]) for axis in AXES) + devices
 
 
 def compiled(spec: Mapping[str, Any], python: Path, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -131,6 +141,9 @@ def main() -> int:
     for axis, values in AXES.items():
         parser.add_argument(f"--{axis}", nargs="+", type=type(values[0]), choices=values, default=values)
     parser.add_argument(
+        "--devices", nargs="+", type=int, choices=(1, DEVICES), default=(1, DEVICES), help="devices of a program"
+    )
+    parser.add_argument(
         "--environments", type=Path, default=ROOT / ".cache" / "accelerators", help="holds the folders tpu and cuda"
     )
     parser.add_argument("--results", type=Path, default=RESULTS, help="default: benchmarks/results/accelerators")
@@ -138,7 +151,9 @@ def main() -> int:
     arguments = parser.parse_args()
     file = arguments.results / "figures.json"
     if not arguments.tables:
-        problem = bring_up_to_date(list(specs(vars(arguments))), arguments.environments, file)
+        wanted = [*specs(vars(arguments))] * (1 in arguments.devices)
+        wanted += [*specs_on_several(vars(arguments))] * (DEVICES in arguments.devices)
+        problem = bring_up_to_date(wanted, arguments.environments, file)
         if problem:
             print(f"benchmarks.accelerators: {problem}", file=sys.stderr)
             return 2

@@ -26,9 +26,11 @@ _PROGRAM = (
     "jaxmatch/data/vocabulary.py",
     "benchmarks/accelerators/worker.py",
 )
+# What the programs for several devices depend on, too.
+_ON_SEVERAL = ("jaxmatch/training/programs.py", "jaxmatch/training/signature_programs.py")
 # The code that compiles the program and reads its figures, and the parts of the worker that do so.
 _READING = ("jaxmatch/products.py", *(f"benchmarks/accelerators/{name}.py" for name in ("hlo", "products", "targets")))
-_WORKER, _PARTS = "benchmarks/accelerators/worker.py", ("COMPILERS", "ENVIRONMENT", "figures", "one_device_of")
+_WORKER, _PARTS = "benchmarks/accelerators/worker.py", ("COMPILERS", "ENVIRONMENT", "counts", "devices_of", "figures")
 
 
 def digests(spec: Mapping[str, Any], root: Path = ROOT) -> dict[str, str]:
@@ -36,7 +38,7 @@ def digests(spec: Mapping[str, Any], root: Path = ROOT) -> dict[str, str]:
     it. Comments, docstrings and layout do not count.
     """
     target = TARGETS[spec["target"]]
-    files = [*_PROGRAM, f"configs/{CONFIGS[spec['model']].partition('_')[0]}.py"]
+    files = [*_PROGRAM, *_ON_SEVERAL * ("devices" in spec), f"configs/{CONFIGS[spec['model']].partition('_')[0]}.py"]
     making = itertools.chain(*(sorted(root.glob(pattern)) for pattern in files))
     reading = [ast.dump(_code(root / file)) for file in _READING]
     reading += [ast.dump(node) for node in _code(root / _WORKER).body if _name(node) in _PARTS]

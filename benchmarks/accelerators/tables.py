@@ -12,8 +12,7 @@ INTRODUCTION = """# Programs compiled for accelerators
 
 `make accelerators` compiles these programs; it does not run them. Rows have 40 tokens, and word vectors have 300
 dimensions. A run has the settings of `configs/*_snli.py`. Models with characters encode the characters of 896 words for
-64 pairs and of 3,072 words for 512 pairs. Each program is compiled for one device.
-`tests/test_devices.py` checks that training and evaluating a small RE2 on eight simulated devices needs no collectives.
+64 pairs and of 3,072 words for 512 pairs. Each program is compiled for one device, except those of the last table.
 
 - temporaries, arguments: from XLA's `memory_analysis()`.
 - moved: the bytes that a program reads and writes. On a GPU, these are the operands and results of all kernels, without
@@ -30,10 +29,29 @@ dimensions. A run has the settings of `configs/*_snli.py`. Models with character
   marks programs with LSTMs on a TPU: their bound counts one iteration of each loop, so the true bound is higher.
 """
 PROGRAMS = "train", "evaluate"
+PROGRAMS_ON_SEVERAL = "train", "train_many", "evaluate"
+ON_SEVERAL = """## Several devices
+
+These programs are compiled for the four devices of one host, by the classes that compile them in a training. 40 runs
+with batches of 64 are spread over the devices, ten on each, in float32. `train_many` makes many steps in one dispatch,
+with rows of 20 and 40 tokens. Collectives are the operations that devices do together; there must be none. The other
+figures are those of each device. `tests/test_devices.py` trains on eight simulated devices.
+"""
 # The time steps of a model's LSTMs, one after the other: layers over a row of tokens, and over a word of 16 characters.
 TIME_STEPS = {"esan": LENGTH, "csran": 5 * LENGTH + LONGEST_WORD, "cafe": LENGTH + LONGEST_WORD}
 # The message in which the compiler of a TPU says how much memory a program may have, in GiB.
 AVAILABLE_HBM = re.compile(r"exceeds available HBM \(([\d.]+)G\)")
+HEADINGS_ON_SEVERAL = (
+    "device",
+    "model",
+    "program",
+    "collectives",
+    "temporaries (GB)",
+    "moved (GB)",
+    "kernels",
+    "compiled in (s)",
+    "commit",
+)
 HEADINGS = (
     "model",
     "program",
@@ -61,9 +79,10 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> 
 
     Arguments:
       rows: the figures.
-      programs: target -> the number of its programs.
+      programs: target -> the number of its programs for one device.
     """
-    rows = list(rows)
+    on_several = [row for row in rows if "devices" in row]
+    rows = [row for row in rows if "devices" not in row]
     sections = [INTRODUCTION.strip()]
     for name, target in TARGETS.items():
         own = sorted((row for row in rows if row["target"] == name), key=sort_key)
@@ -80,7 +99,35 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> 
             sections.append(_does_not_fit(beyond, target, hbm_gib(own)))
         if len(own) < programs[name]:
             sections.append(f"{len(own)} of {programs[name]} programs; the others were not tried yet.")
-    return "\n\n".join(sections) + "\n"
+    return "\n\n".join([*sections, *_on_several(on_several)]) + "\n"
+
+
+def _on_several(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the section of the programs for several devices, or nothing if there are none."""
+    if not rows:
+        return []
+    lines = [" | ".join(["", *HEADINGS_ON_SEVERAL, ""]).strip(), "|" + " --- |" * 3 + " ---: |" * 5 + " --- |"]
+    targets, models = list(TARGETS), list(CONFIGS)
+    for row in sorted(
+        rows,
+        key=lambda row: (
+            targets.index(row["target"]),
+            models.index(row["model"]),
+            PROGRAMS_ON_SEVERAL.index(row["program"]),
+        ),
+    ):
+        figures = ["does not compile", "", "", "", ""]
+        if "problem" not in row:
+            figures = [
+                row["collectives"],
+                f"{row['temporaries'] / 1e9:.2f}",
+                f"{row['moved'] / 1e9:.1f}",
+                row["kernels"],
+                f"{row['compile_seconds']:.0f}",
+            ]
+        cells = row["target"], row["model"], row["program"], *figures, row["commit"][:7]
+        lines.append("| " + " | ".join(map(str, cells)) + " |")
+    return [ON_SEVERAL.strip(), _versions(rows), "\n".join(lines)]
 
 
 def needs(row: Mapping[str, Any]) -> int:

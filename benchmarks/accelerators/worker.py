@@ -1,4 +1,4 @@
-"""Compiles one program for one device that is not present, and prints its figures as a line of JSON.
+"""Compiles one program for devices that are not present, and prints its figures as a line of JSON.
 
 A spec may have "known": the digest ("text") and the "versions" of an earlier line. If the program is still the same,
 only {"same": true} is printed.
@@ -28,6 +28,8 @@ PAIRS, LONGEST, LENGTH, WORDS, DIMENSIONS, CLASSES = 549_367, 96, 40, 40_000, 30
 # 41 tokens in a row, batches of 64 pairs of SNLI had at most 682 distinct words, and batches of 383 pairs 2,038. A
 # quarter is added.
 MOST_WORDS = {64: 896, 512: 3072}
+# The lengths of the rows of a program that makes many steps.
+LENGTHS_OF_MANY = 20, LENGTH
 CONFIGS = {
     "re2": "re2_snli",
     "esan": "esan_snli",
@@ -64,67 +66,98 @@ def most_words_of(spec: Mapping[str, Any], module: Any) -> int | None:
     return MOST_WORDS.get(spec["batch"]) if module.takes_characters else None
 
 
-def program_of(spec: dict[str, Any], target: Target, sharding: Any) -> Any:
-    """Returns the program of a spec (see `__main__.specs`), lowered for arrays with the sharding `sharding`. None means
-    the device of this machine.
+def module_of(spec: Mapping[str, Any]) -> Any:
+    """Returns the model of a spec."""
+    from jaxmatch import models
+
+    return models.build(config_of(spec).model.to_dict(), outputs=CLASSES)
+
+
+def shape_of(spec: Mapping[str, Any], module: Any, length: int = LENGTH) -> Any:
+    """Returns the `BatchShape` of a spec, with rows of `length` tokens."""
+    from jaxmatch.training.step import BatchShape
+
+    return BatchShape(length, most_words_of(spec, module))
+
+
+def arguments_of(spec: Mapping[str, Any], module: Any, by_replica: Any, whole: Any) -> tuple:
+    """Returns the shapes of the arrays that the program of a spec takes (jaxmatch/training/signature_programs.py).
+
+    Arguments:
+      spec: the spec.
+      module: its model.
+      by_replica: the sharding of arrays whose leading axis is the replica axis; None means the device of this machine.
+      whole: the sharding of the other arrays.
     """
     import jax
     import jax.numpy as jnp
 
-    from jaxmatch import models
     from jaxmatch.sweep import memory
-    from jaxmatch.training.evaluation import cohort_outputs
-    from jaxmatch.training.step import BatchShape, cohort_step, flattening
 
-    def array(shape, dtype):
+    replicas, batch, pairs = spec["replicas"], spec["batch"], spec.get("pairs", PAIRS)
+
+    def array(shape, dtype, sharding=whole):
         return jax.ShapeDtypeStruct(tuple(shape), dtype, sharding=sharding)
 
-    replicas, batch = spec["replicas"], spec["batch"]
-    pairs = spec.get("pairs", PAIRS)
-    module = models.build(config_of(spec).model.to_dict(), outputs=CLASSES)
-    flat = flattening(module, DIMENSIONS, platform=target.platform if target else jax.default_backend())
+    def stacked(leaf):
+        return array((replicas, *leaf.shape), leaf.dtype, by_replica)
+
     state, settings, seed, active, *_, split, vectors = memory.step_shapes(
         module, "classification", DIMENSIONS, batch, LENGTH
     )
     vectors = jax.tree.map(lambda leaf: array((WORDS, *leaf.shape[1:]), leaf.dtype), vectors)
     if spec["program"] == "evaluate":
-        parameters = array((replicas, *state.parameters.shape), state.parameters.dtype)
-        tokens, sentences = jax.tree.map(
-            lambda leaf: array(leaf.shape, leaf.dtype), (split["tokens"], split["sentences"])
-        )
-        outputs = functools.partial(cohort_outputs(flat), most_words_of(spec, module), replicas)
-        return jax.jit(outputs).lower(parameters, tokens, sentences, vectors)
-    stacked = jax.tree.map(lambda leaf: array((replicas, *leaf.shape), leaf.dtype), (state, settings, seed, active))
+        batch_of_pairs = jax.tree.map(lambda leaf: array(leaf.shape, leaf.dtype), (split["tokens"], split["sentences"]))
+        return stacked(state.parameters), *batch_of_pairs, vectors
     split = jax.tree.map(lambda leaf: array((pairs, LONGEST)[: leaf.ndim], leaf.dtype), split)
-    order, weights = (array((replicas, pairs // batch, batch), dtype) for dtype in (jnp.int32, jnp.float32))
-    step = functools.partial(
-        cohort_step(flat, "classification"), BatchShape(LENGTH, most_words_of(spec, module)), replicas
-    )
-    return jax.jit(step, donate_argnums=0).lower(*stacked, order, weights, array((), jnp.int32), split, vectors)
+    order, weights = (stacked(array((pairs // batch, batch), dtype)) for dtype in (jnp.int32, jnp.float32))
+    index = array((), jnp.int32)
+    steps = order, weights, index
+    if spec["program"] == "train_many":
+        batches, sequence = ((order, weights),) * len(LENGTHS_OF_MANY), array((pairs // batch, 2), jnp.int32)
+        steps = batches, sequence, index, index
+    return *jax.tree.map(stacked, (state, settings, seed, active)), *steps, split, vectors
 
 
-def one_device_of(target: Target) -> Any:
-    """Returns the sharding that puts arrays on one device of a target that is not present."""
-    import numpy as np
+def program_of(spec: dict[str, Any], target: Target | None, sharding: Any) -> Any:
+    """Returns the program of a spec (see `__main__.specs`), lowered for arrays with the sharding `sharding`. None means
+    the device of this machine.
+    """
+    import jax
+
+    from jaxmatch.training.evaluation import cohort_outputs
+    from jaxmatch.training.step import cohort_step, flattening
+
+    module = module_of(spec)
+    flat = flattening(module, DIMENSIONS, platform=target.platform if target else jax.default_backend())
+    arrays = arguments_of(spec, module, sharding, sharding)
+    if spec["program"] == "evaluate":
+        outputs = functools.partial(cohort_outputs(flat), most_words_of(spec, module), spec["replicas"])
+        return jax.jit(outputs).lower(*arrays)
+    step = functools.partial(cohort_step(flat, "classification"), shape_of(spec, module), spec["replicas"])
+    return jax.jit(step, donate_argnums=0).lower(*arrays)
+
+
+def devices_of(target: Target, count: int) -> list[Any]:
+    """Returns devices of a target that need not be present: those of one host."""
     from jax.experimental import topologies
-    from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
     if target.platform == "tpu":
-        topology = topologies.get_topology_desc(target.topology, platform="tpu")
-    else:
-        description = (Path(__file__).parent / target.topology).read_text()
-        topology = topologies.get_topology_desc(platform="cuda", topology="1x1x1", target_config=description)
-    return NamedSharding(Mesh(np.array(topology.devices[:1]), ("replica",)), PartitionSpec())
+        return topologies.get_topology_desc(target.topology, platform="tpu").devices[:count]
+    description = (Path(__file__).parent / target.topology).read_text()
+    return topologies.get_topology_desc(platform="cuda", topology=f"1x1x{count}", target_config=description).devices
 
 
 def figures(spec: dict[str, Any]) -> dict[str, Any]:
-    """Compiles the program of a spec, and returns its figures in bytes, operations and seconds."""
+    """Compiles the program of a spec for one device, and returns its figures in bytes, operations and seconds."""
+    import numpy as np
+    from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
     from benchmarks.accelerators.products import products
 
     target = TARGETS[spec["target"]]
-    sharding = one_device_of(target)
-    (device,) = sharding.device_set
-    program = program_of(spec, target, sharding)
+    (device,) = devices_of(target, 1)
+    program = program_of(spec, target, NamedSharding(Mesh(np.array([device]), ("replica",)), PartitionSpec()))
     text = hashlib.sha256(program.as_text().encode()).hexdigest()[:16]
     made = {"text": text, "versions": {name: metadata.version(name) for name in ("jax", COMPILERS[target.platform])}}
     if spec.get("known") == made:
@@ -132,27 +165,61 @@ def figures(spec: dict[str, Any]) -> dict[str, Any]:
     started = time.perf_counter()
     compiled = program.compile()
     seconds = time.perf_counter() - started
-    held, compiled_text = compiled.memory_analysis(), compiled.as_text()
-    work, costs = hlo.work(compiled_text), compiled.cost_analysis() or {}
-    # A TPU's compiler counts operations and bytes itself. The compiler for CUDA does not, so the operations are those
-    # of the program before compilation.
+    compiled_text, costs = compiled.as_text(), compiled.cost_analysis() or {}
+    found = counts(compiled, compiled_text)
+    # The compiler for CUDA does not count operations, so they are those of the program before compilation.
     operations = costs.get("flops") or program_of(spec, target, None).cost_analysis()["flops"]
-    moved = costs.get("bytes accessed") or work.moved
-    found = {
-        "temporaries": held.temp_size_in_bytes,
-        "arguments": held.argument_size_in_bytes,
-        "moved": moved,
+    found |= {
         "operations": operations,
-        "kernels": work.kernels,
-        "kernels_in_loops": work.in_loops,
-        "collectives": work.collectives,
         "products": sorted({product.uses(device) for product in products(compiled_text)}),
         "compile_seconds": round(seconds, 1),
         **made,
     }
     if target.platform == "tpu":
         found["worst_padding"], found["most_padded"] = hlo.worst_padding(compiled_text)
-    return found | {"least_seconds": target.least_seconds(spec["precision"], moved, operations, work.kernels)}
+    least = target.least_seconds(spec["precision"], found["moved"], operations, found["kernels"])
+    return found | {"least_seconds": least}
+
+
+def counts(compiled: Any, text: str) -> dict[str, Any]:
+    """Returns what a compiled program holds and does on each of its devices. `text` is its HLO."""
+    held, work = compiled.memory_analysis(), hlo.work(text)
+    return {
+        "temporaries": held.temp_size_in_bytes,
+        "arguments": held.argument_size_in_bytes,
+        # A TPU's compiler counts the bytes itself. The compiler for CUDA does not.
+        "moved": (compiled.cost_analysis() or {}).get("bytes accessed") or work.moved,
+        "kernels": work.kernels,
+        "kernels_in_loops": work.in_loops,
+        "collectives": work.collectives,
+    }
+
+
+def figures_on_several(spec: dict[str, Any]) -> dict[str, Any]:
+    """Compiles the program of a spec as the package does for several devices, and returns the figures of each."""
+    from jax.sharding import NamedSharding, PartitionSpec
+
+    from jaxmatch.training.programs import REPLICA
+    from jaxmatch.training.signature_programs import programs
+
+    target, module = TARGETS[spec["target"]], module_of(spec)
+    devices = tuple(devices_of(target, spec["devices"]))
+    own = programs(module, "classification", DIMENSIONS, 2, devices)
+    program = getattr(own, spec["program"])
+    by_replica, whole = (NamedSharding(program.mesh, PartitionSpec(*axes)) for axes in ((REPLICA,), ()))
+    side_by_side = spec["replicas"] // spec["devices"]
+    first = {
+        "evaluate": most_words_of(spec, module),
+        "train": shape_of(spec, module),
+        "train_many": tuple(shape_of(spec, module, length) for length in LENGTHS_OF_MANY),
+    }[spec["program"]]
+    compiled = program.compiled((first, side_by_side), arguments_of(spec, module, by_replica, whole))
+    versions = {name: metadata.version(name) for name in ("jax", COMPILERS[target.platform])}
+    return {
+        **counts(compiled, compiled.as_text()),
+        "compile_seconds": round(program.compile_seconds, 1),
+        "versions": versions,
+    }
 
 
 def main() -> None:
@@ -161,7 +228,8 @@ def main() -> None:
     import jax
 
     jax.config.update("jax_enable_compilation_cache", False)  # a program from the cache takes no time to compile
-    print(json.dumps(figures(spec)), flush=True)
+    make = figures_on_several if spec.get("devices", 1) > 1 else figures
+    print(json.dumps(make(spec)), flush=True)
 
 
 if __name__ == "__main__":
