@@ -6,7 +6,9 @@
 
 Sizes of the LSTM, of the hidden layers and of the factorization machines are the released code's defaults. Those of
 characters and parts of speech, the layers of the head, batch size, learning rate, decay, L2 penalty and clipped
-gradient are those of the released code's CSRAN run (configs/csran.py). A word has its vector, its characters and its
+gradient are those of the released code's CSRAN run (configs/csran.py). Two highway layers encode the words, as in
+section 2.1 of CSRAN's paper; the released code has one by default. Its L2 penalty leaves out biases and is clipped with
+the gradient; here it covers all parameters and is added after clipping. A word has its vector, its characters and its
 part of speech, as in the authors' setting. Runs that were trained here are in results/.
 """
 

@@ -10,9 +10,10 @@ are in results/.
 
 For SNLI, layers, batch size, learning rate, decay (0.96 every 1,280 steps, which it calls ten epochs), L2 penalty and
 clipped gradient are those of the authors' saved log. The log differs in these settings: the gradient of each parameter
-is clipped by itself; one highway layer; product and difference for the prediction layers (model.prediction=full), which
-are highway layers (model.head=highway); 32 factors; the part of speech (model.tags). Its 438 inputs are 300 + 128 + 10,
-so it has no exact match, which the authors' notes name.
+is clipped by itself, together with the gradient of its L2 penalty, which biases do not have; one highway layer; product
+and difference for the prediction layers (model.prediction=full), which are highway layers (model.head=highway); 32
+factors; the part of speech (model.tags). Its 438 inputs are 300 + 128 + 10, so it has no exact match, which the
+authors' notes name.
 """
 
 from ml_collections import ConfigDict

@@ -7,9 +7,13 @@
 Sizes, batch size, clipped gradient and L2 penalty are those of the paper and of the authors' code. There, Adadelta with
 a rate of 0.5 is followed by SGD, the L2 penalty grows over 100,000 steps, and the share that dropout keeps shrinks from
 1 by a factor of 0.977 every 10,000 steps. Here, the optimizer is Adam, the penalty is constant, and the dropout rate is
-a constant 0.1, which theirs reaches after 45,000 steps. Texts keep their punctuation, as there; a text is cut after 48
-tokens. A word has its vector, its characters, its part of speech and the exact match. Runs that were trained here are
-in results/.
+a constant 0.1, which theirs reaches after 45,000 steps. Their penalty leaves out biases and embeddings and is clipped
+with the gradient; here it covers all parameters and is added after clipping.
+
+Texts keep their punctuation, as there, and are lower-cased, which they are not there. A text is cut after 48 tokens. A
+word has its vector, its characters, its part of speech and the exact match. The authors' code also trains the word
+vectors and starts words without one at random numbers; here vectors are fixed, and zeros for such words. Runs that were
+trained here are in results/.
 """
 
 from ml_collections import ConfigDict

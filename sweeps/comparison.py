@@ -143,7 +143,7 @@ def get_sweep(
             published=tuple(published),
             notes=(
                 *(re2_settings.setting_notes(config, of=TITLES["re2"]) if any(map(of_re2, published)) else ()),
-                *(esan.NOTES.get(dataset, ()) if {"esan", "cafe"} & set(names) else ()),
+                *(esan.NOTES.get(dataset, ()) if {"esan", "cafe", "diin"} & set(names) else ()),
                 *punctuation_note(names, config),
                 "A run's training time is its share of that of the runs it was trained with, the same for each of "
                 "them; compiling and evaluating are not in it. Inference is what evaluation took for a pair and run, "

@@ -5,6 +5,7 @@ from paper_sweeps import SWEEPS
 
 from jaxmatch.config import MODELS
 from jaxmatch.errors import InputError
+from jaxmatch.papers import esan
 from jaxmatch.sweep import launch
 
 
@@ -136,3 +137,9 @@ def test_a_comparison_takes_any_models_and_data_set():
         compare(dataset="quara")
     with pytest.raises(InputError, match="config.model.hidden_size is not common to the models of this sweep"):
         launch.resolve(SWEEPS / "comparison.py", overrides={"model.hidden_size": "8"})
+
+
+@pytest.mark.parametrize("model", ["esan", "cafe", "diin"])
+def test_models_that_esan_quotes_on_multinli_have_its_note_on_the_matched_pairs(model):
+    layout = compare(dataset="multinli", models=model).table
+    assert layout.published and set(esan.NOTES["multinli"]) <= set(layout.notes)

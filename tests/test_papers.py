@@ -247,7 +247,8 @@ def test_the_setting_option_selects_paper_released_or_configured_settings(sweep)
     ]
     text = "Sweep file: training pairs with a text of 100 tokens or more are left out, as in the authors' code"
     assert [text in one.table.notes for one in (paper, released, configured)] == [False, True, False]
-    text = "Sweep file: texts are cut after 100 tokens; the authors' code leaves out training pairs that have more"
+    text = "Sweep file: texts are cut after 100 tokens; the authors' code leaves out training pairs with a text of "
+    text += "100 or more"
     assert [text in one.table.notes for one in (paper, released, configured)] == [False, False, True]
     text = "Sweep file: the hidden size is 200, as in the released settings; the paper's is 150"
     assert [text in one.table.notes for one in (paper, released, configured)] == [False, True, True]

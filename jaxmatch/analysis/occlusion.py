@@ -1,11 +1,10 @@
 """Occlusion sensitivity: the accuracy that a trained RE2 loses without one alignment feature of one block (RE2's
 Figure 2).
 
-Alignment and fusion see "three alignment features" of a token (Yang et al., 2019, section 2): the embedding, the
+Alignment and fusion see "three alignment features" of a token (Yang et al., 2019, section 3.7): the embedding, the
 residual (the features aligned in earlier blocks) and the contextual features (the encoder's output). One feature of one
 block at a time is set to zeros. The encoder of the block still sees its whole input, because the paper describes a
-masked feature as "not directly accessible by alignment layers and fusion layers" (section 3.7, after Zeiler and Fergus,
-2014).
+masked feature as "not directly accessible by alignment layers and fusion layers" (after Zeiler and Fergus, 2014).
 """
 
 import dataclasses

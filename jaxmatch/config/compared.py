@@ -30,7 +30,7 @@ class BiMPMConfig(ModelConfig):
     )
     head_size: int = features(200, "size of the hidden prediction layer; half of its inputs in the authors' code")
     forget_bias: float = setting(
-        0.0, "initial bias of an LSTM's forget gate; cuDNN, which the authors' code has, has 0"
+        0.0, "initial bias of an LSTM's forget gate; 1 in the authors' first code, 0 in their later one, by cuDNN"
     )
 
 

@@ -207,4 +207,6 @@ class CAFEConfig(RefinementConfig):
     head: Literal["dense", "highway"] = setting("highway", "kind of the hidden prediction layers")
     head_layers: int = layers(3, "number of prediction layers, including the last")
     head_size: int = features(300, "size of the hidden prediction layers")
-    forget_bias: float = setting(0.0, "initial bias of an LSTM's forget gate; the papers do not say, and cuDNN has 0")
+    forget_bias: float = setting(
+        0.0, "initial bias of an LSTM's forget gate; 1 in the LSTM that the authors name for CAFE, 0 in cuDNN's"
+    )

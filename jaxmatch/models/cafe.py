@@ -9,7 +9,8 @@ to the block, which are optional here: a factorization machine over the six feat
 The released code differs in these points. Its mask adds -1e-30, which masks nothing: padding takes part in its
 attention, but not here. Its dropout is also on aligned vectors, and on pooled vectors before their product and
 difference, not after; one mask serves all tokens. Its dense head has two layers for each of head_layers. Its LSTM
-begins at a trained state. The characters of a word are read as in models/csran.py.
+begins at a trained state with cuDNN; the authors name another for CAFE, whose forget gates have a bias of 1
+(model.forget_bias). The characters of a word are read as in models/csran.py.
 """
 
 import jax

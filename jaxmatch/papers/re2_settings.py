@@ -248,7 +248,8 @@ def setting_notes(config: ConfigDict, key: str = CONFIGURED, of: str = "Sweep fi
         notes.append(f"training pairs with a text of {longest} tokens or more are left out, as in the authors' code")
     elif longest := config.data.maximum_length:
         notes.append(
-            f"texts are cut after {longest} tokens; the authors' code leaves out training pairs that have more"
+            f"texts are cut after {longest} tokens; the authors' code leaves out training pairs with a text of "
+            f"{longest} or more"
         )
     return tuple(f"{of}: {note}" for note in (*notes, *setting(key).notes))
 
