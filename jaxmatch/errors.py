@@ -1,7 +1,8 @@
 """The errors that are written for the user, and the remedy that they name most often."""
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from jaxmatch.printable import printable
@@ -47,6 +48,25 @@ class UnknownOption(InputError):
     def __init__(self, problem: str, *, option: str, known: Iterable[str] = (), **more: Any):
         super().__init__(problem, **more)
         self.option, self.known = option, tuple(known)
+
+
+@contextlib.contextmanager
+def report_damage(path: str | os.PathLike, remedy: str, what: str = "the file") -> Iterator[None]:
+    """Changes an error of the block, which reads a file of a known form, to an `InputError` that calls it damaged.
+
+    An `InputError` and an `OSError` stay as they are.
+
+    Arguments:
+      path: the file.
+      remedy: the remedy in the error.
+      what: what is damaged.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+        raise InputError(f"{what} is damaged ({error})", path=path, remedy=remedy) from None
 
 
 def first_line(error: object) -> str:

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import report_damage
 from jaxmatch.files import read_json
-from jaxmatch.plain_file import check_plain_file
 from jaxmatch.reporting.record_schema import REMEDY
 from jaxmatch.workdir import MISTAKES_FILE, Workdir
 
@@ -27,16 +26,11 @@ def read_mistakes(directory: Path, run: str) -> Mapping[str, Any] | None:
       InputError: the file is damaged.
     """
     file = Workdir(directory).run_folder(run) / MISTAKES_FILE
-    if not file.parent.exists():
+    if not file.exists():
         return None
-    check_plain_file(file, REMEDY)
-    try:
+    with report_damage(file, REMEDY):
         found = read_json(file)
         _check(found)
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"the file is damaged ({error})", path=file, remedy=REMEDY) from None
     return found
 
 

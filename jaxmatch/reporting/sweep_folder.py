@@ -5,9 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, report_damage
 from jaxmatch.files import read_json
-from jaxmatch.plain_file import check_plain_file
 from jaxmatch.reporting.floors_file import floor_rows
 from jaxmatch.reporting.record_schema import REMEDY
 from jaxmatch.reporting.records import placed, read_record
@@ -61,7 +60,6 @@ def name_of_sweep(directory: Path) -> str | None:
     """
     file = notes_file(directory)
     try:
-        check_plain_file(file, "")
         return read_json(file)["name"]
     except (OSError, ValueError, KeyError, TypeError):  # an InputError is a ValueError
         return None
@@ -84,8 +82,9 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
     """
     directory = Path(directory)
     file = notes_file(directory)
-    check_plain_file(file, "run the sweep again to renew it")
-    try:
+    if not file.exists():
+        raise InputError("no sweep was run in this folder", path=directory, remedy="give the --workdir of a sweep")
+    with report_damage(file, "run the sweep again to renew it"):
         notes = read_json(file)
         layout = dict(notes["layout"])
         for rows in ("published", "ensembles"):
@@ -96,14 +95,6 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
         name = str(notes.get("name", directory.name))
         floors = tuple(map(str, notes.get("floors", ())))
         analyses = {str(each): dict(options) for each, options in notes.get("analyses", {}).items()}
-    except FileNotFoundError:
-        raise InputError(
-            "no sweep was run in this folder", path=directory, remedy="give the --workdir of a sweep"
-        ) from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"the file is damaged ({error})", path=file, remedy="run the sweep again to renew it"
-        ) from None
     folder = Workdir(directory)
     files = {run: folder.run_folder(run) / "record.json" for run in runs}
     records = {run: read_record(file) for run, file in files.items() if file.exists()}

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, report_damage
 from jaxmatch.reporting.grouping import setting_of_run
 from jaxmatch.reporting.wording import setting_text
 from jaxmatch.sweep import rungs
@@ -106,11 +106,9 @@ def regroup_by_setting(plan: Plan) -> Plan:
         fit[cohort.signature] = max(fit.get(cohort.signature, 1), len(cohort.runs))
     cohorts = []
     for names in settings_of(plan).values():
-        planned = plan.runs[names[0]][1]
-        runs = [plan.runs[name][0] for name in names]
-        size = max(n for n in range(1, len(runs) + 1) if len(runs) % n == 0 and n <= fit[planned.signature])
-        parts = (tuple(runs[start : start + size]) for start in range(0, len(runs), size))
-        cohorts += [dataclasses.replace(planned, runs=part) for part in parts]
+        signature, runs = plan.runs[names[0]][1].signature, len(names)
+        size = max(n for n in range(1, runs + 1) if runs % n == 0 and n <= fit[signature])
+        cohorts += [plan.cohort_of(names[start : start + size]) for start in range(0, runs, size)]
     return dataclasses.replace(plan, cohorts=tuple(cohorts))
 
 
@@ -123,7 +121,7 @@ def check_folder(plan: Plan, workdir: Workdir) -> None:
       InputError: an unfinished cohort holds runs of several settings, or a new cohort would hold them.
     """
     known = workdir.finished(rungs.any_record).union(*(folder.runs for folder in workdir.cohorts() if not folder.done))
-    new_cohorts = pack([(cohort.signature, cohort.names()) for cohort in plan.cohorts], lambda run: run not in known)
+    new_cohorts = pack(plan.groups, lambda run: run not in known)
     if any(len(set(map(setting_of_run, runs))) > 1 for _, runs in new_cohorts):
         raise InputError(
             "several settings have some of their runs on record, and --asha needs all or none of each",
@@ -188,11 +186,10 @@ class _Trainer:
 
     def train(self) -> None:
         """Trains until everything is decided. Settings that continue beyond the last rung may still be unfinished."""
-        planned = [(cohort.signature, cohort.names()) for cohort in self._plan.cohorts]
         before = {folder.name: folder.failure() for folder in self._workdir.cohorts()}
         context = TaskContext(self._plan, self._workdir, self._display, self._stages[-1], before)
         while not self.ladder.complete():
-            claimed = self._workdir.claim(planned, self._stages[-1].settled)
+            claimed = self._workdir.claim(self._plan.groups, self._stages[-1].settled)
             self._folders = {run: folder for folder in claimed for run in folder.runs}
             self._record_arrivals()
             tasks = [task for setting in self.settings for task in self._tasks(setting)]
@@ -271,7 +268,7 @@ def _read(
     """
     lines = journal.read_text(encoding="utf-8", errors="replace").splitlines() if journal.exists() else []
     for line in lines:
-        try:
+        with report_damage(journal, rungs.START_AGAIN):
             setting, rung, results = json.loads(line)
             standings = [Standing(score, diverged) for score, diverged in results]
             rungs.check_number(*(each.score for each in standings if each.score is not None))
@@ -281,6 +278,4 @@ def _read(
                 or len(results) != len(settings[setting])
             ):
                 raise ValueError("it names a setting, rung or number of runs that this grid does not have")
-        except (ValueError, TypeError) as error:
-            raise rungs.damaged(journal, error) from None
         yield setting, rung, standings

@@ -30,7 +30,7 @@ def shown_scores(selection: str) -> tuple[str, ...]:
 
 
 def changed(
-    planned: Sweep,
+    sweep: Sweep,
     *,
     seeds: int | None = None,
     overrides: Mapping[str, Any] | None = None,
@@ -43,27 +43,27 @@ def changed(
         that a variant sets, or there are too many seeds.
     """
     overrides = overrides or {}
-    grid = _changed_grid(planned, overrides, grid_overrides or {})
+    grid = _changed_grid(sweep, overrides, grid_overrides or {})
     for key in overrides:
-        _check_override(planned, grid, key)
-    config = with_overrides(planned.config, overrides)
-    table = _changed_table(planned, config, grid, overrides)
+        _check_override(sweep, grid, key)
+    config = with_overrides(sweep.config, overrides)
+    table = _changed_table(sweep, config, grid, overrides)
     if seeds is not None:
-        planned = dataclasses.replace(planned, seeds=_first_seeds(planned.seeds, seeds))
-    return dataclasses.replace(planned, config=config, grid=grid, table=table)
+        sweep = dataclasses.replace(sweep, seeds=_first_seeds(sweep.seeds, seeds))
+    return dataclasses.replace(sweep, config=config, grid=grid, table=table)
 
 
 def _changed_grid(
-    planned: Sweep, overrides: Mapping[str, Any], grid_overrides: Mapping[str, str]
+    sweep: Sweep, overrides: Mapping[str, Any], grid_overrides: Mapping[str, str]
 ) -> dict[str, Sequence[Any]]:
     """Returns the grid with some axes removed (text "") and others added or changed (text "1,2,3")."""
-    grid = dict(planned.grid)
+    grid = dict(sweep.grid)
     new = {key: text for key, text in grid_overrides.items() if text.strip()}
     for key in (key for key in grid_overrides if key not in new):
         if key not in grid:
             raise InputError(f"{key} is not an axis of this sweep's grid", remedy=nearest(key, grid))
         del grid[key]
-    settings = flatten(with_overrides(planned.config, overrides) if "model.name" in overrides else planned.config)
+    settings = flatten(with_overrides(sweep.config, overrides) if "model.name" in overrides else sweep.config)
     for key, text in new.items():
         if key not in settings:
             raise InputError(
@@ -73,20 +73,20 @@ def _changed_grid(
     return grid
 
 
-def _variants_with(planned: Sweep, key: str) -> list[str]:
+def _variants_with(sweep: Sweep, key: str) -> list[str]:
     """Returns the names of the variants that set `key` themselves."""
-    return [name for name, settings in planned.variants.items() if key in settings]
+    return [name for name, settings in sweep.variants.items() if key in settings]
 
 
-def _check_override(planned: Sweep, grid: Mapping[str, Any], key: str) -> None:
+def _check_override(sweep: Sweep, grid: Mapping[str, Any], key: str) -> None:
     """Checks that an override of a setting reaches all runs."""
     leave_out = "leave it out, or change the sweep file"
     if key in grid:
         raise InputError(f"config.{key} is an axis of this sweep's grid", remedy=f"give its values with --grid.{key}=…")
-    own = _variants_with(planned, key)
-    if planned.variants and len(own) == len(planned.variants):
+    own = _variants_with(sweep, key)
+    if sweep.variants and len(own) == len(sweep.variants):
         raise InputError(f"every variant of this sweep sets config.{key}", remedy=leave_out)
-    if key.startswith("model.") and _variants_with(planned, "model.name"):
+    if key.startswith("model.") and _variants_with(sweep, "model.name"):
         raise InputError(f"config.{key} is not common to the models of this sweep", remedy=leave_out)
     # The settings of these variants would silently replace the override.
     if own:
@@ -97,10 +97,10 @@ def _check_override(planned: Sweep, grid: Mapping[str, Any], key: str) -> None:
 
 
 def _changed_table(
-    planned: Sweep, config: ConfigDict, grid: Mapping[str, Any], overrides: Mapping[str, Any]
+    sweep: Sweep, config: ConfigDict, grid: Mapping[str, Any], overrides: Mapping[str, Any]
 ) -> TableLayout:
     """Returns the layout of the table, adapted to the grid's axes and to the scores that runs of the config have."""
-    layout, removed = planned.table, planned.grid.keys() - grid.keys()
+    layout, removed = sweep.table, sweep.grid.keys() - grid.keys()
     rows = [key for key in layout.rows if key not in removed]
     rows += [key for key in grid if key not in layout.rows and key != layout.columns]
     selection = config.training.selection
@@ -111,7 +111,7 @@ def _changed_table(
         on_test = [score.replace("test.", "best_on_test.", 1) for score in scores if score.startswith("test.")]
         scores = (*scores, *(score for score in on_test or [f"best_on_test.{selection}"] if score not in scores))
         published = tuple(dataclasses.replace(row, scores={**row.scores, **_on_test(row)}) for row in published)
-    before, now = flatten(planned.config), flatten(config)
+    before, now = flatten(sweep.config), flatten(config)
     # A reader compares with the settings of the file. The place of the data and the way a run is computed do not
     # describe a result.
     different = [
@@ -121,7 +121,7 @@ def _changed_table(
     if different:
         notes.append(f"Settings changed from the file's: {', '.join(different)}")
     for key in grid:
-        if own := _variants_with(planned, key):
+        if own := _variants_with(sweep, key):
             notes.append(f"{key} is an axis of the grid, whose values stand in place of that of {' and of '.join(own)}")
     notes = list(dict.fromkeys(notes))  # a sweep may be changed again
     return dataclasses.replace(

@@ -169,10 +169,8 @@ def _train(
 ) -> bool:
     """Trains a cohort to the end of the stage. Returns whether its records are written."""
     commit()  # cached for the records: the code that trains, not what the checkout holds at the end
-    planned = plan.runs
-    runs = [planned[name][0] for name in folder.runs]
-    data = planned[folder.runs[0]][1].data
-    config = runs[0].config
+    cohort = plan.cohort_of(folder.runs)
+    runs, data, config = cohort.runs, cohort.data, cohort.runs[0].config
     dropped: dict[int, list[int]] = {}
     for position, name in enumerate(folder.runs):
         if name in stage.dropped:

@@ -1,11 +1,10 @@
 """The output of a launcher: the plan, then the progress of training. It goes to stderr; stdout is for the table."""
 
-import dataclasses
 import datetime
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,18 +116,16 @@ class Display:
     """Live progress of a sweep: one bar with the time left (or a line a minute), and a line for every evaluation.
 
     Arguments:
-      console: the console to write to. Default: stderr.
-      listeners: the listeners of every run (`following.py`).
+      console: the console to write to; default: stderr.
       clock: the function that returns the time in seconds.
+
+    Attributes:
+      listeners: the listeners of every run (`following.py`).
     """
 
-    def __init__(
-        self,
-        console: Console | None = None,
-        listeners: Iterable[RunListener] = (),
-        clock: Callable[[], float] = time.monotonic,
-    ):
-        self.listeners, self._clock = [*listeners], clock
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic):
+        self.listeners: list[RunListener] = []
+        self._clock = clock
         # In a notebook, rich would bypass the file with HTML, and take FORCE_COLOR, which is set, for a terminal.
         self.console = console or Console(
             file=sys.stderr, highlight=False, soft_wrap=True, force_jupyter=False, force_terminal=sys.stderr.isatty()
@@ -177,15 +174,15 @@ class Display:
         """Shows that a cohort begins. Returns the listener that shows its progress."""
         known = [self._numbers[run] for run in folder.runs if run in self._numbers]
         number = min(known, default=len(set(self._numbers.values())) + 1)  # a run on record may be trained again
-        planned = dataclasses.replace(self._plan.runs[folder.runs[0]][1], runs=tuple(runs))
+        cohort = self._plan.cohort_of(folder.runs)
         label, paused = f"cohort {number} ({_shared(runs)})", folder.name in self._paused
         self.say(f"{label}: {count_text(len(runs), 'run')}, compiling")
-        self._compiled_for[folder.name] = planned.program
+        self._compiled_for[folder.name] = cohort.program
         with self._lock:
             if self._time_left:
                 self._time_left.begun(folder.name)
         followed = Following(self.listeners, [self._followed(folder, name) for name in folder.runs], self.say)
-        return CohortDisplay(self, folder.name, label, planned.device_work * planned.devices, paused, followed)
+        return CohortDisplay(self, folder.name, label, cohort.device_work * cohort.devices, paused, followed)
 
     def _followed(self, folder: CohortFolder, name: str) -> FollowedRun:
         run, place = self._plan.runs[name][0], Workdir(folder.path.parent.parent).run_folder(name)

@@ -59,18 +59,9 @@ class Submitted(Exception):
 
 
 class Engine:
-    """An engine that trains cohorts in this process. Other engines override all methods but `task`.
-
-    Arguments:
-      devices: the devices to train on. Default: all available devices.
+    """An engine that trains cohorts in this process, on all available devices. Other engines override all methods but
+    `task`.
     """
-
-    def __init__(self, devices: Sequence[jax.Device] | None = None):
-        self._requested_devices = devices
-
-    @property
-    def _devices(self) -> tuple[jax.Device, ...]:
-        return tuple(self._requested_devices or available_devices())
 
     def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
         """Prepares the engine, before anything is planned or written.
@@ -86,19 +77,17 @@ class Engine:
 
     def plan(self, sweep: Sweep) -> Plan:
         """Plans a sweep for the devices that will train it. Raises the errors of `make_plan`."""
-        return make_plan(sweep, self._requested_devices)
+        return make_plan(sweep)
 
     def devices_for(self, runs: int) -> int:
         """Returns the number of devices that a cohort of `runs` runs takes."""
-        devices = self._devices
+        devices = len(available_devices())
         # All processes train a cohort together, so it cannot use the devices of one of them alone.
-        return len(devices) if hosts.is_multiprocess() else devices_filled(runs, len(devices))
+        return devices if hosts.is_multiprocess() else devices_filled(runs, devices)
 
     def task(self, plan: Plan, folder: CohortFolder, stage: Stage | None = None) -> Task:
         """Returns the task that trains a cohort of a plan; see `Task` for `stage`."""
-        runs = tuple(plan.runs[name][0] for name in folder.runs)
-        duration = dataclasses.replace(plan.runs[folder.runs[0]][1], runs=runs).device_work
-        return Task(folder, self.devices_for(len(runs)), duration, stage)
+        return Task(folder, self.devices_for(len(folder.runs)), plan.cohort_of(folder.runs).device_work, stage)
 
     def run(self, tasks: Sequence[Task], context: TaskContext, more: Callable[[], Iterable[Task]] = tuple) -> bool:
         """Trains cohorts: the longest first, and others beside it on the devices that it leaves free.
@@ -131,4 +120,4 @@ class Engine:
 
             return Job(task.devices, task.duration, train)
 
-        return any(run_jobs([job(task) for task in tasks], self._devices, lambda: map(job, more())))
+        return any(run_jobs([job(task) for task in tasks], tuple(available_devices()), lambda: map(job, more())))

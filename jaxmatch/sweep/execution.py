@@ -64,8 +64,7 @@ def execute_stage(plan: Plan, workdir: Workdir, display: Display, stage: Stage, 
       OSError: the system prevents all training, for example because the disk is full.
     """
     engine = engine or Engine()
-    planned = [(cohort.signature, cohort.names()) for cohort in plan.cohorts]
-    wanted = {run for _, runs in planned for run in runs}
+    wanted = plan.runs.keys()
     before = {folder.name: folder.failure() for folder in workdir.cohorts()}
     context = TaskContext(plan, workdir, display, stage, before)
 
@@ -73,14 +72,12 @@ def execute_stage(plan: Plan, workdir: Workdir, display: Display, stage: Stage, 
         """Returns whether a cohort has failed since the stage began, in any process."""
         return folder.failure() not in (None, before.get(folder.name))
 
-    while claimed := [folder for folder in workdir.claim(planned, stage.settled) if not stage.reached(folder)]:
+    while claimed := [folder for folder in workdir.claim(plan.groups, stage.settled) if not stage.reached(folder)]:
         if all(map(failed, claimed)):
             raise FailedCohorts(claimed, len(wanted))
         # A cohort with runs that are not planned here belongs to another process. If that has stopped, the next claim
         # abandons the cohort.
-        trained = engine.run(
-            [engine.task(plan, folder) for folder in claimed if wanted.issuperset(folder.runs)], context
-        )
+        trained = engine.run([engine.task(plan, folder) for folder in claimed if wanted >= set(folder.runs)], context)
         unfinished = [folder for folder in claimed if not stage.reached(folder) and not failed(folder)]
         if not trained and unfinished:
             display.waiting(len(unfinished))

@@ -14,15 +14,15 @@ from jaxmatch.sweep.recording import commit, versions
 from jaxmatch.workdir import FLOORS_FILE, Workdir
 
 
-def check_floors(planned: Sweep) -> None:
+def check_floors(sweep: Sweep) -> None:
     """Checks, before anything is trained, that the floors and the cross-encoder of a sweep can be computed here.
 
     Raises:
       InputError: a package is not installed, or the cross-encoder does not exist.
     """
-    check_installed(planned.floors)
-    if planned.cross_encoder:
-        cross_encoder.check_usable(planned.cross_encoder)
+    check_installed(sweep.floors)
+    if sweep.cross_encoder:
+        cross_encoder.check_usable(sweep.cross_encoder)
 
 
 def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:

@@ -73,14 +73,14 @@ def sweep(
       FailedCohorts: some runs failed. The error holds the table of the others.
     """
     changes: dict[str, Any] = {"overrides": overrides, "grid_overrides": grid_overrides, "options": options}
-    planned = resolve(file, seeds=seeds, floors=floors, smoke=smoke, command=command, **changes)
+    resolved = resolve(file, seeds=seeds, floors=floors, smoke=smoke, command=command, **changes)
     listeners = listeners_of(log, workdir)
     if dry_run:
-        show_plan(planned, workdir, display, engine=engine)
+        show_plan(resolved, workdir, display, engine=engine)
         return ""
-    with attach_partial_table(planned.table, floors=lambda: floor_rows(workdir, planned.rows_without_runs)):
-        records = run(planned, workdir, display, listeners=listeners, engine=engine)
-        return make_table(records, planned.table, floor_rows(workdir, planned.rows_without_runs)).markdown()
+    with attach_partial_table(resolved.table, floors=lambda: floor_rows(workdir, resolved.rows_without_runs)):
+        records = run(resolved, workdir, display, listeners=listeners, engine=engine)
+        return make_table(records, resolved.table, floor_rows(workdir, resolved.rows_without_runs)).markdown()
 
 
 def train(file: Path, **arguments: Any) -> str:
@@ -115,7 +115,7 @@ def attach_partial_table(
 
 
 def show_plan(
-    planned: Sweep,
+    sweep: Sweep,
     workdir: Path,
     display: Display | None = None,
     halve: Callable[[Plan], Halving] | None = None,
@@ -126,17 +126,17 @@ def show_plan(
     Arguments: as in `run`.
     """
     display, folder = display or Display(), Workdir(workdir)
-    plan, halving = _planned(planned, folder, engine or Engine(), halve, dry_run=True)
+    plan, halving = _checked_plan(sweep, folder, engine or Engine(), halve, dry_run=True)
     settled = (rungs.any_record,) if halving else ()
     finished = folder.finished(*settled) if folder.path.exists() else set()
     lines = [plan_text(plan, finished)]
     if halving is not None:
-        lines.append(halving.text(sum(cohort.steps * len(cohort.runs) for cohort in plan.cohorts)))
+        lines.append(halving.text(plan.replica_steps))
     display.show("\n".join(lines))
 
 
 def run(
-    planned: Sweep,
+    sweep: Sweep,
     workdir: str | Path,
     display: Display | None = None,
     halve: Callable[[Plan], Halving] | None = None,
@@ -146,10 +146,10 @@ def run(
     """Trains the runs of a sweep that its folder lacks.
 
     Arguments:
-      planned: the sweep.
+      sweep: the sweep.
       workdir: the folder.
       display: the display that shows the progress.
-      halve: the function that returns the rule that drops trailing settings. None: all are trained to the end.
+      halve: the function that returns the rule that drops the worst settings; default: none is dropped.
       listeners: the listeners that are called when a run starts, is scored and ends.
       engine: the engine that trains the cohorts. Default: this process.
 
@@ -163,9 +163,9 @@ def run(
     """
     display, engine = display or Display(), engine or Engine()
     display.listeners += listeners
-    planned = changed(planned)  # the table of a sweep made in Python may lack scores
+    sweep = changed(sweep)  # the table of a sweep made in Python may lack scores
     folder = Workdir(Path(workdir))
-    plan, halving = _planned(planned, folder, engine, halve)
+    plan, halving = _checked_plan(sweep, folder, engine, halve)
     if halving is not None:
         if not halving.barrier:
             asha.check_folder(plan, folder)
@@ -188,15 +188,15 @@ def run(
     return records
 
 
-def _planned(
-    planned: Sweep, folder: Workdir, engine: Engine, halve: Callable[[Plan], Halving] | None, dry_run: bool = False
+def _checked_plan(
+    sweep: Sweep, folder: Workdir, engine: Engine, halve: Callable[[Plan], Halving] | None, dry_run: bool = False
 ) -> tuple[Plan, Halving | None]:
     """Plans a sweep, and checks all that can be checked before anything is written."""
-    keep_compiled_programs(planned.config.execution.cache_directory)
-    check_folder(planned, folder.path)
-    check_floors(planned)
-    engine.begin(folder.path, planned.name, dry_run)
-    plan = engine.plan(planned)
+    keep_compiled_programs(sweep.config.execution.cache_directory)
+    check_folder(sweep, folder.path)
+    check_floors(sweep)
+    engine.begin(folder.path, sweep.name, dry_run)
+    plan = engine.plan(sweep)
     scores = {name for cohort in plan.cohorts for name in score_names(cohort.data.task, len(cohort.data.labels))}
     check_layout(plan.sweep.table, (flatten(run.config) for run, _ in plan.runs.values()), scores | {"loss"})
     halving = halve(plan) if halve else None
@@ -205,7 +205,7 @@ def _planned(
     return plan, halving
 
 
-def check_folder(planned: Sweep, workdir: Path) -> None:
+def check_folder(sweep: Sweep, workdir: Path) -> None:
     """Checks that a sweep can be stored in a folder. Writes nothing.
 
     Raises:
@@ -216,6 +216,6 @@ def check_folder(planned: Sweep, workdir: Path) -> None:
     if (folder.path / TIMING_FILE).exists():
         raise InputError("this folder holds a timing", path=folder.path, remedy="give a --workdir of its own")
     name = name_of_sweep(folder.path)
-    if name not in (None, planned.name):
-        problem = f'this folder holds the sweep "{name}", not "{planned.name}"'
+    if name not in (None, sweep.name):
+        problem = f'this folder holds the sweep "{name}", not "{sweep.name}"'
         raise InputError(problem, path=folder.path, remedy="give a --workdir of its own")

@@ -107,7 +107,6 @@ class RayEngine(Engine):
     """
 
     def __init__(self, address: str = "", extend: Callable[[], None] | None = None, store: str = ""):
-        super().__init__()
         ray_cluster.import_ray()
         self._address, self._extend = address, extend
         self._place = ObjectStore(store) if store else SharedFolder()

@@ -60,7 +60,6 @@ class SlurmEngine(Engine):
         extend: Callable[[], None] | None = None,
         waits: bool = False,
     ):
-        super().__init__()
         try:
             import submitit
         except ImportError:

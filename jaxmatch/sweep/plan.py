@@ -129,19 +129,28 @@ class Plan:
             for name, run in zip(cohort.names(), cohort.runs, strict=True)
         }
 
+    @property
+    def groups(self) -> list[tuple[str, tuple[str, ...]]]:
+        """The signature and the names of the runs of each cohort."""
+        return [(cohort.signature, cohort.names()) for cohort in self.cohorts]
+
+    @property
+    def replica_steps(self) -> int:
+        """The number of training steps of all runs together, if none is stopped early."""
+        return sum(cohort.steps * len(cohort.runs) for cohort in self.cohorts)
+
+    def cohort_of(self, names: Sequence[str]) -> PlannedCohort:
+        """Returns a cohort of exactly these runs, which must share a signature."""
+        _, like = self.runs[names[0]]
+        return dataclasses.replace(like, runs=tuple(self.runs[name][0] for name in names))
+
     def missing(self, finished: Container[str]) -> tuple[PlannedCohort, ...]:
         """Returns the cohorts that remain to be trained: runs without a record, packed into as few cohorts as possible.
 
         Arguments:
           finished: the names of the runs that have a record.
         """
-        runs = self.runs
-        like = {cohort.signature: cohort for cohort in self.cohorts}
-        packed = pack(((cohort.signature, cohort.names()) for cohort in self.cohorts), lambda run: run not in finished)
-        return tuple(
-            dataclasses.replace(like[signature], runs=tuple(runs[name][0] for name in names))
-            for signature, names in packed
-        )
+        return tuple(self.cohort_of(names) for _, names in pack(self.groups, lambda run: run not in finished))
 
 
 def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan:

@@ -43,45 +43,45 @@ def resolve(
         value = options.pop(option, None)
         if value is not None and not smoke:  # generated data needs none of them
             overrides[setting] = value
-    planned = _load_sweep(Path(file), options)
+    sweep = _load_sweep(Path(file), options)
     if smoke:  # these only select the generated data that resembles the user's
         hints = {key: overrides.pop(key) for key in ("data.task", "training.selection") if key in overrides}
-        planned = smoke_sweep(dataclasses.replace(planned, config=with_overrides(planned.config, hints)))
+        sweep = smoke_sweep(dataclasses.replace(sweep, config=with_overrides(sweep.config, hints)))
     else:
-        planned = _with_selection(planned, overrides)
-    planned = dataclasses.replace(planned, command=command)
+        sweep = _with_selection(sweep, overrides)
+    sweep = dataclasses.replace(sweep, command=command)
     if floors is not None:
-        planned = dataclasses.replace(planned, floors=named_floors(floors))
-    return changed(planned, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides)
+        sweep = dataclasses.replace(sweep, floors=named_floors(floors))
+    return changed(sweep, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides)
 
 
-def _with_selection(planned: Sweep, overrides: Mapping[str, Any]) -> Sweep:
+def _with_selection(sweep: Sweep, overrides: Mapping[str, Any]) -> Sweep:
     """Returns the sweep with the score of its data set as `training.selection`, unless a score is requested.
 
     The score is that of the catalog. For data that is not in the catalog, it is that of the task. The task of the
     user's own data is guessed unless the config states it.
     """
-    changed = {*overrides, *planned.grid, *(key for settings in planned.variants.values() for key in settings)}
-    if "training.selection" in changed or planned.config.training.selection != TrainingConfig().selection:
-        return planned
+    changed = {*overrides, *sweep.grid, *(key for settings in sweep.variants.values() for key in settings)}
+    if "training.selection" in changed or sweep.config.training.selection != TrainingConfig().selection:
+        return sweep
     data = {key: value for key, value in overrides.items() if key.startswith("data.")}
-    config = with_overrides(planned.config, data)
+    config = with_overrides(sweep.config, data)
     if config.data.name in catalog.CATALOG:
         selection = catalog.CATALOG[config.data.name].selection
     else:
         task = config.data.task or catalog.EMBEDDED_TASKS.get(config.data.name) or guessed_task(config)
         selection = catalog.SELECTION[task or "classification"]
-    return dataclasses.replace(planned, config=with_overrides(planned.config, {"training.selection": selection}))
+    return dataclasses.replace(sweep, config=with_overrides(sweep.config, {"training.selection": selection}))
 
 
 def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
     file, named = config_file(file)
     module, options = load_module(file), named | dict(options)
     if hasattr(module, "get_sweep"):
-        planned = called(module, "get_sweep", options, file)
-        if not isinstance(planned, Sweep):
-            raise InputError(f"get_sweep() returns a {type(planned).__name__}", path=file, remedy="return a Sweep")
-        return planned
+        sweep = called(module, "get_sweep", options, file)
+        if not isinstance(sweep, Sweep):
+            raise InputError(f"get_sweep() returns a {type(sweep).__name__}", path=file, remedy="return a Sweep")
+        return sweep
     if hasattr(module, "get_timing"):
         raise InputError("this file describes a timing, not a training", path=file, remedy="use jaxmatch timing")
     if not hasattr(module, "get_config"):

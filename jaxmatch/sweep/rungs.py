@@ -8,11 +8,12 @@ side by side, make the same decisions.
     WORKDIR/halving.json    the rule, the decision at each rung, and the training that halving avoided
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, report_damage
 from jaxmatch.files import read_json, write_json
 from jaxmatch.reporting.records import read_record
 from jaxmatch.sweep.claimed import Stage
@@ -21,8 +22,9 @@ from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.execution import execute_stage, records_of
 from jaxmatch.sweep.halving import Halving, ranking, settings_of, standing
 from jaxmatch.sweep.plan import Plan
-from jaxmatch.training.replicas import devices_filled
 from jaxmatch.workdir import CohortFolder, Workdir
+
+START_AGAIN = "remove it (with --store, in the store, too) and start again"
 
 
 def store_or_check_rule(plan: Plan, workdir: Workdir, halving: Halving) -> None:
@@ -83,7 +85,7 @@ def execute(
 
 def begin(plan: Plan, workdir: Workdir, display: Display, halving: Halving) -> None:
     """Shows the plan, and how much of the grid halving will train."""
-    whole = sum(cohort.steps * len(cohort.runs) for cohort in plan.cohorts)
+    whole = plan.replica_steps
     display.begin(plan, workdir.finished(any_record), note=halving.text(whole), share=halving.share())
 
 
@@ -122,8 +124,8 @@ def saving(
     for folder in workdir.cohorts():
         if folder.name not in times or not plan.runs.keys() >= set(folder.runs):
             continue
-        planned = plan.runs[folder.runs[0]][1]
-        steps, devices = planned.steps, devices_filled(len(folder.runs), planned.available)
+        cohort = plan.cohort_of(folder.runs)
+        steps, devices = cohort.steps, cohort.devices
         whole["lockstep_steps"] += steps
         whole["replica_steps"] += steps * -(-len(folder.runs) // devices) * devices
         first_pause = _read_rung_file(folder, halving.rungs[0])
@@ -162,16 +164,15 @@ def histories(
 def _read_rung_file(folder: CohortFolder, rung: int) -> dict[str, Any] | None:
     file = folder.rung(rung)
     notes = _read(file)
-    try:
-        if notes is not None:
-            for run in folder.runs:
-                history = notes["runs"][run]
-                check_number(history["diverged_at_samples"] or 0)
-                for entry in history["curve"]:
-                    check_number(entry["samples"], *(value for value in entry["dev"].values() if value is not None))
-            check_number(notes["seconds"]["train"], 1 / notes["steps"]["lockstep"])
-    except (KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
-        raise damaged(file, error) from None
+    if notes is None:
+        return None
+    with report_damage(file, START_AGAIN):
+        for run in folder.runs:
+            history = notes["runs"][run]
+            check_number(history["diverged_at_samples"] or 0)
+            for entry in history["curve"]:
+                check_number(entry["samples"], *(value for value in entry["dev"].values() if value is not None))
+        check_number(notes["seconds"]["train"], 1 / notes["steps"]["lockstep"])
     return notes
 
 
@@ -182,21 +183,9 @@ def check_number(*values: Any) -> None:
 
 
 def _read(file: Path) -> dict[str, Any] | None:
-    try:
+    with contextlib.suppress(FileNotFoundError), report_damage(file, START_AGAIN):
         notes = read_json(file)
         if not isinstance(notes, dict):
             raise ValueError("it holds no object")
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise damaged(file, error) from None
-    return notes
-
-
-def damaged(file: Path, error: Exception) -> InputError:
-    """Returns the error for a file with unusable content."""
-    return InputError(
-        f"the file is damaged ({error})",
-        path=file,
-        remedy="remove it (with --store, in the store, too) and start again",
-    )
+        return notes
+    return None

@@ -5,6 +5,7 @@ WORKDIR/slurm/JOB_0_log.out        the output of a job
 WORKDIR/slurm/JOB_submitted.pkl    the task of a job; JOB_0_result.pkl: its result (submitit writes both)
 """
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -16,7 +17,7 @@ from typing import Any
 
 from filelock import Timeout
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, report_damage
 from jaxmatch.files import read_json, write_json
 from jaxmatch.sweep.failures import failure_message
 from jaxmatch.workdir import CohortFolder, Workdir
@@ -55,17 +56,10 @@ def read_jobs(workdir: Path) -> Jobs | None:
       InputError: jobs.json is damaged.
     """
     path = folder_of(workdir) / "jobs.json"
-    try:
+    with contextlib.suppress(FileNotFoundError), report_damage(path, "cancel the jobs, and remove its folder"):
         notes = read_json(path)
         return Jobs(bool(notes["local"]), {str(job): str(cohort) for job, cohort in notes["jobs"].items()})
-    except FileNotFoundError:
-        return None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"the file is damaged ({error})", path=path, remedy="cancel the jobs, and remove its folder"
-        ) from None
+    return None
 
 
 def add_jobs(workdir: Path, local: bool, new: Mapping[str, str]) -> None:

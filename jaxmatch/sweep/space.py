@@ -90,37 +90,35 @@ class Space:
         return ranges | {name: list(values) for name, values in self.choices.items()}
 
 
-def space_of(planned: Sweep, given: Mapping[str, str]) -> Space:
+def space_of(sweep: Sweep, given: Mapping[str, str]) -> Space:
     """Returns the search space of a sweep file and a command line.
 
     An axis of the grid becomes choices, unless a range is given for its setting.
 
     Arguments:
-      planned: the sweep of the file.
+      sweep: the sweep of the file.
       given: dotted setting -> "LOW:HIGH", "LOW:HIGH:STEP", "log:LOW:HIGH", or choices written like those of a grid
         axis. "" removes the setting.
 
     Raises:
       InputError: there is nothing to search, the sweep has variants, or a setting cannot have the given values.
     """
-    if planned.variants:
+    if sweep.variants:
         raise InputError("a sweep with variants cannot be searched", remedy="make the variants choices of settings")
     in_ranges = {name: text for name, text in given.items() if ":" in text}
-    texts = {name: text for name, text in planned.space.items() if name not in given} | in_ranges
-    removed = {name for name, text in given.items() if not text.strip() and name not in planned.grid}
-    if unknown := removed - planned.space.keys():
+    texts = {name: text for name, text in sweep.space.items() if name not in given} | in_ranges
+    removed = {name for name, text in given.items() if not text.strip() and name not in sweep.grid}
+    if unknown := removed - sweep.space.keys():
         raise InputError(
             f"{min(unknown)} is not in the space of this sweep", remedy=f"leave out --space.{min(unknown)}"
         )
     choices = {name: text for name, text in given.items() if name not in in_ranges and name not in removed}
-    planned = changed(planned, grid_overrides=choices)
-    named = {
-        name: {repr(value): value for value in values} for name, values in planned.grid.items() if name not in texts
-    }
-    known = flatten(planned.config)
+    sweep = changed(sweep, grid_overrides=choices)
+    named = {name: {repr(value): value for value in values} for name, values in sweep.grid.items() if name not in texts}
+    known = flatten(sweep.config)
     ranges = {}
     for name, text in texts.items():
-        with_overrides(planned.config, {name: known.get(name)})  # checks that the setting exists
+        with_overrides(sweep.config, {name: known.get(name)})  # checks that the setting exists
         ranges[name] = _range(name, text, type(known[name]))
     if not ranges and not named:
         raise InputError(
@@ -131,12 +129,12 @@ def space_of(planned: Sweep, given: Mapping[str, str]) -> Space:
         if not values:
             raise InputError(f"the space of {name} has no values", remedy="give at least one")
         for value in values:
-            with_overrides(planned.config, {name: value})
+            with_overrides(sweep.config, {name: value})
     halving.check_common({name: set(named.get(name, ())) for name in ("training.selection", *halving.SAME_PAIRS)})
-    layout = planned.table
+    layout = sweep.table
     rows = [row for row in (*layout.rows, layout.columns) if row and row not in named and row not in ranges]
     layout = dataclasses.replace(layout, rows=(*rows, *named, *ranges), columns="")
-    return Space(dataclasses.replace(planned, grid={}, table=layout), ranges, named)
+    return Space(dataclasses.replace(sweep, grid={}, table=layout), ranges, named)
 
 
 def _range(name: str, text: str, kind: type) -> Range:

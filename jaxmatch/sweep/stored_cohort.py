@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import report_damage
 from jaxmatch.files import hash_file, scratch_folder
 from jaxmatch.store import Store
 from jaxmatch.training.checkpoints import KEPT
@@ -115,14 +115,9 @@ class StoredCohort:
         """
         if content is None:
             content = self._store.read(f"{self.place}/{STATE}")
-        try:
+        remedy = "remove all objects in the cohort's folder of the store, and start again"
+        with report_damage(f"{self.url}/{STATE}", remedy, "the object"):
             return None if content is None else _parsed(content)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError(
-                f"the object is damaged ({error})",
-                path=f"{self.url}/{STATE}",
-                remedy="remove all objects in the cohort's folder of the store, and start again",
-            ) from None
 
     def replace(self, state: State) -> None:
         """Writes a new state, and removes all archives that are not part of it."""

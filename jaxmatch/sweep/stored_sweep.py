@@ -16,7 +16,7 @@ import secrets
 import shutil
 from pathlib import Path
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, report_damage
 from jaxmatch.files import directory_atomically, scratch_folder, write_atomically, write_json
 from jaxmatch.reporting.sweep_folder import notes_file
 from jaxmatch.store import Store
@@ -49,10 +49,8 @@ class StoredSweep:
           InputError: the store holds another sweep, or its notes are damaged.
         """
         key = self._prefix + notes_file(Path()).name
-        try:
+        with report_damage(self._store.at(key), "remove it", "the object"):
             owner = json.loads(self._store.read(key) or b"{}").get("name")
-        except (ValueError, AttributeError) as error:
-            raise InputError(f"the object is damaged ({error})", path=self._store.at(key), remedy="remove it") from None
         if owner not in (None, name):
             raise InputError(
                 f'this store holds the sweep "{owner}", not "{name}"',

@@ -125,29 +125,29 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
     )
 
 
-def final_sweep(planned: Sweep, choice: Choice, seeds: int, on_test: bool = False) -> Sweep:
+def final_sweep(sweep: Sweep, choice: Choice, seeds: int, on_test: bool = False) -> Sweep:
     """Returns the sweep of the chosen setting.
 
     Its seeds follow those of the grid, so that no score of a seed that won by luck is reported. A published row of the
     model's own result is shown next to the chosen setting, whatever its structure, because it was tuned, too.
 
     Arguments:
-      planned: the sweep of the grid.
+      sweep: the sweep of the grid.
       choice: the chosen setting.
       seeds: the number of seeds.
       on_test: whether the best score on test is recorded, too, if there are published results that were chosen on test.
     """
     first = max(choice.seeds) + 1
-    layout = planned.table
+    layout = sweep.table
     # A value of the grid overrides that of the variant, as it did in the grid.
-    variants = {choice.variant: {**planned.variants[choice.variant], **choice.overrides}} if choice.variant else {}
+    variants = {choice.variant: {**sweep.variants[choice.variant], **choice.overrides}} if choice.variant else {}
     settings = (
         {"training.best_on_test": True} if on_test and any(row.chosen_on_test for row in layout.published) else {}
     )
     final = dataclasses.replace(
-        planned,
-        name=f"{planned.name}-final",
-        config=with_overrides(planned.config, settings | ({} if choice.variant else dict(choice.overrides))),
+        sweep,
+        name=f"{sweep.name}-final",
+        config=with_overrides(sweep.config, settings | ({} if choice.variant else dict(choice.overrides))),
         grid={},
         variants=variants,
         seeds=tuple(range(first, first + seeds)),
@@ -222,29 +222,29 @@ def tune(
       FailedCohorts: some runs failed. The error holds the tables of the other runs. No setting is chosen from an
         incomplete grid.
     """
-    planned = dataclasses.replace(resolve(file, seeds=seeds, smoke=smoke, **arguments), floors=(), cross_encoder="")
+    sweep = dataclasses.replace(resolve(file, seeds=seeds, smoke=smoke, **arguments), floors=(), cross_encoder="")
     if trials is not None:
         optuna_trials.import_optuna()
-        searched = space_of(planned, space or {})
-        planned, trials = searched.sweep, min(trials, SMOKE_TRIALS) if smoke else trials
+        searched = space_of(sweep, space or {})
+        sweep, trials = searched.sweep, min(trials, SMOKE_TRIALS) if smoke else trials
     rule = None
     if halve:
         rule = functools.partial(halving.settle, eta=eta, rungs=None if smoke else rungs, barrier=barrier)
-    if halve and smoke and planned.config.training.epochs == 1:
-        planned = dataclasses.replace(
-            planned, config=with_overrides(planned.config, {"training.epochs": SMOKE_HALVING_EPOCHS})
+    if halve and smoke and sweep.config.training.epochs == 1:
+        sweep = dataclasses.replace(
+            sweep, config=with_overrides(sweep.config, {"training.epochs": SMOKE_HALVING_EPOCHS})
         )
     listeners = listeners_of(log, Path(workdir))
     if dry_run:
         if trials is not None:
-            planned = optuna_trials.first_batch(searched, trials, trials_at_once)
-        launch.show_plan(planned, workdir, display, rule, engine)
+            sweep = optuna_trials.first_batch(searched, trials, trials_at_once)
+        launch.show_plan(sweep, workdir, display, rule, engine)
         return ""
     display = display or Display()
     display.listeners += listeners
-    with launch.attach_partial_table(planned.table):
+    with launch.attach_partial_table(sweep.table):
         if trials is None:
-            records = launch.run(planned, workdir, display, rule, engine=engine)
+            records = launch.run(sweep, workdir, display, rule, engine=engine)
         else:
             records = optuna_trials.execute(
                 searched, Path(workdir), display, trials=trials, at_once=trials_at_once, engine=engine
@@ -255,9 +255,9 @@ def tune(
         final_seeds = SMOKE_FINAL_SEEDS if smoke else FINAL_SEEDS
     tested = all(record["data"]["test"] for record in records)
     final = final_sweep(
-        planned, choice, final_seeds, tested and "training.best_on_test" not in (arguments.get("overrides") or {})
+        sweep, choice, final_seeds, tested and "training.best_on_test" not in (arguments.get("overrides") or {})
     )
-    grid = make_table(records, planned.table).markdown()
+    grid = make_table(records, sweep.table).markdown()
     with launch.attach_partial_table(final.table, [grid]):
         records = launch.run(final, Path(workdir) / "final", display, engine=engine)
         return "\n".join([grid, make_table(records, final.table).markdown()])

@@ -86,11 +86,10 @@ def variables() -> dict[str, str]:
 
 def part_of(plan: Plan, folder: CohortFolder) -> tuple[Plan, EncodedData]:
     """Returns the small part of a plan that a worker needs for a cohort, and the data, which many cohorts share."""
-    planned = plan.runs[folder.runs[0]][1]
-    runs = tuple(plan.runs[name][0] for name in folder.runs)
+    cohort = plan.cohort_of(folder.runs)
     # The table and the grid of the sweep may hold objects that only the driver can load.
     sweep = Sweep(name=plan.sweep.name, config=plan.sweep.config)
-    return Plan(sweep, (dataclasses.replace(planned, runs=runs, data=None),)), planned.data
+    return Plan(sweep, (dataclasses.replace(cohort, data=None),)), cohort.data
 
 
 def with_data(part: Plan, data: EncodedData) -> Plan:

@@ -98,7 +98,7 @@ class Workdir:
 
     def claim(
         self,
-        planned: Iterable[tuple[str, Sequence[str]]],
+        groups: Iterable[tuple[str, Sequence[str]]],
         settled: Settled = trained_to_its_end,
     ) -> list[CohortFolder]:
         """Decides which cohorts train the missing runs.
@@ -107,7 +107,7 @@ class Workdir:
         made under a lock, so that two launchers that start at once agree.
 
         Arguments:
-          planned: (signature, run names) for each cohort, as planned for an empty folder.
+          groups: (signature, run names) for each cohort, as planned for an empty folder.
           settled: a function that decides whether a run on record is settled; a run that is not is trained again.
 
         Returns:
@@ -120,8 +120,8 @@ class Workdir:
         """
         self.path.mkdir(parents=True, exist_ok=True)
         with FileLock(self.path / ".lock"):
-            planned = [(signature, tuple(runs)) for signature, runs in planned]
-            wanted = {run for _, runs in planned for run in runs}
+            groups = [(signature, tuple(runs)) for signature, runs in groups]
+            wanted = {run for _, runs in groups for run in runs}
             # `done` is read only once, because another launcher may finish a cohort at any moment.
             cohorts = [(cohort, cohort.done) for cohort in self.cohorts()]
             missing = wanted - self.recorded((run for cohort, done in cohorts if done for run in cohort.runs), settled)
@@ -141,8 +141,8 @@ class Workdir:
                 claimed.append(cohort)
                 missing.difference_update(cohort.runs)
             # In the order of the plan, so that an interrupted launch continues with the cohort that it was training.
-            place = {run: number for number, run in enumerate(run for _, runs in planned for run in runs)}
+            place = {run: number for number, run in enumerate(run for _, runs in groups for run in runs)}
             claimed.sort(key=lambda cohort: min(place.get(run, len(place)) for run in cohort.runs))
             return claimed + [
-                CohortFolder.new(self.path / "cohorts", *each) for each in pack(planned, missing.__contains__)
+                CohortFolder.new(self.path / "cohorts", *each) for each in pack(groups, missing.__contains__)
             ]

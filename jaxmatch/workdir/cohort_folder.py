@@ -1,5 +1,6 @@
 """The folder of a cohort."""
 
+import contextlib
 import dataclasses
 import hashlib
 import shutil
@@ -9,7 +10,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, report_damage
 from jaxmatch.files import read_json, remove_abandoned, write_atomically, write_json
 from jaxmatch.training.unfinished_checkpoints import half_written, remove_half_written
 
@@ -46,18 +47,13 @@ class CohortFolder:
           InputError: the file cohort.json is damaged.
         """
         file = path / "cohort.json"
-        try:
+        with contextlib.suppress(FileNotFoundError), report_damage(file, "remove its folder and start again"):
             notes = read_json(file)
             signature, runs = notes["signature"], notes["runs"]
             if isinstance(runs, str) or not all(isinstance(text, str) for text in (signature, *runs)):
                 raise TypeError("signature or runs are not strings")
             return cls(path, signature, tuple(runs))
-        except FileNotFoundError:
-            return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"the file is damaged ({error})", path=file, remedy="remove its folder and start again"
-            ) from None
+        return None
 
     @property
     def name(self) -> str:

@@ -27,7 +27,7 @@ MUTANTS = [
     (_EXECUTION, "return folder.failure() not in (None, before.get(folder.name))", "return folder.failure() is not None",
      ["tests/test_failures.py"]),
     (_CLAIMED, "    folder.error_file.unlink(missing_ok=True)\n", "", ["tests/test_failures.py"]),
-    (_EXECUTION, "for folder in claimed if wanted.issuperset(folder.runs)]", "for folder in claimed]", ["tests/test_launch.py"]),
+    (_EXECUTION, "for folder in claimed if wanted >= set(folder.runs)]", "for folder in claimed]", ["tests/test_launch.py"]),
     (_CLAIMED, "np.array_equal(stored, vectors)", "stored.shape == vectors.shape", ["tests/test_failures.py"]),
     (_CLAIMED, "        if self._stop.is_set():\n", "        if False:\n", ["tests/test_worker.py"]),
     (_CLAIMED, "folder.failure() in (None, failed_before)", "True", ["tests/test_worker.py"]),

@@ -8,9 +8,8 @@ import jinja2
 import vl_convert
 from markupsafe import Markup
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import report_damage
 from jaxmatch.files import read_json
-from jaxmatch.plain_file import check_plain_file
 from jaxmatch.printable import printable
 from jaxmatch.reporting.html import certainty, sections
 from jaxmatch.reporting.html.grid import ranks
@@ -63,8 +62,7 @@ def _choice(folder: SweepFolder) -> str:
     file = folder.path / "choice.json"
     if not file.exists():
         return ""
-    check_plain_file(file, "run the tuning again to renew it")
-    try:
+    with report_damage(file, "run the tuning again to renew it"):
         choice = read_json(file)
         place = ", ".join(
             [
@@ -76,7 +74,3 @@ def _choice(folder: SweepFolder) -> str:
             f"Chosen by {choice['score']} ({choice['mean']:.4f}) among {choice['candidates']}: "
             f"{place or 'the only setting'}."
         )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"the file is damaged ({error})", path=file, remedy="run the tuning again to renew it"
-        ) from None

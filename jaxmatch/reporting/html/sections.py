@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import report_damage
 from jaxmatch.files import read_json
-from jaxmatch.plain_file import check_plain_file
 from jaxmatch.printable import count_text
 from jaxmatch.reporting import record_schema
 from jaxmatch.reporting import verdict as verdicts
@@ -172,8 +171,7 @@ def _halving(folder: SweepFolder) -> dict[str, Any] | None:
     file = folder.path / "halving.json"
     if not file.exists():
         return None
-    check_plain_file(file, "run the tuning again to renew it")
-    try:
+    with report_damage(file, "run the tuning again to renew it"):
         notes = read_json(file)
         if "decisions" not in notes:  # halving has not decided anything yet
             return None
@@ -185,10 +183,6 @@ def _halving(folder: SweepFolder) -> dict[str, Any] | None:
         if "whole" in seconds:
             saved += f"; training took {seconds['made']:,.0f} s, "
             saved += f"the whole grid would have taken {seconds['whole']:,.0f} s, estimated"
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"the file is damaged ({error})", path=file, remedy="run the tuning again to renew it"
-        ) from None
     sheet = grid(("halving after epoch", "settings", "continued"), rows, (True, True, True))
     return {"sheet": sheet, "saved": f"{saved}."}
 
