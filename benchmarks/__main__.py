@@ -19,9 +19,9 @@ from benchmarks.item import Settings
 from benchmarks.items import ITEMS, paper
 from benchmarks.placeholders import with_placeholders
 from jaxmatch.cli import huge_pages
+from jaxmatch.data.places import DATA_VARIABLE
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_atomically
-from jaxmatch.sweep.preparation import DATA_VARIABLE
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -108,8 +108,8 @@ def evaluate(
     Raises:
       InputError: the model or the data cannot be used.
     """
+    from jaxmatch.analysis.labeled_pairs import official_split, own_file
     from jaxmatch.analysis.scoring import score_split
-    from jaxmatch.cli import splits
     from jaxmatch.inference.matcher import load
 
     matcher = load(Path(model)) if isinstance(model, str | Path) else model
@@ -117,7 +117,7 @@ def evaluate(
         if not isinstance(model, str | Path):
             raise InputError("a Matcher does not say what data to use", remedy="give a run's folder, or data")
         where = None if directory is None else str(directory)
-        data = splits.official_split(Path(model), matcher, split, where)
+        data = official_split(Path(model), matcher, split, where)
     elif isinstance(data, str | Path):
-        data = splits.own_file(matcher, Path(data))
+        data = own_file(matcher, Path(data))
     return score_split(matcher, data)

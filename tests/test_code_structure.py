@@ -48,7 +48,7 @@ MAY_IMPORT = {
         "__init__",
     },
     "extend": {"config", "data", "models", "training", "sweep"},
-    "results": {"settings", "data", "reporting", "inference", "analysis", "cli"},
+    "results": {"settings", "data", "reporting", "inference", "analysis"},
     "cli": {
         "config",
         "extend",

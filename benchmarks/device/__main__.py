@@ -43,9 +43,9 @@ from benchmarks.device.budget import Budget, Stage, duration, say
 from benchmarks.device.stages import STAGES, Plan, missing_for_sweeps, peer_problem
 from benchmarks.item import Settings
 from benchmarks.placeholders import with_placeholders
+from jaxmatch.data.places import DATA_VARIABLE, vectors_file
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
-from jaxmatch.sweep.preparation import DATA_VARIABLE, vectors_file
 from jaxmatch.sweep.recording import commit
 
 RESULTS = reports.RESULTS / "device"

@@ -58,7 +58,8 @@ def run(arguments: argparse.Namespace) -> None:
 def _check(arguments: argparse.Namespace) -> None:
     from jaxmatch.data.data_check import check
     from jaxmatch.data.encoding import DataSettings
-    from jaxmatch.sweep.preparation import check_data_settings, data_directory, vectors_file
+    from jaxmatch.data.places import data_directory, vectors_file
+    from jaxmatch.sweep.preparation import check_data_settings
 
     if arguments.split_seed is not None and arguments.split is None:
         raise InputError("--split-seed needs --split", remedy="give the shares: --split 0.8/0.1/0.1")

@@ -49,12 +49,13 @@ def text(directory: Path, data_directory: str | None, split: str = "test", forma
     """
     from jaxmatch.analysis.ensemble import ensemble
     from jaxmatch.analysis.ensemble_table import Ensemble, ensembles
+    from jaxmatch.analysis.labeled_pairs import official_split
     from jaxmatch.inference.matcher import load
 
     found = []
     for members in _settings(directory):
         folders = [directory / "runs" / record["run"] for record in members]
-        pairs = splits.official_split(folders[0], load(folders[0]), split, data_directory)
+        pairs = official_split(folders[0], load(folders[0]), split, data_directory)
         found.append(Ensemble(members, split, len(pairs), ensemble((load(folder) for folder in folders), pairs)))
     layout = _layout(directory)
     return ensembles(found, layout.ensembles, format, layout.notes) if layout else ensembles(found, (), format)

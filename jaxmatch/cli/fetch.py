@@ -27,8 +27,8 @@ def add_parser(actions: Any) -> None:
 
 def _fetch(arguments: argparse.Namespace) -> None:
     from jaxmatch.data.fetching import fetch, is_fetched
+    from jaxmatch.data.places import DATA_VARIABLE
     from jaxmatch.data.releases import release_of, releases
-    from jaxmatch.sweep.preparation import DATA_VARIABLE
 
     if not arguments.names:
         show(_list(releases().values()))

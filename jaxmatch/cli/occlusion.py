@@ -81,13 +81,14 @@ def show(
 
 def _of_run(folder: Path, data_directory: str | None, split: str) -> Iterator[tuple[dict[str, Any], Occluded]]:
     """Yields the result for a run, as plain values and in the form that a table takes."""
+    from jaxmatch.analysis.labeled_pairs import official_split
     from jaxmatch.analysis.occlusion import occlusion
     from jaxmatch.analysis.occlusion_table import Occluded
     from jaxmatch.inference.matcher import load
     from jaxmatch.reporting.records import read_record
 
     matcher = load(folder)
-    found = occlusion(matcher, splits.official_split(folder, matcher, split, data_directory))
+    found = occlusion(matcher, official_split(folder, matcher, split, data_directory))
     data = f"{matcher.config['data']['name']} {split}"
     records = (read_record(folder / "record.json"),) if (folder / "record.json").exists() else ()
     yield {**found.as_json(), "data": data, "run": folder.resolve().name}, Occluded(found, data, records)
@@ -95,6 +96,7 @@ def _of_run(folder: Path, data_directory: str | None, split: str) -> Iterator[tu
 
 def _of_sweep(folder: Path, data_directory: str | None, split: str) -> Iterator[tuple[dict[str, Any], Occluded]]:
     """Yields the result for each setting of a sweep, over its seeds, in the same two forms as `_of_run`."""
+    from jaxmatch.analysis.labeled_pairs import official_split
     from jaxmatch.analysis.occlusion import occlusion, over_seeds
     from jaxmatch.analysis.occlusion_table import Occluded
     from jaxmatch.inference.matcher import load
@@ -111,7 +113,7 @@ def _of_sweep(folder: Path, data_directory: str | None, split: str) -> Iterator[
         for one in folders:
             note(f"occlusion of {one.name}")
             matcher = load(one)
-            pairs = pairs or splits.official_split(one, matcher, split, data_directory)
+            pairs = pairs or official_split(one, matcher, split, data_directory)
             single.append(occlusion(matcher, pairs))
         found, seeds = over_seeds(single), [record["seed"] for record in members]
         data, setting = f"{matcher.config['data']['name']} {split}", setting_name(members[0])

@@ -57,6 +57,7 @@ def _batches(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    from jaxmatch.analysis.labeled_pairs import official_split
     from jaxmatch.inference.matcher import load
     from jaxmatch.reporting.tables.times import times
     from jaxmatch.sweep import inference_times, timing_plan
@@ -88,7 +89,7 @@ def run(arguments: argparse.Namespace) -> None:
             matcher = load(arguments.trained)
         pairs = None
         if arguments.split != NO_SPLIT:
-            pairs = splits.official_split(arguments.trained, matcher, arguments.split, arguments.data_directory)
+            pairs = official_split(arguments.trained, matcher, arguments.split, arguments.data_directory)
         trained = inference_times.Trained(f"run {arguments.trained.resolve().name}", matcher, pairs)
     record = inference_times.run(
         plan,

@@ -17,13 +17,14 @@ from jaxmatch.analysis.scoring import pairs_of
 from jaxmatch.analysis.timing import batch_seconds, random_matcher, split_seconds
 from jaxmatch.data import catalog, tagging
 from jaxmatch.data.dataset import Split
+from jaxmatch.data.places import data_directory
 from jaxmatch.devices import available_devices
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.inference.matcher import Matcher
 from jaxmatch.models import count_parameters
 from jaxmatch.reporting.tables.times import read_times
-from jaxmatch.sweep.preparation import data_directory, data_settings
+from jaxmatch.sweep.preparation import data_settings
 from jaxmatch.sweep.recording import commit, device_name, versions
 from jaxmatch.sweep.timing_plan import NO_SPLIT, Timing, configs_of, labels_and_task
 from jaxmatch.workdir import TIMING_FILE, Workdir

@@ -1,22 +1,17 @@
 """Preparation of encoded data from the data section of a config."""
 
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from jaxmatch.caches import cache_folder
 from jaxmatch.config import DataConfig
 from jaxmatch.data import catalog, characters, encoding, tagging
 from jaxmatch.data.encoded import EncodedData
-from jaxmatch.data.hashed_vectors import HASHED
+from jaxmatch.data.places import data_directory, vectors_file
 from jaxmatch.data.readers import own
 from jaxmatch.data.readers.own_layout import layout_of
 from jaxmatch.errors import InputError
 from jaxmatch.settings import check
-
-# The environment variable that names the folder with the official folders of the data sets.
-DATA_VARIABLE = "JAXMATCH_DATA"
 
 
 def check_data_settings(**values: Any) -> None:
@@ -26,30 +21,6 @@ def check_data_settings(**values: Any) -> None:
       InputError: a value is out of bounds, or a setting does not exist.
     """
     check(DataConfig, values, "data")
-
-
-def data_directory(name: str, *given: str | None) -> str:
-    """Returns the folder to read data set `name` from: the first in `given`, else $JAXMATCH_DATA, else "".
-
-    $JAXMATCH_DATA is the folder of the official data sets, so the user's own data is never looked for there.
-    """
-    places = [place for place in given if place]
-    if not places and name in catalog.CATALOG:
-        places = [os.environ.get(DATA_VARIABLE, "")]
-    return places[0] if places else ""
-
-
-def vectors_file(name: str, directory: str) -> str:
-    """Returns the path of a vector file that is named by its path or by its place below the data directory.
-
-    "hashed" and "none" are not files and are returned as they are.
-    """
-    if name in (HASHED, encoding.NO_VECTORS):
-        return name
-    directory = directory or os.environ.get(DATA_VARIABLE, "")
-    if name and directory and not Path(name).exists() and (Path(directory) / name).exists():
-        return str(Path(directory) / name)
-    return name
 
 
 def guessed_task(config: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 MUTANTS = [
     ("jaxmatch/extend.py", "if name in registry and (kind, name) not in ADDED:", "if name in registry:", ["tests/test_extend.py"]),
     ("jaxmatch/sweep/grid.py", "not in (_VALUES_OF_OLD_RUNS | ADDED_DEFAULTS).items()", "not in _VALUES_OF_OLD_RUNS.items()", ["tests/test_extend.py"]),
-    ("jaxmatch/results.py", "return score_split(matcher, data)", "return score_split(matcher, splits.official_split(Path(model), matcher, 'dev', None))", ["tests/test_results.py"]),
+    ("jaxmatch/results.py", "return score_split(matcher, data)", "return score_split(matcher, official_split(Path(model), matcher, 'dev', None))", ["tests/test_results.py"]),
     ("jaxmatch/cli/stream.py", "poll.poll(1000 * IDLE_SECONDS)", "poll.poll(None)", ["tests/test_cli_streams.py::test_a_prediction_does_not_wait_for_the_next_pair"]),
     ("jaxmatch/cli/stream.py", "            number += 1\n", "", ["tests/test_cli_streams.py::test_a_last_line_that_is_too_long_is_reported_with_its_number"]),
     ("jaxmatch/cli/prediction_queue.py", "        waiting, self._waiting = self._waiting, []\n", "        waiting = self._waiting\n", ["tests/test_cli_streams.py::test_pairs_that_arrive_together_are_predicted_in_chunks"]),

@@ -1,0 +1,80 @@
+"""The labeled pairs for a trained model: a split of its data set, or a file of the user."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jaxmatch.data import catalog
+from jaxmatch.data.dataset import Split
+from jaxmatch.data.places import data_directory
+from jaxmatch.data.readers import own
+from jaxmatch.data.readers.own_layout import PLAIN, layout_of
+from jaxmatch.errors import InputError
+from jaxmatch.files import hash_file, read_json
+from jaxmatch.inference.matcher import Matcher
+from jaxmatch.plain_file import check_plain_file
+
+
+def own_file(matcher: Matcher, path: Path, changes: Mapping[str, Any] | None = None) -> Split:
+    """Reads a file of the user, in the layout of the training data.
+
+    Arguments:
+      matcher: the model.
+      path: the file.
+      changes: settings of the layout that differ from those of the training data.
+
+    Raises:
+      InputError: the file cannot be used.
+    """
+    most, last = ", ".join(own.FORMATS[:-1]), own.FORMATS[-1]
+    check_plain_file(path, f"give a {most} or {last} file")
+    if not own.format_of(path):
+        raise InputError(f"is neither {most} nor {last}", path=path, remedy="give it the name ending of its layout")
+    layout = layout_of({**matcher.config.get("data", {}), **(changes or {})})
+    return own.read(path, matcher.task, matcher.labels if matcher.task == "classification" else None, layout=layout)
+
+
+def official_split(run: Path, matcher: Matcher, name: str, given_directory: str | None) -> Split:
+    """Reads a split of the data set that the model was trained on. Warns if its file has changed since then.
+
+    Arguments:
+      run: the folder of the run, or of the model in it.
+      matcher: the model.
+      name: "train", "dev" or "test".
+      given_directory: the folder with the data files, or None for the folder that the model was trained from.
+
+    Raises:
+      InputError: the model does not state its data set, the split does not exist, or its file cannot be used.
+    """
+    settings = matcher.config.get("data")
+    if not isinstance(settings, dict) or not isinstance(settings.get("name"), str):
+        raise InputError("the model does not say what data it was trained on", remedy="give a file of your own")
+    directory = data_directory(settings["name"], given_directory, settings.get("directory"))
+    task, layout = (matcher.task, layout_of(settings)) if settings["name"] == catalog.OWN else ("", PLAIN)
+    found = catalog.find_files(settings["name"], directory, task=task, layout=layout)
+    if name in found:
+        _warn_of_change(run, name, found[name])
+    if settings["name"] != catalog.OWN:
+        return catalog.load_split(settings["name"], directory, name)
+    if name not in found:
+        raise catalog.missing_split(catalog.OWN, directory, name)
+    if layout.shares:
+        return catalog.load(catalog.OWN, directory, task=task, layout=layout).splits[name]
+    return own_file(matcher, found[name])
+
+
+def _warn_of_change(run: Path, split: str, file: Path) -> None:
+    """Warns if the file of a split has changed since the run was trained.
+
+    The run's record holds the checksum of the file. There is no warning without a record, or with an old one that has no
+    checksums.
+    """
+    for record in (run / "record.json", run.parent / "record.json"):  # `run` may be the model's folder in the run's
+        try:
+            before = read_json(record)["data"]["files"][split]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if hash_file(file) != before:
+            logging.getLogger(__name__).warning("%s has changed since the run was trained", file)
+        return
