@@ -43,10 +43,8 @@ def available_devices(platform: str | None = None) -> list[jax.Device]:
     """
     try:
         found = jax.devices(platform)
-    except (
-        RuntimeError,
-        AssertionError,
-    ) as error:  # AssertionError, without a message, for a platform that jaxlib was built without
+    # An AssertionError, without a message, for a platform that jaxlib was built without.
+    except (RuntimeError, AssertionError) as error:
         reason = str(error) or f"JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')}"
         wanted = "no device" if platform is None else f"no {platform}"
         remedy = (

@@ -215,7 +215,8 @@ class Store:
         Errors that another try cannot change are raised at once: a missing or existing object, a full or read-only disk
         of this machine, refused access, and `passed`.
         """
-        for wait in (*WAITS, None):
+        waits = iter(WAITS)
+        while True:
             try:
                 return action()
             except (FileNotFoundError, FileExistsError, *passed):
@@ -223,10 +224,10 @@ class Store:
             except Exception as error:  # the class of the error depends on the scheme
                 if isinstance(error, OSError) and error.errno in _LOCAL_DISK_ERRORS:
                     raise
+                wait = next(waits, None)
                 if wait is None or isinstance(error, PermissionError):
                     raise StoreError(self.url, first_line(error)) from error
                 time.sleep(wait)
-        raise AssertionError
 
 
 def _opened(url: str) -> tuple[Any, str]:

@@ -63,8 +63,8 @@ def counted(*words, **variables: str) -> tuple[str, list[int]]:
 
 
 def test_a_program_compiled_by_one_process_is_a_cache_hit_in_the_next(run, tmp_path):
-    labelled = [(*pair, saved_model.LABELS[0]) for pair in saved_model.TEXTS]
-    source = saved_model.write_tsv(tmp_path / "in.tsv", labelled, "text_a\ttext_b\tlabel")
+    labeled = [(*pair, saved_model.LABELS[0]) for pair in saved_model.TEXTS]
+    source = saved_model.write_tsv(tmp_path / "in.tsv", labeled, "text_a\ttext_b\tlabel")
     words = ("evaluate", run, "--input", source)
     output, (found, compiled, _) = counted(*words, XDG_CACHE_HOME=str(tmp_path))
     assert compiled > 0 and found == 0

@@ -48,8 +48,8 @@ def test_classification_report_equals_hand_computed_counts(own):
     assert "85.0% of all tokens have a vector, 85.0% are in the vocabulary" in lines
     assert [line for line in lines if line.startswith("- ")] == [
         "- there is no test split",
-        "- dev has no pair labelled 'no'",
-        "- dev: 100.0% of the pairs are labelled 'yes'",
+        "- dev has no pair labeled 'no'",
+        "- dev: 100.0% of the pairs are labeled 'yes'",
         "- train b: 1 text has no token left",
         "- only 85.0% of all tokens have a vector",
         "- vectors some.2d: 1 broken line left out (line 4: 0 numbers instead of 2)",

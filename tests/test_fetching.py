@@ -82,7 +82,7 @@ def server():
 
 
 def fetch(folder, *words, accept=True):
-    return main(["data", "fetch", *words, "--data-directory", str(folder), *(["--accept-licences"] if accept else [])])
+    return main(["data", "fetch", *words, "--data-directory", str(folder), *(["--accept-licenses"] if accept else [])])
 
 
 def visible(folder):
@@ -100,7 +100,7 @@ def test_fetched_archive_is_unpacked_to_the_official_folder(server, tmp_path, ca
     server.files["/RTE.zip"] = ARCHIVE
     assert fetch(tmp_path, "rte", "--from", server.address) == 0
     printed = capsys.readouterr()
-    assert str(tmp_path / "RTE") in printed.out and "licence" in printed.err
+    assert str(tmp_path / "RTE") in printed.out and "license" in printed.err
     assert visible(tmp_path) == ["RTE", "fetched.json"]
     assert visible(tmp_path / "RTE") == ["dev.tsv", "train.tsv"]
     assert len(catalog.load("rte", tmp_path).splits["train"].labels) == 2
@@ -227,14 +227,14 @@ def test_missing_file_error_has_the_file_name_and_http_status(server, tmp_path, 
     assert "msr_paraphrase_train.txt" in line and "404" in line
 
 
-def test_fetch_requires_an_accepted_licence(tmp_path, capsys, monkeypatch):
+def test_fetch_requires_an_accepted_license(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     line = error_line(capsys, fetch(tmp_path / "data", "rte", accept=False))
-    assert "--accept-licences" in line and not (tmp_path / "data").exists()
+    assert "--accept-licenses" in line and not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize(("answer", "status"), [("y\n", 0), ("n\n", 2), ("", 2)])
-def test_licence_prompt_at_a_terminal_decides_whether_to_fetch(server, tmp_path, monkeypatch, answer, status):
+def test_license_prompt_at_a_terminal_decides_whether_to_fetch(server, tmp_path, monkeypatch, answer, status):
     server.files["/RTE.zip"] = ARCHIVE
     terminal = io.StringIO(answer)
     terminal.isatty = lambda: True
@@ -247,7 +247,7 @@ def test_every_data_set_but_generated_ones_has_a_release(capsys):
     covered = {name for release in releases().values() for name in release.data_sets}
     assert covered == set(catalog.CATALOG)
     for release in releases().values():
-        assert release.licence and release.home.startswith("http")
+        assert release.license and release.home.startswith("http")
         for file in release.files:
             assert not file.checksum or re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", file.checksum)
         for name in release.data_sets:

@@ -39,7 +39,7 @@ def labels(ticks):
 WHITE = (1.0, 1.0, 1.0, 1.0)
 
 
-def colour_of(axes, value):
+def color_of(axes, value):
     """Returns the color of a value in the heat map of a panel."""
     return tuple(map(float, axes.images[0].to_rgba(np.array([[value]]))[0, 0]))
 
@@ -54,7 +54,7 @@ def test_attention_shows_both_directions_of_each_block():
     for axes, block, key in zip(panels, (0, 0, 1, 1), ("over_b", "over_a") * 2, strict=True):
         np.testing.assert_array_equal(axes.images[0].get_array(), ATTENTION["blocks"][block][key])
         assert axes.images[0].get_clim() == (0, 0.9)  # the same scale for all blocks
-        assert colour_of(axes, 0) == WHITE and colour_of(axes, 0.9) != WHITE
+        assert color_of(axes, 0) == WHITE and color_of(axes, 0.9) != WHITE
         assert labels(axes.get_yticklabels()) == ["a", "$x$", "bell\ufffd \ufffd"]
         assert labels(axes.get_xticklabels()) == ["<unknown>", "日本"]
 
@@ -63,8 +63,8 @@ def test_weights_below_zero_are_red_and_those_above_it_blue():
     signed = [[[-0.3, 0.9], [0.0, 0.6], [0.25, -0.9]], np.full((3, 2), 0.1).tolist()]
     blocks = [{"name": "matching forward", "over_b": signed[0], "over_a": signed[1]}]
     axes = drawn({**ATTENTION, "blocks": blocks}).axes[0]
-    assert axes.images[0].get_clim() == (-0.9, 0.9) and colour_of(axes, 0) == WHITE
-    (red, _, blue, _), (red_above, _, blue_above, _) = colour_of(axes, -0.5), colour_of(axes, 0.5)
+    assert axes.images[0].get_clim() == (-0.9, 0.9) and color_of(axes, 0) == WHITE
+    (red, _, blue, _), (red_above, _, blue_above, _) = color_of(axes, -0.5), color_of(axes, 0.5)
     assert red > blue and blue_above > red_above
 
 
@@ -83,7 +83,7 @@ def test_occlusion_shows_signed_points_and_leaves_missing_values_blank():
     assert written[0] == {(0, 0): "−40.0", (0, 2): "−10.0", (1, 0): "−12.3", (1, 1): "−30.0", (1, 2): "−5.0"}
     assert written[1][0, 2] == "+0.0" and written[1][1, 2] == "+5.0" and (0, 1) not in written[1]
     assert {axes.images[0].get_clim() for axes in panels} == {(-40.0, 40.0)}  # one scale for all classes
-    assert {colour_of(axes, 0) for axes in panels} == {WHITE} and panels[0].get_facecolor() != WHITE
+    assert {color_of(axes, 0) for axes in panels} == {WHITE} and panels[0].get_facecolor() != WHITE
     assert labels(panels[0].get_yticklabels()) == OCCLUSION["features"]
     assert labels(panels[0].get_xticklabels()) == ["1", "2"]
 

@@ -27,7 +27,7 @@ def test_unknown_numeric_labels_suggest_a_regression(tmp_path):
 
 
 @pytest.mark.parametrize("label", ["-1", "-1.0", " -1 ", "", " "])
-def test_unlabelled_pairs_are_dropped_and_counted(tmp_path, label):
+def test_unlabeled_pairs_are_dropped_and_counted(tmp_path, label):
     path = write(tmp_path, "train.tsv", f"text_a\ttext_b\tlabel\na\tb\t1\nc\td\t{label}\ne\tf\t0\n")
     split = own.read(path, "classification")
     assert split.labels == ["1", "0"] and split.text_a == ["a", "e"] and split.dropped == {"no label": 1}
@@ -42,7 +42,7 @@ def test_unlabelled_pairs_are_dropped_and_counted(tmp_path, label):
 
 
 @pytest.mark.parametrize("label", ["-1", "-1.0", "null", '""'])
-def test_unlabelled_objects_are_dropped_and_counted(tmp_path, label):
+def test_unlabeled_objects_are_dropped_and_counted(tmp_path, label):
     rows = f'{{"text_a": "a", "text_b": "b", "label": 1}}\n{{"text_a": "a", "text_b": "b", "label": {label}}}\n'
     path = write(tmp_path, "train.jsonl", rows)
     assert own.read(path, "classification").dropped == {"no label": 1}

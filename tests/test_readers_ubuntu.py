@@ -7,7 +7,7 @@ from refusals import refused
 from jaxmatch.data.readers import ubuntu
 
 
-def test_a_context_is_a_group_of_ten_labelled_candidates(tmp_path):
+def test_a_context_is_a_group_of_ten_labeled_candidates(tmp_path):
     split = ubuntu.read(write(tmp_path, "test.txt", UBUNTU + UBUNTU.replace("full", "slow")))
     assert split.labels == (["1"] + ["0"] * 9) * 2 and split.groups == ["1"] * 10 + ["2"] * 10
     assert split.text_a[0] == UBUNTU_CONTEXT and split.text_a[19] == UBUNTU_CONTEXT.replace("full", "slow")

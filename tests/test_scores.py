@@ -41,13 +41,6 @@ def test_auc_equals_scikit_learn(case):
 
 
 @QUICK
-@given(columns(COARSE, least=0))
-def test_average_ranks_equal_scipy(case):
-    values = np.array(case).reshape(-1)
-    np.testing.assert_array_equal(scores.average_ranks(values), scipy.stats.rankdata(values))
-
-
-@QUICK
 @given(columns(st.sampled_from([1.0, 2.5, 3.0, 4.9]), st.sampled_from([-2.0, 0.5, 1.0, 7.0]), least=2))
 def test_correlations_equal_scipy(case):
     labels, predictions = case

@@ -67,7 +67,7 @@ def official_split(run: Path, matcher: Matcher, name: str, given_directory: str 
 def _warn_of_change(run: Path, split: str, file: Path) -> None:
     """Warns if the file of a split has changed since the run was trained.
 
-    The run's record holds the checksum of the file. There is no warning without a record, or with an old one that has no
+    The run's record holds the checksum of the file. There is no warning without a record, or with an old one without
     checksums.
     """
     for record in (run / "record.json", run.parent / "record.json"):  # `run` may be the model's folder in the run's

@@ -21,7 +21,7 @@ def add_parser(actions: Any) -> None:
     fetch.add_argument(
         "--from", dest="source", default="", metavar="URL|FOLDER", help="mirror or folder with files of the same names"
     )
-    fetch.add_argument("--accept-licences", action="store_true", help="accept the licences shown, without being asked")
+    fetch.add_argument("--accept-licenses", action="store_true", help="accept the licenses shown, without being asked")
     fetch.set_defaults(act=_fetch)
 
 
@@ -40,7 +40,7 @@ def _fetch(arguments: argparse.Namespace) -> None:
         raise InputError(
             "no data directory is named", remedy="give --data-directory, or set the variable JAXMATCH_DATA"
         )
-    _accept([release for release in chosen if not is_fetched(release, Path(directory))], arguments.accept_licences)
+    _accept([release for release in chosen if not is_fetched(release, Path(directory))], arguments.accept_licenses)
     for release in chosen:
         fetched_before = is_fetched(release, Path(directory))
         with _progress() as progress:
@@ -52,7 +52,7 @@ def _list(releases: Any) -> str:
     lines = []
     for release in releases:
         how = release.title if release.has_addresses else f"{release.title}; only with --from"
-        lines.append(f"{release.name:<12}  {how}\n{'':<12}  {release.licence}; {release.home}")
+        lines.append(f"{release.name:<12}  {how}\n{'':<12}  {release.license}; {release.home}")
     return printable("\n".join(lines), keep="\n")
 
 
@@ -63,16 +63,16 @@ def _accept(releases: Sequence[Any], accepted: bool) -> None:
       InputError: a license is not accepted, or the user cannot be asked because standard input is not a terminal.
     """
     for release in releases:
-        note(f"{release.title}: licence {release.licence}; see {release.home}")
+        note(f"{release.title}: license {release.license}; see {release.home}")
         if accepted:
             continue
         if sys.stdin is None or not sys.stdin.isatty():
             raise InputError(
-                f"the licence of {release.name} is not accepted", remedy="read it, then give --accept-licences"
+                f"the license of {release.name} is not accepted", remedy="read it, then give --accept-licenses"
             )
         print("Do you accept it? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise InputError(f"the licence of {release.name} is not accepted", remedy="nothing was fetched")
+            raise InputError(f"the license of {release.name} is not accepted", remedy="nothing was fetched")
 
 
 @contextlib.contextmanager

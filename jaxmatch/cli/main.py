@@ -134,9 +134,8 @@ def _chosen(words: Sequence[str]) -> list[str]:
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(
-        OSError, ValueError, AttributeError
-    ):  # if standard error is full or closed, nothing can be printed
+    # If standard error is full or closed, nothing can be printed.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"jaxmatch: {printable(text)}\n")
         sys.stderr.flush()
 
@@ -145,9 +144,8 @@ def _close_quietly() -> None:
     """Closes standard output after a failed write, so that Python does not report another error when it flushes it at
     exit.
     """
-    with contextlib.suppress(
-        OSError, ValueError, AttributeError
-    ):  # it is not a real file, so Python will not report an error
+    # If standard output is not a real file, Python will not report an error.
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -4,9 +4,9 @@
     head -100 answers.txt | jaxmatch rank runs/quora/runs/RUN --query "who wrote it" --input - --top-k 3
 
 The input is a text a line, or CSV, TSV, JSON lines or Parquet with the column "text", or the one that --columns names.
-Each may be packed with gzip. The output is JSON lines, the best first: "query", "rank"
-from 1 on, "line" of the input (of Parquet the row, from 0), "text", and "score": the probability of the label that
-means a match, or the predicted number of a regression. A model with more than two labels needs --label.
+Each may be packed with gzip. The output is JSON lines, the best first: "query", "rank" from 1 on, "line" of the input
+(of Parquet the row, from 0), "text", and "score": the probability of the label that means a match, or the predicted
+number of a regression. A model with more than two labels needs --label.
 """
 
 import argparse

@@ -93,9 +93,9 @@ def _pairs(data: DataSet, problems: list[str]) -> str:
         rows.append((name, f"{len(split):,}", f"{distinct:,}", dropped))
         if not len(split):
             problems.append(f"{name} has no pairs")
-        if name == "train" and (unlabelled := split.dropped.get(NO_LABEL)):
+        if name == "train" and (unlabeled := split.dropped.get(NO_LABEL)):
             named = "" if data.task == "regression" else "; if -1 is a label, name it: --labels=-1=NAME"
-            problems.append(f"train: {count_text(unlabelled, 'pair is', 'pairs are')} left out without a label{named}")
+            problems.append(f"train: {count_text(unlabeled, 'pair is', 'pairs are')} left out without a label{named}")
     return _table(("split", "pairs", "distinct", "dropped"), rows)
 
 
@@ -117,9 +117,9 @@ def _labels(data: DataSet, problems: list[str]) -> str:
         rows.append((name, *(f"{counts[label]:,} ({counts[label] / total:.1%})" for label in data.labels)))
         for label in data.labels:
             if len(split) and not counts[label]:
-                problems.append(f"{name} has no pair labelled {label!r}")
+                problems.append(f"{name} has no pair labeled {label!r}")
             elif data.task == "classification" and counts[label] / total >= _MAX_LABEL_SHARE:
-                problems.append(f"{name}: {counts[label] / total:.1%} of the pairs are labelled {label!r}")
+                problems.append(f"{name}: {counts[label] / total:.1%} of the pairs are labeled {label!r}")
     return _table(("labels", *data.labels), rows)
 
 

@@ -32,7 +32,7 @@ class Release:
     Attributes:
       name: the name by which the release is fetched.
       title: a description, which includes the size of a large release.
-      licence: the license, in words.
+      license: the license, in words.
       home: the web page of the owners.
       files: an archive, or several files.
       data_sets: the data sets of the catalog that are read from the release; empty for word vectors.
@@ -42,7 +42,7 @@ class Release:
 
     name: str
     title: str
-    licence: str
+    license: str
     home: str
     files: tuple[ReleaseFile, ...]
     data_sets: tuple[str, ...] = ()

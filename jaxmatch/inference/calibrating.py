@@ -157,11 +157,11 @@ def quality(
     if len(labels) == 2:
         column = labels.index(calibration.positive or labels[1])
         hits = np.count_nonzero((guessed == column) & (numbers == column))
-        taken, labelled = np.count_nonzero(guessed == column), np.count_nonzero(numbers == column)
+        taken, labeled = np.count_nonzero(guessed == column), np.count_nonzero(numbers == column)
         scores |= {
             "precision": hits / max(taken, 1),
-            "recall": hits / max(labelled, 1),
-            "f1": 2 * hits / max(taken + labelled, 1),
+            "recall": hits / max(labeled, 1),
+            "f1": 2 * hits / max(taken + labeled, 1),
         }
     return scores
 

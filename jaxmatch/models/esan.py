@@ -87,9 +87,8 @@ class ESAN(PairModel):
         sequence = contextual = self.encode(words, sentences, dropout_rate)
         features = {"word": jnp.concatenate(words, axis=-1)} if self.config.word_features else {}
         for number, layer in enumerate(self.align):
-            if (
-                number == 1 and self.config.contextual_features
-            ):  # the input of the first layer already is the contextual features
+            # The input of the first layer already is the contextual features.
+            if number == 1 and self.config.contextual_features:
                 features = {**features, "contextual": contextual}
             sequence = layer(sequence, features, sentences, dropout_rate)
         return mean_and_max(sequence, sentences == 1), mean_and_max(sequence, sentences == 2)

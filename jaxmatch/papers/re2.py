@@ -131,9 +131,8 @@ def published_times() -> tuple[Published, ...]:
 def _matching_settings(config: ConfigDict, changes: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings that a run must have to match a row of the paper."""
     model = {**config.model.to_dict(), **changes}
-    stated = {
-        f"model.{key}": model[key] for key in STATED
-    } | WORD_VECTORS_ONLY  # the paper gives RE2 only the vector of each word
+    # The paper gives RE2 only the vector of each word.
+    stated = {f"model.{key}": model[key] for key in STATED} | WORD_VECTORS_ONLY
     return {"model.name": "re2", "data.name": config.data.name, **stated, "seeds": SEEDS}
 
 

@@ -205,14 +205,14 @@ def _bands(lines: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]], score:
     else:
         figure = _figure(6.4, 3.8 + 0.2 * len(lines))
         panels = [figure.subplots()] * len(lines)
-    colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, max(2, len(lines))))
+    colors = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, max(2, len(lines))))
     for number, (axes, (label, place, points)) in enumerate(zip(panels, lines, strict=False)):
         places, mean, deviation = (
             np.array([point[key] or 0.0 for point in points], float) for key in (place, "mean", "deviation")
         )
-        colour, marker = (_ABOVE_ZERO, "o") if apart else (colours[number], _MARKERS[number])
-        axes.plot(places, mean, color=colour, marker=marker, markersize=4 - apart, label=label, zorder=2 + apart)
-        axes.fill_between(places, mean - deviation, mean + deviation, color=colour, alpha=0.2, linewidth=0)
+        color, marker = (_ABOVE_ZERO, "o") if apart else (colors[number], _MARKERS[number])
+        axes.plot(places, mean, color=color, marker=marker, markersize=4 - apart, label=label, zorder=2 + apart)
+        axes.fill_between(places, mean - deviation, mean + deviation, color=color, alpha=0.2, linewidth=0)
         axes.grid(alpha=0.3)
         for behind in panels[: len(lines)] if apart else ():
             if behind is not axes:
@@ -249,9 +249,9 @@ def _white_at_zero(signed: bool) -> Colormap:
     """
     from matplotlib.colors import LinearSegmentedColormap
 
-    colours = ["white", _ABOVE_ZERO, "#053061"]
+    colors = ["white", _ABOVE_ZERO, "#053061"]
     # In an odd number of colors, the middle one is the color of zero.
-    return LinearSegmentedColormap.from_list("", ["#67001f", _BELOW_ZERO, *colours] if signed else colours, N=257)
+    return LinearSegmentedColormap.from_list("", ["#67001f", _BELOW_ZERO, *colors] if signed else colors, N=257)
 
 
 def _wrapped(text: str, width: int) -> str:

@@ -25,7 +25,7 @@ def execute(plan: Plan, workdir: Workdir, display: Display, engine: Engine | Non
       plan: the plan to train.
       workdir: the folder of the sweep.
       display: the display that shows the progress.
-      engine: the engine that trains the cohorts. Default: this process, on all its devices.
+      engine: the engine that trains the cohorts; default: this process, on all its devices.
 
     Raises:
       FailedCohorts: some cohorts failed. The others are trained.

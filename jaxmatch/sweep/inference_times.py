@@ -69,10 +69,10 @@ def run(
     command: str = "",
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Times every model of a plan, and a trained model if one is given.
+    """Times every model of a timing, and a trained model if one is given.
 
     Arguments:
-      timing: the timing plan.
+      timing: the timing.
       split: the name of the split whose pairs measure the throughput, or `NO_SPLIT`.
       trained: a trained model, which was loaded inside `on_the_cpu`.
       command: the command line that requested the timing, for the record.

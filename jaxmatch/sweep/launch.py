@@ -63,7 +63,7 @@ def sweep(
       display: the display that shows the progress.
       log: the names of listeners (`following.listeners_of`).
       command: the command line that the user gave. It is stored beside the records.
-      engine: the engine that trains the cohorts. Default: this process.
+      engine: the engine that trains the cohorts; default: this process.
 
     Returns:
       The table in Markdown, or "" for a dry run.
@@ -151,7 +151,7 @@ def run(
       display: the display that shows the progress.
       halve: the function that returns the rule that drops the worst settings; default: none is dropped.
       listeners: the listeners that are called when a run starts, is scored and ends.
-      engine: the engine that trains the cohorts. Default: this process.
+      engine: the engine that trains the cohorts; default: this process.
 
     Returns:
       The records of the sweep's runs (docs/reference/files.md), including those that were trained before.

@@ -252,9 +252,8 @@ def shared_bytes(data: EncodedData) -> int:
     """
     train = data.splits["train"]
     features = sum(values is not None for values in (train.tags_a, train.exact_match_a))
-    of_a_token = np.dtype(np.int32).itemsize + np.dtype(np.int8).itemsize * (
-        1 + features
-    )  # the id; the sentence and the features
+    # The id; the sentence and the features.
+    of_a_token = np.dtype(np.int32).itemsize + np.dtype(np.int8).itemsize * (1 + features)
     characters = 0 if data.characters is None else data.characters.nbytes
     tokens = sum(split.pairs * int(split.lengths.max(initial=0)) for split in data.splits.values())
     return data.vectors.nbytes + characters + tokens * of_a_token

@@ -75,28 +75,6 @@ def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
     return np.array([np.mean(values[among]) for values, among in flat]).reshape(predictions.shape[:-1])
 
 
-def average_ranks(values: ArrayLike) -> np.ndarray:
-    """Returns ranks from 1 upward. Equal values share the mean of their ranks.
-
-    Arguments:
-      values: <float64>[..., pairs].
-
-    Returns:
-      <float64>[..., pairs].
-    """
-    values = np.asarray(values)
-    order = np.argsort(values, axis=-1)
-    rising = np.take_along_axis(values, order, axis=-1)
-    place, edge = np.arange(values.shape[-1]), np.ones_like(values[..., :1], bool)
-    differs = rising[..., 1:] != rising[..., :-1]
-    first = np.maximum.accumulate(np.where(np.concatenate([edge, differs], axis=-1), place, 0), axis=-1)
-    ends = np.where(np.concatenate([differs, edge], axis=-1), place, place.size)
-    last = np.minimum.accumulate(ends[..., ::-1], axis=-1)[..., ::-1]
-    ranks = np.empty(values.shape)
-    np.put_along_axis(ranks, order, (first + last) / 2.0 + 1.0, axis=-1)
-    return ranks
-
-
 def auc(labels: ArrayLike, scores: ArrayLike) -> np.ndarray:
     """Computes the area under the ROC curve: how often a positive pair scores above a negative one; ties count half.
 
@@ -114,9 +92,8 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> np.ndarray:
     negatives = positive.size - positives
     if not positives or not negatives:
         return np.full(scores.shape[:-1], np.nan)
-    rank_sum = average_ranks(scores)[..., positive].sum(axis=-1)
-    area = (rank_sum - positives * (positives + 1) / 2.0) / (positives * negatives)
-    return np.where(np.isnan(scores).any(axis=-1), np.nan, area)
+    rank_sum = _ranks(scores)[..., positive].sum(axis=-1)
+    return (rank_sum - positives * (positives + 1) / 2.0) / (positives * negatives)
 
 
 def pearson(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
@@ -138,9 +115,8 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
         return np.full(predictions.shape[:-1], np.nan)
     defined = np.isfinite(predictions).all(axis=-1)
     constant = (predictions == predictions[..., :1]).all(axis=-1)
-    with np.errstate(
-        divide="ignore", invalid="ignore"
-    ):  # the correlation of equal or non-finite predictions is not used
+    # The correlation of equal or non-finite predictions is not used.
+    with np.errstate(divide="ignore", invalid="ignore"):
         labels, predictions = labels - labels.mean(), predictions - predictions.mean(axis=-1, keepdims=True)
         # Scaled to 1 first, so that the squares of tiny or huge deviations neither underflow nor overflow.
         labels, predictions = (
@@ -164,8 +140,16 @@ def spearman(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
     Returns:
       <float64>[...].
     """
-    undefined = np.isnan(np.asarray(predictions, np.float64)).any(axis=-1)
-    return np.where(undefined, np.nan, pearson(average_ranks(labels), average_ranks(predictions)))
+    return pearson(_ranks(labels), _ranks(predictions))
+
+
+def _ranks(values: ArrayLike) -> np.ndarray:
+    """Returns ranks from 1 upward, <float64>[..., pairs] -> the same. Equal values share the mean of their ranks. All
+    ranks are NaN if a value is NaN.
+    """
+    from scipy import stats  # importing it takes most of a second, which only two scores need
+
+    return stats.rankdata(values, axis=-1)
 
 
 def mean_squared_error(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:

@@ -14,7 +14,7 @@ MUTANTS = [
     ("jaxmatch/data/readers/twitter_url.py", "\"1\" if positive > 3 else \"0\"", "\"0\" if positive > 3 else \"1\"",
      ["tests/test_scores.py::test_twitter_url_labels_come_from_votes_and_f1_counts_paraphrases"]),
     (_SCORES, "outputs[..., 1] - outputs[..., 0])}", "outputs[..., 0] - outputs[..., 1])}", ["tests/test_scores.py"]),
-    (_SCORES, "(first + last) / 2.0", "last", ["tests/test_scores.py"]),
+    (_SCORES, "stats.rankdata(values, axis=-1)", "stats.rankdata(values, \"max\", axis=-1)", ["tests/test_scores.py"]),
     ("jaxmatch/training/ranking.py", "(right > 0) & (right < sizes) if filtered", "(right > 0) if filtered", ["tests/test_ranking_scores.py"]),
     ("jaxmatch/config/scores.py", "Score(\"mse\", \"MSE\", higher_is_better=False)", "Score(\"mse\", \"MSE\")", ["tests/test_scores.py::test_lower_is_better_only_for_mse_and_loss"]),
     (_RECORDS, "round(1e6 * answered", "round(1e3 * answered", ["tests/test_records.py::test_inference_time_is_in_microseconds_per_pair"]),

@@ -225,7 +225,7 @@ def attacks(bench: Bench) -> list[Attack]:
             changes,
             15,
         )
-    files["labelled pairs"] = (
+    files["labeled pairs"] = (
         _copies(bench, "dev.tsv"),
         lambda folder: ["evaluate", str(bench.run), "--input", str(folder / "files" / "dev.tsv")],
         changes,

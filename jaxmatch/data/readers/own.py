@@ -25,7 +25,7 @@ FORMATS = (".tsv", ".csv", ".jsonl", ".parquet")
 SUFFIXES = (*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS))
 RANKING_LABELS = ("0", "1")
 # Hugging Face's data sets give this label to a pair without a label.
-_UNLABELLED = "-1"
+_UNLABELED = "-1"
 # pandas writes whole numbers this way in a column with missing values.
 _WHOLE = re.compile(r"(-?[0-9]+)\.0+")
 Row = tuple[int, str, str, Any, str | None]
@@ -159,7 +159,7 @@ def collect_split(
     pairs = PairCollector(path, None if task == "regression" else labels, remedy)
     for line, text_a, text_b, label, group in rows:
         name = _label_name(label, known)
-        if name == "" or (task != "regression" and name == _UNLABELLED and name not in known):
+        if name == "" or (task != "regression" and name == _UNLABELED and name not in known):
             pairs.drop(NO_LABEL)
             continue
         if task == "regression":

@@ -237,9 +237,12 @@ EDITS: Mapping[str, Callable[[Draws, Clause], Clause]] = {
 }
 
 
-def edited(draws: Draws, clause: Clause, names: Sequence[str], attempts: int = 6) -> Clause:
+_ATTEMPTS = 6
+
+
+def edited(draws: Draws, clause: Clause, names: Sequence[str]) -> Clause:
     """Returns the clause after one of the named edits, or the clause itself if no attempt gives a well-formed one."""
-    for _ in range(attempts):
+    for _ in range(_ATTEMPTS):
         changed = EDITS[draws.one_of(names)](draws, clause)
         if changed is not clause and well_formed(changed):
             return changed
