@@ -49,7 +49,6 @@ HEADINGS_ON_SEVERAL = (
     "temporaries (GB)",
     "moved (GB)",
     "kernels",
-    "compiled in (s)",
     "commit",
 )
 HEADINGS = (
@@ -106,7 +105,7 @@ def _on_several(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns the section of the programs for several devices, or nothing if there are none."""
     if not rows:
         return []
-    lines = [" | ".join(["", *HEADINGS_ON_SEVERAL, ""]).strip(), "|" + " --- |" * 3 + " ---: |" * 5 + " --- |"]
+    lines = [" | ".join(["", *HEADINGS_ON_SEVERAL, ""]).strip(), "|" + " --- |" * 3 + " ---: |" * 4 + " --- |"]
     targets, models = list(TARGETS), list(CONFIGS)
     for row in sorted(
         rows,
@@ -116,14 +115,13 @@ def _on_several(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             PROGRAMS_ON_SEVERAL.index(row["program"]),
         ),
     ):
-        figures = ["does not compile", "", "", "", ""]
+        figures = ["does not compile", "", "", ""]
         if "problem" not in row:
             figures = [
                 row["collectives"],
                 f"{row['temporaries'] / 1e9:.2f}",
                 f"{row['moved'] / 1e9:.1f}",
                 row["kernels"],
-                f"{row['compile_seconds']:.0f}",
             ]
         cells = row["target"], row["model"], row["program"], *figures, row["commit"][:7]
         lines.append("| " + " | ".join(map(str, cells)) + " |")

@@ -224,11 +224,11 @@ def _legend(table: Content, plan: _Plan) -> list[str]:
     if judged:
         spread = [None not in printed for printed in judged]
         theirs = (
-            "The paper's own deviation over its seeds is in it"
+            "The interval includes the paper's own deviation over its seeds"
             if all(spread)
-            else "How much the published number itself depends on seeds is not in it"
+            else "The interval does not include how much the published number depends on seeds"
             if not any(spread)
-            else "The paper's own deviation over its seeds is in it where one is printed"
+            else "The interval includes the paper's own deviation over its seeds where the paper prints one"
         )
         legend.append(
             f"In brackets: the {intervals.CONFIDENCE:.0%} confidence interval of our mean less the published number "
