@@ -3,7 +3,7 @@
 import numpy as np
 from random_parameters import compiled
 
-from jaxmatch.models.pair_model import side_by_side
+from jaxmatch.models.pair_model import pair_rows
 
 
 def linear(params, inputs):
@@ -18,7 +18,7 @@ def check_close(found, expected):
 def check_logits(module, params, ids_a, ids_b, vectors, expected):
     """Checks that a model computes the expected logits, with padding at the ends of rows and between their tokens."""
     match = compiled(lambda ids, which: module.apply({"params": params}, {"ids": ids}, which, vectors, method="match"))
-    tokens, sentences = side_by_side({"ids": ids_a}, {"ids": ids_b})
+    tokens, sentences = pair_rows({"ids": ids_a}, {"ids": ids_b})
     ids, sentences = np.asarray(tokens["ids"]), np.asarray(sentences)
     check_close(match(ids, sentences), expected)
     spread_ids, spread = np.zeros_like(ids), np.zeros_like(sentences)

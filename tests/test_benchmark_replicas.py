@@ -74,8 +74,8 @@ def test_a_length_is_filled_with_the_longest_pairs_that_fit(quick):
     row = order[lengths[order] <= length][7]
     whole = data.splits["train"]
     assert train.labels[7] == whole.labels[row]
-    ids, sentences = train.side_by_side()
-    whole_ids, whole_sentences = whole.side_by_side()
+    ids, sentences = train.pair_rows()
+    whole_ids, whole_sentences = whole.pair_rows()
     np.testing.assert_array_equal(ids[7], whole_ids[row, : ids.shape[1]])
     np.testing.assert_array_equal(sentences[7], whole_sentences[row, : ids.shape[1]])
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from benchmarks.item import Settings
 from benchmarks.items import ITEMS, schedule
-from jaxmatch.sweep.side_by_side import Job, makespan
+from jaxmatch.sweep.device_jobs import DeviceJob, makespan
 
 DURATIONS = st.lists(st.floats(1, 1000), min_size=1, max_size=30)
 
@@ -20,7 +20,7 @@ def generator():
 def test_simulated_time_without_deaths_equals_the_estimate_of_a_plan(durations, workers):
     longest_first = sorted(durations, reverse=True)
     found, deaths = schedule.simulated(longest_first, workers, None, 0.0, generator())
-    assert found == pytest.approx(makespan([Job(1, each) for each in durations], workers)) and deaths == 0
+    assert found == pytest.approx(makespan([DeviceJob(1, each) for each in durations], workers)) and deaths == 0
     # Every order takes at most twice the bound (Graham, 1966).
     bound = max(max(durations), sum(durations) / workers)
     assert bound <= found * (1 + 1e-9) and found <= 2 * bound

@@ -8,12 +8,12 @@ from jaxmatch.config import CSRANConfig
 from jaxmatch.layers.highway import HighwayLayer
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.refinement import AttentionRefinement
-from jaxmatch.models.pair_model import side_by_side
+from jaxmatch.models.pair_model import pair_rows
 
 
 def test_layers_are_composed_as_in_figure_1():
     module, params = start(CAFE | {"bidirectional": True})
-    tokens, sentences = side_by_side(side(A), side(B))
+    tokens, sentences = pair_rows(side(A), side(B))
     words = HighwayLayer(3).apply({"params": params["highway"]["layer_0"]}, VECTORS[tokens["ids"]])
     augmented = AttentionRefinement(CSRANConfig(factors=2)).apply({"params": params["refinement"]}, words, sentences)
     states = np.asarray(Lstm(3).apply({"params": params["encoder"]}, augmented, sentences))

@@ -21,7 +21,7 @@ from jaxmatch.layers.highway import HighwayLayer
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.refinement import AttentionRefinement
 from jaxmatch.models import build, count_parameters
-from jaxmatch.models.pair_model import side_by_side
+from jaxmatch.models.pair_model import pair_rows
 
 RELEASED = {
     "name": "csran",
@@ -97,7 +97,7 @@ def stack_of(params, tokens, sentences):
 
 def test_without_co_stack_the_affinity_uses_only_the_last_layer():
     module, params = start(CSRAN | {"co_stack": False})
-    tokens, sentences = side_by_side(side(A), side(B))
+    tokens, sentences = pair_rows(side(A), side(B))
     stack = stack_of(params, tokens, sentences)
     weights = co_stack_weights((stack[-1],), sentences, "float32")
     _, found = module.apply({"params": params}, tokens, sentences, VECTORS, method="match", mutable=["intermediates"])
@@ -106,7 +106,7 @@ def test_without_co_stack_the_affinity_uses_only_the_last_layer():
 
 def test_layers_are_composed_as_in_figure_1():
     module, params = start(CSRAN)
-    tokens, sentences = side_by_side(side(A), side(B))
+    tokens, sentences = pair_rows(side(A), side(B))
     stack = stack_of(params, tokens, sentences)
     weights = co_stack_weights(tuple(stack), sentences, "float32")
     matched = compared(tuple(stack), bidirectional_alignment(tuple(stack), weights, "float32"))
@@ -126,7 +126,7 @@ def refined(params, sequence, sentences):
 def test_sentence_vectors_equal_a_numpy_implementation(place):
     """This covers highway, stack with CAFE blocks, affinity, alignment, comparison, aggregation and pooling."""
     module, params = start(CSRAN | {"refinement_place": place, "stacked_layers": 3})
-    tokens, sentences = (jax.tree.map(np.asarray, each) for each in side_by_side(side(A), side(B)))
+    tokens, sentences = (jax.tree.map(np.asarray, each) for each in pair_rows(side(A), side(B)))
     words, highway = np.asarray(VECTORS, np.float64)[tokens["ids"]], params["highway"]["layer_0"]
     gate = sigmoid(linear(highway["gate"], words))
     transformed = np.maximum(linear(highway["transform"], words), 0)

@@ -70,7 +70,7 @@ def test_ranking_keeps_document_names_and_groups(data_folder, tmp_path):
         assert len(set(zip(split.groups.tolist(), read.splits[name].groups, strict=True))) == split.groups.max() + 1
 
 
-def test_side_by_side_concatenates_pairs_and_pads_rows():
+def test_pair_rows_concatenate_pairs_and_pad_rows():
     split = EncodedSplit(
         tokens_a=np.array([5, 6, 7, 8], np.int32),
         offsets_a=np.array([0, 3, 4]),
@@ -78,7 +78,7 @@ def test_side_by_side_concatenates_pairs_and_pads_rows():
         offsets_b=np.array([0, 1, 2]),
         labels=np.zeros(2, np.int32),
     )
-    ids, sentences = split.side_by_side()
+    ids, sentences = split.pair_rows()
     assert ids.tolist() == [[5, 6, 7, 9], [8, 4, 0, 0]]
     assert sentences.tolist() == [[1, 1, 1, 2], [1, 2, 0, 0]]
     assert (ids.dtype, sentences.dtype) == (np.int32, np.int8)

@@ -11,7 +11,7 @@ from jaxmatch.layers.coattention import CoAttention
 from jaxmatch.layers.comparison import ComparisonFusion
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.models import build, count_parameters
-from jaxmatch.models.pair_model import side_by_side
+from jaxmatch.models.pair_model import pair_rows
 
 
 def gates(settings):
@@ -59,7 +59,7 @@ def test_layers_are_composed_as_in_figure_1():
     """The hidden size is odd. With simple augmentation, each layer adds its features without gates."""
     module, vectors = build(ESAN | {"augmentation": "simple", "alignment_layers": 2}, outputs=3), VECTORS[:, :5]
     params = random_parameters(module, side(A), side(B), vectors)
-    tokens, sentences = side_by_side(side(A), side(B))
+    tokens, sentences = pair_rows(side(A), side(B))
     words = vectors[tokens["ids"]]
     contextual = applied(Lstm(3), {"params": params["encoder"]["layer_0"]}, (words,), sentences)[..., :5]
 

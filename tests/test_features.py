@@ -122,7 +122,7 @@ def test_features_are_aligned_with_tokens(own, tmp_path, tagger):
     # "rare" is not in the vocabulary, but it still matches.
     assert train.exact_match_a.tolist() == [0, 1, 1, 0, 0, 1, 0]
     assert train.exact_match_b.tolist() == [0, 1, 0, 1, 0, 1]
-    ids, sentences = train.side_by_side()
+    ids, sentences = train.pair_rows()
     features = train.features()
     assert set(features) == {"tags", "exact_match"}
     assert features["exact_match"].tolist() == [[0, 1, 1, 0, 0, 0, 1, 0, 1, 0], [1, 0, 1, 0, 0, 0, 0, 0, 0, 0]]

@@ -23,7 +23,7 @@ from jaxmatch.inference.interop.pytorch import (
     read_pytorch_checkpoint,
 )
 from jaxmatch.models import build
-from jaxmatch.models.pair_model import side_by_side
+from jaxmatch.models.pair_model import pair_rows
 
 GOLDEN = sorted(Path(__file__).with_name("golden").glob("*.npz"))
 CHOICES = {**golden_networks.CHOICES, "blocks": (1, 2, 3), "enc_layers": (1, 2, 3)}
@@ -70,7 +70,7 @@ def test_every_combination_equals_the_reference(alignment, fusion, connection):
             params, table = read_parameters(model, state)
             # With the same seed, all three prediction layers have the same layers below, which are computed once.
             if vectors_of_both is None:
-                rows = side_by_side({"ids": IDS_A}, {"ids": IDS_B})
+                rows = pair_rows({"ids": IDS_A}, {"ids": IDS_B})
                 vectors_of_both = model.apply({"params": params}, *rows, table, method="sentence_vectors")
             ours = model.apply(
                 {"params": params}, *vectors_of_both, None, method=lambda model, *seen: model.predict(*seen)

@@ -10,7 +10,7 @@ from golden_networks import CHOICES, IDS_A, IDS_B, assert_close
 
 from jaxmatch.errors import InputError
 from jaxmatch.inference.interop import re2_from_tensorflow, re2_to_pytorch
-from jaxmatch.models.pair_model import side_by_side
+from jaxmatch.models.pair_model import pair_rows
 
 GOLDEN = sorted((Path(__file__).parent / "golden" / "tensorflow").glob("*.npz"))
 SIZES = {**golden_networks.SIZES, "blocks": 2, "enc_layers": 1, "kernel_size": 3}
@@ -41,7 +41,7 @@ def test_all_golden_networks_exist():
 @pytest.mark.parametrize("connection", CHOICES["connection"])
 def test_every_combination_equals_the_reference(alignment, fusion, connection):
     chosen = {"alignment": alignment, "fusion": fusion, "connection": connection}
-    rows = side_by_side({"ids": IDS_A}, {"ids": IDS_B})
+    rows = pair_rows({"ids": IDS_A}, {"ids": IDS_B})
     for seed, (blocks, layers) in enumerate([(1, 2), (2, 3), (3, 1)]):
         vectors_of_both = None
         for prediction in CHOICES["prediction"]:

@@ -26,7 +26,7 @@ def test_updates_are_those_of_optax():
     optimizer_state = reference.init(parameters)
     data = make_data()
     train = data.splits["train"]
-    ids, sentences = train.side_by_side()
+    ids, sentences = train.pair_rows()
 
     @jax.jit
     @jax.value_and_grad

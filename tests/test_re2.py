@@ -18,7 +18,7 @@ from jaxmatch.inference.padding import padded_size
 from jaxmatch.layers import dropout
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.models import build, count_parameters
-from jaxmatch.models.pair_model import side_by_side
+from jaxmatch.models.pair_model import pair_rows
 
 VECTORS = jax.random.normal(jax.random.key(9), (20, 10))
 
@@ -161,7 +161,7 @@ def test_parallel_blocks_sum_the_outputs_of_single_blocks():
 
     @functools.partial(jax.jit, static_argnums=0)
     def pooled(module, params):
-        return module.apply({"params": params}, *side_by_side(*sentences(a, b)), VECTORS, method="sentence_vectors")
+        return module.apply({"params": params}, *pair_rows(*sentences(a, b)), VECTORS, method="sentence_vectors")
 
     parts = [pooled(single, params | {"blocks_0": params[name]}) for name in ("blocks_0", "blocks_1")]
     for side in range(2):

@@ -35,7 +35,7 @@ def opposite_data(learnable: str):
 
 def outputs_of(cohort, result, split):
     """Returns the outputs of the kept parameters, computed without the cohort's programs."""
-    ids, sentences = split.side_by_side()
+    ids, sentences = split.pair_rows()
     module, vectors = cohort.lockstep.programs.flat.module, make_data().vectors
     return np.asarray(module.apply({"params": result.parameters}, {"ids": ids}, sentences, vectors, method="match"))
 

@@ -57,7 +57,7 @@ class EncodedSplit:
         """The number of tokens in both sentences of each pair together, <int32>[pairs]; 2 or more."""
         return self.lengths_a + self.lengths_b
 
-    def side_by_side(self) -> tuple[np.ndarray, np.ndarray]:
+    def pair_rows(self) -> tuple[np.ndarray, np.ndarray]:
         """Lays out each pair as a row: the tokens of the first sentence, then those of the second, then padding.
 
         Returns:
@@ -67,14 +67,14 @@ class EncodedSplit:
         return self._lay_out(self.tokens_a, self.tokens_b)
 
     def features(self) -> dict[str, np.ndarray]:
-        """Returns the features of each token in the rows of `side_by_side`: 'tags' <uint8>[pairs, longest] and
+        """Returns the features of each token in the rows of `pair_rows`: 'tags' <uint8>[pairs, longest] and
         'exact_match' <int8>[pairs, longest], if the data was encoded with them.
         """
         known = {"tags": (self.tags_a, self.tags_b), "exact_match": (self.exact_match_a, self.exact_match_b)}
         return {name: self._lay_out(*sides)[0] for name, sides in known.items() if sides[0] is not None}
 
     def _lay_out(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return rows.side_by_side(first, self.lengths_a, second, self.lengths_b, int(self.lengths.max(initial=0)))
+        return rows.pair_rows(first, self.lengths_a, second, self.lengths_b, int(self.lengths.max(initial=0)))
 
 
 @dataclasses.dataclass(frozen=True)

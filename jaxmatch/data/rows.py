@@ -5,7 +5,7 @@ import numpy as np
 from jaxmatch.data.vocabulary import PADDING
 
 
-def side_by_side(
+def pair_rows(
     tokens_a: np.ndarray, lengths_a: np.ndarray, tokens_b: np.ndarray, lengths_b: np.ndarray, length: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Lays out each pair as a row: the tokens of the first sentence, then those of the second, then padding.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import jax
 import numpy as np
 
-from jaxmatch.data.rows import side_by_side
+from jaxmatch.data.rows import pair_rows
 from jaxmatch.errors import InputError
 
 _SMALLEST = 8
@@ -69,12 +69,12 @@ def token_rows(
         )
     (kept_a, lengths_a), (kept_b, lengths_b) = _without_end_padding(ids_a), _without_end_padding(ids_b)
     length = padded_size(int((lengths_a + lengths_b).max(initial=1)), steps=lengths)
-    ids, sentences = side_by_side(ids_a[kept_a], lengths_a, ids_b[kept_b], lengths_b, length)
+    ids, sentences = pair_rows(ids_a[kept_a], lengths_a, ids_b[kept_b], lengths_b, length)
     sentences[ids == 0] = 0  # there may be padding inside a sentence, too
     tokens = {"ids": ids}
     for name, (first, second) in (features or {}).items():
         first, second = _checked_feature(first, ids_a, name), _checked_feature(second, ids_b, name)
-        tokens[name], _ = side_by_side(first[kept_a], lengths_a, second[kept_b], lengths_b, length)
+        tokens[name], _ = pair_rows(first[kept_a], lengths_a, second[kept_b], lengths_b, length)
     return tokens, sentences
 
 

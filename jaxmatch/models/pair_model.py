@@ -11,7 +11,7 @@ from jaxmatch.layers.perceptron import Perceptron
 from jaxmatch.layers.words import with_characters
 
 
-def side_by_side(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict[str, jax.Array], jax.Array]:
+def pair_rows(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict[str, jax.Array], jax.Array]:
     """Concatenates padded sentences to rows of both sentences.
 
     Arguments:
@@ -86,7 +86,7 @@ class PairModel(nn.Module):
         Returns:
           <float32>[batch, outputs], logits.
         """
-        return self.match(*side_by_side(a, b), vectors, dropout_rate)
+        return self.match(*pair_rows(a, b), vectors, dropout_rate)
 
     def match(
         self,

@@ -19,11 +19,11 @@ from jaxmatch.inference import model_folder
 from jaxmatch.layers.words import with_fixed_words
 from jaxmatch.printable import without_nan
 from jaxmatch.sweep import several_hosts
+from jaxmatch.sweep.device_jobs import Stopped
 from jaxmatch.sweep.failures import mark_failed, prevents_all_training
 from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.recording import commit, make_record
-from jaxmatch.sweep.side_by_side import Stopped
 from jaxmatch.training import hosts
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort

@@ -14,10 +14,10 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from jaxmatch.printable import count_text, printable
 from jaxmatch.reporting.wording import duration_text, shared_text
 from jaxmatch.sweep.cohort_display import CohortDisplay
+from jaxmatch.sweep.device_jobs import DeviceJob, makespan
 from jaxmatch.sweep.following import FollowedRun, Following, RunListener
 from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.plan import Plan, PlannedCohort, program_counts
-from jaxmatch.sweep.side_by_side import Job, makespan
 from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
 from jaxmatch.sweep.time_left import TimeLeft, assumed_seconds
 from jaxmatch.workdir import CohortFolder, Workdir
@@ -34,9 +34,9 @@ def _shared(runs: Sequence[Run]) -> str:
 def _training_seconds(plan: Plan, cohorts: Sequence[PlannedCohort]) -> float:
     """Returns the expected training time of some cohorts of a plan, in seconds."""
     if plan.slots is None:
-        work = makespan([Job(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].available)
+        work = makespan([DeviceJob(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].available)
     else:  # each cohort has the devices of a worker to itself
-        work = makespan([Job(1, cohort.device_work) for cohort in cohorts], max(1, plan.slots))
+        work = makespan([DeviceJob(1, cohort.device_work) for cohort in cohorts], max(1, plan.slots))
     return work / ((plan.speed or multiplications_a_second()) * SHARE_OF_PEAK)
 
 

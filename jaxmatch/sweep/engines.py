@@ -9,10 +9,10 @@ import jax
 
 from jaxmatch.devices import available_devices
 from jaxmatch.sweep.claimed import Stage, train_claimed
+from jaxmatch.sweep.device_jobs import DeviceJob, run_jobs
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import Plan, make_plan
-from jaxmatch.sweep.side_by_side import Job, run_jobs
 from jaxmatch.training import hosts
 from jaxmatch.training.replicas import devices_filled
 from jaxmatch.workdir import CohortFolder, Workdir
@@ -108,7 +108,7 @@ class Engine:
           Submitted: another engine has submitted the tasks, which are done later.
         """
 
-        def job(task: Task) -> Job:
+        def job(task: Task) -> DeviceJob:
             folder = task.folder
 
             def train(devices: tuple[jax.Device, ...], stop: threading.Event) -> bool:
@@ -118,6 +118,6 @@ class Engine:
                     context.plan, folder, context.workdir, context.display, stage, devices, stop, before
                 )
 
-            return Job(task.devices, task.duration, train)
+            return DeviceJob(task.devices, task.duration, train)
 
         return any(run_jobs([job(task) for task in tasks], tuple(available_devices()), lambda: map(job, more())))

@@ -160,12 +160,12 @@ class RayEngine(Engine):
                 "the nodes of the Ray cluster have GPUs that JAX does not see there",
                 remedy="install jaxmatch[cuda12] or jaxmatch[cuda13] on them",
             )
-        side_by_side = (
+        workers_per_node = (
             1
             if self._gpus
             else max(int(node["Resources"].get("CPU", 0) // self._cpus) for node in ray_cluster.living_nodes(ray))
         )
-        return worker.WorkerDevice(platform, kind, memory_bytes // max(1, side_by_side)), speed
+        return worker.WorkerDevice(platform, kind, memory_bytes // max(1, workers_per_node)), speed
 
     def plan(self, sweep: Sweep) -> Plan:
         slots = max(1, self._slots())

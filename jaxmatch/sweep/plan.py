@@ -250,7 +250,7 @@ def _memory_needs(
     if module.takes_characters:
         key = data.fingerprint, batches.batch_size, batches.buckets, config.training.mix_lengths
         if key not in counted:
-            counted[key] = most_in_training(batches, data.splits["train"].side_by_side()[0], len(data.vectors))
+            counted[key] = most_in_training(batches, data.splits["train"].pair_rows()[0], len(data.vectors))
         most_words = {shapes[bucket]: most for bucket, most in counted[key].items()}
     trained, words = largest(shapes.values()), words_trained(module, len(data.vectors))
     return memory.needs(module, data.task, data.vectors.shape[1], trained, platform, scored, words, most_words)

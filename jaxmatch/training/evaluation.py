@@ -71,7 +71,7 @@ def device_split(split: EncodedSplit) -> dict[str, Any]:
     """Returns a split as rows of tokens: {"tokens": {"ids", and further features}, "sentences", "labels"}; see
     `step.take_batch`.
     """
-    ids, sentences = split.side_by_side()
+    ids, sentences = split.pair_rows()
     return {"tokens": {"ids": ids, **split.features()}, "sentences": sentences, "labels": np.asarray(split.labels)}
 
 
@@ -166,7 +166,7 @@ class Evaluator:
         batches: dict[int, list[np.ndarray]] = {}
         for split in ("dev", "test"):
             if split in self.data.splits:
-                for bucket, _, ids in self._cut(split, self.data.splits[split].side_by_side()[0]):
+                for bucket, _, ids in self._cut(split, self.data.splits[split].pair_rows()[0]):
                     batches.setdefault(bucket, []).append(ids)
         return most_in_evaluation(batches, len(self.data.vectors))
 

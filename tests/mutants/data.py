@@ -109,7 +109,7 @@ MUTANTS = [
     ("jaxmatch/data/batches.py", "        padded = np.concatenate(", "        np.concatenate(",
      ["tests/test_mixed_batches.py"]),
     ("jaxmatch/data/rows.py", "first.astype(np.int8) + 2 * second", "2 * first.astype(np.int8) + second",
-     ["tests/test_encoding.py::test_side_by_side_concatenates_pairs_and_pads_rows"]),
+     ["tests/test_encoding.py::test_pair_rows_concatenate_pairs_and_pad_rows"]),
     ("jaxmatch/data/kept_pairs.py", ") < length", ") <= length",
      ["tests/test_encoding.py::test_training_pairs_with_a_long_text_are_left_out_and_counted"]),
     ("jaxmatch/data/kept_pairs.py", '    corpus.keep("train", rows)\n', "",

@@ -12,7 +12,7 @@ MUTANTS = [
     (_PLAN, "(scored if training[\"best_on_test\"] else 1)", "1", ["tests/test_plan.py"]),
     (_MEMORY, "COPIES_OF_PARAMETERS = 4", "COPIES_OF_PARAMETERS = 3", ["tests/test_memory.py"]),
     (_PLAN, "turns(self._replicas_per_device, side_by_side) * side_by_side", "self._replicas_per_device", ["tests/test_plan.py"]),
-    ("jaxmatch/training/replicas.py", "-(-replicas // -(-replicas // devices))", "min(replicas, devices)", ["tests/test_side_by_side.py", "tests/test_plan.py"]),
+    ("jaxmatch/training/replicas.py", "-(-replicas // -(-replicas // devices))", "min(replicas, devices)", ["tests/test_device_jobs.py", "tests/test_plan.py"]),
     ("jaxmatch/training/replicas.py", "0, turns(replicas, side_by_side), turn", "0, replicas // side_by_side, turn", ["tests/test_replicas.py"]),
     (_MEMORY, "if len(line) != 3 or", "if len(line) != 2 or", ["tests/test_memory.py"]),
     (_SWEEP, "f\"{_hash({'settings': self._identity_settings(), 'data': fingerprint})}-seed{self.seed}\"", "f\"{_hash({'settings': self._identity_settings()})}-seed{self.seed}\"",
@@ -29,7 +29,7 @@ MUTANTS = [
     (_OPTUNA, "self._study.enqueue_trial(shape)", "pass", ["tests/test_optuna_trials.py"]),
     (_OPTUNA, "TPESampler(seed=place)", "TPESampler()", ["tests/test_optuna_trials.py"]),
     (_OPTUNA, "if trial.state.name == \"RUNNING\" and not self._whole(trial):", "if False:", ["tests/test_optuna_trials.py"]),
-    ("jaxmatch/sweep/side_by_side.py", "waiting[:0] = range", "waiting[len(waiting) :] = range", ["tests/test_side_by_side.py"]),
+    ("jaxmatch/sweep/device_jobs.py", "waiting[:0] = range", "waiting[len(waiting) :] = range", ["tests/test_device_jobs.py"]),
     (_WORDS, "return [self.products[0].attended, *own] if tokens < dimensions else []",
      "return [self.products[0].attended, *own]", ["tests/test_product_table.py"]),
 ]

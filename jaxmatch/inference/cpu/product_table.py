@@ -66,8 +66,8 @@ def tabulate(function: Callable[..., Any], weights: list[Any], words: Any, *inpu
 
     @jax.jit
     def make_table(weights: list[jax.Array], vectors: jax.Array) -> jax.Array:
-        side_by_side = jnp.concatenate([weights[index] for index in used], axis=1)
-        return multiply.primitive.bind(vectors, side_by_side, **multiply.params)
+        joined = jnp.concatenate([weights[index] for index in used], axis=1)
+        return multiply.primitive.bind(vectors, joined, **multiply.params)
 
     def apply(weights: list[jax.Array], table: jax.Array, words: Any, *inputs: Any) -> Any:
         replacements: dict[int, Callable[[Values], jax.Array]] = {}

@@ -18,7 +18,7 @@ class Stopped(BaseException):
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
+class DeviceJob:
     """Work to do on some devices.
 
     Attributes:
@@ -32,7 +32,7 @@ class Job:
     run: Callable[[tuple[jax.Device, ...], threading.Event], Any] | None = None
 
 
-def makespan(jobs: Iterable[Job], devices: int) -> float:
+def makespan(jobs: Iterable[DeviceJob], devices: int) -> float:
     """Returns how long jobs last in total if `run_jobs` runs them on `devices` devices."""
     waiting = sorted(jobs, key=lambda job: -job.duration)
     running: list[tuple[float, int]] = []
@@ -49,7 +49,7 @@ def makespan(jobs: Iterable[Job], devices: int) -> float:
 
 
 def run_jobs(
-    jobs: Sequence[Job], devices: Sequence[jax.Device], more: Callable[[], Iterable[Job]] = tuple
+    jobs: Sequence[DeviceJob], devices: Sequence[jax.Device], more: Callable[[], Iterable[DeviceJob]] = tuple
 ) -> list[Any]:
     """Runs jobs on devices: the longest first, and others at the same time on the devices that it leaves free.
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 from small_sweep import on_devices
 
-from jaxmatch.sweep.side_by_side import Job, makespan, run_jobs
+from jaxmatch.sweep.device_jobs import DeviceJob, makespan, run_jobs
 from jaxmatch.training.replicas import devices_filled
 
 DEVICES = tuple("abcdefgh")
@@ -28,7 +28,9 @@ def test_jobs_that_fit_run_concurrently_on_separate_devices():
         meeting.wait()  # fails unless two jobs run at the same time
         return devices
 
-    returned = run_jobs([Job(3, 1.0, run), Job(2, 2.0, run), Job(4, 4.0, run), Job(3, 3.0, run)], DEVICES)
+    returned = run_jobs(
+        [DeviceJob(3, 1.0, run), DeviceJob(2, 2.0, run), DeviceJob(4, 4.0, run), DeviceJob(3, 3.0, run)], DEVICES
+    )
     assert [len(devices) for devices in returned] == [3, 2, 4, 3]
     assert {frozenset(started[0]), frozenset(started[1])} == {frozenset("abcd"), frozenset("efg")}  # longest first
     assert not set(started[0]) & set(started[1]) and not set(returned[0]) & set(returned[1])
@@ -38,7 +40,7 @@ def test_jobs_that_do_not_fit_together_run_in_order_in_this_thread():
     def run(devices, stop):
         return devices, threading.current_thread()
 
-    jobs = [Job(5, 1.0, run), Job(8, 2.0, run), Job(4, 3.0, run)]
+    jobs = [DeviceJob(5, 1.0, run), DeviceJob(8, 2.0, run), DeviceJob(4, 3.0, run)]
     assert run_jobs(jobs, DEVICES) == [(DEVICES[:size], threading.current_thread()) for size in (5, 8, 4)]
     assert run_jobs(jobs[:1], DEVICES) == [(DEVICES[:5], threading.current_thread())]
     assert run_jobs([], DEVICES) == []
@@ -55,7 +57,7 @@ def test_jobs_added_later_run_before_waiting_jobs(size):
             ended.append(name)
             return name
 
-        return Job(size, 1.0, run)
+        return DeviceJob(size, 1.0, run)
 
     ended: list[str] = []
     names = ["a", *"bcdefg"]
@@ -72,8 +74,12 @@ def test_jobs_added_later_run_before_waiting_jobs(size):
 
 
 def test_jobs_added_after_all_others_ended_are_run():
-    later = [[Job(3, 1.0, lambda devices, stop: 2), Job(3, 1.0, lambda devices, stop: 3)], []]
-    assert run_jobs([Job(8, 1.0, lambda devices, stop: 1)], DEVICES, lambda: later.pop(0) if later else []) == [1, 2, 3]
+    later = [[DeviceJob(3, 1.0, lambda devices, stop: 2), DeviceJob(3, 1.0, lambda devices, stop: 3)], []]
+    assert run_jobs([DeviceJob(8, 1.0, lambda devices, stop: 1)], DEVICES, lambda: later.pop(0) if later else []) == [
+        1,
+        2,
+        3,
+    ]
 
 
 def test_exception_of_a_job_stops_the_others_and_is_raised():
@@ -86,12 +92,12 @@ def test_exception_of_a_job_stops_the_others_and_is_raised():
         stopped.append(stop.wait(20))
 
     with pytest.raises(OSError, match="No space left"):
-        run_jobs([Job(3, 1.0, last), Job(3, 1.0, fail), Job(3, 0.5, last)], DEVICES)
+        run_jobs([DeviceJob(3, 1.0, last), DeviceJob(3, 1.0, fail), DeviceJob(3, 0.5, last)], DEVICES)
     assert stopped == [True]  # the third job never begins
 
 
 def test_lasting_estimates_the_total_time_of_jobs():
-    one, two, five = Job(1, 3.0), Job(2, 2.0), Job(5, 1.0)
+    one, two, five = DeviceJob(1, 3.0), DeviceJob(2, 2.0), DeviceJob(5, 1.0)
     assert makespan([], 8) == 0
     assert makespan([one, two, five], 8) == 3
     assert makespan([two, five, five], 8) == 2  # both fives run beside the two, one after the other
