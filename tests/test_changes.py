@@ -1,9 +1,12 @@
 """Overriding fields of a sweep's config on the command line."""
 
 import pytest
-from paper_sweeps import resolved
+from paper_sweeps import SWEEPS, resolved
 
 from jaxmatch.errors import InputError
+from jaxmatch.sweep import launch
+
+CONFIG = SWEEPS.parent / "configs" / "re2_sick.py"
 
 
 def test_field_set_by_every_variant_cannot_be_overridden():
@@ -18,6 +21,17 @@ def test_field_set_by_some_variants_cannot_be_overridden():
     with pytest.raises(InputError, match="config.optimizer.learning_rate would not reach .*ESAN.*, which set"):
         resolved("comparison", "embedded_paraphrase", overrides={"optimizer.learning_rate": "0.01"})
     assert resolved("comparison", "quora", overrides={"training.epochs": "2"}).config.training.epochs == 2
+
+
+def test_field_of_one_model_cannot_be_overridden_beside_an_axis_of_models():
+    axis = {"model.name": "re2,esan"}
+    with pytest.raises(InputError, match=r"config.model.precision would not reach all models.*--grid.model.precision"):
+        launch.resolve(CONFIG, overrides={"model.precision": "bfloat16"}, grid_overrides=axis)
+    runs = launch.resolve(CONFIG, grid_overrides={**axis, "model.precision": "bfloat16"}).runs()
+    assert {(run.config.model.name, run.config.model.precision) for run in runs} == {
+        ("re2", "bfloat16"),
+        ("esan", "bfloat16"),
+    }
 
 
 def test_best_on_test_columns_can_be_disabled():

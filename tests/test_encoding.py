@@ -49,6 +49,14 @@ def test_encoded_arrays_and_report_equal_hand_computed_values(own, tmp_path):
     assert report["coverage"]["tokens_in_vocabulary"] == pytest.approx(16 / 19)
 
 
+def test_content_of_data_depends_on_its_characters(own, tmp_path):
+    data = prepare(own, tmp_path / "cache")
+    ones, twos = (dataclasses.replace(data, characters=np.full((6, 16), each, np.uint16)) for each in (1, 2))
+    assert data.content == data.fingerprint == ones.fingerprint
+    assert len({data.content, ones.content, twos.content}) == 3
+    assert ones.content == dataclasses.replace(data, characters=ones.characters.copy()).content
+
+
 def test_regression_labels_are_numbers(tmp_path):
     (tmp_path / "train.tsv").write_text("text_a\ttext_b\tlabel\na cat\ta dog\t3.25\n")
     (tmp_path / "v.txt").write_text("cat 1 2\n")

@@ -15,7 +15,9 @@ from jaxmatch import config, extend, models
 from jaxmatch.cli.imports import take_imports
 from jaxmatch.cli.main import main
 from jaxmatch.config.scores import Score
-from jaxmatch.data.sources import CATALOG
+from jaxmatch.data import encoding
+from jaxmatch.data.dataset import Split
+from jaxmatch.data.sources import CATALOG, Source
 from jaxmatch.errors import InputError
 from jaxmatch.models import MODELS
 from jaxmatch.settings import default_config, with_overrides
@@ -115,6 +117,27 @@ def test_redefined_hyperparameter_compiles_a_new_program():
     assert first is compiled() and first is not before[0] and bytes_of(32) > before[1]
     extend.add_hyperparameter("strength", 0.25, "of something", lambda each, outputs, labels, value: 2 * each)
     assert compiled() is not first
+
+
+def test_changed_reader_of_an_added_data_set_changes_its_fingerprint(tmp_path):
+    (tmp_path / "mine").mkdir()
+    for split in ("train", "dev"):
+        (tmp_path / "mine" / f"{split}.txt").write_text("a b|a c|0\nd e|d f|1\n")
+
+    def prepared(flipped, labels=("0", "1")):
+        def read(path):
+            first, second, classes = zip(*(line.split("|") for line in path.read_text().splitlines()), strict=True)
+            return Split(first, second, [str(1 - int(each)) for each in classes] if flipped else classes)
+
+        files = {"train": ("train.txt",), "dev": ("dev.txt",), "test": ()}
+        extend.add_data_set(Source("mine", "classification", labels, "mine", files, read, "accuracy"))
+        settings = encoding.DataSettings(name="mine", directory=str(tmp_path), vectors="hashed")
+        return encoding.prepare(settings, tmp_path / "cache")
+
+    first, again, flipped, renamed = prepared(False), prepared(False), prepared(True), prepared(False, ("1", "0"))
+    assert first.fingerprint == again.fingerprint
+    assert len({each.fingerprint for each in (first, flipped, renamed)}) == 3
+    assert first.splits["train"].labels.tolist() == [0, 1] and flipped.splits["train"].labels.tolist() == [1, 0]
 
 
 def test_built_in_names_cannot_be_replaced_but_user_defined_scores_can():

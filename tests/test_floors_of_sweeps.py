@@ -20,7 +20,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.floors_file import floor_rows, read_floors
 from jaxmatch.reporting.tables import Published, TableLayout, make_table
 from jaxmatch.reporting.tables.contents import FloorRow
-from jaxmatch.settings import default_config
+from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.floors_kept import keep_floors
 from jaxmatch.sweep.grid import Sweep
@@ -73,12 +73,31 @@ def test_floors_are_included_in_csv_json_and_latex_tables():
 def test_a_sweep_over_several_data_sets_has_no_floors(tmp_path):
     write_floors(tmp_path)  # the floors of an earlier launch over one data set
     messages = []
-    cohorts = [types.SimpleNamespace(data=types.SimpleNamespace(fingerprint=name)) for name in "ab"]
-    sweep = types.SimpleNamespace(floors=("overlap",), cross_encoder="")
-    plan = types.SimpleNamespace(sweep=sweep, runs={str(each): (None, each) for each in cohorts})
+    plan = plan_of({"data.name": "embedded_inference"}, {"data.name": "embedded_paraphrase"})
     keep_floors(plan, types.SimpleNamespace(path=tmp_path), types.SimpleNamespace(say=messages.append))
     assert messages == ["the runs are of several data sets: the table has no floors"]
     assert floor_rows(tmp_path, ("overlap",)) == ()
+
+
+def plan_of(*settings):
+    """Returns a plan with floors and one run for each of the settings of ESAN, whose data have different names."""
+    configs = [with_overrides(default_config("esan"), each) for each in settings]
+    cohorts = [types.SimpleNamespace(data=types.SimpleNamespace(fingerprint=name)) for name in "fghi"[: len(configs)]]
+    sweep = types.SimpleNamespace(floors=("overlap",), cross_encoder="")
+    pairs = zip(configs, cohorts, strict=True)
+    runs = {str(number): (types.SimpleNamespace(config=one), each) for number, (one, each) in enumerate(pairs)}
+    return types.SimpleNamespace(sweep=sweep, runs=runs)
+
+
+def test_models_with_other_features_of_words_share_floors(tmp_path):
+    write_floors(tmp_path)
+    file = tmp_path / "floors.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "asked": ["overlap"]}))
+    data, messages = {"data.name": "embedded_inference"}, []
+    features = [{}, {"model.exact_match": True}, {"model.characters": "cnn", "data.minimum_count": 1}]
+    plan = plan_of(*(data | {"data.minimum_count": 1} | each for each in features))
+    keep_floors(plan, types.SimpleNamespace(path=tmp_path), types.SimpleNamespace(say=messages.append))
+    assert messages == [] and floor_rows(tmp_path, ("overlap",))
 
 
 def write_floors(folder, **changes):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -122,6 +123,25 @@ def test_a_job_of_several_gpus_is_one_worker(small_files):
     plan = on_slurm.SlurmEngine(SlurmOptions(gpus=4, gpu_memory_gb=40, at_once=1)).plan(planned)
     assert plan.slots == 1 and [cohort.devices for cohort in plan.cohorts] == [4]
     assert "trained by 1 worker at once" in plan_text(plan, set())
+
+
+@pytest.mark.slow
+def test_models_that_know_other_characters_are_each_given_their_own_data(small_files, tmp_path):
+    files = shutil.copytree(small_files, tmp_path / "files")
+    for split in ("train", "dev", "test"):
+        header, rows = (files / f"{split}.tsv").read_text().split("\n", 1)
+        (files / f"{split}.tsv").write_text(f"{header}\n{rows.translate(str.maketrans('abcdklmn', 'áбćдķłмн'))}")
+    changes = ["--config.training.epochs=1", "--config.data.minimum_count=1", "--config.data.vectors=hashed"]
+    changes += ["--config.model.characters=cnn", "--grid.model.known_characters=128,1024"]
+    changes += ["--grid.optimizer.learning_rate=0.01"]
+    scores = []
+    for place, where in (("here", []), ("jobs", ["--on", "slurm:local"])):
+        command = small_sweep.command(files, tmp_path / place, *changes, "--seeds", "1", *where)
+        assert main(command) == 0
+        until(lambda: all(folder.done for folder in Workdir(tmp_path / place).cohorts()))
+        records = small_sweep.records(tmp_path / place)
+        scores.append({run: record["curve"] for run, record in records.items()})
+    assert len(scores[0]) > 1 and scores[0] == scores[1]
 
 
 def test_switching_from_the_cluster_to_local_jobs_discards_the_old_jobs(tmp_path):

@@ -13,7 +13,7 @@ from small_sweep import space
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import launch, optuna_trials, tuning
+from jaxmatch.sweep import launch, optuna_trials, preparation, tuning
 from jaxmatch.sweep.journals import lock_journal
 from jaxmatch.sweep.space import space_of
 from jaxmatch.workdir import Workdir
@@ -87,6 +87,8 @@ def test_other_space_concurrent_launcher_and_damaged_journal_are_errors(tmp_path
             suggested(space(BLOCKS), journal)
         with pytest.raises(InputError, match="the trials of this folder had another space"):
             suggested(space(RATES, seeds=(0, 1)), journal)
+        with pytest.raises(InputError, match="other settings or other data"):
+            optuna_trials.Study(space(RATES), journal, 3, data="another fingerprint")
         with (
             pytest.raises(InputError, match="another launcher tunes in this folder"),
             lock_journal(tmp_path / optuna_trials.JOURNAL),
@@ -179,7 +181,9 @@ def test_incompatible_settings_are_pruned_and_not_trained(small_files, tmp_path,
     assert trained == {(8, 3), (8, (1, 3)), (9, 3)}
     # A setting that is suggested twice is trained once.
     assert [len(runs) for runs in launches[-1:]] == [3]
-    states = {trial.state.name for trial in optuna_trials.Study(searched, tmp_path / "optuna.journal", 4).batch(0, 12)}
+    data = preparation.prepare(searched.sweep.config).fingerprint
+    study = optuna_trials.Study(searched, tmp_path / "optuna.journal", 4, data)
+    states = {trial.state.name for trial in study.batch(0, 12)}
     assert states <= {"COMPLETE", "PRUNED"} and "COMPLETE" in states
 
 

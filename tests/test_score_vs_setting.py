@@ -74,6 +74,7 @@ def test_each_data_set_has_its_own_curve():
             "two settings have model.stacked_layers=1",
         ),
         ([scored(0, 0.1), {**scored(0, 0.2, depth=2), "selected_on": "dev.f1"}], (DEPTH,), "say which with --score"),
+        (RECORDS + RECORDS, (DEPTH,), "is in 2 of the folders; leave all but one of them out"),
     ],
 )
 def test_invalid_requests_are_refused(records, arguments, problem):

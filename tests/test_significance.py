@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from jaxmatch.reporting import intervals, significance
 
@@ -60,6 +60,14 @@ def test_shared_seeds_to_separate_gives_the_target_power():
     assert power(count) == pytest.approx(0.8, abs=0.04) and power(count // 2) < 0.7
     assert significance.shared_seeds_to_separate([0.01, 0.01]) is None
     assert significance.shared_seeds_to_separate([0.01, -0.01]) is None
+
+
+def test_two_shared_seeds_are_not_enough_where_scipy_has_no_value_for_the_other_tail():
+    differences = [0.07, 0.09]  # t = 8, p = 0.079
+    assert np.isnan(special.nctdtr(1.0, 8.0, -12.7))
+    drawn = np.random.default_rng(0).normal(0.08, np.std(differences, ddof=1), (4_000, 2))
+    assert np.mean(stats.ttest_1samp(drawn, 0.0, axis=1).pvalue < 0.05) < 0.6
+    assert significance.shared_seeds_to_separate(differences) == 3
 
 
 def test_welch_test_equals_hand_computed_values():

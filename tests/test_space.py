@@ -6,7 +6,7 @@ from small_sweep import space
 from jaxmatch.errors import InputError
 from jaxmatch.settings import default_config
 from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.space import Range
+from jaxmatch.sweep.space import Range, space_of
 
 
 def test_search_space_combines_the_sweep_file_and_the_command_line():
@@ -76,6 +76,17 @@ def test_invalid_search_space_is_refused(name, text, problem):
     with pytest.raises(InputError) as error:
         space({name: text})
     assert problem in str(error.value)
+
+
+def test_overrides_that_would_not_reach_all_trials_are_refused():
+    rates = {"optimizer.learning_rate": "log:1e-4:1e-1"}
+    sweep = Sweep("s", default_config(), space=rates)
+    with pytest.raises(InputError, match="config.optimizer.learning_rate is in the space that is searched"):
+        space_of(sweep, {}, {"optimizer.learning_rate": "0.01"})
+    models = {"model.name": "re2,esan"}
+    with pytest.raises(InputError, match="config.model.precision would not reach all models of the space"):
+        space_of(sweep, models, {"model.precision": "bfloat16"})
+    assert space_of(sweep, models, {"training.epochs": "2"}).choices.keys() == {"model.name"}
 
 
 def test_empty_space_variants_and_non_text_ranges_are_refused():

@@ -107,6 +107,17 @@ def test_grid_sweep_accepts_every_data_set(dataset):
     assert len(planned.runs()) == 3 * 2 * 3 * 5
 
 
+def test_axis_of_data_sets_uses_the_score_that_they_share():
+    def selection(names, **changes):
+        axis = {"data.name": names}
+        return launch.resolve(ROOT / "configs" / "re2_own.py", grid_overrides=axis, **changes).config.training.selection
+
+    assert selection("trecqa,trecqa_clean") == "map" and selection("sick_relatedness,stsb") == "pearson"
+    with pytest.raises(InputError, match=r"several scores: map, mrr; name one .*--config.training.selection"):
+        selection("wikiqa,trecqa_clean")
+    assert selection("wikiqa,trecqa_clean", overrides={"training.selection": "map"}) == "map"
+
+
 def test_table_without_scores_uses_those_of_the_overridden_selection():
     planned = launch.resolve(
         ROOT / "configs" / "re2_own.py", overrides={"data.task": "regression", "training.selection": "pearson"}

@@ -14,6 +14,7 @@ from jaxmatch.errors import InputError, nearest
 from jaxmatch.printable import shown
 
 OWN = "own"
+_OF_THE_PACKAGE = frozenset(CATALOG)
 EMBEDDED_TASKS = {
     "embedded_inference": "classification",
     "embedded_paraphrase": "classification",
@@ -26,6 +27,11 @@ SELECTION = {"classification": "accuracy", "regression": "pearson", "ranking": "
 def names() -> tuple[str, ...]:
     """Returns the names of all data sets."""
     return (*CATALOG, OWN, *EMBEDDED_TASKS)
+
+
+def is_added(name: str) -> bool:
+    """Returns whether a data set was added to the catalog by code outside the package (`jaxmatch.extend`)."""
+    return name in CATALOG and name not in _OF_THE_PACKAGE
 
 
 def find_files(

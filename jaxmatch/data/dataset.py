@@ -1,6 +1,7 @@
 """Data sets of sentence pairs as text, before they are encoded."""
 
 import dataclasses
+import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -69,3 +70,11 @@ class DataSet:
     task: str
     labels: tuple[str, ...]
     splits: Mapping[str, Split]
+
+    def digest(self) -> str:
+        """Returns a hash of the task, the label names and all pairs."""
+        found = hashlib.sha256(repr((self.task, self.labels)).encode())
+        for name, split in self.splits.items():
+            for column in (split.text_a, split.text_b, split.labels, split.groups, split.documents):
+                found.update(repr((name, None if column is None else [str(each) for each in column])).encode())
+        return found.hexdigest()

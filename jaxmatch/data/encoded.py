@@ -1,6 +1,8 @@
 """Data sets encoded as arrays."""
 
 import dataclasses
+import functools
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -89,8 +91,9 @@ class EncodedData:
       vectors: <float32>[words, dimensions]; the rows of padding, the unknown word and words without a vector are 0.
       preprocessing: how the texts became tokens.
       report: plain values for records: `counts`, `dropped`, `coverage`, `vectors`, `broken_vector_lines`, ...
-      fingerprint: a hash of everything that the arrays were made from.
-      characters: <uint16 or uint32>[words, 16], the characters of each word (data/characters.py), or None.
+      fingerprint: a hash of everything that the arrays were made from, except the characters.
+      characters: <uint16 or uint32>[words, 16], the characters of each word (data/characters.py), or None. They depend
+        on the model, too, which may not take them, or know only some.
       files: 'train', 'dev', 'test' (and companions) -> the SHA-256 of its file; empty for embedded data.
     """
 
@@ -105,6 +108,13 @@ class EncodedData:
     fingerprint: str
     characters: np.ndarray | None = None
     files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def content(self) -> str:
+        """The fingerprint and, if there are characters, a hash of them. It is equal only for equal data."""
+        if self.characters is None:
+            return self.fingerprint
+        return f"{self.fingerprint}-{hashlib.sha256(self.characters.tobytes()).hexdigest()[:16]}"
 
     @property
     def outputs(self) -> int:

@@ -165,6 +165,8 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
         description["exact_match"] = True
     if settings.name in catalog.EMBEDDED_TASKS:
         description["embedded"] = synthetic.VERSION
+    if catalog.is_added(settings.name):  # the code that reads it may have changed
+        description["pairs"] = catalog.load(settings.name, settings.directory or None).digest()
     if settings.vectors == HASHED:
         description["vectors"] = [HASHED, HASHED_VERSION]
     elif settings.vectors == NO_VECTORS:

@@ -2,6 +2,7 @@
 layers.
 """
 
+import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -26,10 +27,14 @@ def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str =
       axis, the mean of the checkpoints' scores, their sample standard deviation (None for one seed) and the seeds.
 
     Raises:
-      InputError: no run has finished, the grid has no such axis, a value of the axis is not a number, a run does not
-        have the score or has an undefined one, two settings have the same place, or no score is given and the
-        checkpoints were chosen by different ones.
+      InputError: a run is there twice, no run has finished, the grid has no such axis, a value of the axis is not a
+        number, a run does not have the score or has an undefined one, two settings have the same place, or no score is
+        given and the checkpoints were chosen by different ones.
     """
+    records = list(records)
+    run, times = next(iter(collections.Counter(record["run"] for record in records).most_common(1)), ("", 0))
+    if times > 1:
+        raise InputError(f"run {run} is in {times} of the folders", remedy="leave all but one of them out")
     settings = by_setting(records)
     if not settings:
         raise InputError("no run has finished, so there is no score", remedy="run the sweep again to resume it")

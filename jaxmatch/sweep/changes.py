@@ -69,7 +69,7 @@ def _changed_grid(
             raise InputError(
                 f'there is no setting "config.{key}" to make a grid axis of', remedy=nearest(key, list(settings))
             )
-        grid[key] = _values(text)
+        grid[key] = values_of(text)
     return grid
 
 
@@ -83,6 +83,10 @@ def _check_override(sweep: Sweep, grid: Mapping[str, Any], key: str) -> None:
     leave_out = "leave it out, or change the sweep file"
     if key in grid:
         raise InputError(f"config.{key} is an axis of this sweep's grid", remedy=f"give its values with --grid.{key}=…")
+    if key.startswith("model.") and "model.name" in grid:
+        # A model of the axis begins with its own defaults.
+        problem = f"config.{key} would not reach all models of this sweep's grid"
+        raise InputError(problem, remedy=f"give it as an axis with one value: --grid.{key}=…")
     own = _variants_with(sweep, key)
     if sweep.variants and len(own) == len(sweep.variants):
         raise InputError(f"every variant of this sweep sets config.{key}", remedy=leave_out)
@@ -153,7 +157,7 @@ def _on_test(row: Published) -> dict[str, str]:
     }
 
 
-def _values(text: str) -> Sequence[Any]:
+def values_of(text: str) -> Sequence[Any]:
     """Parses the values of a grid axis: "1,2,3" as (1, 2, 3), "3,(1,3)" as (3, (1, 3)). Words stay strings."""
     try:
         return ast.literal_eval(f"({text},)")

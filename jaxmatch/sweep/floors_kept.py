@@ -1,5 +1,7 @@
 """The rows of a sweep's table that have no runs (floors, a cross-encoder): computed once and stored in its folder."""
 
+import dataclasses
+
 from jaxmatch.baselines import cross_encoder
 from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.baselines.measuring import check_installed, cross_encoder_measured, measured
@@ -44,7 +46,12 @@ def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
     if not requested:
         return
     run, cohort = next(iter(plan.runs.values()))
-    if len({each.data.fingerprint for _, each in plan.runs.values()}) > 1:
+    # Floors read the texts, and no other feature of their words.
+    texts = {
+        dataclasses.replace(data_settings(each.config), tags=False, exact_match=False, characters=0)
+        for each, _ in plan.runs.values()
+    }
+    if len(texts) > 1:
         display.say("the runs are of several data sets: the table has no floors")
         (folder.path / FLOORS_FILE).unlink(missing_ok=True)
         return

@@ -202,10 +202,10 @@ class RayEngine(Engine):
                         context.before.get(task.folder.name),
                         replay.attempt,
                     )
-                    if encoded.fingerprint not in data:
-                        data[encoded.fingerprint] = ray.put(encoded)
+                    if encoded.content not in data:
+                        data[encoded.content] = ray.put(encoded)
                     train = self._place.prepare_cohort(task.folder, replay.attempt)
-                    answer = remote.remote(order, data[encoded.fingerprint], train, self._extend, self._platform)
+                    answer = remote.remote(order, data[encoded.content], train, self._extend, self._platform)
                     running[answer] = _Running(task, replay)
                 if not running and not idle:
                     context.display.say("no node of the Ray cluster can train a cohort now; waiting for one")

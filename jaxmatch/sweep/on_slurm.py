@@ -215,7 +215,7 @@ class SlurmEngine(Engine):
 
     def _training(self, task: Task, context: TaskContext, workdir: Path) -> Training:
         part, data = worker.part_of(context.plan, task.folder)
-        file = slurm_jobs.folder_of(workdir) / f"data-{data.fingerprint}-{jaxmatch.__version__}.pkl"
+        file = slurm_jobs.folder_of(workdir) / f"data-{data.content}-{jaxmatch.__version__}.pkl"
         if not file.exists():
             write_atomically(file, pickle.dumps(data))
         seconds = LOCAL_SIGNAL_SECONDS if self._local else self._options.signal_seconds

@@ -48,13 +48,14 @@ class Study:
       space: the space to search.
       journal: the file that stores the study. None means that the study is not stored.
       at_once: the number of trials in a batch.
+      data: the fingerprint of the data.
 
     Raises:
       InputError: Optuna is not installed, or the journal is damaged, or it belongs to another space, other seeds, other
-        settings or another batch size.
+        settings, other data or another batch size.
     """
 
-    def __init__(self, space: Space, journal: Path | None, at_once: int):
+    def __init__(self, space: Space, journal: Path | None, at_once: int, data: str = ""):
         self._optuna = import_optuna()
         distributions = self._optuna.distributions
         self._space: dict[str, Any] = {}
@@ -72,7 +73,7 @@ class Study:
             "space": space.texts(),
             "seeds": list(space.sweep.seeds),
             "at_once": self.at_once,
-            "settings": Run(config, 0, {}).identity(""),
+            "settings": Run(config, 0, {}).identity(data),
         }
         try:
             self._study = self._optuna.create_study(
@@ -89,7 +90,7 @@ class Study:
             ) from None
         if self._study.user_attrs.get("rule", rule) != rule:
             raise InputError(
-                "the trials of this folder had another space, other seeds or other settings",
+                "the trials of this folder had another space, other seeds, other settings or other data",
                 path=journal,
                 remedy="give another --workdir (with --store, another --store, too)",
             )
@@ -171,12 +172,12 @@ def execute(
     engine = engine or Engine()
     launch.check_folder(space.sweep, workdir)
     engine.begin(workdir, space.sweep.name)
-    preparation.prepare(space.sweep.config)  # raises its errors before anything is written
+    data = preparation.prepare(space.sweep.config)  # raises its errors before anything is written
     places: dict[str, Mapping[str, Any]] = {}
     records: list[dict[str, Any]] = []
     with lock_journal(workdir / JOURNAL) as journal:
         journal.with_name(f"{JOURNAL}.lock").unlink(missing_ok=True)  # Optuna's own lock, left by a killed launcher
-        study = Study(space, journal, at_once)
+        study = Study(space, journal, at_once, data.fingerprint)
         for start in range(0, trials, study.at_once):
             batch = study.batch(start, trials)
             found = [_place(space, trial) for trial in batch]

@@ -60,8 +60,8 @@ def train_on_all_hosts(settings: Mapping[str, Any], until: int | None, dropped: 
         yield
         return
     data = settings["data"]
-    known = _sent == [data.fingerprint]
-    _sent[:] = [data.fingerprint]
+    known = _sent == [data.content]
+    _sent[:] = [data.content]
     hosts.decide(lambda: ({**settings, "data": None if known else data}, until, dropped))
     try:
         yield

@@ -90,7 +90,7 @@ class Space:
         return ranges | {name: list(values) for name, values in self.choices.items()}
 
 
-def space_of(sweep: Sweep, given: Mapping[str, str]) -> Space:
+def space_of(sweep: Sweep, given: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Space:
     """Returns the search space of a sweep file and a command line.
 
     An axis of the grid becomes choices, unless a range is given for its setting.
@@ -99,9 +99,11 @@ def space_of(sweep: Sweep, given: Mapping[str, str]) -> Space:
       sweep: the sweep of the file.
       given: dotted setting -> "LOW:HIGH", "LOW:HIGH:STEP", "log:LOW:HIGH", or choices written like those of a grid
         axis. "" removes the setting.
+      overrides: the settings that the command line changes for all runs, which `sweep` already has.
 
     Raises:
-      InputError: there is nothing to search, the sweep has variants, or a setting cannot have the given values.
+      InputError: there is nothing to search, the sweep has variants, a setting cannot have the given values, or an
+        override would not reach all trials.
     """
     if sweep.variants:
         raise InputError("a sweep with variants cannot be searched", remedy="make the variants choices of settings")
@@ -130,6 +132,12 @@ def space_of(sweep: Sweep, given: Mapping[str, str]) -> Space:
             raise InputError(f"the space of {name} has no values", remedy="give at least one")
         for value in values:
             with_overrides(sweep.config, {name: value})
+    for key in overrides or {}:
+        if key in named or key in ranges:
+            raise InputError(f"config.{key} is in the space that is searched", remedy=f"leave out --config.{key}")
+        if key.startswith("model.") and "model.name" in named:
+            problem = f"config.{key} would not reach all models of the space"
+            raise InputError(problem, remedy=f"give it as a choice: --space.{key}=…")
     halving.check_common({name: set(named.get(name, ())) for name in ("training.selection", *halving.SAME_PAIRS)})
     layout = sweep.table
     rows = [row for row in (*layout.rows, layout.columns) if row and row not in named and row not in ranges]

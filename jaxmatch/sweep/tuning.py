@@ -225,7 +225,7 @@ def tune(
     sweep = dataclasses.replace(resolve(file, seeds=seeds, smoke=smoke, **arguments), floors=(), cross_encoder="")
     if trials is not None:
         optuna_trials.import_optuna()
-        searched = space_of(sweep, space or {})
+        searched = space_of(sweep, space or {}, arguments.get("overrides"))
         sweep, trials = searched.sweep, min(trials, SMOKE_TRIALS) if smoke else trials
     rule = None
     if halve:
