@@ -24,6 +24,7 @@ MUTANTS = [
     (_ON, "options.at_once or MOST_IN_AN_ARRAY", "options.at_once or 256", [_SUBMISSION + "test_many_jobs_are_split_into_several_arrays"]),
     (_ON, "remaining, most = list(tasks), MOST_IN_AN_ARRAY", "remaining, most = list(tasks), 9999", [_SUBMISSION + "test_many_jobs_are_split_into_several_arrays"]),
     (_ON, "most = len(trainings) // 2", "raise", [_SUBMISSION + "test_submission_stops_at_the_job_limit_and_saves_the_submitted_jobs"]),
+    (_ON, "data-{data.content}", "data-{data.fingerprint}", [_ON_SLURM + "test_models_that_know_other_characters_are_each_given_their_own_data"]),
     (_ON, "                    slurm_jobs.add_jobs(workdir, self._local, cohort_of)\n", "", [_SUBMISSION + "test_many_jobs_are_split_into_several_arrays"]),
     (_JOBS, 'r"Submit\\w*Limit|', 'r"SubmitJobLimit|', [_SUBMISSION + "test_submission_stops_at_the_job_limit_and_saves_the_submitted_jobs"]),
     (_ON, 'round(1024 * options.memory_gb)', 'round(1000 * options.memory_gb)', _ASKED),
