@@ -35,6 +35,10 @@ class InputError(ValueError):
         super().__init__(place + printable(" ".join(text.split())))
 
 
+# The remedy for a sweep whose folder has no record of a finished run.
+WAIT_OR_RESUME = "wait, or run the sweep again to resume it"
+
+
 class UnknownOption(InputError):
     """The error about an option that a launched file does not have.
 
@@ -91,7 +95,8 @@ def nearest(name: object, known: Iterable[object]) -> str:
     import difflib  # imported only for an error
 
     known = [str(one) for one in known if str(one)]
-    close = difflib.get_close_matches(str(name)[:99], known, n=1, cutoff=0.5)
+    names = {one.lstrip("-"): one for one in reversed(known)}  # dashes would make all options alike
+    close = [names[one] for one in difflib.get_close_matches(str(name)[:99].lstrip("-"), names, n=1, cutoff=0.6)]
     if not close and "." in str(name):  # the last part often tells which name was meant
         close = [one for one in known if one.rsplit(".", 1)[-1] == str(name).rsplit(".", 1)[-1]][:1]
     return f'did you mean "{close[0]}"?' if close else "known: " + ", ".join(known)

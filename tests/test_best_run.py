@@ -58,4 +58,9 @@ def test_a_folder_without_a_finished_run_is_refused(sweep, capsys):
     assert main(["evaluate", str(sweep), "--best"]) == 2
     assert "no run has finished with a score of dev; name a run" in capsys.readouterr().err
     assert main(["evaluate", str(sweep / "runs" / "fourth-seed0"), "--best"]) == 2
-    assert "has no runs for --best to choose from; give a sweep's --workdir" in capsys.readouterr().err
+    assert "has no runs for --best to choose from; give the --workdir of a sweep" in capsys.readouterr().err
+    (sweep / "sweep.json").write_text("{}")
+    shutil.rmtree(sweep / "runs")
+    for words in (["evaluate", str(sweep), "--best"], ["evaluate", str(sweep)]):
+        assert main(words) == 2
+        assert "no run has finished yet; wait, or run the sweep again to resume it" in capsys.readouterr().err

@@ -239,7 +239,7 @@ def _raising(error):
         (
             RuntimeError("RESOURCE_EXHAUSTED: Out of memory"),
             2,
-            "jaxmatch: out of device memory; free some, or use a smaller batch\n",
+            "jaxmatch: out of device memory; free some, shorten long texts, or use a smaller batch\n",
         ),
         (
             RuntimeError("Unable to initialize backend 'cuda': no"),

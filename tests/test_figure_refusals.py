@@ -20,7 +20,7 @@ def test_a_file_that_is_not_a_figure_is_refused(tmp_path, content):
     source.write_bytes(content.encode("utf-8", "surrogatepass"))
     with pytest.raises(InputError, match="values.json: .*give the JSON file of a figure"):
         figures.redraw(source, tmp_path)
-    with pytest.raises(InputError, match="absent.json: cannot be read"):
+    with pytest.raises(InputError, match="absent.json: there is no such file"):
         figures.redraw(tmp_path / "absent.json", tmp_path)
 
 

@@ -9,7 +9,7 @@ import small_sweep
 
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.wording import duration_text
-from jaxmatch.sweep import display, launch
+from jaxmatch.sweep import display, launch, memory
 from jaxmatch.sweep.display import plan_text
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import Workdir
@@ -49,6 +49,13 @@ def test_plan_on_an_accelerator_notes_that_memory_is_an_estimate(small_files):
     (cohort,) = plan.cohorts
     cohort = dataclasses.replace(cohort, needs=dataclasses.replace(cohort.needs, most=None))  # as on an accelerator
     assert note in plan_text(dataclasses.replace(plan, cohorts=(cohort,)), set())
+
+
+def test_plan_names_the_longest_pair_of_a_run_that_does_not_fit_in_memory(small_files, monkeypatch):
+    note = "more than a device has, as estimated: 10 tokens in its longest pair; see --config.data.maximum_length"
+    assert note not in plan_text(planned(small_files), set())
+    monkeypatch.setattr(memory, "device_bytes", lambda device: 100_000)
+    assert note in plan_text(planned(small_files), set())
 
 
 def test_the_plan_counts_programs_and_cohorts(small_files):
@@ -116,8 +123,8 @@ def test_config_file_is_one_run_and_train_defaults_to_one_seed(small_files, tmp_
         "display": watcher,
         "overrides": small_sweep.overrides(small_files),
     }
-    launch.train(file, **arguments, options={})
-    assert "sweep small: 2 runs (0 on record)" in watcher.text  # the grid of the file, one seed
+    with pytest.raises(InputError, match="tiny.py: it is a sweep; give it to jaxmatch sweep"):
+        launch.train(file, **arguments, options={})
     file.write_text(file.read_text().replace("def get_sweep", "def _sweep").replace("get_sweep()", "_sweep()"))
     watcher = arguments["display"] = small_sweep.Watcher()
     launch.train(file, **arguments)

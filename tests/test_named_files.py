@@ -175,6 +175,13 @@ def test_short_options_change_settings_and_conflicts_are_errors(empty, capsys):
         ("sweep grid --datset sick", 'this file has no option --datset; did you mean "--dataset"?'),
         ("sweep grid --sedes 3", 'this file has no option --sedes; did you mean "--seeds"?'),
         ("sweep grid --zzz 3", "this file has no option --zzz; leave it out"),
+        ("train re2 --lr 3", "this file has no option --lr; leave it out"),
+        ("train re2 --hidden-size 16", 'no option --hidden-size; did you mean "--config.model.hidden_size"?'),
+        (
+            "train sweeps/quickstart.py",
+            "sweeps/quickstart.py: it is a sweep; give it to jaxmatch sweep: jaxmatch sweep ",
+        ),
+        ("figure nope --output x", "nope: there is no such file; give the JSON file of a figure"),
         (
             "tune grid --halvign",
             '--halvign is not an option of the command, or has no value; did you mean "--halving"?',

@@ -90,6 +90,13 @@ def test_diverged_runs_are_counted_but_not_averaged():
     assert lines[1]["dev.accuracy.mean"] == ""
 
 
+@pytest.mark.parametrize("status", ["diverged", "dropped"])
+def test_table_without_a_finished_run_counts_the_others(status):
+    table = make_table([record(3, seed=seed, status=status) | {"curve": [{"samples": 1}]} for seed in (1, 2)], LAYOUT)
+    assert f"0 + 2 {status}" in table.markdown() and "Best at the last evaluation" not in table.markdown()
+    assert all(map(len, (table.csv(), table.json(), table.latex())))
+
+
 def test_missing_and_undefined_scores_are_not_averaged():
     records = [record(seed=1), record(seed=2, test=None), record(seed=3, test={"accuracy": math.nan})]
     table = make_table(records, LAYOUT)

@@ -55,16 +55,17 @@ SUBCOMMANDS = {
 # The subcommands that compute nothing that huge pages would make faster.
 WITHOUT_JAX = {"table", "report", "figure", "configs"}
 
-# The errno of a write that found no space -> its remedy.
-_NO_SPACE_REMEDIES = {
+# The errno of a failed write -> its remedy.
+_REMEDIES = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "make room, or have the quota raised",
     errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
+    errno.EROFS: "name another folder (for the cache: --config.execution.cache_directory or XDG_CACHE_HOME)",
 }
 
 # A part of a JAX error that the user can fix -> the message that is printed instead.
 _DEVICE_ERRORS = {
-    "RESOURCE_EXHAUSTED": "out of device memory; free some, or use a smaller batch",
+    "RESOURCE_EXHAUSTED": "out of device memory; free some, shorten long texts, or use a smaller batch",
     "Unable to initialize backend": "JAX finds no device of the requested kind; set JAX_PLATFORMS=cpu, or fix what "
     "keeps JAX from using it",
 }
@@ -76,8 +77,8 @@ class _Parser(argparse.ArgumentParser):
     """
 
     def error(self, message: str) -> Any:
-        message = suggestions.with_choice(message)
-        super().error(printable(" ".join(message.split())))
+        message = printable(" ".join(suggestions.with_choice(message).split()))
+        self.exit(2, f"{self.prog}: error: {message}\n")  # one line, without the usage
 
     def _print_message(self, message: str, file: IO[str] | None = None) -> None:
         if message and file is not None and file is sys.stdout:  # argparse would ignore a failed write
@@ -161,7 +162,7 @@ def _flush_quietly() -> None:
 def _os_error_text(error: OSError) -> str:
     """Describes an error of the operating system in one line."""
     place = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-    remedy = _NO_SPACE_REMEDIES.get(error.errno)
+    remedy = _REMEDIES.get(error.errno)
     return f"{place}{error.strerror or error}" + (f"; {remedy}, and run the same command again" if remedy else "")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxmatch.cli.output import note
 from jaxmatch.cli.paths import GIVE_WORKDIR, check_folder
-from jaxmatch.errors import InputError
+from jaxmatch.errors import WAIT_OR_RESUME, InputError
 from jaxmatch.printable import count_text
 
 # The most characters of a setting's name in a file name.
@@ -38,8 +38,15 @@ def records_of(directory: Path) -> list[dict[str, Any]]:
     else:
         records = [read_record(file) for file in sorted((directory / "runs").glob("[!.]*/record.json"))]
     if not records:
-        raise InputError("holds no runs of a sweep", path=directory, remedy=GIVE_WORKDIR)
+        raise no_runs(directory, "holds no runs of a sweep")
     return records
+
+
+def no_runs(directory: Path, problem: str) -> InputError:
+    """Returns the error about a folder without records: none yet if a sweep was started in it, else `problem`."""
+    if (directory / "sweep.json").exists():
+        return InputError("no run has finished yet", path=directory, remedy=WAIT_OR_RESUME)
+    return InputError(problem, path=directory, remedy=GIVE_WORKDIR)
 
 
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +82,7 @@ def best_run(directory: Path) -> tuple[Path, str]:
 
     check_folder(directory)
     if not (directory / "runs").is_dir():
-        raise InputError("has no runs for --best to choose from", path=directory, remedy="give a sweep's --workdir")
+        raise no_runs(directory, "has no runs for --best to choose from")
     records = [record for record in records_of(directory) if record["status"] == "finished"]
     best = best_record(records)
     if best is None:

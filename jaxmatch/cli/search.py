@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=100,
         metavar="N",
-        help="how many the model ranks for each query; at least --top-k",
+        help="how many the model ranks for each query, or --top-k if that is more",
     )
     add_label_argument(parser)
     add_input_arguments(parser)

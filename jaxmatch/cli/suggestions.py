@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import dataclasses
 import difflib
 import re
 from collections.abc import Iterable, Iterator
@@ -35,7 +36,7 @@ def near_option(word: str, known: Iterable[str], dotted: bool = False) -> str:
         return ""
     head, dot, name = option.partition(".")
     if not dot:
-        return did_you_mean(option, known)
+        return (_setting_of(option) if dotted else "") or did_you_mean(option, known)
     if not dotted:
         return ""
     from jaxmatch.config import SECTIONS
@@ -44,6 +45,17 @@ def near_option(word: str, known: Iterable[str], dotted: bool = False) -> str:
     meant = {f"--{kind}": f"--{kind}" for kind in KINDS} | sections
     close = difflib.get_close_matches(head, meant, n=1, cutoff=0.5)
     return f'did you mean "{meant[close[0]]}.{name}"?' if close else ""
+
+
+def _setting_of(option: str) -> str:
+    """Returns the remedy that names the setting whose last part an option is, such as --hidden-size, or ""."""
+    from jaxmatch.config import MODELS, SECTIONS  # imported only for an error
+
+    name = option.removeprefix("--").replace("-", "_")
+    for section, settings in {"model": MODELS["re2"], **SECTIONS}.items():
+        if name in {field.name for field in dataclasses.fields(settings)}:
+            return f'did you mean "--config.{section}.{name}"?'
+    return ""
 
 
 def plain_option(name: str, known: Iterable[str]) -> str:

@@ -1,6 +1,7 @@
 """Train the config of a file, with one seed or with --seeds N, and print its scores.
 
-It is a sweep with one setting: the folder, records and tables are the same. --config.NAME=VALUE changes a setting:
+The folder, records and tables are those of a sweep with one setting. --config.NAME=VALUE changes a setting, and
+--NAME=VALUE gives an option of the file, such as --dataset:
 
     jaxmatch train re2 --dataset sick --data-directory data --vectors glove.840B.300d.zip \\
         --config.optimizer.learning_rate=0.002

@@ -1,8 +1,8 @@
 """Train the grid of a sweep file, choose a setting on dev, train it with new seeds, and print both tables.
 
 The setting with the best mean dev score over the grid's seeds is chosen. It is trained in the folder "final" of the
-working folder, with seeds that the grid did not use. Run again, the command does only what is missing. It takes the
-options of `jaxmatch sweep`:
+workdir, with seeds that the grid did not use. Run again, the command does only what is missing. It takes the options of
+`jaxmatch sweep` except --floors:
 
     jaxmatch tune re2_tuning --dataset wikiqa --data-directory data --vectors glove.840B.300d.zip \\
         --seeds 3 --workdir runs/tuning

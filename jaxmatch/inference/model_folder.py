@@ -33,7 +33,7 @@ from jaxmatch import __version__, files, models
 from jaxmatch.data.characters import LEAST_KNOWN
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vocabulary import Vocabulary
-from jaxmatch.errors import InputError
+from jaxmatch.errors import WAIT_OR_RESUME, InputError
 from jaxmatch.files import hash_file
 from jaxmatch.inference import model_description, stored_arrays
 from jaxmatch.inference.calibration import FILE as CALIBRATION
@@ -151,9 +151,10 @@ def find(path: str | os.PathLike) -> Path:
             raise InputError("there is no such folder", path=path, remedy="give a run's folder: WORKDIR/runs/RUN")
         runs = sorted(found.parent.parent for found in path.glob(f"runs/*/model/{model_description.FILE}"))
         if runs:
-            raise InputError(
-                f"holds {count_text(len(runs), 'run')}", path=path, remedy=f"name one of them, such as {runs[0]}"
-            )
+            remedy = f"name one of them, such as {runs[0]}, or let a command choose with --best"
+            raise InputError(f"holds {count_text(len(runs), 'run')}", path=path, remedy=remedy)
+        if (path / "sweep.json").is_file():
+            raise InputError("no run has finished yet", path=path, remedy=WAIT_OR_RESUME)
         if (path / "record.json").is_file():
             remedy = "give a run that finished; if this one did, remove its folder and run the sweep again"
             raise InputError("the run left a record but no model", path=path, remedy=remedy)

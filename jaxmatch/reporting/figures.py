@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json, write_atomically, write_json
-from jaxmatch.plain_file import check_plain_file
+from jaxmatch.plain_file import require_plain_file
 from jaxmatch.reporting.drawings import KINDS
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def redraw(source: Path, folder: Path) -> list[Path]:
     Raises:
       InputError: the file cannot be read or does not hold the values of a figure, or matplotlib is not installed.
     """
-    check_plain_file(source, "give the JSON file of a figure")
+    require_plain_file(source, remedy="give the JSON file of a figure, or the --workdir of a sweep")
     try:
         data = read_json(source)
     except (OSError, ValueError) as error:

@@ -3,7 +3,7 @@
 import dataclasses
 from pathlib import Path
 
-from jaxmatch.errors import InputError, nearest
+from jaxmatch.errors import WAIT_OR_RESUME, InputError, nearest
 from jaxmatch.reporting import FORMATS
 from jaxmatch.reporting.sweep_folder import SweepFolder, notes_file, read_sweep_folder
 from jaxmatch.reporting.tables import Table, make_table
@@ -28,9 +28,7 @@ def table_of(folder: SweepFolder) -> Table:
     """
     layout = folder.layout
     if not folder.records:
-        raise InputError(
-            "no run has finished yet", path=folder.path, remedy="wait, or run the sweep again to resume it"
-        )
+        raise InputError("no run has finished yet", path=folder.path, remedy=WAIT_OR_RESUME)
     if folder.missing:
         have = "has" if len(folder.missing) == 1 else "have"
         note = f"{len(folder.missing)} of {len(folder.runs)} runs {have} not finished"

@@ -17,7 +17,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.inference import model_folder
 from jaxmatch.layers.words import with_fixed_words
-from jaxmatch.printable import without_nan
+from jaxmatch.printable import count_text, without_nan
 from jaxmatch.sweep import several_hosts
 from jaxmatch.sweep.device_jobs import Stopped
 from jaxmatch.sweep.failures import mark_failed, prevents_all_training
@@ -193,11 +193,15 @@ def _train(
             raise
         of_the_host = isinstance(error, MemoryError) and not isinstance(error, TooLarge)
         raise InputError(
-            f"{len(runs)} runs at once do not fit in {'host' if of_the_host else 'device'} memory",
+            f"{count_text(len(runs), 'run')} at once {'does' if len(runs) == 1 else 'do'} not fit in "
+            f"{'host' if of_the_host else 'device'} memory",
             path=folder.path,
             remedy=(
-                "free memory, or remove this folder (with --store, in the store, too) and run again with a smaller "
-                "--config.execution.maximum_replicas"
+                "free memory, or run again with shorter texts (--config.data.maximum_length) or smaller batches "
+                "(--batch-size)"
+                if len(runs) == 1
+                else "free memory, or remove this folder (with --store, in the store, too) and run again with a "
+                "smaller --config.execution.maximum_replicas"
             ),
         ) from error
     finally:

@@ -78,6 +78,9 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
             f"{count_text(cohort.buckets, 'padded length')}, {count_text(cohort.steps_per_epoch, 'step')} x "
             f"{count_text(cohort.runs[0].config.training.epochs, 'epoch')}, {megabytes:,.0f} MiB a run"
         )
+        if not cohort.fits:
+            longest = f"{cohort.data.splits['train'].lengths.max():,} tokens in its longest pair"
+            lines.append(f"    more than a device has, as estimated: {longest}; see --config.data.maximum_length")
     lines += _left_out(cohorts)
     if cohorts[0].needs.most is None:
         lines.append("  memory is an estimate; the compiled programs decide how many runs fit at once")

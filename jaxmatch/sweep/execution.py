@@ -4,6 +4,7 @@ import time
 from collections.abc import Container
 from typing import Any
 
+from jaxmatch.printable import count_text
 from jaxmatch.reporting.records import placed, read_record
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.display import Display
@@ -30,10 +31,19 @@ def execute(plan: Plan, workdir: Workdir, display: Display, engine: Engine | Non
     Raises:
       FailedCohorts: some cohorts failed. The others are trained.
     """
-    display.begin(plan, workdir.finished())
+    display.begin(plan, workdir.finished(), note=resumed_text(plan, workdir))
     execute_stage(plan, workdir, display, Stage(), engine)
     display.end()
     return records_of(plan, workdir)
+
+
+def resumed_text(plan: Plan, workdir: Workdir) -> str:
+    """Returns a line about the cohorts that resume from a checkpoint, which the plan counts in full; "" if none do."""
+    begun = [folder for folder in workdir.cohorts() if not folder.done and folder.checkpoint_numbers()]
+    begun = [folder for folder in begun if plan.runs.keys() & set(folder.runs)]
+    if not begun:
+        return ""
+    return f"  {count_text(len(begun), 'cohort')} will resume from a checkpoint; the numbers above are of the whole"
 
 
 def records_of(plan: Plan, workdir: Workdir, names: Container[str] | None = None) -> list[dict[str, Any]]:

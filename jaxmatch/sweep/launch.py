@@ -18,12 +18,13 @@ from jaxmatch.sweep import asha, rungs
 from jaxmatch.sweep.changes import changed
 from jaxmatch.sweep.display import Display, plan_text
 from jaxmatch.sweep.engines import Engine
-from jaxmatch.sweep.execution import execute, records_of
+from jaxmatch.sweep.execution import execute, records_of, resumed_text
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.floors_kept import check_floors, keep_floors
 from jaxmatch.sweep.following import RunListener, listeners_of
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.halving import Halving
+from jaxmatch.sweep.launcher_files import config_file, load_module
 from jaxmatch.sweep.notes import write_notes
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.resolving import resolve
@@ -87,6 +88,8 @@ def train(file: Path, **arguments: Any) -> str:
     """Runs a config file as `sweep` does, with one seed by default."""
     if arguments.get("grid_overrides"):
         raise InputError("a training has no grid", remedy="use jaxmatch sweep for --grid.…")
+    if hasattr(load_module(config_file(file)[0]), "get_sweep"):
+        raise InputError("it is a sweep", path=file, remedy=f"give it to jaxmatch sweep: jaxmatch sweep {file}")
     if arguments.get("seeds") is None:
         arguments["seeds"] = 1
     return sweep(file, **arguments)
@@ -129,7 +132,7 @@ def show_plan(
     plan, halving = _checked_plan(sweep, folder, engine or Engine(), halve, dry_run=True)
     settled = (rungs.any_record,) if halving else ()
     finished = folder.finished(*settled) if folder.path.exists() else set()
-    lines = [plan_text(plan, finished)]
+    lines = [plan_text(plan, finished), *filter(None, [resumed_text(plan, folder)])]
     if halving is not None:
         lines.append(halving.text(plan.replica_steps))
     display.show("\n".join(lines))

@@ -109,8 +109,8 @@ def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path
     for option in options:
         if option not in known:
             raise UnknownOption(
-                f"this file has no option --{option}",
-                option=f"--{option}",
+                f"this file has no option --{option.replace('_', '-')}",
+                option=f"--{option.replace('_', '-')}",
                 known=known,
                 path=path,
                 remedy="leave it out",

@@ -43,6 +43,7 @@ class PlannedCohort:
       limit: the estimated number of replicas that fit on one device at the same time. None means no limit.
       scored_shapes: the number of shapes that scoring is compiled for.
       one_program: whether one training program holds all shapes. It does if a dispatch takes several steps.
+      fits: whether one run fits on a device, by the estimate.
     """
 
     signature: str
@@ -57,6 +58,7 @@ class PlannedCohort:
     limit: int | None
     scored_shapes: int = 1
     one_program: bool = False
+    fits: bool = True
 
     @property
     def devices(self) -> int:
@@ -212,7 +214,8 @@ def _cohorts(
     )
     scored = largest(zip(scored_rows, scored_lengths, strict=True))
     needs = _memory_needs(config, data, batches, scored, devices[0].platform, counted)
-    that_fit = needs.that_fit(devices, _shared_bytes(data, devices[0]))
+    shared = _shared_bytes(data, devices[0])
+    that_fit = needs.that_fit(devices, shared)
     at_most = config.execution.maximum_replicas or that_fit
     steps = config.training.epochs * batches.steps_per_epoch
     multiply_adds = _multiply_adds(config, data, batches, steps)
@@ -230,6 +233,7 @@ def _cohorts(
             limit=that_fit // len(devices) if needs.most is None else None,
             scored_shapes=len(scored_lengths),
             one_program=config.execution.steps_at_once > 1,
+            fits=needs.of(1) + shared <= memory.device_bytes(devices[0]),
         )
         for start in range(0, len(runs), at_most)
     ]

@@ -234,13 +234,15 @@ def tune(
         sweep = dataclasses.replace(
             sweep, config=with_overrides(sweep.config, {"training.epochs": SMOKE_HALVING_EPOCHS})
         )
-    listeners = listeners_of(log, Path(workdir))
+    if final_seeds is None:
+        final_seeds = SMOKE_FINAL_SEEDS if smoke else FINAL_SEEDS
+    listeners, display = listeners_of(log, Path(workdir)), display or Display()
     if dry_run:
         if trials is not None:
             sweep = optuna_trials.first_batch(searched, trials, trials_at_once)
         launch.show_plan(sweep, workdir, display, rule, engine)
+        display.show(f"then the chosen setting with {count_text(final_seeds, 'seed')}, which these numbers leave out")
         return ""
-    display = display or Display()
     display.listeners += listeners
     with launch.attach_partial_table(sweep.table):
         if trials is None:
@@ -251,8 +253,6 @@ def tune(
             )
     choice = choose(records)
     write_json(Path(workdir) / "choice.json", dataclasses.asdict(choice))
-    if final_seeds is None:
-        final_seeds = SMOKE_FINAL_SEEDS if smoke else FINAL_SEEDS
     tested = all(record["data"]["test"] for record in records)
     final = final_sweep(
         sweep, choice, final_seeds, tested and "training.best_on_test" not in (arguments.get("overrides") or {})

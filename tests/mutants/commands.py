@@ -14,7 +14,7 @@ MUTANTS = [
     ("jaxmatch/cli/predict.py", "            answers.write()  # the pairs before the one that is wrong\n", "", ["tests/test_cli_streams.py::test_all_pairs_before_a_bad_line_are_predicted"]),
     ("jaxmatch/cli/output.py", "        print(printable(str(text), keep=\"\\n\"), end=end)", "        print(str(text), end=end)", ["tests/test_printable.py"]),
     ("jaxmatch/cli/main.py", "        _flush_quietly()  #", "        pass  #", ["tests/test_cli_process.py::test_a_failing_command_does_not_also_report_a_full_output_device"]),
-    ("jaxmatch/cli/main.py", "        super().error(printable(\" \".join(message.split())))", "        super().error(message)", ["tests/test_cli.py::test_control_characters_in_error_messages_are_escaped"]),
+    ("jaxmatch/cli/main.py", "message = printable(\" \".join(suggestions.with_choice(message).split()))", "message = suggestions.with_choice(message)", ["tests/test_cli.py::test_control_characters_in_error_messages_are_escaped"]),
     ("jaxmatch/reporting/tables/spreadsheet.py", "    return \"'\" * formula + printable(text)", "    return printable(text)", ["tests/test_spreadsheet.py"]),
     ("jaxmatch/reporting/tables/spreadsheet.py", " and not _NUMBER.fullmatch(text)", "", ["tests/test_spreadsheet.py"]),
     ("jaxmatch/reporting/tables/formats.py", "    return _MARKDOWN.sub(r\"\\\\\\g<0>\", printable(\" \".join(text.split())))", "    return _MARKDOWN.sub(r\"\\\\\\g<0>\", \" \".join(text.split()))", ["tests/test_printable.py"]),

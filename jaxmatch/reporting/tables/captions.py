@@ -52,10 +52,10 @@ def _dropped(records: Sequence[Mapping]) -> list[str]:
 
 def _converged(records: Sequence[Mapping]) -> list[str]:
     """Describes whether training was long enough. A run whose best checkpoint is its last evaluation might have reached
-    a better one with more training. The list is empty if a record has no curve.
+    a better one with more training. The list is empty if there are no records, or one has no curve.
     """
     curves = [record.get("curve") for record in records]
-    if not all(isinstance(curve, list) and curve for curve in curves):
+    if not curves or not all(isinstance(curve, list) and curve for curve in curves):
         return []
     last = sum(
         curve[-1].get("samples") == record.get("selected_at_samples")
