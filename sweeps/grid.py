@@ -27,7 +27,7 @@ def get_sweep(dataset: str = "embedded_inference") -> Sweep:
         },
         seeds=(0, 1, 2, 3, 4),
         table=TableLayout(
-            title=f"RE2 on {dataset}: blocks, encoder layers, learning rate",
+            title=f"RE2 on {dataset}",
             rows=("model.blocks", "model.encoder_layers", "optimizer.learning_rate"),
             scores=(),  # default: the score that chooses the checkpoint, which depends on the data
         ),
