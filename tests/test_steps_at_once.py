@@ -9,6 +9,7 @@ from small_cohort import InterruptAfter, Interruption, make_cohort, same
 
 from jaxmatch.training import cohort as cohort_module
 from jaxmatch.training.checkpoints import Checkpoints
+from jaxmatch.training.layouts import in_rows
 from jaxmatch.training.programs import Program
 from jaxmatch.training.progress import Listener
 
@@ -118,3 +119,10 @@ def test_steps_and_evaluation_make_no_implicit_device_transfers(steps_at_once):
     with jax.transfer_guard("disallow"):
         state = replicas.step(state, epoch, steps_at_once, steps_at_once)
         evaluator.outputs("dev", state.parameters, 3)
+
+
+def test_matrices_are_kept_in_rows_on_a_tpu_alone():
+    tree = {"matrix": np.ones((10, 40), np.float32), "vector": np.ones(10, np.float32)}
+    assert in_rows("gpu", tree) is tree
+    text = jax.jit(lambda tree: in_rows("tpu", tree)).lower(tree).as_text()
+    assert text.count("LayoutConstraint") == 1 and "dense<[1, 0]>" in text

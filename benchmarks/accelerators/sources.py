@@ -19,7 +19,7 @@ _PROGRAM = (
     "jaxmatch/config/*.py",
     *(
         f"jaxmatch/training/{name}.py"
-        for name in ("evaluation", "hyperparameters", "keys", "losses", "replicas", "schedule", "step")
+        for name in ("evaluation", "hyperparameters", "keys", "layouts", "losses", "replicas", "schedule", "step")
     ),
     "jaxmatch/sweep/memory.py",
     "jaxmatch/data/characters.py",

@@ -1,7 +1,7 @@
 """The training step of one run, and of a whole cohort."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -16,6 +16,7 @@ from jaxmatch.layers.distinct_word_features import at_most_words
 from jaxmatch.layers.matmul import GPUS, products_for
 from jaxmatch.training import keys, schedule
 from jaxmatch.training.hyperparameters import Hyperparameters
+from jaxmatch.training.layouts import in_rows
 from jaxmatch.training.losses import losses
 from jaxmatch.training.replicas import over_replicas
 
@@ -269,23 +270,14 @@ def cohort_steps(flat: Flattening, task: str) -> Callable:
     step = cohort_step(flat, task)
 
     def steps(
-        shapes: Sequence[BatchShape],
-        side_by_side,
-        state,
-        hyperparameters,
-        seeds,
-        active,
-        batches,
-        sequence,
-        first,
-        count,
-        split,
-        vectors,
+        shapes, side_by_side, state, hyperparameters, seeds, active, batches, sequence, first, count, split, vectors
     ):
         def of_shape(shape, order, weights):
             def one(state, batch):
-                given = state, hyperparameters, seeds, active, order, weights, batch, split, vectors
-                return jax.lax.optimization_barrier(step(shape, side_by_side, *jax.lax.optimization_barrier(given)))
+                rows = in_rows(flat.platform, state)
+                given = rows, hyperparameters, seeds, active, order, weights, batch, split, vectors
+                made = step(shape, side_by_side, *jax.lax.optimization_barrier(given))
+                return in_rows(flat.platform, jax.lax.optimization_barrier(made))
 
             return one
 
