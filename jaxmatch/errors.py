@@ -95,8 +95,9 @@ def nearest(name: object, known: Iterable[object]) -> str:
     import difflib  # imported only for an error
 
     known = [str(one) for one in known if str(one)]
-    names = {one.lstrip("-"): one for one in reversed(known)}  # dashes would make all options alike
-    close = [names[one] for one in difflib.get_close_matches(str(name)[:99].lstrip("-"), names, n=1, cutoff=0.6)]
+    word, names = str(name)[:99].lstrip("-"), {one.lstrip("-"): one for one in reversed(known)}
+    cutoff = 0.6 if str(name).startswith("--") else 0.5  # among many options, a word is like one of them by chance
+    close = [names[one] for one in difflib.get_close_matches(word, names, n=1, cutoff=cutoff)]
     if not close and "." in str(name):  # the last part often tells which name was meant
         close = [one for one in known if one.rsplit(".", 1)[-1] == str(name).rsplit(".", 1)[-1]][:1]
     return f'did you mean "{close[0]}"?' if close else "known: " + ", ".join(known)

@@ -122,7 +122,8 @@ def no_ray(monkeypatch, tmp_path):
 )
 @pytest.mark.parametrize("command", ["sweep", "train", "tune"])
 def test_invalid_options_are_reported_in_one_line(small_files, tmp_path, capsys, no_ray, command, words, message):
-    assert main([command, *small_sweep.command(small_files, tmp_path / "runs", *words)[1:]]) == 2
+    file, *options = small_sweep.command(small_files, tmp_path / "runs", *words)[1:]
+    assert main([command, "re2_own" if command == "train" else file, *options]) == 2
     output, errors = capsys.readouterr()
     assert not output and errors.startswith(f"jaxmatch: {message}") and errors.count("\n") == 1
     assert not (tmp_path / "runs").exists()
