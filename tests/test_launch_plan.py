@@ -11,6 +11,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.wording import duration_text
 from jaxmatch.sweep import display, launch, memory
 from jaxmatch.sweep.display import plan_text
+from jaxmatch.sweep.execution import resumed_text
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import Workdir
 
@@ -102,6 +103,17 @@ def test_plan_counts_only_missing_runs(small_files):
     assert "6 runs (4 on record); remaining: 1 program, 1 cohort, 12 training steps" in text
     assert "cohort 1: re2: 2 runs at once" in text
     assert plan_text(plan, set(names)) == "sweep small: 6 runs, all on record"
+
+
+def test_plan_says_how_many_cohorts_resume_from_a_checkpoint(small_files, tmp_path):
+    plan = planned(small_files)
+    assert resumed_text(plan, Workdir(tmp_path)) == ""
+    (folder,) = Workdir(tmp_path).claim(plan.groups)
+    assert resumed_text(plan, Workdir(tmp_path)) == ""
+    (folder.checkpoints / "4").mkdir(parents=True)
+    line = "  1 cohort will resume from a checkpoint; the plan counts steps made before, too"
+    assert resumed_text(plan, Workdir(tmp_path)) == line
+    assert resumed_text(planned(small_files, overrides={"training.epochs": "2"}), Workdir(tmp_path)) == ""
 
 
 def test_planned_cohorts_equal_the_claimed_cohorts(small_files, tmp_path):

@@ -157,6 +157,7 @@ def test_a_killed_tuning_resumes_with_the_same_result(small_files, finished_tuni
 def test_a_dry_run_shows_the_first_batch_and_writes_nothing(small_files, tmp_path):
     _, watcher = tuned(small_files, tmp_path / "work", dry_run=True)
     assert "4 runs (0 on record); remaining: 1 program, 1 cohort" in watcher.text and not (tmp_path / "work").exists()
+    assert "then the chosen setting with 1 seed, which these numbers leave out" in watcher.text
 
 
 def test_incompatible_settings_are_pruned_and_not_trained(small_files, tmp_path, monkeypatch):

@@ -118,6 +118,18 @@ def test_axis_of_data_sets_uses_the_score_that_they_share():
     assert selection("wikiqa,trecqa_clean", overrides={"training.selection": "map"}) == "map"
 
 
+def test_removed_axis_of_data_sets_leaves_the_score_of_the_config(tmp_path):
+    file = tmp_path / "two.py"
+    file.write_text(
+        "from jaxmatch import Sweep, load_config\n\n\ndef get_sweep():\n"
+        "    config = load_config('re2', dataset='stsb')\n"
+        "    config.training.selection = 'accuracy'\n"
+        "    return Sweep(name='two', config=config, grid={'data.name': ('sick', 'rte')})\n"
+    )
+    assert launch.resolve(file).config.training.selection == "accuracy"
+    assert launch.resolve(file, grid_overrides={"data.name": ""}).config.training.selection == "pearson"
+
+
 def test_table_without_scores_uses_those_of_the_overridden_selection():
     planned = launch.resolve(
         ROOT / "configs" / "re2_own.py", overrides={"data.task": "regression", "training.selection": "pearson"}

@@ -60,7 +60,7 @@ _REMEDIES = {
     errno.ENOSPC: "make room",
     errno.EDQUOT: "make room, or have the quota raised",
     errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
-    errno.EROFS: "name another folder (for the cache: --config.execution.cache_directory or XDG_CACHE_HOME)",
+    errno.EROFS: "make it writable (or move a cache: --config.execution.cache_directory, XDG_CACHE_HOME)",
 }
 
 # A part of a JAX error that the user can fix -> the message that is printed instead.

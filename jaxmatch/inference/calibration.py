@@ -114,17 +114,17 @@ class Calibration:
 
 def _problem(values: Mapping[str, Any], labels: Sequence[str]) -> str:
     """Returns what is wrong with the fields that predictions depend on; "" if they are valid."""
-    if not _is_between_0_and(math.inf, values["temperature"]):
+    if not _is_between(values["temperature"], 0, math.inf):
         return "'temperature' is not a number above 0"
     if not len(labels):
         return "a regression has no probabilities"
     if values["threshold"] is not None:
-        if not _is_between_0_and(1, values["threshold"]):
+        if not _is_between(values["threshold"], 0, 1):
             return "'threshold' is not a number between 0 and 1"
         if len(labels) != 2 or values["positive"] not in labels:
             return "'positive' is not one of the model's two labels"
     return ""
 
 
-def _is_between_0_and(high: float, value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < high
+def _is_between(value: Any, low: float, high: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and low < value < high

@@ -116,7 +116,7 @@ def _fewest_seeds(effect: float, freedom: float, level: float) -> int | None:
     def power(count: int) -> float:
         degrees, shift = (count - 1) * freedom, math.sqrt(effect * count)
         limit = t_quantile(1 - level / 2, degrees)
-        # The other tail is left out. It is below a thousandth where the power matters, and SciPy may give NaN for it.
+        # The other tail is left out: at a power of 80% it is negligible, and SciPy may give NaN for it.
         return float(1 - special.nctdtr(degrees, shift, limit))
 
     if power(MOST_SEEDS) < POWER:

@@ -43,7 +43,7 @@ def resumed_text(plan: Plan, workdir: Workdir) -> str:
     begun = [folder for folder in begun if plan.runs.keys() & set(folder.runs)]
     if not begun:
         return ""
-    return f"  {count_text(len(begun), 'cohort')} will resume from a checkpoint; the numbers above are of the whole"
+    return f"  {count_text(len(begun), 'cohort')} will resume from a checkpoint; the plan counts steps made before, too"
 
 
 def records_of(plan: Plan, workdir: Workdir, names: Container[str] | None = None) -> list[dict[str, Any]]:

@@ -63,7 +63,8 @@ def _with_selection(sweep: Sweep, overrides: Mapping[str, Any], grid_overrides: 
     Raises:
       InputError: the data sets of an axis have several scores.
     """
-    grid = {**sweep.grid, **{key: values_of(text) for key, text in grid_overrides.items()}}
+    grid = {key: values for key, values in sweep.grid.items() if key not in grid_overrides}
+    grid |= {key: values_of(text) for key, text in grid_overrides.items() if text.strip()}
     changed = {*overrides, *grid, *(key for settings in sweep.variants.values() for key in settings)}
     if "training.selection" in changed or sweep.config.training.selection != TrainingConfig().selection:
         return sweep
