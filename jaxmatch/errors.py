@@ -39,6 +39,24 @@ class InputError(ValueError):
 WAIT_OR_RESUME = "wait, or run the sweep again to resume it"
 
 
+class NotInstalled(InputError):
+    """The error about an optional package that is not installed.
+
+    Arguments:
+      purpose: what needs the package; the subject of a sentence.
+      package: the package.
+      extra: the extra of this project that installs it.
+      otherwise: another remedy, which follows the first one.
+      path: the file that needs the package.
+    """
+
+    def __init__(
+        self, purpose: str, package: str | None, extra: str, otherwise: str = "", path: str | os.PathLike | None = None
+    ):
+        remedy = f"pip install 'jaxmatch[{extra}]'" + (f", {otherwise}" if otherwise else "")
+        super().__init__(f"{purpose} needs {package}, which is not installed", path=path, remedy=remedy)
+
+
 class UnknownOption(InputError):
     """The error about an option that a launched file does not have.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.reporting import folder_table
 from jaxmatch.reporting.record_schema import scores_of
 from jaxmatch.reporting.sweep_folder import read_sweep_folder
@@ -42,7 +42,7 @@ def records(results: str | Path | Iterable[Mapping[str, Any]]) -> pandas.DataFra
     try:
         import pandas
     except ImportError:
-        raise InputError("pandas is not installed", remedy="pip install 'jaxmatch[tables]'") from None
+        raise NotInstalled("a data frame", "pandas", "tables") from None
     folder = None
     if isinstance(results, str | Path):
         folder = Path(results)

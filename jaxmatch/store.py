@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from jaxmatch.errors import InputError, first_line, nearest
+from jaxmatch.errors import InputError, NotInstalled, first_line, nearest
 
 # Seconds between two tries.
 WAITS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -236,7 +236,7 @@ def _opened(url: str) -> tuple[Any, str]:
         raise InputError(f"{url!r} is not a URL of an object store", remedy="give --store as s3://BUCKET/FOLDER")
     scheme, remedy = found[1], "pip install 'jaxmatch[store]'"
     if importlib.util.find_spec("fsspec") is None:
-        raise InputError("--store needs fsspec, which is not installed", remedy=remedy)
+        raise NotInstalled("--store", "fsspec", "store")
     from fsspec.core import url_to_fs
     from fsspec.registry import known_implementations, registry
 

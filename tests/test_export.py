@@ -261,7 +261,9 @@ def test_missing_jax2onnx_is_reported_and_nothing_is_written(run, tmp_path, monk
     monkeypatch.setitem(sys.modules, "jax2onnx", None)
     assert main(["export", str(run), "--format", "onnx", "--output", str(tmp_path / "exported")]) == 2
     err = capsys.readouterr().err
-    assert err.startswith("jaxmatch: ONNX needs the library jax2onnx; pip install 'jaxmatch[onnx]', then: pip install")
+    assert err.startswith(
+        "jaxmatch: ONNX needs jax2onnx, which is not installed; pip install 'jaxmatch[onnx]', then: pip install"
+    )
     assert not (tmp_path / "exported").exists()
 
 

@@ -20,7 +20,8 @@ def test_missing_matplotlib_is_an_error_and_the_values_are_saved(tmp_path, monke
     with pytest.raises(InputError) as caught:
         figures.write(OCCLUSION, tmp_path, "figure")
     assert str(caught.value) == (
-        f"figures need matplotlib; pip install 'jaxmatch[figures]', then jaxmatch figure {tmp_path}/figure.json"
+        "a figure needs matplotlib, which is not installed; pip install 'jaxmatch[figures]', then jaxmatch figure "
+        f"{tmp_path}/figure.json"
     )
     assert json.loads((tmp_path / "figure.json").read_text()) == OCCLUSION
 

@@ -195,7 +195,6 @@ def test_an_invalid_listener_is_reported_in_one_line(small_files, tmp_path, caps
 def test_missing_tensorboard_is_reported_with_an_install_command(small_files, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard.compat.proto", None)
     assert main(small_sweep.command(small_files, tmp_path / "out", "--log", "tensorboard")) == 2
-    assert (
-        capsys.readouterr().err
-        == "jaxmatch: TensorBoard is not installed; install it: pip install 'jaxmatch[tensorboard]'\n"
+    assert capsys.readouterr().err == (
+        "jaxmatch: --log tensorboard needs TensorBoard, which is not installed; pip install 'jaxmatch[tensorboard]'\n"
     )

@@ -255,4 +255,7 @@ def test_completion_needs_shtab_but_not_jax(monkeypatch, capsys):
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.DEVNULL).returncode == 0
     monkeypatch.setitem(sys.modules, "shtab", None)
     assert main([completion.OPTION, "bash"]) == 2
-    assert capsys.readouterr().err == "jaxmatch: shtab is not installed; pip install 'jaxmatch[completion]'\n"
+    assert (
+        capsys.readouterr().err
+        == "jaxmatch: --print-completion needs shtab, which is not installed; pip install 'jaxmatch[completion]'\n"
+    )

@@ -84,5 +84,5 @@ def test_missing_pandas_is_an_input_error(finished_sweep, monkeypatch):
         return original(name, *arguments, **named)
 
     monkeypatch.setattr(builtins, "__import__", without_pandas)
-    with pytest.raises(InputError, match="pandas is not installed; pip install"):
+    with pytest.raises(InputError, match="a data frame needs pandas, which is not installed; pip install"):
         jaxmatch.records(finished_sweep[0])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from jaxmatch.data.dataset import Split
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.files import hash_file
 
 NAME = "cross_encoder"  # the name of its line in a comparison
@@ -31,10 +31,7 @@ def check_usable(folder: str | Path) -> None:
     """
     for package in ("transformers", "torch"):
         if importlib.util.find_spec(package) is None:
-            raise InputError(
-                f"a cross-encoder needs {package}, which is not installed",
-                remedy="pip install 'jaxmatch[transformers]', or leave out --cross-encoder",
-            )
+            raise NotInstalled("a cross-encoder", package, "transformers", "or leave out --cross-encoder")
     if not (Path(folder) / _CONFIG).is_file() or not list(Path(folder).glob(_WEIGHTS)):
         raise InputError(f"the folder has no {_CONFIG} or no {_WEIGHTS}", path=folder, remedy=_REMEDY)
 

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from jaxmatch.baselines.bags import bags
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
-from jaxmatch.errors import InputError
+from jaxmatch.errors import NotInstalled
 
 _MOST_ITERATIONS = 1000
 
@@ -20,10 +20,8 @@ def check_installed() -> None:
       InputError: scikit-learn is not installed.
     """
     if importlib.util.find_spec("sklearn") is None:
-        raise InputError(
-            "TF-IDF with logistic regression needs scikit-learn, which is not installed",
-            remedy="pip install 'jaxmatch[floors]', or leave tfidf out of --floors",
-        )
+        purpose = "TF-IDF with logistic regression"
+        raise NotInstalled(purpose, "scikit-learn", "floors", "or leave tfidf out of --floors")
 
 
 def fitted(data: EncodedData) -> tuple[int, Callable[[EncodedSplit], np.ndarray]]:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 
 from jaxmatch.cli.output import show
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, NotInstalled
 
 OPTION = "--print-completion"
 HELP = f"{OPTION} bash|zsh|tcsh: print a script for your shell"
@@ -24,7 +24,7 @@ def show_script(parser: argparse.ArgumentParser, words: Sequence[str]) -> None:
     try:
         import shtab
     except ImportError:
-        raise InputError("shtab is not installed", remedy="pip install 'jaxmatch[completion]'") from None
+        raise NotInstalled(OPTION, "shtab", "completion") from None
     from jaxmatch.sweep.named_files import CONFIGS, SWEEPS, files
 
     known = shtab.SUPPORTED_SHELLS

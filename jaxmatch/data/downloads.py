@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch import files
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.printable import shown
 
 # Suffixes of two files of an interrupted download: its bytes so far, and their address and version.
@@ -35,7 +35,7 @@ def download(address: str, path: Path, checksum: str, progress: Progress) -> Non
     try:
         import pooch
     except ImportError:
-        raise InputError("downloads need the library pooch", remedy="pip install 'jaxmatch[fetch]'") from None
+        raise NotInstalled("a download", "pooch", "fetch") from None
     pooch.get_logger().setLevel("ERROR")
     fetch = _download_url if "://" in address else _copy_file
 

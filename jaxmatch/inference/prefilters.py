@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxmatch.data.hashed_vectors import hashed_vectors
 from jaxmatch.data.vocabulary import UNKNOWN
-from jaxmatch.errors import InputError
+from jaxmatch.errors import NotInstalled
 from jaxmatch.inference import stored_arrays
 from jaxmatch.inference.encoded_pairs import word_ids
 
@@ -130,9 +130,7 @@ def _bm25s() -> Any:
     try:
         import bm25s
     except ImportError:
-        raise InputError(
-            "BM25 needs the library bm25s", remedy="pip install 'jaxmatch[search]', or take the prefilter 'vectors'"
-        ) from None
+        raise NotInstalled("BM25", "bm25s", "search", "or take the prefilter 'vectors'") from None
     logging.getLogger("bm25s").setLevel(logging.WARNING)  # otherwise it logs each step
     return bm25s
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.files import read_json, write_atomically, write_json
 from jaxmatch.plain_file import require_plain_file
 from jaxmatch.reporting.drawings import KINDS
@@ -123,8 +123,8 @@ def style_of(source: Path | None) -> Iterator[None]:
     try:
         import matplotlib.style
     except ModuleNotFoundError:
-        again = f", then jaxmatch figure {source}" if source else ""
-        raise InputError("figures need matplotlib", remedy=f"pip install 'jaxmatch[figures]'{again}") from None
+        again = f"then jaxmatch figure {source}" if source else ""
+        raise NotInstalled("a figure", "matplotlib", "figures", again) from None
     with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings():
         # A character that the font lacks is drawn as a box, so a warning is not needed.
         warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)

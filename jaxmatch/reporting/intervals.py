@@ -11,25 +11,23 @@ import math
 import statistics
 from collections.abc import Collection, Sequence
 
-CONFIDENCE = 0.95
+CONFIDENCE = 0.95  # of all intervals
 NORMAL_QUANTILE = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # in standard deviations
 
 
 @dataclasses.dataclass(frozen=True)
 class Interval:
-    """A mean, and the range that covers it with a given confidence.
+    """A mean, and the range that covers it with the confidence `CONFIDENCE`.
 
     Attributes:
       mean: the mean of the values.
       lower, upper: the ends of the range.
-      confidence: the confidence, such as 0.95.
       count: the number of values.
     """
 
     mean: float
     lower: float
     upper: float
-    confidence: float
     count: int
 
 
@@ -42,25 +40,24 @@ def mean_and_deviation(values: Collection[float]) -> tuple[float, float | None]:
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
-def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
+def mean_interval(values: Sequence[float]) -> Interval | None:
     """Computes the confidence interval of a mean by Student's t: mean ± t(n - 1) * s / sqrt(n).
 
     Arguments:
       values: the scores, one per seed.
-      confidence: the confidence, between 0 and 1.
 
     Returns:
       The interval, or None for fewer than two values, which do not show their spread.
 
     Raises:
-      ValueError: a value is not finite, or the confidence is not between 0 and 1.
+      ValueError: a value is not finite.
     """
-    values = checked(values, confidence)
+    values = checked(values)
     if len(values) < 2:
         return None
     mean, deviation = mean_and_deviation(values)
-    margin = t_quantile((1 + confidence) / 2, len(values) - 1) * deviation / math.sqrt(len(values))
-    return Interval(mean, mean - margin, mean + margin, confidence, len(values))
+    margin = t_quantile((1 + CONFIDENCE) / 2, len(values) - 1) * deviation / math.sqrt(len(values))
+    return Interval(mean, mean - margin, mean + margin, len(values))
 
 
 def to_published(
@@ -68,7 +65,6 @@ def to_published(
     published: float,
     deviation: float | None = None,
     count: int | None = None,
-    confidence: float = CONFIDENCE,
 ) -> tuple[float, float] | None:
     """Computes the confidence interval of the difference between our mean and a published mean.
 
@@ -77,15 +73,14 @@ def to_published(
       published: the published mean, in the same unit.
       deviation: the published sample standard deviation, if there is one.
       count: the number of runs of the published mean. Without it or the deviation, that mean counts as exact.
-      confidence: the confidence, between 0 and 1.
 
     Returns:
       (lower, upper) of our mean minus theirs, by Welch's t. None without a spread, or for fewer than two values.
 
     Raises:
-      ValueError: a value is not finite, or the confidence is not between 0 and 1.
+      ValueError: a value is not finite.
     """
-    values = checked(values, confidence)
+    values = checked(values)
     if len(values) < 2:
         return None
     variances = [(statistics.variance(values) / len(values), len(values) - 1)]
@@ -95,7 +90,7 @@ def to_published(
     if not total:
         return None
     freedom = total**2 / sum(variance**2 / own for variance, own in variances)
-    margin = t_quantile((1 + confidence) / 2, freedom) * math.sqrt(total)
+    margin = t_quantile((1 + CONFIDENCE) / 2, freedom) * math.sqrt(total)
     difference = statistics.fmean(values) - published
     return difference - margin, difference + margin
 
@@ -144,14 +139,12 @@ def t_quantile(share: float, freedom: float) -> float:
     return float(special.stdtrit(freedom, share))
 
 
-def checked(values: Sequence[float], confidence: float) -> list[float]:
+def checked(values: Sequence[float]) -> list[float]:
     """Returns the values as floats.
 
     Raises:
-      ValueError: a value is not finite, or the confidence is not between 0 and 1.
+      ValueError: a value is not finite.
     """
-    if not 0 < confidence < 1:
-        raise ValueError(f"a confidence of {confidence} is not between 0 and 1")
     values = [float(value) for value in values]
     if not all(map(math.isfinite, values)):
         raise ValueError("a score that is not finite has no place in a mean; leave diverged runs out")

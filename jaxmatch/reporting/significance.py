@@ -29,7 +29,6 @@ class Difference:
       statistic: the statistic t.
       degrees_of_freedom: the degrees of freedom of t.
       p_value: the two-sided p value, not corrected for other comparisons.
-      confidence: the confidence of the interval.
       method: `METHOD` or `PAIRED`.
     """
 
@@ -39,7 +38,6 @@ class Difference:
     statistic: float
     degrees_of_freedom: float
     p_value: float
-    confidence: float
     method: str = METHOD
 
 
@@ -124,21 +122,20 @@ def _fewest_seeds(effect: float, freedom: float, level: float) -> int | None:
     return bisect.bisect_left(range(2, MOST_SEEDS), POWER, key=power) + 2
 
 
-def welch(values: Sequence[float], original: Sequence[float], confidence: float = CONFIDENCE) -> Difference | None:
+def welch(values: Sequence[float], original: Sequence[float]) -> Difference | None:
     """Compares two means by Welch's t-test, which lets the two spreads differ (Welch, 1947).
 
     Arguments:
       values: the scores of the changed setting, one per seed.
       original: the scores of the original setting, one per seed. The seeds need not be the same, and are not paired.
-      confidence: the confidence of the interval of the difference.
 
     Returns:
       The difference, or None if no test is possible: a side has fewer than two values, or neither side has a spread.
 
     Raises:
-      ValueError: a value is not finite, or the confidence is not between 0 and 1.
+      ValueError: a value is not finite.
     """
-    values, original = checked(values, confidence), checked(original, confidence)
+    values, original = checked(values), checked(original)
     if min(len(values), len(original)) < 2 or (np.ptp(values) == 0 and np.ptp(original) == 0):
         return None
     from scipy import special
@@ -149,7 +146,7 @@ def welch(values: Sequence[float], original: Sequence[float], confidence: float 
             variance**2 / (len(values) - 1) + other_variance**2 / (len(original) - 1)
         )
         difference, error = mean - other_mean, np.sqrt(variance + other_variance)
-        statistic, tail = difference / error, (1 - confidence) / 2
+        statistic, tail = difference / error, LEVEL / 2
         lower, upper = (t_quantile(share, freedom) * error + difference for share in (tail, 1 - tail))
     return Difference(
         difference=statistics.fmean(values) - statistics.fmean(original),
@@ -158,28 +155,26 @@ def welch(values: Sequence[float], original: Sequence[float], confidence: float 
         statistic=float(statistic),
         degrees_of_freedom=float(freedom),
         p_value=2 * float(special.stdtr(freedom, -abs(statistic))),
-        confidence=confidence,
     )
 
 
-def paired(values: Sequence[float], original: Sequence[float], confidence: float = CONFIDENCE) -> Difference | None:
+def paired(values: Sequence[float], original: Sequence[float]) -> Difference | None:
     """Compares two means by the t-test of the differences of pairs. It does not count as chance what both of a pair
     share, such as the order of the batches.
 
     Arguments:
       values: the scores of the changed setting, one per seed.
       original: the scores of the original setting, by the same seeds in the same order.
-      confidence: the confidence of the interval of the difference.
 
     Returns:
       The difference, or None if no test is possible: fewer than two pairs, or equal differences but for rounding.
 
     Raises:
-      ValueError: a value is not finite, the confidence is not between 0 and 1, or the numbers of values differ.
+      ValueError: a value is not finite, or the numbers of values differ.
     """
-    pairs = zip(checked(values, confidence), checked(original, confidence), strict=True)
+    pairs = zip(checked(values), checked(original), strict=True)
     differences = [value - other for value, other in pairs]
-    interval = mean_interval(differences, confidence)
+    interval = mean_interval(differences)
     rounding = 1e-9 * max(map(abs, (*values, *original)), default=0.0)
     if interval is None or np.ptp(differences) <= rounding:
         return None
@@ -188,7 +183,7 @@ def paired(values: Sequence[float], original: Sequence[float], confidence: float
     freedom = float(len(differences) - 1)
     statistic = interval.mean / (statistics.stdev(differences) / math.sqrt(len(differences)))
     p_value = 2 * float(special.stdtr(freedom, -abs(statistic)))
-    return Difference(interval.mean, interval.lower, interval.upper, statistic, freedom, p_value, confidence, PAIRED)
+    return Difference(interval.mean, interval.lower, interval.upper, statistic, freedom, p_value, PAIRED)
 
 
 def _mean_and_its_variance(values: Sequence[float]) -> tuple[np.float64, np.float64]:

@@ -21,7 +21,7 @@ from filelock import FileLock
 
 import jaxmatch
 from jaxmatch.devices import cores
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.files import write_atomically
 from jaxmatch.printable import count_text
 from jaxmatch.sweep import chunks, slurm_jobs, worker
@@ -63,8 +63,7 @@ class SlurmEngine(Engine):
         try:
             import submitit
         except ImportError:
-            remedy = "pip install 'jaxmatch[slurm]'"
-            raise InputError("--on slurm needs submitit, which is not installed", remedy=remedy) from None
+            raise NotInstalled("--on slurm", "submitit", "slurm") from None
         self._submitit, self._options, self._local, self._extend = submitit, options or SlurmOptions(), local, extend
         self._waits, self._over = waits, set[str]()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.config.scores import SCORES
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.sweep import launch, preparation
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.engines import Engine
@@ -34,9 +34,7 @@ def import_optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise InputError(
-            "--optuna needs Optuna, which is not installed", remedy="pip install 'jaxmatch[optuna]'"
-        ) from None
+        raise NotInstalled("--optuna", "Optuna", "optuna") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
 

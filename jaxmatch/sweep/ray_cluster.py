@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import InputError, first_line
+from jaxmatch.errors import InputError, NotInstalled, first_line
 from jaxmatch.store import Store
 from jaxmatch.sweep import worker
 
@@ -36,7 +36,7 @@ def import_ray() -> Any:
         import ray
         import ray.exceptions
     except ImportError:
-        raise InputError("--on ray needs Ray, which is not installed", remedy="pip install 'jaxmatch[ray]'") from None
+        raise NotInstalled("--on ray", "Ray", "ray") from None
     return ray
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import NotInstalled
 from jaxmatch.sweep.following import FollowedRun, RunListener
 
 
@@ -24,9 +24,7 @@ class TensorBoard(RunListener):
             from tensorboard.compat.proto import event_pb2, summary_pb2
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ImportError:
-            raise InputError(
-                "TensorBoard is not installed", remedy="install it: pip install 'jaxmatch[tensorboard]'"
-            ) from None
+            raise NotInstalled("--log tensorboard", "TensorBoard", "tensorboard") from None
         self._folder, self._make_writer = Path(folder), EventFileWriter
         self._events, self._summaries = event_pb2, summary_pb2
         self._writers: dict[str, Any] = {}

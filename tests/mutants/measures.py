@@ -30,7 +30,7 @@ MUTANTS = [
     ("jaxmatch/papers/re2_settings.py", ', "sick": 4_500}', "}", ["tests/test_released_settings.py::test_caption_states_differences_from_the_paper_setting"]),
     ("benchmarks/items/replicas.py", "PEER_GOALS if precision in PEER_PRECISIONS else {}", "PEER_GOALS", ["tests/test_benchmark_peer.py::test_goals_of_the_replicas_item_on_an_accelerator"]),
     ("benchmarks/peer_worker.py", "torch.backends.cudnn.allow_tf32 = tf32", "torch.backends.cudnn.allow_tf32 = False", ["tests/test_benchmark_peer.py::test_peer_uses_our_precision_of_matrix_products"]),
-    (_INTERVALS, "t_quantile((1 + confidence) / 2, len", "t_quantile(confidence, len", ["tests/test_intervals.py"]),
+    (_INTERVALS, "t_quantile((1 + CONFIDENCE) / 2, len", "t_quantile(CONFIDENCE, len", ["tests/test_intervals.py"]),
     (_INTERVALS, "(lower > 0) == higher_is_better", "lower > 0", ["tests/test_intervals.py"]),
     (_INTERVALS, "variances.append((deviation**2 / count, count - 1))", "pass", ["tests/test_intervals.py"]),
     (_SIGNIFICANCE, "largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))", "largest = min(1.0, len(p_values) * p_values[place])", ["tests/test_significance.py"]),

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxmatch import plain_file
 from jaxmatch.data.readers.lines import listed, rename_remedy
-from jaxmatch.errors import InputError, first_line
+from jaxmatch.errors import InputError, NotInstalled, first_line
 
 _ROWS_AT_ONCE = 4096
 
@@ -25,9 +25,7 @@ def open_parquet(path: Path) -> Any:
         import pyarrow
         from pyarrow import parquet
     except ImportError:
-        raise InputError(
-            "reading Parquet needs pyarrow", path=path, remedy="pip install 'jaxmatch[tables]', or save it as CSV"
-        ) from None
+        raise NotInstalled("reading Parquet", "pyarrow", "tables", "or save it as CSV", path) from None
     try:
         source = path
         if path.name.lower().endswith(".gz"):

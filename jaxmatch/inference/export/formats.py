@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.layers.lstm import traced_for_a_cpu
 
@@ -54,7 +54,7 @@ def stablehlo(function: Function, vectors_shape: tuple[int, int]) -> bytes:
         the program gives other outputs than the function.
     """
     if importlib.util.find_spec("flatbuffers") is None:  # `jax.export` serializes with it
-        raise InputError("StableHLO needs the library flatbuffers", remedy="pip install 'jaxmatch[stablehlo]'")
+        raise NotInstalled("StableHLO", "flatbuffers", "stablehlo")
     with _refusing("StableHLO", "the weights alone: --format safetensors"):
         exported = jax.export.export(jax.jit(function), platforms=PLATFORMS)(*_arguments(vectors_shape))
         content = bytes(exported.serialize())
@@ -78,10 +78,8 @@ def onnx(function: Function, vectors_shape: tuple[int, int]) -> bytes:
             import jax2onnx
             import onnxruntime
     except ImportError as error:
-        raise InputError(
-            f"ONNX needs the library {error.name}",
-            remedy="pip install 'jaxmatch[onnx]', then: pip install --no-deps 'jax2onnx>=0.17.1,<0.18'",
-        ) from None
+        then = "then: pip install --no-deps 'jax2onnx>=0.17.1,<0.18'"
+        raise NotInstalled("ONNX", error.name, "onnx", then) from None
     with _refusing("ONNX", "--format stablehlo may"), quiet(), _unchanged(jnp), traced_for_a_cpu():
         # An ONNX program cannot choose by platform, so an LSTM is exported in its form for a CPU.
         written = jax2onnx.to_onnx(function, inputs=list(_arguments(vectors_shape)), model_name="jaxmatch")

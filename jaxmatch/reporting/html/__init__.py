@@ -5,7 +5,7 @@ The page needs no other file and no network.
 
 from pathlib import Path
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import NotInstalled
 from jaxmatch.reporting.sweep_folder import read_sweep_folder
 
 
@@ -21,7 +21,7 @@ def report(directory: Path) -> str:
     except ModuleNotFoundError as error:
         if error.name not in ("altair", "jinja2", "markupsafe", "vl_convert"):
             raise
-        raise InputError(f"a report needs {error.name}", remedy="pip install 'jaxmatch[report]'") from None
+        raise NotInstalled("a report", error.name, "report") from None
     directory = Path(directory)
     folders = [read_sweep_folder(directory)]
     if (directory / "final" / "sweep.json").exists():

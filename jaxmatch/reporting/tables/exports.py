@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxmatch.printable import printable_json, without_nan
 from jaxmatch.reporting import record_schema
+from jaxmatch.reporting.intervals import CONFIDENCE
 from jaxmatch.reporting.tables import comparisons
 from jaxmatch.reporting.tables.contents import OWN, VARIANT, Cell, Content, Published
 from jaxmatch.reporting.tables.spreadsheet import csv_text
@@ -99,11 +100,13 @@ def _score_as_json(
         "mean": summary.mean,
         "std": summary.deviation,
         "n": len(summary.values),
-        "interval": interval and {name: getattr(interval, name) for name in ("lower", "upper", "confidence")},
+        "interval": interval and {"lower": interval.lower, "upper": interval.upper, "confidence": CONFIDENCE},
         "values": {str(seed): value for seed, value in summary.values.items()},
     }
     if difference is not None:
-        test = dataclasses.asdict(difference.test) if difference.test else {"method": None}
+        test = (
+            {**dataclasses.asdict(difference.test), "confidence": CONFIDENCE} if difference.test else {"method": None}
+        )
         entry["difference"] = {**test, "difference": difference.value, "p_holm": difference.corrected}
     if published is not None and score in published.scores:
         text = published.scores[score]
