@@ -10,10 +10,10 @@ a rate of 0.5 is followed by SGD, the L2 penalty grows over 100,000 steps, and t
 a constant 0.1, which theirs reaches after 45,000 steps. Their penalty leaves out biases and embeddings and is clipped
 with the gradient; here it covers all parameters and is added after clipping.
 
-Texts keep their punctuation, as there, and are lower-cased, which they are not there. A text is cut after 48 tokens. A
-word has its vector, its characters, its part of speech and the exact match. The authors' code also trains the word
-vectors and starts words without one at random numbers; here vectors are fixed, and zeros for such words. Runs that were
-trained here are in results/.
+Texts keep their punctuation, as there, and are lower-cased, which they are not there. Texts of all data sets are cut
+after 48 tokens, the default of that code. A word has its vector, its characters, its part of speech and the exact
+match. The authors' code also trains the word vectors and starts words without one at random numbers; here vectors are
+fixed, and zeros for such words. Runs that were trained here are in results/.
 """
 
 from ml_collections import ConfigDict

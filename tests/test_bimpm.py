@@ -32,18 +32,18 @@ def cosine(one, other):
 
 
 def perspectives(one, other, weights):
-    """Computes Eq. 1 and 2."""
+    """Computes f_m of section 3.2."""
     return [cosine(row * one, row * other) for row in weights]
 
 
 def matching(strategy, token, others, last, weights):
     """Computes section 3.2: one token's state against the states of the other sentence, whose final state is `last`."""
     similarity = [cosine(token, other) for other in others]
-    if strategy == "full":  # Eq. 3
+    if strategy == "full":
         return perspectives(token, last, weights)
-    if strategy == "maxpooling":  # Eq. 4
+    if strategy == "maxpooling":
         return np.max([perspectives(token, other, weights) for other in others], axis=0)
-    if strategy == "attentive":  # Eq. 5 to 7
+    if strategy == "attentive":
         mean = sum(weight * other for weight, other in zip(similarity, others, strict=True)) / sum(similarity)
         return perspectives(token, mean, weights)
     return perspectives(token, others[np.argmax(similarity)], weights)

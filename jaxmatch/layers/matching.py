@@ -62,7 +62,7 @@ class PerspectiveMatching(nn.Module):
         own, opposite = states.astype(jnp.float32), opposite.astype(jnp.float32)
         allowed = of_other_sentence(sentences)
         directed = _normalized(own)
-        similarity = jnp.where(allowed, matmul(directed, jnp.swapaxes(directed, -1, -2), precision), 0.0)  # Eq. 5
+        similarity = jnp.where(allowed, matmul(directed, jnp.swapaxes(directed, -1, -2), precision), 0.0)  # α
         # Stored as in layers/alignment.py, whichever strategies are enabled.
         attention = _over_sum(similarity)
         self.sow("intermediates", "weights", attention)
@@ -76,7 +76,7 @@ class PerspectiveMatching(nn.Module):
             if name == "full":
                 other = opposite
             elif name == "attentive":
-                other = matmul(attention, own, precision)  # Eq. 6
+                other = matmul(attention, own, precision)  # the mean vector
             else:
                 # A product is used instead of a gather, whose gradient would be a scatter.
                 nearest = jnp.argmax(jnp.where(allowed, similarity, lowest(jnp.float32)), axis=-1)
@@ -87,7 +87,7 @@ class PerspectiveMatching(nn.Module):
 
 
 def _over_sum(similarity: jax.Array) -> jax.Array:
-    """Computes the weights of Eq. 6: each row divided by its sum.
+    """Computes the weights of attentive-matching: each row of the cosines α divided by its sum.
 
     Only cosines use the weighted means, and the size of the sum has no effect on cosines. So the sum needs no gradient.
     """
@@ -96,7 +96,7 @@ def _over_sum(similarity: jax.Array) -> jax.Array:
 
 
 def _match(own: jax.Array, other: jax.Array, weights: jax.Array, precision: str) -> jax.Array:
-    """Computes Eq. 1 and 2: m_k = cosine(W_k * own, W_k * other).
+    """Computes f_m(own, other; W) of section 3.2: m_k = cosine(W_k * own, W_k * other).
 
     A cosine consists of sums over products of three factors, one of which is W_k^2. These sums are computed as a matrix
     product with all W_k^2, so that no vectors are made for each perspective.
