@@ -10,7 +10,7 @@ from jaxmatch.config import RE2Config
 from jaxmatch.layers.connection import CONNECTIONS
 from jaxmatch.layers.dense import Dense
 from jaxmatch.layers.fusion import FullFusion, SimpleFusion
-from jaxmatch.layers.prediction import Prediction
+from jaxmatch.layers.prediction import PredictionLayer
 
 OWN, ALIGNED = (jax.random.normal(jax.random.key(seed), (2, 3, 4)) for seed in (0, 1))
 
@@ -106,7 +106,7 @@ def test_vanilla_running_sum_projects_the_embedding_once():
 )
 def test_prediction_combines_the_vectors_as_in_its_equation(kind, seen):
     a, b = OWN[:, 0], ALIGNED[:, 0]
-    logits, variables = Prediction(RE2Config(prediction=kind, hidden_size=5), outputs=3).init_with_output(
+    logits, variables = PredictionLayer(RE2Config(prediction=kind, hidden_size=5), outputs=3).init_with_output(
         jax.random.key(0), a, b, None
     )
     params = variables["params"]

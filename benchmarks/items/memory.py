@@ -59,7 +59,7 @@ def row_of(answer: Mapping[str, Any], replicas: int) -> dict[str, Any]:
         for name in ("compiled", "measured", "shared", "limit")
     }
     row = {**sizes, "device": answer["device"], "estimate": needs.of(replicas) / 2**20, "remark": ""}
-    row["planned"] = needs.within(memory.calibration(answer["device"]).memory_fraction * answer["limit"])
+    row["planned"] = needs.within(memory.constants_of(answer["device"]).memory_fraction * answer["limit"])
     most = sizes["compiled"] if sizes["measured"] is None else sizes["measured"]
     if most:
         row |= {"replica": most / replicas, "ratio": most / row["estimate"]}
@@ -69,7 +69,7 @@ def row_of(answer: Mapping[str, Any], replicas: int) -> dict[str, Any]:
 
 def _notes(rows: list[dict[str, Any]]) -> list[str]:
     ratios = [row["ratio"] for row in rows if row.get("ratio")]
-    to_use = memory.calibration(rows[0]["device"]).memory_fraction
+    to_use = memory.constants_of(rows[0]["device"]).memory_fraction
     notes = [
         "The released SNLI setting (3 blocks, hidden 150, 3 classes) on random pairs of equal length; each row in a "
         "fresh process.",

@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
         show(timing_plan.plan_text(plan, arguments.split))
         return
     workdir = arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke)
-    inference_times.check_folder(workdir, plan)
+    inference_times.check_timing_folder(workdir, plan)
     trained = None
     if arguments.trained is not None:
         with inference_times.on_the_cpu():

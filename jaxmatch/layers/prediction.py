@@ -19,7 +19,7 @@ PREDICTIONS = {
 }
 
 
-class Prediction(nn.Module):
+class PredictionLayer(nn.Module):
     """The prediction layer, whose outputs are the logits of the classes, or one number in regression."""
 
     config: RE2Config

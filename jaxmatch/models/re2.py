@@ -18,7 +18,7 @@ from jaxmatch.layers.encoder import ConvolutionalEncoder
 from jaxmatch.layers.fusion import FUSIONS
 from jaxmatch.layers.parts import Parts
 from jaxmatch.layers.pooling import max_over_time
-from jaxmatch.layers.prediction import Prediction
+from jaxmatch.layers.prediction import PredictionLayer
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
@@ -58,7 +58,7 @@ class RE2(PairModel):
         self.words = WordFeatures(self.config)
         self.block = [Block(self.config, name=f"blocks_{number}") for number in range(self.config.blocks)]
         self.connect = CONNECTIONS[self.config.connection](self.config, name="connection")
-        self.predict = Prediction(self.config, self.outputs, name="prediction")
+        self.predict = PredictionLayer(self.config, self.outputs, name="prediction")
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:

@@ -49,7 +49,7 @@ def sinusoids(positions: jax.Array, size: int) -> jax.Array:
     return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
 
 
-class SelfAttention(nn.Module):
+class MultiHeadAttention(nn.Module):
     """Multi-head attention of each token to all tokens of the pair."""
 
     config: TransformerConfig
@@ -85,7 +85,7 @@ class Layer(nn.Module):
     def __call__(self, sequence: jax.Array, is_token: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
         """Applies the layer: <float32>[batch, length, hidden] -> the same shape."""
         config, dtype = self.config, sequence.dtype
-        attended = SelfAttention(config, name="attention")(nn.LayerNorm(dtype=dtype)(sequence), is_token)
+        attended = MultiHeadAttention(config, name="attention")(nn.LayerNorm(dtype=dtype)(sequence), is_token)
         sequence = sequence + Dropout()(attended, dropout_rate)
         wide = Linear(config.feed_forward_size, precision=config.precision, name="wide")
         narrow = Linear(config.hidden_size, precision=config.precision, name="narrow")

@@ -16,7 +16,7 @@ WORD_VECTORS_ONLY = {"model.characters": "none", "model.tags": False, "model.exa
 
 
 @dataclasses.dataclass(frozen=True)
-class DataSet:
+class PaperDataSet:
     """A data set of a paper, or one that is only trained here.
 
     Attributes:

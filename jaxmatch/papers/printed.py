@@ -19,7 +19,7 @@ from importlib import resources
 from typing import Any
 
 from jaxmatch.errors import InputError, nearest
-from jaxmatch.papers.data_sets import DataSet
+from jaxmatch.papers.data_sets import PaperDataSet
 from jaxmatch.reporting.tables import Published
 
 
@@ -39,11 +39,11 @@ class Printed:
     name: str
     citation: str
     label: str
-    data_sets: Mapping[str, DataSet]
+    data_sets: Mapping[str, PaperDataSet]
     tables: Mapping[str, Mapping[str, Any]]
     notes: Mapping[str, tuple[str, ...]]
 
-    def data_set(self, name: str, among: Sequence[str] = ()) -> DataSet:
+    def data_set(self, name: str, among: Sequence[str] = ()) -> PaperDataSet:
         """Returns a data set by its name.
 
         Arguments:
@@ -123,7 +123,7 @@ def printed(paper: str) -> Printed:
     text = resources.files("jaxmatch.papers").joinpath(f"{paper}.toml").read_text(encoding="utf-8")
     fields = tomllib.loads(text)
     fields["notes"] = _tuples(fields.get("notes", {}))
-    data_sets = {name: DataSet(**_tuples(known)) for name, known in fields.pop("data_sets").items()}
+    data_sets = {name: PaperDataSet(**_tuples(known)) for name, known in fields.pop("data_sets").items()}
     return Printed(data_sets=data_sets, **fields)
 
 

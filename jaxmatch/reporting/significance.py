@@ -20,7 +20,7 @@ ASSUMPTION = "scores of seeds taken as independent and roughly normal"
 
 
 @dataclasses.dataclass(frozen=True)
-class Difference:
+class MeanDifference:
     """The difference between the means of two groups of values, by a t-test.
 
     Attributes:
@@ -122,7 +122,7 @@ def _fewest_seeds(effect: float, freedom: float, level: float) -> int | None:
     return bisect.bisect_left(range(2, MOST_SEEDS), POWER, key=power) + 2
 
 
-def welch(values: Sequence[float], original: Sequence[float]) -> Difference | None:
+def welch(values: Sequence[float], original: Sequence[float]) -> MeanDifference | None:
     """Compares two means by Welch's t-test, which lets the two spreads differ (Welch, 1947).
 
     Arguments:
@@ -148,7 +148,7 @@ def welch(values: Sequence[float], original: Sequence[float]) -> Difference | No
         difference, error = mean - other_mean, np.sqrt(variance + other_variance)
         statistic, tail = difference / error, LEVEL / 2
         lower, upper = (t_quantile(share, freedom) * error + difference for share in (tail, 1 - tail))
-    return Difference(
+    return MeanDifference(
         difference=statistics.fmean(values) - statistics.fmean(original),
         lower=float(lower),
         upper=float(upper),
@@ -158,7 +158,7 @@ def welch(values: Sequence[float], original: Sequence[float]) -> Difference | No
     )
 
 
-def paired(values: Sequence[float], original: Sequence[float]) -> Difference | None:
+def paired(values: Sequence[float], original: Sequence[float]) -> MeanDifference | None:
     """Compares two means by the t-test of the differences of pairs. It does not count as chance what both of a pair
     share, such as the order of the batches.
 
@@ -183,7 +183,7 @@ def paired(values: Sequence[float], original: Sequence[float]) -> Difference | N
     freedom = float(len(differences) - 1)
     statistic = interval.mean / (statistics.stdev(differences) / math.sqrt(len(differences)))
     p_value = 2 * float(special.stdtr(freedom, -abs(statistic)))
-    return Difference(interval.mean, interval.lower, interval.upper, statistic, freedom, p_value, PAIRED)
+    return MeanDifference(interval.mean, interval.lower, interval.upper, statistic, freedom, p_value, PAIRED)
 
 
 def _mean_and_its_variance(values: Sequence[float]) -> tuple[np.float64, np.float64]:

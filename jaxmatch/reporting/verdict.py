@@ -20,7 +20,7 @@ from jaxmatch.reporting.wording import setting_text
 
 
 @dataclasses.dataclass(frozen=True)
-class Setting:
+class ScoredSetting:
     """A setting that has finished runs with a score.
 
     Attributes:
@@ -41,7 +41,7 @@ class Setting:
         return mean(self.values)
 
 
-def ranked(folder: SweepFolder) -> tuple[str, list[Setting]]:
+def ranked(folder: SweepFolder) -> tuple[str, list[ScoredSetting]]:
     """Returns the dev score that chooses checkpoints, and the settings in the order of its mean over their runs, the
     best first.
 
@@ -59,7 +59,7 @@ def ranked(folder: SweepFolder) -> tuple[str, list[Setting]]:
         if known:
             overrides = members[0]["overrides"]
             name = setting_text(overrides, variant) or "as configured"
-            settings.append(Setting(name, variant, overrides, members, known))
+            settings.append(ScoredSetting(name, variant, overrides, members, known))
     sign = -1 if numbers.higher_is_better(score) else 1
     return score, sorted(settings, key=lambda setting: sign * setting.mean)
 
@@ -107,7 +107,7 @@ def _summary(score: str, values: Sequence[float]) -> str:
     return f"{numbers.format_number(score, center)}{spread}{unit} over {count_text(len(values), 'seed')}"
 
 
-def _best(score: str, best: Setting, others: Sequence[Setting], settings: int) -> str:
+def _best(score: str, best: ScoredSetting, others: Sequence[ScoredSetting], settings: int) -> str:
     line = f"Best by mean {numbers.plain_score_name(score)}: {best.name}, {_summary(score, best.values)}"
     if not others:
         only = "the only setting" if settings == 1 else f"the only one of {settings} settings with a dev score"
@@ -124,7 +124,7 @@ def _end(sentence: str) -> str:
     return sentence if sentence.endswith(".") else f"{sentence}."
 
 
-def _noise(score: str, best: Setting, others: Sequence[Setting], settings: int) -> list[str]:
+def _noise(score: str, best: ScoredSetting, others: Sequence[ScoredSetting], settings: int) -> list[str]:
     """Describes whether the seeds tell the best setting from the others, by Welch's test with Holm's correction.
     `settings` also counts those without a dev score, which are not tested.
     """

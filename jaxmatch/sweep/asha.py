@@ -112,7 +112,7 @@ def regroup_by_setting(plan: Plan) -> Plan:
     return dataclasses.replace(plan, cohorts=tuple(cohorts))
 
 
-def check_folder(plan: Plan, workdir: Workdir) -> None:
+def check_one_setting_each(plan: Plan, workdir: Workdir) -> None:
     """Checks that each unfinished cohort of a folder, begun or still to begin, holds runs of one setting.
 
     Runs that no cohort holds yet are packed together, even if they are of several settings.

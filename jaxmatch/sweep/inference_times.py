@@ -132,7 +132,7 @@ def run(
     }
 
 
-def check_folder(workdir: Path, timing: Timing) -> None:
+def check_timing_folder(workdir: Path, timing: Timing) -> None:
     """Checks, before anything is timed, that a folder can be written and holds no sweep and no other timing.
 
     Raises:

@@ -171,7 +171,7 @@ def run(
     plan, halving = _checked_plan(sweep, folder, engine, halve)
     if halving is not None:
         if not halving.barrier:
-            asha.check_folder(plan, folder)
+            asha.check_one_setting_each(plan, folder)
         rungs.store_or_check_rule(plan, folder, halving)
     folder.clean()
     write_notes(folder, plan, plan_text(plan, set()))
@@ -196,7 +196,7 @@ def _checked_plan(
 ) -> tuple[Plan, Halving | None]:
     """Plans a sweep, and checks all that can be checked before anything is written."""
     keep_compiled_programs(sweep.config.execution.cache_directory)
-    check_folder(sweep, folder.path)
+    check_sweep_folder(sweep, folder.path)
     check_floors(sweep)
     engine.begin(folder.path, sweep.name, dry_run)
     plan = engine.plan(sweep)
@@ -208,7 +208,7 @@ def _checked_plan(
     return plan, halving
 
 
-def check_folder(sweep: Sweep, workdir: Path) -> None:
+def check_sweep_folder(sweep: Sweep, workdir: Path) -> None:
     """Checks that a sweep can be stored in a folder. Writes nothing.
 
     Raises:

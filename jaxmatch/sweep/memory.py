@@ -37,7 +37,7 @@ COPIES_OF_A_CHECKPOINT = 4
 BYTES_OF_A_SMALL_DEVICE = 8 * 2**30
 
 
-class Calibration(NamedTuple):
+class MemoryConstants(NamedTuple):
     """Measured constants of a platform.
 
     Attributes:
@@ -54,26 +54,26 @@ class Calibration(NamedTuple):
     memory_fraction: float
 
 
-_CALIBRATIONS = {
+_CONSTANTS = {
     # `memory_analysis()` of the training program, 1 to 3 blocks, 8 to 512 pairs of 24 to 96 tokens: 1.45 to 1.65 with
     # JAX 0.10; with 0.11, 0.8 to 1.0 (three sizes). `python -m benchmarks memory` measures it again. The rest of the
     # memory is for the runtime and what an estimate leaves out.
-    "cpu": Calibration(ratio=1.5, least_item_bytes=4, memory_fraction=0.7),
+    "cpu": MemoryConstants(ratio=1.5, least_item_bytes=4, memory_fraction=0.7),
     # Temporaries of the training programs of all models as compiled for an H100, 10 and 32 runs at 64 and 512 pairs of
     # 40 tokens, float32 and bfloat16: RE2 0.84 to 0.98, the others 0.68 to 0.92 (benchmarks/results/accelerators). One
     # run at 64 pairs holds up to 1.23. Less than the low end is taken: an estimate that is too high would leave the
     # device idle, one that is too low is corrected by the compiled program.
-    "gpu": Calibration(ratio=0.55, least_item_bytes=2, memory_fraction=SHARE_TO_USE),
+    "gpu": MemoryConstants(ratio=0.55, least_item_bytes=2, memory_fraction=SHARE_TO_USE),
     # The same for a v5e, v6e and v5p, ten runs at 64 pairs, and RE2's at 512 on a v5e: RE2 0.66 to 0.99, ESAN 0.75 to
     # 0.96, CSRAN 0.83 to 0.87, CAFE 0.93 to 1.13; the last three when they encoded the characters of each token.
     # Not the low end here: a TPU's programs take minutes to compile, and a correction compiles another one.
-    "tpu": Calibration(ratio=1.0, least_item_bytes=2, memory_fraction=SHARE_TO_USE),
+    "tpu": MemoryConstants(ratio=1.0, least_item_bytes=2, memory_fraction=SHARE_TO_USE),
 }
 
 
-def calibration(platform: str) -> Calibration:
+def constants_of(platform: str) -> MemoryConstants:
     """Returns the constants of a platform such as "cpu". An unknown platform gets those of a GPU."""
-    return _CALIBRATIONS.get(platform, _CALIBRATIONS["gpu"])
+    return _CONSTANTS.get(platform, _CONSTANTS["gpu"])
 
 
 def _array(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
@@ -151,7 +151,7 @@ def step_bytes(
 
     Arguments: as in `step_program`.
     """
-    ratio, least, _ = calibration(platform)
+    ratio, least, _ = constants_of(platform)
     return int(ratio * peak_bytes(step_program(module, task, dimensions, batch, length, words, most_words), least))
 
 
@@ -165,7 +165,7 @@ def answer_bytes(module: Any, task: str, dimensions: int, rows: int, length: int
         return module.apply({"params": flat.to_tree(parameters)}, tokens, sentences, vectors, method="match")
 
     program = jax.make_jaxpr(answer)(state.parameters, split["tokens"], split["sentences"], vectors).jaxpr
-    ratio, least, _ = calibration(platform)
+    ratio, least, _ = constants_of(platform)
     return int(ratio * peak_bytes(program, least))
 
 
@@ -210,7 +210,7 @@ class Needs:
           devices: the devices, all of one kind.
           shared: the bytes on each device that its replicas share (`shared_bytes`).
         """
-        memory_fraction = calibration(devices[0].platform).memory_fraction
+        memory_fraction = constants_of(devices[0].platform).memory_fraction
         return len(devices) * self.within(max(0, memory_fraction * (device_bytes(devices[0]) - shared)))
 
 

@@ -168,7 +168,7 @@ def execute(
     """
     import_optuna()
     engine = engine or Engine()
-    launch.check_folder(space.sweep, workdir)
+    launch.check_sweep_folder(space.sweep, workdir)
     engine.begin(workdir, space.sweep.name)
     data = preparation.prepare(space.sweep.config)  # raises its errors before anything is written
     places: dict[str, Mapping[str, Any]] = {}

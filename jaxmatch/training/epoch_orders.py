@@ -10,7 +10,7 @@ from jaxmatch.data import distinct_words
 from jaxmatch.data.batches import BatchPlan
 
 
-class Order(NamedTuple):
+class EpochOrder(NamedTuple):
     """The batches of one run in one epoch.
 
     Attributes:
@@ -34,11 +34,11 @@ class EpochOrders:
 
     def __init__(self, plan: BatchPlan, seeds: Sequence[int], ids: np.ndarray | None, words: int):
         self._plan, self._seeds, self._ids, self._words = plan, [int(seed) for seed in seeds], ids, words
-        self._current: dict[tuple[int, int], Order] = {}
-        self._futures: dict[tuple[int, int], Future[Order]] = {}
+        self._current: dict[tuple[int, int], EpochOrder] = {}
+        self._futures: dict[tuple[int, int], Future[EpochOrder]] = {}
         self._thread = ThreadPoolExecutor(1)
 
-    def of(self, epoch: int, runs: Iterable[int], *, ahead: bool = False) -> dict[int, Order]:
+    def of(self, epoch: int, runs: Iterable[int], *, ahead: bool = False) -> dict[int, EpochOrder]:
         """Returns the orders of an epoch by run. With `ahead`, another thread starts on those of the next epoch."""
         keys = {run: (epoch, run) for run in runs}
         self._current = {key: order for key, order in self._current.items() if key[0] == epoch}
@@ -53,11 +53,11 @@ class EpochOrders:
                 self._futures[following] = self._thread.submit(self._order, following)
         return {run: self._current[key] for run, key in keys.items()}
 
-    def _order(self, key: tuple[int, int]) -> Order:
+    def _order(self, key: tuple[int, int]) -> EpochOrder:
         epoch, run = key
         batches, most_words = self._plan.rows(self._seeds[run], epoch), {}
         if self._ids is not None:
             for bucket, rows in self._plan.batches_of(batches, epoch).items():
                 ids = self._ids[:, : self._plan.buckets[bucket]]
                 most_words[bucket] = int(distinct_words.counts(ids, rows, self._words).max())
-        return Order(batches, most_words)
+        return EpochOrder(batches, most_words)

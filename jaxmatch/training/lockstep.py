@@ -12,7 +12,7 @@ from jaxmatch.data.batches import plan_batches
 from jaxmatch.data.buckets import largest
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.training import hosts, hyperparameters, losses, replicas_at_once
-from jaxmatch.training.epoch_orders import EpochOrders, Order
+from jaxmatch.training.epoch_orders import EpochOrder, EpochOrders
 from jaxmatch.training.evaluation import device_split
 from jaxmatch.training.programs import Program, place, replica_mesh
 from jaxmatch.training.replicas import at_once, most_at_once
@@ -203,7 +203,7 @@ class Lockstep:
         places = np.stack([np.searchsorted(sorted(batches), sequence[:, 0]), sequence[:, 1]], axis=1).astype(np.int32)
         return Epoch(sequence, batches, shapes, self.replicate(places), seen + number * self.pairs)
 
-    def _shape(self, bucket: int, orders: Iterable[Order]) -> BatchShape:
+    def _shape(self, bucket: int, orders: Iterable[EpochOrder]) -> BatchShape:
         """Returns the shape that the step of a bucket is compiled for. If a batch has more distinct words than
         expected, which is very unlikely, the bucket uses another program in this epoch.
         """

@@ -29,7 +29,7 @@ _FUSION = {"concatenation": "orig", "difference": "sub", "product": "mul", "outp
 
 Path = tuple[str, ...]
 # The sizes of the parts of a layer's inputs in the authors' order, and the indices of these parts in our order.
-Order = tuple[tuple[int, ...], tuple[int, ...]]
+Reordering = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def model_of(settings: Mapping[str, Any]) -> RE2:
@@ -43,16 +43,16 @@ def model_of(settings: Mapping[str, Any]) -> RE2:
     return build({**ours, **its}, outputs=settings["num_classes"])
 
 
-def _layers(model: RE2, dimensions: int) -> Iterator[tuple[Path, str, Order | None]]:
+def _layers(model: RE2, dimensions: int) -> Iterator[tuple[Path, str, Reordering | None]]:
     """Yields the path of each weight-normalized layer in our tree, its scope in theirs and the order of its inputs."""
     hidden = model.config.hidden_size
     for block in range(model.config.blocks):
         ours, theirs = (f"blocks_{block}",), f"block-{block}"
         augmented = block > 0 and model.config.connection == "augmented_running_sum"
         # Theirs: embeddings, residual, encoded. Ours: residual, embeddings, encoded.
-        block_input: Order | None = ((dimensions, hidden), (1, 0)) if augmented else None
-        encoded: Order | None = ((dimensions, hidden, hidden), (1, 0, 2)) if augmented else None
-        both: Order | None = ((dimensions, hidden, hidden) * 2, (1, 0, 2, 4, 3, 5)) if augmented else None
+        block_input: Reordering | None = ((dimensions, hidden), (1, 0)) if augmented else None
+        encoded: Reordering | None = ((dimensions, hidden, hidden), (1, 0, 2)) if augmented else None
+        both: Reordering | None = ((dimensions, hidden, hidden) * 2, (1, 0, 2, 4, 3, 5)) if augmented else None
         for layer in range(model.config.encoder_layers):
             yield (
                 (*ours, "encoder", f"convolution_{layer}"),
@@ -74,7 +74,7 @@ def _layers(model: RE2, dimensions: int) -> Iterator[tuple[Path, str, Order | No
     yield ("prediction", "output"), "prediction/dense_2", None
 
 
-def _reordered(weight: np.ndarray, order: Order | None) -> np.ndarray:
+def _reordered(weight: np.ndarray, order: Reordering | None) -> np.ndarray:
     """Returns a weight <float32>[..., inputs, outputs] with the parts of its input axis in our order."""
     if order is None or weight.shape[-2] != sum(order[0]):
         return weight

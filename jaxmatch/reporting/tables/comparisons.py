@@ -28,7 +28,7 @@ class Difference:
     """
 
     value: float
-    test: significance.Difference | None
+    test: significance.MeanDifference | None
     corrected: float | None = None
 
 
@@ -92,7 +92,7 @@ def differences(table: Content) -> dict[tuple[Place, str], Difference]:
     return found
 
 
-def test_of(mine: Summary, other: Summary, paired: bool) -> significance.Difference | None:
+def test_of(mine: Summary, other: Summary, paired: bool) -> significance.MeanDifference | None:
     """Tests the difference of two means: seed by seed over the seeds that both have, or as two groups of seeds."""
     if not paired:
         return significance.welch(list(mine.values.values()), list(other.values.values()))
