@@ -1,4 +1,4 @@
-"""The available devices and cores, and XLA's options for programs that run on them."""
+"""The available devices and cores, XLA's options for programs that run on them, and errors about their memory."""
 
 import os
 from typing import Any
@@ -6,6 +6,10 @@ from typing import Any
 import jax
 
 from jaxmatch.errors import InputError
+
+# Parts of error messages about the memory of a device, and about the memory of one of its cores.
+_OF_THE_DEVICE = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED")
+_OF_A_CORE = ("Shared memory size limit", "memory space vmem", "memory space smem")
 
 
 def cores() -> int:
@@ -61,3 +65,15 @@ def available_devices(platform: str | None = None) -> list[jax.Device]:
             remedy="train with --distributed on each host, or set TPU_PROCESS_BOUNDS=1,1,1 to use this host alone",
         )
     return found
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Returns whether an error says that a device has too little memory to compile or run a program.
+
+    Memory that CUDA and cuBLAS allocate outside XLA's pool counts. Memory of one core (shared memory of a GPU, vmem
+    of a TPU) does not count, because a program for fewer replicas or pairs needs as much of it.
+    """
+    text = str(error)
+    if not isinstance(error, jax.errors.JaxRuntimeError) or any(part in text for part in _OF_A_CORE):
+        return False
+    return any(part in text for part in _OF_THE_DEVICE)

@@ -4,6 +4,7 @@ import sys
 import types
 from pathlib import Path
 
+import jax
 import pytest
 from saved_model import write_tsv
 
@@ -237,7 +238,7 @@ def _raising(error):
             "jaxmatch: out of memory; free some, or use a smaller batch\n",
         ),
         (
-            RuntimeError("RESOURCE_EXHAUSTED: Out of memory"),
+            jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory"),
             2,
             "jaxmatch: out of device memory; free some, shorten long texts, or use a smaller batch\n",
         ),

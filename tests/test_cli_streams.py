@@ -8,6 +8,7 @@ import sys
 import threading
 from pathlib import Path
 
+import jax
 import pytest
 from saved_model import TEXTS, save, write_tsv
 
@@ -144,7 +145,7 @@ NO_MEMORY = "out of device memory on this pair; shorten its texts, or free devic
     [
         (MemoryError, NO_MEMORY, [4, 1, 1, 1]),
         (
-            lambda: RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes"),
+            lambda: jax.errors.JaxRuntimeError("INTERNAL: cublasCreate failed: CUBLAS_STATUS_ALLOC_FAILED"),
             NO_MEMORY,
             [4, 1, 1, 1],
         ),

@@ -13,6 +13,7 @@ import pytest
 import small_sweep
 from small_cohort import InterruptAfter, Interruption, alike, make_cohort
 
+from jaxmatch import devices
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.training import replicas_at_once, signature_programs
 from jaxmatch.training.checkpoints import Checkpoints
@@ -203,7 +204,7 @@ def test_other_errors_are_not_treated_as_out_of_memory(monkeypatch):
     monkeypatch.setattr(Program, "__call__", call)
     with pytest.raises(jax.errors.JaxRuntimeError, match="INTERNAL"):
         make_cohort(**ARGUMENTS).train()
-    assert not replicas_at_once.is_out_of_memory(ValueError("RESOURCE_EXHAUSTED"))  # as in writing checkpoints
+    assert not devices.is_out_of_memory(ValueError("RESOURCE_EXHAUSTED"))  # as in writing checkpoints
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ def test_other_errors_are_not_treated_as_out_of_memory(monkeypatch):
     ],
 )
 def test_only_device_memory_errors_count_as_out_of_memory(message, expected):
-    assert replicas_at_once.is_out_of_memory(jax.errors.JaxRuntimeError(message)) is expected
+    assert devices.is_out_of_memory(jax.errors.JaxRuntimeError(message)) is expected
 
 
 @pytest.fixture

@@ -63,12 +63,8 @@ _REMEDIES = {
     errno.EROFS: "make it writable (or move a cache: --config.execution.cache_directory, XDG_CACHE_HOME)",
 }
 
-# A part of a JAX error that the user can fix -> the message that is printed instead.
-_DEVICE_ERRORS = {
-    "RESOURCE_EXHAUSTED": "out of device memory; free some, shorten long texts, or use a smaller batch",
-    "Unable to initialize backend": "JAX finds no device of the requested kind; set JAX_PLATFORMS=cpu, or fix what "
-    "keeps JAX from using it",
-}
+_OUT_OF_MEMORY = "out of device memory; free some, shorten long texts, or use a smaller batch"
+_NO_DEVICE = "JAX finds no device of the requested kind; set JAX_PLATFORMS=cpu, or fix what keeps JAX from using it"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -224,10 +220,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say("out of memory; free some, or use a smaller batch")
         return WRONG_INPUT
     except RuntimeError as error:  # JAX's errors are subclasses, and JAX may not have been imported
-        known = [message for sign, message in _DEVICE_ERRORS.items() if sign in str(error)]
-        if not known:
+        from jaxmatch.devices import is_out_of_memory
+
+        if not is_out_of_memory(error) and "Unable to initialize backend" not in str(error):
             raise
-        _say(known[0])
+        _say(_OUT_OF_MEMORY if is_out_of_memory(error) else _NO_DEVICE)
         return WRONG_INPUT
     except OSError as error:
         if error.errno is None:  # not an error of the operating system

@@ -163,4 +163,6 @@ class PredictionQueue:
 
 
 def _out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in str(error)
+    from jaxmatch.devices import is_out_of_memory
+
+    return isinstance(error, MemoryError) or is_out_of_memory(error)

@@ -13,6 +13,7 @@ import numpy as np
 from filelock import Timeout
 
 from jaxmatch.data.encoded import EncodedData
+from jaxmatch.devices import is_out_of_memory
 from jaxmatch.errors import InputError
 from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.inference import model_folder
@@ -29,7 +30,7 @@ from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.cohort import Cohort
 from jaxmatch.training.mistakes import mistakes
 from jaxmatch.training.progress import Listener
-from jaxmatch.training.replicas_at_once import TooLarge, is_out_of_memory
+from jaxmatch.training.replicas_at_once import TooLarge
 from jaxmatch.training.selection import RunResult
 from jaxmatch.workdir import MISTAKES_FILE, CohortFolder, Workdir, trained_to_its_end
 

@@ -7,6 +7,7 @@ from typing import Protocol, TypeVar
 
 import jax
 
+from jaxmatch.devices import is_out_of_memory
 from jaxmatch.training import hosts
 from jaxmatch.training.progress import Listener
 
@@ -37,23 +38,6 @@ class RanOut:
     device: str
     at_once: int
     then_at_once: int
-
-
-# Parts of error messages about the memory of a device, and about the memory of one of its cores.
-_OF_THE_DEVICE = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED")
-_OF_A_CORE = ("Shared memory size limit", "memory space vmem", "memory space smem")
-
-
-def is_out_of_memory(error: Exception) -> bool:
-    """Returns whether an error says that a device has too little memory to compile or run a program.
-
-    Memory that CUDA and cuBLAS allocate outside XLA's pool counts. Memory of one core (shared memory of a GPU, vmem
-    of a TPU) does not count, because a program for fewer replicas needs as much of it.
-    """
-    text = str(error)
-    if not isinstance(error, jax.errors.JaxRuntimeError) or any(part in text for part in _OF_A_CORE):
-        return False
-    return any(part in text for part in _OF_THE_DEVICE)
 
 
 def free_bytes(devices: Iterable[jax.Device]) -> int | None:
