@@ -4,8 +4,9 @@
         --workdir runs/siamese
 
 The structure is InferSent's, at the size of the other models: 300 features in each direction, where the paper has
-2,048. The paper's optimizer, SGD with a rate of 0.1, is not used: the optimizer is Adam with RE2's decay. Other data
-sets: `sweeps/comparison.py --models siamese`. Runs that were trained here are in results/.
+2,048. The paper's optimizer, SGD with a rate of 0.1, is not used: the optimizer is Adam with the default decay (0.95
+every 128,000 pairs). Other data sets: `sweeps/comparison.py --models siamese`. Runs that were trained here are in
+results/.
 """
 
 from ml_collections import ConfigDict

@@ -4,7 +4,7 @@
         --workdir runs/transformer
 
 No paper has this setting. Layer normalization comes before each sublayer. The learning rate has an epoch of warmup,
-then RE2's decay on the same data. Other data sets, without a warmup of their own:
+then, on SNLI, a decay of 0.95 every 256,000 pairs. Other data sets, without a warmup of their own:
 `sweeps/comparison.py --models transformer`. Runs that were trained here are in results/.
 """
 

@@ -20,7 +20,8 @@ FOLDER = Path(__file__).parent / "reference"
 KINDS = {int: "whole number", float: "number", str: "text", bool: "`True` or `False`"}
 DOTTED = "It also takes `--config.NAME=VALUE` for any [setting](settings.md)"
 GRID = ", `--grid.NAME=VALUE,VALUE` for an axis of the grid"
-OPTIONS = ", and `--NAME=VALUE` for an option of the file itself"
+SPACE = ", `--space.NAME=LOW:HIGH` for a range that --optuna searches"
+OPTIONS = ", and `--NAME=VALUE` for an option of the file itself (its first lines describe them)"
 
 
 def table(names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -108,8 +109,11 @@ def command_line_page() -> str:
         f"`{imports.OPTION} FILE_OR_MODULE` goes with every command: it [adds models and more](../how_to/extend.md) of "
         "your own first.",
         "The exit status is 0; 2 if the input cannot be used, if a command that trains ends with runs failed or "
-        "missing, or if memory or disk space ran out; 130 after an interrupt; 141 for a closed output. An error of the "
-        "program itself is a traceback and 1. `jaxmatch table` notes missing runs and ends with 0.",
+        "missing, or if the operating system refuses memory, disk space or access to a file; 130 after an interrupt; "
+        "141 for a closed output. An error of the program itself is a traceback and 1. `jaxmatch table` notes missing "
+        "runs and ends with 0, but with 2 if no run has ended.",
+        "`jaxmatch --version` prints the version. `jaxmatch --print-completion SHELL` prints a completion script for "
+        "bash, zsh or tcsh (needs `jaxmatch[completion]`).",
     ]
     for name, parser in subcommands(main.build_parser()).items():
         parts += [f"## jaxmatch {name}", inspect.cleandoc(parser.description or "")]
@@ -119,8 +123,9 @@ def command_line_page() -> str:
             parts.append(table(("argument", "meaning", "values"), arguments_of(each)))
         module = main.module_of(name)
         if getattr(module, "TAKES_OVERRIDES", False):
+            space = SPACE if getattr(module, "TAKES_SPACE", False) else ""
             options = OPTIONS if getattr(module, "TAKES_OPTIONS", False) else ""
-            parts.append(DOTTED + (GRID if name in ("sweep", "tune") else "") + options + ".")
+            parts.append(DOTTED + (GRID if name in ("sweep", "tune") else "") + space + options + ".")
     return "\n\n".join(parts) + "\n"
 
 

@@ -82,6 +82,14 @@ def test_precision_that_only_a_threshold_of_zero_reaches_is_an_error():
         chosen_threshold(probabilities, right, "precision", 0.6)
 
 
+@pytest.mark.parametrize(("hits", "taken", "precision"), [(7, 25, 0.28), (7, 50, 0.14), (29, 50, 0.58)])
+def test_a_precision_that_is_reached_exactly_is_enough(hits, taken, precision):
+    probabilities = np.append(np.linspace(0.6, 0.9, taken), 0.1)
+    right = np.append(np.arange(taken) < hits, False)  # lower thresholds have a higher precision
+    threshold = chosen_threshold(probabilities, right, "precision", precision)
+    assert (probabilities > threshold).sum() == taken
+
+
 def test_expected_calibration_error_equals_sklearn_calibration_curve():
     logits, numbers = overconfident()
     probabilities = probabilities_of(logits)

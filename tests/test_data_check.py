@@ -36,7 +36,7 @@ def test_classification_report_equals_hand_computed_counts(own):
         dev=[("dog", "cat", "yes"), ("the dog", "a cat", "yes")],
     )
     lines = lines_of(check(settings))
-    assert lines[0] == "own: classification, labels no, yes"
+    assert lines[0] == "own: classification, labels no, yes (yes is positive)"
     assert "train 4 3 0" in lines and "dev 2 2 0" in lines
     assert "train 1 (25.0%) 3 (75.0%)" in lines and "dev 0 (0.0%) 2 (100.0%)" in lines
     assert "train a 2.0 2 3 3 3" in lines
@@ -179,6 +179,13 @@ def test_quoted_file_without_the_quoted_option_is_a_problem(own, capsys, rows, p
     assert found == [problem] * bool(problem)
     assert main(["data", "check", "own", "--data-directory", settings.directory]) == 0
     assert ("enclosed" in capsys.readouterr().out) == bool(problem)
+
+
+def test_quotation_marks_after_a_space_in_csv_are_a_problem(tmp_path):
+    (tmp_path / "train.csv").write_text('text_a,text_b,label\na, "b",x\n"c", d,y\n')
+    settings = DataSettings(name="own", directory=str(tmp_path), vectors="hashed")
+    found = [line[2:] for line in lines_of(check(settings)) if "enclosed" in line]
+    assert found == ["train: 1 text is enclosed in quotation marks after a space; write none after a comma"]
 
 
 def test_quoted_file_with_the_quoted_option_is_no_problem(own, capsys):

@@ -122,6 +122,19 @@ def test_a_ranking_is_ordered_by_votes_and_then_by_probability(tmp_path):
     assert scores.average["map"] == pytest.approx(ranking_scores(numbers, right.sum(axis=0), [0] * 5)["map"])
 
 
+def test_near_probabilities_still_order_a_ranking():
+    """In float32, differences of 1e-8 beside a vote would be ties, which put the wrong candidate first."""
+    outputs = np.array([[0.0, 1.0], [0.0, 1.0 + 1e-8], [0.3, 0.3], [0.5, 0.2], [np.nan, 1.0]])
+    exact = ensemble._exact_in_float32(outputs)
+    difference = exact[:, 1] - exact[:, 0]
+    assert difference[:4].tolist() == [1, 2, 0, -1] and np.isnan(difference[4])
+    without_zero = ensemble._exact_in_float32(outputs[[0, 1, 3]])
+    assert (without_zero[:, 1] - without_zero[:, 0]).tolist() == [1, 2, -1]
+    numbers, groups = np.array([0, 1]), [0, 0]
+    assert ranking_scores(numbers, outputs[:2, 1] - outputs[:2, 0], groups)["map"] == 0.5
+    assert ranking_scores(numbers, difference[:2], groups)["map"] == 1.0
+
+
 def test_regression_outputs_are_averaged_without_a_vote(tmp_path):
     options = dict(task="regression", labels=())
     matchers = [
@@ -132,6 +145,9 @@ def test_regression_outputs_are_averaged_without_a_vote(tmp_path):
     scores = ensemble.ensemble(matchers, _split(labels))
     mean = (matchers[0].logits(TEXTS)[:, 0] + matchers[1].logits(TEXTS)[:, 0]) / 2
     assert scores.vote is None
+    members = tuple(small_records.record(seed=seed) for seed in (0, 1))
+    shown = ensemble_table.ensembles([ensemble_table.Ensemble(members, "test", 5, scores)], (), "markdown")
+    assert "averaged number" in shown and "probability" not in shown and "votes" not in shown
     assert scores.average["pearson"] == pytest.approx(np.corrcoef(mean, labels)[0, 1], abs=1e-5)
     assert scores.average["mse"] == pytest.approx(np.mean((mean - labels) ** 2), rel=1e-5)
 

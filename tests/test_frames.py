@@ -28,7 +28,7 @@ def test_data_frame_is_split_like_a_file_of_the_same_pairs(tmp_path):
     counts = save(frame(100), tmp_path / "own", columns=COLUMNS, labels={0: "no"}, split="0.8/0.1/0.1")
     assert counts == {name: {"pairs": n, "dropped": {}} for name, n in (("train", 80), ("dev", 10), ("test", 10))}
     data = catalog.load("own", tmp_path / "own")
-    assert data.labels == ("1", "no") and data.splits["dev"].text_b[0].endswith("\n")
+    assert data.labels == ("no", "1") and data.splits["dev"].text_b[0].endswith("\n")
     frame(100).to_json(tmp_path / "all.jsonl", orient="records", lines=True)
     columns = ",".join(f"{name}={column}" for name, column in COLUMNS.items())
     layout = layout_of({"columns": columns, "split": "0.8/0.1/0.1"})
@@ -84,7 +84,7 @@ def test_a_dataset_dict_keeps_the_names_of_its_classes(tmp_path):
     assert counts["train"] == {"pairs": 3, "dropped": {"no label": 1}}
     assert counts["test"] == {"pairs": 0, "dropped": {"no label": 2}}
     data = catalog.load("own", tmp_path / "own")
-    assert data.labels == ("entailment", "not_entailment") and list(data.splits) == ["train", "dev"]
+    assert data.labels == ("not_entailment", "entailment") and list(data.splits) == ["train", "dev"]
     assert data.splits["train"].labels == ["not_entailment", "entailment", "entailment"]
 
 

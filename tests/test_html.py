@@ -17,7 +17,7 @@ from jaxmatch.files import write_json
 from jaxmatch.reporting.html import report, sections
 from jaxmatch.reporting.html.grid import grid, ranks
 from jaxmatch.reporting.html.page import templates
-from jaxmatch.reporting.sweep_folder import SweepFolder
+from jaxmatch.reporting.sweep_folder import SweepFolder, read_sweep_folder
 from jaxmatch.reporting.tables import TableLayout
 from jaxmatch.reporting.tables.formats import Sheet, Text
 
@@ -172,6 +172,13 @@ def test_page_of_a_tuning_shows_the_choice_and_the_final_sweep(sweep_copy):
 def test_report_on_a_folder_without_a_sweep_is_an_error(tmp_path, capsys):
     assert main(["report", str(tmp_path)]) == 2
     assert "no sweep was run in this folder" in capsys.readouterr().err
+
+
+def test_settings_that_only_some_models_have_are_listed():
+    folder = read_sweep_folder(RESULTS / "sick_comparison")
+    differing, common = sections.settings(folder)
+    text = str(differing)
+    assert "model.perspectives" in text and "model.heads" in text and "model.perspectives" not in str(common)
 
 
 def test_shared_settings_hold_only_changes_common_to_all_runs():

@@ -39,7 +39,7 @@ def test_own_single_class_is_refused(tmp_path):
     message = str(refused(catalog.load, "own", tmp_path))
     assert "every pair has the label '1' (2 dropped: no label); a classification needs" in message
     assert message.endswith("if -1 is a label, name it: --labels=-1=NAME")
-    assert catalog.load("own", tmp_path, layout=Layout(labels={"-1": "no"})).labels == ("1", "no")
+    assert catalog.load("own", tmp_path, layout=Layout(labels={"-1": "no"})).labels == ("no", "1")
     fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t1\n")
     assert catalog.load("own", tmp_path, task="regression").splits["train"].labels == [1.0, 1.0]
 

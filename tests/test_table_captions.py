@@ -6,6 +6,7 @@ import pytest
 from small_records import LAYOUT, record
 
 from jaxmatch.reporting.tables import TableLayout, make_table
+from jaxmatch.reporting.tables.captions import caption
 
 
 def test_caption_mentions_test_only_if_there_is_a_test_split():
@@ -94,3 +95,18 @@ def test_caption_shows_the_descriptions_of_splits():
         assert (
             "4,927 test pairs)." in make_table([record(data=record()["data"] | {"about": nothing})], LAYOUT).markdown()
         )
+
+
+def test_caption_names_the_commits_if_several_trained_the_runs_of_a_mean():
+    runs = [record(seed=1, commit="aaaaaaaaaaaa"), record(seed=2, commit="bbbbbbbbbbbb"), record(2, seed=1, commit="")]
+    last = make_table(runs, LAYOUT).caption[-1]
+    assert last == "Several versions of the program trained the runs of a mean: commits aaaaaaaa, bbbbbbbb."
+    assert make_table(runs[1:], LAYOUT).caption[-1].startswith("Device: ")
+
+
+def test_caption_says_what_has_one_run():
+    runs = [record(blocks, rate) for blocks in (1, 2) for rate in (0.001, 0.002)]
+    assert make_table(runs, LAYOUT).caption[0] == "One run a row, seed 1."
+    pivoted = TableLayout("t", ("model.blocks",), "optimizer.learning_rate", ("dev.accuracy",))
+    assert make_table(runs, pivoted).caption[0] == "One run a cell, seed 1."
+    assert caption(runs[:1], (), [runs[:1]], each="")[0] == "One run, seed 1."

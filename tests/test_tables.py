@@ -218,3 +218,14 @@ def test_duplicate_records_error_names_the_settings_that_differ():
 def test_a_score_without_a_known_prefix_is_an_error():
     with pytest.raises(InputError, match="'accuracy', which is not a score"):
         make_table([record()], TableLayout("t", (), scores=("accuracy",)))
+
+
+def test_runs_of_different_settings_are_not_averaged_as_seeds():
+    config = record()["config"] | {"training": {"evaluate_every_samples": 1280}}
+    runs = [record(run="aaa-seed1"), record(seed=2, run="aaa-seed2"), record(seed=3, run="bbb-seed3", config=config)]
+    assert make_table(runs[:2], LAYOUT).rows[0].cells[0].scores["dev.accuracy"].mean
+    message = (
+        "aaa-seed1 and bbb-seed3 belong to the same table cell but differ in training.evaluate_every_samples; name"
+    )
+    with pytest.raises(InputError, match=re.escape(message)):
+        make_table(runs, LAYOUT)

@@ -86,6 +86,19 @@ def test_paired_table_uses_a_paired_t_test():
     assert fewer.endswith(f"(p = {stats.ttest_rel(second[:3], first[:3]).pvalue:.3f})")
 
 
+def test_paired_table_shows_the_difference_that_it_tests():
+    """Over all seeds, two blocks have the better mean. Over the three seeds that both have, they are clearly worse."""
+    layout = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), original={"model.blocks": 1}, paired=True)
+    original, more = (0.85, 0.861, 0.849), (0.80, 0.81, 0.80, 0.95, 0.96, 0.95)
+    table = make_table([*runs(1, original), *runs(2, more)], layout)
+    difference = 100 * (np.mean(more[:3]) - np.mean(original))
+    assert cells(table)[2][-1].startswith(f"−{-difference:.1f} (p")
+    text = table.markdown()
+    assert "Bold" not in text and "separate the two best" not in text
+    exported = json.loads(table.json())["rows"][1]["scores"]["dev.accuracy"]["difference"]
+    assert exported["lower"] < exported["difference"] < exported["upper"] < 0
+
+
 def test_data_sets_of_equal_name_but_different_files_are_not_compared():
     def of(directory, values, blocks):
         data = record()["data"] | {"name": "own", "fingerprint": directory, "files": {"train": "t", "dev": directory}}

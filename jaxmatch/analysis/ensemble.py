@@ -81,11 +81,30 @@ def ensemble(matchers: Iterable[Matcher], split: Split) -> EnsembleScores:
     if first is None:
         raise InputError("an ensemble needs at least one run")
     outputs = np.stack(outputs)
+    exact = _exact_in_float32 if first.task == "ranking" else lambda together: together
     return EnsembleScores(
         single=tuple(single),
-        vote=None if first.task == "regression" else score_outputs(first, split, vote_shares(outputs)),
-        average=score_outputs(first, split, average(outputs)),
+        vote=None if first.task == "regression" else score_outputs(first, split, exact(vote_shares(outputs))),
+        average=score_outputs(first, split, exact(average(outputs))),
     )
+
+
+def _exact_in_float32(outputs: np.ndarray) -> np.ndarray:
+    """Replaces the differences of two outputs by whole numbers of the same order and sign.
+
+    A ranking compares differences in float32, in which small differences beside a vote would be ties.
+
+    Arguments:
+      outputs: <float64>[pairs, 2].
+
+    Returns:
+      <float64>[pairs, 2]; NaN where an output is NaN.
+    """
+    difference = outputs[:, 1] - outputs[:, 0]
+    values, place = np.unique(difference, return_inverse=True)
+    numbers = np.arange(len(values)) - np.searchsorted(values, 0.0)
+    numbers += (values > 0) & ~np.any(values == 0)  # without a zero, the smallest positive difference is 1
+    return np.where(np.isnan(difference), np.nan, [np.zeros(len(place)), numbers[place]]).T
 
 
 def _task_and_labels(matcher: Matcher) -> str:

@@ -93,16 +93,19 @@ def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Seq
     )
     sections = [tuple((*row, "") if printed else row for row in _rows(one)) for one in found]
     records = [record for one in found for record in one.members]
-    details = captions.caption(records, scores, [frozenset(record["seed"] for record in one.members) for one in found])
+    details = captions.caption(records, scores, [one.members for one in found])
     sizes = sorted({f"{one.members[0]['data']['name']} {split}, {one.pairs:,} pairs" for one in found})
-    headings = ("setting", "parameters", "runs", "score", "alone", "majority vote", "averaged probability")
+    votes = any(one.scores.vote is not None for one in found)
+    averaged = "averaged probability" if votes else "averaged number"
+    headings = ("setting", "parameters", "runs", "score", "alone", "majority vote", averaged)
+    ties = "Equal votes are decided by the summed probability; parameters" if votes else "Parameters"
     return Sheet(
         title="Runs together",
         caption=(
             f"{'; '.join(sizes)}.",
             "Alone: each run by itself.",
             *details,
-            "Equal votes are decided by the summed probability; parameters are those of all runs.",
+            f"{ties} are those of all runs.",
         ),
         notes=(*notes, *_notes([row for row, _ in printed])),
         headings=(*headings, *(["published"] if printed else [])),

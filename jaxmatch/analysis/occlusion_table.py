@@ -81,7 +81,7 @@ def _sheet(one: Occluded) -> Sheet:
 
 
 def _provenance(records: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    return captions.caption(records, (), [frozenset(record["seed"] for record in records)]) if records else ()
+    return captions.caption(records, (), [records], each="") if records else ()
 
 
 def _as_csv(found: Sequence[Occluded]) -> str:

@@ -18,7 +18,7 @@ _OF_SLURM = ("slurm", "status", "collect")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options for training by workers elsewhere."""
+    """Adds the options for training by workers elsewhere. `tune` does not take --collect."""
     parser.add_argument(
         "--on",
         metavar="ray[:ADDRESS]|slurm",
@@ -38,7 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --on slurm: TOML file with options of the jobs, such as partition",
     )
     parser.add_argument("--status", action="store_true", help="with --on slurm: list the cohorts, their jobs and logs")
-    parser.add_argument("--collect", action="store_true", help="with --on slurm: print the table of the finished runs")
+    parser.add_argument(
+        "--collect", action="store_true", help="with --on slurm, not for tune: print the table of the finished runs"
+    )
 
 
 @contextlib.contextmanager

@@ -6,8 +6,8 @@ layer.
 
 Without --pair, it shows the pair of the model's paper, or of RE2's paper if that has none. With --output, the weights
 are kept as attention.json and drawn as attention.png and attention.svg. For a sweep's folder there is one file for each
-finished run, attention-SEED.json and so on. If the sweep has several settings, the name has the setting before the
-seed.
+finished run, such as attention-seed0.json. If the sweep has several settings, the name has the number of the setting
+and the setting before the seed.
 """
 
 from __future__ import annotations

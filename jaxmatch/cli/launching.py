@@ -38,14 +38,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workdir",
         type=_folder,
         metavar="DIR",
-        help="folder of runs and records (default: runs/FILE; of train, with the options of the file: runs/re2_snli)",
+        help="folder of runs and records (default: runs/NAME of the file; for train, followed by the values of its "
+        "options: runs/re2_snli)",
     )
     parser.add_argument("--seeds", type=positive, metavar="N", help="number of seeds, counted from the file's first")
     for name, setting in SHORT.items():
         parser.add_argument(f"--{name.replace('_', '-')}", metavar="VALUE", help=f"short for --config.{setting}=VALUE")
     parser.add_argument("--dry-run", action="store_true", help="show the plan, on standard error, and train nothing")
     parser.add_argument(
-        "--smoke", action="store_true", help="try it quickly: a tiny model, a few steps, generated data"
+        "--smoke",
+        action="store_true",
+        help="try it quickly: a tiny model, a few steps, generated data (default folder: runs/NAME-smoke)",
     )
     parser.add_argument(
         "--log",

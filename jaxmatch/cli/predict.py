@@ -9,11 +9,11 @@ The input is TSV, CSV, JSON lines or Parquet, each also with gzip, with the colu
 then "label" and "probabilities", or "score" for a regression. An input field with one of these names becomes
 "input_label" and so on.
 
-An output file appears whole or not at all. The lines of an input file are checked to the end before the first
-prediction, but for texts that are too long for the memory. From standard input or a pipe, pairs are predicted in
-batches as they arrive. A batch is complete at 4,096 pairs, after 50 ms without input, or one second after its first
-pair. A line that cannot be used ends the stream with a message that names it; all pairs before it are predicted. A line
-has at most 64 MiB. The memory of the device limits the tokens of a pair.
+An output file appears whole or not at all. All lines of an input file are checked before the first prediction. Only
+whether a long text fits the memory is checked later, when its turn comes. From standard input or a pipe, pairs are
+predicted in batches as they arrive. A batch is complete at 4,096 pairs, after 50 ms without input, or one second after
+its first pair. A line that cannot be used ends the stream with a message that names it; all pairs before it are
+predicted. A line has at most 64 MiB. The memory of the device limits the tokens of a pair.
 """
 
 import argparse

@@ -3,10 +3,10 @@
     jaxmatch rank runs/quora --best --query "who wrote it" --input answers.txt
     head -100 answers.txt | jaxmatch rank runs/quora/runs/RUN --query "who wrote it" --input - --top-k 3
 
-The input is a text a line, or CSV, TSV, JSON lines or Parquet with the column "text", or the one that --columns names.
-Each may be packed with gzip. The output is JSON lines, the best first: "query", "rank" from 1 on, "line" of the input
-(of Parquet the row, from 0), "text", and "score": the probability of the label that means a match, or the predicted
-number of a regression. A model with more than two labels needs --label.
+The input is one text per line, or CSV, TSV, JSON lines or Parquet with the column "text", or the one that --columns
+names. Each may be packed with gzip. The output is JSON lines, the best first: "query", "rank" from 1 on, "line" of the
+input (of Parquet the row, from 0), "text", and "score": the probability of the label that means a match, or the
+predicted number of a regression. A model with more than two labels needs --label.
 """
 
 import argparse
@@ -56,7 +56,9 @@ def answer(query: str, place: int, line: int, text: str, score: float) -> bytes:
 def add_label_argument(parser: argparse.ArgumentParser) -> None:
     """Adds --label, an option of `rank` and `search`."""
     parser.add_argument(
-        "--label", metavar="LABEL", help="the label that means a match (default: of two labels the second)"
+        "--label",
+        metavar="LABEL",
+        help="the label that means a match (default: the positive label of a calibrated run; else the second of two)",
     )
 
 

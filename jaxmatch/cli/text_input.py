@@ -14,7 +14,7 @@ _COLUMN, _EXAMPLE = "text", "text=question"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds --format, --columns and --quoted."""
-    record_input.add_arguments(parser, FORMATS, _EXAMPLE, "from its name, or else a text a line")
+    record_input.add_arguments(parser, FORMATS, _EXAMPLE, "from its name, or else one text per line")
 
 
 def texts_of(source: Path | str, arguments: argparse.Namespace) -> Iterator[tuple[int, str]]:

@@ -2,15 +2,16 @@
 
 The setting with the best mean dev score over the grid's seeds is chosen. It is trained in the folder "final" of the
 workdir, with seeds that the grid did not use. Run again, the command does only what is missing. It takes the options of
-`jaxmatch sweep` except --floors:
+`jaxmatch sweep` except --floors and --collect:
 
     jaxmatch tune re2_tuning --dataset wikiqa --data-directory data --vectors glove.840B.300d.zip \\
         --seeds 3 --workdir runs/tuning
 
-With --halving, settings that fall behind are dropped early (successive halving). By default the best third continues
-after a ninth of the epochs, and again after a third: these are the rungs. A setting is ranked by the mean of its seeds'
-best dev scores so far. --eta and --rungs change this. With --asha, settings do not wait for each other: a setting
-continues as soon as it is among the best third of those that have reached the same rung. This keeps many workers busy.
+With --halving, settings that fall behind are dropped early (successive halving). By default there are two rungs: after
+a ninth and after a third of the epochs. At each rung, the best third of the settings continues. A setting is ranked by
+the mean of its seeds' best dev scores so far. --eta and --rungs change this. With --asha, settings do not wait for each
+other: a setting continues as soon as it is among the best third of those that have reached the same rung. This keeps
+many workers busy.
 
 With --on slurm, the command submits jobs and waits for them. Ctrl-C leaves them running; run the same command to wait
 for them again.

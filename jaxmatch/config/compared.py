@@ -110,12 +110,14 @@ class DIINConfig(ModelConfig):
         False, "use the same self-attention and fuse gate for both sentences; False: the paper"
     )
     first_scale: float = setting(
-        0.3, "channels of the first convolution over those of the interaction", least=0, most=1
+        0.3, "channels of the first convolution, as a share of those of the interaction", least=0, most=1
     )
     dense_blocks: int = layers(3, "number of dense blocks, each of which halves the grid")
     block_layers: int = layers(8, "number of convolutions in a dense block")
-    growth_rate: int = features(20, "channels that each of them adds")
-    transition_scale: float = setting(0.5, "channels after a dense block over those at its end", least=0, most=1)
+    growth_rate: int = features(20, "channels that each convolution of a dense block adds")
+    transition_scale: float = setting(
+        0.5, "channels kept after a dense block, as a share of those at its end", least=0, most=1
+    )
 
     @property
     def least_layers(self) -> int:

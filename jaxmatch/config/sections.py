@@ -38,7 +38,7 @@ class DataConfig:
         "from the spelling of words; none: for model.words=trained",
     )
     tokenizer: Literal["word", "whitespace", "tweet", "tweet_split"] = setting(
-        "word", "tokenizer; data/tokens.py describes them"
+        "word", "tokenizer; jaxmatch/data/tokens.py describes them"
     )
     lowercase: bool = setting(True, "convert text to lower case")
     remove_punctuation: bool = setting(True, "drop tokens that are punctuation alone")
@@ -68,7 +68,11 @@ class TrainingConfig:
         400_000, "stop a run after this many pairs without a better dev score; 0: never", least=0
     )
     minimum_samples: int = setting(0, "no early stopping before this many pairs", least=0)
-    selection: str = setting("accuracy", "dev score that chooses the checkpoint", choices=SCORES)
+    selection: str = setting(
+        "accuracy",
+        "dev score that chooses the checkpoint; a command replaces the default by the score of the data set",
+        choices=SCORES,
+    )
     best_on_test: bool = setting(False, "also record the best score on TEST, in a column of its own")
     maximum_buckets: int = setting(10, "maximum number of padded lengths; each makes compilation longer", least=1)
     mix_lengths: bool = setting(False, "draw batches from pairs of all lengths; otherwise pairs of similar length")
@@ -98,7 +102,9 @@ class ExecutionConfig:
     checkpoint_seconds: float = setting(60.0, "seconds between two checkpoints", least=0)
     maximum_replicas: int = setting(0, "maximum number of runs trained at once; 0: as many as fit in memory", least=0)
     steps_at_once: int = setting(1, "maximum number of training steps in one dispatch", least=1)
-    restack: bool = setting(True, "shrink the program when half of its runs have stopped, and that pays")
+    restack: bool = setting(
+        True, "continue in a smaller program once half of the runs have stopped, if that saves time"
+    )
     cache_directory: str = setting(
         "", "folder of encoded data and compiled programs; empty: below the user's cache folder"
     )

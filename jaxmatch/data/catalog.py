@@ -6,6 +6,7 @@ from pathlib import Path
 from jaxmatch import plain_file
 from jaxmatch.data.dataset import TASKS, DataSet, Split
 from jaxmatch.data.readers import own
+from jaxmatch.data.readers.label_order import classes_of, in_order
 from jaxmatch.data.readers.own_layout import PLAIN, Layout
 from jaxmatch.data.readers.pairs import NO_LABEL, dropped_text
 from jaxmatch.data.readers.splitting import split_by_shares
@@ -140,7 +141,7 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "", layo
 
     Returns:
       The data set with the splits that exist; "train" is always among them. The labels of an own classification are
-      the sorted labels of its training file, or of the one file that is split.
+      those of its training file, or of the one file that is split, in the order of readers/label_order.py.
 
     Raises:
       InputError: as in `find_files`; or the training file does not exist, or a file or a line of it is damaged. A label
@@ -186,7 +187,7 @@ def _load_own(files: Mapping[str, Path], existing_splits: list[str], task: str, 
     if task == "ranking":
         labels = own.RANKING_LABELS
     elif task == "classification":
-        labels = tuple(sorted(set(train.labels)))
+        labels = in_order(set(train.labels), classes_of(files["train"], layout), layout)
         if len(labels) < 2:
             named = "; if -1 is a label, name it: --labels=-1=NAME" if NO_LABEL in train.dropped else ""
             raise InputError(

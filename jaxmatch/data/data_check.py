@@ -41,7 +41,7 @@ def check(settings: DataSettings) -> str:
     check_words(data, corpus, settings.preprocessing)
     problems = [_missing_split_text(data.name, name) for name in catalog.SPLITS if name not in data.splits]
     sections = [
-        f"{data.name}: {data.task}" + (f", labels {', '.join(data.labels)}" if data.labels else ""),
+        f"{data.name}: {data.task}{_labels_text(data)}",
         _pairs(data, problems),
         *(f"{name}: {text}" for name, text in catalog.about(data.name).items() if name in data.splits),
         _labels(data, problems),
@@ -97,6 +97,13 @@ def _pairs(data: DataSet, problems: list[str]) -> str:
             named = "" if data.task == "regression" else "; if -1 is a label, name it: --labels=-1=NAME"
             problems.append(f"train: {count_text(unlabeled, 'pair is', 'pairs are')} left out without a label{named}")
     return _table(("split", "pairs", "distinct", "dropped"), rows)
+
+
+def _labels_text(data: DataSet) -> str:
+    if not data.labels:
+        return ""
+    positive = f" ({data.labels[1]} is positive)" if data.task == "classification" and len(data.labels) == 2 else ""
+    return f", labels {', '.join(data.labels)}{positive}"
 
 
 def _labels(data: DataSet, problems: list[str]) -> str:
@@ -205,11 +212,18 @@ def _judge_vectors(shares: Mapping[str, float], report: VectorReport, problems: 
 
 
 def _look_for_quotation_marks(data: DataSet, problems: list[str]) -> None:
-    """Reports TSV from a program that puts quotation marks around every text, or around texts that contain one."""
+    """Reports TSV from a program that puts quotation marks around every text, or around texts that contain one, and CSV
+    with a space before quotation marks, which then belong to the text.
+    """
     for name, split in data.splits.items():
+        names, texts = {str(label) for label in split.labels}, {*split.text_a, *split.text_b}
+        if own.format_of(split.source) == ".csv":
+            after_space = sum(text.startswith(" ") and _is_enclosed(text.strip()) for text in texts)
+            if after_space:
+                what = f"{count_text(after_space, 'text')} {'is' if after_space == 1 else 'are'} enclosed"
+                problems.append(f"{name}: {what} in quotation marks after a space; write none after a comma")
         if own.format_of(split.source) != ".tsv":
             continue
-        names, texts = {str(label) for label in split.labels}, {*split.text_a, *split.text_b}
         labels, enclosed = sum(map(_is_enclosed, names)), sum(map(_is_enclosed, texts))
         if labels == len(names) > 0 or 2 * enclosed > sum('"' in text for text in texts):
             counts = [(labels, "label"), (enclosed, "text")]

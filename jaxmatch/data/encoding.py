@@ -18,6 +18,7 @@ from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.hashed_vectors import DIMENSIONS, HASHED, HASHED_VERSION, hashed_vectors
 from jaxmatch.data.kept_pairs import check_drop_length, check_words, without_long_pairs
 from jaxmatch.data.readers import own, own_layout
+from jaxmatch.data.readers.label_order import unusual_order
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vectors import VectorReport, WordVectors
 from jaxmatch.data.vocabulary import Vocabulary
@@ -159,6 +160,8 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
     if settings.name == catalog.OWN and settings.task != "regression":
         if any(own.begins_with_whole_float(path, settings.layout) for path in set(files.values())):
             description["labels"] = "whole numbers"  # "1.0" used to be a class of its own
+        if order := unusual_order(files["train"], settings.layout) if "train" in files else []:
+            description["label_order"] = order  # labels used to be in the order of their names
     if settings.tags:
         description["tags"] = [cache.file_digest(path, cache_directory) for path in tagging.model_files()]
     if settings.exact_match:

@@ -13,6 +13,7 @@ from jaxmatch import files
 from jaxmatch.data.dataset import TASKS, Split
 from jaxmatch.data.readers import own
 from jaxmatch.data.readers.group_checks import check_spelling
+from jaxmatch.data.readers.label_order import MARK, in_order
 from jaxmatch.data.readers.lines import listed
 from jaxmatch.data.readers.own_layout import KNOWN, REQUIRED, Layout, shares_of
 from jaxmatch.data.readers.pairs import NoPairs
@@ -20,8 +21,6 @@ from jaxmatch.data.readers.splitting import split_by_shares
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
-# A file of this name marks a folder that `save` wrote and may replace.
-MARK = ".saved"
 SPLIT_OF_NAME = {"train": "train", "dev": "dev", "validation": "dev", "test": "test"}
 
 
@@ -39,7 +38,7 @@ def save(
 
     A missing label marks a pair without a label, and so does -1 unless the task is a regression or `labels` names -1.
     Such pairs are left out and counted. A test part without any label is not written. The label names of a `ClassLabel`
-    are kept.
+    and their order are kept.
 
     Arguments:
       data: a DataFrame or a Dataset, which is split by `split`; or a mapping of 'train', 'dev' (or 'validation') and
@@ -80,7 +79,9 @@ def save(
     if layout.shares:
         read = dict(zip(("train", "dev", "test"), split_by_shares(read["train"], layout.shares, split_seed)))
     _check_labels(read, task)
-    _write(read, Path(folder))
+    classes = _classes(parts["train"], layout) if task == "classification" else []
+    order = in_order(set(read["train"].labels), classes, layout) if task == "classification" else ()
+    _write(read, order, Path(folder))
     return {name: {"pairs": len(split), "dropped": dict(split.dropped)} for name, split in read.items()}
 
 
@@ -136,11 +137,16 @@ def _read(frame: Any, name: str, task: str, guessed: bool, layout: Layout) -> Sp
         raise InputError(f"there are two columns {shown(twice[0])}", path=name)
     if guessed:
         check_spelling([str(each) for each in columns], Path(name), None, [layout.column(each) for each in KNOWN])
-    features = getattr(frame, "features", {})
-    classes = getattr(features.get(layout.column("label")), "names", None) if task == "classification" else None
-    rows = own.rows_of_records(_records(frame, required), Path(name), task, layout, classes or ())
+    classes = _classes(frame, layout) if task == "classification" else []
+    rows = own.rows_of_records(_records(frame, required), Path(name), task, layout, classes)
     with own.errors_name_rows(name):
         return own.collect_split(rows, Path(name), task, None, layout=layout, training=name == "train")
+
+
+def _classes(frame: Any, layout: Layout) -> list[str]:
+    """Returns the names of a `ClassLabel` in their order; an empty list for any other column of labels."""
+    feature = getattr(frame, "features", {}).get(layout.column("label"))
+    return list(getattr(feature, "names", None) or ())
 
 
 def _check_labels(read: Mapping[str, Split], task: str) -> None:
@@ -152,13 +158,15 @@ def _check_labels(read: Mapping[str, Split], task: str) -> None:
             raise InputError(f"label {shown(unknown[0])} is in no pair of train", path=name)
 
 
-def _write(read: Mapping[str, Split], folder: Path) -> None:
+def _write(read: Mapping[str, Split], order: Sequence[str], folder: Path) -> None:
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     replaceable = {MARK, *(f"{name}.jsonl" for name in ("train", "dev", "test"))} if MARK in names else set()
     if other := sorted(names - replaceable):
         raise InputError(f"the folder holds {listed(other)}", path=folder, remedy="give a new folder")
     with files.directory_atomically(folder) as scratch:
-        (scratch / MARK).touch()
+        (scratch / MARK).write_text(
+            json.dumps({"labels": order}) if list(order) != sorted(order) else "", encoding="utf-8"
+        )
         for name, split in read.items():
             if not len(split):
                 continue

@@ -115,7 +115,7 @@ def chosen_threshold(probabilities: np.ndarray, right: np.ndarray, objective: st
     hits, taken = hits[ends], taken[ends]
     if objective == "precision":
         possible = (thresholds > 0) & (thresholds < 1)
-        enough = (hits >= precision * taken) & (hits > 0) & possible
+        enough = (hits / taken >= precision) & (hits > 0) & possible
         if not enough.any():
             highest = (hits / taken)[possible].max(initial=0.0)
             raise InputError(f"no threshold reaches a precision of {precision}; the highest is {highest:.4f}")

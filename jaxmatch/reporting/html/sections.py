@@ -194,7 +194,7 @@ def settings(folder: SweepFolder) -> list[Sheet]:
         return []
     known = [{**flatten(record["config"]), **_surroundings(record)} for record in records]
     shown: dict[str, dict[str, str]] = {"": {}, "differs": {}}
-    for key in known[0]:
+    for key in dict.fromkeys(key for each in known for key in each):  # models have different settings
         values = dict.fromkeys(_text(each.get(key)) for each in known)
         shown["" if len(values) == 1 else "differs"][key] = "; ".join(values)
     differs = [grid(("differs between runs", "values"), shown["differs"].items())] if shown["differs"] else []

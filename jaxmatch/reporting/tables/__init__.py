@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.reporting import intervals, record_schema
-from jaxmatch.reporting.grouping import grouped
+from jaxmatch.reporting.grouping import grouped, setting_of_run
 from jaxmatch.reporting.tables import captions, comparisons, exports, formats, layout, numbers
 from jaxmatch.reporting.tables.contents import Cell, Content, FloorRow, Published, Row, Summary, TableLayout
 
@@ -103,6 +103,15 @@ def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
             f"records {first} and {second} belong to the same table cell but were trained on different data",
             remedy="move the runs of one of the two away",
         )
+    settings = {setting_of_run(record["run"]): record for record in by_seed.values()}
+    for other in list(settings.values())[1:]:
+        first = by_seed[min(by_seed)]
+        if differing := record_schema.differing_settings(first, other):
+            raise InputError(
+                f"records {first['run']} and {other['run']} belong to the same table cell but differ in "
+                f"{', '.join(differing[:4])}",
+                remedy="name what differs in the layout's rows, or move the runs of one of the two away",
+            )
     of = {
         status: tuple(record for record in by_seed.values() if record["status"] == status)
         for status in record_schema.STATUSES
@@ -198,6 +207,6 @@ def make_table(records: Sequence[Mapping], layout: TableLayout, floors: Sequence
             )
         )
     filled = [cell for row in rows for cell in row.cells if cell is not None]
-    seeds = [frozenset(record["seed"] for record in cell.finished) for cell in filled]
-    caption = captions.caption(records, layout.scores, seeds)
+    means = [cell.finished for cell in filled]
+    caption = captions.caption(records, layout.scores, means, "cell" if layout.columns else "row")
     return Table(layout, keys, tuple(pivot.values()), tuple(rows), caption, tuple(floors))

@@ -16,13 +16,14 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
     return sorted(set(values), key=str)
 
 
-def _seeds(finished: Sequence[Mapping], cells: Sequence[frozenset[int]]) -> str:
+def _seeds(finished: Sequence[Mapping], cells: Sequence[Sequence[Mapping]], each: str) -> str:
     if not finished:
         return "No run finished."
     seeds = {record["seed"] for record in finished}
     if all(len(cell) <= 1 for cell in cells):
-        return f"One run a row, {'seed' if len(seeds) == 1 else 'seeds'} {numbers.format_ranges(seeds)}."
-    if len(set(cells)) == 1:
+        one = f"One run a {each}" if each else "One run"
+        return f"{one}, {'seed' if len(seeds) == 1 else 'seeds'} {numbers.format_ranges(seeds)}."
+    if len({frozenset(record["seed"] for record in cell) for cell in cells}) == 1:
         return f"Mean ± sample standard deviation over {len(seeds)} seeds ({numbers.format_ranges(seeds)})."
     return f"Mean ± sample standard deviation over as many of the seeds {numbers.format_ranges(seeds)} as the row says."
 
@@ -117,6 +118,16 @@ def _percent(share: float) -> str:
     return "100%" if share == 1 else "more than 99.9%" if text == "100.0" else f"{text}%"
 
 
+def _versions(cells: Sequence[Sequence[Mapping]]) -> list[str]:
+    """Describes the versions of the program if several of them trained the runs of one mean."""
+    mixed = [cell for cell in cells if len({record.get("commit") for record in cell}) > 1]
+    commits = {(record.get("commit") or "unknown")[:8] for cell in mixed for record in cell}
+    if not commits:
+        return []
+    mean = "one mean" if len(cells) == 1 else "a mean"
+    return [f"Several versions of the program trained the runs of {mean}: commits {', '.join(sorted(commits))}."]
+
+
 def _precisions(records: Sequence[Mapping]) -> list[str]:
     """Describes the precision that matrix products really used. The list is empty if all are float32 as requested, or
     if no record contains it.
@@ -141,16 +152,19 @@ def _precision(record: Mapping) -> str:
     )
 
 
-def caption(records: Sequence[Mapping], scores: Sequence[str], cells: Sequence[frozenset[int]]) -> tuple[str, ...]:
+def caption(
+    records: Sequence[Mapping], scores: Sequence[str], cells: Sequence[Sequence[Mapping]], each: str = "row"
+) -> tuple[str, ...]:
     """Describes how the numbers came about: seeds, divergence, the choice of checkpoints, data, vectors, device.
 
     Arguments:
       records: all records of the table, already checked.
       scores: the scores of the table.
-      cells: the seeds of the finished runs of each cell.
+      cells: the records of the finished runs of each mean.
+      each: what of the table has a mean: "row" or "cell"; empty if the whole table is about the same runs.
     """
     finished = [record for record in records if record["status"] == "finished"]
-    sentences = [_seeds(finished, cells)]
+    sentences = [_seeds(finished, cells, each)]
     diverged = sum(record["status"] == "diverged" for record in records)
     if diverged:
         verb = "is" if diverged == 1 else "are"
@@ -177,4 +191,5 @@ def caption(records: Sequence[Mapping], scores: Sequence[str], cells: Sequence[f
     sentences += _data(records)
     sentences += _precisions(records)
     sentences.append(f"Device: {'; '.join(_distinct(record['device'] for record in records))}.")
+    sentences += _versions(cells)
     return tuple(sentences)

@@ -22,7 +22,8 @@ class Difference:
     """The difference of a cell's mean from that of the original's cell.
 
     Attributes:
-      value: the mean of the cell minus the mean of the original's cell.
+      value: the mean of the cell minus the mean of the original's cell; with a paired test, over the seeds that both
+        have.
       test: the test of the difference, or None if no test is possible, as with too few seeds.
       corrected: the p value of the test after Holm's correction for all tests of the score in the table.
     """
@@ -83,7 +84,9 @@ def differences(table: Content) -> dict[tuple[Place, str], Difference]:
         for score in table.layout.scores:
             own, base = cell.scores[score], other.scores[score]
             if score.partition(".")[0] != "times" and own.mean is not None and base.mean is not None:
-                found[place, score] = Difference(own.mean - base.mean, test_of(own, base, table.layout.paired))
+                test = test_of(own, base, table.layout.paired)
+                paired = table.layout.paired and test is not None
+                found[place, score] = Difference(test.difference if paired else own.mean - base.mean, test)
     for score in table.layout.scores:
         tested = [key for key, difference in found.items() if key[1] == score and difference.test]
         corrected = significance.holm([found[key].test.p_value for key in tested])

@@ -29,9 +29,17 @@ def ranked(table: Content, score: str) -> dict[str, list[tuple[Place, Mapping, C
     return by_pairs(ordered, lambda found: found[2].records[0])
 
 
-def _p_value(table: Content, one: Cell, other: Cell, score: str) -> float | None:
-    test = comparisons.test_of(one.scores[score], other.scores[score], table.layout.paired)
-    return test and test.p_value
+def _p_value(table: Content, best: Cell, other: Cell, score: str) -> float | None:
+    """Returns the p value of the test of two means, the better one first; None if it cannot be tested.
+
+    A paired test compares the seeds that both have. If these tell the two apart in favor of the other mean, the result
+    is None.
+    """
+    test = comparisons.test_of(best.scores[score], other.scores[score], table.layout.paired)
+    if test is None:
+        return None
+    favors_best = (test.difference > 0) == numbers.higher_is_better(score)
+    return None if test.p_value < LEVEL and not favors_best else test.p_value
 
 
 def beyond_chance(table: Content) -> set[tuple[Place, str]]:

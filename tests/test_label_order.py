@@ -1,0 +1,97 @@
+"""The order of the labels of own data, which decides the positive class."""
+
+import json
+import types
+
+import pytest
+
+from jaxmatch import InputError
+from jaxmatch.data import catalog, frames
+from jaxmatch.data.encoding import DataSettings, fingerprint_of
+from jaxmatch.data.readers.own_layout import layout_of
+
+ROWS = "text_a\ttext_b\tlabel\n" + "".join(f"a{n}\tb{n}\t{n % 2}\n" for n in range(6))
+
+
+def labels_of(folder, labels=""):
+    return catalog.load("own", folder, layout=layout_of({"labels": labels})).labels
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ("", ("0", "1")),
+        ("0=different,1=same", ("different", "same")),
+        ("0=not_duplicate,1=duplicate", ("not_duplicate", "duplicate")),
+        ("1=duplicate,0=not_duplicate", ("not_duplicate", "duplicate")),
+        ("1=duplicate", ("0", "duplicate")),
+        ("0=other", ("other", "1")),
+    ],
+)
+def test_names_do_not_change_the_order_of_labels(tmp_path, names, expected):
+    (tmp_path / "train.tsv").write_text(ROWS)
+    assert labels_of(tmp_path, names) == expected
+
+
+class ClassLabelData:
+    """Stands for a `datasets.Dataset` whose labels are a `ClassLabel`."""
+
+    column_names = ["text_a", "text_b", "label"]
+    features = {"label": types.SimpleNamespace(names=["not_equivalent", "equivalent"])}
+
+    def select_columns(self, names):
+        return self
+
+    def with_format(self, kind):
+        return self
+
+    def __iter__(self):
+        return iter({"text_a": f"a{n}", "text_b": f"b{n}", "label": n % 2} for n in range(6))
+
+
+def test_saved_class_labels_keep_their_order(tmp_path):
+    frames.save({"train": ClassLabelData()}, tmp_path / "own")
+    assert labels_of(tmp_path / "own") == ("not_equivalent", "equivalent")
+    assert labels_of(tmp_path / "own", "equivalent=b,not_equivalent=c") == ("c", "b")
+    # Other names in the same order, which are sorted, need no entry.
+    frames.save(
+        {"train": ClassLabelData()}, tmp_path / "sorted", labels={"not_equivalent": "different", "equivalent": "same"}
+    )
+    assert labels_of(tmp_path / "sorted") == ("different", "same")
+    assert (tmp_path / "sorted" / ".saved").read_text() == ""
+
+
+def test_parquet_class_labels_keep_their_order(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.table({"text_a": ["a", "b"], "text_b": ["c", "d"], "label": [0, 1]})
+    described = {"info": {"features": {"label": {"names": ["not_equivalent", "equivalent"], "_type": "ClassLabel"}}}}
+    parquet.write_table(
+        table.replace_schema_metadata({"huggingface": json.dumps(described)}), tmp_path / "train.parquet"
+    )
+    assert labels_of(tmp_path) == ("not_equivalent", "equivalent")
+
+
+def test_damaged_order_of_a_saved_folder_is_an_error(tmp_path):
+    frames.save({"train": ClassLabelData()}, tmp_path / "own")
+    for text in ("{", '{"labels": 3}', "[]"):
+        (tmp_path / "own" / ".saved").write_text(text)
+        with pytest.raises(InputError, match=r"\.saved: the file is damaged .*save the data again"):
+            labels_of(tmp_path / "own")
+
+
+def test_fingerprint_changes_only_with_another_order(tmp_path, monkeypatch):
+    from jaxmatch.data import encoding
+
+    (tmp_path / "train.tsv").write_text(ROWS)
+
+    def fingerprint(labels):
+        settings = DataSettings(name="own", directory=str(tmp_path), vectors="hashed", labels=labels)
+        return fingerprint_of(settings, tmp_path / "cache")[0]
+
+    names = ("", "0=different,1=same", "0=not_duplicate,1=duplicate", "1=duplicate")
+    now = [fingerprint(labels) for labels in names]
+    monkeypatch.setattr(encoding, "unusual_order", lambda *_: [])
+    before = [fingerprint(labels) for labels in names]
+    assert [one == other for one, other in zip(now, before, strict=True)] == [True, True, False, False]
