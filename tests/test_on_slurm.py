@@ -1,15 +1,18 @@
 """A sweep as Slurm jobs that run on this machine. test_slurm_cluster.py uses a real Slurm."""
 
+import argparse
 import json
 import os
 import shutil
 import signal
+import types
 from pathlib import Path
 
 import pytest
 import small_sweep
 from slurm_sweep import LONG, log_of, until, words
 
+from jaxmatch.cli import engine_options
 from jaxmatch.cli.main import main
 from jaxmatch.devices import cores
 from jaxmatch.errors import InputError
@@ -60,6 +63,19 @@ def test_records_of_a_requeued_job_equal_those_of_one_process(small_files, tmp_p
     assert capfd.readouterr().out == table
     assert main([*command, "--status"]) == 0 and capfd.readouterr().out.endswith("\n1 done\n")
     until(lambda: not slurm_jobs.alive(workdir, slurm_jobs.Jobs(True, {job: cohort})))
+
+
+def test_a_dropped_run_that_is_trained_again_is_missing(tmp_path, monkeypatch, capsys):
+    folder = types.SimpleNamespace(records={"a-seed0": {"status": "dropped"}}, missing=[], runs={"a-seed0": None})
+    monkeypatch.setattr("jaxmatch.reporting.sweep_folder.read_sweep_folder", lambda _: folder)
+    monkeypatch.setattr("jaxmatch.reporting.folder_table.table", lambda _: "table\n")
+    monkeypatch.setattr(slurm_jobs, "states", lambda _: [])
+    arguments = argparse.Namespace(status=False, collect=True, subcommand="sweep")
+    assert engine_options.print_status_or_table(arguments, tmp_path)
+    Workdir(tmp_path).claim([("s", ("a-seed0",))])
+    with pytest.raises(InputError, match="1 of 1 runs is missing"):
+        engine_options.print_status_or_table(arguments, tmp_path)
+    assert capsys.readouterr().out == "table\n" * 2
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting import folder_table
 from jaxmatch.reporting.sweep_folder import read_sweep_folder
 from jaxmatch.reporting.tables import make_table
-from jaxmatch.sweep import halving, launch, tuning
+from jaxmatch.sweep import halving, launch, rungs, tuning
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.workdir import Workdir
 
@@ -203,6 +203,20 @@ def test_plain_sweep_trains_only_the_dropped_runs_again(small_files, whole, halv
     # Halving then finds every run finished.
     again, watcher = run(small_files, workdir)
     assert watcher.trained == [] and again == records
+
+
+@pytest.mark.parametrize("newer", ["rung", "record"])
+def test_the_longest_history_of_a_run_counts(tmp_path, monkeypatch, newer):
+    """An earlier rule may have dropped the run: its record is then shorter than the notes of its new cohort."""
+    curves = {length: {"curve": [{"samples": 10 * n} for n in range(1, length + 1)]} for length in (1, 3)}
+    notes, stored = (curves[3], curves[1]) if newer == "rung" else (curves[1], curves[3])
+    workdir = Workdir(tmp_path)
+    (workdir.run_folder("a-seed0")).mkdir(parents=True)
+    (workdir.run_folder("a-seed0") / "record.json").touch()
+    monkeypatch.setattr(rungs, "_read_rung_file", lambda *_: {"runs": {"a-seed0": notes}})
+    monkeypatch.setattr(rungs, "read_record", lambda _: stored)
+    for folders in ([None], [None, None]):
+        assert rungs.histories(workdir, folders, ["a-seed0"], 3) == {"a-seed0": curves[3]}
 
 
 def test_different_halving_rule_in_the_same_folder_is_refused(small_files, halved):

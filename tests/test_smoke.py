@@ -74,7 +74,8 @@ def test_the_replacement_of_user_data_follows_from_its_score_or_task():
 
 def test_axes_that_change_the_program_keep_only_their_first_value():
     grid = {"model.blocks": (1, 2, 3), "optimizer.learning_rate": (0.1, 0.2)}
-    small = smoke_sweep(Sweep("s", default_config(), grid, range(10), LAYOUT, {name: {} for name in "abc"}))
+    variants = {name: {"optimizer.dropout_rate": number / 10} for number, name in enumerate("abc")}
+    small = smoke_sweep(Sweep("s", default_config(), grid, range(10), LAYOUT, variants))
     assert small.grid == {"model.blocks": (1,), "optimizer.learning_rate": (0.1, 0.2)}
     assert small.seeds == (0, 1) and list(small.variants) == ["a", "b"]
 
@@ -97,6 +98,12 @@ def test_a_smoke_run_of_user_data_fits_its_task_and_score(task, selection, data,
 def test_overrides_and_seeds_apply_to_a_smoke_run():
     planned = launch.resolve(ROOT / "sweeps" / "re2_main.py", smoke=True, overrides={"training.epochs": "3"}, seeds=3)
     assert planned.config.training.epochs == 3 and len(planned.seeds) == 3
+
+
+def test_variants_that_are_equal_with_a_tiny_model_are_left_out():
+    sizes = {"whole": {}, "two blocks": {"model.blocks": 2}, "no dropout": {"optimizer.dropout_rate": 0.0}}
+    small = smoke_sweep(Sweep("s", with_overrides(default_config(), {"model.blocks": 3}), {}, (0,), LAYOUT, sizes))
+    assert list(small.variants) == ["whole", "no dropout"] and len(small.runs()) == 2
 
 
 def test_models_of_variants_become_tiny():

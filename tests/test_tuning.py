@@ -49,6 +49,13 @@ def test_a_setting_with_a_diverged_seed_is_not_chosen():
         tuning.choose(records[:2])
 
 
+def test_if_all_settings_that_were_not_dropped_diverged_the_error_says_so():
+    dropped = [tried(0.3, seed, dev=0.4, status="dropped") for seed in (0, 1)]
+    left = [tried(0.1, 0, dev=0.9), tried(0.1, 1, dev=None, status="diverged")]
+    with pytest.raises(InputError, match=r"not dropped has a diverged run \(1 of 2 were dropped\); run the command"):
+        tuning.choose([*dropped, *left])
+
+
 def test_a_diverged_run_with_scores_is_not_chosen():
     # A run that diverged late still has the scores of its best checkpoint.
     choice = tuning.choose([tried(0.1, 0, dev=0.9, status="diverged"), tried(0.2, 0, dev=0.5)])

@@ -101,6 +101,7 @@ def print_status_or_table(arguments: argparse.Namespace, workdir: Path) -> bool:
     from jaxmatch.reporting import folder_table
     from jaxmatch.reporting.sweep_folder import read_sweep_folder
     from jaxmatch.sweep import slurm_jobs
+    from jaxmatch.workdir import Workdir
 
     if arguments.status and arguments.collect:
         raise InputError("--status and --collect cannot be combined", remedy="give one of them")
@@ -115,10 +116,13 @@ def print_status_or_table(arguments: argparse.Namespace, workdir: Path) -> bool:
     folder = read_sweep_folder(workdir)
     if folder.records:
         show(folder_table.table(workdir), end="")
-    if folder.missing:
-        are = "is" if len(folder.missing) == 1 else "are"
+    # A sweep trains runs again that an earlier tuning dropped. Until then, their records are those of the tuning.
+    dropped = {run for run, record in folder.records.items() if record["status"] == "dropped"}
+    again = {run for cohort in Workdir(workdir).cohorts() if not cohort.done for run in cohort.runs if run in dropped}
+    if missing := {*folder.missing, *again}:
+        are = "is" if len(missing) == 1 else "are"
         raise InputError(
-            f"{len(folder.missing)} of {len(folder.runs)} runs {are} missing (cohorts: {slurm_jobs.totals(found)})",
+            f"{len(missing)} of {len(folder.runs)} runs {are} missing (cohorts: {slurm_jobs.totals(found)})",
             path=workdir,
             remedy="see --status",
         )

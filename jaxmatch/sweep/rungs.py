@@ -149,16 +149,28 @@ def histories(
 ) -> dict[str, Mapping[str, Any]]:
     """Returns the history of each run up to a rung or beyond, as `halving.standing` takes it.
 
-    Histories come from the existing records and from the notes of paused cohorts.
+    Histories come from the existing records and from the notes of paused cohorts. The longest one of a run counts: a
+    run that was dropped before, by another rule, has an older record.
     """
     found: dict[str, Mapping[str, Any]] = {}
+
+    def add(run: str, history: Mapping[str, Any]) -> None:
+        if run not in found or _samples(history) >= _samples(found[run]):
+            found[run] = history
+
     for folder in folders:
-        found.update((_read_rung_file(folder, rung) or {"runs": {}})["runs"])
+        for run, history in (_read_rung_file(folder, rung) or {"runs": {}})["runs"].items():
+            add(run, history)
     for run in runs:
         file = workdir.run_folder(run) / "record.json"
         if file.exists():
-            found[run] = read_record(file)
+            add(run, read_record(file))
     return found
+
+
+def _samples(history: Mapping[str, Any]) -> int:
+    """Returns the number of pairs that a run had seen at the end of its history."""
+    return history["curve"][-1]["samples"] if history["curve"] else 0
 
 
 def _read_rung_file(folder: CohortFolder, rung: int) -> dict[str, Any] | None:

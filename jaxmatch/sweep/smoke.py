@@ -64,6 +64,18 @@ def _embedded(config: ConfigDict) -> tuple[str, tuple[str, ...]]:
     return name, _scores(name)
 
 
+def _first_variants(config: ConfigDict, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Returns the first variants that still differ with a tiny model, as name -> settings."""
+    found: dict[str, dict[str, Any]] = {}
+    known = []
+    for name, settings in variants.items():
+        tiny = _shrunk(config, settings)
+        if len(found) < _FIRST and (whole := flatten(with_overrides(config, tiny))) not in known:
+            found[name] = tiny
+            known.append(whole)
+    return found
+
+
 def _shrunk(config: ConfigDict, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings of a variant. A model of its own is made as tiny as the others."""
     if "model.name" not in settings:
@@ -82,7 +94,8 @@ def _scores(name: str) -> tuple[str, ...]:
 def smoke_sweep(sweep: Sweep) -> Sweep:
     """Returns the sweep with a tiny model and a few steps on an embedded data set of the same task.
 
-    A regression becomes a classification. The first two variants and seeds stay. Axes of the grid whose values share a
+    A regression becomes a classification. The first two seeds stay, and the first two variants that differ in more than
+    the size of the model. Axes of the grid whose values share a
     program stay as they are, and other axes keep only their first value. Published rows are removed, because there is
     nothing to compare.
     """
@@ -110,6 +123,6 @@ def smoke_sweep(sweep: Sweep) -> Sweep:
         config=config,
         grid=grid,
         seeds=tuple(sweep.seeds)[:_FIRST],
-        variants={name: _shrunk(config, sweep.variants[name]) for name in list(sweep.variants)[:_FIRST]},
+        variants=_first_variants(config, sweep.variants),
         table=layout,
     )

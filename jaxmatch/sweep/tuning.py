@@ -109,6 +109,11 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
         values = [run["dev"][name] if run["status"] == "finished" else None for run in runs]
         if None not in values:
             means.append((statistics.fmean(values), runs[0]))
+    if not means and dropped:
+        raise InputError(
+            f"every setting that was not dropped has a diverged run ({dropped} of {len(settings)} were dropped)",
+            remedy="run the command without --halving or --asha, which trains the dropped settings, too",
+        )
     if not means:
         raise InputError("every setting of this grid has a diverged run", remedy="try smaller learning rates")
     # `max` returns the first of equal settings
