@@ -38,7 +38,9 @@ class DataConfig:
         "from the spelling of words; none: for model.words=trained",
     )
     tokenizer: Literal["word", "whitespace", "tweet", "tweet_split"] = setting(
-        "word", "tokenizer; jaxmatch/data/tokens.py describes them"
+        "word",
+        "how texts are split: at spaces, or by NLTK's word or tweet tokenizer; `tweet_split` also splits at hyphens "
+        "and clitics, as RE2's code does for SciTail",
     )
     lowercase: bool = setting(True, "convert text to lower case")
     remove_punctuation: bool = setting(True, "drop tokens that are punctuation alone")

@@ -34,6 +34,7 @@ _CLITIC = re.compile(r"'(?:s|m|ve|re|d|ll)|n't")
 
 
 def _word(text: str) -> list[str]:
+    """Splits a text as NLTK's word tokenizer does (Penn Treebank rules): words, clitics such as n't, marks."""
     tokens = _plain_words(SENTENCE_END.sub(" . ", text).strip(" "))
     if tokens is not None:
         return tokens
@@ -73,10 +74,12 @@ def _has_contraction(text: str) -> bool:
 
 
 def _tweet(text: str) -> list[str]:
+    """Splits a text as NLTK's TweetTokenizer does, which keeps emoticons, hashtags and addresses whole."""
     return tokenizer("TweetTokenizer").tokenize(text)
 
 
 def _tweet_split(text: str) -> list[str]:
+    """Splits a text as RE2's released code does for SciTail: `_tweet`, then at hyphens, slashes and clitics."""
     text = " ".join(_tweet(text))
     text = _LONE_APOSTROPHE.sub(" ", _MARKS.sub(" ", text))
     return _CLITIC.sub(lambda match: " " + match.group(), text).split()
