@@ -135,6 +135,16 @@ def test_near_probabilities_still_order_a_ranking():
     assert ranking_scores(numbers, difference[:2], groups)["map"] == 1.0
 
 
+def test_a_right_candidate_that_is_barely_first_stays_first(tmp_path, monkeypatch):
+    matcher = jaxmatch.load(
+        saved_model.save(tmp_path / "run", task="ranking", labels=("0", "1"), params=saved_model.parameters(2, seed=0))
+    )
+    near = np.array([[0.0, 30.0], [0.0, 20.0], [0.0, -1.0], [0.0, -2.0], [0.0, -3.0]], np.float32)
+    monkeypatch.setattr(type(matcher), "logits", lambda *_: near)
+    scores = ensemble.ensemble([matcher] * 8, _split(["1", "0", "0", "0", "0"], groups=["q"] * 5))
+    assert scores.single[0]["map"] == scores.vote["map"] == scores.average["map"] == 1.0
+
+
 def test_regression_outputs_are_averaged_without_a_vote(tmp_path):
     options = dict(task="regression", labels=())
     matchers = [
