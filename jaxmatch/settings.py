@@ -74,13 +74,17 @@ def of_data_set(settings: Mapping[str, Mapping[str, Any]], name: str) -> dict[st
     return {"data.name": name, **settings[name]}
 
 
+# What `ast.literal_eval` raises about a text that it cannot evaluate, such as "{[]: 1}" or a thousand brackets.
+NOT_A_LITERAL = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
+
+
 def _parsed(value: Any, default: Any) -> Any:
     """Converts a value, or its text from a command line, to the type of the default if the conversion is exact."""
     if isinstance(value, str) and not isinstance(default, str):
         text = value.strip()
         try:
             value = ast.literal_eval(text.capitalize() if text.lower() in ("true", "false") else text)
-        except (ValueError, SyntaxError):
+        except NOT_A_LITERAL:
             return value  # `validate` raises the error
     if isinstance(value, list):
         return tuple(value)

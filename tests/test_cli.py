@@ -263,6 +263,13 @@ def test_unexpected_exceptions_are_not_caught(launch):
             main(["sweep", "a.py"])
 
 
+@pytest.mark.parametrize("option", ["data_directory", "split_seed"])
+def test_an_option_of_the_command_with_an_underscore_is_refused(launch, capsys, option):
+    assert main(["train", "a.py", f"--{option}", "1"]) == 2
+    message = f'jaxmatch: --{option} is not an option; did you mean "--{option.replace("_", "-")}"?\n'
+    assert capsys.readouterr() == ("", message) and not launch.calls
+
+
 def test_data_check_reports_user_defined_data(tmp_path, capsys):
     write_tsv(tmp_path / "train.tsv", [("a", "b", "x"), ("a", "c", "y"), ("d", "b", "y")], "text_a\ttext_b\tlabel")
     assert main(["data", "check", "own", "--data-directory", str(tmp_path)]) == 0

@@ -52,6 +52,15 @@ def test_a_broken_output_pipe_exits_with_141_and_no_message():
     assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_a_closed_standard_error_loses_only_the_messages(tmp_path):
+    words = [sys.executable, *COMMAND, "sweep", "quickstart", "--dry-run", "--workdir", str(tmp_path / "runs")]
+    closed = "import os, sys; os.close(2); os.execv(sys.argv[1], sys.argv[1:])"
+    done = run_python("-c", closed, *words)
+    assert (done.returncode, done.stdout) == (0, "")
+    code = "import sys; sys.stderr = None; from jaxmatch.cli.output import note; note('a note')"
+    assert run_python("-c", code).stdout == ""
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
 @pytest.mark.parametrize(
     "words", [["table", QUICKSTART], ["report", QUICKSTART, "--output", "-"], ["--help"], ["--version"]]

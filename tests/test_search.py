@@ -151,6 +151,28 @@ def test_rank_prints_the_best_first(binary, matcher, texts, tmp_path, capsys, mo
     assert _lines(capsys) == expected
 
 
+def test_columns_and_quoted_make_plain_input_a_table(binary, texts, tmp_path, capsys, monkeypatch):
+    table = tmp_path / "in.txt"
+    table.write_text("id\tanswer\n" + "".join(f"{number}\t{text}\n" for number, text in enumerate(texts)))
+    rank = ["rank", str(binary), "--query", QUERY, "--columns", "text=answer", "--input"]
+    assert main([*rank, str(table)]) == 0
+    answers = _lines(capsys)
+    assert sorted(answer["text"] for answer in answers) == sorted(texts)
+    assert main([*rank, str(table), "--quoted"]) == 0 and _lines(capsys) == answers
+    with open(table) as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        assert main([*rank, "-"]) == 0
+    assert _lines(capsys) == answers
+    assert main([*rank, str(table), "--format", "text"]) == 2
+    assert capsys.readouterr().err.endswith("no columns and no quotation marks; leave out --format text\n")
+    # Beside another input, to which the columns may belong, a file .txt holds one query per line.
+    (tmp_path / "queries.txt").write_text(f"{QUERY}\n")
+    table.rename(tmp_path / "in.tsv")
+    search = ["search", str(binary), "--texts", str(tmp_path / "in.tsv"), "--columns", "text=answer", "--top-k", "2"]
+    assert main([*search, "--input", str(tmp_path / "queries.txt")]) == 0
+    assert [answer["query"] for answer in _lines(capsys)] == [QUERY] * 2
+
+
 @pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
 def test_search_command_gives_equal_results_from_texts_and_a_saved_index(
     binary, matcher, texts, prefilter, tmp_path, capsys

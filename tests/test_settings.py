@@ -97,6 +97,8 @@ def test_values_take_the_type_of_their_setting(key, given, value):
         ("training.selection", "acuracy"),
         ("training.batch_size", "0"),
         ("training.epochs", "1e400"),
+        ("training.epochs", "{[]: 1}"),
+        ("training.epochs", "(" * 1000),
         ("optimizer.learning_rate", "fast"),
         ("optimizer.learning_rate", "-0.1"),
         ("optimizer.learning_rate", "1e400"),

@@ -95,6 +95,17 @@ def test_a_smoke_run_of_user_data_fits_its_task_and_score(task, selection, data,
     assert (planned.config.data.name, planned.config.training.selection) == (data, chosen)
 
 
+def test_a_smoke_run_needs_no_layout_and_takes_eight_attention_heads():
+    layout = {"data.columns": "text_a=q1,text_b=q2", "data.labels": "0=no,1=yes", "data.split": "0.8/0.2"}
+    config = with_overrides(default_config("transformer"), {"data.name": "own", "model.heads": 8, **layout})
+    small = smoke_sweep(Sweep("s", config, {}, (0,), LAYOUT)).config
+    assert (small.data.columns, small.data.labels, small.data.split) == ("", "", "")
+    models.build(small.model.to_dict(), outputs=3)
+    overrides = {**layout, "data.vectors": "glove.txt", "data.directory": "data"}
+    planned = launch.resolve(ROOT / "configs" / "re2.py", smoke=True, options={"dataset": "own"}, overrides=overrides)
+    assert (planned.config.data.columns, planned.config.data.vectors, planned.config.data.directory) == ("", "", "")
+
+
 def test_overrides_and_seeds_apply_to_a_smoke_run():
     planned = launch.resolve(ROOT / "sweeps" / "re2_main.py", smoke=True, overrides={"training.epochs": "3"}, seeds=3)
     assert planned.config.training.epochs == 3 and len(planned.seeds) == 3

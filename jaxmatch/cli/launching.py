@@ -86,6 +86,8 @@ def parse_file_options(words: Sequence[str]) -> dict[str, str]:
     Raises:
       InputError: a word is not an option, or an option has no value.
     """
+    from jaxmatch.sweep.resolving import OF_THE_DATA
+
     options: dict[str, str] = {}
     rest = iter(words)
     for word in rest:
@@ -101,6 +103,8 @@ def parse_file_options(words: Sequence[str]) -> dict[str, str]:
                 option=option,
                 remedy="see jaxmatch sweep --help",
             )
+        if (dashed := option.replace("_", "-")) != option and option[2:] in OF_THE_DATA:
+            raise InputError(f"{option} is not an option", remedy=f'did you mean "{dashed}"?')
         options[option[2:].replace("-", "_")] = value
     return options
 

@@ -238,6 +238,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def command() -> int:
     """Runs `jaxmatch` as a process of its own, and returns the exit status."""
     interrupts.exit_on_interrupt()
+    if sys.stderr is None:  # closed, as by 2>&-
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")
     if not WITHOUT_JAX.issuperset(_chosen(sys.argv[1:])):
         with interrupts.blocked():  # an interrupt during the start of Python would print a traceback
             restart_with_huge_pages()

@@ -27,8 +27,9 @@ def show(text: object, end: str = "\n") -> None:
 
 
 def note(text: str) -> None:
-    """Prints a line on standard error. Its control characters are escaped."""
-    print(printable(text), file=sys.stderr)
+    """Prints a line on standard error, unless it is closed. Control characters are escaped."""
+    if sys.stderr is not None:  # `print` would take standard output instead
+        print(printable(text), file=sys.stderr)
 
 
 class _Encoded:

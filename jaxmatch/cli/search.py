@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.query is not None:
         checked_query(arguments.query)
     if arguments.texts is not None:
-        lines, texts = all_texts(source_of(arguments.texts), arguments)
+        lines, texts = all_texts(source_of(arguments.texts), arguments, alone=arguments.input is None)
     from jaxmatch.inference.candidates import matched_label
     from jaxmatch.inference.matcher import load
     from jaxmatch.inference.search_index import SearchIndex
@@ -109,5 +109,5 @@ def _queries(arguments: argparse.Namespace) -> Iterator[str]:
     if arguments.query is not None:
         yield arguments.query
     else:
-        for _, query in texts_of(source_of(arguments.input), arguments):
+        for _, query in texts_of(source_of(arguments.input), arguments, alone=arguments.texts is None):
             yield query

@@ -58,7 +58,7 @@ def lines_of(descriptor: int, name: Path | str, on_idle: Callable[[], None] | No
     while True:
         if on_idle is not None and not poll.poll(1000 * IDLE_SECONDS):
             on_idle()
-            poll.poll()
+        poll.poll()  # the descriptor may be one that does not wait
         block = os.read(descriptor, BLOCK_BYTES)
         if not block:
             break

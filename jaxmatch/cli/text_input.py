@@ -17,19 +17,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     record_input.add_arguments(parser, FORMATS, _EXAMPLE, "from its name, or else one text per line")
 
 
-def texts_of(source: Path | str, arguments: argparse.Namespace) -> Iterator[tuple[int, str]]:
+def texts_of(source: Path | str, arguments: argparse.Namespace, *, alone: bool = True) -> Iterator[tuple[int, str]]:
     """Yields (line number, text) for each text of a file or of standard input. Rows of Parquet are counted from 0.
 
     Arguments:
       source: the input, as `record_input.source_of` returns it.
       arguments: the arguments of the command, including those of `add_arguments`. Without --format, the file's name
-        decides, or else --quoted means TSV, or else each line is a text.
+        decides. Other input is TSV if --columns or --quoted is given, and otherwise each line is a text.
+      alone: whether this is the only input of the command. Otherwise --columns and --quoted may be meant for the other
+        one, and a file .txt holds one text per line all the same.
 
     Raises:
-      InputError: a line has no text; also as in `record_input.records`.
+      InputError: a line has no text, or --columns or --quoted is given for plain text; also as in
+        `record_input.records`.
     """
     column = record_input.known_columns(arguments.columns, (_COLUMN,), _EXAMPLE)[_COLUMN]
-    layout = arguments.format or record_input.format_of(source, _SUFFIXES) or ("tsv" if arguments.quoted else "text")
+    has_columns = bool(arguments.columns or arguments.quoted)
+    suffixes = record_input.SUFFIXES if has_columns and alone else _SUFFIXES
+    layout = arguments.format or record_input.format_of(source, suffixes) or ("tsv" if has_columns else "text")
+    if layout == arguments.format == "text" and has_columns:
+        raise InputError("plain text has no columns and no quotation marks", remedy="leave out --format text")
     with record_input.naming_rows(source, layout):
         if layout != "text":
             for number, fields in record_input.records(source, {column: _COLUMN}, layout, arguments.quoted):
@@ -41,13 +48,13 @@ def texts_of(source: Path | str, arguments: argparse.Namespace) -> Iterator[tupl
             yield number, text
 
 
-def all_texts(source: Path | str, arguments: argparse.Namespace) -> tuple[list[int], list[str]]:
-    """Returns the line numbers and the texts of a whole input.
+def all_texts(source: Path | str, arguments: argparse.Namespace, *, alone: bool = True) -> tuple[list[int], list[str]]:
+    """Returns the line numbers and the texts of a whole input. The arguments are those of `texts_of`.
 
     Raises:
       InputError: the input holds no texts; also as in `texts_of`.
     """
-    found = list(texts_of(source, arguments))
+    found = list(texts_of(source, arguments, alone=alone))
     if not found:
         raise InputError("holds no texts", path=source)
     return [number for number, _ in found], [text for _, text in found]

@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.reporting.tables import Published, TableLayout
-from jaxmatch.settings import flatten, with_overrides
+from jaxmatch.settings import NOT_A_LITERAL, flatten, with_overrides
 from jaxmatch.sweep.grid import NOT_IDENTITY, Sweep
 
 MOST_SEEDS = 100_000
@@ -161,12 +161,12 @@ def values_of(text: str) -> Sequence[Any]:
     """Parses the values of a grid axis: "1,2,3" as (1, 2, 3), "3,(1,3)" as (3, (1, 3)). Words stay strings."""
     try:
         return ast.literal_eval(f"({text},)")
-    except (ValueError, SyntaxError):
+    except NOT_A_LITERAL:
         pass
     values = []
     for part in text.split(","):
         try:
             values.append(ast.literal_eval(part.strip()))
-        except (ValueError, SyntaxError):
+        except NOT_A_LITERAL:
             values.append(part.strip())
     return tuple(values)

@@ -45,6 +45,8 @@ def resolve(
         value = options.pop(option, None)
         if value is not None and not smoke:  # generated data needs none of them
             overrides[setting] = value
+    if smoke:
+        overrides = {name: value for name, value in overrides.items() if name not in OF_THE_DATA.values()}
     sweep = _load_sweep(Path(file), options)
     if smoke:  # these only select the generated data that resembles the user's
         hints = {key: overrides.pop(key) for key in ("data.task", "training.selection") if key in overrides}

@@ -6,6 +6,8 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from jaxmatch.config import DataConfig
+from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.data import catalog
 from jaxmatch.settings import flatten, with_overrides
 from jaxmatch.sweep.grid import TRACED, Sweep
@@ -28,9 +30,11 @@ _SETTINGS = {
     "model.character_features": 4,
     "model.tags": False,  # the model of the tagger is a file, which a smoke run must not need
     "model.hidden_size": 12,  # can be divided among two, three or four kernel sizes
+    "model.heads": 4,
     "data.directory": "",
     "data.task": "",
     "data.vectors": "",
+    **{f"data.{name}": getattr(DataConfig, name) for name in OWN_LAYOUT},
     "data.tokenizer": "word",
     "data.lowercase": True,
     "data.remove_punctuation": True,

@@ -226,10 +226,13 @@ def re2_to_pytorch(trained: InferenceModel) -> tuple[dict[str, np.ndarray], dict
         state_dict[f"{name}.weight_g"] = np.asarray(gain).reshape(-1, *[1] * (direction.ndim - 1))
         state_dict[f"{name}.bias"] = np.asarray(flat[*path, "bias"])
     words, dimensions = trained.vectors.shape
+    connection = _CONNECTION_TO[model.config.connection]
+    if connection == "residual" and model.config.blocks == 1:  # their residual would have weights, which are not used
+        connection = "none"
     settings = {
         "alignment": model.config.alignment,
         "fusion": model.config.fusion,
-        "connection": _CONNECTION_TO[model.config.connection],
+        "connection": connection,
         "prediction": model.config.prediction,
         "blocks": model.config.blocks,
         "enc_layers": model.config.encoder_layers,
