@@ -19,12 +19,12 @@ def for_page(result: Mapping[str, Any]) -> str:
     """Returns the tables of docs/how_to/clusters.md: those figures of a result that are easy to read."""
     rows = result["rows"]
     starts = [
-        "| way | seconds to the first step | seconds a cohort more costs beyond its training |",
+        "| way | seconds to the first step | extra seconds for each further cohort, besides its training |",
         "|---|---:|---:|",
     ]
     for row in rows:
         if isinstance(row["first_step"], Mapping):
-            beyond = f"{row['beyond']:.1f}" if row["beyond"] != "" else ""
+            beyond = "" if row["beyond"] == "" else f"{row['beyond']:.1f}" if row["beyond"] >= 0.05 else "less than 0.1"
             workers = "" if row["workers"] == 1 else f", {row['workers']} at once"
             starts.append(f"| {_code(row['way'])}{workers} | {row['first_step']['median']:.1f} | {beyond} |")
     scaling = ["| way | workers | cores | times as fast as one worker |", "|---|---:|---|---:|"]

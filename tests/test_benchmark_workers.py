@@ -132,12 +132,15 @@ def test_page_summarizes_the_rows_as_markdown(tmp_path, sweeps):
     assert text.splitlines()[:6] == [
         "On cpu (A, 2 cores):",
         "",
-        "| way | seconds to the first step | seconds a cohort more costs beyond its training |",
+        "| way | seconds to the first step | extra seconds for each further cohort, besides its training |",
         "|---|---:|---:|",
         "| one process | 1.5 | 0.5 |",
         "| launchers on one folder, 2 at once | 1.5 |  |",
     ]
     assert "| `--on ray` | 4 | 2 (2 workers a core) | 1.90 |" in text.splitlines()
+    rows[0]["beyond"] = -0.076  # within the spread of the times
+    text = workers_page.for_page({"device": "1 x cpu (A, 2 cores)", "rows": rows})
+    assert "| one process | 1.5 | less than 0.1 |" in text.splitlines()
 
 
 def test_failed_command_raises_with_its_exit_status(tmp_path):

@@ -101,7 +101,8 @@ def _measure(
         )
     one = rows[way, 1]
     few, found = by.pinned(FEW, 1, 1), by.pinned(many, 1, 1)
-    one |= cost_of_a_task(few.seconds, found.seconds, many, found.training)
+    more = (many * found.training - FEW * few.training) / (many - FEW)  # the first cohorts of a process train longer
+    one |= cost_of_a_task(few.seconds, found.seconds, many, more)
     for workers in WORKERS:
         row = rows[way, workers]
         row["seconds"] = by.pinned(cohorts, epochs, workers).seconds
@@ -116,7 +117,7 @@ def cost_of_a_task(few: float, many: float, count: int, training: float) -> dict
       few: the seconds of `FEW` cohorts, one after another.
       many: the seconds of `count` cohorts, one after another.
       count: a number of cohorts greater than `FEW`.
-      training: the seconds in which one of them is trained and scored.
+      training: the seconds in which one of the further cohorts is trained and scored.
     """
     task = (many - few) / (count - FEW)
     return {"task": task, "training": training, "beyond": task - training}

@@ -34,7 +34,7 @@ def folded(params: Any) -> Any:
 
 
 def kernel_of(direction: jax.Array, gain: jax.Array) -> jax.Array:
-    """Computes `gain * direction / norm(direction)`.
+    """Computes `gain * direction / norm(direction)`. The kernel of a zero direction is zero, with a finite gradient.
 
     Arguments:
       direction: <float32>[..., outputs].
@@ -43,7 +43,9 @@ def kernel_of(direction: jax.Array, gain: jax.Array) -> jax.Array:
     Returns:
       <float32>[..., outputs].
     """
-    return direction * over_features(gain / column_norms(direction), direction)
+    squares = jnp.sum(jnp.square(direction), axis=tuple(range(direction.ndim - 1)))
+    norms = jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
+    return direction * over_features(gain / norms, direction)
 
 
 def normalized_kernel(
