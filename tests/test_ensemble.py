@@ -125,10 +125,10 @@ def test_a_ranking_is_ordered_by_votes_and_then_by_probability(tmp_path):
 def test_near_probabilities_still_order_a_ranking():
     """In float32, differences of 1e-8 beside a vote would be ties, which put the wrong candidate first."""
     outputs = np.array([[0.0, 1.0], [0.0, 1.0 + 1e-8], [0.3, 0.3], [0.5, 0.2], [np.nan, 1.0]])
-    exact = ensemble._exact_in_float32(outputs)
+    exact = ensemble.exact_in_float32(outputs)
     difference = exact[:, 1] - exact[:, 0]
     assert difference[:4].tolist() == [1, 2, 0, -1] and np.isnan(difference[4])
-    without_zero = ensemble._exact_in_float32(outputs[[0, 1, 3]])
+    without_zero = ensemble.exact_in_float32(outputs[[0, 1, 3]])
     assert (without_zero[:, 1] - without_zero[:, 0]).tolist() == [1, 2, -1]
     numbers, groups = np.array([0, 1]), [0, 0]
     assert ranking_scores(numbers, outputs[:2, 1] - outputs[:2, 0], groups)["map"] == 0.5

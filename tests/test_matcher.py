@@ -203,9 +203,9 @@ def test_new_words_are_encoded_by_their_characters(tmp_path):
     assert model.encoded(pairs).sides[0] == [[2, 12], [2, 13], [2, 3], [12, 2]] and len(saved_model.WORDS) == 12
     # Neither other pairs of a request nor a larger word table changes a prediction.
     for pair, logits in zip(pairs, together, strict=True):
-        np.testing.assert_allclose(model.logits([pair])[0], logits, atol=1e-5)
+        np.testing.assert_allclose(model.logits([pair])[0], logits, rtol=1e-6, atol=1e-5)
     many = [(f"a word{number}", "b") for number in range(40)]
-    np.testing.assert_allclose(model.logits([*many, *pairs])[-4:], together, atol=1e-5)
+    np.testing.assert_allclose(model.logits([*many, *pairs])[-4:], together, rtol=1e-6, atol=1e-5)
     # A new word is like a word of the vocabulary that has no vector: only its characters are known.
     characters = character_table(("<padding>", "<unknown>", "zebra"))[2:]
     table = model.model.words_with(np.zeros((1, 6), np.float32), characters)

@@ -81,7 +81,7 @@ def ensemble(matchers: Iterable[Matcher], split: Split) -> EnsembleScores:
     if first is None:
         raise InputError("an ensemble needs at least one run")
     outputs = np.stack(outputs)
-    exact = _exact_in_float32 if first.task == "ranking" else lambda together: together
+    exact = exact_in_float32 if first.task == "ranking" else lambda together: together
     return EnsembleScores(
         single=tuple(single),
         vote=None if first.task == "regression" else score_outputs(first, split, exact(vote_shares(outputs))),
@@ -89,7 +89,7 @@ def ensemble(matchers: Iterable[Matcher], split: Split) -> EnsembleScores:
     )
 
 
-def _exact_in_float32(outputs: np.ndarray) -> np.ndarray:
+def exact_in_float32(outputs: np.ndarray) -> np.ndarray:
     """Replaces the differences of two outputs by whole numbers of the same order and sign.
 
     A ranking compares differences in float32, in which small differences beside a vote would be ties.
