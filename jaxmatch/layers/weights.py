@@ -13,7 +13,11 @@ from jaxmatch.layers.matmul import over_features
 
 def column_norms(direction: jax.Array) -> jax.Array:
     """Returns the norm of the weight vector of each output: <float32>[..., outputs] -> <float32>[outputs]."""
-    return jnp.sqrt(jnp.sum(jnp.square(direction), axis=tuple(range(direction.ndim - 1))))
+    return jnp.sqrt(_squared_norms(direction))
+
+
+def _squared_norms(direction: jax.Array) -> jax.Array:
+    return jnp.sum(jnp.square(direction), axis=tuple(range(direction.ndim - 1)))
 
 
 def folded(params: Any) -> Any:
@@ -43,7 +47,7 @@ def kernel_of(direction: jax.Array, gain: jax.Array) -> jax.Array:
     Returns:
       <float32>[..., outputs].
     """
-    squares = jnp.sum(jnp.square(direction), axis=tuple(range(direction.ndim - 1)))
+    squares = _squared_norms(direction)
     norms = jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
     return direction * over_features(gain / norms, direction)
 

@@ -74,9 +74,13 @@ def _first_variants(config: ConfigDict, variants: Mapping[str, Mapping[str, Any]
     known = []
     for name, settings in variants.items():
         tiny = _shrunk(config, settings)
-        if len(found) < _FIRST and (whole := flatten(with_overrides(config, tiny))) not in known:
-            found[name] = tiny
-            known.append(whole)
+        whole = flatten(with_overrides(config, tiny))
+        if whole in known:
+            continue
+        found[name] = tiny
+        known.append(whole)
+        if len(found) == _FIRST:
+            break
     return found
 
 
@@ -99,9 +103,8 @@ def smoke_sweep(sweep: Sweep) -> Sweep:
     """Returns the sweep with a tiny model and a few steps on an embedded data set of the same task.
 
     A regression becomes a classification. The first two seeds stay, and the first two variants that differ in more than
-    the size of the model. Axes of the grid whose values share a
-    program stay as they are, and other axes keep only their first value. Published rows are removed, because there is
-    nothing to compare.
+    the size of the model. Axes of the grid whose values share a program stay as they are, and other axes keep only
+    their first value. Published rows are removed, because there is nothing to compare.
     """
     embedded, possible = _embedded(sweep.config)
     selection = sweep.config.training.selection

@@ -34,7 +34,7 @@ MUTANTS = [
      ["tests/test_uncertainty.py::test_paired_table_shows_the_difference_that_it_tests"]),
     ("jaxmatch/reporting/tables/comparisons.py", "test.difference if paired else own.mean - base.mean", "own.mean - base.mean",
      ["tests/test_uncertainty.py::test_paired_table_shows_the_difference_that_it_tests"]),
-    ("jaxmatch/reporting/tables/__init__.py", "if differing := record_schema.differing_settings(first, other):", "if differing := []:",
+    ("jaxmatch/reporting/tables/__init__.py", "if not same and (differing", "if same and (differing",
      ["tests/test_tables.py::test_runs_of_different_settings_are_not_averaged_as_seeds"]),
     ("jaxmatch/analysis/ensemble.py", 'exact = exact_in_float32 if first.task == "ranking" else', "exact =",
      ["tests/test_ensemble.py::test_a_right_candidate_that_is_barely_first_stays_first"]),

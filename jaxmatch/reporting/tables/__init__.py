@@ -103,10 +103,10 @@ def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
             f"records {first} and {second} belong to the same table cell but were trained on different data",
             remedy="move the runs of one of the two away",
         )
-    settings = {setting_of_run(record["run"]): record for record in by_seed.values()}
-    for other in list(settings.values())[1:]:
-        first = by_seed[min(by_seed)]
-        if differing := record_schema.differing_settings(first, other):
+    first, *others = by_seed.values()
+    for other in others:
+        same = setting_of_run(other["run"]) == setting_of_run(first["run"])
+        if not same and (differing := record_schema.differing_settings(first, other)):
             raise InputError(
                 f"records {first['run']} and {other['run']} belong to the same table cell but differ in "
                 f"{', '.join(differing[:4])}",
