@@ -20,21 +20,22 @@ GPUS = ("gpu", "cuda", "rocm")
 # In aligned products, rows of matrices begin at multiples of this many bytes. cuBLAS reads rows that begin elsewhere
 # number by number (benchmarks/NOTES.md).
 ALIGNMENT = 16
-_ALIGNED = contextvars.ContextVar("aligned", default=False)
+_PLATFORM = contextvars.ContextVar("platform", default="cpu")
 
 
 @contextlib.contextmanager
 def products_for(platform: str) -> Iterator[None]:
-    """Traces products for the devices of a platform.
+    """Traces products for the devices of a platform; without this, for a CPU.
 
-    For GPUs, rows of matrices are padded with zeros to `ALIGNMENT`. Results have the same shapes, and the same values
-    up to rounding.
+    For GPUs, rows of matrices are padded with zeros to `ALIGNMENT`. For TPUs, a product of tokens with a weight keeps
+    the axes of batch and length, which are one axis elsewhere. Results have the same shapes, and the same values up to
+    rounding.
     """
-    before = _ALIGNED.set(platform in GPUS)
+    before = _PLATFORM.set(platform)
     try:
         yield
     finally:
-        _ALIGNED.reset(before)
+        _PLATFORM.reset(before)
 
 
 def of_scores(precision: str) -> str:
@@ -68,14 +69,16 @@ def matmul(left: jax.Array, right: jax.Array, precision: str) -> jax.Array:
     """
     dtype = jnp.bfloat16 if left.dtype == jnp.bfloat16 else PRECISIONS[precision]
     *rows, inner = left.shape
-    if right.ndim == 2 and len(rows) > 1:
-        # As one product of two matrices: on a CPU, its gradients need no copies in another layout.
+    if right.ndim == 2 and len(rows) > 1 and _PLATFORM.get() != "tpu":
+        # As one product of two matrices: on a CPU and a GPU, its gradients need no copies in another layout. A TPU pads
+        # the innermost axis in memory to a multiple of 128. If the axes are kept, XLA makes the batch innermost.
+        # Otherwise the features are, and 150 of them take the memory of 256.
         return matmul(left.reshape(-1, inner), right, precision).reshape(*rows, right.shape[-1])
     # The result is rounded to `dtype` before it is converted to the type of `left`, so that the two products of the
     # gradient are computed in `dtype` as well.
     columns, output_dtype = right.shape[-1], left.dtype
     left, right = left.astype(dtype), right.astype(dtype)
-    if _ALIGNED.get():
+    if _PLATFORM.get() in GPUS:
         left, right = _aligned(left, (left.ndim - 1,)), _aligned(right, (right.ndim - 2, right.ndim - 1))
     return jnp.matmul(left, right, precision=JAX_PRECISIONS.get(precision))[..., :columns].astype(output_dtype)
 

@@ -1,4 +1,4 @@
-"""Products of matrices whose rows are padded to an aligned size."""
+"""Products of matrices as they are traced for each platform."""
 
 import re
 
@@ -16,12 +16,13 @@ def loss(left, right):
     return jnp.sin(matmul(left, right, "float32")).sum()
 
 
+@pytest.mark.parametrize("platform", ["gpu", "tpu"])
 @pytest.mark.parametrize("shapes", [((2, 5, 9), (9, 6)), ((2, 5, 9), (2, 9, 6)), ((4, 8), (8, 16)), ((4, 9), (9, 1))])
-def test_alignment_does_not_change_results_or_gradients(shapes):
+def test_the_platform_does_not_change_results_or_gradients(shapes, platform):
     generator = np.random.default_rng(0)
     arrays = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
     expected = matmul(*arrays, "float32"), *jax.grad(loss, (0, 1))(*arrays)
-    with products_for("gpu"):
+    with products_for(platform):
         found = matmul(*arrays, "float32"), *jax.grad(loss, (0, 1))(*arrays)
     for each, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(each, other, rtol=1e-5, atol=1e-6)
@@ -44,8 +45,8 @@ def test_every_product_of_a_gradient_has_aligned_rows(dtype):
         assert {size % least for size in rows_of_products()} == {0}
 
 
-@pytest.mark.parametrize(("platform", "aligned"), [("gpu", True), ("cpu", False)])
-def test_a_model_has_aligned_products_only_on_gpus(platform, aligned):
+def products_of_a_model(platform):
+    """Returns (left shape, contracted axis of it, result shape) of each product of RE2 with 5 rows of 7 tokens."""
     settings = {"name": "re2", "blocks": 2, "encoder_layers": 1, "hidden_size": 10}
     flat = flattening(models.build(settings, outputs=3), 6, platform=platform)
     shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in (((flat.count,), "float32"), ((9, 6), "float32"))]
@@ -55,6 +56,19 @@ def test_a_model_has_aligned_products_only_on_gpus(platform, aligned):
         r"contracting_dims = \[(\d)\] x .* : \(tensor<([^>]*)xf32>, .*\) -> tensor<([^>]*)xf32>", text
     )
     assert len(products) > 10
-    inner = [int(left.split("x")[int(axis)]) for axis, left, _ in products]
-    columns = [int(found.split("x")[-1]) for *_, found in products]
-    assert all(size % 4 == 0 for size in inner + columns) == aligned
+    return [
+        (tuple(map(int, left.split("x"))), int(axis), tuple(map(int, found.split("x"))))
+        for axis, left, found in products
+    ]
+
+
+@pytest.mark.parametrize(("platform", "aligned"), [("gpu", True), ("cpu", False), ("tpu", False)])
+def test_a_model_has_aligned_products_only_on_gpus(platform, aligned):
+    products = products_of_a_model(platform)
+    assert all(left[axis] % 4 == 0 and found[-1] % 4 == 0 for left, axis, found in products) == aligned
+
+
+@pytest.mark.parametrize(("platform", "kept"), [("gpu", False), ("cpu", False), ("tpu", True)])
+def test_products_of_tokens_keep_batch_and_length_only_on_tpus(platform, kept):
+    results = [found for *_, found in products_of_a_model(platform)]
+    assert any(found[0] == 5 * 7 for found in results) != kept
