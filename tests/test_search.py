@@ -211,6 +211,10 @@ def test_search_command_gives_equal_results_from_texts_and_a_saved_index(
         (["--texts", "none.txt", "--query", "a"], "none.txt: there is no such file"),
         (["--texts", "empty.txt", "--query", "a"], "empty.txt: holds no texts"),
         (["--texts", "in.txt", "--format", "jsonl", "--query", "a"], "in.txt:1: not valid JSON"),
+        (
+            ["--texts", "in.txt", "--input", "in.txt", "--columns", "text=b"],
+            "--columns does not apply to plain text; give --format, or leave it out",
+        ),
         (["--texts", "in.txt", "--query", "a", "--label", "x"], "'x' is not one of the model's labels (0, 1)"),
         (["--texts", "in.txt", "--query", "a", "--save", "full"], "full: there is something else than an index"),
     ],

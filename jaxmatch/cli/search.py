@@ -13,7 +13,7 @@ arrive. A model with more than two labels needs --label.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from jaxmatch.cli.launching import positive
@@ -23,7 +23,7 @@ from jaxmatch.cli.rank import add_label_argument, answer, checked_query
 from jaxmatch.cli.record_input import source_of
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
 from jaxmatch.cli.text_input import add_arguments as add_input_arguments
-from jaxmatch.cli.text_input import all_texts, texts_of
+from jaxmatch.cli.text_input import all_texts, layout_of, texts_of
 from jaxmatch.errors import InputError
 
 CHECKS_OUTPUT = True
@@ -68,6 +68,7 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.texts == "-" == arguments.input:
         raise InputError("texts and queries cannot both come from standard input", remedy="give one of them as a file")
     sources = [source_of(name) for name in (arguments.texts, arguments.input) if name is not None]
+    _check_layouts(sources, arguments)
     check_output(arguments.output, *sources, arguments.index, arguments.run)
     check_output_folder(arguments.save, "--save")
     folder = chosen_run(arguments)
@@ -103,6 +104,17 @@ def _file_option(arguments: argparse.Namespace) -> str:
     """Returns the first given option that applies only to reading a file, or ""."""
     names = ("format", "columns", "quoted")
     return next((f"--{name}" for name in names if getattr(arguments, name)), "")
+
+
+def _check_layouts(sources: Sequence[Path | str], arguments: argparse.Namespace) -> None:
+    """Checks that one of the inputs has the columns that --columns names, or the quotation marks of --quoted.
+
+    Raises:
+      InputError: all inputs are plain text.
+    """
+    option = next((f"--{name}" for name in ("columns", "quoted") if getattr(arguments, name)), "")
+    if option and all(layout_of(source, arguments, alone=len(sources) == 1) == "text" for source in sources):
+        raise InputError(f"{option} does not apply to plain text", remedy="give --format, or leave it out")
 
 
 def _queries(arguments: argparse.Namespace) -> Iterator[str]:

@@ -17,6 +17,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     record_input.add_arguments(parser, FORMATS, _EXAMPLE, "from its name, or else one text per line")
 
 
+def layout_of(source: Path | str, arguments: argparse.Namespace, *, alone: bool) -> str:
+    """Returns the format of an input, one of `FORMATS`. The arguments are those of `texts_of`.
+
+    Raises:
+      InputError: --columns or --quoted is given with `--format text`.
+    """
+    has_columns = bool(arguments.columns or arguments.quoted)
+    suffixes = record_input.SUFFIXES if has_columns and alone else _SUFFIXES
+    layout = arguments.format or record_input.format_of(source, suffixes) or ("tsv" if has_columns else "text")
+    if layout == arguments.format == "text" and has_columns:
+        raise InputError("plain text has no columns and no quotation marks", remedy="leave out --format text")
+    return layout
+
+
 def texts_of(source: Path | str, arguments: argparse.Namespace, *, alone: bool = True) -> Iterator[tuple[int, str]]:
     """Yields (line number, text) for each text of a file or of standard input. Rows of Parquet are counted from 0.
 
@@ -32,11 +46,7 @@ def texts_of(source: Path | str, arguments: argparse.Namespace, *, alone: bool =
         `record_input.records`.
     """
     column = record_input.known_columns(arguments.columns, (_COLUMN,), _EXAMPLE)[_COLUMN]
-    has_columns = bool(arguments.columns or arguments.quoted)
-    suffixes = record_input.SUFFIXES if has_columns and alone else _SUFFIXES
-    layout = arguments.format or record_input.format_of(source, suffixes) or ("tsv" if has_columns else "text")
-    if layout == arguments.format == "text" and has_columns:
-        raise InputError("plain text has no columns and no quotation marks", remedy="leave out --format text")
+    layout = layout_of(source, arguments, alone=alone)
     with record_input.naming_rows(source, layout):
         if layout != "text":
             for number, fields in record_input.records(source, {column: _COLUMN}, layout, arguments.quoted):
