@@ -2,6 +2,7 @@
 
 import contextlib
 import contextvars
+import functools
 from collections.abc import Iterator, Sequence
 
 import jax
@@ -67,20 +68,37 @@ def matmul(left: jax.Array, right: jax.Array, precision: str) -> jax.Array:
     Returns:
       [..., rows, columns] in the type of `left`.
     """
+    return _sum_of_products((left,), (right,), precision)
+
+
+def _sum_of_products(lefts: Sequence[jax.Array], rights: Sequence[jax.Array], precision: str) -> jax.Array:
+    """Returns the sum of the products of several pairs of matrices, all as `matmul` takes them and of equal shapes but
+    for `inner`.
+    """
+    *rows, _ = lefts[0].shape
+    columns = rights[0].shape[-1]
+    # As products of two matrices: on a CPU and a GPU, their gradients need no copies in another layout. A TPU pads the
+    # innermost axis in memory to a multiple of 128. If the axes are kept, XLA makes the batch innermost. Otherwise the
+    # features are, and 150 of them take the memory of 256.
+    one_axis = rights[0].ndim == 2 and len(rows) > 1 and _PLATFORM.get() != "tpu"
+    if one_axis:
+        lefts = [left.reshape(-1, left.shape[-1]) for left in lefts]
+    products = [_product(left, right, precision) for left, right in zip(lefts, rights, strict=True)]
+    # Columns that are only padding are cut off once, after the sum. Otherwise XLA copies each product to add it.
+    summed = functools.reduce(jnp.add, products)[..., :columns]
+    return summed.reshape(*rows, columns) if one_axis else summed
+
+
+def _product(left: jax.Array, right: jax.Array, precision: str) -> jax.Array:
+    """Returns a product as `matmul` does. On GPUs, columns of zeros may follow."""
     dtype = jnp.bfloat16 if left.dtype == jnp.bfloat16 else PRECISIONS[precision]
-    *rows, inner = left.shape
-    if right.ndim == 2 and len(rows) > 1 and _PLATFORM.get() != "tpu":
-        # As one product of two matrices: on a CPU and a GPU, its gradients need no copies in another layout. A TPU pads
-        # the innermost axis in memory to a multiple of 128. If the axes are kept, XLA makes the batch innermost.
-        # Otherwise the features are, and 150 of them take the memory of 256.
-        return matmul(left.reshape(-1, inner), right, precision).reshape(*rows, right.shape[-1])
     # The result is rounded to `dtype` before it is converted to the type of `left`, so that the two products of the
     # gradient are computed in `dtype` as well.
-    columns, output_dtype = right.shape[-1], left.dtype
+    output_dtype = left.dtype
     left, right = left.astype(dtype), right.astype(dtype)
     if _PLATFORM.get() in GPUS:
         left, right = _aligned(left, (left.ndim - 1,)), _aligned(right, (right.ndim - 2, right.ndim - 1))
-    return jnp.matmul(left, right, precision=JAX_PRECISIONS.get(precision))[..., :columns].astype(output_dtype)
+    return jnp.matmul(left, right, precision=JAX_PRECISIONS.get(precision)).astype(output_dtype)
 
 
 def _aligned(matrices: jax.Array, axes: Sequence[int]) -> jax.Array:
@@ -106,4 +124,4 @@ def matmul_in_parts(parts: Parts, kernel: jax.Array, precision: str) -> jax.Arra
 
 def matmul_by_rows(parts: Parts, rows: Sequence[jax.Array], precision: str) -> jax.Array:
     """Computes `matmul_in_parts` with the rows of the kernel for each part, <float32>[inputs of the part, columns]."""
-    return sum(matmul(part, own_rows, precision) for part, own_rows in zip(parts, rows, strict=True))
+    return _sum_of_products(parts, rows, precision)
