@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxmatch import models
-from jaxmatch.layers.matmul import ALIGNMENT, matmul, products_for
+from jaxmatch.layers.matmul import ALIGNMENT, matmul, matmul_by_rows, products_for
 from jaxmatch.training.step import flattening
 
 
@@ -60,6 +60,18 @@ def products_of_a_model(platform):
         (tuple(map(int, left.split("x"))), int(axis), tuple(map(int, found.split("x"))))
         for axis, left, found in products
     ]
+
+
+def test_the_columns_of_padding_are_cut_off_once_after_the_sum_of_the_parts_products():
+    shapes = [(5, 7, 9), (5, 7, 6), (9, 10), (6, 10)]
+    arrays = [jax.ShapeDtypeStruct(shape, "float32") for shape in shapes]
+
+    def summed(first, second, *rows):
+        with products_for("gpu"):
+            return matmul_by_rows((first, second), rows, "float32")
+
+    text = jax.jit(summed).lower(*arrays).as_text()
+    assert re.findall(r"stablehlo.slice .* -> tensor<(.*)xf32>", text) == ["35x10"]
 
 
 @pytest.mark.parametrize(("platform", "aligned"), [("gpu", True), ("cpu", False), ("tpu", False)])

@@ -87,6 +87,8 @@ MUTANTS = [
     (_MODEL, "[:batch]", "[-batch:]", ["tests/test_models.py::test_inference_model_logits_equal_those_of_the_model[esan]"]),
     (_LAYERS + "matmul.py", "_aligned(right, (right.ndim - 2, right.ndim - 1))", "_aligned(right, (right.ndim - 2,))",
      ["tests/test_products_by_platform.py::test_every_product_of_a_gradient_has_aligned_rows"]),
+    (_LAYERS + "matmul.py", "functools.reduce(jnp.add, products)[..., :columns]", "sum(each[..., :columns] for each in products)",
+     ["tests/test_products_by_platform.py::test_the_columns_of_padding_are_cut_off_once_after_the_sum_of_the_parts_products"]),
     (_LAYERS + "matmul.py", ' and _PLATFORM.get() != "tpu"', "",
      ["tests/test_products_by_platform.py::test_products_of_tokens_keep_batch_and_length_only_on_tpus"]),
 ]
