@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from small_cohort import DIMENSIONS, MODEL, OPTIMIZER
 
 from benchmarks import memory_worker
+from benchmarks.accelerators import worker
 from jaxmatch import models
 from jaxmatch.sweep import memory
 from jaxmatch.training.evaluation import device_split
@@ -115,6 +116,15 @@ def test_larger_evaluation_batches_raise_the_need_on_gpus_but_not_on_cpus():
     evaluation_bytes = memory.answer_bytes(module, "classification", DIMENSIONS, 512, 8, "gpu")
     assert needs("gpu", [(4, 8), (512, 8)]).step == evaluation_bytes > needs("gpu").step
     assert needs("cpu", [(512, 8)]) == needs("cpu")
+
+
+@pytest.mark.parametrize(("precision", "runs"), [("float32", 10), ("bfloat16", 20)])
+def test_runs_that_fit_a_tpu_as_compiled_are_one_cohort(precision, runs):
+    """RE2 of configs/re2_snli.py at batch 512, with rows of 40 tokens, on a v5e (docs/benchmarks.md)."""
+    module = worker.module_of({"model": "re2", "precision": precision})
+    needs = memory.needs(module, "classification", 300, [(512, 40)], "tpu", answered=[(512, 40)])
+    device = types.SimpleNamespace(platform="tpu", memory_stats=lambda: {"bytes_limit": int(15.75 * 2**30)})
+    assert runs <= needs.that_fit([device], shared=300_000_000) < 1.5 * runs
 
 
 def test_accelerator_without_memory_stats_has_a_default_size():
