@@ -64,9 +64,9 @@ _CONSTANTS = {
     # run at 64 pairs holds up to 1.23. Less than the low end is taken: an estimate that is too high would leave the
     # device idle, one that is too low is corrected by the compiled program.
     "gpu": MemoryConstants(ratio=0.55, least_item_bytes=2, memory_fraction=SHARE_TO_USE),
-    # The same for ten runs on a v5e: RE2 0.74 and 0.95 at 512 pairs (float32 and bfloat16), 0.96 and 1.16 at 64, ESAN
-    # 0.94 at 64 in float32. Not the low end here: a TPU's programs take minutes to compile, and a correction compiles
-    # another one. With 0.9, ten runs of RE2 at 512 pairs in float32 are one cohort, and so are twenty in bfloat16.
+    # The same for ten runs of RE2 on a v5e: 0.74 and 0.95 at 512 pairs (float32 and bfloat16), 0.96 and 1.16 at 64. Not
+    # the low end here: a TPU's programs take minutes to compile, and a correction compiles another one. With 0.9, ten
+    # runs at 512 pairs in float32 are one cohort, and so are twenty in bfloat16.
     "tpu": MemoryConstants(ratio=0.9, least_item_bytes=2, memory_fraction=SHARE_TO_USE),
 }
 
