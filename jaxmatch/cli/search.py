@@ -61,7 +61,8 @@ def run(arguments: argparse.Namespace) -> None:
         raise InputError(
             "--index cannot be combined with --prefilter or --save", remedy="give --texts to make another index"
         )
-    if arguments.texts is None and arguments.input is None and (option := _file_option(arguments)):
+    option = _first_given(arguments, "format", "columns", "quoted")  # these apply only to reading a file
+    if option and arguments.texts is None and arguments.input is None:
         raise InputError(
             f"{option} applies only to a file, but no file is read", remedy="give --texts or --input, or leave it out"
         )
@@ -100,9 +101,8 @@ def run(arguments: argparse.Namespace) -> None:
             output.flush()
 
 
-def _file_option(arguments: argparse.Namespace) -> str:
-    """Returns the first given option that applies only to reading a file, or ""."""
-    names = ("format", "columns", "quoted")
+def _first_given(arguments: argparse.Namespace, *names: str) -> str:
+    """Returns the first of these options that is given, such as "--columns", or ""."""
     return next((f"--{name}" for name in names if getattr(arguments, name)), "")
 
 
@@ -112,7 +112,7 @@ def _check_layouts(sources: Sequence[Path | str], arguments: argparse.Namespace)
     Raises:
       InputError: all inputs are plain text.
     """
-    option = next((f"--{name}" for name in ("columns", "quoted") if getattr(arguments, name)), "")
+    option = _first_given(arguments, "columns", "quoted")
     if option and all(layout_of(source, arguments, alone=len(sources) == 1) == "text" for source in sources):
         raise InputError(f"{option} does not apply to plain text", remedy="give --format, or leave it out")
 
