@@ -19,12 +19,19 @@ It reads a JSON object a line and answers with one. Everything that the checkout
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
 import time
 
-import torch
+try:  # a missing module is reported before anything is measured
+    with contextlib.redirect_stdout(sys.stderr):
+        import torch
+        from src.interface import Interface
+        from src.model import Model
+except ModuleNotFoundError as error:
+    sys.exit(f"{sys.executable} has no module {error.name}")
 
 # Settings of the checkout's default.json5 that its code reads outside of its command line.
 DEFAULTS = dict(
@@ -81,9 +88,6 @@ class Worker:
         return {"torch": torch.__version__, "device": device}
 
     def build(self, settings, folder="", tf32=False):
-        from src.interface import Interface
-        from src.model import Model
-
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
         self.arguments = arguments = argparse.Namespace(**{**DEFAULTS, **settings, "cuda": self.cuda})
         if folder:

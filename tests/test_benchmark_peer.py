@@ -2,6 +2,7 @@
 
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from fake_peer import checkout, settings_with_peer
@@ -170,6 +171,14 @@ def test_our_measurements_are_kept_when_the_peer_process_ends(tmp_path, settings
     rows, notes = replicas.run(settings)
     assert [set(row) >= {"pairs", "ratio", "share"} and "peer" not in row for row in rows] == [True] * 3
     assert "The peer's process ended at batch 16: from there on the rows are without it." in notes
+
+
+def test_module_that_the_peer_lacks_is_reported_at_its_start(tmp_path, capfd):
+    model = Path(checkout(tmp_path)) / "src" / "model.py"
+    model.write_text("import no_such_module\n" + model.read_text())
+    with pytest.raises(PeerEnded, match="must name a Python with torch"):
+        Peer(str(tmp_path), sys.executable)
+    assert capfd.readouterr().err == f"{sys.executable} has no module no_such_module\n"
 
 
 def test_request_to_an_ended_peer_raises_peer_ended(tmp_path):

@@ -2,6 +2,8 @@
 
 import json
 import math
+import os
+import platform
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +16,7 @@ from jaxmatch.printable import without_nan
 from jaxmatch.products import products_of
 from jaxmatch.reporting import record_schema
 from jaxmatch.reporting.records import FORMAT, best_record, read_record
+from jaxmatch.sweep import recording
 from jaxmatch.sweep.recording import commit, device_name, make_record, versions
 from jaxmatch.training.progress import RunProgress
 
@@ -203,6 +206,26 @@ def test_commit_is_a_full_hash_or_empty_outside_a_repository():
 
 def test_devices_are_counted_and_named():
     assert device_name(jax.devices()[:1] * 3).startswith("3 x cpu (")
+
+
+@pytest.mark.parametrize(
+    ("processors", "name"),
+    [
+        (
+            "model name\t: AMD EPYC\nflags\t: avx avx2\n\nmodel name\t: other\nflags\t: avx512f",
+            "AMD EPYC, AVX2, ",
+        ),
+        ("model name\t: AMD EPYC\nflags\t\t: avx2 avx512f avx512dq\n", "AMD EPYC, AVX-512, "),
+        ("processor\t: 0\nFeatures\t: fp asimd\n", f"{platform.processor() or platform.machine()}, "),
+        (None, f"{platform.processor() or platform.machine()}, "),
+    ],
+)
+def test_cpu_is_named_with_its_widest_vector_instructions(tmp_path, monkeypatch, processors, name):
+    """Virtual machines often name no more than the family of their processor."""
+    monkeypatch.setattr(recording, "PROCESSORS", tmp_path / "cpuinfo")
+    if processors is not None:
+        (tmp_path / "cpuinfo").write_text(processors)
+    assert device_name(jax.devices()[:1]) == f"1 x cpu ({name}{os.cpu_count()} cores)"
 
 
 def test_the_best_run_is_chosen_on_dev():

@@ -23,6 +23,11 @@ from jaxmatch.training.replicas_at_once import RanOut
 from jaxmatch.training.selection import RunResult
 from jaxmatch.workdir import CohortFolder
 
+# Linux's list of processors.
+PROCESSORS = Path("/proc/cpuinfo")
+# Flag in this list -> name, the widest vectors first. Virtual machines often name no more than the family of their
+# processor, and processors of one family can differ in this.
+_VECTOR_INSTRUCTIONS = {"avx512f": "AVX-512", "avx2": "AVX2"}
 _PACKAGES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "nltk", "ml-collections")
 
 
@@ -39,7 +44,7 @@ def versions() -> dict[str, str]:
 
 
 def device_name(devices: Iterable[jax.Device]) -> str:
-    """Returns a description of devices, such as "1 x cpu (AMD EPYC, 2 cores)"."""
+    """Returns a description of devices, such as "1 x cpu (AMD EPYC, AVX2, 2 cores)"."""
     devices = list(devices)
     kind = devices[0].device_kind
     if devices[0].platform == "cpu":
@@ -48,13 +53,21 @@ def device_name(devices: Iterable[jax.Device]) -> str:
 
 
 def _processor() -> str:
-    name = platform.processor() or platform.machine()
+    about = _first_processor()
+    name = about.get("model name") or platform.processor() or platform.machine()
+    flags = about.get("flags", "").split()
+    vectors = next((f"{text}, " for flag, text in _VECTOR_INSTRUCTIONS.items() if flag in flags), "")
+    return f"{name}, {vectors}{os.cpu_count()} cores"
+
+
+def _first_processor() -> dict[str, str]:
+    """Returns the entry of the first processor in `PROCESSORS`, or nothing if there is no such file."""
     try:
-        with open("/proc/cpuinfo") as file:
-            name = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), name)
+        first = PROCESSORS.read_text().split("\n\n")[0]
     except OSError:
-        pass
-    return f"{name}, {os.cpu_count()} cores"
+        return {}
+    pairs = (line.partition(":") for line in first.splitlines())
+    return {key.strip(): value.strip() for key, _, value in pairs}
 
 
 @functools.cache
