@@ -8,13 +8,14 @@ python -m benchmarks --tables                 measures nothing, makes the tables
 import argparse
 import os
 import shlex
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks import reports
-from benchmarks.fresh_process import ProcessFailed
 from benchmarks.item import Settings
 from benchmarks.items import ITEMS, paper
 from benchmarks.placeholders import with_placeholders
@@ -22,6 +23,14 @@ from jaxmatch.cli import huge_pages
 from jaxmatch.data.places import DATA_VARIABLE
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_atomically
+
+FAILED, WRONG_INPUT, INTERRUPTED = 1, 2, 130
+
+
+def _at_least_one(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise ValueError
+    return number
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -36,7 +45,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--vectors", default="", help="a file of word vectors, also below the data directory")
     parser.add_argument("--peer", default="", help="a checkout of alibaba-edu/simple-effective-text-matching-pytorch")
     parser.add_argument("--peer-python", default=sys.executable, help="a Python with what it needs; default: this one")
-    parser.add_argument("--rounds", type=int, default=9, help="how many times each case is timed; default: %(default)d")
+    parser.add_argument(
+        "--rounds", type=_at_least_one, default=9, help="how many times each case is timed; default: %(default)d"
+    )
     longest = "replicas: seconds of a step beyond which a point is left out; default: %(default)g"
     parser.add_argument("--longest-step", type=float, default=Settings.longest_step, help=longest)
     parser.add_argument(
@@ -61,9 +72,9 @@ def _measure(name: str, settings: Settings, results: Path, command: str) -> None
     more = {"seconds": round(time.perf_counter() - began, 1), "load_before": round(load, 1)}
     more["huge_pages"] = huge_pages.enabled()
     result = reports.result_of(name, item, rows, notes, command, **more)
+    print(reports.markdown(result, item), flush=True)
     if not settings.quick:
         reports.write_result(results, result)
-    print(reports.markdown(result, item))
 
 
 def tables_of(results: Path) -> str:
@@ -102,33 +113,54 @@ def main() -> int:
     for name in names:
         if name not in ITEMS:
             print(f"benchmarks: there is no item {name!r}; known: {', '.join(ITEMS)}", file=sys.stderr)
-            return 2
-    failed = False
-    if not arguments.tables:
-        with tempfile.TemporaryDirectory(prefix="jaxmatch-benchmarks-") as scratch:
-            settings = Settings(
-                data_directory=arguments.data_directory,
-                vectors=arguments.vectors,
-                peer=arguments.peer,
-                peer_python=arguments.peer_python,
-                rounds=2 if arguments.quick else arguments.rounds,
-                quick=arguments.quick,
-                scratch=Path(scratch),
-                longest_step=arguments.longest_step,
-            )
-            for name in names:
-                try:
-                    if not settings.quick:  # --quick takes embedded data
-                        ITEMS[name].check(settings)
-                    _measure(name, settings, arguments.results, _displayed_command(sys.argv[1:]))
-                except (InputError, ProcessFailed) as error:
-                    print(f"benchmarks: {name}: {error}", file=sys.stderr)
-                    if arguments.items:
-                        return 2
-                    failed = failed or isinstance(error, ProcessFailed)
-    if not arguments.quick:
-        write_tables(arguments.results)
-    return 1 if failed else 0
+            return WRONG_INPUT
+    status = 0
+    try:
+        reports.commit_of_code()  # cached for the results: the code that measures, not what the checkout holds later
+        if not arguments.tables:
+            status = _measure_all(names, arguments)
+        if not arguments.quick:
+            write_tables(arguments.results)
+    except (InputError, OSError) as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return WRONG_INPUT
+    return status
+
+
+def _measure_all(names: Sequence[str], arguments: argparse.Namespace) -> int:
+    """Measures items in turn, and stores what each measured. If one fails, the others are still measured.
+
+    Returns:
+      the exit status: that of an interrupt, of wrong input for an item that the command names, or of a failure.
+    """
+    status = 0
+    with tempfile.TemporaryDirectory(prefix="jaxmatch-benchmarks-") as scratch:
+        settings = Settings(
+            data_directory=arguments.data_directory,
+            vectors=arguments.vectors,
+            peer=arguments.peer,
+            peer_python=arguments.peer_python,
+            rounds=2 if arguments.quick else arguments.rounds,
+            quick=arguments.quick,
+            scratch=Path(scratch),
+            longest_step=arguments.longest_step,
+        )
+        for name in names:
+            try:
+                if not settings.quick:  # --quick takes embedded data
+                    ITEMS[name].check(settings)
+                _measure(name, settings, arguments.results, _displayed_command(sys.argv[1:]))
+            except InputError as error:
+                print(f"benchmarks: {name}: {error}", file=sys.stderr)
+                if arguments.items:
+                    status = WRONG_INPUT
+            except (RuntimeError, OSError, subprocess.SubprocessError) as error:  # of JAX, of the system, of a process
+                print(f"benchmarks: {name}: {type(error).__name__}: {error}", file=sys.stderr)
+                status = status or FAILED
+            except KeyboardInterrupt:
+                print(f"benchmarks: interrupted in {name}; what was measured before is stored", file=sys.stderr)
+                return INTERRUPTED
+    return status
 
 
 if __name__ == "__main__":

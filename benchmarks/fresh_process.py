@@ -84,6 +84,17 @@ def _childrens_cpu() -> float:
     return times.children_user + times.children_system
 
 
+def resident(field: str) -> int | None:
+    """Returns the resident memory of this process in bytes: "VmRSS" now, "VmHWM" the peak since its start or since
+    its peak was forgotten (memory_worker.py). None on systems without /proc.
+    """
+    try:
+        with open("/proc/self/status") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
+    except (OSError, StopIteration):
+        return None
+
+
 def request() -> dict[str, Any]:
     """Returns the request to this process, and "import_seconds", the time from before its start to this call."""
     end_with_parent()

@@ -75,17 +75,6 @@ def _words(random: np.random.Generator, words: int, tokens: int) -> np.ndarray:
     return (2 * (words / 2) ** random.random(tokens)).astype(np.int32)
 
 
-def resident(field: str) -> int | None:
-    """Returns the resident memory of this process in bytes: "VmRSS" now, "VmHWM" the peak since its start or since
-    `forget_peak`. None on systems without /proc.
-    """
-    try:
-        with open("/proc/self/status") as lines:
-            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
-    except (OSError, StopIteration):
-        return None
-
-
 def forget_peak() -> bool:
     """Gives freed memory back to the system and resets "VmHWM". Returns whether the system can do that."""
     gc.collect()
@@ -133,10 +122,10 @@ def measure(
     state = jax.block_until_ready(lockstep.step(state, epoch, 0))  # compiles
 
     forgot = device.platform == "cpu" and forget_peak()
-    before = resident("VmRSS") if forgot else None
+    before = fresh_process.resident("VmRSS") if forgot else None
     state = jax.block_until_ready(lockstep.step(state, epoch, 1))
     if device.platform == "cpu":
-        measured = resident("VmHWM") - before + live if before is not None else None
+        measured = fresh_process.resident("VmHWM") - before + live if before is not None else None
     else:
         measured = (device.memory_stats() or {}).get("peak_bytes_in_use")
 

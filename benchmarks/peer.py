@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
+
 from benchmarks import ceiling
 from benchmarks.worker_process import WorkerProcess, WorkerStopped
 from jaxmatch.errors import InputError
@@ -28,14 +30,20 @@ class Peer(WorkerProcess):
       python: the Python to run it with.
 
     Raises:
-      InputError: the checkout, or something that it needs, is missing.
+      InputError: the checkout, or something that it needs, is missing, or its PyTorch sees no GPU while JAX does.
     """
 
     def __init__(self, checkout: str, python: str):
         if not (Path(checkout) / "src" / "network.py").is_file():
             raise InputError("this is no checkout of simple-effective-text-matching-pytorch", path=checkout)
         environment = {**os.environ, "PYTHONPATH": str(Path(checkout).resolve())}
-        super().__init__([python, "-P", str(WORKER)], environment)
+        try:
+            super().__init__([python, "-P", str(WORKER)], environment)
+        except OSError as error:
+            raise InputError(f"--peer-python cannot be started ({error.strerror})", path=python) from None
+        if jax.default_backend() == "gpu" and self.about["device"].startswith("cpu"):
+            self.__exit__()
+            raise InputError("the peer's PyTorch sees no GPU", remedy="give --peer-python a Python whose PyTorch does")
 
     @property
     def name(self) -> str:

@@ -10,15 +10,6 @@ from jaxmatch.sweep import preparation
 PARTS = ("hash", "read", "tokenise", "vectors", "vocabulary", "write", "load", "other")
 
 
-def _memory(field: str) -> int | None:
-    """Returns VmRSS (now) or VmHWM (the peak so far) in bytes; None if the system does not report it."""
-    try:
-        with open("/proc/self/status") as lines:
-            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
-    except (OSError, StopIteration):
-        return None
-
-
 def prepare(config: dict) -> dict:
     """Prepares the arrays of a config, from files or from the cache, as a launcher does before it plans."""
     watch = Watch()
@@ -47,11 +38,11 @@ def read(path: str, words_file: str) -> dict:
     """Reads the vectors of the words in a file, one a line, and measures the memory beyond the vectors themselves."""
     with open(words_file, encoding="utf-8") as lines:
         words = dict.fromkeys(lines.read().split())
-    before = _memory("VmRSS")
+    before = fresh_process.resident("VmRSS")
     start = time.perf_counter()
     found, report = vectors.read_vectors(path, words)
     seconds = time.perf_counter() - start
-    peak = _memory("VmHWM")
+    peak = fresh_process.resident("VmHWM")
     beyond = None if peak is None or before is None else peak - before - found.matrix.nbytes
     return {
         "seconds": seconds,

@@ -1,24 +1,32 @@
 """The results as JSON, one file for each item and device, and the tables and figures that are made from them."""
 
-import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 
 from benchmarks.item import Column, Item
-from jaxmatch.files import write_json
+from jaxmatch.errors import InputError
+from jaxmatch.files import read_json, write_json
+from jaxmatch.reporting.records import short_commit
 from jaxmatch.sweep.recording import commit, device_name, versions
 
 RESULTS = Path(__file__).with_name("results")
 NOT_MEASURED = "not measured"
+# The digits of a commit in the tables.
+DIGITS = 7
 
 
 def folder_of(device: str) -> str:
     """Returns the name of the folder that holds a device's results, such as "1-x-nvidia-h200"."""
     return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-")
+
+
+def commit_of_code() -> str:
+    """Returns the commit of the package and of the benchmarks, with a "+" if either was changed since."""
+    return commit("benchmarks/*.py")
 
 
 def result_of(name: str, item: Item, rows: list[dict], notes: list[str], command: str, **more: Any) -> dict[str, Any]:
@@ -30,7 +38,7 @@ def result_of(name: str, item: Item, rows: list[dict], notes: list[str], command
       command: the whole command line.
       more: other values to store, such as the seconds that the item took.
     """
-    about = {"device": device_name(jax.devices()), "versions": versions(), "commit": commit()}
+    about = {"device": device_name(jax.devices()), "versions": versions(), "commit": commit_of_code()}
     return {"item": name, "title": item.title, "command": command, **about, **more, "rows": rows, "notes": notes}
 
 
@@ -53,20 +61,25 @@ def _cell(value: Any, column: Column) -> str:
 
 def markdown(result: Mapping[str, Any], item: Item) -> str:
     """Returns the table of one result as Markdown: medians, with quartiles in brackets."""
-    about = f"{result['device']}; jax {result['versions']['jax']}" + (
-        f"; commit {result['commit'][:7]}" if result["commit"] else ""
-    )
+    about = f"{result['device']}; jax {result['versions']['jax']}"
+    if result["commit"]:
+        about += f"; commit {short_commit(result['commit'], DIGITS)}"
     if "load_before" in result:
         about += f"; load before the run {result['load_before']:g}"
     if "huge_pages" in result:
         about += f"; huge pages {'for all' if result['huge_pages'] else 'for none'}"
-    lines = [f"**{result['title']}** {about}.", ""]
-    lines.append("| " + " | ".join(column.heading for column in item.columns) + " |")
-    lines.append("|" + "|".join(" ---: " if column.style else " --- " for column in item.columns) + "|")
-    for row in result["rows"]:
-        lines.append("| " + " | ".join(_cell(row.get(column.key), column) for column in item.columns) + " |")
-    lines += ["", *(f"- {note}" for note in result["notes"])]
-    return "\n".join(lines).rstrip() + f"\n\n    {result['command']}\n"
+    parts = [f"**{result['title']}** {about}.", "", *table_lines(result["rows"], item.columns)]
+    parts += ["", *(f"- {note}" for note in result["notes"])]
+    return "\n".join(parts).rstrip() + f"\n\n    {result['command']}\n"
+
+
+def table_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> list[str]:
+    """Returns the lines of a table in Markdown."""
+    lines = ["| " + " | ".join(column.heading for column in columns) + " |"]
+    lines.append("|" + "|".join(" ---: " if column.style else " --- " for column in columns) + "|")
+    for row in rows:
+        lines.append("| " + " | ".join(_cell(row.get(column.key), column) for column in columns) + " |")
+    return lines
 
 
 def write_figures(folder: Path, items: Mapping[str, Item]) -> str:
@@ -90,11 +103,30 @@ def write_figures(folder: Path, items: Mapping[str, Item]) -> str:
     return ""
 
 
+def read_result(path: Path) -> dict[str, Any]:
+    """Reads a JSON file of results.
+
+    Raises:
+      InputError: the file is damaged.
+    """
+    try:
+        result = read_json(path)
+    except ValueError as error:
+        raise InputError(f"the file is damaged ({error})", path=path, remedy="remove it, or restore it") from None
+    if not isinstance(result, dict):
+        raise InputError("the file is damaged (no JSON object)", path=path, remedy="remove it, or restore it")
+    return result
+
+
 def read_results(folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """Returns device folder -> item -> its result. Files of other commands are skipped."""
+    """Returns device folder -> item -> its result. Files of other commands are skipped.
+
+    Raises:
+      InputError: a file is damaged.
+    """
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for path in sorted(folder.glob("*/*.json")):
-        result = json.loads(path.read_text())
+        result = read_result(path)
         if "item" in result:
             found.setdefault(path.parent.name, {})[path.stem] = result
     return found

@@ -20,6 +20,7 @@ import numpy as np
 
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.data.encoded import EncodedSplit
+from jaxmatch.errors import InputError
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import preparation
 from jaxmatch.sweep.launcher_files import load_config
@@ -47,6 +48,10 @@ def main() -> None:
     rest, dotted = take_dotted(sys.argv[1:])
     arguments = parser.parse_args(rest)
     overrides = {"data.directory": arguments.data_directory, "data.vectors": arguments.vectors, **dotted["config"]}
+    if arguments.steps < 1:
+        raise InputError("--steps must be at least 1")
+    if dotted["grid"] or dotted["space"]:
+        raise InputError("--grid and --space change a sweep, but this is one config", remedy="leave them out")
     config = with_overrides(load_config(arguments.config), overrides)
     data = preparation.prepare(config)
     train = data.splits["train"]
@@ -91,4 +96,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except InputError as error:
+        print(f"benchmarks.step_profile: {error}", file=sys.stderr)
+        sys.exit(2)

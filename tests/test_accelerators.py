@@ -146,6 +146,11 @@ def test_failure_reason_is_one_line_and_untried_programs_are_counted():
         "hbm.\n more"
     )
     assert problem_of(text).endswith("RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm.")
+    quoted = (
+        "Traceback\n    raise InputError(missing, path=path)\njaxmatch.errors.InputError: x: there is no such file\n"
+    )
+    assert problem_of(quoted) == "jaxmatch.errors.InputError: x: there is no such file"
+    assert (problem_of("an error\nlast"), problem_of("first\nlast\n\n"), problem_of("")) == ("an error", "last", "")
     row = {"target": "v5e", "model": "re2", "program": "train", "replicas": 10, "batch": 512, "precision": "float32"}
     text = tables.markdown([{**row, "problem": "no room", "commit": "1234567"}], {"v5e": 2})
     assert (
@@ -159,6 +164,8 @@ def test_killed_compiler_raises_interrupt_and_failed_one_returns_the_problem(tmp
     python.chmod(0o755)
     with pytest.raises(KeyboardInterrupt):
         main.compiled({"target": "v5e"}, python)
+    python.write_text("#!/bin/sh\nkill -KILL $$\n")
+    assert main.compiled({"target": "v5e"}, python) is None
     python.write_text("#!/bin/sh\necho 'RESOURCE_EXHAUSTED: no memory' >&2\nexit 1\n")
     assert main.compiled({"target": "v5e"}, python) == {"problem": "RESOURCE_EXHAUSTED: no memory"}
 

@@ -12,6 +12,7 @@ from filelock import FileLock
 
 from benchmarks.accelerators import __main__ as main
 from benchmarks.accelerators import before_and_after, sources, tables
+from jaxmatch.errors import InputError
 
 FIGURES = {
     "temporaries": 1e9,
@@ -113,7 +114,7 @@ def compilations(tmp_path, monkeypatch):
 
     def bring_up_to_date():
         before = len(calls)
-        assert not main.bring_up_to_date([SPEC], tmp_path, tmp_path / "figures.json")
+        main.bring_up_to_date([SPEC], tmp_path, tmp_path / "figures.json")
         return calls[before:], main.figures(tmp_path / "figures.json")[main.name_of(SPEC)]["kernels"]
 
     return tmp_path, program, bring_up_to_date
@@ -153,12 +154,12 @@ def test_two_concurrent_commands_keep_each_others_figures(compilations, monkeypa
         attempts.append(spec)
         if spec == SPEC:  # meanwhile another command compiles the other program
             monkeypatch.setattr(main, "compiled", original)
-            assert not main.bring_up_to_date([other], root, file)
+            main.bring_up_to_date([other], root, file)
             monkeypatch.setattr(main, "compiled", compiled)
         return original(spec, python, known)
 
     monkeypatch.setattr(main, "compiled", compiled)
-    assert not main.bring_up_to_date([SPEC, other], root, file)
+    main.bring_up_to_date([SPEC, other], root, file)
     assert main.figures(file).keys() == {main.name_of(SPEC), main.name_of(other)}
     assert attempts == [SPEC]  # the other command's program is not recompiled
 
@@ -181,9 +182,28 @@ def test_a_failed_compilation_is_retried_only_with_another_compiler_version(comp
     monkeypatch.setattr(main, "compiled", lambda *_: attempts.append(1) or {"problem": "no room"})
     for version, times in (("0.10.2", 1), ("0.10.2", 1), ("0.10.3", 2)):
         monkeypatch.setattr(sources, "compilers", lambda *_, version=version: {"jax": version})
-        assert not main.bring_up_to_date([SPEC], root, file)
+        main.bring_up_to_date([SPEC], root, file)
         assert len(attempts) == times
         assert main.figures(file)[main.name_of(SPEC)]["versions"] == {"jax": version}
+
+
+def test_a_program_whose_compiler_was_killed_is_retried_and_does_not_stop_the_others(compilations, monkeypatch):
+    root, _, _ = compilations
+    file, other = root / "figures.json", {**SPEC, "batch": 512}
+    monkeypatch.setattr(main, "compiled", lambda spec, *_: None if spec == SPEC else {"problem": "no room"})
+    with pytest.raises(InputError, match=f"killed, perhaps for lack of memory: {main.name_of(SPEC)};"):
+        main.bring_up_to_date([SPEC, other], root, file)
+    assert main.figures(file).keys() == {main.name_of(other)}
+
+
+def test_an_interrupt_writes_the_pages(tmp_path, monkeypatch, capsys):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "bring_up_to_date", interrupt)
+    monkeypatch.setattr("sys.argv", ["accelerators", "--results", str(tmp_path)])
+    assert main.main() == 130 and (tmp_path / "README.md").exists()
+    assert capsys.readouterr().err == "benchmarks.accelerators: interrupted; run the same command to resume\n"
 
 
 def test_a_row_of_other_versions_is_not_current():

@@ -20,7 +20,7 @@ def test_code_of_an_unknown_commit_is_not_measured(tmp_path, monkeypatch, capsys
     """Its results could not be distinguished from those of other code."""
     about = {"device": "1 x gpu", "platform": "gpu", "driver": "d", "versions": {"jax": "0.11"}, "unseen": []}
     monkeypatch.setattr(fresh_process, "run", lambda *_, **__: about)
-    monkeypatch.setattr("benchmarks.device.__main__.commit", str)
+    monkeypatch.setattr(device.reports, "commit_of_code", str)
     assert device.main(["--results", str(tmp_path / "r"), "--workdir", str(tmp_path / "w")]) == 2
     assert "git does not know the commit of this code; give it: --commit COMMIT" in capsys.readouterr().err
 

@@ -37,6 +37,11 @@ def test_kernel_times_of_the_first_device_are_averaged_per_step():
     assert [(row["op"], row["count"]) for row in found["slowest"]] == [("custom-call.1", 1), ("loop_add_fusion", 1)]
 
 
+def test_kernels_of_two_streams_that_overlap_count_once():
+    both = [("a", "", 0.0, 600.0), ("b", "", 100.0, 300.0), ("c", "", 500.0, 700.0), ("d", "", 900.0, 1000.0)]
+    assert kernels.summary(both, 1)["busy_seconds"] == pytest.approx(800e-9)
+
+
 def test_a_cpu_has_no_kernels():
     made = []
     assert kernels.trace_steps(lambda: made.append(1), 1) == {} and made == [1]

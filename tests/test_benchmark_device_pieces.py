@@ -96,6 +96,14 @@ def test_results_of_another_commit_or_version_are_kept_until_remeasured(stage, m
     assert Stage(stage.folder, "compiled", {**ABOUT_A_DEVICE, "quick": True}).found() == {}
 
 
+def test_a_piece_is_measured_again_once_there_is_a_peer_but_not_without_it(stage, monkeypatch):
+    started = []
+    monkeypatch.setattr(fresh_process, "run", lambda *_, **__: started.append(1) or {"process_seconds": 1.0})
+    for inputs, times in (({}, 1), ({"peer": True}, 2), ({"peer": True}, 2), ({}, 2)):
+        pieces.measure(stage, Budget(20), "m", {"a": {}}, 1.0, inputs=inputs)
+        assert len(started) == times
+
+
 def test_a_failed_measurement_keeps_the_earlier_result(stage, monkeypatch, capsys):
     def run(module, piece, environment, seconds):
         if piece == "fails":

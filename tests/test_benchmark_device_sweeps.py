@@ -32,6 +32,14 @@ def test_sweep_is_interrupted_before_its_time_budget_ends(tmp_path, monkeypatch)
     assert (tmp_path / "interrupted").exists() and budget.left() > sweeps.SECONDS_TO_STOP / 2
 
 
+def test_finished_sweep_is_kept_and_another_sweep_of_the_stage_is_trained(tmp_path, monkeypatch):
+    stage, started = Stage(tmp_path, "depth", ABOUT_A_DEVICE), []
+    monkeypatch.setattr(sweeps, "run", lambda command, *_: started.append(command[4]) or (0, ""))
+    for file in ("a.py", "a.py", "folder/b.py"):
+        sweeps.train(stage, Budget(90), [file], tmp_path / "w")
+    assert started == ["a.py", "folder/b.py"] and stage.found()["sweep"] == "b"
+
+
 def test_refused_sweep_reports_its_reason_and_sweep_without_time_is_not_started(tmp_path, capsys):
     stage = Stage(tmp_path, "wikiqa", ABOUT_A_DEVICE)
     sweeps.train(stage, Budget(60), ["no-such-file.py"], tmp_path / "w")

@@ -149,6 +149,13 @@ def test_a_stage_lists_the_points_not_measured_yet():
     assert f"{missing}.\n" in page_of("replicas", found)
     assert "1 and 10 x 64 float32 (goal: sorted peer ≥ 30)" in page_of("replicas", {"a": {"problem": "no memory"}})
     assert "Not measured yet" not in page_of("replicas", found, quick=True)
+    # Each row has the commit of its own piece.
+    pieces = {
+        str(batch): {"rows": [{**row, "batch": batch}], "notes": [], "commit": 40 * at}
+        for batch, at in ((64, "a"), (512, "b"))
+    }
+    lines = [line for line in page_of("replicas", pieces).splitlines() if line.startswith("| TF32")]
+    assert [line.split(" | ")[-1] for line in lines] == ["aaaaaaa |", "bbbbbbb |"]
     # Points without goals are listed, too.
     text = page_of("more-replicas", found)
     assert "1 and 64 x 64 float32; 1 and 64 x 128 float32; 1 and 64 x 512 float32; 1 and 32 x 64" in text

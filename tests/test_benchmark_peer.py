@@ -12,6 +12,7 @@ from benchmarks import peer as peer_module
 from benchmarks import reports, stopwatch
 from benchmarks.items import ITEMS, inference, matching, paper, replicas, training
 from benchmarks.peer import Peer, PeerEnded
+from jaxmatch.errors import InputError
 
 
 @pytest.fixture
@@ -88,6 +89,12 @@ def test_goals_of_the_replicas_item_on_an_accelerator(monkeypatch):
     assert replicas.goals(10, 128, {"ratio": {"median": 0.19}}) == "a run ≤ 0.20: met"
     assert replicas.goals(10, 128, {}) == "a run ≤ 0.20"
     assert replicas.goals(2, 64, measured) == ""
+
+
+def test_rows_of_float32_and_bfloat16_models_have_different_names_on_a_tpu():
+    assert replicas.name_of_products("float32", "bfloat16") == "bfloat16, of float32 values"
+    assert replicas.name_of_products("bfloat16", "bfloat16") == "bfloat16"
+    assert replicas.name_of_products("float32", "TF32") == "TF32"
 
 
 def test_goal_values_of_training_matching_and_inference():
@@ -179,6 +186,17 @@ def test_module_that_the_peer_lacks_is_reported_at_its_start(tmp_path, capfd):
     with pytest.raises(PeerEnded, match="must name a Python with torch"):
         Peer(str(tmp_path), sys.executable)
     assert capfd.readouterr().err == f"{sys.executable} has no module no_such_module\n"
+
+
+def test_peer_without_a_gpu_is_refused_where_jax_has_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(peer_module.jax, "default_backend", lambda: "gpu")
+    with pytest.raises(InputError, match="the peer's PyTorch sees no GPU"):
+        Peer(checkout(tmp_path), sys.executable)
+
+
+def test_python_of_the_peer_that_cannot_be_started_is_named(tmp_path):
+    with pytest.raises(InputError, match="no-python: --peer-python cannot be started"):
+        Peer(checkout(tmp_path), str(tmp_path / "no-python"))
 
 
 def test_request_to_an_ended_peer_raises_peer_ended(tmp_path):

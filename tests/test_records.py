@@ -4,6 +4,7 @@ import json
 import math
 import os
 import platform
+import subprocess
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,7 +16,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.printable import without_nan
 from jaxmatch.products import products_of
 from jaxmatch.reporting import record_schema
-from jaxmatch.reporting.records import FORMAT, best_record, read_record
+from jaxmatch.reporting.records import FORMAT, best_record, read_record, short_commit
 from jaxmatch.sweep import recording
 from jaxmatch.sweep.recording import commit, device_name, make_record, versions
 from jaxmatch.training.progress import RunProgress
@@ -202,6 +203,24 @@ def test_versions_are_those_of_installed_packages():
 def test_commit_is_a_full_hash_or_empty_outside_a_repository():
     inside = (Path(__file__).parent.parent / ".git").exists()
     assert len(commit().removesuffix("+")) == (40 if inside else 0)
+
+
+def test_short_commit_keeps_the_sign_of_changed_code():
+    full = "0123456789" * 4
+    assert short_commit(full) == "01234567" and short_commit(f"{full}+", 7) == "0123456+"
+    assert short_commit("") == short_commit(None) == ""
+
+
+def test_changes_of_other_files_mark_a_commit_only_where_they_count(tmp_path, monkeypatch):
+    for name in ("jaxmatch/__init__.py", "benchmarks/a/b.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).touch()
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "m"]):
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    monkeypatch.setattr(recording.jaxmatch, "__file__", str(tmp_path / "jaxmatch" / "__init__.py"))
+    (tmp_path / "benchmarks" / "a" / "b.py").write_text("changed")
+    of = commit.__wrapped__  # without the cache
+    assert len(of()) == 40 and of("benchmarks/*.py") == f"{of()}+"
 
 
 def test_devices_are_counted_and_named():

@@ -7,9 +7,10 @@
 The figures of the programs are stored as JSON and as tables. Each program is compiled by a process of its own, one at a
 time, and its figures are stored as soon as they are known. Several such commands may run at once, for different targets
 or models; each keeps the others' figures. If neither the compiler nor the code that a program depends on has changed
-(sources.py), nothing is done. If the code has changed, the program is lowered, and compiled only if it differs from the
-earlier one. The figures are those of the compiled program. The least time of a step follows from the published figures
-of the device (targets.py) and is a bound, not a measurement.
+(sources.py), nothing is done. If the code has changed, a program for one device is lowered, and compiled only if it
+differs from the earlier one; a program for several devices is compiled again. The figures are those of the compiled
+program. The least time of a step follows from the published figures of the device (targets.py) and is a bound, not a
+measurement.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import collections
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -30,8 +32,9 @@ from filelock import FileLock
 from benchmarks.accelerators import before_and_after, sources, tables
 from benchmarks.accelerators.targets import TARGETS
 from benchmarks.accelerators.worker import CONFIGS
-from jaxmatch.files import read_json, write_atomically, write_json
-from jaxmatch.sweep.recording import commit
+from benchmarks.reports import commit_of_code, read_result
+from jaxmatch.errors import InputError
+from jaxmatch.files import write_atomically, write_json
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "accelerators"
@@ -71,8 +74,13 @@ def name_of(spec: Mapping[str, Any]) -> str:
     return " ".join(str(spec[axis]) for axis in AXES) + devices
 
 
-def compiled(spec: Mapping[str, Any], python: Path, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Returns the figures of a program, {"problem": reason}, or {"same": True} if it is the known program."""
+def compiled(spec: Mapping[str, Any], python: Path, known: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
+    """Returns the figures of a program, {"problem": reason}, or {"same": True} if it is the known program. None if the
+    process was killed.
+
+    Raises:
+      KeyboardInterrupt: the process was stopped.
+    """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [str(python), "-m", "benchmarks.accelerators.worker", json.dumps({**spec, "known": known})]
     try:
@@ -83,24 +91,28 @@ def compiled(spec: Mapping[str, Any], python: Path, known: Mapping[str, Any] | N
         return {"problem": f"not compiled after {SECONDS_TO_COMPILE} s"}
     if done.returncode in (-signal.SIGINT, -signal.SIGTERM):  # it was stopped, which says nothing about the program
         raise KeyboardInterrupt
+    if done.returncode == -signal.SIGKILL:  # the system does so if memory runs out
+        return None
     if done.returncode:
         return {"problem": problem_of(done.stderr) or f"exit status {done.returncode}"}
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
 def problem_of(text: str) -> str:
-    """Returns the line of a traceback that says what went wrong."""
+    """Returns the line of a process's output that says why it failed: that of a lack of memory, or the last exception
+    of its tracebacks, or the last line that mentions an error, or the last line.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for sign in ("RESOURCE_EXHAUSTED", "Error", "error"):
-        for line in lines:
-            if sign in line:
+    for sign in (r"RESOURCE_EXHAUSTED", r"^[\w.]*(Error|Exception)(:|$)", r"[Ee]rror", ""):
+        for line in reversed(lines):
+            if re.search(sign, line):
                 return line[:300]
-    return lines[-1][:300] if lines else ""
+    return ""
 
 
 def figures(file: Path) -> dict[str, Any]:
     """Returns the rows of a file, by their names."""
-    return read_json(file) if file.exists() else {}
+    return read_result(file) if file.exists() else {}
 
 
 def keep(file: Path, lock: Path, name: str, row: Mapping[str, Any]) -> None:
@@ -109,16 +121,21 @@ def keep(file: Path, lock: Path, name: str, row: Mapping[str, Any]) -> None:
         write_json(file, {**figures(file), name: row})
 
 
-def bring_up_to_date(chosen: Sequence[dict[str, Any]], environments: Path, file: Path) -> str:
+def bring_up_to_date(chosen: Sequence[dict[str, Any]], environments: Path, file: Path) -> None:
     """Makes the figures of the chosen programs that are missing or no longer those of this code, and stores each in the
-    file at once. Returns why it could not continue, or "".
+    file at once.
+
+    Raises:
+      InputError: an environment is missing, or processes were killed. Their programs have no figures then, the others
+        do.
+      KeyboardInterrupt: it was interrupted.
     """
-    wanted, known = [], figures(file)
+    wanted, killed, known = [], [], figures(file)
     for spec in chosen:
         environment = environments / TARGETS[spec["target"]].platform
         python, digests = environment / "bin" / "python", sources.digests(spec)
         if not python.exists():
-            return f"there is no {python}; make accelerators creates it"
+            raise InputError("there is no such Python", path=python, remedy="make accelerators creates it")
         versions = sources.compilers(TARGETS[spec["target"]].platform, environment)
         if not sources.is_current(known.get(name_of(spec), {}), digests, versions):
             wanted.append((spec, python, digests, versions))
@@ -130,10 +147,15 @@ def bring_up_to_date(chosen: Sequence[dict[str, Any]], environments: Path, file:
         if sources.is_current(row, digests, versions):  # another command has made it since this one began
             continue
         found = compiled(spec, python, sources.known_program(row, digests))
+        if found is None:
+            killed.append(name_of(spec))
+            continue
         # A program that does not compile is tried again with another version of the compiler.
-        made = row if found.get("same") else {**spec, "versions": versions, **found, "commit": commit()}
+        made = row if found.get("same") else {**spec, "versions": versions, **found, "commit": commit_of_code()}
         keep(file, environments / "figures.lock", name_of(spec), {**made, **digests})
-    return ""
+    if killed:
+        problem = f"the compiler was killed, perhaps for lack of memory: {', '.join(killed)}"
+        raise InputError(problem, remedy="run the same command again")
 
 
 def main() -> int:
@@ -149,19 +171,28 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=RESULTS, help="default: benchmarks/results/accelerators")
     parser.add_argument("--tables", action="store_true", help="only make the tables again")
     arguments = parser.parse_args()
-    file = arguments.results / "figures.json"
-    if not arguments.tables:
-        wanted = [*specs(vars(arguments))] * (1 in arguments.devices)
-        wanted += [*specs_on_several(vars(arguments))] * (DEVICES in arguments.devices)
-        problem = bring_up_to_date(wanted, arguments.environments, file)
-        if problem:
-            print(f"benchmarks.accelerators: {problem}", file=sys.stderr)
-            return 2
-    write_atomically(arguments.results / "README.md", tables.markdown(figures(file).values(), programs()))
-    if before := figures(arguments.results / "before.json"):
-        page = before_and_after.markdown(before, figures(file))
-        write_atomically(arguments.results / "before_and_after.md", page)
-    return 0
+    wanted = [*specs(vars(arguments))] * (1 in arguments.devices)
+    wanted += [*specs_on_several(vars(arguments))] * (DEVICES in arguments.devices)
+    status = 0
+    try:
+        if not arguments.tables:
+            bring_up_to_date(wanted, arguments.environments, arguments.results / "figures.json")
+    except InputError as error:
+        print(f"benchmarks.accelerators: {error}", file=sys.stderr)
+        status = 2
+    except KeyboardInterrupt:
+        print("benchmarks.accelerators: interrupted; run the same command to resume", file=sys.stderr)
+        status = 130
+    write_tables(arguments.results)
+    return status
+
+
+def write_tables(results: Path) -> None:
+    """Writes the pages of the figures in a folder."""
+    found, before = figures(results / "figures.json"), figures(results / "before.json")
+    write_atomically(results / "README.md", tables.markdown(found.values(), programs()))
+    if before:
+        write_atomically(results / "before_and_after.md", before_and_after.markdown(before, found))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ from typing import Any
 
 from benchmarks.accelerators.targets import TARGETS, Target
 from benchmarks.accelerators.worker import CONFIGS, LENGTH
+from benchmarks.reports import DIGITS
 from jaxmatch.data.characters import LONGEST_WORD
+from jaxmatch.reporting.records import short_commit
 
 INTRODUCTION = """# Programs compiled for accelerators
 
@@ -123,7 +125,7 @@ def _on_several(rows: Sequence[Mapping[str, Any]]) -> list[str]:
                 f"{row['moved'] / 1e9:.1f}",
                 row["kernels"],
             ]
-        cells = row["target"], row["model"], row["program"], *figures, row["commit"][:7]
+        cells = row["target"], row["model"], row["program"], *figures, short_commit(row["commit"], DIGITS)
         lines.append("| " + " | ".join(map(str, cells)) + " |")
     return [ON_SEVERAL.strip(), _versions(rows), "\n".join(lines)]
 
@@ -195,7 +197,7 @@ def _line(row: Mapping[str, Any]) -> str:
         padding,
         f"{row['compile_seconds']:.0f}",
         f"{'≥ ' * counts_a_loop_once(row)}{1e3 * row['least_seconds']:.2f}",
-        row["commit"][:7],
+        short_commit(row["commit"], DIGITS),
     )
     return "| " + " | ".join(map(str, cells)) + " |"
 

@@ -43,10 +43,10 @@ from benchmarks.device.budget import Budget, Stage, duration, say
 from benchmarks.device.stages import STAGES, Plan, missing_for_sweeps, peer_problem
 from benchmarks.item import Settings
 from benchmarks.placeholders import with_placeholders
+from jaxmatch.data.encoding import NO_VECTORS
+from jaxmatch.data.hashed_vectors import HASHED
 from jaxmatch.data.places import DATA_VARIABLE, vectors_file
 from jaxmatch.errors import InputError
-from jaxmatch.files import read_json
-from jaxmatch.sweep.recording import commit
 
 RESULTS = reports.RESULTS / "device"
 MINUTES, QUICK_MINUTES = 25.0, 2.0
@@ -113,7 +113,7 @@ def _check_no_full_results(folder: Path) -> None:
       InputError: the folder has results of full size.
     """
     for file in (*folder.glob("*.json"), *folder.glob("*/*.json")):
-        kept = read_json(file)
+        kept = reports.read_result(file)
         if "stage" in kept and not kept["quick"]:
             problem = f"{folder} has results of full size, which --quick would replace"
             raise InputError(problem, remedy="leave out --results, or name another folder")
@@ -138,7 +138,7 @@ def _measure(arguments: argparse.Namespace, command: str) -> None:
         remedy = "; ".join(device["unseen"]) or "--quick tries the measurements on a CPU"
         raise InputError("JAX finds no accelerator here", remedy=remedy)
     about = {name: device[name] for name in ("device", "driver", "versions")}
-    about |= {"commit": arguments.commit or commit(), "command": command, "quick": arguments.quick}
+    about |= {"commit": arguments.commit or reports.commit_of_code(), "command": command, "quick": arguments.quick}
     if not about["commit"] and not arguments.quick:
         raise InputError("git does not know the commit of this code", remedy="give it: --commit COMMIT")
     say(f"{about['device']}; {about['driver']}; jax {about['versions']['jax']}; {duration(budget.left())}")
@@ -194,7 +194,7 @@ def _settings(arguments: argparse.Namespace, scratch: Path, platform: str) -> Se
     vectors = vectors_file(arguments.vectors, directory)
     settings = Settings(
         data_directory=directory,
-        vectors=str(Path(vectors).absolute()) if vectors else "",
+        vectors=vectors if vectors in ("", HASHED, NO_VECTORS) else str(Path(vectors).absolute()),
         peer=str(Path(arguments.peer).resolve()) if arguments.peer else "",
         peer_python=arguments.peer_python,
         rounds=1 if arguments.quick else 9,

@@ -22,7 +22,6 @@ from benchmarks.accelerators import hlo, worker
 from benchmarks.accelerators.products import products
 from benchmarks.accelerators.targets import target_of
 from benchmarks.device import kernels
-from jaxmatch import models
 from jaxmatch.devices import compiler_options
 from jaxmatch.sweep import memory
 from jaxmatch.training import hyperparameters
@@ -153,13 +152,9 @@ def read_program(compiled: Any, spec: Mapping[str, Any], device: jax.Device) -> 
     return found | ({"unread": "; ".join(unread)} if unread else {})
 
 
-def _module(spec: Mapping[str, Any]) -> Any:
-    return models.build(worker.config_of(spec).model.to_dict(), outputs=worker.CLASSES)
-
-
 def operations_of(spec: Mapping[str, Any]) -> int:
     """Counts the operations of the matrix products in a step of all replicas. A multiply-add is two operations."""
-    module, shape = _module(spec), (spec["batch"], worker.LENGTH)
+    module, shape = worker.module_of(spec), (spec["batch"], worker.LENGTH)
     most_words = worker.most_words_of(spec, module)
     step = memory.step_program(module, "classification", worker.DIMENSIONS, *shape, most_words=most_words)
     return 2 * spec["replicas"] * ceiling.count_program(step).multiply_adds
@@ -178,9 +173,9 @@ def arguments_of(program: Any, spec: Mapping[str, Any]) -> list[Any]:
     vectors = jax.tree.map(lambda leaf: jnp.asarray(_random(draw, leaf, 50)), vectors)
     settings = hyperparameters.stack([worker.config_of(spec).optimizer.to_dict()] * spec["replicas"])
     seeds = np.arange(spec["replicas"], dtype=seeds.dtype)
-    flat = flattening(_module(spec), worker.DIMENSIONS)
+    flat = flattening(worker.module_of(spec), worker.DIMENSIONS)
     initial = jax.jit(jax.vmap(functools.partial(initial_state, flat), in_axes=(0, 0, None)))
-    words = worker.most_words_of(spec, _module(spec)) or worker.WORDS  # no batch may have more distinct words
+    words = worker.most_words_of(spec, worker.module_of(spec)) or worker.WORDS  # no batch may have more distinct words
     tokens = {name: _random(draw, leaf, words if name == "ids" else 2) for name, leaf in split["tokens"].items()}
     pairs, longest = split["sentences"].shape
     sentences = np.where(np.arange(longest) < worker.LENGTH // 2, 1, 2)  # each sentence has half of a row as it is cut

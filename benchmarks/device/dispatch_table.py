@@ -3,6 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.reports import DIGITS
+from jaxmatch.reporting.records import short_commit
+
 WITH_TRITON = "XLA's Triton products"
 
 
@@ -22,7 +25,7 @@ def sections(pieces: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = ["| " + " | ".join(headings) + " |", "| --- | --- | --- | --- |" + " ---: |" * 5]
     for piece in pieces:
         lengths = " and ".join(map(str, piece["lengths"]))
-        options, at = _compiled_with(piece), piece.get("commit", "")[:7]
+        options, at = _compiled_with(piece), short_commit(piece.get("commit"), DIGITS)
         of_piece = f"| {piece['replicas']} x {piece['batch']} | {piece['precision']} | {options} | {at} | {lengths} |"
         for row in piece["times"]:
             busy = f"{1e3 * row['busy_seconds']:.3f}" if row.get("busy_seconds") else ""

@@ -1,6 +1,7 @@
 """The kernels of a program that a device spends its time on, from a trace of JAX's profiler."""
 
 import collections
+import math
 import re
 import tempfile
 from collections.abc import Callable, Iterable
@@ -27,9 +28,9 @@ def trace_steps(run: Callable[[], Any], steps: int) -> dict[str, Any]:
       steps: the number of steps.
 
     Returns:
-      "busy_seconds" of a step, in which kernels run; "span_seconds", from the first kernel to the end of the last one,
-      divided by the number of steps; "product_seconds" of a step, in kernels for matrix products; "slowest": kernels
-      with "name", "op" of the compiled program, and "count" and "seconds" in a step. Empty on a CPU.
+      "busy_seconds" of a step, in which at least one kernel runs; "span_seconds", from the first kernel to the end of
+      the last one, divided by the number of steps; "product_seconds" of a step, in kernels for matrix products;
+      "slowest": kernels with "name", "op" of the compiled program, and "count" and "seconds" in a step. Empty on a CPU.
     """
     with tempfile.TemporaryDirectory(prefix="jaxmatch-trace-") as folder:
         with jax.profiler.trace(folder):
@@ -75,11 +76,20 @@ def summary(events: list[tuple[str, str, float, float]], steps: int) -> dict[str
     rows.sort(key=lambda row: -row["seconds"])
     span = max(end for *_, end in events) - min(begin for *_, begin, _ in events)
     return {
-        "busy_seconds": sum(row["seconds"] for row in rows),
+        "busy_seconds": _covered(events) / 1e9 / steps,
         "span_seconds": span / 1e9 / steps,
         "product_seconds": sum(row["seconds"] for row in rows if is_product(row)),
         "slowest": rows[:SLOWEST],
     }
+
+
+def _covered(events: Iterable[tuple[str, str, float, float]]) -> float:
+    """Returns the nanoseconds in which at least one event takes place. Those of several streams may overlap."""
+    total, covered_until = 0.0, -math.inf
+    for begin, end in sorted((begin, end) for *_, begin, end in events):
+        total += max(0.0, end - max(begin, covered_until))
+        covered_until = max(covered_until, end)
+    return total
 
 
 def is_product(row: dict[str, Any]) -> bool:

@@ -18,9 +18,10 @@ def measure(
     pieces: Mapping[str, Mapping[str, Any]],
     seconds: float,
     environment: Mapping[str, str] | None = None,
+    inputs: Mapping[str, Any] | None = None,
 ) -> None:
     """Measures pieces in their order, as far as the time allows: first those that are missing, then those that were
-    measured at another commit or with other versions.
+    measured at another commit, with other versions or with other inputs.
 
     If a piece that was measured before fails, the earlier result stays.
 
@@ -35,11 +36,17 @@ def measure(
       pieces: name -> the request to the module.
       seconds: the seconds that a piece is expected to take before one was measured.
       environment: environment variables for the processes that measure.
+      inputs: what the pieces are measured with besides the code. It is stored with them.
     """
+    measured_with = {**stage.measured_with, **(inputs or {})}
+
+    def is_current(piece: Mapping[str, Any]) -> bool:
+        return all(piece.get(name) == value for name, value in measured_with.items())
+
     found = stage.found()
     lasted = [found[name]["process_seconds"] for name in pieces if "process_seconds" in found.get(name, {})]
     missing = [name for name in pieces if "problem" in found.get(name, {"problem": ""}) and name not in stage.failed]
-    outdated = [name for name in pieces if name not in {*missing, *stage.failed} and not stage.is_current(found[name])]
+    outdated = [name for name in pieces if name not in {*missing, *stage.failed} and not is_current(found[name])]
     wanted = missing + outdated
     for number, name in enumerate(wanted):
         expected = statistics.median(lasted) if lasted else seconds
@@ -62,4 +69,4 @@ def measure(
             stage.failed.add(name)
             if name in outdated:
                 continue
-        stage.keep({**stage.found(), name: {**answer, **stage.measured_with}})
+        stage.keep({**stage.found(), name: {**answer, **measured_with}})

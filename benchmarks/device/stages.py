@@ -10,8 +10,10 @@ from benchmarks.device import pieces, sweeps
 from benchmarks.device.budget import Budget, Stage, say
 from benchmarks.item import Settings
 from benchmarks.items.replicas import BATCHES, REPLICAS
+from benchmarks.reports import DIGITS
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import figures
+from jaxmatch.reporting.records import short_commit
 from jaxmatch.reporting.score_vs_setting import scores_against
 from jaxmatch.reporting.sweep_folder import read_sweep_folder
 
@@ -31,12 +33,17 @@ GPU_ONLY_SUFFIXES = ("-triton", "-untuned")
 # (replicas, batch, precision) of the steps that are dispatched one by one and many at a time.
 DISPATCHED = ((10, 64, "float32"), (1, 64, "float32"), (10, 64, "bfloat16"))
 # (batch, replicas, precision): the points with a goal, and the points that they are compared with.
-GOALS = ((512, (1, 10), "float32"), (64, (1, 10), "float32"), (128, (1, 10), "float32"), (512, (1, 10), "bfloat16"))
+SERIES_WITH_GOALS = (
+    (512, (1, 10), "float32"),
+    (64, (1, 10), "float32"),
+    (128, (1, 10), "float32"),
+    (512, (1, 10), "bfloat16"),
+)
 OTHER_SERIES = tuple(
     (batch, (1, count), "float32") for count in reversed(REPLICAS) if count not in (1, 10) for batch in BATCHES
 )
 # Stage -> the series that it measures.
-SERIES: Mapping[str, tuple] = {"replicas": GOALS, "more-replicas": OTHER_SERIES}
+SERIES: Mapping[str, tuple] = {"replicas": SERIES_WITH_GOALS, "more-replicas": OTHER_SERIES}
 # Changes that make a program compile in seconds on a CPU. Its times mean nothing.
 SMALL = {"model.blocks": 1, "model.encoder_layers": 1, "model.hidden_size": 8}
 SMALL_CSRAN = {
@@ -56,7 +63,7 @@ SECONDS_A_CASE, SECONDS_A_SERIES = 90.0, 120.0
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The options of the command line.
+    """What the stages of this command are measured with.
 
     Attributes:
       settings: the data, vectors and peer.
@@ -132,9 +139,10 @@ def _many_runs(plan: Plan, stage: Stage, series: Any) -> None:
         specs[name_of_series(each)] = {"settings": settings, "batch": batch, "replicas": counts, "changes": changes}
     # The next pieces need the programs that a piece compiled.
     kept = {"JAX_COMPILATION_CACHE_DIR": str(plan.workdir / "cache" / "programs")}
-    pieces.measure(
-        stage, plan.budget, "benchmarks.device.many_runs", specs, 20.0 if plan.quick else SECONDS_A_SERIES, kept
-    )
+    seconds = 20.0 if plan.quick else SECONDS_A_SERIES
+    # What was measured without the peer is measured again once there is one, but not the reverse.
+    inputs = {"peer": True} if plan.settings.peer else {}
+    pieces.measure(stage, plan.budget, "benchmarks.device.many_runs", specs, seconds, kept, inputs)
 
 
 def wikiqa(plan: Plan, stage: Stage) -> None:
@@ -147,7 +155,11 @@ def depth(plan: Plan, stage: Stage) -> None:
     """Trains CSRAN at several depths on SciTail (Figure 2 of its paper), or on the embedded inference set if SciTail's
     files are missing.
     """
-    if not plan.quick and not missing_for_sweeps(plan.settings, "SciTailV1.1"):
+    kept = stage.found()
+    missing = missing_for_sweeps(plan.settings, "SciTailV1.1")
+    if missing and kept.get("sweep") == "csran_depth" and stage.is_current(kept):
+        return say(f"{stage.name}: the results on SciTail stay: {missing}")
+    if not plan.quick and not missing:
         words = ["sweeps/csran_depth.py", "--dataset", "scitail", "--seeds", "10", FEW_LENGTHS, *_data(plan)]
         workdir = _sweep(plan, stage, words)
     else:
@@ -171,7 +183,8 @@ def _sweep(plan: Plan, stage: Stage, words: list[str]) -> Path:
     # Everything is below the working folder, so that this folder can be moved as a whole.
     kept = [f"--config.execution.cache_directory={plan.workdir / 'cache'}", "--config.execution.checkpoint_seconds=20"]
     # The folder is of this commit, because runs of another commit would seem to be trained by this one.
-    workdir = plan.workdir / "-".join([stage.name, Path(words[0]).stem, (stage.measured_with["commit"] or "")[:7]])
+    of_code = short_commit(stage.measured_with["commit"], DIGITS)
+    workdir = plan.workdir / "-".join([stage.name, Path(words[0]).stem, of_code])
     least = 10.0 if plan.quick else sweeps.LEAST_SECONDS
     sweeps.train(stage, plan.budget, [*words, *kept], workdir, least)
     return workdir

@@ -41,8 +41,8 @@ def train(
       workdir: the working folder.
       least: the least seconds of training with which the sweep is begun.
     """
-    known = stage.found()
-    known = known if stage.is_current(known) else {}
+    known, sweep = stage.found(), Path(words[0]).stem
+    known = known if stage.is_current(known) and known.get("sweep") == sweep else {}
     if known.get("status") == FINISHED or stage.failed:
         return
     left = budget.left_to_begin()
@@ -54,7 +54,7 @@ def train(
 
     def keep(status: str) -> None:
         found = {"status": status, "seconds": round(before + time.monotonic() - began, 1), **sweep_results(workdir)}
-        stage.keep({**found, **stage.measured_with})
+        stage.keep({**found, "sweep": sweep, **stage.measured_with})
 
     command = [sys.executable, "-m", "benchmarks.device.command", "sweep", *words, "--workdir", str(workdir)]
     status, last_line = run(command, budget, lambda: keep("training"), workdir)

@@ -1,6 +1,6 @@
 """The tables of the measurements on devices."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from benchmarks.device.stages import name_of as name_of_case
 from benchmarks.items.replicas import ACCELERATOR_GOALS, CEILING_GOALS, PEER_GOALS, PEER_PRECISIONS
 from benchmarks.items.replicas import ITEM as REPLICAS
 from jaxmatch.files import read_json, write_atomically
+from jaxmatch.reporting.records import short_commit
 
 NOT_RUN = "compiled, not run"
 # The number of kernels to show for each program. The file holds more.
@@ -126,14 +127,10 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
     elif name in ("replicas", "more-replicas"):
         measured = [piece for piece in found.values() if "problem" not in piece]
         sections += _unmeasured(name, kept)
+        sections += _problems(found)
         if measured:
-            points = {
-                (row["batch"], row["replicas"], row["precision"]): row for piece in measured for row in piece["rows"]
-            }
-            rows = [points[point] for point in sorted(points)]
-            notes = list(dict.fromkeys(note for piece in measured for note in piece["notes"]))
-            result = {**kept, "title": REPLICAS.title, "rows": rows, "notes": notes}
-            return [*sections, *_problems(found), reports.markdown(result, REPLICAS).rstrip()]
+            sections += _many_runs(measured)
+        return [*sections, f"    {kept['command']}"]
     else:
         ended = f"{len(found['runs'])} of {found['planned']} runs have ended"
         sections.append(f"{found['status']} after {found['seconds']:.0f} s; {ended}.")
@@ -142,13 +139,30 @@ def _stage(name: str, kept: Mapping[str, Any], without_device: Mapping[str, Any]
     return [*sections, *_problems(found), f"    {kept['command']}"]
 
 
+def _many_runs(pieces: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Returns the table of the points of `replicas`, each with the commit that it was measured with, and the notes."""
+    points = {
+        (row["batch"], row["replicas"], row["precision"]): {
+            **row,
+            "commit": short_commit(piece.get("commit"), reports.DIGITS),
+        }
+        for piece in pieces
+        for row in piece["rows"]
+    }
+    notes = dict.fromkeys(note for piece in pieces for note in piece["notes"])
+    columns = (*REPLICAS.columns, reports.Column("commit", "commit"))
+    lines = reports.table_lines([points[point] for point in sorted(points)], columns)
+    return [f"**{REPLICAS.title}**", "\n".join(lines), "\n".join(f"- {note}" for note in notes)]
+
+
 def _measured_with(kept: Mapping[str, Any]) -> str:
     """Returns the drivers and the versions of JAX, each with its commits."""
     pieces = [each for each in kept["found"].values() if isinstance(each, Mapping) and "driver" in each]
     together: dict[str, list[str]] = {}
     for piece in pieces or [{**kept, "jax": kept["versions"]["jax"]}]:
         commits = together.setdefault(f"{piece['driver']}; jax {piece['jax']}", [])
-        commits += [piece["commit"][:7]] if piece["commit"] and piece["commit"][:7] not in commits else []
+        at = short_commit(piece.get("commit"), reports.DIGITS)
+        commits += [at] if at and at not in commits else []
     return ". ".join(f"{name}; commit {', '.join(commits)}" if commits else name for name, commits in together.items())
 
 
@@ -260,7 +274,7 @@ def _cells(row: Mapping[str, Any], computed: Mapping[str, Any]) -> list[str]:
         f"{1e3 * row['seconds_in_a_row']:.2f}" if measured else "",
         f"{row['loss']:.5f}" if "loss" in row else "",
         f"{row['compile_seconds']:.0f}" if measured else pair("compile_seconds", 1, ".0f"),
-        row.get("commit", "")[:7],
+        short_commit(row.get("commit"), reports.DIGITS),
     ]
 
 
@@ -268,7 +282,7 @@ def tables_of(results: Path) -> str:
     """Returns the tables of all results in a folder."""
     found: dict[str, dict[str, Any]] = {}
     for file in sorted(results.glob("*/*.json")):
-        kept = read_json(file)
+        kept = reports.read_result(file)
         if "stage" in kept:
             found.setdefault(file.parent.name, {})[kept["stage"]] = kept
     file = WITHOUT_DEVICE / "figures.json"

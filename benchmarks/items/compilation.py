@@ -14,6 +14,7 @@ from benchmarks.items.models import BATCH, CLASSES, DIMENSIONS, LENGTH, config_o
 from benchmarks.memory_worker import compiled_bytes
 from jaxmatch import models
 from jaxmatch.data.distinct_words import program_words
+from jaxmatch.devices import compiler_options
 from jaxmatch.sweep import memory
 from jaxmatch.training.replicas import at_once, most_at_once
 from jaxmatch.training.step import BatchShape, cohort_step, flattening
@@ -88,8 +89,11 @@ def compile_step(
     *of_a_run, rows, weights, split, vectors = memory.step_shapes(module, task, dimensions, batch, length)
     order = jax.tree.map(lambda leaf: _behind(1, leaf), (rows, weights))
     by_replica = jax.tree.map(lambda leaf: _behind(replicas, leaf), (*of_a_run, *order))
-    step = jax.jit(cohort_step(flattening(module, dimensions), task), static_argnums=(0, 1), donate_argnums=2)
-    side_by_side = at_once(replicas, most_at_once(batch, jax.default_backend()))
+    platform = jax.default_backend()
+    flat = flattening(module, dimensions, platform=platform)
+    options = compiler_options(platform) or None
+    step = jax.jit(cohort_step(flat, task), static_argnums=(0, 1), donate_argnums=2, compiler_options=options)
+    side_by_side = at_once(replicas, most_at_once(batch, platform))
     number = jax.ShapeDtypeStruct((), np.int32)
     with without_cache():
         start = time.perf_counter()

@@ -14,8 +14,10 @@ import numpy as np
 from benchmarks import ceiling, stopwatch
 from benchmarks.item import Column, Item, Settings
 from benchmarks.worker_process import WorkerProcess, WorkerStopped
+from jaxmatch import devices
 from jaxmatch.inference.cpu.compiler_options import compiler_options
 from jaxmatch.layers.lstm import Lstm
+from jaxmatch.layers.matmul import products_for
 
 WORKER = Path(__file__).resolve().parent.parent / "lstm_worker.py"
 INPUTS = 300
@@ -28,8 +30,8 @@ QUICK_SHAPES = ((4, 8, EQUAL), (4, 8, DRAWN))
 WORK = {False: "forward", True: "forward and backward"}
 # The maximum share of torch's time, on a CPU.
 GOAL = 1.0
-# The largest difference, relative to the largest value, between programs that compute the same in another order.
-TOLERANCE = 1e-3
+# Precision of our products -> the largest difference to torch's states and gradients, relative to the largest value.
+TOLERANCES = {"float32": 1e-3, "TF32": 1e-2, "bfloat16": 5e-2}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,12 +110,14 @@ def programs(example: Case) -> dict[bool, Callable[[], Any]]:
         states = forward(params, inputs)
         return (states * output_gradient).sum(), states
 
-    options = compiler_options() if jax.default_backend() == "cpu" else None
+    platform = jax.default_backend()
+    of_training = devices.compiler_options(platform) or None
     made = {
-        False: jax.jit(forward, compiler_options=options),
-        True: jax.jit(jax.grad(total, argnums=(0, 1), has_aux=True)),
+        False: jax.jit(forward, compiler_options=compiler_options() if platform == "cpu" else of_training),
+        True: jax.jit(jax.grad(total, argnums=(0, 1), has_aux=True), compiler_options=of_training),
     }
-    made = {training: program.lower(params, inputs).compile() for training, program in made.items()}
+    with products_for(platform):
+        made = {training: program.lower(params, inputs).compile() for training, program in made.items()}
     return {
         training: lambda program=program: jax.block_until_ready(program(params, inputs))
         for training, program in made.items()
@@ -201,7 +205,7 @@ def _build(torch: WorkerProcess, example: Case, ours: Any, scratch: Path) -> flo
     torch.request("values", to=str(values))
     with np.load(values) as theirs:
         error = difference(example, ours, theirs)
-    if not error < TOLERANCE:
+    if not error < TOLERANCES[ceiling.default_products()]:
         raise RuntimeError(f"torch's states or gradients differ from ours by {error:.0e} of the largest value")
     return error
 

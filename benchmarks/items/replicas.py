@@ -125,8 +125,9 @@ def _series(
         times[count] = seconds["all"], seconds["alone"], {key: seconds[key] for key in peers}
     steps_at_the_ceiling = operations[precision] / (2 * steps.work(config, data, length).multiply_adds)
     rows = []
+    named = name_of_products(config.model.precision, precision)
     for count in replicas:
-        row: dict[str, Any] = {"precision": precision, "batch": batch, "replicas": count}
+        row: dict[str, Any] = {"precision": named, "batch": batch, "replicas": count}
         measured = _figures(count, batch, *times[count], steps_at_the_ceiling) if count in times else {}
         goal = goals(count, batch, measured, precision)
         rows.append({**row, **measured, "goal": goal, "remark": "" if measured else reasons[count]})
@@ -160,6 +161,12 @@ def _figures(
     for key, pair_seconds in peers.items():
         figures[key] = stopwatch.ratio([count * batch * one for one in pair_seconds], own)
     return figures
+
+
+def name_of_products(model_precision: str, precision: str) -> str:
+    """Returns how a row names the precision of its products. On a TPU, that of float32 values is bfloat16, too."""
+    of_float32 = precision == "bfloat16" != model_precision
+    return f"{precision}, of float32 values" if of_float32 else precision
 
 
 def time_long_point(

@@ -27,6 +27,11 @@ def best_record(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | Non
     return max(filter(has_score, records), key=merit, default=None)
 
 
+def short_commit(commit: str | None, digits: int = 8) -> str:
+    """Returns the first digits of a record's commit, and the "+" of changed code."""
+    return commit[:digits] + "+" * commit.endswith("+") if commit else ""
+
+
 def placed(record: Mapping[str, Any], variant: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a record with the place that its run has in the grid now.
 

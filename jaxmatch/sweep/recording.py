@@ -71,10 +71,13 @@ def _first_processor() -> dict[str, str]:
 
 
 @functools.cache
-def commit() -> str:
+def commit(*others: str) -> str:
     """Returns the commit of the checkout that this package runs from.
 
     The commit ends in "+" if the package was changed since, and is "" outside of a checkout.
+
+    Arguments:
+      others: patterns of other files of the checkout whose changes count, such as "benchmarks/*.py".
     """
     folder = Path(jaxmatch.__file__).parent
     try:
@@ -84,7 +87,8 @@ def commit() -> str:
         if inside.returncode:
             return ""
         head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=True)
-        changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "."], cwd=folder, check=False)
+        files = [".", *(f":/{pattern}" for pattern in others)]
+        changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", *files], cwd=folder, check=False)
     except (OSError, subprocess.CalledProcessError):
         return ""
     return head.stdout.strip() + ("+" if changed.returncode else "")

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxmatch.reporting import record_schema
+from jaxmatch.reporting.records import short_commit
 from jaxmatch.reporting.tables import numbers
 
 OWN_VECTORS = "the data set's own"
@@ -121,7 +122,7 @@ def _percent(share: float) -> str:
 def _versions(cells: Sequence[Sequence[Mapping]]) -> list[str]:
     """Describes the versions of the program if several of them trained the runs of one mean."""
     mixed = [cell for cell in cells if len({record.get("commit") for record in cell}) > 1]
-    commits = {(record.get("commit") or "unknown")[:8] for cell in mixed for record in cell}
+    commits = {short_commit(record.get("commit")) or "unknown" for cell in mixed for record in cell}
     if not commits:
         return []
     mean = "one mean" if len(cells) == 1 else "a mean"
