@@ -30,8 +30,8 @@ def compiler_options(platform: str, runs_once: bool = False) -> dict[str, Any]:
     options = {
         # Most of the time to compile is spent on optimizations that pay only for a program that runs often.
         "cpu": {"xla_backend_optimization_level": 0} if runs_once else {},
-        # On an H200, cuBLAS was faster than XLA's own matrix products, and XLA's trials of its own products take about
-        # half of the time to compile (benchmarks/NOTES.md).
+        # On an H200, cuBLAS was faster than XLA's own matrix products, and without trials of them some programs
+        # compiled in half the time (benchmarks/NOTES.md).
         "gpu": {"xla_gpu_enable_triton_gemm": False},
     }
     flags = os.environ.get("XLA_FLAGS", "")
