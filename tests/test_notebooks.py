@@ -146,7 +146,7 @@ def test_install_cell_installs_the_package_and_keeps_the_installed_jax(tmp_path,
         return
     assert done.returncode == 0, done.stdout + done.stderr
     pip_line, device = done.stdout.splitlines()
-    assert pip_line == f'pip install --quiet --constraint jax.txt "jaxmatch[figures] @ git+{address}"'
+    assert pip_line == f'pip install --quiet --constraint jax.txt "jaxmatch[figures,tables] @ git+{address}"'
     kept = (tmp_path / "jax.txt").read_text().split()
     assert {f"{name}=={importlib.metadata.version(name)}" for name in ("jax", "jaxlib")} <= set(kept)
     assert re.fullmatch(r"JAX \S+ on \d+ x \S.*", device)
