@@ -44,8 +44,8 @@ PAPERS := $(foreach data,wikiqa scitail quora snli,re2_main/$(data) re2_ablation
 # The code of RE2's authors that made the paper's numbers.
 OF_RE2 := --setting released_tensorflow
 
-# Of the words of a command line: those that are no --vectors=FILE, nor --vectors with the word after it.
-without_vectors = $(filter-out --vectors=%,$(subst --vectors ,--vectors=,$(strip $(1))))
+# The words of a command line that a timing takes. It has no vectors and nothing to train.
+of_timing = $(filter --data-directory=% --dry-run --smoke --config.%,$(subst --data-directory ,--data-directory=,$(strip $(1))))
 
 .PHONY: demo test bench papers accelerators device mutants clusters lowest torture installed docs lint
 .DELETE_ON_ERROR:
@@ -63,11 +63,11 @@ torture: $(INSTALLED)
 	.venv/bin/python tests/torture $(or $(ARGUMENTS),--output results/torture)
 
 # A sweep whose data is missing says so (status 2) and the next one begins; anything else ends it. Those without a number of seeds
-# here have the paper's; a timing takes no vectors.
+# here have the paper's.
 papers: $(INSTALLED)
 	@failed=; for each in $(PAPERS); do \
 		case $$each in \
-			*_timing/*) set -- timing $(call without_vectors,$(ARGUMENTS));; \
+			*_timing/*) set -- timing $(call of_timing,$(ARGUMENTS));; \
 			re2_ensemble/*|re2_occlusion/*|re2_attention/*) set -- sweep $(OF_RE2) $(ARGUMENTS);; \
 			re2_main/*) set -- sweep --seeds 10 $(OF_RE2) --floors all $(ARGUMENTS);; \
 			re2_*) set -- sweep --seeds 10 $(OF_RE2) $(ARGUMENTS);; \

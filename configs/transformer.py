@@ -3,9 +3,10 @@
     jaxmatch train configs/transformer.py --dataset snli --data-directory DATA --vectors glove.840B.300d.zip \\
         --workdir runs/transformer
 
-No paper has this setting. Layer normalization comes before each sublayer. The learning rate has an epoch of warmup,
-then, on SNLI, a decay of 0.95 every 256,000 pairs. Other data sets, without a warmup of their own:
-`sweeps/comparison.py --models transformer`. Runs that were trained here are in results/.
+No paper has this setting. Layer normalization comes before each sublayer. On SNLI, WikiQA, TrecQA and SICK the learning
+rate has an epoch of warmup, then, on SNLI, a decay of 0.95 every 256,000 pairs. Own data has no warmup, because its
+size is not known. Other data sets, without a warmup of their own: `sweeps/comparison.py --models transformer`. Runs
+that were trained here are in results/.
 """
 
 from ml_collections import ConfigDict

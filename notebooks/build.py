@@ -33,8 +33,8 @@ COLAB = "https://colab.research.google.com"
 IN_README = "first_sweep"  # the notebook that the README's badge opens
 # The text above the first cell while pyproject.toml names no repository.
 MISSING = (
-    "**On Colab, first write the address of the repository into `SOURCE`**, such as `https://github.com/OWNER/NAME`. Or "
-    "first install\nthe package from an uploaded archive, as the README says. The cell then installs nothing."
+    "**On Colab, first write the address of the repository into `SOURCE`**, such as `https://github.com/OWNER/NAME`. "
+    "Or first install\nthe package from an uploaded archive, as the README says. The cell then installs nothing."
 )
 _SOURCE = re.compile(r'(?m)^SOURCE = ".*?"')
 # The metadata of a cell that are kept. "small" is the source that replaces the cell's own in a small run.

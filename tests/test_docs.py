@@ -27,6 +27,7 @@ from jaxmatch.sweep.named_files import CONFIGS, SWEEPS, find
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+LAUNCHERS = [file for folder in ("configs", "sweeps") for file in sorted((ROOT / folder).glob("[!_]*.py"))]
 GENERATED = ("settings.md", "command_line.md")
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 FENCE = re.compile(r"^```(\S*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -123,21 +124,25 @@ def test_python_examples_run(page, tmp_path, monkeypatch, restored_registries):
 
 
 def commands(page):
-    """Yields the words of every `jaxmatch ...` command of a page: in shell examples, indented lines and tables."""
-    text = page.read_text().replace("\\\n", " ")
-    lines = [line for code in fenced(page, "sh") for line in code.replace("\\\n", " ").splitlines()]
+    """Yields the words of every `jaxmatch ...` command of a page, or of the docstring of a launcher: in shell examples,
+    indented lines and tables.
+    """
+    is_launcher = page.suffix == ".py"
+    text = ast.get_docstring(ast.parse(page.read_text())) if is_launcher else page.read_text()
+    text = text.replace("\\\n", " ")
+    lines = [line for name, code in FENCE.findall(text) if name == "sh" for line in code.splitlines()]
     lines += re.findall(r"^    (jaxmatch [^\n]*)", text, re.MULTILINE)
     inline = re.findall(r"`(jaxmatch [^`]*)`", text)
     # Leaves out text that is only the name of a command.
     lines += [line for line in inline if len(line.split()) > 2 and line != "jaxmatch data check"]
     for line in lines:
-        for piece in re.sub(r"\bDATA\b", DATA, line).split(" | "):
+        for piece in (line if is_launcher else re.sub(r"\bDATA\b", DATA, line)).split(" | "):
             words = shlex.split(piece, comments=True)
             if words and words[0] == "jaxmatch" and not words[1].isupper() and "..." not in piece:
                 yield words[1:]
 
 
-@every_page
+@pytest.mark.parametrize("page", [*PAGES, *LAUNCHERS], ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_parse(page, monkeypatch, restored_registries, tmp_path):
     monkeypatch.chdir(ROOT)
     mine = tmp_path / "my_extensions.py"

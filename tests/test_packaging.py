@@ -41,6 +41,7 @@ def test_console_script_and_version_are_declared():
     assert getattr(__import__(module, fromlist=[function]), function).__module__ == module
     assert re.fullmatch(r"\d+\.\d+\.\d+", jaxmatch.__version__)
     assert f"## {jaxmatch.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"\nversion: {jaxmatch.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
 @pytest.mark.parametrize(

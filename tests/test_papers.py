@@ -21,8 +21,9 @@ PAPER_SWEEPS = """
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_make_papers_runs_existing_sweeps_with_the_expected_options():
+    given = "--data-directory D --vectors V --on ray --dry-run"
     text = subprocess.run(
-        ["make", "--dry-run", "papers", "ARGUMENTS=--data-directory D --vectors V --dry-run"],
+        ["make", "--dry-run", "papers", f"ARGUMENTS={given}"],
         cwd=SWEEPS.parent,
         capture_output=True,
         text=True,
@@ -40,8 +41,7 @@ def test_make_papers_runs_existing_sweeps_with_the_expected_options():
         assert planned.config.data.name == {"trecqa": "trecqa_all_clean"}.get(dataset, dataset)
         if sweep.startswith(("esan_main", "esan_ablation", "csran")):
             assert planned.config.model.characters != "none"
-    assert re.search(r"\*_timing/\*\) set -- timing --data-directory D --dry-run;;", text)
-    given = "--data-directory D --vectors V --dry-run"
+    assert re.search(r"\*_timing/\*\) set -- timing --data-directory=D --dry-run;;", text)
     code = "--setting released_tensorflow"
     assert f"re2_*) set -- sweep --seeds 10 {code} {given};;" in text
     assert f"re2_attention/*) set -- sweep {code} {given};;" in text

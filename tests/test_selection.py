@@ -102,11 +102,15 @@ def test_no_run_stops_before_minimum_samples():
 
 def test_selection_by_accuracy_keeps_the_first_maximum(learnable):
     _, data, _, _ = learnable
-    training = {"maximum_buckets": 1}
+    training = {"maximum_buckets": 1, "best_on_test": True}
     for result in make_cohort(seeds=(1, 2), optimizer=[FAST] * 2, data=data, training=training).train():
         scores = [entry["dev"]["accuracy"] for entry in result.progress.curve]
         assert result.progress.best_score == max(scores)
         assert result.progress.best_at == 70 * (1 + scores.index(max(scores)))  # of equal ones, the first
+        # Test has the opposite labels. So it was best where dev was worst, whether dev had improved then or not.
+        on_test = result.progress.best_on_test
+        assert on_test["scores"]["accuracy"] == pytest.approx(1 - min(scores))
+        assert on_test["at_samples"] == 70 * (1 + scores.index(min(scores)))
 
 
 def test_a_stopped_run_sees_no_more_samples():

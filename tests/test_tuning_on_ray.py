@@ -30,9 +30,6 @@ def nodes():
 def test_asha_on_two_workers_agrees_with_its_recorded_arrivals(small_files, tmp_path, nodes):
     driver = Driver(small_files, tmp_path, *on(nodes, *WORDS), command="tune")
     check_agreement(tmp_path, *driver.ended(), driver.lines)
-    # Both workers began before any setting continued.
-    begun = [line for line in driver.lines if "compiling" in line or "continues" in line]
-    assert "compiling" in begun[0] and "compiling" in begun[1]
 
 
 @pytest.mark.clusters
