@@ -3,6 +3,8 @@
 python -m benchmarks                          every item that can run with what was given
 python -m benchmarks training inference       these alone
 python -m benchmarks --tables                 measures nothing, makes the tables again
+
+On a TPU, give one item a command. Some items start processes that need the device, and a TPU takes only one process.
 """
 
 import argparse
