@@ -173,18 +173,19 @@ def main() -> int:
     arguments = parser.parse_args()
     wanted = [*specs(vars(arguments))] * (1 in arguments.devices)
     wanted += [*specs_on_several(vars(arguments))] * (DEVICES in arguments.devices)
-    status = 0
     try:
-        if not arguments.tables:
-            bring_up_to_date(wanted, arguments.environments, arguments.results / "figures.json")
+        try:
+            if not arguments.tables:
+                bring_up_to_date(wanted, arguments.environments, arguments.results / "figures.json")
+        finally:
+            write_tables(arguments.results)
     except InputError as error:
         print(f"benchmarks.accelerators: {error}", file=sys.stderr)
-        status = 2
+        return 2
     except KeyboardInterrupt:
         print("benchmarks.accelerators: interrupted; run the same command to resume", file=sys.stderr)
-        status = 130
-    write_tables(arguments.results)
-    return status
+        return 130
+    return 0
 
 
 def write_tables(results: Path) -> None:
