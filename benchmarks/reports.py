@@ -110,12 +110,11 @@ def read_result(path: Path) -> dict[str, Any]:
       InputError: the file is damaged.
     """
     try:
-        result = read_json(path)
+        if isinstance(result := read_json(path), dict):
+            return result
+        raise ValueError("no JSON object")
     except ValueError as error:
         raise InputError(f"the file is damaged ({error})", path=path, remedy="remove it, or restore it") from None
-    if not isinstance(result, dict):
-        raise InputError("the file is damaged (no JSON object)", path=path, remedy="remove it, or restore it")
-    return result
 
 
 def read_results(folder: Path) -> dict[str, dict[str, dict[str, Any]]]:

@@ -63,9 +63,10 @@ class Stage:
         kept = read_json(self._file) if self._file.exists() else {}
         return kept.get("found", {}) if kept.get("quick") == self._about.get("quick") else {}
 
-    def is_current(self, found: Mapping[str, Any]) -> bool:
-        """Returns whether a result has the present "commit", "driver" and "jax"."""
-        return all(found.get(name) == value for name, value in self.measured_with.items())
+    def is_current(self, found: Mapping[str, Any], inputs: Mapping[str, Any] | None = None) -> bool:
+        """Returns whether a result has the present "commit", "driver" and "jax", and these inputs."""
+        wanted = {**self.measured_with, **(inputs or {})}
+        return all(found.get(name) == value for name, value in wanted.items())
 
     def keep(self, found: Mapping[str, Any]) -> None:
         """Stores results in place of the earlier ones."""

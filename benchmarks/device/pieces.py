@@ -38,15 +38,12 @@ def measure(
       environment: environment variables for the processes that measure.
       inputs: what the pieces are measured with besides the code. It is stored with them.
     """
-    measured_with = {**stage.measured_with, **(inputs or {})}
-
-    def is_current(piece: Mapping[str, Any]) -> bool:
-        return all(piece.get(name) == value for name, value in measured_with.items())
-
+    inputs = inputs or {}
     found = stage.found()
     lasted = [found[name]["process_seconds"] for name in pieces if "process_seconds" in found.get(name, {})]
     missing = [name for name in pieces if "problem" in found.get(name, {"problem": ""}) and name not in stage.failed]
-    outdated = [name for name in pieces if name not in {*missing, *stage.failed} and not is_current(found[name])]
+    tried = {*missing, *stage.failed}
+    outdated = [name for name in pieces if name not in tried and not stage.is_current(found[name], inputs)]
     wanted = missing + outdated
     for number, name in enumerate(wanted):
         expected = statistics.median(lasted) if lasted else seconds
@@ -69,4 +66,4 @@ def measure(
             stage.failed.add(name)
             if name in outdated:
                 continue
-        stage.keep({**stage.found(), name: {**answer, **measured_with}})
+        stage.keep({**stage.found(), name: {**answer, **stage.measured_with, **inputs}})

@@ -54,7 +54,7 @@ MUTANTS = [
     ("jaxmatch/training/selection.py", "if test_outputs is not None:", "if test_outputs is not None and improved.any():", ["tests/test_selection.py::test_selection_by_accuracy_keeps_the_first_maximum"]),
     ("benchmarks/device/kernels.py", "end - max(begin, covered_until)", "end - begin", ["tests/test_benchmark_device_kernels.py"]),
     ("benchmarks/accelerators/__main__.py", "for line in reversed(lines):", "for line in lines:", ["tests/test_accelerators.py::test_failure_reason_is_one_line_and_untried_programs_are_counted"]),
-    ("benchmarks/device/pieces.py", "measured_with = {**stage.measured_with, **(inputs or {})}", "measured_with = stage.measured_with", ["tests/test_benchmark_device_pieces.py"]),
+    ("benchmarks/device/budget.py", "wanted = {**self.measured_with, **(inputs or {})}", "wanted = self.measured_with", ["tests/test_benchmark_device_pieces.py"]),
     ("jaxmatch/reporting/html/certainty.py", "np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 0.5)", "np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 1.0)", ["tests/test_uncertainty.py"]),
     ("jaxmatch/reporting/html/certainty.py", "(times @ _wins(values, others) * times_of_others)", "(times @ _wins(values, others))", ["tests/test_uncertainty.py"]),
     (_ENCODING, "        \"tokenizer_release\": importlib.metadata.version(\"nltk\"),\n", "",
