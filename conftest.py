@@ -1,4 +1,4 @@
-"""The setup of the tests, which pytest loads from the root, and their order."""
+"""The setup of the tests, which pytest loads from the root."""
 
 import gc
 import os
@@ -29,11 +29,6 @@ def pytest_configure(config) -> None:
     # XLA ends a process that sets an unknown flag, and any flag may be removed in a later version.
     known = subprocess.run([sys.executable, "-c", "import jax; jax.devices()"], env=environment, capture_output=True)
     os.environ["XLA_FLAGS"] = QUICK_COMPILATION if known.returncode == 0 else ""
-
-
-def pytest_collection_modifyitems(items: list) -> None:
-    """Moves tests marked `slow` to the end, so that a plain mistake shows at once."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
 
 
 def pytest_collection_finish() -> None:

@@ -18,7 +18,7 @@ SIDES = {"cpu": (512, 1024)}
 SIDES_OF_AN_ACCELERATOR = (4096, 8192)
 
 
-class Work(NamedTuple):
+class MatrixProducts(NamedTuple):
     """The matrix products of a program.
 
     Attributes:
@@ -30,7 +30,7 @@ class Work(NamedTuple):
     products: int
 
 
-def count(function: Callable, *arguments: Any) -> Work:
+def count(function: Callable, *arguments: Any) -> MatrixProducts:
     """Counts the matrix products of a function exactly, in the program that JAX traces it to.
 
     Nothing is compiled or run.
@@ -45,7 +45,7 @@ def count(function: Callable, *arguments: Any) -> Work:
     return count_program(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
-def count_program(program: Any) -> Work:
+def count_program(program: Any) -> MatrixProducts:
     """Counts the matrix products of a `jaxpr`, as `count` does."""
     multiply_adds = products = 0
     for equation in program.eqns:
@@ -55,7 +55,7 @@ def count_program(program: Any) -> Work:
         if name == "while" and any(part.products for part in parts):
             raise ValueError("how often a while loop computes its products is not known")
         if name == "dot_general":
-            parts, times = [Work(_dot_general(equation), 1)], 1
+            parts, times = [MatrixProducts(_dot_general(equation), 1)], 1
         elif name == "cond":  # only one of its branches runs
             parts, times = [max(parts)], 1
         else:
@@ -63,7 +63,7 @@ def count_program(program: Any) -> Work:
             times *= equation.params["mesh"].size if name == "shard_map" else 1
         multiply_adds += times * sum(part.multiply_adds for part in parts)
         products += times * sum(part.products for part in parts)
-    return Work(multiply_adds, products)
+    return MatrixProducts(multiply_adds, products)
 
 
 def programs_of(values: Any) -> Iterator[Any]:

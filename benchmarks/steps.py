@@ -133,12 +133,12 @@ def typical_length(config: Any, data: EncodedData) -> int:
     return round(plan.tokens() / len(lengths))
 
 
-def work(config: Any, data: EncodedData, length: int) -> ceiling.Work:
+def matrix_products(config: Any, data: EncodedData, length: int) -> ceiling.MatrixProducts:
     """Counts the matrix products of one training step of one run, forward and backward, in its program."""
     module = models.build(config.model.to_dict(), outputs=data.outputs)
-    return _work(module, data.task, data.vectors.shape[1], config.training.batch_size, length)
+    return _matrix_products(module, data.task, data.vectors.shape[1], config.training.batch_size, length)
 
 
 @functools.lru_cache(maxsize=1024)
-def _work(module: Any, task: str, dimensions: int, batch: int, length: int) -> ceiling.Work:
+def _matrix_products(module: Any, task: str, dimensions: int, batch: int, length: int) -> ceiling.MatrixProducts:
     return ceiling.count_program(memory.step_program(module, task, dimensions, batch, length))

@@ -185,7 +185,7 @@ def test_stages_without_their_inputs_are_skipped_and_reported(tmp_path, monkeypa
 def test_compiled_stage_stores_its_measurements_and_does_not_repeat_them(tmp_path, monkeypatch, capsys):
     """The command writes the same files as on a device, and a second call measures nothing again."""
     simpler = {"model.alignment": "identity", "model.fusion": "simple", "model.prediction": "simple"}
-    monkeypatch.setattr(stages, "SMALL", {**stages.SMALL, **simpler})
+    monkeypatch.setattr(stages, "SMALL_RE2", {**stages.SMALL_RE2, **simpler})
     words = ["--quick", "--workdir", str(tmp_path), "--minutes", "5", "compiled"]
     assert device.main(words) == 0
     (file,) = tmp_path.glob("results/*/compiled.json")

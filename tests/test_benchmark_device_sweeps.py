@@ -1,10 +1,11 @@
 """Sweeps as stages of `make device` end within the time budget, and a refusal is reported with its reason."""
 
+import dataclasses
 import sys
 
 from small_records import ABOUT_A_DEVICE
 
-from benchmarks.device import sweeps
+from benchmarks.device import stages, sweeps
 from benchmarks.device.budget import Budget, Stage
 
 # A program that records a run immediately, and exits when it is interrupted.
@@ -46,3 +47,16 @@ def test_refused_sweep_reports_its_reason_and_sweep_without_time_is_not_started(
     assert "wikiqa: not begun, it needs 80 s" in capsys.readouterr().out and not stage.found()
     sweeps.train(stage, Budget(90), ["no-such-file.py"], tmp_path / "w")
     assert stage.found()["status"].startswith("failed: jaxmatch: no-such-file.py")
+
+
+def test_depth_keeps_results_on_scitail_where_its_files_are_missing(tmp_path, monkeypatch, quick, capsys):
+    files = []
+    monkeypatch.setattr(sweeps, "train", lambda stage, budget, words, *_: files.append(words[0]))
+    plan = stages.Plan(dataclasses.replace(quick, quick=False), tmp_path, Budget(60), "cpu")
+    stage = Stage(tmp_path, "depth", ABOUT_A_DEVICE)
+    stage.keep({"sweep": "csran_depth", **stage.measured_with})
+    stages.depth(plan, stage)
+    assert not files and "depth: the results on SciTail stay" in capsys.readouterr().out
+    stage.keep({"sweep": "csran_depth", **stage.measured_with, "commit": "another"})
+    stages.depth(plan, stage)
+    assert files == ["configs/csran_embedded_inference.py"]

@@ -94,10 +94,10 @@ def test_row_hours_scale_with_pairs_and_work(throughput):
     assert hours["sorted"] == pytest.approx(2 * hours["train"])
     assert hours["compile"] == pytest.approx(0.01)
     more = paper.row_hours(throughput, 1000, {"blocks": 2})
-    work = [steps.work(config, throughput.data, 12) for config in (small(), small(model__blocks=2))]
-    assert more["train"] / hours["train"] == pytest.approx(work[1].multiply_adds / work[0].multiply_adds)
+    products = [steps.matrix_products(config, throughput.data, 12) for config in (small(), small(model__blocks=2))]
+    assert more["train"] / hours["train"] == pytest.approx(products[1].multiply_adds / products[0].multiply_adds)
     assert more["peer"] / hours["peer"] == pytest.approx(more["train"] / hours["train"])
-    assert 1 < more["compile"] / hours["compile"] == pytest.approx(work[1].products / work[0].products)
+    assert 1 < more["compile"] / hours["compile"] == pytest.approx(products[1].products / products[0].products)
 
 
 def test_table_totals_are_sums_and_missing_peer_times_are_none(throughput):

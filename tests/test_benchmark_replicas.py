@@ -54,11 +54,11 @@ def test_training_step_count_is_near_the_hand_count_and_scales_with_batch_size(q
     forward = convolution + 2 * attention + fusion + hidden_layer + output
     # The backward pass has two products for each product: one for the gradient of the parameters, and one for the
     # gradient of the inputs. The embeddings need no gradient.
-    counted = steps.work(config, data, length).multiply_adds
+    counted = steps.matrix_products(config, data, length).multiply_adds
     assert 2 * forward - 2 * attention <= counted <= 3 * forward - convolution
     # Twice the batch takes exactly twice the work.
     config = quick.config("re2_embedded_inference", **{**steps.SMALL, "training__batch_size": 2 * batch})
-    assert steps.work(config, data, length).multiply_adds == 2 * counted
+    assert steps.matrix_products(config, data, length).multiply_adds == 2 * counted
 
 
 def test_a_length_is_filled_with_the_longest_pairs_that_fit(quick):

@@ -45,7 +45,7 @@ OTHER_SERIES = tuple(
 # Stage -> the series that it measures.
 SERIES: Mapping[str, tuple] = {"replicas": SERIES_WITH_GOALS, "more-replicas": OTHER_SERIES}
 # Changes that make a program compile in seconds on a CPU. Its times mean nothing.
-SMALL = {"model.blocks": 1, "model.encoder_layers": 1, "model.hidden_size": 8}
+SMALL_RE2 = {"model.blocks": 1, "model.encoder_layers": 1, "model.hidden_size": 8}
 SMALL_CSRAN = {
     "model.hidden_size": 4,
     "model.aggregation_layers": 1,
@@ -105,7 +105,7 @@ def compiled(plan: Plan, stage: Stage) -> None:
     specs = {}
     cases = [case for case in CASES if plan.platform == "gpu" or not case[0].endswith(GPU_ONLY_SUFFIXES)]
     for case in (("re2", 2, 8, "float32"),) if plan.quick else cases:
-        spec = dict(zip(CASE, case, strict=True)) | ({"overrides": SMALL, "pairs": 512} if plan.quick else {})
+        spec = dict(zip(CASE, case, strict=True)) | ({"overrides": SMALL_RE2, "pairs": 512} if plan.quick else {})
         specs[name_of(case)] = spec
     pieces.measure(stage, plan.budget, "benchmarks.device.case", specs, 20.0 if plan.quick else SECONDS_A_CASE)
 
@@ -115,7 +115,7 @@ def dispatched(plan: Plan, stage: Stage) -> None:
     specs = {}
     for steps in ((2, 8, "float32"),) if plan.quick else DISPATCHED:
         spec = dict(zip(CASE[1:], steps, strict=True))
-        specs[name_of_steps(steps)] = spec | ({"overrides": SMALL} if plan.quick else {})
+        specs[name_of_steps(steps)] = spec | ({"overrides": SMALL_RE2} if plan.quick else {})
     pieces.measure(stage, plan.budget, "benchmarks.device.dispatches", specs, 20.0 if plan.quick else SECONDS_A_CASE)
 
 
