@@ -54,6 +54,14 @@ def quick(tmp_path):
 
 
 @pytest.fixture
+def settled(monkeypatch):
+    """Makes files that a test has just written count as old, so that their digests are stored."""
+    from jaxmatch.data import cache
+
+    monkeypatch.setattr(cache, "TIMESTAMP_RESOLUTION_NS", -(10**10))
+
+
+@pytest.fixture
 def no_tagger(monkeypatch, tmp_path):
     """Hides the models of NLTK."""
     import nltk.data
@@ -109,6 +117,14 @@ def slurm(tmp_path_factory):
             patch.setenv(name, value)
         yield nodes
     nodes.close()
+
+
+@pytest.fixture(scope="session")
+def one_process(small_files, tmp_path_factory):
+    """The table and the results of the sweep that tests of Ray train, from one process without Ray."""
+    import ray_driver
+
+    return ray_driver.alone(small_files, tmp_path_factory.mktemp("one_process"))
 
 
 @pytest.fixture(scope="session")

@@ -12,12 +12,6 @@ from jaxmatch.errors import InputError
 
 
 @pytest.fixture
-def settled(monkeypatch):
-    """Makes files that a test has just written count as old."""
-    monkeypatch.setattr(cache, "TIMESTAMP_RESOLUTION_NS", -(10**10))
-
-
-@pytest.fixture
 def file(tmp_path):
     path = tmp_path / "train.tsv"
     path.write_text("one")

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import s3_server
 import small_sweep
-from ray_driver import LONG, Driver, alone, on, refused
+from ray_driver import LONG, Driver, on, refused
 from ray_nodes import Nodes
 
 from jaxmatch.cli.main import main
@@ -34,11 +34,6 @@ def nodes(bucket, tmp_path_factory):
     assert cluster.address
     yield cluster
     cluster.close()
-
-
-@pytest.fixture(scope="module")
-def one_process(small_files, tmp_path_factory):
-    return alone(small_files, tmp_path_factory.mktemp("one_process"))
 
 
 @pytest.mark.clusters

@@ -15,16 +15,12 @@ from jaxmatch.data import cache, catalog, encoding
 from jaxmatch.data.encoding import DataSettings, prepare
 from jaxmatch.errors import InputError
 
+pytestmark = pytest.mark.usefixtures("settled")
+
 
 @pytest.fixture
 def own(tmp_path):
     return own_data(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def settled(monkeypatch):
-    """Makes files that a test has just written count as old, so that their digests are remembered."""
-    monkeypatch.setattr(cache, "TIMESTAMP_RESOLUTION_NS", -(10**10))
 
 
 def arrays_of(data):

@@ -9,18 +9,13 @@ import time
 import pytest
 import s3_server
 import small_sweep
-from ray_driver import LONG, Driver, alone, on, refused
+from ray_driver import LONG, Driver, on, refused
 from ray_nodes import Nodes
 
 from jaxmatch.store import Store
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[ray]'")
 pytestmark = pytest.mark.clusters
-
-
-@pytest.fixture(scope="module")
-def one_process(small_files, tmp_path_factory):
-    return alone(small_files, tmp_path_factory.mktemp("one_process"))
 
 
 @pytest.fixture

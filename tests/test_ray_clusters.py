@@ -30,11 +30,6 @@ add_score(Score("always", "always"), lambda labels, outputs: outputs[..., 0].mea
 """
 
 
-@pytest.fixture(scope="module")
-def one_process(small_files, tmp_path_factory):
-    return alone(small_files, tmp_path_factory.mktemp("one_process"))
-
-
 @pytest.fixture
 def nodes():
     cluster = Nodes(3)

@@ -36,8 +36,8 @@ def alone(files, workdir, **overrides):
 
 
 @pytest.fixture(scope="module")
-def one_process(small_files, tmp_path_factory):
-    return alone(small_files, tmp_path_factory.mktemp("one_process"), **{"training.epochs": EPOCHS})
+def expected(small_files, tmp_path_factory):
+    return alone(small_files, tmp_path_factory.mktemp("expected"), **{"training.epochs": EPOCHS})
 
 
 def states(workdir):
@@ -62,7 +62,7 @@ def job_of(workdir, state):
     return found[0].job
 
 
-def test_job_array_produces_the_records_of_one_process(small_files, tmp_path, one_process, capfd):
+def test_job_array_produces_the_records_of_one_process(small_files, tmp_path, expected, capfd):
     command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": EPOCHS})
     assert main(command) == 0
     submitted = capfd.readouterr()
@@ -73,10 +73,10 @@ def test_job_array_produces_the_records_of_one_process(small_files, tmp_path, on
     assert main(command) == 0 and "0 jobs submitted (1 queued, 2 running)" in capfd.readouterr().err
     assert main([*command, "--collect"]) == 2
     assert "6 of 6 runs are missing (cohorts: 1 queued, 2 running)" in capfd.readouterr().err
-    assert finished(tmp_path, command, capfd) == one_process
+    assert finished(tmp_path, command, capfd) == expected
 
 
-def test_cancelled_running_job_is_resubmitted_and_resumes(small_files, tmp_path, slurm, one_process, capfd):
+def test_cancelled_running_job_is_resubmitted_and_resumes(small_files, tmp_path, slurm, expected, capfd):
     command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": EPOCHS})
     assert main(command) == 0
     job = job_of(tmp_path, "running")
@@ -85,20 +85,20 @@ def test_cancelled_running_job_is_resubmitted_and_resumes(small_files, tmp_path,
     (stopped,) = [each for each in slurm_jobs.states(tmp_path) if each.state == "stopped"]
     assert stopped.job == job and any(stopped.folder.checkpoints.iterdir())
     assert main(command) == 0 and "1 job submitted" in capfd.readouterr().err
-    assert finished(tmp_path, command, capfd) == one_process
+    assert finished(tmp_path, command, capfd) == expected
     assert log_of(tmp_path).count("resumed from a checkpoint") == 1
 
 
-def test_cancelled_queued_job_is_resubmitted(small_files, tmp_path, slurm, one_process, capfd):
+def test_cancelled_queued_job_is_resubmitted(small_files, tmp_path, slurm, expected, capfd):
     command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": EPOCHS})
     assert main(command) == 0
     slurm.run("scancel", job_of(tmp_path, "queued"))
     until(lambda: "stopped" in states(tmp_path))
     assert main(command) == 0 and "1 job submitted" in capfd.readouterr().err
-    assert finished(tmp_path, command, capfd) == one_process
+    assert finished(tmp_path, command, capfd) == expected
 
 
-def test_job_of_a_failed_node_is_requeued_and_finishes(small_files, tmp_path, slurm, one_process, capfd):
+def test_job_of_a_failed_node_is_requeued_and_finishes(small_files, tmp_path, slurm, expected, capfd):
     command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": EPOCHS})
     assert main(command) == 0
     job = job_of(tmp_path, "running")
@@ -108,13 +108,13 @@ def test_job_of_a_failed_node_is_requeued_and_finishes(small_files, tmp_path, sl
     try:
         # Slurm itself requeues the job, and the other node trains all remaining cohorts.
         until(lambda: dict((each.job, each.state) for each in slurm_jobs.states(tmp_path))[job] == "queued")
-        assert finished(tmp_path, command, capfd) == one_process
+        assert finished(tmp_path, command, capfd) == expected
     finally:
         slurm.run("scontrol", "update", f"nodename={node}", "state=resume", check=False)  # the node may already be up
         until(lambda: set(slurm.states().values()) == {"idle"})
 
 
-def test_preempted_job_is_requeued_and_resumes(small_files, tmp_path, slurm, one_process, capfd):
+def test_preempted_job_is_requeued_and_resumes(small_files, tmp_path, slurm, expected, capfd):
     """Slurm signals the job to stop, and requeues it."""
     command = words(small_files, tmp_path, *GRID, "--on", "slurm", **{"training.epochs": EPOCHS})
     assert main(command) == 0
@@ -122,7 +122,7 @@ def test_preempted_job_is_requeued_and_resumes(small_files, tmp_path, slurm, one
     other = ("sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap", "sleep 2")
     slurm.run(*other)
     until(lambda: dict((each.job, each.state) for each in slurm_jobs.states(tmp_path))[job] == "queued")
-    assert finished(tmp_path, command, capfd) == one_process
+    assert finished(tmp_path, command, capfd) == expected
     assert "resumed from a checkpoint" in log_of(tmp_path) and "DUE TO PREEMPTION" in log_of(tmp_path)
 
 
