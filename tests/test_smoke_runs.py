@@ -30,23 +30,12 @@ def cache(tmp_path_factory):
 @pytest.mark.parametrize(("launcher", "rows"), LAUNCHERS.items(), ids=[words.split()[0] for words in LAUNCHERS])
 def test_a_smoke_run_prints_the_whole_table(launcher, rows, cache, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
-    for kind in (
-        entailment,
-        paraphrase,
-        questions,
-    ):  # a tenth of the pairs: steps are slow without XLA's optimizations
+    # A tenth of the pairs: steps are slow without XLA's optimizations.
+    for kind in (entailment, paraphrase, questions):
         monkeypatch.setattr(kind, "SIZES", {name: max(40, size // 10) for name, size in kind.SIZES.items()})
     sweep, *options = launcher.split()
-    words = [
-        "sweep",
-        str(SWEEPS / f"{sweep}.py"),
-        *options,
-        "--smoke",
-        "--seeds",
-        "1",
-        "--workdir",
-        str(tmp_path / "work"),
-    ]
+    size = ("--smoke", "--seeds", "1")
+    words = ["sweep", str(SWEEPS / f"{sweep}.py"), *options, *size, "--workdir", str(tmp_path / "work")]
     assert main([*words, f"--config.execution.cache_directory={cache}"]) == 0
     text = capsys.readouterr().out
     assert ": smoke run" in text and "its scores mean nothing" in text and "Yang" not in text
