@@ -54,6 +54,15 @@ def quick(tmp_path):
 
 
 @pytest.fixture
+def few_pairs(monkeypatch) -> None:
+    """Makes the generated data sets small, because a training step is slow without XLA's optimizations."""
+    from jaxmatch.data.synthetic import entailment, paraphrase, questions
+
+    for kind in (entailment, paraphrase, questions):
+        monkeypatch.setattr(kind, "SIZES", {name: max(40, size // 10) for name, size in kind.SIZES.items()})
+
+
+@pytest.fixture
 def settled(monkeypatch):
     """Makes files that a test has just written count as old, so that their digests are stored."""
     from jaxmatch.data import cache

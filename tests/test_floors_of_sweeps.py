@@ -168,8 +168,9 @@ def test_tune_has_no_floors(capsys):
         (["sweep", "grid", "--grid.model.encoder_layers=", "--grid.optimizer.learning_rate=0.001,0.002"], 2),
     ],
 )
-def test_every_table_can_have_floors(words, rows, tmp_path, capsys):
-    assert main([*words, "--smoke", "--floors", "overlap", "--workdir", str(tmp_path / "work")]) == 0
+def test_every_table_can_have_floors(words, rows, few_pairs, tmp_path, capsys):
+    words += ["--smoke", "--floors", "overlap", f"--config.execution.cache_directory={tmp_path / 'cache'}"]
+    assert main([*words, "--workdir", str(tmp_path / "work")]) == 0
     table = [line.split("|")[1].strip() for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
     assert table[2:] == ["this work"] * rows + ["word overlap"]
 
@@ -195,7 +196,7 @@ def test_missing_scikit_learn_is_an_error_before_training(monkeypatch, tmp_path,
 
 
 @pytest.mark.slow
-def test_the_table_is_reproduced_from_the_folder_without_refitting_floors(tmp_path, capsys, monkeypatch):
+def test_the_table_is_reproduced_from_the_folder_without_refitting_floors(few_pairs, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
     words = ["sweep", str(COMPARISON), "--dataset", "wikiqa", "--models", "re2", "--smoke", "--seeds", "1"]
     words += ["--workdir", str(tmp_path / "w"), f"--config.execution.cache_directory={tmp_path}"]

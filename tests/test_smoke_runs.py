@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from jaxmatch.cli.main import main
-from jaxmatch.data.synthetic import entailment, paraphrase, questions
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 # Command -> rows of its table; main tables also have rows of floors.
@@ -28,11 +27,8 @@ def cache(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("launcher", "rows"), LAUNCHERS.items(), ids=[words.split()[0] for words in LAUNCHERS])
-def test_a_smoke_run_prints_the_whole_table(launcher, rows, cache, tmp_path, capsys, monkeypatch):
+def test_a_smoke_run_prints_the_whole_table(launcher, rows, cache, few_pairs, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
-    # A tenth of the pairs: steps are slow without XLA's optimizations.
-    for kind in (entailment, paraphrase, questions):
-        monkeypatch.setattr(kind, "SIZES", {name: max(40, size // 10) for name, size in kind.SIZES.items()})
     sweep, *options = launcher.split()
     size = ("--smoke", "--seeds", "1")
     words = ["sweep", str(SWEEPS / f"{sweep}.py"), *options, *size, "--workdir", str(tmp_path / "work")]
@@ -45,9 +41,8 @@ def test_a_smoke_run_prints_the_whole_table(launcher, rows, cache, tmp_path, cap
 
 
 @pytest.mark.slow
-def test_smoke_runs_include_the_analyses_of_the_trained_models(cache, tmp_path, capsys, monkeypatch):
+def test_smoke_runs_include_the_analyses_of_the_trained_models(cache, few_pairs, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
-    monkeypatch.setattr(entailment, "SIZES", {name: max(40, size // 10) for name, size in entailment.SIZES.items()})
 
     def launched(sweep, *options):
         words = ["sweep", str(SWEEPS / f"{sweep}.py"), "--smoke", "--workdir", str(tmp_path / sweep), *options]

@@ -199,7 +199,7 @@ def test_a_choice_is_serializable_as_json():
 
 
 @pytest.mark.slow
-def test_the_papers_grid_has_a_smoke_run_with_halving(tmp_path, capsys, monkeypatch):
+def test_the_papers_grid_has_a_smoke_run_with_halving(few_pairs, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
     words = ["tune", str(ROOT / "sweeps" / "re2_tuning.py"), "--smoke", "--halving", "--final-seeds", "2"]
     words += ["--workdir", str(tmp_path / "work")]
