@@ -169,8 +169,8 @@ def test_tune_has_no_floors(capsys):
     ],
 )
 def test_every_table_can_have_floors(words, rows, few_pairs, tmp_path, capsys):
-    words += ["--smoke", "--floors", "overlap", f"--config.execution.cache_directory={tmp_path / 'cache'}"]
-    assert main([*words, "--workdir", str(tmp_path / "work")]) == 0
+    folders = ["--workdir", str(tmp_path / "work"), f"--config.execution.cache_directory={tmp_path / 'cache'}"]
+    assert main([*words, "--smoke", "--floors", "overlap", *folders]) == 0
     table = [line.split("|")[1].strip() for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
     assert table[2:] == ["this work"] * rows + ["word overlap"]
 
