@@ -68,9 +68,10 @@ def test_grid_over_traced_hyperparameters_does_not_recompile(results):
     cohort.train()
     make_cohort(seeds=(10, 11, 12), optimizer=[{name: value} for name, value in list(changed.items())[-3:]]).train()
     assert train.executables == before
-    # Programs of three runs were there for each length, so the grids did use them.
-    of_three = {key[0][0].length for key in before if any(shape[:1] == (3,) for shape, _ in key[1])}
-    assert of_three.issuperset(cohort.lockstep.buckets)
+    # One program for each length. Other tests may have compiled programs for other lengths.
+    three = {key[0] for key in before if any(shape[:1] == (3,) for shape, _ in key[1])}
+    lengths = [shape.length for shape, _ in three if shape.length in cohort.lockstep.buckets]
+    assert sorted(lengths) == sorted(cohort.lockstep.buckets)
 
 
 def test_traced_hyperparameters_change_the_losses():
