@@ -7,7 +7,14 @@ import sys
 
 # The tests compile far more than they compute. Optimizations that only make programs faster take most of the compiler's
 # time, and a program means the same without them.
-QUICK_COMPILATION = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+QUICK_COMPILATION = " ".join(
+    (
+        "--xla_backend_optimization_level=0",
+        "--xla_cpu_use_fusion_emitters=false",
+        # Compiling a program in several parts takes more time in total, and other tests use the other cores anyway.
+        "--xla_cpu_parallel_codegen_split_count=1",
+    )
+)
 
 
 def pytest_configure(config) -> None:
