@@ -4,7 +4,7 @@ import small_sweep
 
 from jaxmatch.sweep import launch
 
-GRID, SEEDS, RUNGS, EPOCHS = "0.03,1e30,0.00003,0.003", 2, (1, 3), 6
+GRID, SEEDS, RUNGS, EPOCHS = "0.03,1e30,0.00003,0.003", 2, (1, 3), 4
 
 
 def planned(files, **overrides):

@@ -181,11 +181,15 @@ def test_stages_without_their_inputs_are_skipped_and_reported(tmp_path, monkeypa
     assert tables.NOT_RUN in (tmp_path / "README.md").read_text()
 
 
-@pytest.mark.slow
-def test_compiled_stage_stores_its_measurements_and_does_not_repeat_them(tmp_path, monkeypatch, capsys):
-    """The command writes the same files as on a device, and a second call measures nothing again."""
+@pytest.fixture
+def simpler_model(monkeypatch):
     simpler = {"model.alignment": "identity", "model.fusion": "simple", "model.prediction": "simple"}
     monkeypatch.setattr(stages, "SMALL_RE2", {**stages.SMALL_RE2, **simpler})
+
+
+@pytest.mark.slow
+def test_compiled_stage_stores_its_measurements_and_does_not_repeat_them(simpler_model, tmp_path):
+    """The command writes the same files as on a device, and a second call measures nothing again."""
     words = ["--quick", "--workdir", str(tmp_path), "--minutes", "5", "compiled"]
     assert device.main(words) == 0
     (file,) = tmp_path.glob("results/*/compiled.json")
@@ -203,7 +207,7 @@ def test_compiled_stage_stores_its_measurements_and_does_not_repeat_them(tmp_pat
 
 
 @pytest.mark.slow
-def test_steps_are_dispatched_one_by_one_and_many_at_a_time(tmp_path):
+def test_steps_are_dispatched_one_by_one_and_many_at_a_time(simpler_model, tmp_path):
     words = ["--quick", "--workdir", str(tmp_path), "--minutes", "5", "dispatched"]
     assert device.main(words) == 0
     (file,) = tmp_path.glob("results/*/dispatched.json")

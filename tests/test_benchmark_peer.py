@@ -146,7 +146,8 @@ def test_training_is_compared_with_released_and_sorted_peer(settings, goal, monk
 
 
 @pytest.mark.slow
-def test_matching_is_compared_with_the_best_batch_size_of_each_peer(settings):
+def test_matching_is_compared_with_the_best_batch_size_of_each_peer(settings, few_pairs, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (row,), notes = matching.run(settings)
     check(row, matching.GOAL)
     assert (row["peer_batch"], row["sorted_batch"]) == (64, 64)

@@ -7,12 +7,21 @@ import sys
 from pathlib import Path
 
 import pytest
+import small_sweep
 
 import jaxmatch
 from jaxmatch.cli.main import SUBCOMMANDS
 
 QUICKSTART = Path(__file__).parent.parent / "results" / "quickstart"
 COMMAND = ("-W", "error", "-m", "jaxmatch")
+# The command with a page that takes no time to draw.
+WITH_A_PLAIN_PAGE = (
+    "-W",
+    "error",
+    "-c",
+    "import sys; from jaxmatch.cli.main import main; from jaxmatch.reporting import html;"
+    "html.report = lambda *_: 'page ' * 9999; sys.exit(main(sys.argv[1:]))",
+)
 
 
 def run_python(*words, before=(), variables=(), **named):
@@ -52,8 +61,8 @@ def test_a_broken_output_pipe_exits_with_141_and_no_message():
     assert (done.returncode, done.stderr) == (141, "")
 
 
-def test_a_closed_standard_error_loses_only_the_messages(tmp_path):
-    words = [sys.executable, *COMMAND, "sweep", "quickstart", "--dry-run", "--workdir", str(tmp_path / "runs")]
+def test_a_closed_standard_error_loses_only_the_messages(small_files, tmp_path):
+    words = [sys.executable, *COMMAND, *small_sweep.command(small_files, tmp_path / "runs", "--dry-run")]
     closed = "import os, sys; os.close(2); os.execv(sys.argv[1], sys.argv[1:])"
     done = run_python("-c", closed, *words)
     assert (done.returncode, done.stdout) == (0, "")
@@ -63,11 +72,18 @@ def test_a_closed_standard_error_loses_only_the_messages(tmp_path):
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no device that is always full")
 @pytest.mark.parametrize(
-    "words", [["table", QUICKSTART], ["report", QUICKSTART, "--output", "-"], ["--help"], ["--version"]]
+    "words",
+    [
+        [*COMMAND, "table", QUICKSTART],
+        [*WITH_A_PLAIN_PAGE, "report", QUICKSTART, "--output", "-"],
+        [*COMMAND, "--help"],
+        [*COMMAND, "--version"],
+    ],
+    ids=lambda words: words[-1],
 )
 def test_a_full_output_device_is_reported_in_one_line(words):
     with open("/dev/full", "wb") as full:
-        done = run_python(*COMMAND, *words, stdout=full)
+        done = run_python(*words, stdout=full)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("jaxmatch: standard output: ") and "make room" in done.stderr
 
@@ -87,7 +103,8 @@ def test_a_failing_command_does_not_also_report_a_full_output_device():
 
 def test_an_exceeded_file_size_limit_is_reported_in_one_line(tmp_path):
     limited = ("sh", "-c", 'ulimit -f 8 && exec "$@"', "sh")
-    done = run_python(*COMMAND, "report", QUICKSTART, "--output", tmp_path / "page.html", before=limited)
+    words = "report", QUICKSTART, "--output", tmp_path / "page.html"
+    done = run_python(*WITH_A_PLAIN_PAGE, *words, before=limited)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"jaxmatch: {tmp_path}/page.html: ")
     assert "raise the limit of a file's size" in done.stderr

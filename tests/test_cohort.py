@@ -119,7 +119,7 @@ def test_training_reduces_the_loss_and_selects_on_dev(results):
         assert 0 <= result.test["accuracy"] <= 1
 
 
-@pytest.mark.parametrize("steps", [1, 7, 12, 17])
+@pytest.mark.parametrize("steps", [1, 7])
 def test_interrupted_training_resumes_with_equal_results(results, tmp_path, steps, monkeypatch):
     monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_POLLS", 0.0)  # check after every step
     changes = [{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}]

@@ -14,12 +14,6 @@ from test_layers_csran import expected_scalars
 from test_layers_lstm import expected_states
 from test_models import CSRAN, VECTORS, A, B, side, start
 
-from jaxmatch.config import CSRANConfig
-from jaxmatch.layers.affinity import bidirectional_alignment, co_stack_weights
-from jaxmatch.layers.comparison import compared
-from jaxmatch.layers.highway import HighwayLayer
-from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.refinement import AttentionRefinement
 from jaxmatch.models import build, count_parameters
 from jaxmatch.models.pair_model import pair_rows
 
@@ -83,49 +77,15 @@ def test_ablations_and_baseline_have_the_expected_layers_and_input_sizes():
         assert baseline["aggregation_0"]["input_kernel"].shape[0] == 4 * layers * 400
 
 
-def stack_of(params, tokens, sentences):
-    """Returns the outputs of both layers of the small CSRAN's stack, computed layer by layer."""
-    sequence, stack = HighwayLayer(3).apply({"params": params["highway"]["layer_0"]}, VECTORS[tokens["ids"]]), []
-    for number in range(2):
-        refined = AttentionRefinement(CSRANConfig(factors=2)).apply(
-            {"params": params[f"refinement_{number}"]}, sequence, sentences
-        )
-        sequence = Lstm(3).apply({"params": params[f"stack_{number}"]}, refined, sentences)
-        stack.append(sequence)
-    return stack
-
-
-def test_without_co_stack_the_affinity_uses_only_the_last_layer():
-    module, params = start(CSRAN | {"co_stack": False})
-    tokens, sentences = pair_rows(side(A), side(B))
-    stack = stack_of(params, tokens, sentences)
-    weights = co_stack_weights((stack[-1],), sentences, "float32")
-    _, found = module.apply({"params": params}, tokens, sentences, VECTORS, method="match", mutable=["intermediates"])
-    np.testing.assert_allclose(found["intermediates"]["weights"][0], weights, atol=1e-5)
-
-
-def test_layers_are_composed_as_in_figure_1():
-    module, params = start(CSRAN)
-    tokens, sentences = pair_rows(side(A), side(B))
-    stack = stack_of(params, tokens, sentences)
-    weights = co_stack_weights(tuple(stack), sentences, "float32")
-    matched = compared(tuple(stack), bidirectional_alignment(tuple(stack), weights, "float32"))
-    aggregated = np.asarray(Lstm(3).apply({"params": params["aggregation_0"]}, matched, sentences))
-    found = compiled(lambda: module.apply({"params": params}, tokens, sentences, VECTORS, method="sentence_vectors"))()
-    for which, vector in zip((1, 2), found, strict=True):
-        expected = [aggregated[row, np.asarray(sentences[row]) == which].sum(axis=0) for row in range(len(A))]
-        np.testing.assert_allclose(vector, expected, rtol=1e-3, atol=1e-3)
-
-
 def refined(params, sequence, sentences):
     """Computes a CAFE block in NumPy, which appends six numbers to each token."""
     return np.concatenate([sequence, np.nan_to_num(expected_scalars(params, sequence, sentences))], axis=-1)
 
 
-@pytest.mark.parametrize("place", ["before", "after"])
-def test_sentence_vectors_equal_a_numpy_implementation(place):
+@pytest.mark.parametrize("place, co_stack", [("before", True), ("after", True), ("before", False)])
+def test_sentence_vectors_equal_a_numpy_implementation(place, co_stack):
     """This covers highway, stack with CAFE blocks, affinity, alignment, comparison, aggregation and pooling."""
-    module, params = start(CSRAN | {"refinement_place": place, "stacked_layers": 3})
+    module, params = start(CSRAN | {"refinement_place": place, "co_stack": co_stack, "stacked_layers": 3})
     tokens, sentences = (jax.tree.map(np.asarray, each) for each in pair_rows(side(A), side(B)))
     words, highway = np.asarray(VECTORS, np.float64)[tokens["ids"]], params["highway"]["layer_0"]
     gate = sigmoid(linear(highway["gate"], words))
@@ -142,7 +102,7 @@ def test_sentence_vectors_equal_a_numpy_implementation(place):
     aligned = np.zeros_like(whole)
     for row, which in itertools.product(range(len(A)), (1, 2)):
         own, other = np.flatnonzero(sentences[row] == which), np.flatnonzero(sentences[row] == 3 - which)
-        layers = itertools.product(stack, repeat=2)
+        layers = itertools.product(stack if co_stack else stack[-1:], repeat=2)
         affinity = np.max([one[row, own] @ another[row, other].T for one, another in layers], axis=0)
         aligned[row, own] = softmax(affinity, axis=-1) @ whole[row, other]
     matched = np.concatenate([whole, aligned, whole - aligned, whole * aligned], axis=-1)

@@ -107,7 +107,7 @@ def test_readme_map_matches_the_source_tree_and_the_import_order():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in PAGES if fenced(page, "python")], ids=lambda page: page.stem)
-def test_python_examples_run(page, tmp_path, monkeypatch, restored_registries):
+def test_python_examples_run(page, tmp_path, monkeypatch, restored_registries, few_pairs):
     for name in ("configs", "sweeps", "results"):
         (tmp_path / name).symlink_to(ROOT / name)
     saved_model.save(tmp_path / "runs" / "quickstart" / "runs" / "RUN")

@@ -109,14 +109,10 @@ def test_exported_model_computes_hashed_vectors_of_new_words(tmp_path, format):
     parameters = saved_model.parameters(3, dimensions=300)
     run = saved_model.save(tmp_path / "run", vectors=table, params=parameters, config=hashed)
     export(jaxmatch.load(run), tmp_path / "exported", format)
-    pairs = [("a zebra", "b"), ("a quagga", "zebra"), ("<padding> Zoë", "b"), ("?", "<unknown>")]
-    found, known = (
-        run_script(tmp_path, tmp_path / "exported", pairs),
-        run_script(tmp_path, tmp_path / "exported", PAIRS),
-    )
-    for answers, texts in ((found, pairs), (known, PAIRS)):
-        for answer, prediction in zip(answers, jaxmatch.load(run).predict(texts), strict=True):
-            assert answer == pytest.approx(prediction.probabilities, abs=1e-5)
+    pairs = [("a zebra", "b"), ("a quagga", "zebra"), ("<padding> Zoë", "b"), ("?", "<unknown>"), *PAIRS]
+    answers = run_script(tmp_path, tmp_path / "exported", pairs)
+    for answer, prediction in zip(answers, jaxmatch.load(run).predict(pairs), strict=True):
+        assert answer == pytest.approx(prediction.probabilities, abs=1e-5)
     rule = json.loads((tmp_path / "exported" / "export.json").read_text())["new_words"]
     assert rule == hashed_vectors_module.rule()
 
@@ -164,7 +160,8 @@ def expected(name, shape):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPORTED)
-def test_stablehlo_export_of_every_model_but_diin_takes_any_batch_and_length(name):
+def test_stablehlo_export_of_every_model_but_diin_takes_any_batch_and_length(name, monkeypatch):
+    monkeypatch.setattr(formats, "check", lambda *_: None)  # the comparison below is stricter
     model = small(name)
     content = formats.stablehlo(formats.function_of(model), model.vectors.shape)
     program = jax.export.deserialize(bytearray(content))
@@ -176,8 +173,9 @@ def test_stablehlo_export_of_every_model_but_diin_takes_any_batch_and_length(nam
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPORTED)
-def test_onnx_export_of_every_model_but_diin_gives_the_same_logits(name):
+def test_onnx_export_of_every_model_but_diin_gives_the_same_logits(name, monkeypatch):
     needs_jax2onnx()
+    monkeypatch.setattr(formats, "check", lambda *_: None)  # the comparison below is stricter
     if name != "re2" and jax.__version_info__ >= (0, 12):
         pytest.skip("of the models, jax2onnx 0.17 converts only RE2 with JAX 0.12")
     import onnxruntime

@@ -10,7 +10,8 @@ import types
 from pathlib import Path
 
 import pytest
-from small_cohort import make_data
+import small_sweep
+from small_cohort import MODEL, make_data
 from small_records import cells, record
 
 from jaxmatch.baselines.floors import FLOORS
@@ -161,16 +162,19 @@ def test_tune_has_no_floors(capsys):
     assert "floors" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("words", "rows"),
-    [
-        (["train", "re2", "--dataset", "embedded_inference"], 1),
-        (["sweep", "grid", "--grid.model.encoder_layers=", "--grid.optimizer.learning_rate=0.001,0.002"], 2),
-    ],
-)
-def test_every_table_can_have_floors(words, rows, few_pairs, tmp_path, capsys):
-    folders = ["--workdir", str(tmp_path / "work"), f"--config.execution.cache_directory={tmp_path / 'cache'}"]
-    assert main([*words, "--smoke", "--floors", "overlap", *folders]) == 0
+@pytest.mark.parametrize("rows", [1, 2])
+def test_every_table_can_have_floors(rows, small_files, tmp_path, capsys):
+    if rows == 1:
+        # The program of the small sweep, which other tests have compiled.
+        settings = small_sweep.overrides(small_files) | {
+            f"model.{name}": MODEL[name] for name in MODEL.keys() - {"name"}
+        }
+        settings |= {"training.epochs": 1, "training.batch_size": 16, "training.maximum_buckets": 1}
+        words = ["train", "re2", "--dataset", "own", "--seeds", "2", "--workdir", str(tmp_path)]
+        words += [f"--config.{name}={value}" for name, value in settings.items()]
+    else:
+        words = small_sweep.command(small_files, tmp_path, "--grid.optimizer.learning_rate=0.01,0.003")
+    assert main([*words, "--floors", "overlap"]) == 0
     table = [line.split("|")[1].strip() for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
     assert table[2:] == ["this work"] * rows + ["word overlap"]
 
@@ -198,11 +202,11 @@ def test_missing_scikit_learn_is_an_error_before_training(monkeypatch, tmp_path,
 @pytest.mark.slow
 def test_the_table_is_reproduced_from_the_folder_without_refitting_floors(few_pairs, tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("JAXMATCH_DATA", raising=False)
-    words = ["sweep", str(COMPARISON), "--dataset", "wikiqa", "--models", "re2", "--smoke", "--seeds", "1"]
+    words = ["sweep", str(COMPARISON), "--dataset", "wikiqa", "--models", "decatt", "--smoke", "--seeds", "1"]
     words += ["--workdir", str(tmp_path / "w"), f"--config.execution.cache_directory={tmp_path}"]
     assert main([*words, "--floors", "bm25,overlap"]) == 0
     first = capsys.readouterr().out
-    assert [line.split("|")[1].strip() for line in first.splitlines()[2:7]][2:] == ["RE2", "BM25", "word overlap"]
+    assert [line.split("|")[1].strip() for line in first.splitlines()[2:7]][2:] == ["DecAtt", "BM25", "word overlap"]
     assert main(["table", str(tmp_path / "w")]) == 0
     assert capsys.readouterr().out == first
     monkeypatch.setattr("jaxmatch.sweep.floors_kept.measured", lambda *_: pytest.fail("fitted again"))

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ ENDED = (
     "checkpoint"
 )
 PROGRAM = "import sys; from jaxmatch.cli import distributed, main; distributed.{} = {}; sys.exit(main.command())"
-START, IMPATIENT = PROGRAM.format("SECONDS_TO_START", 3), PROGRAM.format("SECONDS_WITHOUT_HEARTBEAT", 6)
+START, IMPATIENT = PROGRAM.format("SECONDS_TO_START", 1), PROGRAM.format("SECONDS_WITHOUT_HEARTBEAT", 6)
 
 
 def start_one(files: Path, workdir: Path, devices: int, *words: str, program: tuple[str, ...] = ()) -> subprocess.Popen:
@@ -50,13 +51,18 @@ def checkpoints(workdir: Path) -> set[str]:
     return {str(path) for path in workdir.glob("cohorts/*/checkpoints/*") if path.name.isdigit()}
 
 
-def killed(files: Path, workdir: Path, number: int) -> tuple[int, str, str]:
-    """Kills one of two processes once there is a new checkpoint, and returns how the other one ends."""
+def killed(
+    files: Path, workdir: Path, number: int, meanwhile: Callable[[], None] = lambda: None
+) -> tuple[int, str, str]:
+    """Kills one of two processes once there is a new checkpoint, and returns how the other one ends. `meanwhile` is
+    called before the other one can notice it.
+    """
     before, processes = checkpoints(workdir), start_pair(files, workdir, program=("-c", IMPATIENT))
     while not checkpoints(workdir) - before:
         assert [process.poll() for process in processes] == [None, None]
         time.sleep(0.05)
     processes[number].send_signal(signal.SIGKILL)
+    meanwhile()
     ended(processes[number])
     return ended(processes[1 - number])
 
@@ -64,13 +70,17 @@ def killed(files: Path, workdir: Path, number: int) -> tuple[int, str, str]:
 @pytest.mark.slow
 def test_two_processes_match_a_single_process_after_kills(small_files):
     """The first cohort resumes from its checkpoints, and the second is trained without a kill."""
-    status, table, errors = ended(start_one(small_files, small_files / "eight", 8))
-    assert status == 0, errors
-    workdir = small_files / "killed"
-    for number in (1, 0):
-        status, output, errors = killed(small_files, workdir, number)
+    workdir, single = small_files / "killed", []
+
+    def start_single() -> None:
+        single.append(start_one(small_files, small_files / "eight", 8))
+
+    for number, meanwhile in ((1, start_single), (0, lambda: None)):
+        status, output, errors = killed(small_files, workdir, number, meanwhile)
         assert status and not output
         assert [line for line in errors.splitlines() if not shown(line)] == [ENDED]
+    status, table, errors = ended(*single)
+    assert status == 0, errors
     first, second = map(ended, start_pair(small_files, workdir))
     assert first[0] == second[0] == 0, (first, second)
     assert "cohort 1" in first[2] and first[2].count("resumed from a checkpoint") == 1
@@ -87,7 +97,7 @@ from jaxmatch.training import hosts
 from jaxmatch.training.programs import Program
 real, calls, where = Program.__call__, [], sys.argv.pop(1)
 if where != "all":  # if memory runs out on one host alone, it waits this long for the other
-    hosts.MILLISECONDS_TO_MEET, distributed.SECONDS_WITHOUT_HEARTBEAT = 3000, 6
+    hosts.MILLISECONDS_TO_MEET, hosts.SECONDS_TO_END, distributed.SECONDS_WITHOUT_HEARTBEAT = 1000, 0.5, 6
 def call(self, *given):
     if self.name == "train_step":
         calls.append(self.name)
@@ -104,7 +114,8 @@ sys.exit(main.command())
 def test_out_of_memory_on_all_hosts_halves_cohorts_and_on_one_is_an_error(small_files, tmp_path, where):
     """If memory runs out on all hosts, half as many runs train at once. Otherwise each process ends with its error."""
     program = ("-c", MEMORY_RUNS_OUT, where)
-    processes = start_pair(small_files, tmp_path, "--config.execution.maximum_replicas=16", program=program)
+    words = "--config.execution.maximum_replicas=16", "--config.training.epochs=1"
+    processes = start_pair(small_files, tmp_path, *words, program=program)
     first, second = map(ended, processes)
     if where == "all":
         assert first[0] == second[0] == 0, (first, second)

@@ -61,7 +61,7 @@ def test_there_are_six_golden_networks():
 @pytest.mark.parametrize("connection", CHOICES["connection"])
 def test_every_combination_equals_the_reference(alignment, fusion, connection):
     chosen = {"alignment": alignment, "fusion": fusion, "connection": connection}
-    for seed, (blocks, layers) in enumerate(itertools.product(CHOICES["blocks"], CHOICES["enc_layers"])):
+    for seed, (blocks, layers) in enumerate([(1, 2), (2, 1), (3, 3)]):
         vectors_of_both = None
         for prediction in CHOICES["prediction"]:
             sizes = {"blocks": blocks, "enc_layers": layers}

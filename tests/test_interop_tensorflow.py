@@ -42,9 +42,10 @@ def test_all_golden_networks_exist():
 def test_every_combination_equals_the_reference(alignment, fusion, connection):
     chosen = {"alignment": alignment, "fusion": fusion, "connection": connection}
     rows = pair_rows({"ids": IDS_A}, {"ids": IDS_B})
-    for seed, (blocks, layers) in enumerate([(1, 2), (2, 3), (3, 1)]):
+    for seed, (blocks, layers) in enumerate([(1, 1), (3, 2)]):
         vectors_of_both = None
-        for prediction in CHOICES["prediction"]:
+        # How variables of the prediction are read does not depend on the number of blocks or layers.
+        for prediction in CHOICES["prediction"] if blocks == 1 else ("full",):
             variables, settings = network(seed, **chosen, blocks=blocks, enc_layers=layers, prediction=prediction)
             bound = re2_from_tensorflow(variables, settings)
             of_params = {"params": bound.params}

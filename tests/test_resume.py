@@ -70,9 +70,9 @@ def assert_same_results(files, workdir, uninterrupted) -> small_sweep.Watcher:
 def test_repeated_kills_during_writes_do_not_change_the_results(small_files, uninterrupted, tmp_path):
     generator = random.Random(1)
     # An event is a change of a file: a few create the cohorts, about 20 write a checkpoint, about 30 the records.
-    events = [2, 8, 11] + [generator.randrange(14, 80) for _ in range(5)]
+    events = [2, 8, 11] + [generator.randrange(14, 80) for _ in range(2)]
     statuses = json.loads(output_of(killed_launches(small_files, tmp_path, events)).splitlines()[-1])
-    assert statuses.count(-signal.SIGKILL) >= 6
+    assert statuses.count(-signal.SIGKILL) >= 4
     assert set(statuses) <= {-signal.SIGKILL, 0}
     assert_same_results(small_files, tmp_path, uninterrupted)
 
@@ -80,7 +80,7 @@ def test_repeated_kills_during_writes_do_not_change_the_results(small_files, uni
 def test_kills_at_random_times_do_not_change_the_results(small_files, uninterrupted, tmp_path):
     generator = random.Random(2)
     workdir, killed = tmp_path / "work", 0
-    for _ in range(3):
+    for _ in range(2):
         process = small_sweep.start(small_sweep.command(small_files, workdir, *WORDS))
         while process.poll() is None and not list((workdir / "cohorts").glob("*.lock")):
             time.sleep(0.01)

@@ -10,10 +10,10 @@ from jaxmatch.cli.main import main
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 # Command -> rows of its table; main tables also have rows of floors.
 LAUNCHERS = {
-    "re2_main --dataset wikiqa": 5,
-    "re2_ablation --dataset wikiqa": 2,
+    "re2_main --dataset wikiqa --config.model.blocks=1": 5,
+    "re2_ablation --dataset wikiqa --config.model.blocks=1": 2,
     # With characters it takes twice as long; csran_main has them.
-    "esan_ablation --dataset quora --features none": 2,
+    "esan_ablation --dataset quora --features none --config.model.alignment_layers=1": 2,
     "csran_main --dataset scitail --config.model.stacked_layers=1": 4,
     "comparison --dataset sick --models siamese,decatt": 2,
 }
@@ -46,6 +46,7 @@ def test_smoke_runs_include_the_analyses_of_the_trained_models(cache, few_pairs,
 
     def launched(sweep, *options):
         words = ["sweep", str(SWEEPS / f"{sweep}.py"), "--smoke", "--workdir", str(tmp_path / sweep), *options]
+        words.append("--config.model.blocks=1")
         assert main([*words, f"--config.execution.cache_directory={cache}"]) == 0
         return capsys.readouterr().out
 
@@ -63,7 +64,7 @@ def test_smoke_runs_include_the_analyses_of_the_trained_models(cache, few_pairs,
     )
     assert (tmp_path / "re2_occlusion" / "figures" / "occlusion.png").read_bytes().startswith(b"\x89PNG")
     text = launched("re2_attention", "--seeds", "1", "--first", "A man sleeps.", "--second", "Nobody is awake.")
-    assert text.count("first:  A man sleeps.") == 1 and "block 2, second over first" in text
+    assert text.count("first:  A man sleeps.") == 1 and "block 1, second over first" in text
     names = sorted(file.name for file in (tmp_path / "re2_attention" / "figures").iterdir())
     assert names == [f"attention-seed0.{ending}" for ending in ("json", "png", "svg")]
     # Another pair needs no new training; another sweep needs another folder.

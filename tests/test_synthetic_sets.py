@@ -2,8 +2,6 @@
 
 import collections
 import hashlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -120,30 +118,10 @@ def test_vectors_follow_the_taxonomy():
     assert (vectors["big"] - vectors["small"]) @ (vectors["happy"] - vectors["sad"]) > 0
 
 
-def test_generation_does_not_depend_on_the_hash_seed(sets):
-    program = (
-        "import hashlib, json, random, numpy as np; random.seed(7); np.random.seed(7);"
-        "from jaxmatch.data import synthetic;"
-        "data = synthetic.generate('embedded_ranking');"
-        "text = json.dumps([[list(s.text_a), list(s.text_b), list(s.labels)] for s in data.splits.values()]);"
-        "text += json.dumps([[word, [float(x) for x in vector]] for word, vector in synthetic.word_vectors().items()]);"
-        "print(hashlib.sha256(text.encode()).hexdigest())"
-    )
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(filter(None, sys.path))},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(digests) == 1
-
-
 def test_version_matches_the_digest_of_the_output(sets):
-    """If the generated data changes, increase VERSION and update this digest, because caches depend on VERSION."""
+    """If the generated data changes, increase VERSION and update this digest, because caches depend on VERSION. Each
+    process has another hash seed, on which the data must not depend.
+    """
     digest = hashlib.sha256()
     for data in sets.values():
         for split in data.splits.values():

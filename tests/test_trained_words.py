@@ -16,7 +16,7 @@ from jaxmatch.layers.words import initial_words
 from jaxmatch.sweep import memory
 from jaxmatch.training.step import words_trained
 
-TRAINED = {"words": "trained"}
+TRAINED, ONE_LENGTH = {"words": "trained"}, {"maximum_buckets": 1}
 
 
 def test_words_without_a_vector_start_at_random_values():
@@ -33,7 +33,7 @@ def table(cohort, state, run):
 
 
 def test_each_run_trains_its_own_word_vectors():
-    cohort = make_cohort(seeds=(7, 1), model=TRAINED)
+    cohort = make_cohort(seeds=(7, 1), model=TRAINED, training=ONE_LENGTH)
     start = cohort.lockstep.initial()
     vectors = make_data().vectors
     for run in range(2):
@@ -49,17 +49,17 @@ def test_each_run_trains_its_own_word_vectors():
 def test_models_that_normalize_trained_vectors_do_not_diverge():
     """The vector of padding has length 0, and must not give NaN."""
     model = {"name": "decatt", "hidden_size": 8, "intra_attention": False, **TRAINED}
-    cohort = make_cohort(seeds=(7,), model=model)
+    cohort = make_cohort(seeds=(7,), model=model, training=ONE_LENGTH)
     losses, state = lockstep(cohort, 3)
     assert np.isfinite(losses).all() and state.diverged_at[0] == -1
     np.testing.assert_array_equal(table(cohort, state, 0)[0], 0)
 
 
 def test_single_run_equals_the_same_run_in_a_cohort():
-    together, _ = lockstep(make_cohort(seeds=(7, 1), model=TRAINED), 12)
-    alone, _ = lockstep(make_cohort(seeds=(7,), model=TRAINED), 12)
+    together, _ = lockstep(make_cohort(seeds=(7, 1), model=TRAINED, training=ONE_LENGTH), 12)
+    alone, _ = lockstep(make_cohort(seeds=(7,), model=TRAINED, training=ONE_LENGTH), 12)
     np.testing.assert_allclose(together[:, 0], alone[:, 0], atol=1e-5)
-    fixed, _ = lockstep(make_cohort(seeds=(7, 1)), 12)
+    fixed, _ = lockstep(make_cohort(seeds=(7, 1), training=ONE_LENGTH), 12)
     assert np.abs(together - fixed).max() > 1e-3
 
 

@@ -35,7 +35,13 @@ QUICK_MODELS = (
     (
         "ESAN",
         "esan_embedded_paraphrase",
-        {**SMALL_LSTM, "model__characters": "cnn", "model__tags": True, "model__exact_match": True},
+        {
+            **SMALL_LSTM,
+            "model__alignment_layers": 1,
+            "model__characters": "cnn",
+            "model__tags": True,
+            "model__exact_match": True,
+        },
     ),
 )
 # A training step: pairs, and tokens of a pair. A prediction: pairs, and tokens of a sentence, as in RE2's Table 5 and

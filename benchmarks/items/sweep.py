@@ -14,7 +14,16 @@ PARTS = ("import", "data", "plan", "compile", "train", "evaluate", "checkpoint",
 GOAL_SHARE = 0.10
 # The size of SNLI as released. The given text may be only a part of it, and the number of evaluations depends on it.
 SNLI_TRAIN_PAIRS = 549_367
-QUICK = {"training.epochs": 1, "training.maximum_buckets": 1, "model.hidden_size": 4, "model.encoder_layers": 1}
+QUICK = {
+    "data.maximum_length": 6,
+    "training.epochs": 1,
+    "training.batch_size": 512,
+    "training.maximum_buckets": 1,
+    "model.hidden_size": 4,
+    "model.encoder_layers": 1,
+    "model.alignment": "identity",
+    "model.fusion": "simple",
+}
 
 
 def launches(quick: bool) -> dict[str, dict[str, Any]]:

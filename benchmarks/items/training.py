@@ -12,6 +12,7 @@ from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import Peer
 from benchmarks.peer_data import write_peer_data
 from benchmarks.peer_settings import peer_settings
+from benchmarks.steps import SMALL
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.sweep import preparation
 from jaxmatch.training.cohort import Cohort
@@ -63,7 +64,8 @@ class Epochs:
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     """Returns a row for the released SNLI setting at each batch size, and notes."""
     rows, notes = [], []
-    base = settings.config("re2_embedded_inference" if settings.quick else "re2_snli")
+    name, small = ("re2_embedded_inference", SMALL) if settings.quick else ("re2_snli", {})
+    base = settings.config(name, **small)
     data = preparation.prepare(base)
     with contextlib.ExitStack() as stack:
         peer = stack.enter_context(Peer(settings.peer, settings.peer_python)) if settings.peer else None

@@ -59,7 +59,7 @@ def stablehlo(function: Function, vectors_shape: tuple[int, int]) -> bytes:
         exported = jax.export.export(jax.jit(function), platforms=PLATFORMS)(*_arguments(vectors_shape))
         content = bytes(exported.serialize())
         again = jax.export.deserialize(bytearray(content))
-    _try("StableHLO", function, lambda *arguments: again.call(*arguments), vectors_shape)
+    check("StableHLO", function, lambda *arguments: again.call(*arguments), vectors_shape)
     return content
 
 
@@ -88,7 +88,7 @@ def onnx(function: Function, vectors_shape: tuple[int, int]) -> bytes:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # without warnings of unused constants, which do no harm
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    _try("ONNX", function, lambda *arguments: session.run([OUTPUT], dict(zip(INPUTS, arguments)))[0], vectors_shape)
+    check("ONNX", function, lambda *arguments: session.run([OUTPUT], dict(zip(INPUTS, arguments)))[0], vectors_shape)
     return content
 
 
@@ -101,7 +101,7 @@ def _arguments(vectors_shape: tuple[int, int]) -> tuple[jax.ShapeDtypeStruct, ..
     )
 
 
-def _try(kind: str, function: Function, program: Callable[..., Any], vectors_shape: tuple[int, int]) -> None:
+def check(kind: str, function: Function, program: Callable[..., Any], vectors_shape: tuple[int, int]) -> None:
     """Checks that a program gives the outputs of the function it was made from, on random word vectors and ids.
 
     Raises:
