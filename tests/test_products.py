@@ -1,11 +1,5 @@
 """The stated precision of matrix products is what compiled programs request, and what this device computes."""
 
-import importlib.util
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -15,7 +9,6 @@ from small_records import LAYOUT, record
 
 from benchmarks import ceiling
 from benchmarks.accelerators.products import Product, products
-from benchmarks.accelerators.worker import ENVIRONMENT
 from jaxmatch.errors import InputError
 from jaxmatch.layers.matmul import PRECISIONS, matmul
 from jaxmatch.models import build
@@ -134,45 +127,6 @@ def test_cublas_kernels_are_parsed():
         Product(("f32", "bf16"), jax.lax.Precision.DEFAULT),
         Product(("f32", "f32"), "TF32_TF32_F32"),
     }
-
-
-# Compiles for a device that this machine lacks. Prints what the products use, and what `products_of` states.
-PROGRAM = """
-import json, sys
-import jax
-from benchmarks.accelerators import products, worker
-from benchmarks.accelerators.targets import TARGETS
-from jaxmatch.layers.matmul import PRECISIONS, matmul
-from jaxmatch.models import build
-from jaxmatch.products import products_of
-sharding = worker.one_device_of(TARGETS[sys.argv[1]])
-(device,) = sharding.device_set
-array = jax.ShapeDtypeStruct((256, 256), "float32", sharding=sharding)
-for precision in PRECISIONS:
-    function = jax.grad(lambda a, b: jax.numpy.tanh(matmul(a, b, precision)).sum(), (0, 1))
-    found = products.products(jax.jit(function).lower(array, array).compile().as_text())
-    print(json.dumps([precision, sorted({one.uses(device) for one in found}), [products_of(precision, device)]]))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("target", "platform", "compiler", "column"),
-    [("v5e", "tpu", "libtpu", 1), ("h100", "cuda", "jax_cuda12_plugin", 4), ("a100", "cuda", "jax_cuda12_plugin", 3)],
-)
-def test_programs_compiled_for_other_devices_use_the_stated_products(target, platform, compiler, column):
-    if importlib.util.find_spec(compiler) is None:
-        pytest.skip(f"{compiler} is not installed (pip install 'jax[{'tpu' if platform == 'tpu' else 'cuda12'}]')")
-    root = Path(__file__).parent.parent
-    environment = {**os.environ, "PYTHONPATH": str(root), "XLA_FLAGS": ""} | ENVIRONMENT[platform]
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, target], cwd=root, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    for line in done.stdout.splitlines():
-        precision, found, stated = json.loads(line)
-        assert found == stated == [STATED[precision][column]]
-    assert len(done.stdout.splitlines()) == len(PRECISIONS)
 
 
 def caption(*pairs):
