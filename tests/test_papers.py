@@ -43,12 +43,10 @@ def test_make_papers_runs_existing_sweeps_with_the_expected_options():
             assert planned.config.model.characters != "none"
     assert re.search(r"\*_timing/\*\) set -- timing --data-directory=D --dry-run;;", text)
     code = "--setting released_tensorflow"
-    assert f"re2_*) set -- sweep --seeds 10 {code} {given};;" in text
+    assert f"re2_*) set -- sweep --seeds 10 {code} --floors all {given};;" in text
     assert f"re2_attention/*) set -- sweep {code} {given};;" in text
-    assert f"re2_main/*) set -- sweep --seeds 10 {code} --floors all {given};;" in text
-    assert f"*_main/*) set -- sweep --seeds 10 --floors all {given};;" in text
     assert f"comparison/*) set -- sweep --seeds 10 --models all {given};;" in text
-    assert f"*) set -- sweep --seeds 10 {given};;" in text
+    assert f"*) set -- sweep --seeds 10 --floors all {given};;" in text
 
 
 @pytest.mark.parametrize("dataset", re2.DATA_SETS)

@@ -250,6 +250,8 @@ STATED = {
     "model.temperature": "temperature",
     "data.maximum_length": "100 tokens",
     "data.tokenizer": "NLTK's tokenizer",
+    "data.remove_punctuation": "punctuation is kept",
+    "model.connection": "all earlier blocks",
 }
 
 
