@@ -147,7 +147,7 @@ def test_failure_reason_is_one_line_and_untried_programs_are_counted():
     assert problem_of(quoted) == "jaxmatch.errors.InputError: x: there is no such file"
     assert (problem_of("an error\nlast"), problem_of("first\nlast\n\n"), problem_of("")) == ("an error", "last", "")
     row = {"target": "v5e", "model": "re2", "program": "train", "replicas": 10, "batch": 512, "precision": "float32"}
-    text = tables.markdown([{**row, "problem": "no room", "commit": "1234567"}], {"v5e": 2})
+    text = tables.markdown([{**row, "problem": "no room", "commit": "1234567"}], {"v5e": 2}, 0)
     assert (
         "- re2 train, 10 x 512, float32: no room" in text and "1 of 2 programs; the others were not tried yet." in text
     )

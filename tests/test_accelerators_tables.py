@@ -38,34 +38,36 @@ def test_programs_that_exceed_device_memory_are_listed():
         "does not fit the memory of the device, 16 GB, with temporaries and arguments: re2 train, 32 x 512, float32."
     )
     large = row_of(temporaries=14.5e9)
-    text = tables.markdown([large], {"v5e": 1})
+    text = tables.markdown([large], {"v5e": 1}, 1)
     assert sentence in text and "that XLA has" not in text
-    assert sentence not in tables.markdown([row_of()], {"v5e": 1})
+    assert sentence not in tables.markdown([row_of()], {"v5e": 1}, 1)
     # XLA states another memory size than the manufacturers publish.
     refused = {**row_of(replicas=64), "problem": "of temporaries (20.00G) exceeds available HBM (15.75G)."}
     for name in ("temporaries", "arguments"):
         del refused[name]
-    inside = tables.markdown([large, refused], {"v5e": 2})
+    inside = tables.markdown([large, refused], {"v5e": 2}, 1)
     assert f"{sentence} Within the 15.75 GiB that XLA has: re2 train, 32 x 512, float32." in inside
-    assert "that XLA has" not in tables.markdown([row_of(temporaries=15e9), refused], {"v5e": 2})
+    assert "that XLA has" not in tables.markdown([row_of(temporaries=15e9), refused], {"v5e": 2}, 1)
 
 
 def test_least_time_of_lstm_models_on_tpu_is_marked_as_a_lower_bound():
     """XLA counts one iteration of a loop. Only the text of a program for GPUs states the number of iterations."""
-    assert "| ≥ 1000.00 |" in tables.markdown([row_of(model="esan")], {"v5e": 1})
+    assert "| ≥ 1000.00 |" in tables.markdown([row_of(model="esan")], {"v5e": 1}, 1)
     for other in (row_of(), row_of(model="esan", target="h100")):
-        text = tables.markdown([other], {other["target"]: 1})
+        text = tables.markdown([other], {other["target"]: 1}, 1)
         assert "| 1000.00 |" in text and "| ≥ 1000.00" not in text
 
 
 def test_programs_for_several_devices_have_a_table_with_collectives():
     several = row_of(program="train_many", devices=4, collectives=3)
-    text = tables.markdown([row_of(), several], {"v5e": 1})
+    text = tables.markdown([row_of(), several], {"v5e": 1}, 1)
     assert "| v5e | re2 | train_many | 3 | 1.00 | 0.0 | 80 | 1234567 |" in text
+    assert "Operations that devices do together: none." in text  # of the programs for one device
     assert "not tried yet" not in text and text.count("train_many |") == 1
-    assert "Several devices" not in tables.markdown([row_of()], {"v5e": 1})
+    assert "Several devices" not in tables.markdown([row_of()], {"v5e": 1}, 1)
+    assert "1 of 15 programs; the others were not tried yet." in tables.markdown([several], {}, 15)
     assert "| v5e | re2 | train_many | does not compile |" in tables.markdown(
-        [{**several, "problem": "no room"}], {"v5e": 0}
+        [{**several, "problem": "no room"}], {"v5e": 0}, 1
     )
 
 

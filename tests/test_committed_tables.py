@@ -9,8 +9,8 @@ from torture import report
 
 from benchmarks import workers_page
 from benchmarks.__main__ import tables_of
+from benchmarks.accelerators import __main__ as accelerators
 from benchmarks.accelerators import before_and_after, tables
-from benchmarks.accelerators.__main__ import programs
 from benchmarks.device import tables as device_tables
 from jaxmatch.analysis.occlusion import Occlusion
 from jaxmatch.analysis.occlusion_table import Occluded, occlusions
@@ -77,7 +77,7 @@ def test_the_committed_benchmark_tables_match_their_records():
 def test_the_committed_accelerator_tables_match_their_figures():
     file = BENCHMARKS / "accelerators" / "figures.json"
     figures = json.loads(text_of(file))
-    assert text_of(file.with_name("README.md")) == tables.markdown(figures.values(), programs())
+    assert text_of(file.with_name("README.md")) == accelerators.page(figures)
     before = json.loads(text_of(file.with_name("before.json")))
     assert text_of(file.with_name("before_and_after.md")) == before_and_after.markdown(before, figures)
     # The tables of devices show the same figures beside the measurements.

@@ -45,10 +45,14 @@ def dispatches(monkeypatch):
 
 @pytest.fixture(scope="module")
 def single_steps():
-    """A cohort and its results. It checks the clock after every step, so that each step is a dispatch."""
+    """A cohort that dispatches single steps, and its results.
+
+    With XLA's optimizations (test_optimised.py), it has the program of single steps, the default. Without them, the
+    states of the two programs differ (below), so it has the program of many steps, and checks the clock after each.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cohort_module, "SECONDS_BETWEEN_POLLS", 0.0)
-        trained = cohort(64)
+        trained = cohort(1 if OPTIMISED else 64)
         return trained, trained.train()
 
 

@@ -188,10 +188,15 @@ def main() -> int:
     return 0
 
 
+def page(found: Mapping[str, Any]) -> str:
+    """Returns the page of all figures."""
+    return tables.markdown(found.values(), programs(), len([*specs_on_several(AXES)]))
+
+
 def write_tables(results: Path) -> None:
     """Writes the pages of the figures in a folder."""
     found, before = figures(results / "figures.json"), figures(results / "before.json")
-    write_atomically(results / "README.md", tables.markdown(found.values(), programs()))
+    write_atomically(results / "README.md", page(found))
     if before:
         write_atomically(results / "before_and_after.md", before_and_after.markdown(before, found))
 

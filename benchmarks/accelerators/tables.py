@@ -26,6 +26,7 @@ dimensions. A run has the settings of `configs/*_snli.py`. Models with character
 - a time step: the kernels of one time step of an LSTM. In training, these are the kernels of the forward and the
   backward pass.
 - worst padding: how many times its own size the most padded array takes on a TPU. Only arrays above a megabyte count.
+- commit: the version of jaxmatch that made the program. A program of today's version may differ.
 - least time: a lower bound for the time of a step. It is the larger of two quotients: moved bytes by bandwidth, and
   operations by peak performance, both as published. On a GPU, 4 microseconds are added for each kernel. The sign "≥"
   marks programs with LSTMs on a TPU: their bound counts one iteration of each loop, so the true bound is higher.
@@ -74,13 +75,14 @@ HEADINGS = (
 )
 
 
-def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> str:
+def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int], programs_on_several: int) -> str:
     """Returns all figures as Markdown, with one section for each device. Programs that do not compile are listed below
     the table, with the reason.
 
     Arguments:
       rows: the figures.
       programs: target -> the number of its programs for one device.
+      programs_on_several: the number of programs for several devices, of all targets.
     """
     on_several = [row for row in rows if "devices" in row]
     rows = [row for row in rows if "devices" not in row]
@@ -94,16 +96,18 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int]) -> 
         lines = [" | ".join(["", *HEADINGS, ""]).strip(), "|" + "".join(sides)]
         lines += [_line(row) for row in own if "problem" not in row]
         sections.append("\n".join(lines))
+        collectives = sum(row.get("collectives", 0) for row in own)
+        sections.append(f"Operations that devices do together: {collectives or 'none'}.")
         if problems := [f"- {_title(row)}: {row['problem']}" for row in own if "problem" in row]:
             sections.append("Does not compile:\n\n" + "\n".join(problems))
         if beyond := beyond_memory(own):
             sections.append(_does_not_fit(beyond, target, hbm_gib(own)))
         if len(own) < programs[name]:
-            sections.append(f"{len(own)} of {programs[name]} programs; the others were not tried yet.")
-    return "\n\n".join([*sections, *_on_several(on_several)]) + "\n"
+            sections.append(_not_tried(len(own), programs[name]))
+    return "\n\n".join([*sections, *_on_several(on_several, programs_on_several)]) + "\n"
 
 
-def _on_several(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _on_several(rows: Sequence[Mapping[str, Any]], number: int) -> list[str]:
     """Returns the section of the programs for several devices, or nothing if there are none."""
     if not rows:
         return []
@@ -127,7 +131,12 @@ def _on_several(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             ]
         cells = row["target"], row["model"], row["program"], *figures, short_commit(row["commit"], DIGITS)
         lines.append("| " + " | ".join(map(str, cells)) + " |")
-    return [ON_SEVERAL.strip(), _versions(rows), "\n".join(lines)]
+    sections = [ON_SEVERAL.strip(), _versions(rows), "\n".join(lines)]
+    return sections + [_not_tried(len(rows), number)] * (len(rows) < number)
+
+
+def _not_tried(tried: int, number: int) -> str:
+    return f"{tried} of {number} programs; the others were not tried yet."
 
 
 def needs(row: Mapping[str, Any]) -> int:

@@ -171,7 +171,7 @@ class CSRANConfig(RefinementConfig):
     refinement: bool = setting(True, "multi-level attention refinement, section 2.3; False: the ablation w/o MAR")
     refinement_place: Literal["before", "after"] = setting(
         "before",
-        "place of the CAFE blocks; before: before each LSTM, the authors' code; after: between LSTMs, none after the last, section 2.3",
+        "place of the CAFE blocks; before: before each LSTM, the authors' code; after: between LSTMs, section 2.3",
     )
     co_stack: bool = setting(
         True, "co-stack affinity, Eq. 4; False: the affinity of the last layer alone, the ablation w/o CSRA"
