@@ -80,14 +80,34 @@ def test_the_readme_shows_the_programs_before_and_now():
         for figures, cell in zip((before, now), rows.pop(label)[:2], strict=True):
             temporaries, moved, *_ = compiled(figures[f"h100 re2 train 512 10 {precision}"])
             assert rounds_to(temporaries, cell[0]) and rounds_to(moved, cell[1]), (label, cell)
-    for model, cell in zip(("re2-triton-unaligned", "re2"), rows.pop("H200 (measured)")[:2], strict=True):
-        assert rounds_to(1e3 * gpu[f"{model} 10 x 512 float32"]["seconds"], cell[0])
+    for label, size in (("H200 (measured)", "512 float32"), ("batch 64, bfloat16, H200", "64 bfloat16")):
+        for model, cell in zip(("re2-triton-unaligned", "re2"), rows.pop(label)[:2], strict=True):
+            assert rounds_to(1e3 * gpu[f"{model} 10 x {size}"]["seconds"], cell[0])
     temporaries, moved, *_ = compiled(now["v5e re2 train 512 10 float32"])
     _, cell, *_ = rows.pop("TPU v5e (compiled)")
     assert rounds_to(temporaries, cell[0]) and rounds_to(moved, cell[1])
     for figures, cell in zip((before, now), rows.pop("CSRAN, batch 64, kernels")[:2], strict=True):
         assert rounds_to(figures["h100 csran train 64 10 float32"]["kernels"], cell[0])
     assert not rows
+
+
+def test_the_results_page_shows_the_goals_of_wikiqa_seed_by_seed():
+    def scores(folder):
+        """Returns the four scores of the columns, seed by seed."""
+        files = sorted((ROOT / "results" / folder / "runs").glob("*/record.json"))
+        records = sorted((json.loads(file.read_text()) for file in files), key=lambda record: record["seed"])
+        chosen_on = [(record["test"], record["best_on_test"]["scores"]) for record in records]
+        return [[one[name] for one in both for name in ("map", "mrr")] for both in chosen_on]
+
+    seeds, others = scores("wikiqa_tensorflow_mixed"), scores("wikiqa_tensorflow")
+    expected = {f"seed {number}": values for number, values in enumerate(seeds)}
+    expected["mean"] = [sum(values) / len(seeds) for values in zip(*seeds, strict=True)]
+    expected["highest of five seeds in `wikiqa_tensorflow`"] = [max(values) for values in zip(*others, strict=True)]
+    (goal, _), *rows = table(ROOT / "results" / "README.md", "| | test MAP | test MRR | best on test: MAP |")
+    assert goal == "goal" and [label for label, _ in rows] == [*expected]
+    for label, cells in rows:
+        for value, (printed,) in zip(expected[label], cells, strict=True):
+            assert rounds_to(value, printed), (label, printed, value)
 
 
 def test_the_results_page_shows_what_halving_saved():
