@@ -1,9 +1,9 @@
-"""The peak speed of a device's matrix products, measured, and the matrix products of a program, counted."""
+"""The peak speed of a device's matrix products, measured."""
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,69 +16,6 @@ PRODUCTS = 8
 # The sides of the square matrices to try. The fastest product gives the peak of the device.
 SIDES = {"cpu": (512, 1024)}
 SIDES_OF_AN_ACCELERATOR = (4096, 8192)
-
-
-class MatrixProducts(NamedTuple):
-    """The matrix products of a program.
-
-    Attributes:
-      multiply_adds: the multiply-adds of all products. Each is two floating-point operations.
-      products: the number of products.
-    """
-
-    multiply_adds: int
-    products: int
-
-
-def count(function: Callable, *arguments: Any) -> MatrixProducts:
-    """Counts the matrix products of a function exactly, in the program that JAX traces it to.
-
-    Nothing is compiled or run.
-
-    Arguments:
-      function: a function of arrays.
-      arguments: its arguments, arrays or `jax.ShapeDtypeStruct`s.
-
-    Raises:
-      ValueError: the program has a product in a loop of unknown length, or a convolution.
-    """
-    return count_program(jax.make_jaxpr(function)(*arguments).jaxpr)
-
-
-def count_program(program: Any) -> MatrixProducts:
-    """Counts the matrix products of a `jaxpr`, as `count` does."""
-    multiply_adds = products = 0
-    for equation in program.eqns:
-        name, parts = equation.primitive.name, [count_program(part) for part in programs_of(equation.params.values())]
-        if name == "conv_general_dilated":
-            raise ValueError("a convolution is not counted")
-        if name == "while" and any(part.products for part in parts):
-            raise ValueError("how often a while loop computes its products is not known")
-        if name == "dot_general":
-            parts, times = [MatrixProducts(_dot_general(equation), 1)], 1
-        elif name == "cond":  # only one of its branches runs
-            parts, times = [max(parts)], 1
-        else:
-            times = equation.params["length"] if name == "scan" else 1
-            times *= equation.params["mesh"].size if name == "shard_map" else 1
-        multiply_adds += times * sum(part.multiply_adds for part in parts)
-        products += times * sum(part.products for part in parts)
-    return MatrixProducts(multiply_adds, products)
-
-
-def programs_of(values: Any) -> Iterator[Any]:
-    """Yields the programs among an equation's parameters."""
-    for value in values:
-        if hasattr(value, "eqns"):
-            yield value
-        elif isinstance(value, tuple | list):
-            yield from programs_of(value)
-
-
-def _dot_general(equation: Any) -> int:
-    (contracted, _), _ = equation.params["dimension_numbers"]
-    left = equation.invars[0].aval.shape
-    return math.prod(equation.outvars[0].aval.shape) * math.prod(left[axis] for axis in contracted)
 
 
 def default_products() -> str:

@@ -9,12 +9,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from benchmarks import ceiling
 from jaxmatch import models
 from jaxmatch.data.batches import plan_batches
 from jaxmatch.data.buckets import assign, plan_buckets
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
-from jaxmatch.sweep import memory
+from jaxmatch.sweep import matrix_products, memory
 from jaxmatch.training.lockstep import Lockstep
 
 # Steps are timed in series that last at least this long. As in training, no step waits for the one before.
@@ -133,12 +132,14 @@ def typical_length(config: Any, data: EncodedData) -> int:
     return round(plan.tokens() / len(lengths))
 
 
-def matrix_products(config: Any, data: EncodedData, length: int) -> ceiling.MatrixProducts:
+def products_of_a_step(config: Any, data: EncodedData, length: int) -> matrix_products.MatrixProducts:
     """Counts the matrix products of one training step of one run, forward and backward, in its program."""
     module = models.build(config.model.to_dict(), outputs=data.outputs)
-    return _matrix_products(module, data.task, data.vectors.shape[1], config.training.batch_size, length)
+    return _products_of_a_step(module, data.task, data.vectors.shape[1], config.training.batch_size, length)
 
 
 @functools.lru_cache(maxsize=1024)
-def _matrix_products(module: Any, task: str, dimensions: int, batch: int, length: int) -> ceiling.MatrixProducts:
-    return ceiling.count_program(memory.step_program(module, task, dimensions, batch, length))
+def _products_of_a_step(
+    module: Any, task: str, dimensions: int, batch: int, length: int
+) -> matrix_products.MatrixProducts:
+    return matrix_products.count_program(memory.step_program(module, task, dimensions, batch, length))

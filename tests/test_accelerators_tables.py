@@ -92,7 +92,9 @@ def tree_in(folder):
             copy = folder / file.relative_to(main.ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, copy)
-    (folder / "jaxmatch" / "products.py").write_text("")
+    for name, text in {"products.py": "", "sweep/memory.py": "def step_shapes(): ...\ndef needs(): ...\n"}.items():
+        (folder / "jaxmatch" / name).parent.mkdir(exist_ok=True)
+        (folder / "jaxmatch" / name).write_text(text)
     (folder / "cuda" / "bin").mkdir(parents=True)
     (folder / "cuda" / "bin" / "python").touch()
     return folder
@@ -140,11 +142,16 @@ def test_a_program_is_recompiled_only_if_its_text_or_its_reader_changes(compilat
     known = {"text": "a", "versions": {}}
     assert bring_up_to_date() == ([known], 1)  # lowered, but not compiled
     assert bring_up_to_date() == ([], 1)
+    shapes = root / "jaxmatch" / "sweep" / "memory.py"
+    edit(shapes, old="needs()", new="needs(module)")  # no program depends on it
+    assert bring_up_to_date() == ([], 1)
+    edit(shapes, old="step_shapes()", new="step_shapes(module)")
+    assert bring_up_to_date() == ([known], 1)
     edit(layer, old="import jax\n", new="")
     program["text"] = "b"
-    assert bring_up_to_date() == ([known], 3)
+    assert bring_up_to_date() == ([known], 4)
     edit(reader, old="MOST_READ = 8", new="MOST_READ = 9")
-    assert bring_up_to_date() == ([None], 4)  # the same program, read by other code
+    assert bring_up_to_date() == ([None], 5)  # the same program, read by other code
 
 
 def test_two_concurrent_commands_keep_each_others_figures(compilations, monkeypatch):

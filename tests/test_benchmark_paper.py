@@ -94,7 +94,7 @@ def test_row_hours_scale_with_pairs_and_work(throughput):
     assert hours["sorted"] == pytest.approx(2 * hours["train"])
     assert hours["compile"] == pytest.approx(0.01)
     more = paper.row_hours(throughput, 1000, {"blocks": 2})
-    products = [steps.matrix_products(config, throughput.data, 12) for config in (small(), small(model__blocks=2))]
+    products = [steps.products_of_a_step(config, throughput.data, 12) for config in (small(), small(model__blocks=2))]
     assert more["train"] / hours["train"] == pytest.approx(products[1].multiply_adds / products[0].multiply_adds)
     assert more["peer"] / hours["peer"] == pytest.approx(more["train"] / hours["train"])
     assert 1 < more["compile"] / hours["compile"] == pytest.approx(products[1].products / products[0].products)

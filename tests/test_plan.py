@@ -1,15 +1,12 @@
-"""The batch shapes that a plan inspects, and the work that it counts."""
+"""The batch shapes that a plan inspects, and the work of a cohort."""
 
-from types import SimpleNamespace
-
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxmatch.data.buckets import largest
 from jaxmatch.sweep.memory import Needs
-from jaxmatch.sweep.plan import PlannedCohort, tokens_scored
+from jaxmatch.sweep.plan import PlannedCohort
 
 SIZES = st.integers(1, 12)
 
@@ -51,32 +48,3 @@ def test_cohort_work_includes_sequential_turns_and_padding(runs, available, limi
     cohort = PlannedCohort("signature", (None,) * runs, None, 1, 1, 1, needs, 10.0, available, limit)
     assert (cohort.devices, cohort.device_work) == (devices, 10.0 * computed)
     assert cohort.replica_bytes == needs.of(-(-runs // devices)) // -(-runs // devices)
-
-
-@pytest.mark.parametrize(
-    "settings, expected",
-    [
-        ({}, 4 * 30 + 7),  # after each epoch, and test at the end
-        ({"best_on_test": True}, 4 * 30 + 4 * 7),
-        ({"evaluate_every_samples": 5}, 9 * 30 + 7),  # 8 times in 40 pairs, and after the last step
-        ({"evaluate_every_samples": 1}, 20 * 30 + 7),  # no more than there are steps
-        ({"evaluate_every_samples": 100}, 1 * 30 + 7),  # after the last step alone
-        ({"evaluate_every_samples": 100, "evaluate_each_epoch": True}, 4 * 30 + 7),
-        (
-            {"evaluate_every_samples": 20, "late_from_samples": 20, "evaluate_every_samples_late": 4},
-            (1 + 1 + 5) * 30 + 7,
-        ),
-    ],
-)
-def test_scored_tokens_follow_the_evaluation_schedule(settings, expected):
-    lengths = {"train": [3] * 10, "dev": [10, 20], "test": [7]}
-    splits = {split: SimpleNamespace(lengths=np.array(each), pairs=len(each)) for split, each in lengths.items()}
-    training = {
-        "epochs": 4,
-        "evaluate_every_samples": 0,
-        "evaluate_each_epoch": False,
-        "late_from_samples": 0,
-        "evaluate_every_samples_late": 0,
-        "best_on_test": False,
-    } | settings
-    assert tokens_scored(training, SimpleNamespace(splits=splits), steps=20) == expected

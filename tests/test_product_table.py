@@ -9,11 +9,11 @@ import pytest
 from jax import lax
 from random_parameters import applied, random_parameters
 
-from benchmarks import ceiling
 from jaxmatch.inference.cpu import predictor
 from jaxmatch.inference.cpu.product_table import tabulate
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.models import build
+from jaxmatch.sweep import matrix_products
 
 WORDS, DIMENSIONS = 9, 4
 RANDOM = np.random.default_rng(0)
@@ -53,8 +53,8 @@ def test_products_of_words_and_weights_are_looked_up_and_nothing_else_changes():
     arguments = WEIGHTS, table, VECTORS, IDS
     assert_close(found.apply(*arguments), program(WEIGHTS, VECTORS, IDS))
     # For each of 6 tokens: (4 x 3) + (3 x 3) + (4 x 2) multiply-adds before, and only the second product after.
-    assert ceiling.count(program, WEIGHTS, VECTORS, IDS) == (6 * (12 + 9 + 8), 3)
-    assert ceiling.count(found.apply, *arguments) == (6 * 9, 1)
+    assert matrix_products.count(program, WEIGHTS, VECTORS, IDS) == (6 * (12 + 9 + 8), 3)
+    assert matrix_products.count(found.apply, *arguments) == (6 * 9, 1)
 
 
 def attend(weights, vectors, ids):
@@ -83,8 +83,8 @@ def test_products_of_attention_mixtures_are_looked_up_and_then_mixed(ids):
     assert_close(found.apply(*arguments), attend(WEIGHTS, VECTORS, ids))
     # For each token before: 3 x 4 for the mixture and 4 x (3 + 3 + 2 + 2).
     # After: 3 x (4 + 5) for the mixtures and 4 x 2.
-    assert ceiling.count(attend, WEIGHTS, VECTORS, ids) == (ids.size * (12 + 4 * 10), 5)
-    assert ceiling.count(found.apply, *arguments) == (ids.size * (3 * 9 + 8), 3)
+    assert matrix_products.count(attend, WEIGHTS, VECTORS, ids) == (ids.size * (12 + 4 * 10), 5)
+    assert matrix_products.count(found.apply, *arguments) == (ids.size * (3 * 9 + 8), 3)
 
 
 def test_long_rows_mix_before_multiplying_and_share_the_table():
@@ -95,7 +95,7 @@ def test_long_rows_mix_before_multiplying_and_share_the_table():
     arguments = WEIGHTS, found.make_table(WEIGHTS, VECTORS), VECTORS, ids
     assert_close(long.apply(*arguments), attend(WEIGHTS, VECTORS, ids))
     # For each of 10 tokens: only products of words that are not mixed are looked up.
-    assert ceiling.count(long.apply, *arguments) == (10 * (5 * 4 + 4 * 7), 4)
+    assert matrix_products.count(long.apply, *arguments) == (10 * (5 * 4 + 4 * 7), 4)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_product_of_a_second_lookup_is_computed():
     found = tabulate(program, WEIGHTS, VECTORS, IDS)
     arguments = WEIGHTS, found.make_table(WEIGHTS, VECTORS), VECTORS, IDS
     np.testing.assert_allclose(found.apply(*arguments), program(WEIGHTS, VECTORS, IDS), rtol=1e-5, atol=1e-6)
-    assert ceiling.count(found.apply, *arguments)[1] == 1
+    assert matrix_products.count(found.apply, *arguments)[1] == 1
 
 
 def test_products_of_different_precisions_are_not_merged():

@@ -21,11 +21,12 @@ _PROGRAM = (
         f"jaxmatch/training/{name}.py"
         for name in ("evaluation", "hyperparameters", "keys", "layouts", "losses", "replicas", "schedule", "step")
     ),
-    "jaxmatch/sweep/memory.py",
     "jaxmatch/data/characters.py",
     "jaxmatch/data/vocabulary.py",
     "benchmarks/accelerators/worker.py",
 )
+# A part of a module of the package that does so, and its names.
+_SHAPES, _NAMES = "jaxmatch/sweep/memory.py", ("_array", "_state", "step_shapes")
 # What the programs for several devices depend on, too.
 _ON_SEVERAL = ("jaxmatch/training/programs.py", "jaxmatch/training/signature_programs.py")
 # The code that compiles the program and reads its figures, and the parts of the worker that do so.
@@ -39,12 +40,12 @@ def digests(spec: Mapping[str, Any], root: Path = ROOT) -> dict[str, str]:
     """
     target = TARGETS[spec["target"]]
     files = [*_PROGRAM, *_ON_SEVERAL * ("devices" in spec), f"configs/{CONFIGS[spec['model']].partition('_')[0]}.py"]
-    making = itertools.chain(*(sorted(root.glob(pattern)) for pattern in files))
-    reading = [ast.dump(_code(root / file)) for file in _READING]
-    reading += [ast.dump(node) for node in _code(root / _WORKER).body if _name(node) in _PARTS]
+    making = [ast.dump(_code(file)) for file in itertools.chain(*(sorted(root.glob(pattern)) for pattern in files))]
+    making += _parts(root / _SHAPES, _NAMES)
+    reading = [ast.dump(_code(root / file)) for file in _READING] + _parts(root / _WORKER, _PARTS)
     described = root / "benchmarks" / "accelerators" / target.topology
     reading.append(described.read_text() if described.is_file() else target.topology)
-    return {"made_by": _digest(ast.dump(_code(file)) for file in making), "read_by": _digest(reading)}
+    return {"made_by": _digest(making), "read_by": _digest(reading)}
 
 
 def _digest(texts: Iterable[str]) -> str:
@@ -57,6 +58,11 @@ def _code(file: Path) -> ast.Module:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
             del node.body[0]
     return tree
+
+
+def _parts(file: Path, names: Iterable[str]) -> list[str]:
+    """Returns the code of some names of a module."""
+    return [ast.dump(node) for node in _code(file).body if _name(node) in names]
 
 
 def _name(node: ast.stmt) -> str:

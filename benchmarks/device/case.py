@@ -17,13 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from benchmarks import ceiling, fresh_process
+from benchmarks import fresh_process
 from benchmarks.accelerators import hlo, worker
 from benchmarks.accelerators.products import products
 from benchmarks.accelerators.targets import target_of
 from benchmarks.device import kernels
 from jaxmatch.devices import compiler_options
-from jaxmatch.sweep import memory
+from jaxmatch.sweep import matrix_products, memory
 from jaxmatch.training import hyperparameters
 from jaxmatch.training.step import flattening, initial_state
 
@@ -157,7 +157,7 @@ def operations_of(spec: Mapping[str, Any]) -> int:
     module, shape = worker.module_of(spec), (spec["batch"], worker.LENGTH)
     most_words = worker.most_words_of(spec, module)
     step = memory.step_program(module, "classification", worker.DIMENSIONS, *shape, most_words=most_words)
-    return 2 * spec["replicas"] * ceiling.count_program(step).multiply_adds
+    return 2 * spec["replicas"] * matrix_products.count_program(step).multiply_adds
 
 
 def arguments_of(program: Any, spec: Mapping[str, Any]) -> list[Any]:

@@ -142,7 +142,7 @@ def row_hours(throughput: Throughput, full_pairs: int, changes: Mapping[str, Any
     variant = config.copy_and_resolve_references()
     with variant.unlocked():
         variant.model.update(changes)
-    base, own = (steps.matrix_products(one, data, throughput.length) for one in (config, variant))
+    base, own = (steps.products_of_a_step(one, data, throughput.length) for one in (config, variant))
     dev = data.splits["dev"].pairs if "dev" in data.splits else 0
     pairs = paper_tables.SEEDS * config.training.epochs * (full_pairs + EVALUATION_COST * dev)
     work = own.multiply_adds / base.multiply_adds

@@ -123,7 +123,7 @@ def _series(
         rounds = max(1, min(settings.rounds // 3, int(LONG_POINT_SECONDS / (count * alone))))
         seconds = time_long_point(config, data, length, count, points[1], peers, rounds)
         times[count] = seconds["all"], seconds["alone"], {key: seconds[key] for key in peers}
-    steps_at_the_ceiling = operations[precision] / (2 * steps.matrix_products(config, data, length).multiply_adds)
+    steps_at_the_ceiling = operations[precision] / (2 * steps.products_of_a_step(config, data, length).multiply_adds)
     rows = []
     named = name_of_products(config.model.precision, precision)
     for count in replicas:

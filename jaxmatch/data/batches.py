@@ -60,6 +60,7 @@ class BatchPlan:
       tables: bucket -> the table with its batches: a table of its own or, with mixed lengths, that of all batches.
         Buckets without pairs are left out.
       batch_rows: bucket -> the number of rows in each of its batches, at most `batch_size`.
+      shapes: bucket -> (rows, tokens) of each of its batches.
       steps_per_epoch: the number of batches.
       varied_epochs: the number of first epochs to look at for batches of every bucket; 1 if all epochs have the same
         numbers of batches.
@@ -74,6 +75,7 @@ class BatchPlan:
         pairs = {0: len(assignment)} if mixed else {bucket: len(rows) for bucket, rows in self._members.items()}
         self._shapes = {table: _even_split(count, batch_size) for table, count in pairs.items() if count}
         self.batch_rows = {bucket: self._shapes[table][1] for bucket, table in self.tables.items()}
+        self.shapes = {bucket: (rows, self.buckets[bucket]) for bucket, rows in self.batch_rows.items()}
         self.steps_per_epoch = sum(count for count, _ in self._shapes.values())
         self.varied_epochs = _EPOCHS if mixed else 1
 

@@ -118,6 +118,7 @@ def step_shapes(module: Any, task: str, dimensions: int, batch: int, length: int
     return state, settings, seed, active, rows, weights, split, vectors
 
 
+@functools.lru_cache(maxsize=32)  # the memory and the work of a step are both estimated from it
 def step_program(
     module: Any, task: str, dimensions: int, batch: int, length: int, words: int = 2, most_words: int | None = None
 ) -> Any:

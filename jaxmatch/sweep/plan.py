@@ -16,10 +16,9 @@ from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.encoding import DataSettings
 from jaxmatch.devices import available_devices
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import memory, preparation
+from jaxmatch.sweep import memory, preparation, work
 from jaxmatch.sweep.grid import Run, Sweep
 from jaxmatch.sweep.trainable import check_trainable
-from jaxmatch.training import evaluation_times
 from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shapes
 from jaxmatch.training.replicas import at_once, devices_filled, turns
 from jaxmatch.training.step import words_trained
@@ -213,12 +212,14 @@ def _cohorts(
         maximum_buckets=config.training.maximum_buckets,
     )
     scored = largest(zip(scored_rows, scored_lengths, strict=True))
-    needs = _memory_needs(config, data, batches, scored, devices[0].platform, counted)
+    module = models.build(config.model.to_dict(), outputs=data.outputs)
+    most_words = _most_words(config, data, batches, counted) if module.takes_characters else {}
+    needs = _memory_needs(module, data, batches, scored, devices[0].platform, most_words)
     shared = _shared_bytes(data, devices[0])
     that_fit = needs.that_fit(devices, shared)
     at_most = config.execution.maximum_replicas or that_fit
     steps = config.training.epochs * batches.steps_per_epoch
-    multiply_adds = _multiply_adds(config, data, batches, steps)
+    multiply_adds = work.multiply_adds(module, config.training, data, batches, most_words)
     return [
         PlannedCohort(
             signature,
@@ -239,24 +240,26 @@ def _cohorts(
     ]
 
 
+def _most_words(
+    config: Any, data: EncodedData, batches: BatchPlan, counted: dict[tuple, dict[int, int | None]]
+) -> dict[tuple[int, int], int | None]:
+    """Returns (pairs, tokens) of training batches -> `BatchShape.most_words`."""
+    key = data.fingerprint, batches.batch_size, batches.buckets, config.training.mix_lengths
+    if key not in counted:
+        counted[key] = most_in_training(batches, data.splits["train"].pair_rows()[0], len(data.vectors))
+    return {batches.shapes[bucket]: most for bucket, most in counted[key].items()}
+
+
 def _memory_needs(
-    config: Any,
+    module: Any,
     data: EncodedData,
     batches: BatchPlan,
     scored: tuple[int, int],
     platform: str,
-    counted: dict[tuple, dict[int, int | None]],
+    most_words: Mapping[tuple[int, int], int | None],
 ) -> memory.Needs:
     """Estimates the memory of the runs of a cohort. `scored` is the largest shape of scoring."""
-    module = models.build(config.model.to_dict(), outputs=data.outputs)
-    shapes = {bucket: (rows, batches.buckets[bucket]) for bucket, rows in batches.batch_rows.items()}
-    most_words = {}
-    if module.takes_characters:
-        key = data.fingerprint, batches.batch_size, batches.buckets, config.training.mix_lengths
-        if key not in counted:
-            counted[key] = most_in_training(batches, data.splits["train"].pair_rows()[0], len(data.vectors))
-        most_words = {shapes[bucket]: most for bucket, most in counted[key].items()}
-    trained, words = largest(shapes.values()), words_trained(module, len(data.vectors))
+    trained, words = largest(batches.shapes.values()), words_trained(module, len(data.vectors))
     return memory.needs(module, data.task, data.vectors.shape[1], trained, platform, scored, words, most_words)
 
 
@@ -271,24 +274,3 @@ def _shared_bytes(data: EncodedData, device: jax.Device) -> int:
             remedy="cut long texts: --config.data.maximum_length=N",
         )
     return shared
-
-
-def _multiply_adds(config: Any, data: EncodedData, batches: BatchPlan, steps: int) -> float:
-    """Estimates the multiply-adds of one run: one product forward for each token and parameter and, in training, two
-    products of the same size backward.
-    """
-    # Word vectors are looked up, even if they are trained.
-    fixed = models.build({**config.model.to_dict(), "words": "fixed"}, outputs=data.outputs)
-    trained = 3.0 * batches.tokens() * config.training.epochs
-    scored = tokens_scored(config.training, data, steps)
-    return memory.parameter_count(fixed, data.vectors.shape[1]) * (trained + scored)
-
-
-def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) -> float:
-    """Returns the number of tokens in all the pairs that a run of `steps` steps is scored on.
-
-    Dev is scored at each evaluation. Test is scored once, or as often as dev with `best_on_test`.
-    """
-    tokens = {split: float(encoded.lengths.sum()) for split, encoded in data.splits.items()}
-    scored = evaluation_times.count(training, data.splits["train"].pairs, steps)
-    return scored * tokens["dev"] + (scored if training["best_on_test"] else 1) * tokens.get("test", 0.0)

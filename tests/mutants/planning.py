@@ -1,6 +1,6 @@
 """Faults of planning (grids, cohorts, memory, halving, tuning) and of the programs that predict."""
 
-_PLAN, _MEMORY, _SWEEP = (f"jaxmatch/sweep/{name}.py" for name in ("plan", "memory", "grid"))
+_PLAN, _MEMORY, _SWEEP, _WORK = (f"jaxmatch/sweep/{name}.py" for name in ("plan", "memory", "grid", "work"))
 _HALVING, _TUNING = "jaxmatch/sweep/halving.py", "jaxmatch/sweep/tuning.py"
 _ASHA, _OPTUNA = "jaxmatch/sweep/asha.py", "jaxmatch/sweep/optuna_trials.py"
 _WORDS = "jaxmatch/inference/cpu/product_table.py"
@@ -9,7 +9,9 @@ MUTANTS = [
     (_PLAN, "if name in names:", "if False:", ["tests/test_sweep.py", "tests/test_launch_refusals.py"]),
     (_PLAN, "range(0, len(runs), at_most)", "range(0, len(runs), len(runs))", ["tests/test_launch_plan.py", "tests/test_plan.py"]),
     ("jaxmatch/data/buckets.py", "if not kept or length > kept[-1][1]:", "if not kept:", ["tests/test_launch_plan.py", "tests/test_plan.py"]),
-    (_PLAN, "(scored if training[\"best_on_test\"] else 1)", "1", ["tests/test_plan.py"]),
+    (_WORK, "(scored if training[\"best_on_test\"] else 1)", "1", ["tests/test_work.py"]),
+    (_WORK, "sum(rows * float(np.interp", "sum(float(np.interp", ["tests/test_work.py"]),
+    ("jaxmatch/sweep/matrix_products.py", "// kernel[outputs]", "", ["tests/test_benchmark_replicas.py"]),
     (_MEMORY, "COPIES_OF_PARAMETERS = 4", "COPIES_OF_PARAMETERS = 3", ["tests/test_memory.py"]),
     (_PLAN, "turns(self._replicas_per_device, side_by_side) * side_by_side", "self._replicas_per_device", ["tests/test_plan.py"]),
     ("jaxmatch/sweep/changes.py", 'if key.startswith("model.") and "model.name" in grid:', "if False:",
