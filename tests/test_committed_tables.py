@@ -106,7 +106,10 @@ def test_the_page_on_benchmarks_counts_the_programs_that_do_not_fit_a_tpu():
     refused_of = of(refused, replicas=32), of(refused, replicas=10, batch=512, model="csran")
     beyond_of = of(beyond, replicas=10, batch=512), of(beyond, replicas=32)
     assert (sum(refused_of), sum(beyond_of)) == (len(refused), len(beyond))
-    assert [(row["target"], row["model"], row["replicas"]) for row in inside] == [("v6e", "re2", 32)]
+    titles = [
+        f"{row['model'].upper()} {row['replicas']} x {row['batch']} in {row['precision']} on a {row['target']}"
+        for row in sorted(inside, key=lambda row: (row["target"], row["model"]))
+    ]
     page = " ".join(text_of(ROOT / "docs" / "benchmarks.md").split())
     for sentence in (
         f"Of {len(rows)} programs for three kinds of TPU, the compiler rejects {len(refused)}, because their "
@@ -114,7 +117,7 @@ def test_the_page_on_benchmarks_counts_the_programs_that_do_not_fit_a_tpu():
         "for ten runs of CSRAN at batch 512.",
         f"Another {len(beyond)} compile, but their temporaries and arguments exceed the published 16, 32 or 95 GB: "
         f"{beyond_of[0]} for ten runs at batch 512 and {beyond_of[1]} for 32 runs.",
-        "One of these, RE2 at 32 x 512 in bfloat16 on a v6e, fits into the memory that XLA has.",
+        f"Some of these fit into the memory that XLA has: {', '.join(titles[:-1])}, and {titles[-1]}.",
     ):
         assert sentence in page
 
