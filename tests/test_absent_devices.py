@@ -1,4 +1,6 @@
-"""Small programs compiled for devices that this machine lacks, where their compilers are installed."""
+"""Small programs compiled for devices that this machine lacks, where their compilers are installed: in the environment
+of the tests or, after `make accelerators`, in its environments.
+"""
 
 import importlib.util
 import json
@@ -13,8 +15,8 @@ from benchmarks.accelerators.targets import TARGETS
 from benchmarks.accelerators.worker import ENVIRONMENT
 
 ROOT = Path(__file__).parent.parent
-COMPILERS = {"tpu": "libtpu", "cuda": "jax_cuda12_plugin"}
-# What the products of each precision use. tests/test_products.py compares it with what the package states.
+MODULES = {"tpu": "libtpu", "cuda": "jax_cuda12_plugin"}
+# What the products of each precision use.
 PRODUCTS = {
     "v5e": {"highest": "float32", "float32": "bfloat16", "tensorfloat32": "bfloat16 x 3", "bfloat16": "bfloat16"},
     "a100": {"highest": "float32", "float32": "TF32", "tensorfloat32": "TF32", "bfloat16": "bfloat16"},
@@ -42,20 +44,21 @@ for precision in PRECISIONS:
 
 def lines_of(target: str, *words: str) -> list:
     """Returns the lines of JSON that a Python command prints. Its Python is this one if it has the compiler of the
-    target, and otherwise that of `make accelerators`.
+    target, and otherwise that of `make accelerators`. If neither has it, the test is skipped.
     """
     platform = TARGETS[target].platform
     python = Path(sys.executable)
-    if importlib.util.find_spec(COMPILERS[platform]) is None:
+    if importlib.util.find_spec(MODULES[platform]) is None:
         python = ROOT / ".cache" / "accelerators" / platform / "bin" / "python"
     if not python.exists():
-        pytest.skip(f"{COMPILERS[platform]} is not installed (make accelerators installs it)")
+        pytest.skip(f"{MODULES[platform]} is not installed (make accelerators installs it)")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": ""} | ENVIRONMENT[platform]
     done = subprocess.run([python, *words], cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith(("{", "["))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", PRODUCTS)
 def test_programs_use_the_stated_products(target):
     lines = lines_of(target, "-c", PROGRAM, target)

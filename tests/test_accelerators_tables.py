@@ -62,7 +62,7 @@ def test_programs_for_several_devices_have_a_table_with_collectives():
     several = row_of(program="train_many", devices=4, collectives=3)
     text = tables.markdown([row_of(), several], {"v5e": 1}, 1)
     assert "| v5e | re2 | train_many | 3 | 1.00 | 0.0 | 80 | 1234567 |" in text
-    assert "Operations that devices do together: none." in text  # of the programs for one device
+    assert "Collectives (operations that devices do together): none." in text  # of the programs for one device
     assert "not tried yet" not in text and text.count("train_many |") == 1
     assert "Several devices" not in tables.markdown([row_of()], {"v5e": 1}, 1)
     assert "1 of 15 programs; the others were not tried yet." in tables.markdown([several], {}, 15)
@@ -85,6 +85,9 @@ def test_cost_analysis_counts_one_iteration_of_a_loop():
 SPEC = {"target": "h100", "model": "re2", "program": "train", "batch": 64, "replicas": 10, "precision": "float32"}
 
 
+SHAPES = "def _array(): ...\ndef _state(): ...\ndef step_shapes(): ...\ndef needs(): ...\n"
+
+
 def tree_in(folder):
     """Puts the code that figures depend on and an environment without a compiler into a folder."""
     for file in (*main.ROOT.glob("jaxmatch/layers/*.py"), *main.ROOT.glob("benchmarks/accelerators/*")):
@@ -92,7 +95,7 @@ def tree_in(folder):
             copy = folder / file.relative_to(main.ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(file, copy)
-    for name, text in {"products.py": "", "sweep/memory.py": "def step_shapes(): ...\ndef needs(): ...\n"}.items():
+    for name, text in {"products.py": "", "sweep/memory.py": SHAPES}.items():
         (folder / "jaxmatch" / name).parent.mkdir(exist_ok=True)
         (folder / "jaxmatch" / name).write_text(text)
     (folder / "cuda" / "bin").mkdir(parents=True)

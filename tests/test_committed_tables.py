@@ -117,7 +117,7 @@ def test_the_page_on_benchmarks_counts_the_programs_that_do_not_fit_a_tpu():
         "for ten runs of CSRAN at batch 512.",
         f"Another {len(beyond)} compile, but their temporaries and arguments exceed the published 16, 32 or 95 GB: "
         f"{beyond_of[0]} for ten runs at batch 512 and {beyond_of[1]} for 32 runs.",
-        f"Some of these fit into the memory that XLA has: {', '.join(titles[:-1])}, and {titles[-1]}.",
+        f"Three of these fit into the memory that XLA has: {', '.join(titles[:-1])}, and {titles[-1]}.",
     ):
         assert sentence in page
 

@@ -80,7 +80,7 @@ def test_the_readme_shows_the_programs_before_and_now():
         for figures, cell in zip((before, now), rows.pop(label)[:2], strict=True):
             temporaries, moved, *_ = compiled(figures[f"h100 re2 train 512 10 {precision}"])
             assert rounds_to(temporaries, cell[0]) and rounds_to(moved, cell[1]), (label, cell)
-    for label, size in (("H200 (measured)", "512 float32"), ("batch 64, bfloat16", "64 bfloat16")):
+    for label, size in (("H200 (measured)", "512 float32"), ("H200, batch 64, bfloat16", "64 bfloat16")):
         for model, cell in zip(("re2-triton-unaligned", "re2"), rows.pop(label)[:2], strict=True):
             assert rounds_to(1e3 * gpu[f"{model} 10 x {size}"]["seconds"], cell[0])
     temporaries, moved, *_ = compiled(now["v5e re2 train 512 10 float32"])

@@ -37,10 +37,21 @@ def test_work_is_that_of_the_products_of_all_steps(maximum_buckets, tolerance):
     assert estimated == pytest.approx(steps, rel=tolerance)
 
 
+def test_scoring_a_token_takes_a_third_of_training_on_it():
+    data, module = make_data(), models.build(MODEL, outputs=2)
+    batches = plan_batches(data.splits["train"].lengths, batch_size=16, maximum_buckets=2, mix_lengths=False)
+    both = work.multiply_adds(module, TRAINING, data, batches, {})
+    scored = work.tokens_scored(TRAINING, data, TRAINING["epochs"] * batches.steps_per_epoch)
+    data.splits["dev"] = data.splits["test"] = SimpleNamespace(lengths=np.zeros(0), pairs=0)
+    trained = work.multiply_adds(module, TRAINING, data, batches, {})
+    assert both / trained == pytest.approx(1 + scored / (3 * TRAINING["epochs"] * batches.tokens()))
+
+
 def test_work_of_a_grid_of_pairs_of_words_counts_its_convolutions():
     estimated, steps, module, batches = counted(DIIN, 2)
     assert estimated == pytest.approx(steps)
-    # Each parameter of a convolution is used at every place of the grid.
+    # With three products for each token and parameter, the work would be less than a third: a convolution uses its
+    # parameters at every place of the grid.
     assert estimated > 3 * 3 * memory.parameter_count(module, 6) * batches.tokens() * TRAINING["epochs"]
 
 

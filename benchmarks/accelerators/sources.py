@@ -25,7 +25,7 @@ _PROGRAM = (
     "jaxmatch/data/vocabulary.py",
     "benchmarks/accelerators/worker.py",
 )
-# A part of a module of the package that does so, and its names.
+# The names in this module that do so. No program depends on the rest of it.
 _SHAPES, _NAMES = "jaxmatch/sweep/memory.py", ("_array", "_state", "step_shapes")
 # What the programs for several devices depend on, too.
 _ON_SEVERAL = ("jaxmatch/training/programs.py", "jaxmatch/training/signature_programs.py")
@@ -61,8 +61,13 @@ def _code(file: Path) -> ast.Module:
 
 
 def _parts(file: Path, names: Iterable[str]) -> list[str]:
-    """Returns the code of some names of a module."""
-    return [ast.dump(node) for node in _code(file).body if _name(node) in names]
+    """Returns the code of the given definitions of a module.
+
+    Raises:
+      KeyError: the module does not define one of them.
+    """
+    found = {_name(node): ast.dump(node) for node in _code(file).body}
+    return sorted((found[name] for name in names), key=list(found.values()).index)
 
 
 def _name(node: ast.stmt) -> str:

@@ -97,7 +97,7 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int], pro
         lines += [_line(row) for row in own if "problem" not in row]
         sections.append("\n".join(lines))
         collectives = sum(row.get("collectives", 0) for row in own)
-        sections.append(f"Operations that devices do together: {collectives or 'none'}.")
+        sections.append(f"Collectives (operations that devices do together): {collectives or 'none'}.")
         if problems := [f"- {_title(row)}: {row['problem']}" for row in own if "problem" in row]:
             sections.append("Does not compile:\n\n" + "\n".join(problems))
         if beyond := beyond_memory(own):

@@ -3,7 +3,7 @@
 Both sentences share all parameters up to the pooling layer. A pair is one row of tokens (models/pair_model.py). As in
 the released code, a CAFE block comes before each LSTM layer of the stack, and dropout before every highway, LSTM and
 dense layer. With model.refinement_place=after, the CAFE blocks are between the LSTM layers, and none comes after the
-last. This is one reading of the paper, which also speaks of the outputs of each layer.
+last. The paper can also be read differently: it speaks of the outputs of each layer.
 
 The model differs from the released code in these points. LSTMs begin at zeros, not at trained states. Dropout draws a
 mask for each token. The first prediction layer also has dropout before it. The LSTM over characters has no dropout, and

@@ -236,11 +236,11 @@ def setting_notes(config: ConfigDict, key: str = CONFIGURED, of: str = "Sweep fi
         notes.append("the alignment has a learned temperature, as in the released code; the paper's Eq. 2 has none")
     if config.model.connection == "augmented_running_sum":
         notes.append(
-            "from the fourth block on, the input sums the outputs of all earlier blocks, as in the released code; the "
-            "paper's Eq. 1 sums the last two"
+            "with more than three blocks, the input of a block sums the outputs of all earlier blocks, as in the "
+            "released code; the paper's Eq. 1 sums the last two"
         )
     if not config.data.remove_punctuation:
-        notes.append("punctuation is kept, as in the authors' code; the paper removes it")
+        notes.append("punctuation is kept, as in the released code; the paper removes it")
     schedule = {"decay": config.optimizer.decay_rate < 1, "warmup": config.optimizer.warmup_samples > 0}
     if missing := [name for name, present in schedule.items() if not present]:
         notes.append(f"the learning rate has no {' and no '.join(missing)}; the paper has both")

@@ -26,7 +26,7 @@ def split(plan: Plan, slots: int, overhead: float) -> Plan:
     Arguments:
       plan: a plan in which one worker trains each cohort.
       slots: the number of cohorts that are trained at once.
-      overhead: the cost of a cohort besides its work, in multiplications: its worker starts, reads data and compiles.
+      overhead: the cost of a cohort besides its work, in multiply-adds: its worker starts, reads data and compiles.
     """
     if len(plan.cohorts) >= ENOUGH_COHORTS * slots:
         return plan

@@ -32,7 +32,7 @@ class CohortDisplay(Listener):
       display: the display of the whole sweep.
       name: the name of the cohort's folder.
       label: the name of the cohort in messages.
-      work: the number of multiplications that its training takes.
+      work: the number of multiply-adds that its training takes.
       again: whether this process trained the cohort before, up to a rung.
       following: the listeners of its runs.
     """

@@ -18,7 +18,7 @@ from jaxmatch.sweep.device_jobs import DeviceJob, makespan
 from jaxmatch.sweep.following import FollowedRun, Following, RunListener
 from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.plan import Plan, PlannedCohort, program_counts
-from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
+from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiply_adds_a_second
 from jaxmatch.sweep.time_left import TimeLeft, assumed_seconds
 from jaxmatch.workdir import CohortFolder, Workdir
 
@@ -37,7 +37,7 @@ def _training_seconds(plan: Plan, cohorts: Sequence[PlannedCohort]) -> float:
         work = makespan([DeviceJob(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].available)
     else:  # each cohort has the devices of a worker to itself
         work = makespan([DeviceJob(1, cohort.device_work) for cohort in cohorts], max(1, plan.slots))
-    return work / ((plan.speed or multiplications_a_second()) * SHARE_OF_PEAK)
+    return work / ((plan.speed or multiply_adds_a_second()) * SHARE_OF_PEAK)
 
 
 def _speed_note(plan: Plan) -> str:
@@ -167,7 +167,7 @@ class Display:
             console=self.console,
             disable=not self.console.is_terminal,
         )
-        work = share * sum(cohort.device_work * cohort.devices for cohort in missing)  # in multiplications
+        work = share * sum(cohort.device_work * cohort.devices for cohort in missing)  # in multiply-adds
         assumed = share * _training_seconds(plan, missing), assumed_seconds(_platform(missing))
         self._time_left, self._line_at = TimeLeft(work, program_counts(missing), *assumed, self._clock), self._clock()
         self._task = self._bar.add_task("training", total=work, left=_clock_text(self._time_left.seconds()))
@@ -198,7 +198,7 @@ class Display:
         """Records work that a cohort has done.
 
         Arguments:
-          work: the number of multiplications.
+          work: the number of multiply-adds.
           here: whether this process has just done the work, so that it counts toward the speed.
           label: the name of the cohort, for the bar.
           steps: the steps that the cohort has done, as text, for a line.

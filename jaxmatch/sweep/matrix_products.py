@@ -1,6 +1,7 @@
-"""The matrix products of a program, counted exactly in what JAX traces it to. Nothing is compiled or run.
+"""Counts the matrix products of a program in its `jaxpr`. Nothing is compiled or run.
 
-A convolution counts as one product. A loop of unknown length counts as one iteration.
+The count is exact, with two exceptions: a loop of unknown length counts as one iteration, and the padding of a
+convolution counts as input. A convolution is one product.
 """
 
 import math

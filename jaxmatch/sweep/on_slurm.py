@@ -31,7 +31,7 @@ from jaxmatch.sweep.plan import Plan, make_plan
 from jaxmatch.sweep.slurm_options import SlurmOptions
 from jaxmatch.sweep.slurm_training import Training
 from jaxmatch.sweep.slurm_waiting import Waiting
-from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiplications_a_second
+from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiply_adds_a_second
 from jaxmatch.training.replicas import devices_filled
 
 # submitit counts down at each time limit, and at each preemption of a job whose limit is below ten minutes.
@@ -103,7 +103,7 @@ class SlurmEngine(Engine):
         plan = make_plan(sweep, device and [device] * max(1, options.gpus))
         if options.at_once is not None:
             # The speed of the jobs is not known here. A start counts as if they were as fast as this machine.
-            overhead = chunks.SECONDS_OF_A_START * SHARE_OF_PEAK * multiplications_a_second()
+            overhead = chunks.SECONDS_OF_A_START * SHARE_OF_PEAK * multiply_adds_a_second()
             plan = chunks.split(plan, options.at_once, overhead)
         at_once = 1 if self._local else len(plan.cohorts)
         return dataclasses.replace(plan, slots=options.at_once or at_once)

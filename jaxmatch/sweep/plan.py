@@ -37,7 +37,7 @@ class PlannedCohort:
       steps_per_epoch: the number of steps that visit every pair once.
       steps: the number of steps of a run that is not stopped early.
       needs: the estimated memory of the runs.
-      multiplications: the estimated multiply-adds of one run, for training and scoring together.
+      multiply_adds: the estimated multiply-adds of one run, for training and scoring together.
       available: the number of available devices. The cohort uses as many as it fills.
       limit: the estimated number of replicas that fit on one device at the same time. None means no limit.
       scored_shapes: the number of shapes that scoring is compiled for.
@@ -52,7 +52,7 @@ class PlannedCohort:
     steps_per_epoch: int
     steps: int
     needs: memory.Needs
-    multiplications: float
+    multiply_adds: float
     available: int
     limit: int | None
     scored_shapes: int = 1
@@ -77,7 +77,7 @@ class PlannedCohort:
         one.
         """
         side_by_side = at_once(self._replicas_per_device, self.needs.most, self.limit)
-        return self.multiplications * turns(self._replicas_per_device, side_by_side) * side_by_side
+        return self.multiply_adds * turns(self._replicas_per_device, side_by_side) * side_by_side
 
     @property
     def _replicas_per_device(self) -> int:
@@ -112,7 +112,7 @@ class Plan:
       sweep: the planned sweep.
       cohorts: the cohorts, in the order they are trained.
       slots: the number of workers elsewhere that train cohorts at the same time. None means that this process trains.
-      speed: the multiply-adds per second of a worker's device (`speed.multiplications_a_second`). None means that
+      speed: the multiply-adds per second of a worker's device (`speed.multiply_adds_a_second`). None means that
         the speed of this process's device is used.
     """
 
@@ -229,7 +229,7 @@ def _cohorts(
             steps_per_epoch=batches.steps_per_epoch,
             steps=steps,
             needs=needs,
-            multiplications=multiply_adds,
+            multiply_adds=multiply_adds,
             available=len(devices),
             limit=that_fit // len(devices) if needs.most is None else None,
             scored_shapes=len(scored_lengths),

@@ -11,7 +11,7 @@ SHARE_OF_PEAK = 0.5
 
 
 @functools.cache  # a plan is displayed more than once
-def multiplications_a_second() -> float:
+def multiply_adds_a_second() -> float:
     """Measures the multiply-adds per second of a large matrix product on the default device."""
     size = 1024
     matrix = jnp.ones((size, size), jnp.float32)

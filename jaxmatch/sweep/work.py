@@ -38,8 +38,9 @@ def multiply_adds(
         program = memory.step_program(module, data.task, data.vectors.shape[1], *shape, words, most_words.get(shape))
         return count_program(program).multiply_adds / shape[0]
 
-    # To trace the step at every length takes too long, so the lengths between the shortest and the longest are
-    # interpolated. Products between all tokens of a pair are a small part of the work.
+    # To trace the step at every length would take too long, so the work is interpolated between the shortest and the
+    # longest. It is nearly linear in the length: products between all tokens of a pair are a small part of it, and
+    # DIIN's grid of such products has a fixed size.
     ends = [batches.shapes[bucket] for bucket in (min(batches.shapes), max(batches.shapes))]
     lengths, works = [length for _, length in ends], [of_a_pair(shape) for shape in ends]
     steps = (batches.shapes[bucket] for bucket in batches.bucket_sequence(0)[:, 0].tolist())

@@ -11,6 +11,7 @@ MUTANTS = [
     ("jaxmatch/data/buckets.py", "if not kept or length > kept[-1][1]:", "if not kept:", ["tests/test_launch_plan.py", "tests/test_plan.py"]),
     (_WORK, "(scored if training[\"best_on_test\"] else 1)", "1", ["tests/test_work.py"]),
     (_WORK, "sum(rows * float(np.interp", "sum(float(np.interp", ["tests/test_work.py"]),
+    (_WORK, "SHARE_OF_FORWARD * scored", "scored", ["tests/test_work.py"]),
     ("jaxmatch/sweep/matrix_products.py", "// kernel[outputs]", "", ["tests/test_benchmark_replicas.py"]),
     (_MEMORY, "COPIES_OF_PARAMETERS = 4", "COPIES_OF_PARAMETERS = 3", ["tests/test_memory.py"]),
     (_PLAN, "turns(self._replicas_per_device, side_by_side) * side_by_side", "self._replicas_per_device", ["tests/test_plan.py"]),
