@@ -1,7 +1,7 @@
 """Counts the matrix products of a program in its `jaxpr`. Nothing is compiled or run.
 
-The count is exact, with two exceptions: a loop of unknown length counts as one iteration, and the padding of a
-convolution counts as input. A convolution is one product.
+The count is exact. An estimate (`exact=False`) also takes programs that cannot be counted exactly: a loop of unknown
+length counts as one iteration, and a convolution counts as one product, with its padding.
 """
 
 import math
@@ -29,16 +29,23 @@ def count(function: Callable, *arguments: Any) -> MatrixProducts:
     Arguments:
       function: a function of arrays.
       arguments: its arguments, arrays or `jax.ShapeDtypeStruct`s.
+
+    Raises:
+      ValueError: the program has a product in a loop of unknown length, or a convolution.
     """
     return count_program(jax.make_jaxpr(function)(*arguments).jaxpr)
 
 
-def count_program(program: Any) -> MatrixProducts:
-    """Counts the matrix products of a `jaxpr`."""
+def count_program(program: Any, *, exact: bool = True) -> MatrixProducts:
+    """Counts the matrix products of a `jaxpr`, as `count` does. `exact=False` returns an estimate where it raises."""
     multiply_adds = products = 0
     for equation in program.eqns:
         name = equation.primitive.name
-        parts = [count_program(part) for part in programs_of(equation.params.values())]
+        parts = [count_program(part, exact=exact) for part in programs_of(equation.params.values())]
+        if exact and name == "conv_general_dilated":
+            raise ValueError("a convolution is not counted")
+        if exact and name == "while" and any(part.products for part in parts):
+            raise ValueError("how often a while loop computes its products is not known")
         if name in _OF_ONE:
             parts, times = [MatrixProducts(_OF_ONE[name](equation), 1)], 1
         elif name == "cond":  # only one of its branches runs
