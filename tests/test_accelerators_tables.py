@@ -241,3 +241,4 @@ def test_the_page_of_both_times_shows_each_program_of_before_beside_its_figures_
     assert rows[0].endswith("| 1.00 | 1.00 | 3350.0 | 6700.0 | 0 | 0 | 1000.00 | 2000.00 |")
     assert rows[1].endswith("| 2.00 | 2.00 | 3.4 | 3.4 | 250 | 500 | 2.00 | 3.00 |")
     assert "| does not compile |" in rows[2] and len(rows) == 3
+    assert page.endswith("Did not compile before:\n\n- re2 train, 32 x 512, float32: no room\n")

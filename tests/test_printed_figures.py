@@ -55,6 +55,21 @@ def test_the_page_shows_the_programs_before_and_now():
     assert shown == 2 * 8
 
 
+def test_the_page_shows_the_programs_of_a_tpu_before_and_now():
+    before, now = read("accelerators", "before.json"), read("accelerators", "figures.json")
+    shown = 0
+    for label, cells in table(PAGE, "| program, TPU v5e |"):
+        if found := re.fullmatch(r"(\w+), batch (\d+), (\w+): before", label):
+            name = f"v5e {found[1].lower()} train {found[2]} 10 {found[3]}"
+        row = (before if found else now)[name]
+        needs = re.search(r"temporaries \(([\d.]+)G\)", row.get("problem", ""))
+        values = [float(needs[1]) * 2**30 / 1e9] if needs else [row["temporaries"] / 1e9, row["moved"] / 1e9]
+        for value, printed in zip(values, sum(cells, []), strict=True):
+            assert rounds_to(value, printed), (label, name, printed, value)
+        shown += 1
+    assert shown == 2 * 7
+
+
 def test_the_page_shows_the_steps_of_the_gpu():
     found = read("device", "1-x-nvidia-h200", "compiled.json")["found"]
     variants = {"before": "re2-triton-unaligned", "now": "re2", "kernels of our own (removed)": "re2-triton-kernels"}

@@ -28,6 +28,22 @@ from jaxmatch.config.scores import Score
 from jaxmatch.extend import add_score
 add_score(Score("always", "always"), lambda labels, outputs: outputs[..., 0].mean(-1) * 0 + 0.5, "classification")
 """
+# A command that reports what can make Ray end it: cancelling a task at the moment when the task ends.
+INTERRUPTIBLE = """
+import signal, sys
+import ray
+from jaxmatch.cli import main
+
+def cancel(answer, *, force=False, original=ray.cancel):
+    if force and ray.wait([answer], timeout=0)[0]:
+        print("a task that had ended was cancelled", file=sys.stderr)
+    original(answer, force=force)
+
+ray.cancel = cancel
+# A process that a shell starts in the background ignores interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main.command())
+"""
 
 
 @pytest.fixture
@@ -87,16 +103,12 @@ def test_sweep_finishes_after_the_driver_is_killed_twice(small_files, tmp_path, 
 def test_interrupt_saves_checkpoints_from_which_the_sweep_resumes(small_files, tmp_path, nodes):
     settings = {"training.epochs": "600", "execution.checkpoint_seconds": "3600"}
     words = on(nodes, *WORDS, *(f"--config.{name}={value}" for name, value in settings.items()))
-    # A process that a shell starts in the background ignores interrupts.
-    interruptible = (
-        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); from jaxmatch.cli import main; "
-        "sys.exit(main.command())"
-    )
-    driver = Driver(small_files, tmp_path / "ray", *words, program=("-c", interruptible))
+    driver = Driver(small_files, tmp_path / "ray", *words, program=("-c", INTERRUPTIBLE))
     driver.until("epoch 2,")
     driver.process.send_signal(signal.SIGINT)
     assert driver.ended() == (130, ""), "".join(driver.lines)
     assert driver.lines[-1] == "jaxmatch: interrupted; run the same command to resume\n"
+    assert "a task that had ended was cancelled\n" not in driver.lines
     saved = [path for path in tmp_path.glob("ray/cohorts/*/checkpoints/*") if path.name.isdigit()]
     assert saved and not small_sweep.records(tmp_path / "ray")
     driver = Driver(small_files, tmp_path / "ray", *words)

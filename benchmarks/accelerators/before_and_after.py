@@ -16,7 +16,9 @@ JAX and of the compilers, and counted by today's rules:
     (cd ../before; python -m benchmarks.accelerators --environments ENVIRONMENTS --results results)
 
 ENVIRONMENTS is the folder `.cache/accelerators` that `make accelerators` creates. `results/figures.json` is
-`before.json` here. [The page of today's programs](README.md) explains the columns.
+`before.json` here. [The page of today's programs](README.md) explains the columns, and says why some of them do not
+compile. For the H100 and the A100, all programs were compiled. For TPUs, only those of ten runs on a v5e were
+(`--target v5e --replicas 10`).
 """
 HEADINGS = ("model", "program", "replicas", "batch", "precision")
 FIGURES = ("temporaries (GB)", "moved (GB)", "kernels", "least time (ms)")
@@ -34,13 +36,18 @@ def markdown(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[
     sides = ["---"] * len(HEADINGS) + ["---:"] * (2 * len(FIGURES))
     for target in TARGETS:
         names = [name for name, row in before.items() if row["target"] == target]
+        names.sort(key=lambda name: tables.sort_key(before[name]))
         if not names:
             continue
         lines = [_line(columns), _line(sides)]
-        for name in sorted(names, key=lambda name: tables.sort_key(before[name])):
+        for name in names:
             pairs = zip(_figures(before[name]), _figures(now[name]), strict=True)
             lines.append(_line([before[name][axis] for axis in HEADINGS] + [cell for pair in pairs for cell in pair]))
         sections += [f"## {target}", "\n".join(lines)]
+        problems = [before[name] for name in names if "problem" in before[name]]
+        if problems:
+            reasons = (f"- {tables.title(row)}: {row['problem']}" for row in problems)
+            sections.append("Did not compile before:\n\n" + "\n".join(reasons))
     return "\n\n".join(sections) + "\n"
 
 

@@ -98,7 +98,7 @@ def markdown(rows: Iterable[Mapping[str, Any]], programs: Mapping[str, int], pro
         sections.append("\n".join(lines))
         collectives = sum(row.get("collectives", 0) for row in own)
         sections.append(f"Collectives (operations that devices do together): {collectives or 'none'}.")
-        if problems := [f"- {_title(row)}: {row['problem']}" for row in own if "problem" in row]:
+        if problems := [f"- {title(row)}: {row['problem']}" for row in own if "problem" in row]:
             sections.append("Does not compile:\n\n" + "\n".join(problems))
         if beyond := beyond_memory(own):
             sections.append(_does_not_fit(beyond, target, hbm_gib(own)))
@@ -165,14 +165,15 @@ def _does_not_fit(rows: Sequence[Mapping[str, Any]], target: Target, gibibytes: 
     inside = [row for row in rows if needs(row) <= gibibytes * 2**30]
     found = (
         f"Compiles, and does not fit the memory of the device, {target.memory / 1e9:.0f} GB, with temporaries and "
-        f"arguments: {'; '.join(map(_title, rows))}."
+        f"arguments: {'; '.join(map(title, rows))}."
     )
     if inside:
-        found += f" Within the {gibibytes:g} GiB that XLA has: {'; '.join(map(_title, inside))}."
+        found += f" Within the {gibibytes:g} GiB that XLA has: {'; '.join(map(title, inside))}."
     return found
 
 
-def _title(row: Mapping[str, Any]) -> str:
+def title(row: Mapping[str, Any]) -> str:
+    """Returns a program's name in text."""
     return f"{row['model']} {row['program']}, {row['replicas']} x {row['batch']}, {row['precision']}"
 
 

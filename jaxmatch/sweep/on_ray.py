@@ -287,11 +287,14 @@ class RayEngine(Engine):
         """Tells workers to stop, and waits until they have written their checkpoints."""
         if not running:
             return
-        for answer in running:
+        left = list(running)
+        for answer in left:
             self._ray.cancel(answer)
         try:
-            self._ray.wait(list(running), num_returns=len(running), timeout=SECONDS_TO_STOP)
+            _, left = self._ray.wait(left, num_returns=len(left), timeout=SECONDS_TO_STOP)
         finally:
-            for answer, each in running.items():
+            # Not those that have just ended: if a task is cancelled at that moment, Ray ends this process.
+            for answer in left:
                 self._ray.cancel(answer, force=True)
+            for each in running.values():
                 each.replay.ended("its worker was told to stop")
