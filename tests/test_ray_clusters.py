@@ -175,20 +175,20 @@ def test_sweep_runs_on_nodes_started_by_ray_start(small_files, tmp_path, one_pro
         port = server.getsockname()[1]
     temporary = Path("/tmp") / f"jm{os.getpid()}"  # the path of a socket must be short
     variables = {**os.environ, "RAY_TMPDIR": str(temporary), "RAY_USAGE_STATS_ENABLED": "0"}
+    variables["RAY_AUTH_MODE"] = "disabled"  # otherwise Ray requires a token if this user has one
     size = ("--num-cpus=1", f"--object-store-memory={STORE}", "--disable-usage-stats", "--block")
     head = (ray, "start", "--head", f"--port={port}", "--include-dashboard=false", *size)
     started = []
     try:
         for words in (head, (ray, "start", f"--address=127.0.0.1:{port}", *size)):
             process = subprocess.Popen(
-                words, env=variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+                words, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
             started.append(process)
-            for line in process.stdout:
-                if "Ray runtime started" in line:
-                    break
-            else:
-                pytest.fail(f"{words} did not start")
+            lines = []
+            while not any("Ray runtime started" in line for line in lines):
+                lines.append(process.stdout.readline())
+                assert lines[-1], f"{words} did not start: {''.join(lines)}"
         driver = Driver(small_files, tmp_path, "--on", "ray", *LONG, RAY_ADDRESS=f"127.0.0.1:{port}")
         assert driver.finished(tmp_path) == one_process
         assert any("trained by 2 workers at once" in line for line in driver.lines)
@@ -209,6 +209,21 @@ def test_a_cluster_without_the_package_is_refused(small_files, tmp_path):
     finally:
         bare.close()
     assert not (tmp_path / "work").exists()
+
+
+def test_a_cluster_that_requires_a_token(small_files, tmp_path):
+    pytest.importorskip("ray._private.authentication", reason="this version of Ray knows no tokens")
+    right = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "a" * 64}
+    guarded = Nodes(1, **right)
+    words = on(guarded, *WORDS, "--dry-run")
+    try:
+        for wrong in ({"RAY_AUTH_MODE": "disabled"}, {**right, "RAY_AUTH_TOKEN": "b" * 64}):
+            driver = Driver(small_files, tmp_path / "work", *words, **wrong)
+            refused(driver, "requires a token", "set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to its token")
+        driver = Driver(small_files, tmp_path / "work", *words, **right)
+        assert driver.ended() == (0, ""), "".join(driver.lines)
+    finally:
+        guarded.close()
 
 
 def test_a_dry_run_shows_the_workers_and_writes_nothing(small_files, tmp_path, nodes):

@@ -106,7 +106,7 @@ def _check_answers(place: str) -> None:
     """Checks that Ray answers at an address. If it does not, `ray.init` waits for minutes and ends the process.
 
     Raises:
-      InputError: no process answers in time, or the one that answers is not Ray or is too busy.
+      InputError: no process answers in time, or the one that answers is not Ray, is too busy or requires another token.
     """
     remedy = "start it with ray start --head, or give --on ray:HOST:PORT of a running one"
     host, _, port = place.rpartition(":")
@@ -122,7 +122,12 @@ def _check_answers(place: str) -> None:
             f"{place} does not answer as Ray within {SECONDS_FOR_HEALTH:.0f} seconds",
             remedy="see ray status there, and try again",
         ) from None
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, subprocess.SubprocessError) as error:
+        if b"AuthenticationError" in (getattr(error, "stderr", None) or b""):
+            raise InputError(
+                f"Ray at {place} requires a token",
+                remedy="set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to its token if ~/.ray/auth_token has another",
+            ) from None
         raise InputError(f"{place} answers, but is not Ray or is too busy", remedy=remedy) from None
 
 
