@@ -1,7 +1,6 @@
 """The structure of the package: imports go one way, and code for tables needs no JAX."""
 
 import ast
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -117,57 +116,3 @@ def test_tables_need_neither_jax_nor_flax(folder):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=PACKAGE.parent)
     assert done.returncode == 0, done.stderr
-
-
-def test_tests_use_no_private_names():
-    """Tests use no private name of another object or module, because only public names are stable."""
-    known = {
-        "_replace",
-        "_asdict",
-        "_fields",
-        "_exit",
-        "_cache_size",
-        "_ntuple_diskusage",
-        "_is_jupyter",
-    }  # names of Python, JAX and rich
-    found = []
-    for file in sorted(Path(__file__).parent.rglob("*.py")):
-        if file.name == "torch_format.py":  # PyTorch's pickles contain private names
-            continue
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            names = []
-            if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id == "self"):
-                names = [node.attr]
-            elif isinstance(node, ast.Call) and getattr(node.func, "attr", "") in ("setattr", "delattr"):
-                given = [arg.value for arg in node.args[:2] if isinstance(arg, ast.Constant)]
-                names = [str(name).rpartition(".")[2] for name in given]
-            elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("jaxmatch", "benchmarks")):
-                names = [alias.name for alias in node.names]
-            found += [
-                f"{file.name}:{node.lineno} {name}"
-                for name in names
-                if re.fullmatch(r"_[a-z]\w*|_[A-Z]\w*", str(name)) and name not in known
-            ]
-    assert not found
-
-
-def functions_of(file):
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.FunctionDef) and not any("property" in ast.unparse(one) for one in node.decorator_list):
-            yield node
-
-
-def test_the_docstring_of_a_function_begins_with_a_verb():
-    """For example "Returns" or "Checks that": the first line makes sense without the name of the function."""
-    found = [
-        (file, node.name, ast.get_docstring(node)) for file in PACKAGE.rglob("*.py") for node in functions_of(file)
-    ]
-    assert len(found) > 1000
-    begins = re.compile(r"([A-Z][a-z]+s|Called)\b")
-    assert not [(str(file), name) for file, name, text in found if text and not begins.match(text)]
-
-
-def test_no_file_has_more_than_300_lines():
-    files = [file for root in ("jaxmatch", "benchmarks", "tests") for file in (PACKAGE.parent / root).rglob("*.py")]
-    assert len(files) > 500
-    assert not [str(file) for file in files if len(file.read_text().splitlines()) > 300]

@@ -15,7 +15,6 @@ from urllib.parse import unquote
 
 import pytest
 import saved_model
-from test_code_structure import MAY_IMPORT
 
 import jaxmatch
 from jaxmatch.cli import completion, launching, main
@@ -78,31 +77,6 @@ def test_every_page_of_the_manual_is_in_its_table_of_contents():
     listed = [line for tree in trees for line in tree.splitlines() if line and not line.startswith(":")]
     existing = [page.relative_to(ROOT / "docs").with_suffix("") for page in (ROOT / "docs").rglob("*.md")]
     assert sorted(listed + ["index"]) == sorted(map(str, existing))
-
-
-def test_the_readme_is_short_and_names_the_test_command():
-    text = (ROOT / "README.md").read_text()
-    assert len(text.split()) <= 1000
-    assert "\n    make test " in text
-    assert (ROOT / ".ci" / "run").read_text().rstrip().endswith("make test")
-
-
-def test_readme_map_matches_the_source_tree_and_the_import_order():
-    text = (ROOT / "README.md").read_text()
-    drawn = text[text.index("    jaxmatch/\n") :].partition("\n\n")[0].splitlines()
-    assert text.count("\n", 0, text.index(drawn[-1])) < text.count("\n") / 3
-    inner = [line.split()[0].rstrip("/") for line in drawn if re.match(r" {6}\S", line)]
-    outer = {line.split()[0].rstrip("/") for line in drawn if re.match(r" {4}\S", line)}
-    components = {folder.name for folder in (ROOT / "jaxmatch").iterdir() if (folder / "__init__.py").exists()}
-    assert set(inner) == components | {"*.py"}
-    inner.remove("*.py")
-    files = {file.stem for file in (ROOT / "jaxmatch").glob("[!_]*.py")}
-    assert files <= set(re.findall(r"\w+", "\n".join(drawn))), "every file of jaxmatch/ is in the map"
-    for number, name in enumerate(inner):  # a component imports only from components above it
-        above = {each.removesuffix(".py") for each in inner[:number]}
-        assert MAY_IMPORT[name.removesuffix(".py")] & components <= above, name
-    assert all((ROOT / name).is_dir() for name in outer)
-    assert outer >= {"jaxmatch", "configs", "sweeps", "docs", "notebooks", "benchmarks", "results", "tests"}
 
 
 @pytest.mark.slow

@@ -1,28 +1,8 @@
-"""The tables of mutants fit the code, and the command that applies them distinguishes caught and surviving mutants."""
-
-from pathlib import Path
+"""The command that applies mutants distinguishes caught and surviving ones."""
 
 import pytest
-from mutants import Mutant, all_mutants
+from mutants import Mutant
 from mutants.__main__ import verdict
-
-ROOT = Path(__file__).parent.parent
-
-
-def test_every_mutant_applies_to_its_file_and_names_existing_tests():
-    mutants = all_mutants()
-    assert len(mutants) >= 75
-    assert len(set(mutants)) == len(mutants)
-    for mutant in mutants:
-        text = mutant.applied(ROOT)
-        if mutant.file.endswith(".py"):
-            compile(text, mutant.file, "exec")
-        assert mutant.before != mutant.after and mutant.tests
-        for test in mutant.tests:
-            file, _, name = test.partition("::")
-            name = name.partition("[")[0]
-            assert (ROOT / file).is_file(), test
-            assert not name or f"def {name}(" in (ROOT / file).read_text(), test
 
 
 @pytest.mark.parametrize(

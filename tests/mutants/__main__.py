@@ -57,7 +57,11 @@ def verdict(root: Path, mutant: Mutant) -> str:
     file = root / mutant.file
     original = file.read_text()
     try:
-        file.write_text(mutant.applied(root))
+        faulty = mutant.applied(root)
+    except ValueError as error:
+        return f"not run ({error})"
+    try:
+        file.write_text(faulty)
         status, _ = run_tests(root, mutant.tests)
     finally:
         file.write_text(original)
