@@ -112,8 +112,7 @@ def command_line_page() -> str:
         "missing, or if the operating system refuses memory, disk space or access to a file; 130 after an interrupt; "
         "141 for a closed output. An error of the program itself is a traceback and 1. `jaxmatch table` notes missing "
         "runs and ends with 0, but with 2 if no run has ended.",
-        "Without a command, `--version` prints the version. `jaxmatch --print-completion bash` prints a completion "
-        "script, also for `zsh` and `tcsh` (needs `pip install 'jaxmatch[completion]'`).",
+        "Without a command, `--version` prints the version.",
     ]
     for name, parser in subcommands(main.build_parser()).items():
         parts += [f"## jaxmatch {name}", inspect.cleandoc(parser.description or "")]

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import setuptools
 
-from jaxmatch.cli import completion
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import launch, timing_plan
@@ -209,53 +208,3 @@ def test_mistyped_words_are_errors_with_a_hint(words, message, empty, capsys):
         status = end.code
     assert status == 2
     assert message in capsys.readouterr().err
-
-
-COMPLETIONS = {
-    "jaxmatch swe": {"sweep"},
-    "jaxmatch data ch": {"check"},
-    "jaxmatch sweep quick": {"quickstart"},
-    "jaxmatch sweep my": {"my_sweep.py", "my-data"},
-    "jaxmatch train re2": {"re2"},
-    "jaxmatch configs re2_si": {"re2_sick"},
-    "jaxmatch sweep grid --wor": {"--workdir"},
-    "jaxmatch sweep grid --data-directory my": {"my-data"},
-    "jaxmatch table x --format la": {"latex"},
-}
-
-
-def test_a_shell_completes_commands_options_names_and_files(empty, capsys):
-    shtab = pytest.importorskip("shtab")
-    assert main([completion.OPTION, "bash"]) == 0
-    Path("script").write_text(capsys.readouterr().out)
-    Path("my_sweep.py").touch()
-    Path("my-data").mkdir()
-    function = "_shtab_jaxmatch"
-    for line, expected in COMPLETIONS.items():
-        words = line.split()
-        program = (
-            f"source ./script; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; {function}; printf '%s ' "
-            f"${{COMPREPLY[@]}}"
-        )
-        done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
-        assert {word.rstrip("/") for word in done.stdout.split()} == expected, (line, done.stderr)
-    for shell in shtab.SUPPORTED_SHELLS:
-        assert main([completion.OPTION, shell]) == 0
-        assert "quickstart" in capsys.readouterr().out or shell not in ("bash", "zsh")
-    for wrong in ([], ["csh"], ["bash", "zsh"]):
-        assert main([completion.OPTION, *wrong]) == 2
-        assert f"it is one of {', '.join(shtab.SUPPORTED_SHELLS)}" in capsys.readouterr().err
-
-
-def test_completion_needs_shtab_but_not_jax(monkeypatch, capsys):
-    program = (
-        "import sys; from jaxmatch.cli.main import main; main(['--print-completion', 'zsh']); sys.exit('jax' in "
-        "sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, stdout=subprocess.DEVNULL).returncode == 0
-    monkeypatch.setitem(sys.modules, "shtab", None)
-    assert main([completion.OPTION, "bash"]) == 2
-    assert (
-        capsys.readouterr().err
-        == "jaxmatch: --print-completion needs shtab, which is not installed; pip install 'jaxmatch[completion]'\n"
-    )

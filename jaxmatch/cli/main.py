@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import IO, Any
 
 from jaxmatch import __version__
-from jaxmatch.cli import completion, interrupts, suggestions
+from jaxmatch.cli import interrupts, suggestions
 from jaxmatch.cli.distributed import exit_if_needed
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.huge_pages import restart_with_huge_pages
@@ -105,7 +105,7 @@ def build_parser(subcommands: Collection[str] = tuple(SUBCOMMANDS)) -> argparse.
     parser = _Parser(
         prog="jaxmatch",
         description="Compact text-matching models, trained as whole sweeps.",
-        epilog=f"{HELP_OF_IMPORT}. {completion.HELP}.",
+        epilog=f"{HELP_OF_IMPORT}.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"jaxmatch {__version__}")
@@ -176,9 +176,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words = sys.argv[1:] if arguments is None else arguments
         rest, imports = take_imports(words)
         rest, dotted = take_dotted(rest)
-        if rest[:1] == [completion.OPTION]:
-            completion.show_script(build_parser(), rest[1:])
-            return 0
         chosen = _chosen(rest)
         parser = build_parser(chosen)
         if chosen and chosen[0] not in SUBCOMMANDS:
