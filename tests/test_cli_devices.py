@@ -1,4 +1,4 @@
-"""`jaxmatch devices`: lists the devices of JAX, tries them, and reports devices that JAX does not see."""
+"""`jaxmatch devices`: lists the devices of JAX and tries them."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import jax
 import pytest
 
-from jaxmatch.cli import devices, unseen_devices
+from jaxmatch.cli import devices
 from jaxmatch.cli.main import main
 from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.products import products_of
@@ -26,20 +26,6 @@ def small(monkeypatch):
     monkeypatch.setattr(trial, "MODEL", trial.MODEL | {"hidden_size": 8})
     for name, value in {"BATCH": 4, "LENGTH": 4, "DIMENSIONS": 6, "WORDS": 9, "SECONDS_OF_A_REPEAT": 1e-3}.items():
         monkeypatch.setattr(trial, name, value)
-
-
-@pytest.fixture
-def nvidia_smi(tmp_path, monkeypatch):
-    """A function that makes a script with this name the only program on the PATH."""
-
-    def made(script, mode=0o755):
-        program = tmp_path / "bin" / "nvidia-smi"
-        program.parent.mkdir()
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(mode)
-        monkeypatch.setenv("PATH", str(program.parent))
-
-    return made
 
 
 def test_devices_are_listed_and_each_matmul_precision_is_tried(small, capsys):
@@ -110,17 +96,12 @@ def _command(*words, **variables):
     )
 
 
-def test_simulated_devices_are_listed_and_a_hidden_gpu_is_reported(nvidia_smi):
-    nvidia_smi('[ "$1" = --query-gpu=name ] && echo "NVIDIA H100 80GB HBM3" && echo "NVIDIA H100 80GB HBM3"')
-    done = _command("--no-trial", XLA_FLAGS="--xla_force_host_platform_device_count=3", TPU_NAME="")
+def test_simulated_devices_are_listed():
+    done = _command("--no-trial", XLA_FLAGS="--xla_force_host_platform_device_count=3")
     assert done.returncode == 0, done.stderr
-    first, *others, last = done.stdout.splitlines()
+    first, *others = done.stdout.splitlines()
     assert "computes on 3 x cpu (" in first
     assert [line.split(":")[0] for line in others] == ["  cpu 0", "  cpu 1", "  cpu 2"]
-    assert (
-        last
-        == "2 x NVIDIA H100 80GB HBM3 is here, and JAX does not see it: JAX_PLATFORMS=cpu leaves it out; unset that"
-    )
 
 
 @pytest.mark.parametrize("platforms", ["nonsense", "cuda"])
@@ -143,74 +124,3 @@ def test_a_failing_plugin_is_reported_in_one_line(tmp_path, fault):
     (line,) = (line for line in done.stderr.splitlines() if "no driver" in line)
     assert line == "jaxmatch: JAX cannot use broken here, and computes on other devices (no driver)"
     assert done.returncode == 0 and "Traceback" not in done.stderr and "computes on 1 x cpu" in done.stdout
-
-
-NO_PLUGINS = {"jaxlib": "0.10.2"}
-GPU, TPU = "1 x A100 is here, and JAX does not see it: ", "a TPU is here, and JAX does not see it: "
-
-
-@pytest.mark.parametrize(
-    ("installed", "environment", "reported"),
-    [
-        (NO_PLUGINS, {}, 'pip install "jax[cuda12]"'),
-        (NO_PLUGINS, {"JAX_PLATFORMS": "cuda,cpu"}, 'pip install "jax[cuda12]"'),
-        (NO_PLUGINS, {"JAX_PLATFORMS": "tpu"}, "JAX_PLATFORMS=tpu leaves it out; unset that"),
-        (NO_PLUGINS, {"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES hides it; unset that"),
-        (
-            NO_PLUGINS | {"jax-cuda12-plugin": "0.9.0"},
-            {},
-            'jax-cuda12-plugin 0.9.0 does not fit jaxlib 0.10.2; pip install --upgrade "jax[cuda12]"',
-        ),
-        (
-            NO_PLUGINS | {"jax-cuda13-plugin": "0.10.2"},
-            {"CUDA_VISIBLE_DEVICES": "0"},
-            "jax-cuda13-plugin 0.10.2 is installed and fails; JAX_PLATFORMS=cuda python -c 'import jax; "
-            "jax.devices()' says why",
-        ),
-    ],
-)
-def test_an_unseen_gpu_is_reported_with_a_remedy(nvidia_smi, monkeypatch, tmp_path, installed, environment, reported):
-    nvidia_smi("echo A100")
-    monkeypatch.setattr(unseen_devices, "installed_version", installed.get)
-    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, environment) == [GPU + reported]
-    assert unseen_devices.unseen_devices({"cpu", "gpu"}, tmp_path, environment) == []
-
-
-@pytest.mark.parametrize(
-    ("script", "mode", "file", "gpu"),
-    [
-        ("echo; echo A; echo B; echo A", 0o755, None, "2 x A, 1 x B"),
-        ("echo NVIDIA-SMI has failed; exit 9", 0o755, None, ""),  # without a driver
-        ("echo A", 0o644, None, ""),  # not executable
-        ("exit 9", 0o755, "dev/nvidia0", "an NVIDIA GPU"),
-        ("exit 9", 0o755, "dev/nvidiactl", ""),
-        ("exit 9", 0o755, "proc/driver/nvidia/gpus/0000:01:00.0", "an NVIDIA GPU"),
-    ],
-)
-def test_a_gpu_is_detected_by_nvidia_smi_or_driver_files(nvidia_smi, tmp_path, script, mode, file, gpu):
-    nvidia_smi(script, mode)
-    if file:
-        (tmp_path / file).parent.mkdir(parents=True)
-        (tmp_path / file).touch()
-    lines = unseen_devices.unseen_devices({"cpu"}, tmp_path, {})
-    assert [line.partition(" is here")[0] for line in lines] == ([gpu] if gpu else [])
-
-
-def test_a_tpu_is_detected_by_device_files_or_environment_variables(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(unseen_devices, "installed_version", NO_PLUGINS.get)
-    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"TPU_NAME": ""}) == []
-    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"TPU_NAME": "mine"}) == [TPU + 'pip install "jax[tpu]"']
-    assert unseen_devices.unseen_devices({"tpu"}, tmp_path, {"TPU_NAME": "mine"}) == []
-    card = tmp_path / "sys" / "bus" / "pci" / "devices" / "0000:00:05.0"
-    card.mkdir(parents=True)
-    for device, seen in {"0x0042": 0, "0x0063": 1}.items():  # Google's network card, TPU v5e
-        (card / "vendor").write_text("0x1ae0\n")
-        (card / "device").write_text(f"{device}\n")
-        assert len(unseen_devices.unseen_devices({"cpu"}, tmp_path, {})) == seen
-    (card / "vendor").write_text("0x10de\n")
-    (tmp_path / "dev").mkdir()
-    (tmp_path / "dev" / "accel0").touch()
-    assert unseen_devices.unseen_devices({"cpu"}, tmp_path, {"JAX_PLATFORMS": "cpu"}) == [
-        TPU + "JAX_PLATFORMS=cpu leaves it out; unset that"
-    ]

@@ -10,20 +10,18 @@ import jax
 from jax.extend.backend import get_backend
 
 from benchmarks import fresh_process
-from jaxmatch.cli.unseen_devices import unseen_devices
 from jaxmatch.sweep.recording import device_name, versions
 
 
 def about() -> dict:
-    """Returns the name of the device, its platform and driver, the versions of the packages that a result may depend
-    on, and the accelerators of this machine that JAX does not see.
+    """Returns the name of the device, its platform and driver, and the versions of the packages that a result may
+    depend on.
     """
     return {
         "device": device_name(jax.devices()[:1]),
         "platform": jax.default_backend(),
         "driver": driver(),
         "versions": versions(),
-        "unseen": unseen_devices({device.platform for device in jax.devices()}),
     }
 
 

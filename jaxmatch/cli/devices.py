@@ -1,4 +1,4 @@
-"""List the devices that JAX finds, try a training step in each precision, and name accelerators that JAX does not see.
+"""List the devices that JAX finds, and try a training step in each precision.
 
     jaxmatch devices
     jaxmatch devices --no-trial
@@ -21,7 +21,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     import jax
 
-    from jaxmatch.cli.unseen_devices import unseen_devices
     from jaxmatch.devices import available_devices
     from jaxmatch.sweep.recording import device_name
 
@@ -29,8 +28,6 @@ def run(arguments: argparse.Namespace) -> None:
     show(f"JAX {jax.__version__} computes on {device_name(devices)}")
     for device in devices:
         show(f"  {device.platform} {device.id}: {memory_text(device)}")
-    for line in unseen_devices({device.platform for device in devices}):
-        show(line)
     if not arguments.no_trial:
         try_device(devices[0])
 
