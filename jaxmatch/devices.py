@@ -57,7 +57,7 @@ def available_devices(platform: str | None = None) -> list[jax.Device]:
             else "leave JAX_PLATFORMS unset"
         )
         raise InputError(f"JAX finds {wanted} ({reason})", remedy=remedy) from None
-    # A TPU slice joins the processes of its hosts by itself, even if no variable shows it (cli/launchers.py).
+    # A TPU slice joins the processes of its hosts by itself.
     processes = len({device.process_index for device in found})
     if processes > 1 and not jax.distributed.is_initialized():
         raise InputError(

@@ -1,7 +1,13 @@
 """Several devices: the replica axis is sharded, results do not change, and steps need no communication."""
 
+import types
+
+import jax
 import pytest
 from small_sweep import on_devices
+
+from jaxmatch.devices import available_devices
+from jaxmatch.errors import InputError
 
 # JAX fixes its devices when it starts, so this program needs its own process.
 PROGRAM = """
@@ -61,3 +67,16 @@ print("eight devices agree with one")
 @pytest.mark.slow
 def test_results_on_eight_devices_equal_those_on_one():
     assert "eight devices agree with one" in on_devices(8, [], "-c", PROGRAM)[0]
+
+
+def test_devices_of_several_processes_require_distributed(monkeypatch):
+    """This happens on a TPU slice whose hosts are listed by a metadata server only."""
+    devices = [types.SimpleNamespace(process_index=process) for process in (0, 0, 1, 1)]
+    monkeypatch.setattr(jax, "devices", lambda platform: devices)
+    with pytest.raises(InputError, match="one of 2 processes that share 4 devices; train with --distributed"):
+        available_devices()
+    monkeypatch.setattr(jax, "devices", lambda platform: devices[:2])
+    assert available_devices() == devices[:2]
+    monkeypatch.setattr(jax, "devices", lambda platform: devices)
+    monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+    assert available_devices() == devices

@@ -177,33 +177,6 @@ def test_an_unusable_coordinator_is_reported_in_one_line(small_files, tmp_path, 
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize(
-    ("variables", "message"),
-    [
-        ({"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}, "this is one of 4 processes (SLURM_STEP_NUM_TASKS=4)"),
-        ({"SLURM_NTASKS": "2", "SLURM_PROCID": "1"}, "this is one of 2 processes (SLURM_NTASKS=2)"),
-        ({"OMPI_COMM_WORLD_SIZE": "3"}, "this is one of 3 processes (OMPI_COMM_WORLD_SIZE=3)"),
-        ({"JAX_COORDINATOR_ADDRESS": "a:1"}, "JAX_COORDINATOR_ADDRESS=a:1 is set, as for several processes"),
-    ],
-)
-@pytest.mark.parametrize("command", ["sweep", "train", "tune"])
-def test_several_processes_require_distributed(small_files, tmp_path, monkeypatch, capsys, variables, message, command):
-    for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    words = small_sweep.command(small_files, tmp_path / "runs")
-    assert main([command, *words[1:]]) == 2
-    errors = capsys.readouterr().err
-    assert errors.startswith(f"jaxmatch: {message}; add --distributed, or ") and errors.count("\n") == 1
-    assert not (tmp_path / "runs").exists()
-
-
-def test_one_task_of_a_larger_slurm_allocation_is_accepted(monkeypatch, small_files, tmp_path):
-    """The shell of a Slurm script is one process, whatever the job requests."""
-    for name, value in {"SLURM_NTASKS": "4", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "1"}.items():
-        monkeypatch.setenv(name, value)
-    assert main(small_sweep.command(small_files, tmp_path / "runs", "--dry-run")) == 0
-
-
 def test_the_process_option_requires_the_distributed_option(capsys):
     assert main(["train", "re2", "--process", "1"]) == 2
     assert capsys.readouterr().err == "jaxmatch: --process needs --distributed\n"

@@ -9,10 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from jaxmatch.cli import launchers
-from jaxmatch.cli.output import note
 from jaxmatch.errors import InputError
 
 # How long processes wait for each other at the start, and for the heartbeat of a process that may have died.
@@ -62,7 +60,9 @@ def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argpars
     @functools.wraps(run)
     def wrapped(arguments: argparse.Namespace) -> None:
         if not arguments.distributed:
-            check_single_process(arguments, os.environ)
+            for name in ("coordinator", "processes", "process"):
+                if getattr(arguments, name) is not None:
+                    raise InputError(f"--{name} needs --distributed")
             return run(arguments)
         _join(arguments)
         import jax
@@ -106,29 +106,6 @@ def exit_if_needed(status: int, interrupted: bool) -> None:
             with contextlib.suppress(OSError, ValueError):
                 stream.flush()
     os._exit(status)
-
-
-def check_single_process(arguments: argparse.Namespace, variables: Mapping[str, str]) -> None:
-    """Checks that this process is not one of several that would all train the same.
-
-    Raises:
-      InputError: the environment shows that there are several processes, or an option needs --distributed.
-    """
-    for name in ("coordinator", "processes", "process"):
-        if getattr(arguments, name) is not None:
-            raise InputError(f"--{name} needs --distributed")
-    count, because = launchers.processes(variables)
-    if count > 1:
-        raise InputError(
-            f"this is one of {count} processes ({because})", remedy="add --distributed, or start one process"
-        )
-    if address := variables.get("JAX_COORDINATOR_ADDRESS"):
-        raise InputError(
-            f"JAX_COORDINATOR_ADDRESS={address} is set, as for several processes",
-            remedy="add --distributed, or unset the variable",
-        )
-    if message := launchers.kubernetes_note(variables):
-        note(message)
 
 
 def _join(arguments: argparse.Namespace) -> None:

@@ -1,15 +1,15 @@
-"""Faults of jobs of Slurm, of waiting for them, and of what launchers report about a process."""
+"""Faults of jobs of Slurm, and of waiting for them."""
 
 _SWEEP = "jaxmatch/sweep/"
 _JOBS, _ON, _OPTIONS = _SWEEP + "slurm_jobs.py", _SWEEP + "on_slurm.py", _SWEEP + "slurm_options.py"
-_TRAINING, _WAITING, _LAUNCHERS = _SWEEP + "slurm_training.py", _SWEEP + "slurm_waiting.py", "jaxmatch/cli/launchers.py"
+_TRAINING, _WAITING = _SWEEP + "slurm_training.py", _SWEEP + "slurm_waiting.py"
 _FAILURES, _RAY = _SWEEP + "failures.py", _SWEEP + "ray_cluster.py"
 _ADDRESS = ["tests/test_on_ray.py::test_bad_ray_address_is_refused_or_overridden"]
 _ON_SLURM, _SUBMISSION = "tests/test_on_slurm.py::", "tests/test_slurm_submission.py::"
 _ASKED = [_SUBMISSION + "test_jobs_are_submitted_as_an_array_and_status_shows_their_states"]
 _OF_OPTIONS = [_SUBMISSION + "test_invalid_job_options_are_refused"]
 _NEVER = [_ON_SLURM + "test_a_job_ended_three_times_without_a_new_checkpoint_fails"]
-_WAITS, _COUNTED = "tests/test_slurm_waiting.py::", ["tests/test_launchers.py"]
+_WAITS = "tests/test_slurm_waiting.py::"
 _LOST = [_WAITS + "test_a_lost_job_is_resubmitted_until_its_cohort_has_failed"]
 
 MUTANTS = [
@@ -47,7 +47,4 @@ MUTANTS = [
     (_RAY, 'if from_variable == "auto":', "if False:", _ADDRESS),
     (_RAY, "of_variable=bool(from_variable) and not address", "of_variable=False", _ADDRESS),
     (_RAY, "except subprocess.TimeoutExpired:", "except ZeroDivisionError:", ["tests/test_on_ray.py::test_a_server_that_does_not_reply_is_refused"]),
-    (_LAUNCHERS, "== 1:\n            return 1", "== 0:\n            return 1", _COUNTED),
-    (_LAUNCHERS, "return max(1, hosts) * count,", "return max(1, hosts),", _COUNTED),
-    (_LAUNCHERS, 'if platforms and "tpu" not in', 'if "tpu" not in', _COUNTED),
 ]
