@@ -21,7 +21,6 @@ from jaxmatch.cli.imports import HELP as HELP_OF_IMPORT
 from jaxmatch.cli.imports import take_imports
 from jaxmatch.cli.interrupts import INTERRUPTED
 from jaxmatch.cli.output import OUTPUT
-from jaxmatch.cli.plugin_errors import shorten_plugin_errors
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.files import add_path_to_errors
 from jaxmatch.printable import printable, shown
@@ -241,7 +240,6 @@ def command() -> int:
         with interrupts.blocked():  # an interrupt during the start of Python would print a traceback
             restart_with_huge_pages()
     interrupts.raise_lost_interrupts()
-    shorten_plugin_errors()
     # UTF-8, as in all files, instead of the locale's encoding, which may lack a character of a table. The error would
     # come after hours of training. UTF-8 is the default from Python 3.15 on (https://peps.python.org/pep-0686/).
     if isinstance(sys.stdout, io.TextIOWrapper):

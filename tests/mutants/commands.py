@@ -10,7 +10,6 @@ MUTANTS = [
     ("jaxmatch/cli/prediction_queue.py", "if late or len(self._waiting) >= CHUNK:", "if len(self._waiting) >= CHUNK:", ["tests/test_cli_streams.py::test_a_stream_without_pauses_is_predicted_after_the_longest_wait"]),
     ("jaxmatch/cli/prediction_queue.py", "if needed > constants_of(device.platform).memory_fraction * available:", "if needed > 1000 * available:", ["tests/test_cli_streams.py::test_a_text_with_too_many_tokens_for_the_device_is_refused"]),
     ("jaxmatch/cli/prediction_queue.py", "        except NotFinite as error:\n            predictions = self._predictions_before(waiting, error.pair)\n", "", ["tests/test_cli_streams.py::test_a_pair_that_cannot_be_predicted_is_reported_with_its_line"]),
-    ("jaxmatch/cli/main.py", "    shorten_plugin_errors()\n", "", ["tests/test_cli_devices.py::test_a_failing_plugin_is_reported_in_one_line"]),
     ("jaxmatch/cli/predict.py", "            answers.write()  # the pairs before the one that is wrong\n", "", ["tests/test_cli_streams.py::test_all_pairs_before_a_bad_line_are_predicted"]),
     ("jaxmatch/cli/output.py", "        print(printable(str(text), keep=\"\\n\"), end=end)", "        print(str(text), end=end)", ["tests/test_printable.py"]),
     ("jaxmatch/cli/main.py", "        _flush_quietly()  #", "        pass  #", ["tests/test_cli_process.py::test_a_failing_command_does_not_also_report_a_full_output_device"]),
