@@ -16,9 +16,8 @@ from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.errors import InputError
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.matcher import Matcher, Prediction
-from jaxmatch.layers import affinity, coattention, refinement
 from jaxmatch.layers import attention as attention_layer
-from jaxmatch.models import build, decatt
+from jaxmatch.models import build, cafe, csran, decatt, esan
 
 PAIRS = [("a b c", "no D é"), ("e d c b a", "unseen c"), ("b", "a")]
 
@@ -137,7 +136,7 @@ def test_weights_are_reported_under_the_layer_that_computed_them(name, monkeypat
         positions = np.arange(scores.shape[-1])
         return jnp.where(allowed, len(calls) + positions[:, None] / 10 + positions / 100, 0.0)
 
-    for layer in (affinity, attention_layer, coattention, decatt, refinement):
+    for layer in (attention_layer, cafe, csran, decatt, esan):
         monkeypatch.setattr(layer, "attention_weights", fake_weights)
     monkeypatch.setattr(Matcher, "predict", lambda *_: [Prediction("neutral", None, {})])
     (pair,) = attention(matcher, [("a b", "c no e")])

@@ -10,8 +10,8 @@ from test_layers_lstm import expected_states, read
 from test_models import FEATURES, A, B, side
 
 from jaxmatch.errors import InputError
-from jaxmatch.layers.matching import STRATEGIES, PerspectiveMatching
 from jaxmatch.models import build, count_parameters
+from jaxmatch.models.bimpm import STRATEGIES, PerspectiveMatching
 from jaxmatch.settings import model_config
 
 HIDDEN, PERSPECTIVES = 16, 3

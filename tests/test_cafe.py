@@ -7,7 +7,7 @@ from test_models import CAFE, FEATURES, VECTORS, A, B, side, start
 from jaxmatch.config import CSRANConfig
 from jaxmatch.layers.highway import HighwayLayer
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.refinement import AttentionRefinement
+from jaxmatch.models.cafe import AttentionRefinement
 from jaxmatch.models.pair_model import pair_rows
 
 

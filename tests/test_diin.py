@@ -13,8 +13,8 @@ from scipy.special import softmax
 from test_models import A, B, side
 
 from jaxmatch.errors import InputError
-from jaxmatch.layers.dense_net import convolve_grid, max_pool
 from jaxmatch.models import build, count_parameters
+from jaxmatch.models.diin import convolve_grid, max_pool
 
 LENGTH = 8
 SMALL = {"name": "diin", "grid_length": LENGTH, "dense_blocks": 2, "block_layers": 2, "growth_rate": 3}

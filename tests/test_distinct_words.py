@@ -15,7 +15,7 @@ from jaxmatch.data import distinct_words
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.vocabulary import WordTable
-from jaxmatch.layers.distinct_word_features import at_most_words, distinct, encode_distinct_words
+from jaxmatch.layers.words import at_most_words, distinct, encode_distinct_words
 from jaxmatch.models import build
 from jaxmatch.sweep import memory
 from jaxmatch.training.step import BatchShape

@@ -7,10 +7,10 @@ import pytest
 from random_parameters import applied, compiled, random_parameters
 from test_models import ESAN, VECTORS, A, B, logits, side, start
 
-from jaxmatch.layers.coattention import CoAttention
-from jaxmatch.layers.comparison import ComparisonFusion
+from jaxmatch.layers.attention import ComparisonFusion
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.models import build, count_parameters
+from jaxmatch.models.esan import CoAttention
 from jaxmatch.models.pair_model import pair_rows
 
 

@@ -13,11 +13,10 @@ from random_parameters import applied, compiled, random_parameters
 from scipy.special import softmax
 
 from jaxmatch.config import CSRANConfig
-from jaxmatch.layers.affinity import bidirectional_alignment, co_stack_affinity, co_stack_weights
-from jaxmatch.layers.factorization import FactorizationMachine
 from jaxmatch.layers.highway import Highway, HighwayLayer
-from jaxmatch.layers.perceptron import Perceptron
-from jaxmatch.layers.refinement import AttentionRefinement
+from jaxmatch.layers.pooling import Perceptron
+from jaxmatch.models.cafe import AttentionRefinement, FactorizationMachine
+from jaxmatch.models.csran import bidirectional_alignment, co_stack_affinity, co_stack_weights
 
 RANDOM = np.random.default_rng(0)
 SEQUENCE = RANDOM.normal(size=(2, 6, 4)).astype(np.float32)

@@ -10,13 +10,10 @@ import pytest
 from random_parameters import applied, compiled, random_parameters
 from scipy.special import expit as sigmoid
 
-from jaxmatch.layers.attention import attention_weights, of_other_sentence, of_same_sentence
-from jaxmatch.layers.augmentation import Augmentation
-from jaxmatch.layers.coattention import CoAttention
-from jaxmatch.layers.comparison import ComparisonFusion, compared
+from jaxmatch.layers.attention import ComparisonFusion, attention_weights, compared, of_other_sentence, of_same_sentence
 from jaxmatch.layers.linear import Linear
-from jaxmatch.layers.perceptron import Perceptron
-from jaxmatch.layers.pooling import mean_and_max, mean_over_time, sum_over_time
+from jaxmatch.layers.pooling import Perceptron, mean_and_max, mean_over_time, sum_over_time
+from jaxmatch.models.esan import Augmentation, CoAttention
 
 RANDOM = np.random.default_rng(0)
 SEQUENCE, WORD, CONTEXTUAL = (RANDOM.normal(size=(2, 6, 4)).astype(np.float32) for _ in range(3))

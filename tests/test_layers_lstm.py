@@ -12,7 +12,7 @@ import pytest
 from random_parameters import compiled, random_parameters
 from scipy.special import expit as sigmoid
 
-from jaxmatch.layers import lstm_on_cpu, lstm_on_device
+from jaxmatch.layers import lstm, lstm_on_cpu
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.matmul import PRECISIONS
 
@@ -30,7 +30,7 @@ def form(request, monkeypatch):
 
 
 def use_the_form_for_devices(monkeypatch):
-    monkeypatch.setattr(lstm_on_cpu, "hidden_states", lstm_on_device.hidden_states)
+    monkeypatch.setattr(lstm_on_cpu, "hidden_states", lstm.hidden_states)
 
 
 def read(inputs, params, direction):

@@ -8,9 +8,8 @@ from random_parameters import applied, compiled, random_parameters
 
 from jaxmatch.config import RE2Config
 from jaxmatch.errors import InputError
-from jaxmatch.layers.characters import CharacterConvolution, CharacterFeatures, CharacterLstm
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.words import WordFeatures
+from jaxmatch.layers.words import CharacterConvolution, CharacterFeatures, CharacterLstm, WordFeatures
 
 RANDOM = np.random.default_rng(0)
 EMBEDDED = RANDOM.normal(size=(4, 6, 3)).astype(np.float32)

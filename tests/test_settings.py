@@ -14,12 +14,12 @@ from jaxmatch.config import MODELS, SECTIONS, DataConfig, RE2Config
 from jaxmatch.data.dataset import TASKS
 from jaxmatch.data.tokens import TOKENIZERS, TRUNCATION_SIDES
 from jaxmatch.errors import InputError
-from jaxmatch.layers.characters import CHARACTER_ENCODERS
 from jaxmatch.layers.connection import CONNECTIONS
 from jaxmatch.layers.convolution import ACTIVATIONS
 from jaxmatch.layers.fusion import FUSIONS
 from jaxmatch.layers.matmul import PRECISIONS
 from jaxmatch.layers.prediction import PREDICTIONS
+from jaxmatch.layers.words import CHARACTER_ENCODERS
 from jaxmatch.settings import default_config, flatten, model_config, validate, with_overrides
 
 KNOWN = flatten(default_config())

@@ -1,7 +1,7 @@
 """Counts of the distinct words in batches.
 
 Features that depend on a word alone, such as the encoding of its characters, are computed once for each distinct word
-of a batch (layers/distinct_word_features.py). A compiled program computes them for a fixed number of words. Padding
+of a batch (layers/words.py). A compiled program computes them for a fixed number of words. Padding
 always counts as a word, because a model may pad a batch further.
 """
 

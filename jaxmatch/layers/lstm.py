@@ -1,4 +1,20 @@
-"""A (bidirectional) LSTM over the sentences of a row: the encoder of ESAN (section 2.1) and CSRAN (Eq. 1)."""
+"""A (bidirectional) LSTM over the sentences of a row: the encoder of ESAN (section 2.1) and CSRAN (Eq. 1).
+
+The recurrence here is written for an accelerator, where each kernel launch in a step costs time. On a CPU that of
+layers/lstm_on_cpu.py takes its place, which is faster there.
+
+A step computes one matrix product for both directions, which `jax.vmap` extends to all replicas. XLA compiles the
+rest of a step to two more kernels on a GPU, or three in the backward pass: one or two that compute, and one that stores
+the outputs of the step. Optimization barriers ensure this number: without them, each kernel that reads a value computes
+it again. One more kernel counts the steps.
+
+Scan arrays are step-major, in each direction's reading order: [step, direction, row, ...]. The input projections
+(`added`) stay batch-major.
+
+Six values are saved for the backward pass (`kept`): the four gates, the previous cell and tanh(new cell). The backward
+pass then only multiplies and adds. At padding, the saved input gate is 0, the saved forget and output gates are 1, and
+the previous hidden state is saved instead of the tanh. So hidden state = output gate * saved tanh holds everywhere.
+"""
 
 import contextlib
 import contextvars
@@ -9,9 +25,179 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers import lstm_on_cpu, lstm_on_device
-from jaxmatch.layers.lstm_cell import GATES
+from jaxmatch.layers import lstm_on_cpu
+from jaxmatch.layers.lstm_on_cpu import GATES, gate_gradient
+from jaxmatch.layers.matmul import PRECISIONS, matmul, matmul_in_parts
 from jaxmatch.layers.parts import Parts, sizes
+
+_KEPT = GATES + 2
+# The features are padded to a multiple of this. Otherwise XLA would pad the factors of a bfloat16 product for the
+# matrix units of a GPU, and would do so in each step.
+_MULTIPLE = 8
+
+
+def _in_order(values: jax.Array) -> jax.Array:
+    """Converts [row, step, direction, size] to [step, direction, row, size], in each direction's reading order."""
+    return jnp.concatenate([values[:, :, :1], values[:, ::-1, 1:]], axis=2).transpose(1, 2, 0, 3)
+
+
+def _in_place(values: jax.Array) -> jax.Array:
+    """Inverts `_in_order`: [step, direction, row, size] -> [row, step, direction * size]."""
+    values = values.transpose(2, 0, 1, 3)
+    return jnp.concatenate(
+        [values[:, :, 0], *(values[:, ::-1, direction] for direction in range(1, values.shape[2]))], axis=-1
+    )
+
+
+def _added_in(step: jax.Array, added: jax.Array, directions: int) -> jax.Array:
+    """Returns the input projections of a step: <float32>[row, step, directions * size] -> [direction, row, size]."""
+    rows, length, columns = added.shape
+    size = columns // directions
+    positions = (step, length - 1 - step)[:directions]
+    starts = [(0, position, direction * size) for direction, position in enumerate(positions)]
+    return jnp.stack([jax.lax.dynamic_slice(added, start, (rows, 1, size))[:, 0] for start in starts])
+
+
+def _scan(added, kernel, bias, is_token, starts, precision, keep: bool) -> jax.Array:
+    """Runs the scan of `recurrence`, whose arguments it takes.
+
+    Returns:
+      the hidden states, <float32>[step, direction, row, features]; or, with `keep`, the values saved for the backward
+      pass, [step, direction, row, 6 * features] in the type of the products.
+    """
+    steps, directions, rows, _ = is_token.shape
+    dtype = PRECISIONS[precision]
+    kernel = kernel.astype(dtype)
+
+    def one_step(carry, given):
+        hidden, cell = carry
+        step, token, start = given
+        product = jnp.where(start, 0.0, matmul(hidden, kernel, precision))
+        sums = product + _added_in(step, added, directions) + bias[:, None]
+        input_gate, forget, candidate, output_gate = jnp.split(sums, GATES, axis=-1)
+        input_gate = jnp.where(token, jax.nn.sigmoid(input_gate), 0.0)
+        forget, output_gate = (jnp.where(token, jax.nn.sigmoid(one), 1.0) for one in (forget, output_gate))
+        candidate, previous_cell = jnp.tanh(candidate), jnp.where(start, 0.0, cell)
+        new_cell = forget * previous_cell + input_gate * candidate
+        squashed = jnp.where(token, jnp.tanh(new_cell), hidden)
+        new_hidden = output_gate * squashed
+        after = new_hidden.astype(dtype), new_cell
+        if not keep:
+            return after, new_hidden
+        kept = tuple(one.astype(dtype) for one in (input_gate, forget, candidate, output_gate, previous_cell, squashed))
+        # After the barrier, this write reads no state: the states after the step can overwrite those before it.
+        return after, jnp.concatenate(jax.lax.optimization_barrier(kept), axis=-1)
+
+    zeros = jnp.zeros((directions, rows, kernel.shape[1]), jnp.float32)
+    return jax.lax.scan(one_step, (zeros.astype(dtype), zeros), (jax.lax.iota(jnp.int32, steps), is_token, starts))[1]
+
+
+def _hidden_states(kept: jax.Array) -> jax.Array:
+    """Computes the hidden states from the saved values: [..., 6 * features] -> <float32>[..., features]."""
+    *_, output_gate, _, squashed = _parts(kept)
+    return output_gate * squashed
+
+
+def _parts(kept: jax.Array) -> list[jax.Array]:
+    """Splits the saved values: [..., 6 * features] -> six of <float32>[..., features]."""
+    return jnp.split(kept.astype(jnp.float32), _KEPT, axis=-1)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
+def recurrence(
+    added: jax.Array, kernel: jax.Array, bias: jax.Array, is_token: jax.Array, starts: jax.Array, precision: str
+) -> jax.Array:
+    """Computes the recurrent part of an LSTM.
+
+    Padding keeps the state. At the first token of a sentence, the state is zero.
+
+    Arguments:
+      added: the input projections, which are added to the gate pre-activations, <float32 or bfloat16>[row, step,
+        directions * 4 * features].
+      kernel: <float32>[direction, features, 4 * features].
+      bias: <float32>[direction, 4 * features].
+      is_token: <bool>[step, direction, row, 1], in each direction's reading order.
+      starts: <bool>[step, direction, row, 1] in the same order, True at the first token of a sentence and everywhere in
+        the first step.
+      precision: the precision of the matrix products.
+
+    Returns:
+      the hidden states, <float32>[row, step, directions * features].
+    """
+    return _in_place(_scan(added, kernel, bias, is_token, starts, precision, keep=False))
+
+
+def _forward(added, kernel, bias, is_token, starts, precision):
+    kept = _scan(added, kernel, bias, is_token, starts, precision, keep=True)
+    return _in_place(_hidden_states(kept)), (kernel, is_token, starts, kept, jnp.zeros(0, added.dtype))
+
+
+# This is traced after the end of `matmul.products_for`, so the features are padded to `_MULTIPLE` instead.
+def _backward(precision, residuals, state_gradients):
+    kernel, is_token, starts, kept, of_type = residuals
+    steps, directions, rows, _ = is_token.shape
+    features, dtype = kernel.shape[1], PRECISIONS[precision]
+    transposed = jnp.swapaxes(kernel, -1, -2).astype(dtype)
+    zeros = jnp.zeros((directions, rows, features), jnp.float32)
+
+    def one_step(carry, given):
+        """Computes the gradients of the previous state and of the gate pre-activations from those of the next state."""
+        product, passed, d_cell = carry
+        d_state, token, next_start, kept = given
+        *gates, cell, squashed = _parts(kept)
+        _, forget, _, output_gate = gates
+        d_hidden = d_state + passed + jnp.where(next_start, 0.0, product)
+        d_new_cell = jnp.where(next_start, 0.0, d_cell) + jnp.where(
+            token, d_hidden * output_gate * (1 - squashed * squashed), 0.0
+        )
+        passed, d_cell = jnp.where(token, 0.0, d_hidden), d_new_cell * forget
+        d_hidden, d_new_cell, passed, d_cell = jax.lax.optimization_barrier((d_hidden, d_new_cell, passed, d_cell))
+        d_gates = gate_gradient(d_new_cell, d_hidden, gates, cell, squashed).astype(dtype)
+        d_gates = jax.lax.optimization_barrier(d_gates)
+        return (matmul(d_gates, transposed, precision), passed, d_cell), d_gates
+
+    state_gradients = _in_order(state_gradients.reshape(rows, steps, directions, -1))
+    next_starts = jnp.concatenate([starts[1:], jnp.zeros_like(starts[:1])])
+    given = state_gradients, is_token, next_starts, kept
+    _, d_gates = jax.lax.scan(one_step, (zeros.astype(dtype), zeros, zeros), given, reverse=True)
+    previous_states = jnp.concatenate([zeros[None], _hidden_states(kept[:-1])])
+    previous_states = _in_place(jnp.where(starts, 0.0, previous_states)).reshape(rows * steps, -1)
+    # Because of the barrier, the values saved in the forward pass are held only until here.
+    d_gates, previous_states = jax.lax.optimization_barrier((d_gates, previous_states))
+    d_added = _in_place(d_gates).reshape(rows * steps, -1)
+    # The states of each direction are multiplied with the gradients of both directions. This moves fewer bytes than
+    # laying out the arrays by direction.
+    d_kernel = matmul(previous_states.T, d_added, precision).reshape(directions, features, directions, -1)
+    d_kernel = jnp.stack([d_kernel[direction, :, direction] for direction in range(directions)])
+    d_bias = d_added.astype(jnp.float32).sum(axis=0).reshape(directions, -1)
+    return d_added.reshape(rows, steps, -1).astype(of_type.dtype), d_kernel, d_bias, None, None
+
+
+recurrence.defvjp(_forward, _backward)
+
+
+def hidden_states(
+    sequences: tuple[Parts, ...],
+    input_kernel: jax.Array,
+    kernel: jax.Array,
+    bias: jax.Array,
+    is_token: jax.Array,
+    is_start: tuple[jax.Array, ...],
+    precision: str,
+) -> jax.Array:
+    """Computes the hidden states of an LSTM; the arguments and the result are those of `lstm_on_cpu.hidden_states`."""
+    rows, steps, _ = is_token.shape
+    directions, features, *_ = kernel.shape
+    more = -features % _MULTIPLE  # additional features, whose states stay zero
+    input_kernel, bias = (jnp.pad(one, [(0, 0)] * (one.ndim - 1) + [(0, more)]) for one in (input_kernel, bias))
+    kernel = jnp.pad(kernel, [(0, 0), (0, more), (0, 0), (0, more)])
+    added = matmul_in_parts(sequences[0], input_kernel.reshape(len(input_kernel), -1), precision)
+    is_token = _in_order(jnp.stack([is_token] * directions, axis=2))
+    starts = _in_order(jnp.stack(is_start, axis=2)).at[0].set(True)
+    kernel, bias = kernel.reshape(directions, features + more, -1), bias.reshape(directions, -1)
+    states = recurrence(added, kernel, bias, is_token, starts, precision)
+    return states.reshape(rows, steps, directions, -1)[..., :features].reshape(rows, steps, -1) if more else states
+
 
 _ON_A_CPU = contextvars.ContextVar("on_a_cpu", default=False)
 
@@ -84,7 +270,7 @@ class Lstm(nn.Module):
         weights = self._weights(sum(sizes(sequence)))
         is_token = sentences[..., None] > 0
         is_start = _second_sentence_starts(sentences)[: 1 + self.bidirectional]
-        forms = {"cpu": lstm_on_cpu.hidden_states, "default": lstm_on_device.hidden_states}
+        forms = {"cpu": lstm_on_cpu.hidden_states, "default": hidden_states}
         forms = {platform: functools.partial(form, precision=self.precision) for platform, form in forms.items()}
         # The sequence is a separate argument for each direction, the second direction first. The gradients of these
         # arguments are then added, in this order, to the gradients from elsewhere, as if there were a single form.

@@ -2,7 +2,9 @@
 and CAFE.
 """
 
-from collections.abc import Mapping
+import contextlib
+import contextvars
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import flax.linen as nn
@@ -14,10 +16,169 @@ from jaxmatch.config import ModelConfig
 from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.data.vocabulary import PADDING, WordTable
 from jaxmatch.errors import InputError
-from jaxmatch.layers.characters import CharacterFeatures
-from jaxmatch.layers.distinct_word_features import encode_distinct_words
-from jaxmatch.layers.matmul import PRECISIONS
+from jaxmatch.layers.lstm import Lstm
+from jaxmatch.layers.matmul import PRECISIONS, matmul, over_features
 from jaxmatch.layers.parts import Parts
+from jaxmatch.layers.pooling import final_states
+
+# Features that depend on a word alone are computed once for each distinct word of a batch. Among the tokens of 64 pairs
+# of SNLI, a third to a quarter are distinct words; among those of 512 pairs, a sixth to an eighth.
+_MOST_WORDS: contextvars.ContextVar[int | None] = contextvars.ContextVar("most_words", default=None)
+
+
+@contextlib.contextmanager
+def at_most_words(most: int | None) -> Iterator[None]:
+    """Traces models for batches with at most `most` distinct words, padding included.
+
+    None means that a batch may have any number of distinct words. Each token is then encoded by itself.
+    """
+    before = _MOST_WORDS.set(most)
+    try:
+        yield
+    finally:
+        _MOST_WORDS.reset(before)
+
+
+def encode_distinct_words(
+    encode: Callable[[jax.Array], jax.Array], ids: jax.Array, given: jax.Array, words: int
+) -> jax.Array:
+    """Computes `encode(given)`, where `given` is the same for all tokens of the same word.
+
+    Arguments:
+      encode: a function [batch, length, ...] -> <float32 or bfloat16>[batch, length, features] that encodes each token
+        by itself.
+      ids: <int32>[batch, length], the word of each token.
+      given: [batch, length, ...], the input of `encode` for each token.
+      words: the number of words in the vocabulary.
+
+    Returns:
+      <float32>[batch, length, features].
+    """
+    most = _MOST_WORDS.get()
+    if most is None or most >= ids.size:
+        return encode(given).astype(jnp.float32)
+    first, place = distinct(ids.reshape(-1), most, words)
+    encoded = encode(given.reshape(-1, *given.shape[2:])[first][None])[0]
+    # In float32, because the gradient sums over all tokens of a word.
+    return encoded.astype(jnp.float32)[place].reshape(*ids.shape, -1)
+
+
+def distinct(ids: jax.Array, most: int, words: int) -> tuple[jax.Array, jax.Array]:
+    """Finds the distinct ids among `ids` <int32>[tokens].
+
+    Each id must be below `words`, and at most `most` of them may be distinct.
+
+    Returns:
+      the position of the first occurrence of each distinct id, <int32>[most], padded with 0; and for each token the
+      index of its id among the distinct ones, <int32>[tokens].
+    """
+    tokens = jax.lax.iota(jnp.int32, len(ids))
+    first_of = jnp.full(words, len(ids), jnp.int32).at[ids].min(tokens)[ids]
+    is_first = first_of == tokens
+    number = jnp.cumsum(is_first, dtype=jnp.int32) - 1
+    first = jnp.zeros(most, jnp.int32).at[jnp.where(is_first, number, most)].set(tokens, mode="drop")
+    return first, number[first_of]
+
+
+class CharacterConvolution(nn.Module):
+    """A convolution over the characters of a word, ReLU, and the maximum of each filter over the characters.
+
+    Arguments:
+      features: the number of filters.
+      width: the number of characters that a filter sees; odd.
+      precision: the precision of the matrix products.
+    """
+
+    features: int
+    width: int = 5
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, embedded: jax.Array, mask: jax.Array) -> jax.Array:
+        """Encodes words.
+
+        Arguments:
+          embedded: <float32 or bfloat16>[words, characters, size], the embeddings of the characters.
+          mask: <bool>[words, characters], False at padding.
+
+        Returns:
+          [words, features] in the type of `embedded`.
+        """
+        shape = (self.width, embedded.shape[-1], self.features)
+        kernel = self.param("kernel", nn.initializers.glorot_uniform(), shape, jnp.float32)
+        bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
+        # The characters are the first axis. If they were one of the last two axes, a TPU would pad 16 to 128.
+        embedded, mask = jnp.swapaxes(embedded, 0, 1), mask.T[..., None]
+        around = self.width // 2
+        padded = jnp.pad(jnp.where(mask, embedded, 0), ((around, around), (0, 0), (0, 0)))
+        windows = [padded[first : first + len(embedded)] for first in range(self.width)]
+        # One product of the windows. A product that is shifted and summed instead would be `width` times as wide.
+        filtered = matmul(jnp.concatenate(windows, axis=-1), kernel.reshape(-1, self.features), self.precision)
+        return jnp.max(jnp.where(mask, nn.relu(filtered + over_features(bias, filtered)), 0), axis=0)
+
+
+class CharacterLstm(nn.Module):
+    """The final states of both directions of an LSTM over the characters of a word.
+
+    Arguments:
+      features: the number of features of both directions together; even.
+      precision: the precision of the matrix products.
+    """
+
+    features: int
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, embedded: jax.Array, mask: jax.Array) -> jax.Array:
+        """Encodes words as `CharacterConvolution` does, but returns <float32>[words, features].
+
+        Raises:
+          InputError: the number of features is odd.
+        """
+        if self.features % 2:
+            raise InputError(
+                f"{self.features} character features cannot be shared by two directions", remedy="give an even number"
+            )
+        states = Lstm(self.features // 2, precision=self.precision)((embedded,), mask.astype(jnp.int8))
+        return final_states(states, mask)
+
+
+CHARACTER_ENCODERS = {"cnn": CharacterConvolution, "bilstm": CharacterLstm}
+
+
+class CharacterFeatures(nn.Module):
+    """A vector for each word, encoded from trained embeddings of its characters.
+
+    Arguments:
+      config: the settings, of which `characters`, `character_features`, `known_characters` and `precision` apply.
+      size: the size of a character's embedding.
+    """
+
+    config: ModelConfig
+    size: int = 20
+
+    @nn.compact
+    def __call__(self, characters: jax.Array) -> jax.Array:
+        """Encodes the word of each token.
+
+        Arguments:
+          characters: <int32>[batch, length, characters of a word], 0 is padding.
+
+        Returns:
+          <float32 or bfloat16>[batch, length, features].
+        """
+        config = self.config
+        table = self.param(
+            "embedding", nn.initializers.glorot_uniform(), (config.known_characters, self.size), jnp.float32
+        )
+        batch, length, longest = characters.shape
+        words = characters.reshape(-1, longest)
+        encode = CHARACTER_ENCODERS[config.characters](
+            config.character_features, precision=config.precision, name="encoder"
+        )
+        embedded = table[words].astype(PRECISIONS[config.precision])
+        return encode(embedded, words > 0).reshape(batch, length, config.character_features)
+
 
 # The name of the trained word vectors in the parameter tree of `WordFeatures`.
 WORDS = "word_embedding"

@@ -7,20 +7,143 @@ The model differs from the paper in the characters: an LSTM reads them in both d
 (model.characters=bilstm), where the paper has one direction. The hidden prediction layer has tanh, as in the authors'
 code; the paper does not state its activation. That code also has parts that the paper does not have, and that are left
 out here: highway layers, matching of the words themselves, and separate parameters for each direction of matching.
-
-BiMPM takes about 200 lines: this file and layers/matching.py. Its four matching strategies are computed in different
-ways. Each can be left out, and no other model has them.
 """
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from jaxmatch.config import BiMPMConfig
+from jaxmatch.errors import InputError
+from jaxmatch.layers.attention import of_other_sentence
 from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.matching import PerspectiveMatching
+from jaxmatch.layers.masking import lowest
+from jaxmatch.layers.matmul import matmul, of_scores
 from jaxmatch.layers.pooling import final_states
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
+
+EPSILON = 1e-6  # lower bound of a squared norm, and of the size of a sum of cosines: a sentence may be empty
+
+# strategy -> the setting that enables it, in the order of section 3.2
+STRATEGIES = {
+    "full": "full_matching",
+    "maxpooling": "maxpooling_matching",
+    "attentive": "attentive_matching",
+    "max_attentive": "max_attentive_matching",
+}
+
+
+def _normalized(vectors: jax.Array) -> jax.Array:
+    """Scales vectors <float32>[..., size] to norm 1. A vector near zero stays near zero."""
+    squares = jnp.sum(vectors * vectors, axis=-1, keepdims=True)
+    return vectors * jax.lax.rsqrt(jnp.maximum(squares, EPSILON))
+
+
+class PerspectiveMatching(nn.Module):
+    """Multi-perspective matching (section 3.2) for one direction of the context LSTM.
+
+    Each token is compared with the other sentence by several cosines, each with weights of its own. Both sentences are
+    matched with the same weights.
+
+    Cosines are computed in float32.
+
+    Arguments:
+      config: the settings, of which `perspectives`, the four strategies and `precision` apply.
+    """
+
+    config: BiMPMConfig
+
+    @nn.compact
+    def __call__(self, states: jax.Array, opposite: jax.Array, sentences: jax.Array) -> jax.Array:
+        """Matches each token with the other sentence.
+
+        Arguments:
+          states: <float32>[batch, length, hidden], the states of the LSTM.
+          opposite: <float32>[batch, length, hidden], for each token the last state of the LSTM in the other sentence.
+          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
+
+        Returns:
+          <float32>[batch, length, strategies * perspectives].
+
+        Raises:
+          InputError: the config enables no strategy.
+        """
+        config, precision = self.config, of_scores(self.config.precision)
+        strategies = [name for name, setting in STRATEGIES.items() if getattr(config, setting)]
+        if not strategies:
+            raise InputError("the model has no matching strategy", remedy=f"set model.{STRATEGIES['full']} to True")
+        own, opposite = states.astype(jnp.float32), opposite.astype(jnp.float32)
+        allowed = of_other_sentence(sentences)
+        directed = _normalized(own)
+        similarity = jnp.where(allowed, matmul(directed, jnp.swapaxes(directed, -1, -2), precision), 0.0)  # α
+        # Stored as in layers/alignment.py, whichever strategies are enabled.
+        attention = _over_sum(similarity)
+        self.sow("intermediates", "weights", attention)
+        matched = []
+        for name in strategies:
+            shape = (config.perspectives, own.shape[-1])
+            weights = self.param(name, nn.initializers.glorot_uniform(), shape, jnp.float32)
+            if name == "maxpooling":
+                matched.append(_best_match(own, allowed, weights, precision))
+                continue
+            if name == "full":
+                other = opposite
+            elif name == "attentive":
+                other = matmul(attention, own, precision)  # the mean vector
+            else:
+                # A product is used instead of a gather, whose gradient would be a scatter.
+                nearest = jnp.argmax(jnp.where(allowed, similarity, lowest(jnp.float32)), axis=-1)
+                picked = (jax.lax.iota(jnp.int32, own.shape[1])[None, None] == nearest[..., None]) & allowed
+                other = matmul(picked.astype(jnp.float32), own, precision)
+            matched.append(_match(own, other, weights, precision))
+        return jnp.concatenate(matched, axis=-1).astype(states.dtype)
+
+
+def _over_sum(similarity: jax.Array) -> jax.Array:
+    """Computes the weights of attentive-matching: each row of the cosines α divided by its sum.
+
+    Only cosines use the weighted means, and the size of the sum has no effect on cosines. So the sum needs no gradient.
+    """
+    total = jax.lax.stop_gradient(jnp.sum(similarity, axis=-1, keepdims=True))
+    return similarity / jnp.where(jnp.abs(total) < EPSILON, EPSILON, total)
+
+
+def _match(own: jax.Array, other: jax.Array, weights: jax.Array, precision: str) -> jax.Array:
+    """Computes f_m(own, other; W) of section 3.2: m_k = cosine(W_k * own, W_k * other).
+
+    A cosine consists of sums over products of three factors, one of which is W_k^2. These sums are computed as a matrix
+    product with all W_k^2, so that no vectors are made for each perspective.
+
+    Arguments:
+      own, other: <float32>[batch, length, hidden].
+      weights: W, <float32>[perspectives, hidden].
+      precision: the precision of the matrix products.
+
+    Returns:
+      <float32>[batch, length, perspectives].
+    """
+    squares = jnp.swapaxes(weights * weights, 0, 1)
+    product, of_own, of_other = (matmul(one, squares, precision) for one in (own * other, own * own, other * other))
+    return product * jax.lax.rsqrt(jnp.maximum(of_own, EPSILON)) * jax.lax.rsqrt(jnp.maximum(of_other, EPSILON))
+
+
+def _best_match(own: jax.Array, allowed: jax.Array, weights: jax.Array, precision: str) -> jax.Array:
+    """Computes maxpooling-matching: for each perspective, the best match with any token of the other sentence.
+
+    `allowed` is <bool>[batch, length, length], True for tokens of different sentences. The other arguments and the
+    result are those of `_match`. The weighted vectors, [batch, perspectives, length, hidden], and their cosines,
+    [batch, perspectives, length, length], are computed again in the backward pass.
+    """
+
+    @jax.checkpoint
+    def best(own, weights):
+        weighted = _normalized(own[:, None] * weights[None, :, None])
+        cosines = matmul(weighted, jnp.swapaxes(weighted, -1, -2), precision)
+        return jnp.max(jnp.where(allowed[:, None], cosines, lowest(jnp.float32)), axis=-1)
+
+    largest = jnp.swapaxes(best(own, weights), 1, 2)
+    return jnp.where(jnp.any(allowed, axis=-1, keepdims=True), largest, 0.0)
 
 
 class BiMPM(PairModel):

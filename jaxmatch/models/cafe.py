@@ -13,16 +13,109 @@ begins at a trained state with cuDNN; the authors name another for CAFE, whose f
 (model.forget_bias). The characters of a word are read as in models/csran.py.
 """
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.config import CAFEConfig
+from jaxmatch.config import CAFEConfig, RefinementConfig
+from jaxmatch.layers.attention import attention_weights, of_other_sentence, of_same_sentence
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.highway import Highway
+from jaxmatch.layers.linear import Linear
+from jaxmatch.layers.matmul import matmul, matmul_in_parts, over_features
+from jaxmatch.layers.parts import Parts, sizes
 from jaxmatch.layers.pooling import mean_and_max
-from jaxmatch.layers.refinement import AttentionRefinement
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
+
+
+class FactorizationMachine(nn.Module):
+    """A factorization machine (Rendle, 2010), M(x) of CSRAN's Eq. 3.
+
+    It is a bias, and weighted sums of the entries of x and of their products.
+
+    The weight of the product of two entries is the inner product of their factors.
+
+    Arguments:
+      factors: k, the size of an entry's factor.
+    """
+
+    factors: int
+
+    @nn.compact
+    def __call__(self, parts: Parts) -> jax.Array:
+        """Computes M(x), where x is the concatenation of parts of <float32>[..., inputs] -> <float32>[..., 1]."""
+        inputs = sum(sizes(parts))
+        parts = tuple(part.astype(jnp.float32) for part in parts)
+        bias = self.param("bias", nn.initializers.zeros, (1,), jnp.float32)
+        linear = self.param("linear", nn.initializers.zeros, (inputs, 1), jnp.float32)
+        factors = self.param("factors", nn.initializers.glorot_uniform(), (inputs, self.factors), jnp.float32)
+        # Always in float32, also on an accelerator: the sum over pairs is the small difference of two large sums.
+        weighted = matmul_in_parts(parts, jnp.concatenate([linear, factors], axis=-1), "highest")
+        squared_norms = jnp.sum(factors * factors, axis=1, keepdims=True)
+        squares = matmul_in_parts(tuple(part * part for part in parts), squared_norms, "highest")
+        # Eq. 3 in time O(n k): sum_{i<j} <v_i, v_j> x_i x_j = (sum_f (sum_i v_if x_i)^2 - sum_i |v_i|^2 x_i^2) / 2
+        pairs = 0.5 * (jnp.sum(jnp.square(weighted[..., 1:]), axis=-1, keepdims=True) - squares)
+        return over_features(bias, pairs) + weighted[..., :1] + pairs
+
+
+class AttentionRefinement(nn.Module):
+    """The CAFE block (CSRAN, section 2.3).
+
+    It aligns each token with the other sentence and with its own, and compresses each comparison to one number. The
+    factorization machines run in float32.
+    """
+
+    config: RefinementConfig
+
+    @nn.compact
+    def __call__(self, sequence: jax.Array, sentences: jax.Array) -> Parts:
+        """Augments the tokens with features of their alignments.
+
+        Arguments:
+          sequence: <float32>[batch, length, size].
+          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
+
+        Returns:
+          `sequence`; three features from the other sentence and three from its own, <float32>[batch, length, 6], or
+          seven features with `meta_factors`; and with `flow_intra` also the aligned representation of each token in its
+          own sentence, with the shape of `sequence`.
+        """
+        _, between = self._compared("between", sequence, of_other_sentence(sentences), projected=True)
+        self_aligned, within = self._compared(
+            "within", sequence, of_same_sentence(sentences), projected=self.config.intra_projection
+        )
+        features = jnp.concatenate([*between, *within], axis=-1)
+        if self.config.meta_factors:
+            meta = FactorizationMachine(self.config.meta_factors, name="meta")((features,))
+            features = jnp.concatenate([features, meta], axis=-1)
+        return sequence, features.astype(sequence.dtype), *((self_aligned,) if self.config.flow_intra else ())
+
+    def _compared(
+        self, name: str, sequence: jax.Array, allowed: jax.Array, *, projected: bool
+    ) -> tuple[jax.Array, list[jax.Array]]:
+        """Aligns each token with the `allowed` tokens, and compares it with its aligned representation.
+
+        Returns:
+          the aligned representations, and three comparisons, <float32>[batch, length, 1] each.
+        """
+        precision, seen = self.config.precision, sequence
+        if projected:
+            # E_ij = F(a_i)^T F(b_j); F is a ReLU layer without bias in the released code.
+            size = sequence.shape[-1]
+            seen = Linear(size, "relu", use_bias=False, precision=precision, name=f"{name}_projection")(sequence)
+        weights = attention_weights(matmul(seen, jnp.swapaxes(seen, -1, -2), precision), allowed)
+        if name == "between":  # attention within one sentence is no alignment of two
+            self.sow("intermediates", "weights", weights)  # stored as in layers/alignment.py
+        aligned = matmul(weights, sequence, precision)  # Eq. 2
+        comparisons = {
+            "concatenation": (aligned, sequence),
+            "product": (aligned * sequence,),
+            "difference": (aligned - sequence,),
+        }
+        # Eq. 3
+        machines = {which: FactorizationMachine(self.config.factors, name=f"{name}_{which}") for which in comparisons}
+        return aligned, [machines[which](parts) for which, parts in comparisons.items()]
 
 
 class CAFE(PairModel):

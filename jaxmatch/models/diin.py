@@ -11,26 +11,212 @@ dense blocks. The paper also has dropout after the word vectors; this model does
 also applies to the carried input. The embedding of a character has 20 numbers; 8 in the authors' code. Words match
 exactly if they are equal apart from case; in the paper, if they have the same stem or lemma.
 
-DIIN takes about 300 lines: this file, layers/self_attention.py, layers/interaction.py and layers/dense_net.py. It is
+It is
 the only model here that computes on a grid of token pairs. No other model has the grid, the two-dimensional
 convolutions and the self-attention with its fuse gate.
 """
+
+import itertools
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from jaxmatch.config import DIINConfig
-from jaxmatch.layers.dense_net import DenseBlock
+from jaxmatch.errors import InputError
+from jaxmatch.layers.attention import attention_weights
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.highway import Highway
-from jaxmatch.layers.interaction import Interaction, gather_sentence
 from jaxmatch.layers.linear import Linear
-from jaxmatch.layers.matmul import of_scores
-from jaxmatch.layers.parts import Parts
-from jaxmatch.layers.self_attention import SelfAttention
+from jaxmatch.layers.matmul import matmul, of_scores, over_features
+from jaxmatch.layers.parts import Parts, split
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
+
+
+class SelfAttention(nn.Module):
+    """Self-attention (section 3.2), the encoder.
+
+    Attention of each token to its own sentence is combined with the token by a fuse gate.
+
+    Each product with trained weights has dropout before it.
+
+    Arguments:
+      precision: the precision of the matrix products.
+    """
+
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, sequence: jax.Array, is_token: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+        """Encodes a sequence: <float32>[batch, length, size] -> the same shape.
+
+        `is_token` is <bool>[batch, length], False at padding.
+        """
+        size, precision = sequence.shape[-1], self.precision
+        # Eq. 1: A_ij = w^T [p_i; p_j; p_i * p_j]. The term of p_i alone is the same for all A_ij of a row. It does not
+        # change the softmax, and has no weights here.
+        kernel = self.param("attention", nn.initializers.glorot_uniform(), (2 * size, 1), jnp.float32)
+        seen = Dropout()(sequence, dropout_rate)
+        of_other, of_product = (over_features(half, seen) for half in jnp.split(kernel[:, 0], 2))
+        scores = matmul(of_other + of_product * seen, jnp.swapaxes(seen, -1, -2), precision)
+        weights = attention_weights(scores, is_token[:, :, None] & is_token[:, None, :])
+        attended = matmul(weights, sequence, precision)  # Eq. 2
+        # Eq. 3 to 6: the fuse gate.
+        parts = Dropout().in_parts((sequence, attended), dropout_rate)
+        candidate = Linear(size, "tanh", precision=precision, name="candidate")(*parts)
+        keep, let_in = (Linear(size, "sigmoid", precision=precision, name=name)(*parts) for name in ("keep", "let_in"))
+        return keep * sequence + let_in * candidate
+
+
+def scaled(channels: int, scale: float) -> int:
+    """Returns the scaled number of channels, at least one."""
+    return max(int(channels * scale), 1)
+
+
+def convolve_grid(grid: jax.Array, kernel: jax.Array, precision: str) -> jax.Array:
+    """Computes a correlation over a grid, with zeros beyond its edges, as one matrix product (layers/convolution.py).
+
+    Arguments:
+      grid: <float32>[batch, height, width, inputs].
+      kernel: <float32>[extent, extent, inputs, features], extent odd.
+      precision: the precision of the matrix product.
+
+    Returns:
+      <float32>[batch, height, width, features].
+    """
+    extent, _, inputs, features = kernel.shape
+    wide = kernel.transpose(2, 0, 1, 3).reshape(inputs, -1)
+    # The contributions of each place to itself and its neighbors, which are then shifted and summed.
+    contributions = split(matmul(grid, wide, precision), [features] * extent**2)
+    distances = range(-(extent // 2), extent // 2 + 1)
+    places = itertools.product(distances, distances)
+    return sum(_shifted(one, *place) for one, place in zip(contributions, places, strict=True))
+
+
+def _shifted(values: jax.Array, down: int, right: int) -> jax.Array:
+    """Shifts <...>[batch, height, width, ...].
+
+    Place (y, x) gets the value of place (y + down, x + right), or zero beyond the edges.
+    """
+    edges = [(0, 0, 0), (-down, down, 0), (-right, right, 0), (0, 0, 0)]
+    return jax.lax.pad(values, jnp.zeros((), values.dtype), edges)
+
+
+def max_pool(grid: jax.Array) -> jax.Array:
+    """Applies max pooling over 2 x 2 windows with stride 2 to [batch, height, width, channels].
+
+    A last odd row or column is left out.
+    """
+    batch, height, width, channels = grid.shape
+    grid = grid[:, : height // 2 * 2, : width // 2 * 2]
+    return grid.reshape(batch, height // 2, 2, width // 2, 2, channels).max(axis=(2, 4))
+
+
+class GridConvolution(nn.Module):
+    """A 3 x 3 convolution followed by ReLU.
+
+    Arguments:
+      features: the number of output channels.
+      precision: the precision of the matrix product.
+    """
+
+    features: int
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, grid: jax.Array) -> jax.Array:
+        """Applies the layer: <float32>[batch, height, width, channels] -> <float32>[batch, height, width, features]."""
+        shape = (3, 3, grid.shape[-1], self.features)
+        kernel = self.param("kernel", nn.initializers.glorot_uniform(), shape, jnp.float32)
+        bias = self.param("bias", nn.initializers.zeros, shape[-1:], jnp.float32)
+        outputs = convolve_grid(grid, kernel, self.precision)
+        return nn.relu(outputs + over_features(bias, outputs))
+
+
+class DenseBlock(nn.Module):
+    """A dense block of DenseNet (Huang et al., 2017) without batch normalization, and its transition layer.
+
+    Each convolution sees the block's input and the outputs of all convolutions before it. The transition layer scales
+    down the number of channels, without an activation, and halves the grid.
+
+    Arguments:
+      config: the settings, of which `block_layers`, `growth_rate`, `transition_scale` and `precision` apply.
+    """
+
+    config: DIINConfig
+
+    @nn.compact
+    def __call__(self, grid: jax.Array) -> jax.Array:
+        """Applies the block to <float32>[batch, height, width, channels].
+
+        Returns:
+          <float32>[batch, height // 2, width // 2, new channels].
+
+        Raises:
+          InputError: the grid has fewer than two rows or columns.
+        """
+        if min(grid.shape[1:3]) < 2:
+            raise InputError("the grid is too small for its dense blocks", remedy="give a larger model.grid_length")
+        # The channels are concatenated: with a product for each part (layers/parts.py), a step takes twice the memory.
+        config = self.config
+        for number in range(config.block_layers):
+            new = GridConvolution(config.growth_rate, config.precision, name=f"layer_{number}")(grid)
+            grid = jnp.concatenate([grid, new], axis=-1)
+        channels = scaled(grid.shape[-1], config.transition_scale)
+        return max_pool(Linear(channels, precision=config.precision, name="transition")(grid))
+
+
+def gather_sentence(
+    tokens: dict[str, jax.Array], sentences: jax.Array, which: int, length: int
+) -> tuple[dict[str, jax.Array], jax.Array]:
+    """Gathers the tokens of one sentence of each row, from the left without gaps. Tokens beyond `length` are cut.
+
+    Arguments:
+      tokens: named arrays, <integer or float32>[batch, row, ...] each.
+      sentences: <int8>[batch, row], the sentence of each token, 1 or 2; 0 is padding.
+      which: the sentence, 1 or 2.
+      length: the number of tokens that are kept.
+
+    Returns:
+      the selected arrays under the same names, <...>[batch, length, ...], zeros after the sentence's end; and a mask,
+      <bool>[batch, length], True where there is a token.
+    """
+    in_sentence = sentences == which
+    positions = jnp.argsort(~in_sentence, axis=1, stable=True)[:, :length]
+    positions = jnp.pad(positions, ((0, 0), (0, length - positions.shape[1])))
+    is_token = jnp.arange(length)[None] < jnp.sum(in_sentence, axis=1, keepdims=True)
+
+    def gather(values: jax.Array) -> jax.Array:
+        selected = jax.vmap(lambda row, indices: row[indices])(jnp.asarray(values), positions)
+        return jnp.where(is_token.reshape(*is_token.shape, *(1,) * (selected.ndim - 2)), selected, 0)
+
+    return {name: gather(values) for name, values in tokens.items()}, is_token
+
+
+class Interaction(nn.Module):
+    """The interaction tensor (section 3.1), I_ij = a_i * b_j, whose channels are scaled down by a linear layer.
+
+    Where either sentence has no token, the product is zero, and the layer returns its bias.
+
+    Arguments:
+      config: the settings, of which `first_scale` and `precision` apply.
+    """
+
+    config: DIINConfig
+
+    @nn.compact
+    def __call__(
+        self, a: jax.Array, b: jax.Array, is_token: tuple[jax.Array, jax.Array], dropout_rate: jax.Array | None
+    ) -> jax.Array:
+        """Computes the tensor: a, b <float32>[batch, length, size] -> <float32>[batch, length, length, channels].
+
+        `is_token` is <bool>[batch, length] for each sentence.
+        """
+        a, b = (jnp.where(known[..., None], one, 0.0) for one, known in zip((a, b), is_token, strict=True))
+        interaction = Dropout()(a[:, :, None] * b[:, None], dropout_rate)
+        channels = scaled(a.shape[-1], self.config.first_scale)
+        return Linear(channels, precision=self.config.precision, name="scale_down")(interaction)
 
 
 class Encoder(nn.Module):

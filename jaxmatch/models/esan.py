@@ -10,11 +10,11 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config import ESANConfig
-from jaxmatch.layers.augmentation import Augmentation
-from jaxmatch.layers.coattention import CoAttention
-from jaxmatch.layers.comparison import ComparisonFusion
+from jaxmatch.layers.attention import ComparisonFusion, attention_weights, of_other_sentence
 from jaxmatch.layers.dropout import Dropout
+from jaxmatch.layers.linear import Linear
 from jaxmatch.layers.lstm import Lstm
+from jaxmatch.layers.matmul import matmul
 from jaxmatch.layers.parts import Parts, sizes
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.words import WordFeatures
@@ -40,6 +40,75 @@ class ContextualEncoder(nn.Module):
             lstm = Lstm(-(-size // 2), **options, name=f"layer_{layer}")
             words = (lstm(words, sentences)[..., :size],)
         return Dropout()(*words, dropout_rate)
+
+
+class Augmentation(nn.Module):
+    """Feature augmentation (section 2.2.1): the sum of a layer's input and word and contextual features, each through a
+    gate of its own.
+
+    Arguments:
+      kind: 'gated' (Eq. 1 to 3), 'simple' (Eq. 4, without gates) or 'none' (the ablation "w/o Feat. Augment.").
+      precision: the precision of the matrix products.
+    """
+
+    kind: str
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, sequence: jax.Array, features: dict[str, jax.Array]) -> jax.Array:
+        """Augments a sequence.
+
+        Arguments:
+          sequence: a, <float32>[batch, length, size].
+          features: {'word': e, 'contextual': h}, or some of them, each with the shape of `sequence`.
+
+        Returns:
+          <float32>[batch, length, size].
+        """
+        if self.kind == "none" or not features:
+            return sequence
+        if self.kind == "simple":
+            return sequence + sum(features.values())  # Eq. 4
+        size, options = sequence.shape[-1], dict(precision=self.precision)
+        # W_g is one matrix for both gates, so its product is computed once.
+        shared = Linear(size, use_bias=False, **options, name="intermediate")(sequence)
+        augmented = sequence
+        for name, feature in features.items():
+            # Eq. 1: g_e = sigmoid(W_g a + W_e e + z_e); Eq. 2: g_h = sigmoid(W_g a + W_h h + z_h)
+            gate = nn.sigmoid(shared + Linear(size, **options, name=name)(feature))
+            augmented = augmented + gate * feature  # Eq. 3
+        return augmented
+
+
+class CoAttention(nn.Module):
+    """Co-attention (section 2.2.2): the alignment of each token with the tokens of the other sentence, weighted by
+    products of ReLU projections.
+
+    Arguments:
+      features: the number of features of the projection.
+      precision: the precision of the matrix products.
+    """
+
+    features: int
+    precision: str = "float32"
+
+    @nn.compact
+    def __call__(self, sequence: jax.Array, sentences: jax.Array) -> jax.Array:
+        """Aligns the two sentences of a row, in both directions at once.
+
+        Arguments:
+          sequence: <float32>[batch, length, size], the tokens of both sentences.
+          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
+
+        Returns:
+          <float32>[batch, length, size], the aligned representations a'_i and b'_j.
+        """
+        # Eq. 5: e_ij = ReLU(W_c a_i)^T ReLU(W_c b_j), without a bias
+        projected = Linear(self.features, "relu", use_bias=False, precision=self.precision, name="projection")(sequence)
+        scores = matmul(projected, jnp.swapaxes(projected, -1, -2), self.precision)
+        weights = attention_weights(scores, of_other_sentence(sentences))
+        self.sow("intermediates", "weights", weights)
+        return matmul(weights, sequence, self.precision)  # Eq. 6 and 7
 
 
 class EnhancedAlignment(nn.Module):

@@ -10,8 +10,7 @@ paper's HIM is left out because it needs parsed sentences.
 import jax
 
 from jaxmatch.config import ESIMConfig
-from jaxmatch.layers.attention import DotProductAttention
-from jaxmatch.layers.comparison import ComparisonFusion
+from jaxmatch.layers.attention import ComparisonFusion, DotProductAttention
 from jaxmatch.layers.dropout import Dropout
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.words import WordFeatures

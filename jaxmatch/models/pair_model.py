@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jaxmatch.config import ModelConfig
 from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.perceptron import Perceptron
+from jaxmatch.layers.pooling import Perceptron
 from jaxmatch.layers.words import with_characters
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import optax
 
 from jaxmatch.layers import joint_weight_norm
-from jaxmatch.layers.distinct_word_features import at_most_words
 from jaxmatch.layers.matmul import GPUS, products_for
+from jaxmatch.layers.words import at_most_words
 from jaxmatch.training import keys, schedule
 from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.layouts import in_rows
@@ -26,7 +26,7 @@ class BatchShape(NamedTuple):
 
     Attributes:
       length: the number of tokens in a row.
-      most_words: the most distinct words in a batch (layers/distinct_word_features.py); None: any number.
+      most_words: the most distinct words in a batch (layers/words.py); None: any number.
     """
 
     length: int
