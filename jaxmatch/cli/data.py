@@ -4,9 +4,8 @@
     jaxmatch data fetch snli glove.840B --data-directory ~/data
     jaxmatch data check snli --data-directory ~/data
 
-`fetch` downloads releases from their owners, or from a mirror, and unpacks them. Run again, it resumes an interrupted
-download. `check` shows counts, labels, lengths, how many words have a vector, and problems such as pairs that occur in
-two splits.
+`fetch` downloads releases from their owners, or from a mirror, and unpacks them. `check` shows counts, labels, lengths,
+how many words have a vector, and problems such as pairs that occur in two splits.
 """
 
 import argparse

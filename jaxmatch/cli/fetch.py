@@ -1,10 +1,9 @@
 """`jaxmatch data fetch`: downloads published data sets and word vectors into a data directory."""
 
 import argparse
-import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,8 @@ def add_parser(actions: Any) -> None:
 
 
 def _fetch(arguments: argparse.Namespace) -> None:
-    from jaxmatch.data.fetching import fetch, is_fetched
+    from jaxmatch.data.fetch import fetch, release_of, releases
     from jaxmatch.data.places import DATA_VARIABLE
-    from jaxmatch.data.releases import release_of, releases
 
     if not arguments.names:
         show(_list(releases().values()))
@@ -40,18 +38,17 @@ def _fetch(arguments: argparse.Namespace) -> None:
         raise InputError(
             "no data directory is named", remedy="give --data-directory, or set the variable JAXMATCH_DATA"
         )
-    _accept([release for release in chosen if not is_fetched(release, Path(directory))], arguments.accept_licenses)
+    place_of = {release.name: release.place(Path(directory)) for release in chosen}
+    _accept([release for release in chosen if not place_of[release.name].exists()], arguments.accept_licenses)
     for release in chosen:
-        fetched_before = is_fetched(release, Path(directory))
-        with _progress() as progress:
-            place = fetch(release, Path(directory), arguments.source, progress)
-        show(f"{place} {'was there already' if fetched_before else 'is there'}")
+        fetch(release, Path(directory), arguments.source)
+        show(f"{place_of[release.name]} is there")
 
 
 def _list(releases: Any) -> str:
     lines = []
     for release in releases:
-        how = release.title if release.has_addresses else f"{release.title}; only with --from"
+        how = release.title if all(file.address for file in release.files) else f"{release.title}; only with --from"
         lines.append(f"{release.name:<12}  {how}\n{'':<12}  {release.license}; {release.home}")
     return printable("\n".join(lines), keep="\n")
 
@@ -73,20 +70,3 @@ def _accept(releases: Sequence[Any], accepted: bool) -> None:
         print("Do you accept it? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise InputError(f"the license of {release.name} is not accepted", remedy="nothing was fetched")
-
-
-@contextlib.contextmanager
-def _progress() -> Iterator[Callable[[str], Callable[[int, int | None], None]]]:
-    """Yields a function: file name -> function of (bytes downloaded, total bytes or None) that shows the progress."""
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
-
-    console = Console(file=sys.stderr)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(binary_units=True))
-    with Progress(*columns, TransferSpeedColumn(), TimeRemainingColumn(), console=console) as shown:
-
-        def of_file(name: str) -> Callable[[int, int | None], None]:
-            task = shown.add_task(printable(name), total=None)
-            return lambda done, total: shown.update(task, completed=done, total=total)
-
-        yield of_file

@@ -1,0 +1,195 @@
+"""Downloads of published data sets and word vectors. releases.toml has their addresses, checksums and licenses."""
+
+import dataclasses
+import datetime
+import functools
+import importlib.resources
+import os
+import shutil
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import filelock
+
+from jaxmatch import files
+from jaxmatch.data import catalog
+from jaxmatch.errors import InputError, NotInstalled, nearest, report_damage
+from jaxmatch.printable import shown
+
+# The record of the fetched files: {file name: {"address", "sha256", "fetched"}}.
+RECORD = "fetched.json"
+SECONDS_WITHOUT_ANSWER = 30
+
+
+@dataclasses.dataclass(frozen=True)
+class ReleaseFile:
+    """A file to download.
+
+    Attributes:
+      name: the name of the file.
+      address: an official URL that a program may use; empty if no such URL exists.
+      checksum: "sha256:..." or "md5:..." with hexadecimal digits; empty if no checksum is known.
+    """
+
+    name: str
+    address: str = ""
+    checksum: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """A data set or a file of word vectors, as its owners publish it.
+
+    Attributes:
+      name: the name by which the release is fetched.
+      title: a description, which includes the size of a large release.
+      license: the license, in words.
+      home: the web page of the owners.
+      files: an archive, or several files.
+      data_sets: the data sets of the catalog that are read from the release; empty for word vectors.
+      folder: the folder of a data directory that the release fills; empty for word vectors, which are stored directly
+        in the data directory.
+    """
+
+    name: str
+    title: str
+    license: str
+    home: str
+    files: tuple[ReleaseFile, ...]
+    data_sets: tuple[str, ...] = ()
+    folder: str = ""
+
+    def place(self, directory: Path) -> Path:
+        """Returns the path of the release in a data directory: its folder, or its file of word vectors."""
+        return directory / (self.folder or self.files[0].name)
+
+
+@functools.cache
+def releases() -> Mapping[str, Release]:
+    """Returns all releases by name."""
+    text = importlib.resources.files("jaxmatch.data").joinpath("releases.toml").read_text(encoding="utf-8")
+    return {
+        name: Release(name, **{**fields, "files": tuple(ReleaseFile(**file) for file in fields["files"])})
+        for name, fields in tomllib.loads(text).items()
+    }
+
+
+def release_of(name: str) -> Release:
+    """Returns the release with this name, or the release that the data set with this name is read from.
+
+    Raises:
+      InputError: no release and no data set of a release has this name.
+    """
+    for release in releases().values():
+        if name == release.name or name in release.data_sets:
+            return release
+    names = [*releases(), *(data_set for release in releases().values() for data_set in release.data_sets)]
+    raise InputError(f"there is nothing to fetch by the name {shown(name)}", remedy=nearest(name, dict.fromkeys(names)))
+
+
+def fetch(release: Release, directory: Path, source: str = "") -> None:
+    """Fetches a release into a data directory, where it appears in one step, unless it is there already.
+
+    A file must have the checksum in releases.toml. Without a checksum there, a file that is fetched again must have the
+    checksum that was recorded the first time.
+
+    Arguments:
+      release: the release to fetch.
+      directory: the data directory; it is created if it does not exist.
+      source: a mirror, which is an address or a folder that has the files under their official names; "" for the
+        official address.
+
+    Raises:
+      InputError: a file has no address, cannot be downloaded or copied, has the wrong checksum, or is not of the
+        official release.
+    """
+    if not source and not all(file.address for file in release.files):
+        raise InputError(
+            f"{release.name} has no address that a program may use",
+            remedy=f"get it as described at {release.home}, and put it into the data directory as {release.folder}, "
+            f"or give --from with a folder or an address that has {release.files[0].name}",
+        )
+    directory.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(directory / ".fetch.lock"):
+        if release.place(directory).exists():
+            return
+        record = directory / RECORD
+        with report_damage(record, "remove it"):
+            fetched = files.read_json(record) if record.exists() else {}
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
+            for file in release.files:
+                path = Path(scratch) / file.name
+                address = f"{source.rstrip('/')}/{file.name}" if source else file.address
+                known = file.name in fetched and f"sha256:{fetched[file.name]['sha256']}"
+                _download(address, path, file.checksum or known or None)
+                now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+                fetched[file.name] = {"address": address, "sha256": files.hash_file(path), "fetched": now}
+            if release.folder:
+                _unpack(release, Path(scratch), directory)
+            else:
+                os.replace(path, directory / path.name)
+        files.write_json(record, fetched)
+
+
+def _download(address: str, path: Path, checksum: str | None) -> None:
+    """Downloads a file, or copies it from a folder."""
+    try:
+        import pooch
+        import requests
+    except ImportError:
+        raise NotInstalled("a download", "pooch", "fetch") from None
+    pooch.get_logger().setLevel("ERROR")
+    if "://" in address:
+        downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=SECONDS_WITHOUT_ANSWER)
+    elif Path(address).is_file():
+        downloader = lambda source, output, _: shutil.copyfile(source, output)
+    else:
+        raise InputError("there is no such file", path=address, remedy="give a folder or an address that has it")
+    try:
+        pooch.retrieve(address, checksum, fname=path.name, path=path.parent, downloader=downloader)
+    except requests.RequestException as error:
+        status = getattr(error.response, "status_code", None)
+        reason = f"status {status}" if status else type(error).__name__
+        remedy = "try again later, or take a mirror with --from"
+        raise InputError(f"{address} could not be fetched ({reason})", remedy=remedy) from None
+    except ValueError:  # pooch compares the checksums
+        raise InputError(
+            f"{address} has another checksum than {checksum}",
+            remedy="it was not kept; try again, or take it from a mirror with --from",
+        ) from None
+
+
+def _unpack(release: Release, scratch: Path, directory: Path) -> None:
+    """Makes the official folder from the downloaded files, which are an archive or the files of the folder."""
+    content, download = scratch, scratch / release.files[0].name
+    if len(release.files) == 1:
+        content = scratch / "content"
+        content.mkdir()  # an empty archive does not create it
+        # With the filter "data", nothing is written outside the folder. For a zip archive this always holds.
+        safely = {} if download.suffix == ".zip" else {"filter": "data"}
+        try:
+            shutil.unpack_archive(download, content, **safely)
+        except (shutil.ReadError, zipfile.BadZipFile, tarfile.TarError, EOFError, zlib.error) as error:
+            raise InputError(f"{download.name} is damaged ({error})", remedy="fetch it again") from None
+        shutil.rmtree(content / "__MACOSX", ignore_errors=True)
+        # An archive may have its files in folders of its own.
+        content = next((path for path in sorted(content.rglob(release.folder)) if path.is_dir()), content)
+    with files.directory_atomically(directory / release.folder) as folder:
+        for path in content.iterdir():
+            shutil.move(path, folder / path.name)
+        name = release.data_sets[0]
+        error = InputError(
+            f"{download.name} has no training file of {name!r}: it is not the official release",
+            remedy=f"it was not kept; {release.home} describes the release",
+        )
+        try:
+            if "train" not in catalog.find_files(name, folder):
+                raise error
+        except InputError:
+            raise error from None
