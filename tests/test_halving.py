@@ -192,19 +192,18 @@ def test_a_dropped_setting_is_not_chosen_whatever_its_score():
         ((), {}),
         (("--halving",), {"halve": True}),
         (("--halving", "--eta", "2", "--rungs", "1,10"), {"halve": True, "eta": 2, "rungs": (1, 10)}),
-        (("--asha", "--eta", "4"), {"halve": True, "barrier": False, "eta": 4}),
     ],
 )
 def test_tune_passes_the_halving_options_on(monkeypatch, tmp_path, words, given):
     calls = []
     monkeypatch.setattr(tuning, "tune", lambda file, **arguments: calls.append(arguments) or "")
     assert main(["tune", "a.py", "--workdir", str(tmp_path), *words]) == 0
-    assert {name: value for name, value in calls[0].items() if name in ("halve", "barrier", "eta", "rungs")} == given
+    assert {name: value for name, value in calls[0].items() if name in ("halve", "eta", "rungs")} == given
 
 
 def test_rungs_without_halving_and_invalid_halving_options_are_errors(capsys, tmp_path):
     assert main(["tune", "a.py", "--workdir", str(tmp_path), "--rungs", "3"]) == 2
-    assert capsys.readouterr().err == "jaxmatch: --rungs needs --halving or --asha\n"
+    assert capsys.readouterr().err == "jaxmatch: --rungs needs --halving\n"
     for words in (("--eta", "1"), ("--rungs", "3,x"), ("--rungs", "0")):
         with pytest.raises(SystemExit):
             main(["tune", "a.py", "--halving", *words])

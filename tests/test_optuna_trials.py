@@ -194,7 +194,6 @@ def test_incompatible_settings_are_pruned_and_not_trained(small_files, tmp_path,
         (("--space.model.blocks=1:3",), "--space.model.blocks needs --optuna TRIALS"),
         (("--trials-at-once=3",), "--trials-at-once needs --optuna TRIALS"),
         (("--optuna=3", "--halving"), "--optuna and --halving cannot be combined; give one of them"),
-        (("--optuna=3", "--asha"), "--optuna and --asha cannot be combined; give one of them"),
         (
             ("--optuna=3", "--grid.model.blocks=1,2", "--space.model.blocks=1:3"),
             "--grid.model.blocks and --space.model.blocks cannot be combined; give one of them",

@@ -8,7 +8,6 @@ import time
 
 import pytest
 import s3_server
-import small_sweep
 from ray_driver import LONG, Driver, on, refused
 from ray_nodes import Nodes
 
@@ -98,20 +97,3 @@ def test_sweep_survives_a_temporarily_unavailable_store(small_files, tmp_path, n
         time.sleep(6)
         unavailable.clear()
     assert driver.finished(tmp_path / "work") == one_process
-
-
-def test_tuning_resumes_from_the_store(small_files, tmp_path, nodes, bucket):
-    """Settings do not wait for each other here (--asha). The second command has only the store, not the folder."""
-    words = on(nodes, "--asha", "--eta=2", "--rungs=1,3", "--seeds=2", "--final-seeds=1", "--epochs=4")
-    words += ("--grid.optimizer.learning_rate=0.03,1e30,0.00003,0.003", "--store", f"{bucket}/tuning")
-    first = Driver(small_files, tmp_path / "first", *words, command="tune")
-    first.until("continues after epoch 1")
-    first.kill()
-    before = Store(f"{bucket}/tuning").read("arrivals.jsonl")
-    shutil.rmtree(tmp_path / "first")
-    second = Driver(small_files, tmp_path / "second", *words, command="tune")
-    status, _ = second.ended()
-    assert status == 0, "".join(second.lines)
-    assert (tmp_path / "second" / "arrivals.jsonl").read_bytes().startswith(before)
-    assert len(small_sweep.records(tmp_path / "second")) == 8
-    assert len(small_sweep.records(tmp_path / "second" / "final")) == 1

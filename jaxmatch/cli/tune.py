@@ -9,9 +9,7 @@ workdir, with seeds that the grid did not use. Run again, the command does only 
 
 With --halving, settings that fall behind are dropped early (successive halving). By default there are two rungs: after
 a ninth and after a third of the epochs. At each rung, the best third of the settings continues. A setting is ranked by
-the mean of its seeds' best dev scores so far. --eta and --rungs change this. With --asha, settings do not wait for each
-other: a setting continues as soon as it is among the best third of those that have reached the same rung. This keeps
-many workers busy.
+the mean of its seeds' best dev scores so far. --eta and --rungs change this.
 
 With --on slurm, the command submits jobs and waits for them. Ctrl-C leaves them running; run the same command to wait
 for them again.
@@ -51,19 +49,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--halving", action="store_true", help="drop settings that fall behind early (successive halving)"
     )
     parser.add_argument(
-        "--asha", action="store_true", help="like --halving, but settings do not wait for each other (ASHA)"
-    )
-    parser.add_argument(
         "--eta",
         type=_eta,
         metavar="N",
-        help="with --halving or --asha: the best n / N of n settings continue (default: 3)",
+        help="with --halving: the best n / N of n settings continue (default: 3)",
     )
     parser.add_argument(
         "--rungs",
         type=_rungs,
         metavar="E,E,...",
-        help="with --halving or --asha: epochs after which settings are dropped",
+        help="with --halving: epochs after which settings are dropped",
     )
     parser.add_argument(
         "--optuna", type=launching.positive, metavar="TRIALS", help="number of settings for Optuna to suggest and train"
@@ -90,10 +85,9 @@ def _rungs(text: str) -> tuple[int, ...]:
 
 def _halving(arguments: argparse.Namespace) -> Mapping[str, Any]:
     given = {name: value for name in ("eta", "rungs") if (value := getattr(arguments, name)) is not None}
-    halve = arguments.halving or arguments.asha
-    if given and not halve:
-        raise InputError(f"--{next(iter(given))} needs --halving or --asha")
-    return {"halve": True, **({"barrier": False} if arguments.asha else {}), **given} if halve else {}
+    if given and not arguments.halving:
+        raise InputError(f"--{next(iter(given))} needs --halving")
+    return {"halve": True, **given} if arguments.halving else {}
 
 
 def _search(arguments: argparse.Namespace) -> Mapping[str, Any]:
@@ -103,9 +97,8 @@ def _search(arguments: argparse.Namespace) -> Mapping[str, Any]:
             option = f"--space.{next(iter(space))}" if space else "--trials-at-once"
             raise InputError(f"{option} needs --optuna TRIALS")
         return {}
-    for name in ("halving", "asha"):
-        if getattr(arguments, name):
-            raise InputError(f"--optuna and --{name} cannot be combined", remedy="give one of them")
+    if arguments.halving:
+        raise InputError("--optuna and --halving cannot be combined", remedy="give one of them")
     for setting in sorted(arguments.dotted["grid"].keys() & space.keys()):
         raise InputError(f"--grid.{setting} and --space.{setting} cannot be combined", remedy="give one of them")
     return {"trials": arguments.optuna, "space": space, **({"trials_at_once": at_once} if at_once else {})}

@@ -36,14 +36,12 @@ class Halving:
       rungs: the numbers of epochs after which settings are dropped, ascending.
       epochs: the number of epochs of the whole training.
       settings: the number of settings in the grid.
-      barrier: whether all settings reach a rung before any continues from it. If not, see `asha`.
     """
 
     eta: int
     rungs: tuple[int, ...]
     epochs: int
     settings: int
-    barrier: bool = True
 
     def counts(self) -> tuple[int, ...]:
         """Returns the numbers of settings that train before the first rung, between rungs, and after the last."""
@@ -61,7 +59,7 @@ class Halving:
 
     def rule(self) -> dict[str, Any]:
         """Returns the rule as the record of a dropped run states it."""
-        return {"eta": self.eta, "rungs": list(self.rungs)} | ({} if self.barrier else {"barrier": False})
+        return {"eta": self.eta, "rungs": list(self.rungs)}
 
     def text(self, replica_steps: int) -> str:
         """Describes the rule in one line, for a plan.
@@ -73,8 +71,7 @@ class Halving:
             f"{count:,} after epoch {rung}" for rung, count in zip(self.rungs, self.counts()[1:], strict=True)
         )
         return (
-            f"  successive halving{'' if self.barrier else ' without a barrier'} of {self.settings:,} settings over "
-            f"{self.epochs:,} epochs keeps {'' if self.barrier else 'at least '}{steps}; "
+            f"  successive halving of {self.settings:,} settings over {self.epochs:,} epochs keeps {steps}; "
             f"{self.share() * replica_steps:,.0f} of {replica_steps:,} replica steps ({100 * self.share():.0f}%) "
             "if all settings cost the same and no run stops early"
         )
@@ -119,14 +116,13 @@ def settings_of(plan: Plan) -> dict[str, tuple[str, ...]]:
     return {setting: tuple(runs) for setting, runs in grouped(plan.runs, setting_of_run).items()}
 
 
-def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None, barrier: bool = True) -> Halving:
+def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None) -> Halving:
     """Returns the rule by which a plan is halved.
 
     Arguments:
       plan: the plan of a grid.
       eta: see `Halving`.
       rungs: the numbers of epochs after which settings are dropped, or None for `default_rungs`.
-      barrier: see `Halving`.
 
     Raises:
       InputError: the settings cannot be compared at a rung, no setting can be dropped, or a rung is out of range.
@@ -160,7 +156,7 @@ def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None, ba
             f"rungs after the epochs {', '.join(map(str, rungs)) or 'none'} cannot be used",
             remedy=f"give ascending numbers from {first} to {epochs - 1}, or leave out --rungs",
         )
-    return Halving(eta, rungs, epochs, settings, barrier)
+    return Halving(eta, rungs, epochs, settings)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from jaxmatch.reporting.sweep_folder import name_of_sweep
 from jaxmatch.reporting.tables import TableLayout, check_layout, make_table
 from jaxmatch.reporting.tables.contents import FloorRow
 from jaxmatch.settings import flatten
-from jaxmatch.sweep import asha, rungs
+from jaxmatch.sweep import rungs
 from jaxmatch.sweep.changes import changed
 from jaxmatch.sweep.display import Display, plan_text
 from jaxmatch.sweep.engines import Engine
@@ -170,8 +170,6 @@ def run(
     folder = Workdir(Path(workdir))
     plan, halving = _checked_plan(sweep, folder, engine, halve)
     if halving is not None:
-        if not halving.barrier:
-            asha.check_one_setting_each(plan, folder)
         rungs.store_or_check_rule(plan, folder, halving)
     folder.clean()
     write_notes(folder, plan, plan_text(plan, set()))
@@ -180,7 +178,7 @@ def run(
         if halving is None:
             records = execute(plan, folder, display, engine)
         else:
-            records = (rungs if halving.barrier else asha).execute(plan, folder, display, halving, engine)
+            records = rungs.execute(plan, folder, display, halving, engine)
     except FailedCohorts as failed:
         failed.records = records_of(plan, folder, folder.finished(rungs.any_record))
         raise
@@ -202,10 +200,7 @@ def _checked_plan(
     plan = engine.plan(sweep)
     scores = {name for cohort in plan.cohorts for name in score_names(cohort.data.task, len(cohort.data.labels))}
     check_layout(plan.sweep.table, (flatten(run.config) for run, _ in plan.runs.values()), scores | {"loss"})
-    halving = halve(plan) if halve else None
-    if halving is not None and not halving.barrier:
-        plan = asha.regroup_by_setting(plan)
-    return plan, halving
+    return plan, halve(plan) if halve else None
 
 
 def check_sweep_folder(sweep: Sweep, workdir: Path) -> None:

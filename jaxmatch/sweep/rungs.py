@@ -62,15 +62,15 @@ def execute(
     Raises:
       FailedCohorts: some cohorts failed, so that nothing can be decided at the next rung. The others have reached it.
     """
-    begin(plan, workdir, display, halving)
+    display.begin(plan, workdir.finished(any_record), note=halving.text(plan.replica_steps), share=halving.share())
     score = next(iter(plan.runs.values()))[0].config.training.selection
     remaining, dropped = settings_of(plan), {}
     decisions = []
     for rung, count in zip(halving.rungs, halving.counts()[1:], strict=True):
         execute_stage(plan, workdir, display, Stage(rung, dropped, halving.rule()), engine)
-        known = histories(workdir, workdir.cohorts(), plan.runs, rung)
+        known = _histories(workdir, plan.runs, rung)
         standings = {
-            setting: [standing(known[run], score, rung * pairs(plan, run)) for run in runs]
+            setting: [standing(known[run], score, rung * _pairs(plan, run)) for run in runs]
             for setting, runs in remaining.items()
         }
         order = ranking(standings, score)
@@ -80,19 +80,6 @@ def execute(
         dropped = dropped | {run: rung for setting, runs in remaining.items() if setting not in staying for run in runs}
         remaining = {setting: runs for setting, runs in remaining.items() if setting in staying}
     execute_stage(plan, workdir, display, Stage(None, dropped, halving.rule()), engine)
-    return end(plan, workdir, display, halving, decisions)
-
-
-def begin(plan: Plan, workdir: Workdir, display: Display, halving: Halving) -> None:
-    """Shows the plan, and how much of the grid halving will train."""
-    whole = plan.replica_steps
-    display.begin(plan, workdir.finished(any_record), note=halving.text(whole), share=halving.share())
-
-
-def end(
-    plan: Plan, workdir: Workdir, display: Display, halving: Halving, decisions: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    """Writes down the decisions and the training that they avoided, and returns all records, after all training."""
     display.end()
     records = records_of(plan, workdir)
     made = saving(plan, workdir, halving, records)
@@ -139,14 +126,12 @@ def saving(
     }
 
 
-def pairs(plan: Plan, run: str) -> int:
+def _pairs(plan: Plan, run: str) -> int:
     """Returns the number of pairs that a run is trained on in an epoch."""
     return plan.runs[run][1].data.splits["train"].pairs
 
 
-def histories(
-    workdir: Workdir, folders: Iterable[CohortFolder], runs: Iterable[str], rung: int
-) -> dict[str, Mapping[str, Any]]:
+def _histories(workdir: Workdir, runs: Iterable[str], rung: int) -> dict[str, Mapping[str, Any]]:
     """Returns the history of each run up to a rung or beyond, as `halving.standing` takes it.
 
     Histories come from the existing records and from the notes of paused cohorts. The longest one of a run counts: a
@@ -158,7 +143,7 @@ def histories(
         if run not in found or _samples(history) >= _samples(found[run]):
             found[run] = history
 
-    for folder in folders:
+    for folder in workdir.cohorts():
         for run, history in (_read_rung_file(folder, rung) or {"runs": {}})["runs"].items():
             add(run, history)
     for run in runs:
@@ -181,14 +166,14 @@ def _read_rung_file(folder: CohortFolder, rung: int) -> dict[str, Any] | None:
     with report_damage(file, START_AGAIN):
         for run in folder.runs:
             history = notes["runs"][run]
-            check_number(history["diverged_at_samples"] or 0)
+            _check_number(history["diverged_at_samples"] or 0)
             for entry in history["curve"]:
-                check_number(entry["samples"], *(value for value in entry["dev"].values() if value is not None))
-        check_number(notes["seconds"]["train"], 1 / notes["steps"]["lockstep"])
+                _check_number(entry["samples"], *(value for value in entry["dev"].values() if value is not None))
+        _check_number(notes["seconds"]["train"], 1 / notes["steps"]["lockstep"])
     return notes
 
 
-def check_number(*values: Any) -> None:
+def _check_number(*values: Any) -> None:
     """Raises a TypeError unless all values are numbers."""
     if not all(isinstance(value, int | float) for value in values):
         raise TypeError(f"{values[0]!r} is not a number")

@@ -112,7 +112,7 @@ def choose(records: Sequence[Mapping[str, Any]]) -> Choice:
     if not means and dropped:
         raise InputError(
             f"every setting that was not dropped has a diverged run ({dropped} of {len(settings)} were dropped)",
-            remedy="run the command without --halving or --asha, which trains the dropped settings, too",
+            remedy="run the command without --halving, which trains the dropped settings, too",
         )
     if not means:
         raise InputError("every setting of this grid has a diverged run", remedy="try smaller learning rates")
@@ -185,7 +185,6 @@ def tune(
     dry_run: bool = False,
     smoke: bool = False,
     halve: bool = False,
-    barrier: bool = True,
     eta: int = halving.ETA,
     rungs: Sequence[int] | None = None,
     trials: int | None = None,
@@ -208,7 +207,6 @@ def tune(
       dry_run: whether to show the plan of the grid and train nothing.
       smoke: whether to shrink everything to seconds, on generated data.
       halve: whether to drop the worst settings of the grid on the way (see `halving`).
-      barrier: whether settings wait for each other at a rung (see `asha`).
       eta: the divisor of halving: of n settings, the best n / eta continue at a rung.
       rungs: epochs after which settings are dropped; default, and always in a smoke run: `halving.default_rungs`.
       trials: the number of settings that Optuna suggests. None means that the grid is trained.
@@ -234,7 +232,7 @@ def tune(
         sweep, trials = searched.sweep, min(trials, SMOKE_TRIALS) if smoke else trials
     rule = None
     if halve:
-        rule = functools.partial(halving.settle, eta=eta, rungs=None if smoke else rungs, barrier=barrier)
+        rule = functools.partial(halving.settle, eta=eta, rungs=None if smoke else rungs)
     if halve and smoke and sweep.config.training.epochs == 1:
         sweep = dataclasses.replace(
             sweep, config=with_overrides(sweep.config, {"training.epochs": SMOKE_HALVING_EPOCHS})

@@ -2,7 +2,7 @@
 
 _PLAN, _MEMORY, _SWEEP, _WORK = (f"jaxmatch/sweep/{name}.py" for name in ("plan", "memory", "grid", "work"))
 _HALVING, _TUNING = "jaxmatch/sweep/halving.py", "jaxmatch/sweep/tuning.py"
-_ASHA, _OPTUNA = "jaxmatch/sweep/asha.py", "jaxmatch/sweep/optuna_trials.py"
+_OPTUNA = "jaxmatch/sweep/optuna_trials.py"
 _WORDS = "jaxmatch/inference/cpu/product_table.py"
 
 MUTANTS = [
@@ -33,8 +33,6 @@ MUTANTS = [
     (_HALVING, "if diverged_at is not None and diverged_at < samples:", "if False:", ["tests/test_halving.py"]),
     (_TUNING, "each[0] if SCORES[name].higher_is_better else -each[0]", "each[0]", ["tests/test_tuning.py"]),
     (_TUNING, "first = max(choice.seeds) + 1", "first = min(choice.seeds)", ["tests/test_tuning.py"]),
-    (_ASHA, "math.ceil(share)", "math.floor(share)", ["tests/test_ladder.py"]),
-    (_ASHA, "file.write(json.dumps([setting, rung, results]) + \"\\n\")", "pass", ["tests/test_asha.py"]),
     (_OPTUNA, "self._study.enqueue_trial(shape)", "pass", ["tests/test_optuna_trials.py"]),
     (_OPTUNA, "TPESampler(seed=place)", "TPESampler()", ["tests/test_optuna_trials.py"]),
     (_OPTUNA, "if trial.state.name == \"RUNNING\" and not self._whole(trial):", "if False:", ["tests/test_optuna_trials.py"]),
