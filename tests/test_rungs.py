@@ -219,7 +219,7 @@ def test_the_longest_history_of_a_run_counts(tmp_path, monkeypatch, newer):
     (workdir.run_folder("a-seed0")).mkdir(parents=True)
     (workdir.run_folder("a-seed0") / "record.json").touch()
     monkeypatch.setattr(rungs, "read_record", lambda _: stored)
-    assert rungs.histories(workdir, [folder], ["a-seed0"], 3) == {"a-seed0": long}
+    assert rungs.histories(workdir, ["a-seed0"], 3) == {"a-seed0": long}
 
 
 def test_different_halving_rule_in_the_same_folder_is_refused(small_files, halved):

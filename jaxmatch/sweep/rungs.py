@@ -68,7 +68,7 @@ def execute(
     decisions = []
     for rung, count in zip(halving.rungs, halving.counts()[1:], strict=True):
         execute_stage(plan, workdir, display, Stage(rung, dropped, halving.rule()), engine)
-        known = _histories(workdir, plan.runs, rung)
+        known = histories(workdir, plan.runs, rung)
         standings = {
             setting: [standing(known[run], score, rung * _pairs(plan, run)) for run in runs]
             for setting, runs in remaining.items()
@@ -131,7 +131,7 @@ def _pairs(plan: Plan, run: str) -> int:
     return plan.runs[run][1].data.splits["train"].pairs
 
 
-def _histories(workdir: Workdir, runs: Iterable[str], rung: int) -> dict[str, Mapping[str, Any]]:
+def histories(workdir: Workdir, runs: Iterable[str], rung: int) -> dict[str, Mapping[str, Any]]:
     """Returns the history of each run up to a rung or beyond, as `halving.standing` takes it.
 
     Histories come from the existing records and from the notes of paused cohorts. The longest one of a run counts: a
