@@ -7,7 +7,7 @@ import pytest
 import saved_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from saved_model import TEXTS, write_tsv
+from saved_model import LABELS, TEXTS, write_tsv
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import log_loss
 
@@ -177,6 +177,16 @@ def test_more_than_two_labels_get_a_temperature_but_no_threshold(tmp_path, capsy
     assert main(["evaluate", str(run), "--input", str(dev)]) == 0
     accuracy = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("accuracy"))
     assert accuracy.split()[1] == accuracy.split()[2]
+
+
+@pytest.mark.parametrize(("labels", "missing"), [(BINARY, "1"), (LABELS, "neutral, contradiction")])
+def test_pairs_of_one_label_are_refused(tmp_path, capsys, labels, missing):
+    run = saved_model.save(tmp_path / "run", labels=labels, params=saved_model.parameters(len(labels)))
+    dev = write_tsv(tmp_path / "dev.tsv", [(*pair, labels[0]) for pair in TEXTS], "text_a\ttext_b\tlabel")
+    assert main(["calibrate", str(run), "--input", str(dev)]) == 2
+    problem = f"no pair is labeled {missing}; calibrate on pairs of two labels or more"
+    assert capsys.readouterr().err == f"jaxmatch: {dev}: {problem}\n"
+    assert not (run / "model" / "calibration.json").exists()
 
 
 def test_a_regression_has_nothing_to_calibrate(tmp_path, capsys):

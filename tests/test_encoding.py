@@ -40,7 +40,7 @@ def test_encoded_arrays_and_report_equal_hand_computed_values(own, tmp_path):
     assert train.groups.tolist() == [0, 0, 1] and train.groups.dtype == np.int32
     assert train.documents is None
     report = data.report
-    assert report["counts"] == {"train": 3, "dev": 1}
+    assert report["counts"] == {"train": 3, "dev": 1} and report["in_train"] == {"dev": 0}
     assert (report["vectors"], report["vector_lines"], report["broken_vector_lines"]) == ("some.2d", 5, 1)
     assert report["broken_vector_examples"] == ["line 3: 1 numbers instead of 2"]
     assert report["coverage"]["words_with_vector"] == pytest.approx(3 / 4)

@@ -213,15 +213,29 @@ def test_groups_and_repeated_pairs_stay_together(tmp_path):
     assert [len(split) for split in splits.values()] == [80, 10, 10]
     groups = [set(split.groups) for split in splits.values()]
     assert len(set.union(*groups)) == sum(map(len, groups)) == 10
-    path = saved(tmp_path, "twice.csv", pandas.concat([numbered(50)] * 2))
-    texts = [set(split.text_a) for split in splits_of(path).values()]
-    assert sum(map(len, texts)) == 50
+
+
+@pytest.mark.parametrize("groups", [0, 100])
+def test_pairs_that_are_alike_stay_together(tmp_path, groups):
+    pairs = numbered(300, groups)
+    swapped = pairs.assign(text_a=pairs.text_b.str.upper() + " !", text_b="«" + pairs.text_a + ".»")
+    if groups:
+        swapped = swapped.assign(group="z" + swapped.group)
+    path = saved(tmp_path, "twice.jsonl", pandas.concat([pairs, swapped]))
+    data = catalog.load("own", path, layout=layout_of({"split": "0.8/0.1/0.1"}))
+    numbers = [{re.sub("[^0-9]", "", text) for text in split.text_a} for split in data.splits.values()]
+    assert list(map(len, numbers)) == [240, 30, 30] and len(set.union(*numbers)) == 300
+    assert data.in_train() == {"dev": 0, "test": 0}
 
 
 def test_split_without_pairs_is_refused(tmp_path):
     path = saved(tmp_path, "all.jsonl", numbered(20, groups=2))
     with pytest.raises(InputError, match="a part without pairs: 20 pairs in 2 groups that stay together"):
         splits_of(path)
+    # Two groups that share a pair stay together. In this chain, each pair is in two groups.
+    chain = [(f"a{n // 2}", "b", n % 2, f"g{((n + 1) // 2 * 7 + 5) % 13}") for n in range(24)]
+    with pytest.raises(InputError, match="a part without pairs: 24 pairs in 1 groups that stay together"):
+        splits_of(saved(tmp_path, "chain.jsonl", frame(chain, [*NAMES, "group"])))
 
 
 def test_split_option_is_required_for_one_file_and_refused_otherwise(tmp_path):
@@ -258,30 +272,6 @@ def test_the_layout_is_part_of_the_cache_key(tmp_path):
     assert len(keys) == len(variants)
     assert own_layout.changed_settings({"columns": "", "split_seed": 0, "quoted": False}) == {}
     assert cache.content_hash({}) not in keys
-
-
-@pytest.mark.parametrize("task", ["classification", "ranking", "regression"])
-def test_integer_labels_stored_as_floats_have_a_separate_cache_key(tmp_path, task):
-    """Older cache entries, in which "1.0" was a class, are not used; other data keeps its key."""
-
-    def key(label):
-        write(tmp_path, "train.csv", f"text_a,text_b,label,group\na,b,,1\na,b,{label},1\n")
-        settings = DataSettings("own", str(tmp_path), task, vectors="hashed", **named)
-        return encoding.fingerprint_of(settings, tmp_path / "c")[0]
-
-    def described(value):
-        known.append(value)
-        return "key"
-
-    known, named = [], {}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "file_digest", lambda *_: "content")
-        patch.setattr(cache, "content_hash", described)
-        for label in ("1.0", "1", "x"):
-            key(label)
-        named["labels"] = "1.0=yes"
-        key("1.0")
-    assert ["labels" in value for value in known] == [task != "regression", False, False, False]
 
 
 def test_the_command_takes_columns_labels_and_split(tmp_path, capsys):

@@ -113,14 +113,15 @@ def test_a_record_describes_the_matched_and_mismatched_splits_of_multinli():
 
 
 def test_inference_time_is_in_microseconds_per_pair():
-    data = SimpleNamespace(name="own", fingerprint="f", splits={"train": SimpleNamespace(pairs=1)}, report={}, files={})
+    report, splits = {"in_train": {"test": 3}}, {"train": SimpleNamespace(pairs=1)}
+    data = SimpleNamespace(name="own", fingerprint="f", splits=splits, report=report, files={})
     sampling = {"questions": 2, "deviations": {"map": 0.5}}
     result = SimpleNamespace(progress=RunProgress(), test=None, test_sampling=sampling, parameters={})
     values = {"seconds": {"train": 6.0}, "answered": {"pairs": 400, "seconds": 0.5}, "replicas": 4, "steps": {}}
     made = make_record(
         RUN, sweep="s", cohort=SimpleNamespace(name="c"), data=data, result=result, **values, devices=jax.devices()[:1]
     )
-    assert made["test_sampling"] == sampling
+    assert made["test_sampling"] == sampling and made["data"]["in_train"] == {"test": 3}
     times = made["times"]
     assert times["inference_microseconds_a_pair"] == 1250.0  # half a second / 400 pairs
     assert times["train_seconds_a_run"] == 1.5

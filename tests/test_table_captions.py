@@ -22,6 +22,17 @@ def test_caption_mentions_test_only_if_there_is_a_test_split():
     )
 
 
+def test_caption_counts_the_test_pairs_that_are_in_train():
+    def sentences(*counts):
+        data = record()["data"]
+        records = [record(n + 1, data=data | {"in_train": count}) for n, count in enumerate(counts)]
+        return [sentence for sentence in make_table(records, LAYOUT).caption if "training set too" in sentence]
+
+    about = "of sick are in the training set too, up to order, case and punctuation."
+    assert sentences({"dev": 7, "test": 81}, {"dev": 7, "test": 81}) == [f"81 test pairs {about}"]
+    assert sentences({"dev": 7, "test": 0}, None, {}) == []
+
+
 def test_caption_states_that_test_was_scored_at_every_evaluation():
     config = record()["config"] | {"training": {"best_on_test": True}}
     (text,) = make_table([record(config=config)], LAYOUT).caption[1:2]

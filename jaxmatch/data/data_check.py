@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxmatch.data import catalog, vocabulary
 from jaxmatch.data.corpus import Corpus, coverage
-from jaxmatch.data.dataset import DataSet, Split
+from jaxmatch.data.dataset import DataSet, Split, pair_keys
 from jaxmatch.data.encoding import DataSettings, read_word_vectors
 from jaxmatch.data.kept_pairs import check_words
 from jaxmatch.data.readers import own
@@ -22,6 +22,7 @@ _QUANTILES = (0.5, 0.9, 0.99, 1.0)
 _LOW_COVERAGE, _MAX_LABEL_SHARE = 0.9, 0.95
 # A text this many times longer than the 99th percentile determines the shape of a bucket alone.
 _OUTLIER = 4
+_UP_TO = ", up to order, case and punctuation"
 
 
 def check(settings: DataSettings) -> str:
@@ -239,25 +240,24 @@ def _is_enclosed(text: str) -> bool:
 
 def _look_for_repetition(data: DataSet, problems: list[str]) -> None:
     """Reports pairs that occur twice in a split, with different labels in a split, or in the training split too."""
-    texts = {name: list(zip(split.text_a, split.text_b, strict=True)) for name, split in data.splits.items()}
+    in_train = data.in_train()
     for name, split in data.splits.items():
-        repeated = len(split) - len(set(texts[name]))
+        repeated = len(split) - len(set(pair_keys(split)))
         if repeated:
-            problems.append(f"{name}: {count_text(repeated, 'pair repeats', 'pairs repeat')} an earlier one")
-        contradicting = _contradicting(texts[name], split)
+            problems.append(f"{name}: {count_text(repeated, 'pair repeats', 'pairs repeat')} an earlier one{_UP_TO}")
+        contradicting = _contradicting(split)
         if contradicting:
             problems.append(
                 f"{name}: {count_text(contradicting, 'pair occurs', 'pairs occur')} there with different labels"
             )
-    known = set(texts.get("train", ()))
-    for name in texts:
-        shared = 0 if name == "train" else sum(pair in known for pair in texts[name])
+    for name, shared in in_train.items():
         if shared:
-            problems.append(f"{name}: {count_text(shared, 'pair occurs', 'pairs occur')} in the training split too")
+            occur = count_text(shared, "pair occurs", "pairs occur")
+            problems.append(f"{name}: {occur} in the training split too{_UP_TO}")
 
 
-def _contradicting(texts: Sequence[tuple[str, str]], split: Split) -> int:
+def _contradicting(split: Split) -> int:
     labels: dict[tuple[str, str], set[object]] = {}
-    for pair, label in zip(texts, split.labels, strict=True):
-        labels.setdefault(pair, set()).add(label)
+    for *pair, label in zip(split.text_a, split.text_b, split.labels, strict=True):
+        labels.setdefault(tuple(pair), set()).add(label)
     return sum(len(found) > 1 for found in labels.values())

@@ -1,7 +1,9 @@
 """Data sets of sentence pairs as text, before they are encoded."""
 
 import dataclasses
+import functools
 import hashlib
+import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -78,3 +80,34 @@ class DataSet:
             for column in (split.text_a, split.text_b, split.labels, split.groups, split.documents):
                 found.update(repr((name, None if column is None else [str(each) for each in column])).encode())
         return found.hexdigest()
+
+    def in_train(self) -> dict[str, int]:
+        """Returns 'dev' and 'test', if they exist, -> the number of their pairs that are in train too (`pair_keys`)."""
+        known = set(pair_keys(self.splits["train"]))
+        return {
+            name: sum(key in known for key in pair_keys(split))
+            for name, split in self.splits.items()
+            if name != "train"
+        }
+
+
+def pair_keys(split: Split) -> list[tuple[str, str]]:
+    """Returns a key for each pair. It is equal for pairs of the same texts, up to order, case and punctuation."""
+    key_of = functools.cache(_without_case_and_punctuation)
+    return [tuple(sorted((key_of(a), key_of(b)))) for a, b in zip(split.text_a, split.text_b, strict=True)]
+
+
+class _Spaces(dict[int, str]):
+    """For `str.translate`: punctuation (Unicode's category P, and the grave accent of ``quotes'') -> a space."""
+
+    def __missing__(self, code: int) -> str:
+        letter = chr(code)
+        self[code] = " " if letter == "`" or unicodedata.category(letter).startswith("P") else letter
+        return self[code]
+
+
+_SPACES = _Spaces()
+
+
+def _without_case_and_punctuation(text: str) -> str:
+    return " ".join(text.casefold().translate(_SPACES).split()) or text

@@ -90,7 +90,7 @@ class EncodedData:
       vocabulary: the words behind the ids.
       vectors: <float32>[words, dimensions]; the rows of padding, the unknown word and words without a vector are 0.
       preprocessing: how the texts became tokens.
-      report: plain values for records: `counts`, `dropped`, `coverage`, `vectors`, `broken_vector_lines`, ...
+      report: plain values for records: `counts`, `dropped`, `in_train`, `coverage`, `vectors`, ...
       fingerprint: a hash of everything that the arrays were made from, except the characters.
       characters: <uint16 or uint32>[words, 16], the characters of each word (data/characters.py), or None. They depend
         on the model, too, which may not take them, or know only some.

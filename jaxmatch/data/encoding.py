@@ -17,8 +17,8 @@ from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.hashed_vectors import DIMENSIONS, HASHED, HASHED_VERSION, hashed_vectors
 from jaxmatch.data.kept_pairs import check_drop_length, check_words, without_long_pairs
-from jaxmatch.data.readers import own, own_layout
-from jaxmatch.data.readers.label_order import unusual_order
+from jaxmatch.data.readers import own_layout
+from jaxmatch.data.readers.label_order import classes_of
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.data.vectors import VectorReport, WordVectors
 from jaxmatch.data.vocabulary import Vocabulary
@@ -26,7 +26,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import remove_abandoned
 
 # Increased when a change makes the same input give other arrays or another report.
-_FORMAT = 1
+_FORMAT = 2
 # The value of `vectors` if the model trains its word vectors from scratch.
 NO_VECTORS = "none"
 
@@ -151,17 +151,12 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
         "tokenizer_release": importlib.metadata.version("nltk"),
         "minimum_count": settings.minimum_count,
     }
-    if settings.truncation_side == "right":  # data encoded before this setting existed keeps its fingerprint
-        del description["preprocessing"]["truncation_side"]
     if settings.drop_from_length:
         description["drop_from_length"] = settings.drop_from_length
     if layout := own_layout.changed_settings(dataclasses.asdict(settings)):
         description["layout"] = layout
-    if settings.name == catalog.OWN and settings.task != "regression":
-        if any(own.begins_with_whole_float(path, settings.layout) for path in set(files.values())):
-            description["labels"] = "whole numbers"  # "1.0" used to be a class of its own
-        if order := unusual_order(files["train"], settings.layout) if "train" in files else []:
-            description["label_order"] = order  # labels used to be in the order of their names
+    if settings.name == catalog.OWN and "train" in files:  # `jaxmatch.data.save` keeps them in a file of their own
+        description["classes"] = classes_of(files["train"], settings.layout)
     if settings.tags:
         description["tags"] = [cache.file_digest(path, cache_directory) for path in tagging.model_files()]
     if settings.exact_match:
@@ -249,6 +244,7 @@ def _report(
     return {
         "counts": {name: len(split) for name, split in data.splits.items()},
         "dropped": {name: dict(split.dropped) for name, split in data.splits.items()},
+        "in_train": data.in_train(),
         "words": len(words),
         "coverage": coverage(counts, words, found),
         "vectors": vector_report.name,

@@ -44,12 +44,16 @@ def chosen_calibration(
       The calibration, with its scores on these pairs (`before`, `after`).
 
     Raises:
-      InputError: there are no labels or no pairs, an argument is invalid, or no threshold reaches the precision.
+      InputError: there are no labels, all pairs have one label, an argument is invalid, or no threshold reaches the
+        precision.
     """
     if not len(labels):
         raise InputError("a regression has no probabilities to calibrate")
-    if not len(numbers):
-        raise InputError("there are no pairs to calibrate on")
+    present = {labels[number] for number in set(numbers.tolist())}
+    if len(present) < 2:  # the likelihood would have no maximum
+        missing = ", ".join(label for label in labels if label not in present)
+        remedy = "calibrate on pairs of two labels or more"
+        raise InputError(f"no pair is labeled {missing}", path=data or None, remedy=remedy)
     if objective not in OBJECTIVES:
         raise InputError(f"there is no objective {objective!r}", remedy=f"use one of {', '.join(OBJECTIVES)}")
     if (objective == "precision") != (precision is not None) or not 0 < (1.0 if precision is None else precision) <= 1:

@@ -164,6 +164,7 @@ def make_record(
             **{split: data.splits[split].pairs if split in data.splits else 0 for split in ("train", "dev", "test")},
             "about": {split: text for split, text in catalog.about(data.name).items() if split in data.splits},
             "dropped": data.report.get("dropped"),
+            "in_train": data.report.get("in_train"),
             "vectors": data.report.get("vectors"),
             "coverage": data.report.get("coverage"),
         },

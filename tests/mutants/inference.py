@@ -12,6 +12,7 @@ MUTANTS = [
     (_CALIBRATING, "merits = hits + (~right).sum() - (taken - hits)", "merits = hits", _ON_THRESHOLDS),
     (_CALIBRATING, "merits = 2 * hits / (taken + right.sum())", "merits = hits / taken", _ON_THRESHOLDS),
     (_CALIBRATING, "enough = (hits / taken >= precision) & (hits > 0)", "enough = hits > 0", _ON_THRESHOLDS),
+    (_CALIBRATING, "if len(present) < 2:", "if not present:", ["tests/test_calibration.py::test_pairs_of_one_label_are_refused"]),
     (_CALIBRATING, "weights=confidence - right", "weights=right", _ON_CALIBRATION),
     (_CALIBRATION, "return logits.astype(np.float64) / self.temperature", "return logits.astype(np.float64)", _ON_CALIBRATION),
     (_CALIBRATION, "math.log(self.threshold) - math.log1p(-self.threshold)", "math.log(self.threshold)", _ON_CALIBRATION),

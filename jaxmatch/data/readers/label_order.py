@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jaxmatch.data.readers.own_layout import Layout
 from jaxmatch.data.readers.parquet import class_names
-from jaxmatch.errors import InputError, report_damage
+from jaxmatch.errors import report_damage
 
 # A file of this name marks a folder that `jaxmatch.data.save` wrote and may replace. It holds the order of the labels
 # if they are not in the order of their names.
@@ -53,18 +53,3 @@ def classes_of(path: Path, layout: Layout) -> list[str]:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ValueError("the labels are not texts")
     return names
-
-
-def unusual_order(path: Path, layout: Layout) -> list[str]:
-    """Returns the named labels in their order if that is not the order of the names, otherwise an empty list.
-
-    A single name counts as unusual, because the other label of two may come before or after it. A file that cannot be
-    read gives an empty list; reading it raises the error.
-    """
-    try:
-        classes = classes_of(path, layout)
-    except InputError:
-        return []
-    names = {*(layout.labels.get(name, name) for name in classes), *layout.labels.values()}
-    order = in_order(names, classes, layout)
-    return [] if len(order) > 1 and list(order) == sorted(order) else list(order)

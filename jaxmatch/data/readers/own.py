@@ -87,21 +87,6 @@ def read(
         )
 
 
-def begins_with_whole_float(path: Path, layout: Layout = PLAIN) -> bool:
-    """Returns whether the first label of a file is a text like "1.0" that is read as the class "1".
-
-    Reading stops at the first label. The result is False for a file that cannot be read.
-    """
-    try:
-        for _, _, _, label, _ in _rows(path, "classification", layout):
-            name = label.strip() if isinstance(label, str) else label
-            if name not in ("", None):
-                return isinstance(name, str) and _label_name(name, layout.labels) != name
-    except InputError:
-        pass  # `read` reports the error
-    return False
-
-
 def _rows(path: Path, task: str, layout: Layout, *, guessed: bool = False) -> Iterator[Row]:
     kind = format_of(path)
     if kind == ".parquet":

@@ -5,16 +5,16 @@ import json
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
 
-from jaxmatch.data.dataset import Split
+from jaxmatch.data.dataset import Split, pair_keys
 from jaxmatch.errors import InputError
 
 
 def split_by_shares(whole: Split, shares: Sequence[Fraction], seed: int) -> list[Split]:
     """Splits the pairs of a file by shares.
 
-    The pairs of a group stay together; without groups, pairs of the same two texts do. These units are taken in the
-    order of the SHA-256 of the seed and their text, so that the parts do not depend on the order of the file. Pairs
-    keep the order of the file. Dropped pairs are counted with the first part.
+    Pairs of the same two texts stay together, up to order, case and punctuation, and so do the pairs of a group. These
+    units are taken in the order of the SHA-256 of the seed and their text, so that the parts do not depend on the order
+    of the file. Pairs keep the order of the file. Dropped pairs are counted with the first part.
 
     Arguments:
       whole: the pairs of the file.
@@ -27,7 +27,8 @@ def split_by_shares(whole: Split, shares: Sequence[Fraction], seed: int) -> list
     Raises:
       InputError: a part has no pair.
     """
-    units: Sequence[Hashable] = whole.groups or list(zip(whole.text_a, whole.text_b, strict=True))
+    keys = pair_keys(whole)
+    units: Sequence[Hashable] = _joined_groups(whole.groups, keys) if whole.groups else keys
     sizes: dict[Hashable, int] = {}
     for unit in units:
         sizes[unit] = sizes.get(unit, 0) + 1
@@ -50,3 +51,21 @@ def split_by_shares(whole: Split, shares: Sequence[Fraction], seed: int) -> list
             remedy="give other shares, or a file of its own for each split",
         )
     return [whole.part(found, {} if number else whole.dropped) for number, found in enumerate(rows)]
+
+
+def _joined_groups(groups: Sequence[str], keys: Sequence[Hashable]) -> list[str]:
+    """Returns the unit of each pair, named by its first group in the order of texts. Groups that share a pair, by its
+    key, are in one unit.
+    """
+    parents = {group: group for group in groups}
+
+    def unit_of(group: str) -> str:
+        while parents[group] != group:
+            parents[group] = group = parents[parents[group]]
+        return group
+
+    group_of_key: dict[Hashable, str] = {}
+    for group, key in zip(groups, keys, strict=True):
+        first, second = sorted((unit_of(group), unit_of(group_of_key.setdefault(key, group))))
+        parents[second] = first
+    return [unit_of(group) for group in groups]

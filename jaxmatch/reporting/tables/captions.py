@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from jaxmatch.printable import count_text
 from jaxmatch.reporting import record_schema
 from jaxmatch.reporting.records import short_commit
 from jaxmatch.reporting.tables import numbers
@@ -83,10 +84,25 @@ def _data(records: Sequence[Mapping]) -> list[str]:
     ):
         sizes = [f"{size:,} {part}" for part, size in (("training", train), ("dev", dev), ("test", test)) if size]
         sentences.append(f"Data: {name} ({', '.join(sizes)} pairs{about}).")
+    sentences += _in_train(records)
     for vectors in _distinct(record["data"]["vectors"] for record in records):
         shares = {_share(record["data"].get("coverage")) for record in records if record["data"]["vectors"] == vectors}
         sentences.append(f"Word vectors: {vectors or OWN_VECTORS}{_covered(shares)}.")
     return [*sentences, *_punctuation(records)]
+
+
+def _in_train(records: Sequence[Mapping]) -> list[str]:
+    """Describes how many test pairs a model has seen in training. Older records do not contain the number."""
+    found = []
+    for record in records:
+        counts = record["data"].get("in_train")
+        if count := counts.get("test") if isinstance(counts, Mapping) else 0:
+            found.append((record["data"]["name"], count))
+    return [
+        f"{count_text(count, 'test pair')} of {name} {'is' if count == 1 else 'are'} in the training set too, up to "
+        "order, case and punctuation."
+        for name, count in _distinct(found)
+    ]
 
 
 def _punctuation(records: Sequence[Mapping]) -> list[str]:
