@@ -70,7 +70,9 @@ def test_regression_labels_are_numbers(tmp_path):
 
 def test_ranking_keeps_document_names_and_groups(data_folder, tmp_path):
     (tmp_path / "v.txt").write_text("what 1 2\n")
-    settings_ = DataSettings("wikiqa", str(data_folder), vectors=str(tmp_path / "v.txt"), tokenizer="whitespace")
+    settings_ = DataSettings(
+        "wikiqa", str(data_folder), vectors=str(tmp_path / "v.txt"), tokenizer="whitespace", minimum_coverage=0
+    )
     data = prepare(settings_, tmp_path / "cache")
     read = catalog.load("wikiqa", data_folder)
     for name, split in data.splits.items():
@@ -149,6 +151,21 @@ def test_training_pairs_with_a_long_text_are_left_out_and_counted(own, tmp_path)
         InputError, match="data.drop_from_length = 4 drops nothing: data.maximum_length cuts texts to 3 tokens"
     ):
         prepared(drop_from_length=4, maximum_length=3)
+
+
+def test_vectors_of_too_few_tokens_are_refused(own, tmp_path):
+    assert prepare(own, tmp_path / "cache").report["warnings"] == ["only 47.4% of all tokens have a vector in some.2d"]
+    most = dataclasses.replace(own, minimum_coverage=9 / 19)
+    assert prepare(most, tmp_path / "cache").report == prepare(own, tmp_path / "cache").report
+    Path(own.vectors).write_text("end 1 2\nanother 3 4\n")
+    for _ in range(2):  # also if the data was encoded before
+        with pytest.raises(
+            InputError, match=r"some.2d.txt: only 5.3% of all tokens have a vector; .*minimum_coverage=0"
+        ):
+            prepare(own, tmp_path / "cache")
+    assert prepare(dataclasses.replace(own, minimum_coverage=0), tmp_path / "cache").fingerprint
+    for words in ("none", "hashed"):
+        assert prepare(dataclasses.replace(own, vectors=words), tmp_path / "cache").report["warnings"] == []
 
 
 def test_missing_vectors_and_unwritable_cache_are_refused(own, tmp_path):

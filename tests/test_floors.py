@@ -196,7 +196,8 @@ def test_bm25_is_for_rankings_only_and_undefined_scores_are_null():
 @pytest.mark.slow
 def test_floor_scores_on_real_data_are_within_bounds(data_folder, tmp_path, data_set, names, score, bounds):
     (tmp_path / "v.txt").write_text("a 1 2\nthe 2 1\n")
-    settings = encoding.DataSettings(data_set, str(data_folder), vectors=str(tmp_path / "v.txt"), minimum_count=1)
+    words = {"vectors": str(tmp_path / "v.txt"), "minimum_coverage": 0, "minimum_count": 1}
+    settings = encoding.DataSettings(data_set, str(data_folder), **words)
     rows = measured(encoding.prepare(settings, tmp_path / "cache"), names)
     found = [row["test"][score] for row in rows]
     assert all(low < value < high for value, (low, high) in zip(found, bounds, strict=True)), found

@@ -112,6 +112,7 @@ def test_invalid_grids_seeds_and_variants_are_refused(arguments, problem):
     [
         ("data.directory", "/elsewhere", True, True),
         ("data.vectors", "/elsewhere/vectors.txt", True, True),
+        ("data.minimum_coverage", 0.5, True, True),
         ("execution.checkpoint_seconds", 1.0, True, True),
         ("execution.maximum_replicas", 3, True, True),
         ("execution.steps_at_once", 16, True, True),

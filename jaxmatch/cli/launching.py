@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder with the data files (default for public data sets: $JAXMATCH_DATA)",
     )
     parser.add_argument(
-        "--vectors", metavar="FILE", help="word vectors in GloVe's text layout: .txt, .txt.gz or .zip; or hashed"
+        "--vectors", metavar="FILE", help="word vectors, as text or word2vec's .bin, also as .gz or .zip; or hashed"
     )
     own_data.add_arguments(parser)
     engine_options.add_arguments(parser)

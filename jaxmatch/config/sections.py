@@ -34,8 +34,11 @@ class DataConfig:
     split_seed: int = setting(0, "seed of the split", least=0)
     vectors: str = setting(
         "",
-        "file in GloVe's format (.txt, .txt.gz, .zip), as a path or below the data directory; hashed: vectors made "
-        "from the spelling of words; none: for model.words=trained",
+        "file of word vectors, as text or in word2vec's binary format, also as .gz or .zip; a path, or below the data "
+        "directory; hashed: vectors made from the spelling of words; none: for model.words=trained",
+    )
+    minimum_coverage: float = setting(
+        0.1, "stop if a smaller share of all tokens has a vector in the file; 0: train anyway", least=0, most=1
     )
     tokenizer: Literal["word", "whitespace", "tweet", "tweet_split"] = setting(
         "word",

@@ -19,7 +19,7 @@ from jaxmatch import files, plain_file
 from jaxmatch.errors import InputError
 from jaxmatch.files import hash_file
 
-FORMAT = 1
+FORMAT = 2
 # The digest of a file that changed less than this many nanoseconds ago is not stored: no file system has coarser
 # timestamps.
 TIMESTAMP_RESOLUTION_NS = 2_000_000_000

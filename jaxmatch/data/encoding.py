@@ -10,7 +10,7 @@ import filelock
 import numpy as np
 
 from jaxmatch.config import DataConfig
-from jaxmatch.data import cache, catalog, exact_match, synthetic, tagging, vector_stream, vectors, vocabulary
+from jaxmatch.data import cache, catalog, exact_match, synthetic, tagging, vectors, vocabulary
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.corpus import Corpus, coverage, number_keys
 from jaxmatch.data.dataset import DataSet, Split
@@ -29,6 +29,8 @@ from jaxmatch.files import remove_abandoned
 _FORMAT = 2
 # The value of `vectors` if the model trains its word vectors from scratch.
 NO_VECTORS = "none"
+# A smaller share of tokens with a vector is worth a warning.
+LOW_COVERAGE = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +39,7 @@ class DataSettings(DataConfig):
 
     Attributes:
       directory: the folder with the data files; not needed for embedded data.
-      vectors: a file of word vectors in GloVe's text layout (.txt, .txt.gz, .zip); 'hashed' for the vectors of
+      vectors: a file of word vectors (data/vectors.py); 'hashed' for the vectors of
         `hashed_vectors.py`; 'none' for a model that trains its word vectors; '' for those of an embedded data set.
       characters: the size of the character vocabulary (see `character_table`); 0 leaves the characters out.
       tags: whether each token gets its part of speech.
@@ -77,7 +79,8 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
       cache_directory: a folder for encoded arrays, which may be shared and may be deleted.
 
     Raises:
-      InputError: a file is missing or damaged, the settings do not fit the data, or the cache cannot be written.
+      InputError: a file is missing or damaged, the settings do not fit the data, too few tokens have a vector, or the
+        cache cannot be written.
     """
     cache_directory = Path(cache_directory)
     try:
@@ -103,6 +106,14 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
             path=cache_directory,
             remedy="name another folder: --config.execution.cache_directory=FOLDER",
         ) from error
+    covered = values["report"]["coverage"]["tokens_with_vector"]
+    if settings.vectors != NO_VECTORS and covered < settings.minimum_coverage:
+        raise InputError(
+            f"only {covered:.1%} of all tokens have a vector",
+            path=settings.vectors or None,
+            remedy="give vectors of the language of the texts, or train anyway: --config.data.minimum_coverage=0; "
+            "`jaxmatch data check` lists words without a vector",
+        )
     return _from_entry(settings, fingerprint, files, arrays, values)
 
 
@@ -132,7 +143,7 @@ def _check_vectors_named(settings: DataSettings) -> None:
     if not settings.vectors and settings.name not in catalog.EMBEDDED_TASKS:
         raise InputError(
             f"data set {settings.name!r} has no word vectors of its own",
-            remedy="name a file in GloVe's layout (.txt, .txt.gz or .zip), or use --vectors hashed",
+            remedy=f"{vectors.REMEDY}, or use --vectors hashed",
         )
 
 
@@ -170,10 +181,10 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
     elif settings.vectors == NO_VECTORS:
         description["vectors"] = [NO_VECTORS, DIMENSIONS]
     elif settings.vectors:
-        digest = cache.file_digest(vector_stream.file_of(settings.vectors), cache_directory)
+        digest = cache.file_digest(vectors.file_of(settings.vectors), cache_directory)
         description["vectors"] = [
-            vector_stream.file_name(settings.vectors),
-            vector_stream.split_path(settings.vectors)[1],
+            vectors.file_name(settings.vectors),
+            vectors.split_path(settings.vectors)[1],
             digest,
         ]
     return cache.content_hash(description), digests
@@ -214,6 +225,9 @@ def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any
         "words": list(words.words),
         "report": _report(data, counts, words, found, vector_report),
     }
+    covered = values["report"]["coverage"]["tokens_with_vector"]
+    if covered < LOW_COVERAGE and settings.vectors != NO_VECTORS:
+        values["report"]["warnings"].append(f"only {covered:.1%} of all tokens have a vector in {vector_report.name}")
     return arrays, values
 
 
@@ -252,6 +266,7 @@ def _report(
         "vector_lines": vector_report.lines,
         "broken_vector_lines": vector_report.broken,
         "broken_vector_examples": list(vector_report.broken_examples),
+        "warnings": [],
     }
 
 

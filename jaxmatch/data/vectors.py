@@ -1,26 +1,42 @@
-"""A streaming reader of word vectors in GloVe's text layout: on each line a word and its numbers, separated by spaces.
+"""Files of word vectors: text in GloVe's layout, or word2vec's binary format; plain, with gzip, or in a zip archive.
 
-Only the rows of wanted words are held in memory. Lines are read as bytes (vector_stream.py), and the numbers of a line
-become floats only if its word is wanted.
+A file is read as a stream. Only the rows of wanted words are held in memory.
 """
 
-import dataclasses
+import codecs
+import contextlib
+import functools
+import gzip
+import io
+import itertools
+import os
+import zipfile
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from jaxmatch.data.vector_stream import BLOCK_BYTES, LONGEST_LINE, file_name, open_lines
+from jaxmatch import plain_file
+from jaxmatch.data.readers.lines import listed
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
+REMEDY = "name a file of word vectors: text in GloVe's layout or word2vec's binary format, also as .gz or .zip"
+# The number of bytes that are read at a time.
+BLOCK_BYTES = 1 << 22
+# A longer line is not a vector: this length has room for 50,000 numbers of 20 characters.
+LONGEST_LINE = 1 << 20
 # How many lines are read to find the number of dimensions, and how many broken lines are described.
 _HEAD_LINES, _EXAMPLES = 200, 5
-_NUMBER_BYTES = b"0123456789+-.eE "
+_NUMBER_BYTES = b"0123456789+-.eE \t\r\n"
+# Number of the line or word, its word, its numbers, and its problem or "".
+_Row = tuple[int, bytes, bytes, str]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class VectorReport:
     """Statistics of a vector file.
 
@@ -41,7 +57,7 @@ class VectorReport:
     broken_examples: tuple[str, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class WordVectors:
     """The wanted rows of a vector file.
 
@@ -65,122 +81,147 @@ def read_vectors(
 ) -> tuple[WordVectors, VectorReport]:
     """Reads the vectors of the wanted words.
 
-    A first line of two whole numbers (count and dimensions, as word2vec writes) is skipped. A word may contain spaces,
-    because the numbers are counted from the right. If a word has several lines, the first line counts.
+    In text, a first line of two whole numbers (count and dimensions, as word2vec writes) is skipped. A word may contain
+    spaces, because the numbers are counted from the right. If the file holds a word twice, the first counts.
 
     Arguments:
-      path: a text file, a text file compressed with gzip (.gz), or a zip archive with one text file. A file of a larger
-        archive is named as if the archive were a folder: `glove.6B.zip/glove.6B.300d.txt`.
+      path: a file in one of the formats above. A file of a larger archive is named as if the archive were a folder:
+        `glove.6B.zip/glove.6B.300d.txt`.
       words: the wanted words.
       lowercase: whether the words of the file are converted to lower case before they are looked up.
 
     Raises:
-      InputError: the file does not exist, is not a regular file, or is a damaged archive; or a line is longer than
-        1 MiB, or no line holds a vector.
+      InputError: the file does not exist, is not a regular file, is damaged, or is in another format; a line is longer
+        than 1 MiB; or no line holds a vector.
     """
     path = Path(path)
-    with open_lines(path) as lines:
-        return _read(lines, path, words, lowercase)
+    with _opened(path) as file:
+        # Text holds no zeros, and 64 KiB of 32-bit floats do.
+        binary = b"\0" in file.peek()[: 1 << 16]
+        head = list(itertools.islice(_lines(file, path), 1 if binary else _HEAD_LINES))
+        header = _header(head, path)
+        if binary and not header:
+            raise InputError("this is neither text nor word2vec's binary format", path=path, remedy=REMEDY)
+        dimensions = header or _common_dimensions(head)
+        if dimensions < 1:
+            raise InputError("this is not a file of word vectors", path=path, line=1, remedy=REMEDY)
+        if binary:
+            rows = _binary_rows(file, dimensions, path)
+        else:
+            lines = enumerate(itertools.chain(head, _lines(file, path, len(head))), start=1)
+            rows = _text_rows(itertools.islice(lines, 1 if header else 0, None), dimensions)
+        index: dict[str, int] = {}
+        matrix = bytearray()  # grows in place, so that a second copy is never held
+        broken, examples, count = 0, [], 0
+        for number, name, numbers, problem in rows:
+            count += 1
+            if not problem:
+                try:
+                    word = name.decode()
+                except UnicodeDecodeError:
+                    problem = "a word that is not UTF-8"
+                else:
+                    word = word.lower() if lowercase else word
+                    if word in words and word not in index:
+                        row = np.frombuffer(numbers, "<f4") if binary else _parse(numbers, dimensions)
+                        if row is None or not np.isfinite(row).all():
+                            problem = "a value that is not a finite number"
+                        else:
+                            index[word] = len(index)
+                            matrix += row.astype(np.float32).tobytes()
+            if problem:
+                broken += 1
+                if len(examples) < _EXAMPLES:
+                    examples.append(f"{'word' if binary else 'line'} {number}: {problem}")
+    if broken == count:
+        found, problem = _common_dimensions(head[1:]), "no line holds a word vector"
+        if header and not binary and found != header:
+            problem = f"the first line states {header} dimensions, the other lines hold {found} numbers"
+        raise InputError(problem, path=path, remedy="a line is a word and its numbers")
+    report = VectorReport(file_name(path), dimensions, count, len(index), broken, tuple(examples))
+    return WordVectors(index, np.frombuffer(matrix, np.float32).reshape(-1, dimensions)), report
 
 
-class _GrowingMatrix:
-    """A float32 matrix that rows are appended to. It grows in place, so that a second copy is never held for long."""
-
-    def __init__(self, dimensions: int):
-        self._table, self.count = np.empty((max(1, min(1024, BLOCK_BYTES // dimensions)), dimensions), np.float32), 0
-
-    def append(self, row: np.ndarray) -> None:
-        if self.count == len(self._table):
-            self._table.resize((self.count + self.count // 2 + 1, self._table.shape[1]), refcheck=False)
-        self._table[self.count] = row
-        self.count += 1
-
-    def finish(self) -> np.ndarray:
-        self._table.resize((self.count, self._table.shape[1]), refcheck=False)
-        return self._table
+def split_path(path: str | Path) -> tuple[Path, str]:
+    """Splits a path that may lead into a zip archive. Returns the file on disk, and the member inside it or ''."""
+    path = Path(path)
+    if not os.path.exists(path):
+        for parent in path.parents:
+            if parent.suffix.lower() == ".zip" and os.path.isfile(parent):
+                return parent, path.relative_to(parent).as_posix()
+    return path, ""
 
 
-def _read(
-    lines: Iterator[bytes], path: Path, words: Container[str], lowercase: bool
-) -> tuple[WordVectors, VectorReport]:
-    head = []
-    for line in lines:
-        head.append(line)
-        if len(head) == _HEAD_LINES:
-            break
-    header = _header(head, path)
-    dimensions = header or _common_dimensions(head)
-    if dimensions < 1:
-        raise InputError(
-            "this is not a file of word vectors", path=path, line=1, remedy="a line is a word and its numbers"
-        )
-    index: dict[str, int] = {}
-    rows = _GrowingMatrix(dimensions)
-    broken, examples, count, number = 0, [], 0, 0
+def file_of(path: str | Path) -> Path:
+    """Returns the file on disk that holds the vectors.
 
-    def every_line() -> Iterator[bytes]:
-        yield from head
-        yield from lines
+    Raises:
+      InputError: the file does not exist, or is not a regular file.
+    """
+    archive, _ = split_path(path)
+    plain_file.require_plain_file(archive, missing="there is no such vector file", remedy=REMEDY)
+    return archive
 
-    for number, line in enumerate(every_line(), start=1):
-        if number == 1 and header:
-            continue
+
+def file_name(path: str | Path) -> str:
+    """Returns a short name for tables: 'glove.840B.300d' for '/data/glove.840B.300d.txt.gz'."""
+    name = Path(path).name
+    for suffix in (".gz", ".zip", ".txt", ".bin"):
+        name = name.removesuffix(suffix)
+    return name
+
+
+def _text_rows(lines: Iterable[tuple[int, bytes]], dimensions: int) -> Iterator[_Row]:
+    """Yields the rows of numbered lines. Blank lines are skipped."""
+    for number, line in lines:
         problem = ""
-        spaces = line.count(b" ")
-        if spaces == dimensions and line[:1] != b" ":
+        if line.count(b" ") == dimensions and line[:1] != b" ":
             name, _, numbers = line.partition(b" ")
         else:
-            line = line.strip(b" \t\r")
-            if not line:
+            fields = line.strip().rsplit(None, dimensions)
+            if not fields:
                 continue
-            fields = line.rsplit(None, dimensions)
             name, numbers = fields[0], b" ".join(fields[1:])
-            if len(fields) != dimensions + 1:
+            if len(fields) <= dimensions:
                 problem = f"{len(fields) - 1} numbers instead of {dimensions}"
-            elif len(words_of := name.split()) > 1 and _is_number(words_of[-1]):
+            elif len(words := name.split()) > 1 and _is_number(words[-1]):
                 problem = f"more than {dimensions} numbers"
-        count += 1
         # Most words are not wanted. Their numbers are only checked for characters that do not occur in numbers.
-        numbers = numbers.rstrip(b" \t\r")
         if not problem and numbers.translate(None, _NUMBER_BYTES):
             problem = "a value that is not a finite number"
-        if not problem:
-            try:
-                word = name.decode()
-            except UnicodeDecodeError:
-                problem = "a word that is not UTF-8"
-            else:
-                word = word.lower() if lowercase else word
-                if word in words and word not in index:
-                    row = _parse(numbers, dimensions)
-                    if row is None:
-                        problem = "a value that is not a finite number"
-                    else:
-                        index[word] = rows.count
-                        rows.append(row)
-        if problem:
-            broken += 1
-            if len(examples) < _EXAMPLES:
-                examples.append(f"line {number}: {problem}")
-    if broken == count:
-        raise InputError("no line holds a word vector", path=path, remedy="a line is a word and its numbers")
-    report = VectorReport(file_name(path), dimensions, count, rows.count, broken, tuple(examples))
-    return WordVectors(index, rows.finish()), report
+        yield number, name, numbers, problem
+
+
+def _binary_rows(file: BinaryIO, dimensions: int, path: Path) -> Iterator[_Row]:
+    """Yields the rows of word2vec's binary format: a word, a space and its 32-bit floats.
+
+    A line feed after the floats is skipped, because word2vec itself writes one, and other programs do not.
+
+    Raises:
+      InputError: the file ends inside a row.
+    """
+    size, block, at, ended = 4 * dimensions, b"", 0, False
+    for number in itertools.count(1):
+        if len(block) - at < LONGEST_LINE + size and not ended:
+            more = file.read(BLOCK_BYTES + size)
+            block, at, ended = block[at:] + more, 0, not more
+        start = block.find(b" ", at) + 1
+        if not start or start + size > len(block):
+            if block[at:].strip():
+                raise InputError(f"the file ends inside word {number}", path=path, remedy="fetch it again")
+            return
+        yield number, block[at : start - 1].lstrip(b"\n"), block[start : start + size], ""
+        at = start + size
 
 
 def _parse(numbers: bytes, dimensions: int) -> np.ndarray | None:
-    """Parses numbers as <float32>[dimensions]. Returns None if they are not `dimensions` finite numbers."""
-    fields = numbers.split()
-    if len(fields) != dimensions:
-        return None
+    """Parses numbers as <float32>[dimensions]. Returns None if they are not `dimensions` numbers."""
     try:
-        row = np.array(list(map(float, fields)))
+        row = np.array(list(map(float, numbers.split())))
     except ValueError:
         return None
-    # Checked after the cast: a number beyond the range of float32 is as useless as infinity.
-    with np.errstate(over="ignore"):
-        row = row.astype(np.float32)
-    return row if np.isfinite(row).all() else None
+    with np.errstate(over="ignore"):  # a number beyond the range of float32 becomes infinity, which is not finite
+        return row.astype(np.float32) if len(row) == dimensions else None
 
 
 def _is_number(field: bytes) -> bool:
@@ -217,3 +258,87 @@ def _common_dimensions(head: list[bytes]) -> int:
     """Returns the number of dimensions that most of the first lines have."""
     counts = Counter(len(fields) - 1 for fields in (line.split() for line in head) if fields)
     return counts.most_common(1)[0][0] if counts else 0
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[io.BufferedReader]:
+    """Opens a file of word vectors. Errors of opening and reading it become an InputError that names it."""
+    archive, member = file_of(path), split_path(path)[1]
+    with contextlib.ExitStack() as opened:
+        with _errors_named(archive):
+            if archive.suffix.lower() == ".zip":
+                contents = opened.enter_context(zipfile.ZipFile(archive))
+                stream = opened.enter_context(contents.open(_member(contents, archive, member)))
+            else:
+                compressed = archive.suffix.lower() == ".gz"
+                stream = opened.enter_context(gzip.open(archive) if compressed else open(archive, "rb"))
+        yield io.BufferedReader(_Stream(stream, archive), BLOCK_BYTES)
+
+
+class _Stream(io.RawIOBase):
+    """A stream whose errors name the file it is read from."""
+
+    def __init__(self, stream: BinaryIO, path: Path):
+        self._stream, self._path = stream, path
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:
+        with _errors_named(self._path):
+            return self._stream.readinto(buffer)
+
+
+@contextlib.contextmanager
+def _errors_named(archive: Path) -> Iterator[None]:
+    """Turns errors of reading a file into an InputError that names the file.
+
+    Every exception except MemoryError is converted, because the errors of the decompressors have no common class.
+    """
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:
+        is_os_error = isinstance(error, OSError) and error.errno is not None
+        if is_os_error or isinstance(error, RuntimeError):  # encrypted, or compressed by an unknown method
+            reason = error.strerror if is_os_error else error
+            raise InputError(f"the word vectors cannot be read ({reason})", path=archive) from error
+        raise InputError(f"the archive is damaged ({error})", path=archive, remedy="fetch it again") from error
+
+
+def _member(archive: zipfile.ZipFile, path: Path, wanted: str) -> str:
+    names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    names = [name for name in names if not name.startswith("__MACOSX/")]
+    if wanted:
+        if wanted in names:
+            return wanted
+        raise InputError(f"the archive holds no {shown(wanted)}", path=path, remedy=f"it holds {listed(names)}")
+    names = [name for name in names if name.endswith(".txt")] or names
+    if len(names) != 1:
+        problem = f"the archive holds {len(names)} files" + (f": {listed(names)}" if names else "")
+        remedy = (
+            f"name one of them behind the archive, as in {shown(f'{path.name}/{names[0]}', 200)}"
+            if names
+            else "fetch it again"
+        )
+        raise InputError(problem, path=path, remedy=remedy)
+    return names[0]
+
+
+def _lines(file: BinaryIO, path: Path, before: int = 0) -> Iterator[bytes]:
+    """Yields lines with their ends. `before` lines were read already.
+
+    Raises:
+      InputError: a line is longer than `LONGEST_LINE`. No more than that of such a line is held in memory.
+    """
+    lines = iter(functools.partial(file.readline, LONGEST_LINE + 1), b"")
+    for number, line in enumerate(lines, start=before + 1):
+        if len(line) > LONGEST_LINE:
+            raise InputError(
+                f"the line is longer than {LONGEST_LINE >> 20} MiB",
+                path=path,
+                line=number,
+                remedy="a line is a word and its numbers",
+            )
+        yield line.removeprefix(codecs.BOM_UTF8) if number == 1 else line

@@ -98,7 +98,7 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
 
 
 def _left_out(cohorts: Sequence[PlannedCohort]) -> list[str]:
-    """Returns lines about the pairs and vector lines that were left out when a data set was read."""
+    """Returns lines about the pairs and vector lines that were left out when a data set was read, and its warnings."""
     lines = []
     for data in {cohort.data.fingerprint: cohort.data for cohort in cohorts}.values():
         of_splits = [
@@ -112,6 +112,7 @@ def _left_out(cohorts: Sequence[PlannedCohort]) -> list[str]:
         if broken := data.report.get("broken_vector_lines", 0):
             example = "".join(f" ({first})" for first in data.report.get("broken_vector_examples", [])[:1])
             lines.append(f"  damaged lines of the vectors {data.report['vectors']} left out: {broken:,}{example}")
+        lines += [f"  warning about {data.name}: {warning}" for warning in data.report.get("warnings", ())]
     return list(dict.fromkeys(lines))
 
 

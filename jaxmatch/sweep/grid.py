@@ -22,7 +22,7 @@ TRACED = "optimizer"
 # The analyses that a sweep can request of its trained runs: command -> the options that the sweep may give.
 ANALYSES = {"ensemble": ("split",), "occlusion": ("split",), "inspect": ("pair",)}
 # Settings that say how a run is computed, not what it is.
-NOT_IDENTITY = ("execution.", "data.directory", "data.vectors")
+NOT_IDENTITY = ("execution.", "data.directory", "data.vectors", "data.minimum_coverage")
 # Settings that were added after runs had been recorded, with the value that those runs were trained with. A setting at
 # this value does not change a run's name.
 _VALUES_OF_OLD_RUNS = {
