@@ -21,8 +21,6 @@ def pytest_configure(config) -> None:
     """Sets JAX's and XLA's options for this process and its child processes. `XLA_FLAGS= pytest` leaves XLA as users
     have it.
     """
-    # An implicit rank promotion is a mistake here.
-    os.environ.setdefault("JAX_NUMPY_RANK_PROMOTION", "raise")
     # Compiled programs are stored in pytest's cache, not in the user's. All workers and processes of this run, and the
     # next run, find them there.
     if hasattr(config, "cache"):

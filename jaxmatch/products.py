@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jax.lax import Precision
 
-from jaxmatch.layers.matmul import JAX_PRECISIONS, PRECISIONS
+from jaxmatch.layers.core import JAX_PRECISIONS, PRECISIONS
 
 _BEFORE_AMPERE = "NVIDIA before Ampere"
 _PRECISE = dict.fromkeys(Precision, "float32")

@@ -5,7 +5,7 @@
 
 `--dataset`: snli, quora, scitail, wikiqa, or sick, which is not in the paper. The alternative of the alignment and of
 the prediction layer is the one that the released setting of the data set does not use. `--setting` as in re2_main.py;
-"residual conn." is the variant of the same source (jaxmatch/layers/connection.py). `--smoke` tries it without data
+"residual conn." is the variant of the same source (jaxmatch/models/re2.py). `--smoke` tries it without data
 files.
 """
 

@@ -27,7 +27,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from benchmarks.accelerators import products, worker
 from benchmarks.accelerators.targets import TARGETS
-from jaxmatch.layers.matmul import PRECISIONS, matmul
+from jaxmatch.layers.core import PRECISIONS, matmul
 from jaxmatch.products import products_of
 (device,) = worker.devices_of(TARGETS[sys.argv[1]], 1)
 sharding = NamedSharding(Mesh(np.array([device]), ("replica",)), PartitionSpec())

@@ -5,7 +5,7 @@ from random_parameters import compiled
 from test_models import CAFE, FEATURES, VECTORS, A, B, side, start
 
 from jaxmatch.config import CSRANConfig
-from jaxmatch.layers.highway import HighwayLayer
+from jaxmatch.layers.core import HighwayLayer
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.models.cafe import AttentionRefinement
 from jaxmatch.models.pair_model import pair_rows

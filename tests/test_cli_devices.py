@@ -12,7 +12,7 @@ import pytest
 
 from jaxmatch.cli import devices
 from jaxmatch.cli.main import main
-from jaxmatch.layers.matmul import PRECISIONS
+from jaxmatch.layers.core import PRECISIONS
 from jaxmatch.products import products_of
 from jaxmatch.sweep import trial
 

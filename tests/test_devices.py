@@ -14,7 +14,7 @@ PROGRAM = """
 import pathlib, tempfile
 import jax, numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
-from jaxmatch.layers.dropout import random_levels
+from jaxmatch.layers.core import random_levels
 from jaxmatch.training.checkpoints import Checkpoints
 from small_cohort import alike, make_cohort
 from jaxmatch.training import replicas

@@ -15,7 +15,8 @@ from jaxmatch.data import distinct_words
 from jaxmatch.data.batches import BatchPlan
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.vocabulary import WordTable
-from jaxmatch.layers.words import at_most_words, distinct, encode_distinct_words
+from jaxmatch.layers.core import traced_for
+from jaxmatch.layers.words import distinct, encode_distinct_words
 from jaxmatch.models import build
 from jaxmatch.sweep import memory
 from jaxmatch.training.step import BatchShape
@@ -77,7 +78,7 @@ def test_only_distinct_words_are_encoded():
 
     ids = jnp.array([[3, 3, 5], [5, 3, 0]], jnp.int32)
     given_words = jnp.stack([10 * ids, ids], axis=-1)
-    with at_most_words(4):
+    with traced_for("", 4):
         found = encode_distinct_words(encode, ids, given_words, WORDS)
     np.testing.assert_array_equal(found, given_words)
     encode_distinct_words(encode, ids, given_words, WORDS)
@@ -106,7 +107,7 @@ def test_outputs_and_gradients_equal_those_of_encoding_each_token(characters, ch
         return (outputs[:, 0] - 0.5 * outputs[:, 1]).sum(), outputs
 
     (_, expected), gradients = jax.jit(jax.value_and_grad(loss, has_aux=True))(params)
-    with at_most_words(9):
+    with traced_for("", 9):
         (_, found), of_distinct = jax.jit(jax.value_and_grad(loss, has_aux=True))(params)
     near = 0.03 if changes is BFLOAT16 else 1e-5
     np.testing.assert_allclose(found, expected, atol=near * np.abs(expected).max())
@@ -121,7 +122,7 @@ def test_gradients_of_a_word_are_summed_in_float32():
     ids = jnp.ones((1, tokens), jnp.int32)
 
     def total(table):
-        with at_most_words(2):
+        with traced_for("", 2):
             encoded = encode_distinct_words(lambda numbers: table[numbers], ids, ids, WORDS)
         return (0.0123 * encoded).sum()
 

@@ -7,8 +7,8 @@ import pytest
 from random_parameters import applied, compiled
 
 from jaxmatch.config import RE2Config
-from jaxmatch.layers.alignment import Alignment
-from jaxmatch.layers.dense import Dense
+from jaxmatch.layers.core import WeightNormDense
+from jaxmatch.models.re2 import Alignment
 
 BARE = {"params": {"temperature": jnp.array(1.0)}}
 
@@ -31,7 +31,7 @@ def test_linear_alignment_projects_both_sentences_with_shared_weights():
     module = Alignment(RE2Config(hidden_size=3))
     sequence, sentences = jax.random.normal(jax.random.key(0), (2, 10, 5)), jnp.array([[1] * 4 + [2] * 6] * 2, jnp.int8)
     variables = compiled(module.init)(jax.random.key(2), (sequence,), sentences, None)
-    projected = Dense(RE2Config(), 3).apply({"params": variables["params"]["projection"]}, sequence)
+    projected = WeightNormDense(RE2Config(), 3).apply({"params": variables["params"]["projection"]}, sequence)
     a, b = sequence[:, :4], sequence[:, 4:]
     scores = jnp.einsum("bic,bjc->bij", projected[:, :4], projected[:, 4:]) / np.sqrt(3)
     aligned = applied(module, variables, (sequence,), sentences, None)[0]

@@ -8,8 +8,8 @@ from random_parameters import applied, compiled, random_parameters
 
 from jaxmatch.config import RE2Config
 from jaxmatch.layers.convolution import Convolution, convolve
-from jaxmatch.layers.encoder import ConvolutionalEncoder
-from jaxmatch.layers.gelu import gelu
+from jaxmatch.layers.core import gelu
+from jaxmatch.models.re2 import ConvolutionalEncoder
 
 
 def one_sentence(length, rows=1):

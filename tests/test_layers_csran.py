@@ -13,7 +13,7 @@ from random_parameters import applied, compiled, random_parameters
 from scipy.special import softmax
 
 from jaxmatch.config import CSRANConfig
-from jaxmatch.layers.highway import Highway, HighwayLayer
+from jaxmatch.layers.core import Highway, HighwayLayer
 from jaxmatch.layers.pooling import Perceptron
 from jaxmatch.models.cafe import AttentionRefinement, FactorizationMachine
 from jaxmatch.models.csran import bidirectional_alignment, co_stack_affinity, co_stack_weights

@@ -3,7 +3,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxmatch.layers.dropout import Dropout, random_levels
+from jaxmatch.layers.core import Dropout, random_levels
 
 ONES = jnp.ones((50, 41))
 

@@ -11,7 +11,7 @@ from random_parameters import applied, compiled, random_parameters
 from scipy.special import expit as sigmoid
 
 from jaxmatch.layers.attention import ComparisonFusion, attention_weights, compared, of_other_sentence, of_same_sentence
-from jaxmatch.layers.linear import Linear
+from jaxmatch.layers.core import Dense
 from jaxmatch.layers.pooling import Perceptron, mean_and_max, mean_over_time, sum_over_time
 from jaxmatch.models.esan import Augmentation, CoAttention
 
@@ -31,12 +31,12 @@ def weights(params, *names):
 
 
 def test_linear_layer_accepts_parts_and_applies_the_activation():
-    module = Linear(3, "relu")
+    module = Dense(3, "relu")
     params = random_parameters(module, SEQUENCE)
     expected = np.maximum(SEQUENCE @ params["kernel"] + params["bias"][None, None], 0)
     for parts in ((SEQUENCE,), (SEQUENCE[..., :1], SEQUENCE[..., 1:])):
         np.testing.assert_allclose(applied(module, {"params": params}, *parts), expected, atol=1e-6)
-    assert set(random_parameters(Linear(3, use_bias=False), SEQUENCE)) == {"kernel"}
+    assert set(random_parameters(Dense(3, use_bias=False), SEQUENCE)) == {"kernel"}
 
 
 def test_attention_masks_select_the_other_or_the_same_sentence():

@@ -7,16 +7,16 @@ import pytest
 from random_parameters import applied
 
 from jaxmatch.config import RE2Config
-from jaxmatch.layers.connection import CONNECTIONS
-from jaxmatch.layers.dense import Dense
-from jaxmatch.layers.fusion import FullFusion, SimpleFusion
-from jaxmatch.layers.prediction import PredictionLayer
+from jaxmatch.layers.core import WeightNormDense
+from jaxmatch.models.re2 import Connection, FullFusion, PredictionLayer, SimpleFusion
 
 OWN, ALIGNED = (jax.random.normal(jax.random.key(seed), (2, 3, 4)) for seed in (0, 1))
 
 
 def dense(features, params, *parts, activated=True):
-    return Dense(RE2Config(), features, activated=activated).apply({"params": params}, jnp.concatenate(parts, axis=-1))
+    return WeightNormDense(RE2Config(), features, activated=activated).apply(
+        {"params": params}, jnp.concatenate(parts, axis=-1)
+    )
 
 
 def test_full_fusion_compares_in_three_perspectives():
@@ -62,7 +62,7 @@ def test_dropout_before_every_layer_changes_outputs_only_at_positive_rates(kind)
 def connected(kind, previous_input, outputs):
     embedded = jnp.full((1, 1, 3), 9.0)
     return np.concatenate(
-        CONNECTIONS[kind](RE2Config(hidden_size=2)).apply({}, embedded, previous_input, outputs), axis=-1
+        Connection(RE2Config(hidden_size=2, connection=kind)).apply({}, embedded, previous_input, outputs), axis=-1
     )[0, 0]
 
 
@@ -87,7 +87,7 @@ def test_connections_equal_hand_computed_values():
 
 
 def test_vanilla_running_sum_projects_the_embedding_once():
-    module, outputs = CONNECTIONS["vanilla_running_sum"](RE2Config(hidden_size=2)), jnp.full((1, 1, 2), 2.0)
+    module, outputs = Connection(RE2Config(hidden_size=2, connection="vanilla_running_sum")), jnp.full((1, 1, 2), 2.0)
     embedded = jax.random.normal(jax.random.key(0), (1, 1, 3))
     connected, variables = module.init_with_output(jax.random.key(1), embedded, (embedded,), [outputs])
     mapped = dense(2, variables["params"]["projection"], embedded, activated=False)

@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch.layers.gelu import gelu
+from jaxmatch.layers.core import gelu
 
 POINTS = jnp.linspace(-6, 6, 241)
 

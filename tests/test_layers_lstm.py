@@ -12,9 +12,8 @@ import pytest
 from random_parameters import compiled, random_parameters
 from scipy.special import expit as sigmoid
 
-from jaxmatch.layers import lstm, lstm_on_cpu
+from jaxmatch.layers.core import PRECISIONS, traced_for
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.matmul import PRECISIONS
 
 SENTENCES = np.array(
     [[1, 1, 1, 2, 2, 0, 0], [1, 2, 2, 2, 2, 2, 2], [0, 1, 0, 1, 2, 0, 2], [0] * 7, [2, 2, 0, 0, 0, 0, 0]], np.int8
@@ -23,14 +22,10 @@ INPUTS = np.random.default_rng(1).normal(size=(5, 7, 3)).astype(np.float32)
 
 
 @pytest.fixture(params=["cpu", "device"])
-def form(request, monkeypatch):
+def form(request):
     """Runs a test with each form of the recurrence on this machine."""
-    if request.param == "device":
-        use_the_form_for_devices(monkeypatch)
-
-
-def use_the_form_for_devices(monkeypatch):
-    monkeypatch.setattr(lstm_on_cpu, "hidden_states", lstm.hidden_states)
+    with traced_for("cpu" if request.param == "cpu" else ""):
+        yield
 
 
 def read(inputs, params, direction):
@@ -190,7 +185,7 @@ def test_bfloat16_precision_rounds_every_gradient_and_keeps_float32_dtype(form):
 
 
 @pytest.mark.parametrize(("features", "bidirectional", "precision"), [(3, True, "float32"), (8, False, "bfloat16")])
-def test_device_form_equals_cpu_form_for_vmapped_replicas(features, bidirectional, precision, monkeypatch):
+def test_device_form_equals_cpu_form_for_vmapped_replicas(features, bidirectional, precision):
     module = Lstm(features, bidirectional=bidirectional, precision=precision)
     replicas = [random_parameters(module, (INPUTS,), SENTENCES, seed=seed) for seed in (0, 1)]
     stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *replicas)
@@ -207,8 +202,8 @@ def test_device_form_equals_cpu_form_for_vmapped_replicas(features, bidirectiona
         found = compiled(lambda stacked: (gradient(stacked, inputs), forward(stacked)))(stacked)
         return [np.asarray(leaf, np.float32) for leaf in jax.tree.leaves(found)]
 
-    on_a_cpu = results()
-    use_the_form_for_devices(monkeypatch)
+    with traced_for("cpu"):
+        on_a_cpu = results()
     on_a_device = results()
     # In bfloat16 the form for devices also rounds the values that it keeps for the backward pass.
     tolerance = 1e-6 if precision == "float32" else 2e-2
@@ -217,11 +212,11 @@ def test_device_form_equals_cpu_form_for_vmapped_replicas(features, bidirectiona
         np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * np.abs(other).max())
 
 
-def test_lowering_platform_selects_the_form():
+@pytest.mark.parametrize(("platform", "barriers"), [("cpu", False), ("cuda", True), ("tpu", True), ("", True)])
+def test_platform_selects_the_form(platform, barriers):
     module = Lstm(3)
     params = random_parameters(module, (INPUTS,), SENTENCES)
-    gradient = jax.jit(jax.grad(lambda params: module.apply({"params": params}, (INPUTS,), SENTENCES).sum()))
-    for platform, barriers in (("cpu", False), ("cuda", True), ("tpu", True)):
-        text = gradient.trace(params).lower(lowering_platforms=(platform,)).as_text()
-        assert ("optimization_barrier" in text) == barriers  # only the form for devices has them
-        assert text.count("stablehlo.while") == 2  # forward and backward: nothing of the other form is in the program
+    with traced_for(platform):
+        gradient = jax.jit(jax.grad(lambda params: module.apply({"params": params}, (INPUTS,), SENTENCES).sum()))
+        text = gradient.lower(params).as_text()
+    assert ("optimization_barrier" in text) == barriers  # only the form for devices has them

@@ -8,11 +8,16 @@ import pytest
 from random_parameters import applied, random_parameters
 
 from jaxmatch.config import RE2Config
-from jaxmatch.layers import joint_weight_norm
-from jaxmatch.layers.dense import Dense
-from jaxmatch.layers.gelu import gelu
-from jaxmatch.layers.matmul import matmul
-from jaxmatch.layers.weights import column_norms, folded, kernel_of, normalized_kernel
+from jaxmatch.layers import core
+from jaxmatch.layers.core import (
+    WeightNormDense,
+    column_norms,
+    fold_weight_norm,
+    gelu,
+    kernel_of,
+    matmul,
+    normalized_kernel,
+)
 
 
 class Kernel(nn.Module):
@@ -79,18 +84,20 @@ def test_gelu_is_the_tanh_form():
 def test_dense_equals_hand_computed_values():
     params = {"direction": jnp.array([[3.0], [4.0]]), "gain": jnp.array([5.0]), "bias": jnp.array([0.5])}
     inputs = jnp.array([[1.0, -1.0], [2.0, 0.0]])
-    linear = Dense(RE2Config(), 1, activated=False).apply({"params": params}, inputs)
+    linear = WeightNormDense(RE2Config(), 1, activated=False).apply({"params": params}, inputs)
     np.testing.assert_allclose(linear, [[-0.5], [6.5]], rtol=1e-6)
-    np.testing.assert_allclose(Dense(RE2Config(), 1).apply({"params": params}, inputs), gelu(linear), rtol=1e-6)
+    np.testing.assert_allclose(
+        WeightNormDense(RE2Config(), 1).apply({"params": params}, inputs), gelu(linear), rtol=1e-6
+    )
 
 
 def test_dense_takes_parts_as_if_concatenated():
     parts = [jax.random.normal(jax.random.key(size), (2, 3, size)) for size in (2, 5, 1)]
     whole = jnp.concatenate(parts, axis=-1)
-    outputs, variables = Dense(RE2Config(), 4).init_with_output(jax.random.key(0), *parts)
+    outputs, variables = WeightNormDense(RE2Config(), 4).init_with_output(jax.random.key(0), *parts)
     assert variables["params"]["direction"].shape == (8, 4)
-    np.testing.assert_allclose(outputs, Dense(RE2Config(), 4).apply(variables, whole), atol=1e-6)
-    of_whole = Dense(RE2Config(), 4).init(jax.random.key(0), whole)["params"]
+    np.testing.assert_allclose(outputs, WeightNormDense(RE2Config(), 4).apply(variables, whole), atol=1e-6)
+    of_whole = WeightNormDense(RE2Config(), 4).init(jax.random.key(0), whole)["params"]
     np.testing.assert_array_equal(of_whole["direction"], variables["params"]["direction"])
 
 
@@ -108,12 +115,12 @@ def test_bfloat16_matmul_rounds_its_operands_and_returns_float32():
 
 @pytest.mark.parametrize("weight_normalization", ["he", "unit"])
 def test_folded_parameters_give_the_same_outputs(weight_normalization):
-    layer = Dense(RE2Config(weight_normalization=weight_normalization), 4)
+    layer = WeightNormDense(RE2Config(weight_normalization=weight_normalization), 4)
     inputs = jax.random.normal(jax.random.key(0), (5, 3))
     params = random_parameters(layer, inputs)
-    plain = folded({"layer": params})["layer"]
+    plain = fold_weight_norm({"layer": params})["layer"]
     assert set(plain) == {"kernel", "bias"}
-    outputs = Dense(RE2Config(weight_normalization="none"), 4).apply({"params": plain}, inputs)
+    outputs = WeightNormDense(RE2Config(weight_normalization="none"), 4).apply({"params": plain}, inputs)
     np.testing.assert_allclose(outputs, layer.apply({"params": params}, inputs), rtol=1e-6)
 
 
@@ -132,5 +139,5 @@ def test_joint_kernels_and_gradients_match_those_of_each_layer():
         (_, kernels), gradients = jax.value_and_grad(loss, (0, 1), has_aux=True)(directions, gains)
         return kernels, gradients
 
-    found, expected = of(joint_weight_norm.kernels_of), of(functools.partial(map, kernel_of))
+    found, expected = of(core.kernels_of), of(functools.partial(map, kernel_of))
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5), found, expected)

@@ -10,7 +10,7 @@ from small_records import LAYOUT, record
 from benchmarks import ceiling
 from benchmarks.accelerators.products import Product, products
 from jaxmatch.errors import InputError
-from jaxmatch.layers.matmul import PRECISIONS, matmul
+from jaxmatch.layers.core import PRECISIONS, matmul
 from jaxmatch.models import build
 from jaxmatch.products import products_of
 from jaxmatch.reporting import record_schema

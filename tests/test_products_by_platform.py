@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxmatch import models
-from jaxmatch.layers.matmul import ALIGNMENT, matmul, matmul_by_rows, products_for
+from jaxmatch.layers.core import ALIGNMENT, matmul, matmul_by_rows, traced_for
 from jaxmatch.training.step import flattening
 
 
@@ -22,7 +22,7 @@ def test_the_platform_does_not_change_results_or_gradients(shapes, platform):
     generator = np.random.default_rng(0)
     arrays = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
     expected = matmul(*arrays, "float32"), *jax.grad(loss, (0, 1))(*arrays)
-    with products_for(platform):
+    with traced_for(platform):
         found = matmul(*arrays, "float32"), *jax.grad(loss, (0, 1))(*arrays)
     for each, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(each, other, rtol=1e-5, atol=1e-6)
@@ -41,7 +41,7 @@ def test_every_product_of_a_gradient_has_aligned_rows(dtype):
 
     least = ALIGNMENT // jnp.dtype(dtype).itemsize
     assert rows_of_products() == {150, 75}
-    with products_for("gpu"):
+    with traced_for("gpu"):
         assert {size % least for size in rows_of_products()} == {0}
 
 
@@ -67,7 +67,7 @@ def test_the_columns_of_padding_are_cut_off_once_after_the_sum_of_the_parts_prod
     arrays = [jax.ShapeDtypeStruct(shape, "float32") for shape in shapes]
 
     def summed(first, second, *rows):
-        with products_for("gpu"):
+        with traced_for("gpu"):
             return matmul_by_rows((first, second), rows, "float32")
 
     text = jax.jit(summed).lower(*arrays).as_text()

@@ -15,8 +15,8 @@ from test_models import RE2, A, B
 from jaxmatch.errors import InputError
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.padding import padded_size
-from jaxmatch.layers import dropout
-from jaxmatch.layers.dropout import Dropout
+from jaxmatch.layers import core
+from jaxmatch.layers.core import Dropout
 from jaxmatch.models import build, count_parameters
 from jaxmatch.models.pair_model import pair_rows
 
@@ -135,10 +135,8 @@ def test_dropout_placement_equals_the_released_code(alignment, fusion, monkeypat
     module = build(RE2 | changes, outputs=3)
     params = jax.eval_shape(module.init, jax.random.key(0), *sentences(), VECTORS)["params"]
     drawn = []
-    levels = dropout.random_levels
-    monkeypatch.setattr(
-        dropout, "random_levels", lambda key, shape: drawn.append(math.prod(shape)) or levels(key, shape)
-    )
+    levels = core.random_levels
+    monkeypatch.setattr(core, "random_levels", lambda key, shape: drawn.append(math.prod(shape)) or levels(key, shape))
     jax.eval_shape(lambda params: loss(module, params, A, B, jax.random.key(0), 0.2), params)
     sizes = [4 * hidden, hidden]  # both dense layers of the prediction
     tokens = A.shape[1] + B.shape[1]

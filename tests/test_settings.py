@@ -14,11 +14,9 @@ from jaxmatch.config import MODELS, SECTIONS, DataConfig, RE2Config
 from jaxmatch.data.dataset import TASKS
 from jaxmatch.data.tokens import TOKENIZERS, TRUNCATION_SIDES
 from jaxmatch.errors import InputError
-from jaxmatch.layers.connection import CONNECTIONS
 from jaxmatch.layers.convolution import ACTIVATIONS
-from jaxmatch.layers.fusion import FUSIONS
-from jaxmatch.layers.matmul import PRECISIONS
-from jaxmatch.layers.prediction import PREDICTIONS
+from jaxmatch.layers.core import PRECISIONS
+from jaxmatch.layers.pooling import PREDICTIONS
 from jaxmatch.layers.words import CHARACTER_ENCODERS
 from jaxmatch.settings import default_config, flatten, model_config, validate, with_overrides
 
@@ -218,8 +216,6 @@ def test_literal_choices_match_the_registries():
         for field in dataclasses.fields(config)
     }
     registries = {
-        (RE2Config, "connection"): CONNECTIONS,
-        (RE2Config, "fusion"): FUSIONS,
         (RE2Config, "prediction"): PREDICTIONS,
         (RE2Config, "encoder_activation"): ACTIVATIONS,
         (RE2Config, "precision"): PRECISIONS,

@@ -16,8 +16,8 @@ from benchmarks.item import Column, Item, Settings
 from benchmarks.worker_process import WorkerProcess, WorkerStopped
 from jaxmatch import devices
 from jaxmatch.inference.cpu.compiler_options import compiler_options
+from jaxmatch.layers.core import traced_for
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.matmul import products_for
 
 WORKER = Path(__file__).resolve().parent.parent / "lstm_worker.py"
 INPUTS = 300
@@ -116,7 +116,7 @@ def programs(example: Case) -> dict[bool, Callable[[], Any]]:
         False: jax.jit(forward, compiler_options=compiler_options() if platform == "cpu" else of_training),
         True: jax.jit(jax.grad(total, argnums=(0, 1), has_aux=True), compiler_options=of_training),
     }
-    with products_for(platform):
+    with traced_for(platform):
         made = {training: program.lower(params, inputs).compile() for training, program in made.items()}
     return {
         training: lambda program=program: jax.block_until_ready(program(params, inputs))

@@ -24,7 +24,7 @@ PAPERS_PAIRS = {
     "esan": ("police officer with riot shield stands in front of crowd", "a police officer stands in front of a crowd"),
 }
 
-# The name under which the layers that align two sentences store their weights (layers/alignment.py).
+# The name under which the layers that align two sentences store their weights (models/re2.py).
 _KEPT = "weights"
 # Pattern for the path of such a layer in a model -> the kind of layer.
 _NAMES = {

@@ -8,7 +8,7 @@ MOST = 2**31 - 1  # the maximum of int32, in which a device holds numbers of sam
 MOST_LAYERS, _MOST_FEATURES, WIDEST = 1000, 1 << 21, 999  # larger than any model needs, and still possible to trace
 
 Precision = Literal["float32", "highest", "tensorfloat32", "bfloat16"]
-# The inputs of the prediction layers, computed from the vectors of both sentences (layers/prediction.py).
+# The inputs of the prediction layers, computed from the vectors of both sentences (models/re2.py).
 HeadInputs = Literal["full", "symmetric", "simple"]
 
 

@@ -77,7 +77,7 @@ class RE2Config(ModelConfig):
     )
     connection: Literal[
         "augmented", "augmented_running_sum", "vanilla", "vanilla_running_sum", "vanilla_projected", "none"
-    ] = setting("augmented", "connection of the blocks; augmented: Eq. 1; layers/connection.py describes the others")
+    ] = setting("augmented", "connection of the blocks; augmented: Eq. 1; models/re2.py describes the others")
     prediction: HeadInputs = setting("full", "inputs of H; full: Eq. 5; symmetric: Eq. 6; simple: Eq. 7")
     encoder_input: bool = setting(
         True, "give the encoder's input to alignment and fusion; False: the ablation w/o enc-in"

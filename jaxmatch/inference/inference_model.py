@@ -14,8 +14,7 @@ import numpy as np
 from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.devices import compiler_options
 from jaxmatch.inference.padding import MANY_LENGTHS, pad_batch, padded_size, token_rows
-from jaxmatch.layers import weights
-from jaxmatch.layers.matmul import products_for
+from jaxmatch.layers import core
 
 # Threads that share a model also share its predictor.
 _predictor_lock = threading.Lock()
@@ -85,7 +84,7 @@ class InferenceModel:
         if self.module.config.weight_normalization == "none":
             return self.module, self.params
         config = dataclasses.replace(self.module.config, weight_normalization="none")
-        return self.module.clone(config=config), jax.jit(weights.folded)(self.params)
+        return self.module.clone(config=config), jax.jit(core.fold_weight_norm)(self.params)
 
     def logits(
         self,
@@ -161,7 +160,7 @@ def _match(module: nn.Module, platform: str) -> Callable[..., jax.Array]:
     """Returns `match` of a model, jitted for a platform: (params, words, tokens, sentences) -> logits."""
 
     def match(params: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array) -> jax.Array:
-        with products_for(platform):
+        with core.traced_for(platform):
             return module.apply({"params": params}, tokens, sentences, words, method="match")
 
     return jax.jit(match, compiler_options=compiler_options(platform) or None)

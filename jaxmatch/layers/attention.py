@@ -4,11 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.linear import Linear
-from jaxmatch.layers.masking import lowest
-from jaxmatch.layers.matmul import matmul
-from jaxmatch.layers.parts import Parts
+from jaxmatch.layers.core import Dense, Dropout, Parts, lowest, matmul
 
 
 def of_other_sentence(sentences: jax.Array) -> jax.Array:
@@ -90,4 +86,4 @@ class ComparisonFusion(nn.Module):
     def __call__(self, own: Parts, aligned: Parts, dropout_rate: jax.Array | None) -> jax.Array:
         """Fuses `own` and `aligned`, parts of <float32>[batch, length, size] -> <float32>[batch, length, features]."""
         seen = Dropout().in_parts(compared(own, aligned), dropout_rate)
-        return Linear(self.features, "relu", precision=self.precision, name="output")(*seen)
+        return Dense(self.features, "relu", precision=self.precision, name="output")(*seen)

@@ -9,10 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config import RE2Config
-from jaxmatch.layers.gelu import gelu
-from jaxmatch.layers.matmul import matmul_in_parts, over_features
-from jaxmatch.layers.parts import Parts, sizes
-from jaxmatch.layers.weights import normalized_kernel
+from jaxmatch.layers.core import Parts, gelu, matmul_in_parts, normalized_kernel, sizes
 
 # The paper and the PyTorch code of RE2 use GeLU. The TensorFlow code uses it for dense layers only.
 ACTIVATIONS = {"gelu": gelu, "relu": nn.relu}
@@ -34,7 +31,7 @@ def convolve(parts: Parts, kernel: jax.Array, sentences: jax.Array, precision: s
     less than shifting the inputs.
 
     Arguments:
-      parts: parts of <float32>[batch, length, inputs] (layers/parts.py).
+      parts: parts of <float32>[batch, length, inputs] (layers/core.py).
       kernel: <float32>[width, inputs, features], width odd.
       sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
       precision: the precision of the matrix product.
@@ -58,7 +55,7 @@ class Convolution(nn.Module):
     """A weight-normalized convolution and its activation.
 
     Arguments:
-      config: the settings, of which `encoder_activation`, `weight_normalization` (layers/weights.py) and `precision`
+      config: the settings, of which `encoder_activation`, `weight_normalization` (layers/core.py) and `precision`
         apply.
       features: the number of outputs.
       width: the number of tokens that the convolution sees; odd.
@@ -78,4 +75,4 @@ class Convolution(nn.Module):
         kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.config.weight_normalization)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
         outputs = convolve(parts, kernel, sentences, self.config.precision)
-        return ACTIVATIONS[self.config.encoder_activation](outputs + over_features(bias, outputs))
+        return ACTIVATIONS[self.config.encoder_activation](outputs + bias.astype(outputs.dtype))

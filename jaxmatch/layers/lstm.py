@@ -16,19 +16,15 @@ pass then only multiplies and adds. At padding, the saved input gate is 0, the s
 the previous hidden state is saved instead of the tanh. So hidden state = output gate * saved tanh holds everywhere.
 """
 
-import contextlib
-import contextvars
 import functools
-from collections.abc import Iterator
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from jaxmatch.layers import lstm_on_cpu
+from jaxmatch.layers.core import PRECISIONS, Parts, matmul, matmul_in_parts, sizes, target
 from jaxmatch.layers.lstm_on_cpu import GATES, gate_gradient
-from jaxmatch.layers.matmul import PRECISIONS, matmul, matmul_in_parts
-from jaxmatch.layers.parts import Parts, sizes
 
 _KEPT = GATES + 2
 # The features are padded to a multiple of this. Otherwise XLA would pad the factors of a bfloat16 product for the
@@ -132,7 +128,7 @@ def _forward(added, kernel, bias, is_token, starts, precision):
     return _in_place(_hidden_states(kept)), (kernel, is_token, starts, kept, jnp.zeros(0, added.dtype))
 
 
-# This is traced after the end of `matmul.products_for`, so the features are padded to `_MULTIPLE` instead.
+# This is traced after the end of `core.traced_for`, so the features are padded to `_MULTIPLE` instead.
 def _backward(precision, residuals, state_gradients):
     kernel, is_token, starts, kept, of_type = residuals
     steps, directions, rows, _ = is_token.shape
@@ -177,7 +173,7 @@ recurrence.defvjp(_forward, _backward)
 
 
 def hidden_states(
-    sequences: tuple[Parts, ...],
+    sequence: Parts,
     input_kernel: jax.Array,
     kernel: jax.Array,
     bias: jax.Array,
@@ -191,25 +187,12 @@ def hidden_states(
     more = -features % _MULTIPLE  # additional features, whose states stay zero
     input_kernel, bias = (jnp.pad(one, [(0, 0)] * (one.ndim - 1) + [(0, more)]) for one in (input_kernel, bias))
     kernel = jnp.pad(kernel, [(0, 0), (0, more), (0, 0), (0, more)])
-    added = matmul_in_parts(sequences[0], input_kernel.reshape(len(input_kernel), -1), precision)
+    added = matmul_in_parts(sequence, input_kernel.reshape(len(input_kernel), -1), precision)
     is_token = _in_order(jnp.stack([is_token] * directions, axis=2))
     starts = _in_order(jnp.stack(is_start, axis=2)).at[0].set(True)
     kernel, bias = kernel.reshape(directions, features + more, -1), bias.reshape(directions, -1)
     states = recurrence(added, kernel, bias, is_token, starts, precision)
     return states.reshape(rows, steps, directions, -1)[..., :features].reshape(rows, steps, -1) if more else states
-
-
-_ON_A_CPU = contextvars.ContextVar("on_a_cpu", default=False)
-
-
-@contextlib.contextmanager
-def traced_for_a_cpu() -> Iterator[None]:
-    """Traces LSTMs in their CPU form only, without a platform switch, so that the jaxpr can be inspected."""
-    before = _ON_A_CPU.set(True)
-    try:
-        yield
-    finally:
-        _ON_A_CPU.reset(before)
 
 
 def _second_sentence_starts(sentences: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -261,7 +244,7 @@ class Lstm(nn.Module):
         """Computes the hidden states of the sentences of a row.
 
         Arguments:
-          sequence: parts of <float32>[batch, length, inputs] (layers/parts.py).
+          sequence: parts of <float32>[batch, length, inputs] (layers/core.py).
           sentences: <int8>[batch, length], the sentence of each token, 1 before 2; 0 is padding.
 
         Returns:
@@ -270,13 +253,8 @@ class Lstm(nn.Module):
         weights = self._weights(sum(sizes(sequence)))
         is_token = sentences[..., None] > 0
         is_start = _second_sentence_starts(sentences)[: 1 + self.bidirectional]
-        forms = {"cpu": lstm_on_cpu.hidden_states, "default": hidden_states}
-        forms = {platform: functools.partial(form, precision=self.precision) for platform, form in forms.items()}
-        # The sequence is a separate argument for each direction, the second direction first. The gradients of these
-        # arguments are then added, in this order, to the gradients from elsewhere, as if there were a single form.
-        sequences = (sequence,) * len(is_start)
-        # The form is chosen when the program is lowered, and the other form leaves nothing in the program. In both, the
-        # cell of the scan is float32 in every precision, because rounding errors would add up over the steps.
-        arguments = sequences, *weights, is_token, is_start
-        states = forms["cpu"](*arguments) if _ON_A_CPU.get() else jax.lax.platform_dependent(*arguments, **forms)
+        # In both forms, the cell of the scan is float32 in every precision, because rounding errors would add up over
+        # the steps.
+        form = lstm_on_cpu.hidden_states if target().platform == "cpu" else hidden_states
+        states = form(sequence, *weights, is_token, is_start, self.precision)
         return jnp.where(is_token, states, 0.0).astype(sequence[0].dtype)

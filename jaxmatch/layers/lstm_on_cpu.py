@@ -14,8 +14,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.matmul import matmul, matmul_in_parts, over_features
-from jaxmatch.layers.parts import Parts, split
+from jaxmatch.layers.core import Parts, matmul, matmul_in_parts, split
 
 GATES = 4  # in the order input, forget, candidate, output
 
@@ -54,7 +53,7 @@ def _activated(gates: jax.Array) -> jax.Array:
     """Computes the gates from their pre-activations, [..., 4 * features] both."""
     features = gates.shape[-1] // GATES
     # One tanh serves all four gates, in one pass over memory: sigmoid(x) = tanh(x / 2) / 2 + 1 / 2.
-    scale = over_features(jnp.where(jnp.arange(GATES * features) // features == 2, 1.0, 0.5), gates)
+    scale = jnp.where(jnp.arange(GATES * features) // features == 2, 1.0, 0.5).astype(gates.dtype)
     return jnp.tanh(gates * scale) * scale + (1 - scale)
 
 
@@ -202,7 +201,7 @@ recurrence.defvjp(_forward, _backward)
 
 
 def hidden_states(
-    sequences: tuple[Parts, ...],
+    sequence: Parts,
     input_kernel: jax.Array,
     kernel: jax.Array,
     bias: jax.Array,
@@ -213,8 +212,7 @@ def hidden_states(
     """Computes the hidden states of an LSTM.
 
     Arguments:
-      sequences: for each direction, the last direction first, the same parts of <float32>[row, step, inputs]
-        (layers/parts.py).
+      sequence: parts of <float32>[row, step, inputs] (layers/core.py).
       input_kernel: <float32>[inputs, direction, 4, features].
       kernel: <float32>[direction, features, 4, features].
       bias: <float32>[direction, 4, features].
@@ -226,8 +224,7 @@ def hidden_states(
     inputs, directions, *_ = input_kernel.shape
     input_kernels = [one.reshape(inputs, -1) for one in split(input_kernel, [1] * directions, axis=1)]
     added = tuple(
-        matmul_in_parts(sequence, input_kernel, precision).astype(jnp.float32)
-        for sequence, input_kernel in zip(reversed(sequences), input_kernels, strict=True)
+        matmul_in_parts(sequence, input_kernel, precision).astype(jnp.float32) for input_kernel in input_kernels
     )
     kernel, bias = kernel.reshape(directions, kernel.shape[1], -1), bias.reshape(directions, -1)
     return recurrence(added, kernel, bias, is_token, is_start, precision)

@@ -6,12 +6,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.highway import HighwayLayer
-from jaxmatch.layers.linear import Linear
-from jaxmatch.layers.masking import lowest
-from jaxmatch.layers.matmul import of_scores
-from jaxmatch.layers.prediction import PREDICTIONS
+from jaxmatch.layers.core import Dense, Dropout, HighwayLayer, lowest, of_scores
 
 
 def max_over_time(sequence: jax.Array, mask: jax.Array) -> jax.Array:
@@ -69,6 +64,14 @@ def final_states(states: jax.Array, mask: jax.Array) -> jax.Array:
     return jnp.concatenate([sum_over_time(forward, is_last), sum_over_time(backward, is_first)], axis=-1)
 
 
+# kind -> the inputs of H, computed from the vectors of both sentences
+PREDICTIONS = {
+    "full": lambda a, b: [a, b, a - b, a * b],  # Eq. 5
+    "symmetric": lambda a, b: [a, b, jnp.abs(a - b), a * b],  # Eq. 6
+    "simple": lambda a, b: [a, b],  # Eq. 7
+}
+
+
 class Perceptron(nn.Module):
     """The prediction layers of all models except RE2 and DIIN: a perceptron over the vectors of both sentences.
 
@@ -106,8 +109,8 @@ class Perceptron(nn.Module):
                 seen = (HighwayLayer(self.features, **options, name=f"hidden_{layer}")(*seen),)
             else:
                 activation = "tanh" if self.hidden_layer == "tanh" else "relu"
-                seen = (Linear(self.features, activation, **options, name=f"hidden_{layer}")(*seen),)
-        # Logits are never in bfloat16, as in layers/prediction.py.
-        return Linear(self.outputs, precision=of_scores(self.precision), name="output")(
+                seen = (Dense(self.features, activation, **options, name=f"hidden_{layer}")(*seen),)
+        # Logits are never in bfloat16, as in models/re2.py.
+        return Dense(self.outputs, precision=of_scores(self.precision), name="output")(
             *Dropout().in_parts(seen, dropout_rate)
         )

@@ -2,9 +2,7 @@
 and CAFE.
 """
 
-import contextlib
-import contextvars
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import flax.linen as nn
@@ -16,33 +14,18 @@ from jaxmatch.config import ModelConfig
 from jaxmatch.data.characters import LONGEST_WORD
 from jaxmatch.data.vocabulary import PADDING, WordTable
 from jaxmatch.errors import InputError
+from jaxmatch.layers.core import PRECISIONS, Parts, matmul, target
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.matmul import PRECISIONS, matmul, over_features
-from jaxmatch.layers.parts import Parts
 from jaxmatch.layers.pooling import final_states
-
-# Features that depend on a word alone are computed once for each distinct word of a batch. Among the tokens of 64 pairs
-# of SNLI, a third to a quarter are distinct words; among those of 512 pairs, a sixth to an eighth.
-_MOST_WORDS: contextvars.ContextVar[int | None] = contextvars.ContextVar("most_words", default=None)
-
-
-@contextlib.contextmanager
-def at_most_words(most: int | None) -> Iterator[None]:
-    """Traces models for batches with at most `most` distinct words, padding included.
-
-    None means that a batch may have any number of distinct words. Each token is then encoded by itself.
-    """
-    before = _MOST_WORDS.set(most)
-    try:
-        yield
-    finally:
-        _MOST_WORDS.reset(before)
 
 
 def encode_distinct_words(
     encode: Callable[[jax.Array], jax.Array], ids: jax.Array, given: jax.Array, words: int
 ) -> jax.Array:
     """Computes `encode(given)`, where `given` is the same for all tokens of the same word.
+
+    If the model is traced for a known number of distinct words (`core.traced_for`), each is encoded once. Among the
+    tokens of 64 pairs of SNLI, a third to a quarter are distinct words; among those of 512 pairs, a sixth to an eighth.
 
     Arguments:
       encode: a function [batch, length, ...] -> <float32 or bfloat16>[batch, length, features] that encodes each token
@@ -54,7 +37,7 @@ def encode_distinct_words(
     Returns:
       <float32>[batch, length, features].
     """
-    most = _MOST_WORDS.get()
+    most = target().most_words
     if most is None or most >= ids.size:
         return encode(given).astype(jnp.float32)
     first, place = distinct(ids.reshape(-1), most, words)
@@ -114,7 +97,7 @@ class CharacterConvolution(nn.Module):
         windows = [padded[first : first + len(embedded)] for first in range(self.width)]
         # One product of the windows. A product that is shifted and summed instead would be `width` times as wide.
         filtered = matmul(jnp.concatenate(windows, axis=-1), kernel.reshape(-1, self.features), self.precision)
-        return jnp.max(jnp.where(mask, nn.relu(filtered + over_features(bias, filtered)), 0), axis=0)
+        return jnp.max(jnp.where(mask, nn.relu(filtered + bias.astype(filtered.dtype)), 0), axis=0)
 
 
 class CharacterLstm(nn.Module):

@@ -16,9 +16,7 @@ import jax.numpy as jnp
 from jaxmatch.config import BiMPMConfig
 from jaxmatch.errors import InputError
 from jaxmatch.layers.attention import of_other_sentence
-from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.masking import lowest
-from jaxmatch.layers.matmul import matmul, of_scores
+from jaxmatch.layers.core import Dropout, lowest, matmul, of_scores
 from jaxmatch.layers.pooling import final_states
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -77,7 +75,7 @@ class PerspectiveMatching(nn.Module):
         allowed = of_other_sentence(sentences)
         directed = _normalized(own)
         similarity = jnp.where(allowed, matmul(directed, jnp.swapaxes(directed, -1, -2), precision), 0.0)  # α
-        # Stored as in layers/alignment.py, whichever strategies are enabled.
+        # Stored as in models/re2.py, whichever strategies are enabled.
         attention = _over_sum(similarity)
         self.sow("intermediates", "weights", attention)
         matched = []

@@ -19,11 +19,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config import CAFEConfig, RefinementConfig
 from jaxmatch.layers.attention import attention_weights, of_other_sentence, of_same_sentence
-from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.highway import Highway
-from jaxmatch.layers.linear import Linear
-from jaxmatch.layers.matmul import matmul, matmul_in_parts, over_features
-from jaxmatch.layers.parts import Parts, sizes
+from jaxmatch.layers.core import Dense, Dropout, Highway, Parts, matmul, matmul_in_parts, sizes
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -56,7 +52,7 @@ class FactorizationMachine(nn.Module):
         squares = matmul_in_parts(tuple(part * part for part in parts), squared_norms, "highest")
         # Eq. 3 in time O(n k): sum_{i<j} <v_i, v_j> x_i x_j = (sum_f (sum_i v_if x_i)^2 - sum_i |v_i|^2 x_i^2) / 2
         pairs = 0.5 * (jnp.sum(jnp.square(weighted[..., 1:]), axis=-1, keepdims=True) - squares)
-        return over_features(bias, pairs) + weighted[..., :1] + pairs
+        return bias + weighted[..., :1] + pairs
 
 
 class AttentionRefinement(nn.Module):
@@ -103,10 +99,10 @@ class AttentionRefinement(nn.Module):
         if projected:
             # E_ij = F(a_i)^T F(b_j); F is a ReLU layer without bias in the released code.
             size = sequence.shape[-1]
-            seen = Linear(size, "relu", use_bias=False, precision=precision, name=f"{name}_projection")(sequence)
+            seen = Dense(size, "relu", use_bias=False, precision=precision, name=f"{name}_projection")(sequence)
         weights = attention_weights(matmul(seen, jnp.swapaxes(seen, -1, -2), precision), allowed)
         if name == "between":  # attention within one sentence is no alignment of two
-            self.sow("intermediates", "weights", weights)  # stored as in layers/alignment.py
+            self.sow("intermediates", "weights", weights)  # stored as in models/re2.py
         aligned = matmul(weights, sequence, precision)  # Eq. 2
         comparisons = {
             "concatenation": (aligned, sequence),

@@ -20,10 +20,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config import CSRANConfig
 from jaxmatch.layers.attention import attention_weights, compared, of_other_sentence
-from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.highway import Highway
-from jaxmatch.layers.matmul import matmul
-from jaxmatch.layers.parts import Parts
+from jaxmatch.layers.core import Dropout, Highway, Parts, matmul
 from jaxmatch.layers.pooling import sum_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.cafe import AttentionRefinement
@@ -110,7 +107,7 @@ class CSRAN(PairModel):
         sequence = self.highway(self.words(tokens, vectors), dropout_rate)
         own = self._stacked(sequence, sentences, dropout_rate)
         weights = co_stack_weights(own if co_stack else own[-1:], sentences, precision)
-        self.sow("intermediates", "weights", weights)  # stored as in layers/alignment.py
+        self.sow("intermediates", "weights", weights)  # stored as in models/re2.py
         own = own if co_stack or self.config.aligned_layers == "all" else own[-1:]
         aligned = bidirectional_alignment(own, weights, precision)
         sequence = compared(own, aligned)

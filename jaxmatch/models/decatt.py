@@ -18,10 +18,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config import DecAttConfig
 from jaxmatch.layers.attention import DotProductAttention, attention_weights, of_same_sentence
-from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.linear import Linear
-from jaxmatch.layers.matmul import matmul
-from jaxmatch.layers.parts import Parts
+from jaxmatch.layers.core import Dense, Dropout, Parts, matmul
 from jaxmatch.layers.pooling import sum_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -48,7 +45,7 @@ class FeedForward(nn.Module):
         for layer in range(2):
             parts = Dropout().in_parts(parts, dropout_rate)
             size, precision = self.config.hidden_size, self.config.precision
-            parts = (Linear(size, "relu", precision=precision, name=f"layer_{layer}")(*parts),)
+            parts = (Dense(size, "relu", precision=precision, name=f"layer_{layer}")(*parts),)
         return parts[0]
 
 
@@ -79,7 +76,7 @@ class DecAtt(PairModel):
     def setup(self):
         config = self.config
         self.words = WordFeatures(config)
-        self.project = Linear(config.hidden_size, use_bias=False, precision=config.precision, name="projection")
+        self.project = Dense(config.hidden_size, use_bias=False, precision=config.precision, name="projection")
         if config.intra_attention:
             self.intra = IntraAttention(config, name="intra_attention")
         self.attend = FeedForward(config, name="attend")

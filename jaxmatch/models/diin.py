@@ -25,11 +25,7 @@ import jax.numpy as jnp
 from jaxmatch.config import DIINConfig
 from jaxmatch.errors import InputError
 from jaxmatch.layers.attention import attention_weights
-from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.highway import Highway
-from jaxmatch.layers.linear import Linear
-from jaxmatch.layers.matmul import matmul, of_scores, over_features
-from jaxmatch.layers.parts import Parts, split
+from jaxmatch.layers.core import Dense, Dropout, Highway, Parts, matmul, of_scores, split
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
@@ -58,14 +54,14 @@ class SelfAttention(nn.Module):
         # change the softmax, and has no weights here.
         kernel = self.param("attention", nn.initializers.glorot_uniform(), (2 * size, 1), jnp.float32)
         seen = Dropout()(sequence, dropout_rate)
-        of_other, of_product = (over_features(half, seen) for half in jnp.split(kernel[:, 0], 2))
+        of_other, of_product = jnp.split(kernel[:, 0].astype(seen.dtype), 2)
         scores = matmul(of_other + of_product * seen, jnp.swapaxes(seen, -1, -2), precision)
         weights = attention_weights(scores, is_token[:, :, None] & is_token[:, None, :])
         attended = matmul(weights, sequence, precision)  # Eq. 2
         # Eq. 3 to 6: the fuse gate.
         parts = Dropout().in_parts((sequence, attended), dropout_rate)
-        candidate = Linear(size, "tanh", precision=precision, name="candidate")(*parts)
-        keep, let_in = (Linear(size, "sigmoid", precision=precision, name=name)(*parts) for name in ("keep", "let_in"))
+        candidate = Dense(size, "tanh", precision=precision, name="candidate")(*parts)
+        keep, let_in = (Dense(size, "sigmoid", precision=precision, name=name)(*parts) for name in ("keep", "let_in"))
         return keep * sequence + let_in * candidate
 
 
@@ -131,7 +127,7 @@ class GridConvolution(nn.Module):
         kernel = self.param("kernel", nn.initializers.glorot_uniform(), shape, jnp.float32)
         bias = self.param("bias", nn.initializers.zeros, shape[-1:], jnp.float32)
         outputs = convolve_grid(grid, kernel, self.precision)
-        return nn.relu(outputs + over_features(bias, outputs))
+        return nn.relu(outputs + bias.astype(outputs.dtype))
 
 
 class DenseBlock(nn.Module):
@@ -158,13 +154,13 @@ class DenseBlock(nn.Module):
         """
         if min(grid.shape[1:3]) < 2:
             raise InputError("the grid is too small for its dense blocks", remedy="give a larger model.grid_length")
-        # The channels are concatenated: with a product for each part (layers/parts.py), a step takes twice the memory.
+        # The channels are concatenated: with a product for each part (layers/core.py), a step takes twice the memory.
         config = self.config
         for number in range(config.block_layers):
             new = GridConvolution(config.growth_rate, config.precision, name=f"layer_{number}")(grid)
             grid = jnp.concatenate([grid, new], axis=-1)
         channels = scaled(grid.shape[-1], config.transition_scale)
-        return max_pool(Linear(channels, precision=config.precision, name="transition")(grid))
+        return max_pool(Dense(channels, precision=config.precision, name="transition")(grid))
 
 
 def gather_sentence(
@@ -216,7 +212,7 @@ class Interaction(nn.Module):
         a, b = (jnp.where(known[..., None], one, 0.0) for one, known in zip((a, b), is_token, strict=True))
         interaction = Dropout()(a[:, :, None] * b[:, None], dropout_rate)
         channels = scaled(a.shape[-1], self.config.first_scale)
-        return Linear(channels, precision=self.config.precision, name="scale_down")(interaction)
+        return Dense(channels, precision=self.config.precision, name="scale_down")(interaction)
 
 
 class Encoder(nn.Module):
@@ -259,7 +255,7 @@ class DIIN(PairModel):
         self.encode = Encoder(config, name="encoder")
         self.interact = Interaction(config, name="interaction")
         self.extract = [DenseBlock(config, name=f"block_{number}") for number in range(config.dense_blocks)]
-        self.output = Linear(self.outputs, precision=of_scores(config.precision), name="output")
+        self.output = Dense(self.outputs, precision=of_scores(config.precision), name="output")
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array]:

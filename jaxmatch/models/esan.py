@@ -11,11 +11,8 @@ import jax.numpy as jnp
 
 from jaxmatch.config import ESANConfig
 from jaxmatch.layers.attention import ComparisonFusion, attention_weights, of_other_sentence
-from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.linear import Linear
+from jaxmatch.layers.core import Dense, Dropout, Parts, matmul, sizes
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.matmul import matmul
-from jaxmatch.layers.parts import Parts, sizes
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -71,11 +68,11 @@ class Augmentation(nn.Module):
             return sequence + sum(features.values())  # Eq. 4
         size, options = sequence.shape[-1], dict(precision=self.precision)
         # W_g is one matrix for both gates, so its product is computed once.
-        shared = Linear(size, use_bias=False, **options, name="intermediate")(sequence)
+        shared = Dense(size, use_bias=False, **options, name="intermediate")(sequence)
         augmented = sequence
         for name, feature in features.items():
             # Eq. 1: g_e = sigmoid(W_g a + W_e e + z_e); Eq. 2: g_h = sigmoid(W_g a + W_h h + z_h)
-            gate = nn.sigmoid(shared + Linear(size, **options, name=name)(feature))
+            gate = nn.sigmoid(shared + Dense(size, **options, name=name)(feature))
             augmented = augmented + gate * feature  # Eq. 3
         return augmented
 
@@ -104,7 +101,7 @@ class CoAttention(nn.Module):
           <float32>[batch, length, size], the aligned representations a'_i and b'_j.
         """
         # Eq. 5: e_ij = ReLU(W_c a_i)^T ReLU(W_c b_j), without a bias
-        projected = Linear(self.features, "relu", use_bias=False, precision=self.precision, name="projection")(sequence)
+        projected = Dense(self.features, "relu", use_bias=False, precision=self.precision, name="projection")(sequence)
         scores = matmul(projected, jnp.swapaxes(projected, -1, -2), self.precision)
         weights = attention_weights(scores, of_other_sentence(sentences))
         self.sow("intermediates", "weights", weights)

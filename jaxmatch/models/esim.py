@@ -11,7 +11,7 @@ import jax
 
 from jaxmatch.config import ESIMConfig
 from jaxmatch.layers.attention import ComparisonFusion, DotProductAttention
-from jaxmatch.layers.dropout import Dropout
+from jaxmatch.layers.core import Dropout
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel

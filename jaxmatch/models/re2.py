@@ -6,21 +6,254 @@ after the first: every token-wise layer is one product over both, and rows need 
 alignment and pooling get the sentence of each token as an argument.
 """
 
+import dataclasses
+import math
+from collections.abc import Sequence
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from jaxmatch.config import RE2Config
-from jaxmatch.layers.alignment import Alignment
-from jaxmatch.layers.connection import CONNECTIONS
-from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.encoder import ConvolutionalEncoder
-from jaxmatch.layers.fusion import FUSIONS
-from jaxmatch.layers.parts import Parts
-from jaxmatch.layers.pooling import max_over_time
-from jaxmatch.layers.prediction import PredictionLayer
+from jaxmatch.layers.attention import attention_weights, of_other_sentence
+from jaxmatch.layers.convolution import Convolution
+from jaxmatch.layers.core import Dropout, Parts, WeightNormDense, gelu, matmul, matmul_by_rows, of_scores, sizes
+from jaxmatch.layers.pooling import PREDICTIONS, max_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
+
+
+class ConvolutionalEncoder(nn.Module):
+    """The encoder of a block (section 2): a convolutional network with same padding over each sentence."""
+
+    config: RE2Config
+
+    def _layer(self, layer: int, sequence: Parts, sentences: jax.Array) -> jax.Array:
+        widths = self.config.kernel_sizes
+        features, outputs = self.config.hidden_size // len(widths), []
+        for which, width in enumerate(widths):
+            name = f"convolution_{layer}" + (f"_{which}" if len(widths) > 1 else "")
+            outputs.append(Convolution(self.config, features, width, name=name)(sequence, sentences))
+        return outputs[0] if len(outputs) == 1 else jnp.concatenate(outputs, axis=-1)
+
+    @nn.compact
+    def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+        """Encodes each sentence of a row separately.
+
+        Arguments:
+          sequence: parts of <float32>[batch, length, inputs] (layers/core.py).
+          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
+          dropout_rate: <float32>[], or None in evaluation.
+
+        Returns:
+          <float32>[batch, length, hidden].
+        """
+        before_every_layer = self.config.dropout_placement == "every_layer"
+        for layer in range(self.config.encoder_layers):
+            # The released code has no dropout before the first convolution. The input of the first convolution is the
+            # embeddings after dropout, or the output of a block.
+            if layer > 0 or before_every_layer:
+                sequence = Dropout().in_parts(sequence, dropout_rate)
+            sequence = (self._layer(layer, sequence, sentences),)
+        return sequence[0] if before_every_layer else Dropout()(*sequence, dropout_rate)
+
+
+_HALF_VARIANCE = 1 / math.sqrt(2)  # keeps the variance of a sum of two arrays (section 3.2)
+
+
+class Connection(nn.Module):
+    """The connection between blocks (section 2.1): x(n), the input of the n-th block, for n >= 2.
+
+    With `connection` of the config,
+      'augmented': Eq. 1, the sum of the outputs of the last two blocks, and the embeddings.
+      'augmented_running_sum': the released code's reading of Eq. 1, a running sum of all earlier outputs, and the
+        embeddings. It is Eq. 1 up to three blocks.
+      'vanilla': the ablation "residual conn." (section 3.7), Eq. 1 without the embeddings.
+      'vanilla_running_sum': the same ablation in the PyTorch code, a block's output plus its input. The input of the
+        first block, the embeddings, is mapped to the size of the output.
+      'vanilla_projected': the same ablation in the TensorFlow code. The output is mapped to the size of the input if
+        the sizes differ.
+      'none': the output of a block is the input of the next.
+    """
+
+    config: RE2Config
+
+    @nn.compact
+    def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
+        """Connects a block with those before it.
+
+        Arguments:
+          embedded: x(1), the embeddings, <float32>[batch, length, size].
+          previous_input: x(n-1), in parts of <float32>[batch, length, ...].
+          outputs: o(1) ... o(n-1), <float32>[batch, length, hidden] each.
+
+        Returns:
+          x(n), in parts of <float32>[batch, length, ...].
+        """
+        kind, output = self.config.connection, outputs[-1]
+
+        def mapped(size: int, name: str, *parts: jax.Array) -> jax.Array:
+            return WeightNormDense(self.config, size, activated=False, name=name)(*parts)
+
+        if kind == "none":
+            return (output,)
+        if kind in ("augmented", "vanilla"):
+            # Eq. 1: o(n-1) + o(n-2), where o(0) is 0
+            residual = output if len(outputs) == 1 else (output + outputs[-2]) * _HALF_VARIANCE
+        elif kind == "augmented_running_sum":
+            residual = output if len(outputs) == 1 else (previous_input[0] + output) * _HALF_VARIANCE
+        elif kind == "vanilla_running_sum":
+            is_first = len(outputs) == 1
+            carried = mapped(self.config.hidden_size, "projection", *previous_input) if is_first else previous_input[0]
+            residual = (output + carried) * _HALF_VARIANCE
+        else:
+            (previous,) = previous_input
+            if output.shape[-1] != previous.shape[-1]:
+                output = mapped(previous.shape[-1], f"projection_{len(outputs)}", output)
+            residual = (output + previous) * _HALF_VARIANCE
+        return (residual, embedded) if kind.startswith("augmented") else (residual,)
+
+
+class Alignment(nn.Module):
+    """The alignment layer (section 2.2): for each token, a weighted sum of the tokens of the other sentence."""
+
+    config: RE2Config
+
+    def setup(self):
+        # The paper does not mention the temperature; the released code has one learned scalar per block.
+        if self.config.temperature == "learned":
+            start = nn.initializers.constant(1 / math.sqrt(self.config.hidden_size))
+            self.temperature = self.param("temperature", start, (), jnp.float32)
+        if self.config.alignment == "linear":
+            self.projection = WeightNormDense(self.config, self.config.hidden_size)
+        self.dropout = Dropout()
+
+    def _project(self, sequence: Parts, dropout_rate: jax.Array | None) -> Parts:
+        """Applies F of Eq. 2: the identity, or a single-layer feed-forward network."""
+        if self.config.alignment == "identity":
+            return sequence
+        return (self.projection(*self.dropout.in_parts(sequence, dropout_rate)),)
+
+    def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> Parts:
+        """Aligns the two sentences of a row, in both directions at once.
+
+        Arguments:
+          sequence: parts of <float32>[batch, length, size], the tokens a_i of sentence 1 and b_j of sentence 2.
+          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
+          dropout_rate: <float32>[], or None in evaluation.
+
+        Returns:
+          parts with the shapes of `sequence`, the aligned representations a'_i and b'_j.
+        """
+        projected = self._project(sequence, dropout_rate)
+        # Eq. 2: e_ij = F(a_i)^T F(b_j)
+        precision = self.config.precision
+        scores = sum(matmul(part, jnp.swapaxes(part, -1, -2), precision) for part in projected)
+        if self.config.temperature == "learned":
+            scores = scores * self.temperature.astype(scores.dtype)
+        weights = attention_weights(scores, of_other_sentence(sentences))
+        # Stored only if a caller requests intermediates (analysis/attention.py). Otherwise nothing is added to the
+        # program.
+        self.sow("intermediates", "weights", weights)
+        # Eq. 3: a'_i = sum_j softmax_j(e_ij) b_j, and b'_j likewise
+        return tuple(matmul(weights, part, precision) for part in sequence)
+
+
+class FullFusion(nn.Module):
+    """The full fusion (section 2.3, Eq. 4), which compares each token with its aligned representation and fuses both.
+
+    a_1 = G_1([a; a'])
+    a_2 = G_2([a; a - a'])
+    a_3 = G_3([a; a * a'])
+    output = G([a_1; a_2; a_3])
+    """
+
+    config: RE2Config
+
+    @nn.compact
+    def __call__(self, own: Parts, aligned: Parts, dropout_rate: jax.Array | None) -> jax.Array:
+        """Fuses `own` and `aligned`, parts of <float32>[batch, length, size] -> <float32>[batch, length, hidden]."""
+
+        def network(name: str) -> WeightNormDense:
+            return WeightNormDense(self.config, self.config.hidden_size, name=name)
+
+        networks = [network(name) for name in ("concatenation", "difference", "product")]
+        if self.config.dropout_placement == "every_layer" and dropout_rate is not None:
+            difference = tuple(a - other for a, other in zip(own, aligned, strict=True))
+            product = tuple(a * other for a, other in zip(own, aligned, strict=True))
+            # Eq. 4, where each network has its own dropout of `a`
+            inputs = ((*own, *other) for other in (aligned, difference, product))
+            compared = [G(*Dropout().in_parts(each, dropout_rate)) for G, each in zip(networks, inputs, strict=True)]
+            compared = jnp.concatenate(compared, axis=-1)
+        else:
+            compared = _compared(networks, own, aligned, self.config.precision)
+        return network("output")(Dropout()(compared, dropout_rate))  # Eq. 4: G([a_1; a_2; a_3])
+
+
+def _compared(networks: Sequence[WeightNormDense], own: Parts, aligned: Parts, precision: str) -> jax.Array:
+    """Computes [a_1; a_2; a_3] of Eq. 4 with fewer products.
+
+    All three networks see `a`, and two see `a'`. One product with the kernels side by side is faster than three. With
+    the rows W and W' of G_2's kernel, W a + W' (a - a') = (W + W') a - W' a', so the difference is never computed.
+
+    Arguments:
+      networks: G_1, G_2 and G_3.
+      own, aligned: parts of <float32>[batch, length, size], the tokens a and their aligned representations a'.
+      precision: the precision of the matrix products.
+
+    Returns:
+      <float32>[batch, length, 3 * hidden].
+    """
+    rows, biases = zip(*(G.weights(*sizes(own), *sizes(own)) for G in networks), strict=True)
+    # The rows for a, and the rows for the other input of each network: a', a - a' and a * a'.
+    (own_1, aligned_1), (own_2, difference_2), (own_3, product_3) = (
+        (kernel[: len(own)], kernel[len(own) :]) for kernel in rows
+    )
+    own_rows = [
+        jnp.concatenate([w1, w2 + d2, w3], axis=-1)
+        for w1, w2, d2, w3 in zip(own_1, own_2, difference_2, own_3, strict=True)
+    ]
+    aligned_rows = [jnp.concatenate([w1, -d2], axis=-1) for w1, d2 in zip(aligned_1, difference_2, strict=True)]
+    product = tuple(a * other for a, other in zip(own, aligned, strict=True))
+    own_sums = matmul_by_rows(own, own_rows, precision)
+    aligned_sums = matmul_by_rows(aligned, aligned_rows, precision)
+    product_sums = matmul_by_rows(product, product_3, precision)
+    summed = own_sums + jnp.concatenate([aligned_sums, product_sums], axis=-1)
+    return gelu(summed + jnp.concatenate(biases).astype(summed.dtype))
+
+
+class SimpleFusion(nn.Module):
+    """The "simple fusion" of the paper's Table 6: G_1 of Eq. 4 alone, one network over a and a'."""
+
+    config: RE2Config
+
+    @nn.compact
+    def __call__(self, own: Parts, aligned: Parts, dropout_rate: jax.Array | None) -> jax.Array:
+        """Fuses `own` and `aligned`, parts of <float32>[batch, length, size] -> <float32>[batch, length, hidden]."""
+        network = WeightNormDense(self.config, self.config.hidden_size, name="output")
+        if self.config.dropout_placement == "every_layer":
+            return network(*Dropout().in_parts((*own, *aligned), dropout_rate))
+        return network(*own, *aligned)
+
+
+class PredictionLayer(nn.Module):
+    """The prediction layer (section 2.4): H, a two-layer feed-forward network over both pooled sentences.
+
+    Its outputs are the logits of the classes, or one number in regression.
+    """
+
+    config: RE2Config
+    outputs: int
+
+    @nn.compact
+    def __call__(self, a: jax.Array, b: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+        """Computes the logits: a, b <float32>[batch, hidden] -> <float32>[batch, outputs]."""
+        # Eq. 5 to 7
+        seen = jnp.concatenate(PREDICTIONS[self.config.prediction](a, b), axis=-1)
+        hidden = WeightNormDense(self.config, self.config.hidden_size, name="hidden")(Dropout()(seen, dropout_rate))
+        # The logits are never in bfloat16, whose rounding would cause ties in a ranking.
+        precise = dataclasses.replace(self.config, precision=of_scores(self.config.precision))
+        return WeightNormDense(precise, self.outputs, activated=False, name="output")(Dropout()(hidden, dropout_rate))
 
 
 class Block(nn.Module):
@@ -31,7 +264,7 @@ class Block(nn.Module):
     def setup(self):
         self.encoder = ConvolutionalEncoder(self.config)
         self.align = Alignment(self.config, name="alignment")
-        self.fuse = FUSIONS[self.config.fusion](self.config, name="fusion")
+        self.fuse = (FullFusion if self.config.fusion == "full" else SimpleFusion)(self.config, name="fusion")
 
     def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
         """Computes o(n), <float32>[batch, length, hidden], from x(n), parts of <float32>[batch, length, inputs].
@@ -57,7 +290,7 @@ class RE2(PairModel):
     def setup(self):
         self.words = WordFeatures(self.config)
         self.block = [Block(self.config, name=f"blocks_{number}") for number in range(self.config.blocks)]
-        self.connect = CONNECTIONS[self.config.connection](self.config, name="connection")
+        self.connect = Connection(self.config, name="connection")
         self.predict = PredictionLayer(self.config, self.outputs, name="prediction")
         self.dropout = Dropout()
 

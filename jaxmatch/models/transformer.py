@@ -14,10 +14,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config import TransformerConfig
 from jaxmatch.layers.attention import attention_weights
-from jaxmatch.layers.dropout import Dropout
-from jaxmatch.layers.gelu import gelu
-from jaxmatch.layers.linear import Linear
-from jaxmatch.layers.matmul import matmul
+from jaxmatch.layers.core import Dense, Dropout, gelu, matmul
 from jaxmatch.layers.pooling import max_by_argmax, mean_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -66,14 +63,14 @@ class MultiHeadAttention(nn.Module):
           <float32>[batch, length, hidden].
         """
         config, (batch, length, hidden) = self.config, sequence.shape
-        projected = Linear(3 * hidden, precision=config.precision, name="projection")(sequence)
+        projected = Dense(3 * hidden, precision=config.precision, name="projection")(sequence)
         by_head = projected.reshape(batch, length, 3, config.heads, hidden // config.heads)
         queries, keys, values = (jnp.swapaxes(by_head[:, :, part], 1, 2) for part in range(3))
         scores = matmul(queries / math.sqrt(queries.shape[-1]), jnp.swapaxes(keys, -1, -2), config.precision)
         allowed = is_token[:, None, :, None] & is_token[:, None, None, :]
         attended = matmul(attention_weights(scores, allowed), values, config.precision)
         attended = jnp.swapaxes(attended, 1, 2).reshape(batch, length, hidden)
-        return Linear(hidden, precision=config.precision, name="output")(attended)
+        return Dense(hidden, precision=config.precision, name="output")(attended)
 
 
 class Layer(nn.Module):
@@ -87,8 +84,8 @@ class Layer(nn.Module):
         config, dtype = self.config, sequence.dtype
         attended = MultiHeadAttention(config, name="attention")(nn.LayerNorm(dtype=dtype)(sequence), is_token)
         sequence = sequence + Dropout()(attended, dropout_rate)
-        wide = Linear(config.feed_forward_size, precision=config.precision, name="wide")
-        narrow = Linear(config.hidden_size, precision=config.precision, name="narrow")
+        wide = Dense(config.feed_forward_size, precision=config.precision, name="wide")
+        narrow = Dense(config.hidden_size, precision=config.precision, name="narrow")
         return sequence + Dropout()(narrow(gelu(wide(nn.LayerNorm(dtype=dtype)(sequence)))), dropout_rate)
 
 
@@ -100,7 +97,7 @@ class Transformer(PairModel):
     def setup(self):
         config = self.config
         self.words = WordFeatures(config)
-        self.project = Linear(config.hidden_size, precision=config.precision, name="projection")
+        self.project = Dense(config.hidden_size, precision=config.precision, name="projection")
         self.sentence_embedding = self.param(
             "sentence_embedding", nn.initializers.normal(0.02), (3, config.hidden_size), jnp.float32
         )

@@ -13,7 +13,7 @@ import numpy as np
 from jaxmatch.config import SECTIONS
 from jaxmatch.devices import compiler_options
 from jaxmatch.errors import first_line
-from jaxmatch.layers.matmul import PRECISIONS
+from jaxmatch.layers.core import PRECISIONS
 from jaxmatch.models import build
 from jaxmatch.products import products_of
 from jaxmatch.reporting.grouping import grouped

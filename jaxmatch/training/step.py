@@ -11,9 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxmatch.layers import joint_weight_norm
-from jaxmatch.layers.matmul import GPUS, products_for
-from jaxmatch.layers.words import at_most_words
+from jaxmatch.layers import core
 from jaxmatch.training import keys, schedule
 from jaxmatch.training.hyperparameters import Hyperparameters
 from jaxmatch.training.layouts import in_rows
@@ -79,7 +77,7 @@ class Flattening(NamedTuple):
       to_tree: `<float32>[count]` -> the tree that `module.apply` takes.
       count: the number of trained parameters.
       platform: the platform of the devices. On GPUs, the weights of all layers are normalized at once
-        (layers/joint_weight_norm.py), and products are aligned (layers/matmul.py).
+        (layers/core.py), and products are aligned (layers/core.py).
     """
 
     module: nn.Module
@@ -95,9 +93,9 @@ class Flattening(NamedTuple):
         """Calls `match` of the model with `parameters`, `<float32>[count]`; `most_words` is as in `BatchShape`."""
         module, params = self.module, self.to_tree(parameters)
         # A TPU gains nothing from this (benchmarks/NOTES.md), and a CPU prefers one layer at a time, for its cache.
-        if self.platform in GPUS and module.config.weight_normalization != "none":
-            module, params = joint_weight_norm.folded(module, params)
-        with products_for(self.platform), at_most_words(most_words):
+        if self.platform in core.GPUS and module.config.weight_normalization != "none":
+            module, params = core.fold_weight_norm_jointly(module, params)
+        with core.traced_for(self.platform, most_words):
             return module.apply({"params": params}, *inputs, **options, method="match")
 
 

@@ -22,7 +22,7 @@ from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.inference.cpu.compiler_options import compiler_options
 from jaxmatch.inference.cpu.hoisting import HoistedProgram, hoist
 from jaxmatch.inference.cpu.product_table import TabulatedProgram, tabulate
-from jaxmatch.layers.lstm import traced_for_a_cpu
+from jaxmatch.layers.core import traced_for
 
 # The maximum size of the tables of all models of a process together. A model whose table does not fit computes the
 # products.
@@ -166,7 +166,7 @@ def _program(
     sentences = jax.ShapeDtypeStruct(shape, np.int8)
 
     def match(params: Any, words: Any, tokens: dict[str, jax.Array], sentences: jax.Array) -> jax.Array:
-        with traced_for_a_cpu():
+        with traced_for("cpu"):
             return module.apply({"params": params}, tokens, sentences, words, method="match")
 
     hoisted = hoist(match, params.tree(), words.tree(), tokens, sentences)

@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.inference.inference_model import InferenceModel
-from jaxmatch.layers.lstm import traced_for_a_cpu
+from jaxmatch.layers.core import traced_for
 
 INPUTS = ("vectors", "ids", "sentences")
 OUTPUT = "logits"
@@ -80,7 +80,7 @@ def onnx(function: Function, vectors_shape: tuple[int, int]) -> bytes:
     except ImportError as error:
         then = "then: pip install --no-deps 'jax2onnx>=0.17.1,<0.18'"
         raise NotInstalled("ONNX", error.name, "onnx", then) from None
-    with _refusing("ONNX", "--format stablehlo may"), quiet(), _unchanged(jnp), traced_for_a_cpu():
+    with _refusing("ONNX", "--format stablehlo may"), quiet(), _unchanged(jnp), traced_for("cpu"):
         # An ONNX program cannot choose by platform, so an LSTM is exported in its form for a CPU.
         written = jax2onnx.to_onnx(function, inputs=list(_arguments(vectors_shape)), model_name="jaxmatch")
         _rename(written.graph)

@@ -21,7 +21,7 @@ import numpy as np
 from jaxmatch.errors import InputError
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.interop import torch_files
-from jaxmatch.layers.weights import column_norms
+from jaxmatch.layers.core import column_norms
 from jaxmatch.models import build
 from jaxmatch.models.re2 import RE2
 
