@@ -1,134 +1,298 @@
-"""A sweep as Slurm jobs that run on this machine. test_slurm_cluster.py uses a real Slurm."""
+"""Jobs of a stand-in for Slurm: what is submitted, and what a job does. test_slurm_cluster.py has a real Slurm."""
 
-import argparse
 import json
 import os
+import pickle
 import shutil
 import signal
-import types
-from pathlib import Path
+import sys
 
 import pytest
 import small_sweep
-from slurm_sweep import LONG, log_of, until, words
 
-from jaxmatch.cli import engine_options
 from jaxmatch.cli.main import main
-from jaxmatch.devices import cores
-from jaxmatch.errors import InputError
-from jaxmatch.sweep import launch, on_slurm, slurm_jobs
-from jaxmatch.sweep.claimed import Stage
+from jaxmatch.sweep import launch, on_slurm
 from jaxmatch.sweep.display import plan_text
+from jaxmatch.sweep.on_slurm import SlurmEngine, SlurmOptions
 from jaxmatch.sweep.plan import make_plan
-from jaxmatch.sweep.slurm_options import SlurmOptions
-from jaxmatch.sweep.slurm_training import Training
 from jaxmatch.workdir import Workdir
 
 pytest.importorskip("submitit", reason="submitit is not installed: pip install 'jaxmatch[slurm]'")
 
-
-def task_of(job):
-    """Returns the id of the process that trains, which is a child of the process of the job."""
-    return int(until(lambda: Path(f"/proc/{job}/task/{job}/children").read_text().split())[0])
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the training process is found in /proc")
-def test_records_of_a_requeued_job_equal_those_of_one_process(small_files, tmp_path, capfd):
-    table, _ = small_sweep.launched(small_files, tmp_path / "one", overrides=LONG)
-    workdir = tmp_path / "jobs"
-    command = words(small_files, workdir, "--on", "slurm:local")
-    assert main(command) == 0
-    captured = capfd.readouterr()
-    assert not captured.out
-    assert f"1 job submitted (1 queued); logs are in {workdir / 'slurm'}; --status lists" in captured.err
-    ((job, cohort),) = slurm_jobs.read_jobs(workdir).cohorts.items()
-    assert f"NPROC={cores()}".encode() in Path(f"/proc/{job}/environ").read_bytes().split(b"\0")
-    until(lambda: "epoch 2," in log_of(workdir))
-    assert main([*command, "--status"]) == 0
-    heading, line, count = capfd.readouterr().out.splitlines()
-    assert heading.split() == ["cohort", "runs", "state", "job", "log"] and count == "1 running"
-    assert line.split() == [cohort, "2", "running", job, str(workdir / "slurm" / f"{job}_0_log.out")]
-    assert main([*command, "--collect"]) == 2
-    captured = capfd.readouterr()
-    wanted = f"jaxmatch: {workdir}: 2 of 2 runs are missing (cohorts: 1 running); see --status\n"
-    assert (captured.out, captured.err) == ("", wanted)
-    assert main(command) == 0 and "0 jobs submitted (1 running)" in capfd.readouterr().err
-
-    os.kill(task_of(job), signal.SIGUSR2)
-    until(lambda: [folder for folder in Workdir(workdir).cohorts() if folder.done])
-    assert "Requeued job" in log_of(workdir) and "resumed from a checkpoint" in log_of(workdir)
-    assert small_sweep.results(workdir) == small_sweep.results(tmp_path / "one")
-    assert main([*command, "--collect"]) == 0
-    assert capfd.readouterr().out == table
-    assert main([*command, "--status"]) == 0 and capfd.readouterr().out.endswith("\n1 done\n")
-    until(lambda: not slurm_jobs.alive(workdir, slurm_jobs.Jobs(True, {job: cohort})))
-
-
-def test_a_dropped_run_that_is_trained_again_is_missing(tmp_path, monkeypatch, capsys):
-    folder = types.SimpleNamespace(records={"a-seed0": {"status": "dropped"}}, missing=[], runs={"a-seed0": None})
-    monkeypatch.setattr("jaxmatch.reporting.sweep_folder.read_sweep_folder", lambda _: folder)
-    monkeypatch.setattr("jaxmatch.reporting.folder_table.table", lambda _: "table\n")
-    monkeypatch.setattr(slurm_jobs, "states", lambda _: [])
-    arguments = argparse.Namespace(status=False, collect=True, subcommand="sweep")
-    assert engine_options.print_status_or_table(arguments, tmp_path)
-    Workdir(tmp_path).claim([("s", ("a-seed0",))])
-    with pytest.raises(InputError, match="1 of 1 runs is missing"):
-        engine_options.print_status_or_table(arguments, tmp_path)
-    assert capsys.readouterr().out == "table\n" * 2
+# Three cohorts of two runs.
+GRID = ("--seeds=3", "--grid.optimizer.learning_rate=0.01,0.003", "--config.execution.maximum_replicas=2")
+ONE_EACH = ("--seeds=5", "--grid.optimizer.learning_rate=0.01", "--config.execution.maximum_replicas=1")
 
 
 @pytest.fixture
-def training(small_files, tmp_path):
-    """The folder of a cohort of the small sweep, and a job for it that has not started."""
-    plan = make_plan(launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files)))
-    (folder,) = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
-    data = tmp_path / "data.pkl"
-    given = {"failed_before": None, "devices": 1, "gpus": False, "seconds": 1.0, "turns": 1, "extend": None}
-    return folder, Training(plan=plan, data=data, cohort=folder.name, workdir=tmp_path, stage=Stage(), **given)
+def slurm(tmp_path, monkeypatch):
+    """The folder of stand-ins for Slurm's programs. They print the contents of files, and save their input."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    scripts = {
+        "sbatch": f'cat "$1" > {folder}/script; sed -n "s/^#SBATCH --array=//p" "$1" >> {folder}/arrays\n'
+        f'[ ! -e {folder}/refusal ] || {{ cat {folder}/refusal >&2; exit 1; }}\necho "Submitted batch job 17"',
+        "srun": "exit 1",
+        "squeue": f"cat {folder}/queue",
+    }
+    for name, text in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    (folder / "queue").write_text("")
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
 
 
-def test_a_job_ended_three_times_without_a_new_checkpoint_fails(training):
-    folder, job = training
-    assert job.checkpoint().function is job and folder.failure() is None
-    (folder.checkpoints / "4").mkdir(parents=True)
-    for _ in range(3):
-        assert job.checkpoint() is not None
+@pytest.fixture
+def submit(small_files, tmp_path, slurm, capsys):
+    """A function that runs the command with more words. Returns the exit status, and what it printed."""
+
+    def run(*more):
+        capsys.readouterr()
+        status = main(small_sweep.command(small_files, tmp_path / "work", "--on", "slurm", *more))
+        return status, "".join(capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def job_of(tmp_path):
+    """A function that returns a submitted job, which this process then runs."""
+    before = signal.getsignal(signal.SIGTERM)
+    yield lambda name: pickle.loads((tmp_path / "work" / "slurm" / f"{name}_submitted.pkl").read_bytes()).function
+    signal.signal(signal.SIGTERM, before)
+    on_slurm.STOP.clear()
+
+
+def test_jobs_are_submitted_as_an_array_and_status_shows_their_states(submit, tmp_path, slurm):
+    options, workdir = tmp_path / "jobs.toml", tmp_path / "work"
+    options.write_text(
+        "minutes = 5\ncpus = 3\nmemory_gb = 2\nsignal_seconds = 40\npartition = 'short'\nnice = 7\nexclusive = true\n"
+    )
+    more = (*GRID, "--slurm", str(options))
+    status, printed = submit(*more)
+    assert status == 0 and f"3 jobs submitted; logs are in {workdir / 'slurm'}; --status lists" in printed
+    lines = (slurm / "script").read_text().splitlines()
+    wanted = "partition=short time=5 cpus-per-task=3 mem=2048M signal=USR2@40 nice=7 requeue exclusive array=0-2%3"
+    for line in [*(f"#SBATCH --{option}" for option in wanted.split()), "export NPROC=3", "export JAX_PLATFORMS=cpu"]:
+        assert line in lines
+    first, second, third = [line.split()[1] for line in (workdir / "slurm" / "jobs.txt").read_text().splitlines()]
+    (slurm / "queue").write_text("17_0 RUNNING\n17_1 OUT_OF_MEMORY\n99_2 RUNNING\n")
+    (workdir / "slurm" / "17_0_0_log.out").touch()
+    (workdir / "cohorts" / third / "DONE").touch()
+    status, printed = submit(*more, "--status")
+    shown = {line.split()[0]: line.split(maxsplit=4)[1:] for line in printed.splitlines()}
+    assert status == 0 and shown[first] == ["2", "running", "17_0", str(workdir / "slurm" / "17_0_0_log.out")]
+    assert shown[second][:3] == ["2", "out_of_memory", "17_1"] and shown[third] == ["2", "done", "17_2"]
+    assert f"no log: do the nodes reach {workdir / 'slurm'}?; give more memory_gb, or remove" in shown[second][3]
+    assert "1 done, 1 running, 1 out_of_memory\n" in printed
+    (workdir / "cohorts" / third / "DONE").unlink()
+
+    # Only the jobs that are neither queued nor running are submitted again.
+    status, printed = submit(*more)
+    assert status == 0 and "2 jobs submitted (1 before)" in printed and "array=0-1%2" in (slurm / "script").read_text()
+
+
+def test_status_shows_what_slurm_has_forgotten_and_why_a_cohort_failed(submit, tmp_path, slurm):
+    assert submit(*GRID)[0] == 0
+    folders = sorted((tmp_path / "work" / "cohorts").glob("*/cohort.json"))
+    (folders[0].parent / "error.json").write_text('{"message": "it burns"}')
+    Workdir(tmp_path / "work").claim([("other", ("other-seed0",))])
+    _, printed = submit(*GRID, "--status")
+    assert f"it burns ({folders[0].parent / 'error.json'})" in printed
+    assert "1 failed" in printed and "2 ended" in printed and "1 not submitted" in printed
+
+
+def test_many_jobs_are_split_into_several_arrays(submit, tmp_path, slurm, monkeypatch):
+    monkeypatch.setattr(on_slurm, "MOST_IN_AN_ARRAY", 2)
+    assert submit(*ONE_EACH)[0] == 0
+    assert (slurm / "arrays").read_text().split() == ["0-1%2", "0-1%2"]  # the fifth is no array
+    jobs = [line.split()[0] for line in (tmp_path / "work" / "slurm" / "jobs.txt").read_text().splitlines()]
+    assert jobs == ["17_0", "17_1", "17_0", "17_1", "17"]
+
+
+@pytest.mark.parametrize(
+    ("options", "exported"),
+    [
+        ("", ["NPROC=5", "JAX_PLATFORMS=cpu"]),
+        ("gpus = 1\ngpu_memory_gb = 8\n", []),  # only the cluster knows how many
+        ("gpus = 1\ngpu_memory_gb = 8\ncpus = 3\n", ["NPROC=3"]),
+    ],
+)
+def test_job_script_sets_the_number_of_cpus_and_the_platform(submit, tmp_path, slurm, monkeypatch, options, exported):
+    monkeypatch.setenv("NPROC", "5")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", "") + " ")
+    (tmp_path / "jobs.toml").write_text(options)
+    assert submit("--slurm", str(tmp_path / "jobs.toml"))[0] == 0
+    lines = (slurm / "script").read_text().splitlines()
+    found = [
+        line.removeprefix("export ") for line in lines if line.startswith(("export NPROC", "export JAX_PLATFORMS"))
+    ]
+    assert found == exported and "unset JAX_COORDINATOR_ADDRESS JAX_PLATFORMS" in lines
+
+
+def test_a_refusal_is_one_line_and_the_same_command_submits_the_jobs(submit, slurm):
+    (slurm / "refusal").write_text("sbatch: error: invalid partition specified: x\nsbatch: error: Invalid name\n")
+    status, printed = submit()
+    errors = printed.splitlines()[-1]
+    assert status == 2 and errors.startswith(
+        "jaxmatch: Slurm refuses: invalid partition specified: x; Invalid name; see sinfo and --slurm FILE"
+    )
+    assert "sbatch" not in printed
+    (slurm / "refusal").unlink()
+    status, printed = submit()
+    assert status == 0 and "1 job submitted;" in printed
+
+
+def test_failing_squeue_is_reported_with_its_name(submit, slurm):
+    assert submit()[0] == 0
+    (slurm / "squeue").write_text("#!/bin/sh\necho 'slurm_load_jobs error: Unable to contact' >&2\nexit 1\n")
+    expected = "squeue fails: slurm_load_jobs error: Unable to contact; see whether Slurm runs, as with sinfo"
+    assert submit("--status") == (2, f"jaxmatch: {expected}\n")
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--on", "slurm"), "there is no Slurm on this machine (sbatch is not found); give the command where jobs are"),
+        (("--on", "slurm", "--status"), "there is no Slurm on this machine (sbatch is not found)"),
+        (("--on", "slurm:local"), "slurm:local is unknown; give --on slurm"),
+        (("--on", "slurn"), "cohorts cannot be trained on 'slurn'; did you mean \"slurm\"?"),
+        (("--on", "slurm", "--distributed"), "--on and --distributed cannot be combined; give one"),
+        (("--on", "slurm", "--log", "tensorboard"), "--log does not apply to sweep --on slurm"),
+        (("--on", "slurm", "--slurm", "no.toml"), "no.toml: "),
+        (("--status",), "--status needs --on slurm"),
+        (("--on", "ray", "--collect"), "--collect needs --on slurm"),
+        (("--on", "slurm", "--status", "--collect"), "--status and --collect cannot be combined; give one of them"),
+    ],
+)
+def test_invalid_options_print_a_one_line_error(small_files, tmp_path, capsys, monkeypatch, more, message):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(small_sweep.command(small_files, tmp_path / "runs", *more)) == 2
+    output, errors = capsys.readouterr()
+    assert message in errors and not output and errors.count("\n") == 1
+    assert not (tmp_path / "runs").exists()
+
+
+def test_tune_and_an_unused_folder_are_refused(submit, small_files, tmp_path, capsys):
+    words = ["tune", *small_sweep.command(small_files, tmp_path / "work", "--on", "slurm")[1:]]
+    assert main(words) == 2
+    assert "tune waits for the results of cohorts, but a job of Slurm trains later" in capsys.readouterr().err
+    assert "no jobs were submitted for this folder; leave out --status to submit them" in submit("--status")[1]
+    assert not (tmp_path / "work").exists()
+
+
+def test_missing_submitit_is_an_error_with_an_install_command(submit, monkeypatch):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    message = "--on slurm needs submitit, which is not installed; pip install 'jaxmatch[slurm]'"
+    assert submit() == (2, f"jaxmatch: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("partition = ", "this is not TOML ("),
+        ("minutes = 1.5", "minutes = 1.5 is not a whole number from 1 on"),
+        ("cpus = true", "cpus = True is not a whole number from 1 on"),
+        ("gpus = -1", "gpus = -1 is not a whole number from 0 on"),
+        ("memory_gb = nan", "memory_gb = nan is not a number above 0"),
+        ("gpus = 1", "gpus needs gpu_memory_gb, the memory of one GPU in GB"),
+        ("minutes = 1", "signal_seconds is not below the time limit, minutes"),
+        ("requeue = false", "requeue = False is not an option of jobs or of sbatch with true, a number or printable"),
+        # Each would put a command into the batch script, or a pattern into the names of logs.
+        (r'comment = "a\ntouch /tmp/x"', "comment = 'a\\ntouch /tmp/x' is not an option"),
+        (r'"comment=a\ntouch /tmp/x #" = "b"', "comment=a touch /tmp/x # = 'b' is not an option"),
+        ("comment = 'a\\b'", "is not an option"),
+        ("comment = '%j'", "is not an option"),
+    ],
+)
+def test_invalid_job_options_are_refused(submit, tmp_path, slurm, text, message):
+    file = tmp_path / "jobs.toml"
+    file.write_text(text)
+    status, printed = submit("--slurm", str(file))
+    assert status == 2 and printed.startswith(f"jaxmatch: {file}: ") and message in printed
+    assert printed.count("\n") == 1 and not (tmp_path / "work").exists() and not (slurm / "script").exists()
+
+
+@pytest.mark.parametrize("name", ["a\ntouch b", "a%j", "a\\b"])
+def test_folders_that_a_batch_script_cannot_name_are_refused(small_files, tmp_path, slurm, capsys, name):
+    assert main(small_sweep.command(small_files, tmp_path / name, "--on", "slurm")) == 2
+    errors = capsys.readouterr().err
+    assert "jobs of Slurm cannot use this folder; give it printable characters other than % and \\\n" in errors
+    assert errors.count("\n") == 1 and not (tmp_path / name).exists() and not (slurm / "script").exists()
+
+
+def test_a_job_trains_its_cohort_and_its_records_equal_those_of_one_process(submit, small_files, tmp_path, job_of):
+    table, _ = small_sweep.launched(small_files, tmp_path / "one")
+    assert submit()[0] == 0
+    status, printed = submit("--collect")
+    assert status == 2 and printed.endswith(f"{tmp_path / 'work'}: 2 of 2 runs are missing; see --status\n")
+    job_of("17")()
+    assert small_sweep.results(tmp_path / "work") == small_sweep.results(tmp_path / "one")
+    assert submit("--collect") == (0, table)
+    assert "1 done" in submit("--status")[1]
+    status, printed = submit()
+    assert status == 0 and table in printed and "submitted" not in printed
+    # A run that an earlier tuning dropped is trained again, so its record is not that of this sweep.
+    file = min((tmp_path / "work" / "runs").glob("*/record.json"))
+    dropped = {"status": "dropped", "dropped": {"after_epochs": 1, "at_samples": 64}}
+    file.write_text(json.dumps(json.loads(file.read_text()) | dropped))
+    status, printed = submit("--collect")
+    assert status == 2 and printed.endswith("1 of 2 runs is missing; see --status\n")
+
+
+def test_a_job_at_its_time_limit_is_queued_again_if_it_makes_progress(submit, tmp_path, job_of, monkeypatch):
+    monkeypatch.setattr(on_slurm, "SECONDS_TO_BE_KILLED", 0.0)
+    assert submit()[0] == 0
+    (folder,) = Workdir(tmp_path / "work").cohorts()
+    job = job_of("17")
+    assert job.checkpoint().function.newest == -1  # it was told to stop before it trained
+    job = job.checkpoint().function
+    job()  # stops at once, with a checkpoint
+    assert folder.newest_checkpoint() > -1 and not folder.done and not small_sweep.records(tmp_path / "work")
+    job = pickle.loads(pickle.dumps(job.checkpoint().function))
+    assert job.newest == folder.newest_checkpoint() and folder.failure() is None
     assert job.checkpoint() is None
-    assert json.loads(folder.failure())["message"] == "RuntimeError: its job was ended 3 times without a new checkpoint"
+    message = json.loads(folder.failure())["message"]
+    assert message.startswith("its job was queued again at its time limit, and made no checkpoint until the next one")
+    on_slurm.STOP.clear()
+    job.failed_before = folder.failure()
+    job()
+    assert folder.done and job.checkpoint() is None and len(small_sweep.records(tmp_path / "work")) == 2
 
 
-def test_a_job_that_requested_a_gpu_refuses_a_cpu(training):
-    folder, job = training
-    job.gpus = True
+def test_a_job_that_requested_a_gpu_refuses_a_cpu(submit, tmp_path, job_of):
+    (tmp_path / "jobs.toml").write_text("gpus = 1\ngpu_memory_gb = 8\n")
+    assert submit("--slurm", str(tmp_path / "jobs.toml"))[0] == 0
     with pytest.raises(ValueError, match="JAX sees no GPU in the job; install"):
-        job.train()
-    assert b"JAX sees no GPU" in folder.failure()
+        job_of("17")()
+    assert "failed" in (shown := submit("--status")[1]) and "JAX sees no GPU in the job" in shown
 
 
-@pytest.mark.parametrize(("allowed", "first"), [("", "0,1"), ("3,4,7,5", "3,4")])
-def test_concurrent_local_jobs_use_different_gpus(training, small_files, tmp_path, monkeypatch, allowed, first):
-    _, job = training
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", allowed)
-    engine = on_slurm.SlurmEngine(SlurmOptions(gpus=2, gpu_memory_gb=8, at_once=2), local=True)
-    engine.begin(tmp_path, "small")
-    job.turns, job.gpus_of_turns = 2, engine.gpus_of_turns()
-    assert job.gpus_of_turns[0] == first
-    slurm_jobs.folder_of(tmp_path).mkdir(exist_ok=True)
-    with job.turn():
-        assert os.environ["CUDA_VISIBLE_DEVICES"] == first
-        with job.turn():
-            assert os.environ["CUDA_VISIBLE_DEVICES"] == job.gpus_of_turns[1] != first
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,4,7")
-    with pytest.raises(InputError, match="2 jobs at once, 2 GPUs each, are more than CUDA_VISIBLE_DEVICES=3,4,7"):
-        engine.begin(tmp_path, "small")
+def test_a_job_whose_cohort_was_removed_does_nothing(submit, tmp_path, job_of):
+    assert submit()[0] == 0
+    shutil.rmtree(tmp_path / "work" / "cohorts")
+    job_of("17")()
+    assert not (tmp_path / "work" / "cohorts").exists()
 
 
-@pytest.mark.parametrize(("local", "at_once", "slots"), [(True, None, 1), (True, 2, 2), (False, None, 6)])
-def test_estimate_counts_concurrent_jobs_and_names_the_assumed_speed(small_files, local, at_once, slots):
+def test_models_that_know_other_characters_are_each_given_their_own_data(small_files, tmp_path, slurm, job_of):
+    files = shutil.copytree(small_files, tmp_path / "files")
+    for split in ("train", "dev", "test"):
+        header, rows = (files / f"{split}.tsv").read_text().split("\n", 1)
+        (files / f"{split}.tsv").write_text(f"{header}\n{rows.translate(str.maketrans('abdkmnou', 'áбďķмńóú'))}")
+    changes = ["--config.data.minimum_count=1", "--config.data.vectors=hashed", "--config.model.characters=cnn"]
+    changes += ["--grid.model.known_characters=128,1024", "--grid.optimizer.learning_rate=0.01", "--on", "slurm"]
+    assert main(small_sweep.command(files, tmp_path / "work", *changes)) == 0
+    assert job_of("17_0").data != job_of("17_1").data
+
+
+@pytest.mark.parametrize(("at_once", "slots"), [(None, 6), (2, 2)])
+def test_estimate_counts_concurrent_jobs_and_names_the_assumed_speed(small_files, at_once, slots):
     overrides = small_sweep.overrides(small_files) | {"execution.maximum_replicas": "1"}
     planned = launch.resolve(small_files / "small.py", overrides=overrides, seeds=3)
-    plan = on_slurm.SlurmEngine(SlurmOptions(at_once=at_once), local=local).plan(planned)
+    plan = SlurmEngine(SlurmOptions(at_once=at_once)).plan(planned)
     assert plan.slots == slots
     assert "; at the speed of this machine's CPU, since that of the jobs is not known" in plan_text(plan, set())
     assert "at the speed of" not in plan_text(make_plan(planned), set())
@@ -136,33 +300,6 @@ def test_estimate_counts_concurrent_jobs_and_names_the_assumed_speed(small_files
 
 def test_a_job_of_several_gpus_is_one_worker(small_files):
     planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files), seeds=4)
-    plan = on_slurm.SlurmEngine(SlurmOptions(gpus=4, gpu_memory_gb=40, at_once=1)).plan(planned)
+    plan = SlurmEngine(SlurmOptions(gpus=4, gpu_memory_gb=40, at_once=1)).plan(planned)
     assert plan.slots == 1 and [cohort.devices for cohort in plan.cohorts] == [4]
     assert "trained by 1 worker at once" in plan_text(plan, set())
-
-
-@pytest.mark.slow
-def test_models_that_know_other_characters_are_each_given_their_own_data(small_files, tmp_path):
-    files = shutil.copytree(small_files, tmp_path / "files")
-    for split in ("train", "dev", "test"):
-        header, rows = (files / f"{split}.tsv").read_text().split("\n", 1)
-        (files / f"{split}.tsv").write_text(f"{header}\n{rows.translate(str.maketrans('abcdklmn', 'áбćдķłмн'))}")
-    changes = ["--config.training.epochs=1", "--config.data.minimum_count=1", "--config.data.vectors=hashed"]
-    changes += ["--config.model.characters=cnn", "--grid.model.known_characters=128,1024"]
-    changes += ["--grid.optimizer.learning_rate=0.01"]
-    scores = []
-    for place, where in (("here", []), ("jobs", ["--on", "slurm:local"])):
-        command = small_sweep.command(files, tmp_path / place, *changes, "--seeds", "1", *where)
-        assert main(command) == 0
-        until(lambda: all(folder.done for folder in Workdir(tmp_path / place).cohorts()))
-        records = small_sweep.records(tmp_path / place)
-        scores.append({run: record["curve"] for run, record in records.items()})
-    assert len(scores[0]) > 1 and scores[0] == scores[1]
-
-
-def test_switching_from_the_cluster_to_local_jobs_discards_the_old_jobs(tmp_path):
-    slurm_jobs.add_jobs(tmp_path, False, {"123_0": "a", "456": "b"})
-    slurm_jobs.add_jobs(tmp_path, False, {"789": "b"})
-    assert slurm_jobs.read_jobs(tmp_path) == slurm_jobs.Jobs(False, {"123_0": "a", "789": "b"})
-    slurm_jobs.add_jobs(tmp_path, True, {"17": "b"})
-    assert slurm_jobs.read_jobs(tmp_path) == slurm_jobs.Jobs(True, {"17": "b"})

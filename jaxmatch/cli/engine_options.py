@@ -18,12 +18,12 @@ _OF_SLURM = ("slurm", "status", "collect")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the options for training by workers elsewhere. `tune` does not take --collect."""
+    """Adds the options for training by workers elsewhere."""
     parser.add_argument(
         "--on",
         metavar="ray[:ADDRESS]|slurm",
         help="ray: train on the Ray cluster at HOST:PORT, or of this machine (needs jaxmatch[ray]). slurm: submit "
-        "jobs to Slurm (needs jaxmatch[slurm]); slurm:local: run them on this machine",
+        "jobs to Slurm (needs jaxmatch[slurm]; not for tune)",
     )
     parser.add_argument(
         "--store",
@@ -38,9 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --on slurm: TOML file with options of the jobs, such as partition",
     )
     parser.add_argument("--status", action="store_true", help="with --on slurm: list the cohorts, their jobs and logs")
-    parser.add_argument(
-        "--collect", action="store_true", help="with --on slurm, not for tune: print the table of the finished runs"
-    )
+    parser.add_argument("--collect", action="store_true", help="with --on slurm: print the table of the finished runs")
 
 
 @contextlib.contextmanager
@@ -73,17 +71,18 @@ def engine_of(arguments: argparse.Namespace) -> Iterator[Any]:
         engine.close()
 
 
-def _slurm(arguments: argparse.Namespace, where: str, load: Callable[[], None]) -> Any:
-    if where not in ("", "local"):
-        raise InputError(f"slurm:{where} is unknown", remedy="give --on slurm or --on slurm:local")
-    waits = arguments.subcommand == "tune"
-    if arguments.log and not waits:
+def _slurm(arguments: argparse.Namespace, address: str, load: Callable[[], None]) -> Any:
+    if address:
+        raise InputError(f"slurm:{address} is unknown", remedy="give --on slurm")
+    if arguments.subcommand == "tune":
+        problem = "tune waits for the results of cohorts, but a job of Slurm trains later"
+        raise InputError(problem, remedy="leave out --on, or give --on ray")
+    if arguments.log:
         problem = f"--log does not apply to {arguments.subcommand} --on slurm, whose jobs train later"
         raise InputError(problem, remedy="leave it out")
-    from jaxmatch.sweep.on_slurm import SlurmEngine
-    from jaxmatch.sweep.slurm_options import read_options
+    from jaxmatch.sweep.on_slurm import SlurmEngine, read_options
 
-    return SlurmEngine(read_options(arguments.slurm), where == "local", load, waits)
+    return SlurmEngine(read_options(arguments.slurm), load)
 
 
 def print_status_or_table(arguments: argparse.Namespace, workdir: Path) -> bool:
@@ -93,39 +92,28 @@ def print_status_or_table(arguments: argparse.Namespace, workdir: Path) -> bool:
       Whether one of these options is given. Nothing is trained then.
 
     Raises:
-      InputError: no jobs were submitted for the folder, some runs are missing for --collect, both options are given, or
-        --collect is given to `tune`.
+      InputError: no jobs were submitted for the folder, some runs are missing for --collect, or both options are given.
     """
     if not (arguments.status or arguments.collect):
         return False
     from jaxmatch.reporting import folder_table
     from jaxmatch.reporting.sweep_folder import read_sweep_folder
-    from jaxmatch.sweep import slurm_jobs
+    from jaxmatch.sweep import on_slurm
     from jaxmatch.workdir import Workdir
 
     if arguments.status and arguments.collect:
         raise InputError("--status and --collect cannot be combined", remedy="give one of them")
-    if arguments.collect and arguments.subcommand == "tune":
-        raise InputError("tune prints its tables itself, once its jobs are done", remedy="leave out --collect")
     if arguments.status:
-        show(slurm_jobs.status(workdir))
-        if slurm_jobs.read_jobs(final := workdir / "final"):  # jobs of tune
-            show(f"\nthe chosen setting, in {final}:\n{slurm_jobs.status(final)}")
+        show(on_slurm.status(workdir))
         return True
-    found = slurm_jobs.states(workdir)
     folder = read_sweep_folder(workdir)
     if folder.records:
         show(folder_table.table(workdir), end="")
     # A sweep trains runs again that an earlier tuning dropped. Until then, their records are those of the tuning.
-    dropped = {run for run, record in folder.records.items() if record["status"] == "dropped"}
-    again = {run for cohort in Workdir(workdir).cohorts() if not cohort.done for run in cohort.runs if run in dropped}
-    if missing := {*folder.missing, *again}:
+    if missing := folder.runs.keys() - Workdir(workdir).finished():
         are = "is" if len(missing) == 1 else "are"
-        raise InputError(
-            f"{len(missing)} of {len(folder.runs)} runs {are} missing (cohorts: {slurm_jobs.totals(found)})",
-            path=workdir,
-            remedy="see --status",
-        )
+        problem = f"{len(missing)} of {len(folder.runs)} runs {are} missing"
+        raise InputError(problem, path=workdir, remedy="see --status")
     return True
 
 

@@ -1,18 +1,26 @@
 """Training of cohorts as jobs of Slurm, through submitit (https://github.com/facebookincubator/submitit).
 
-A command submits an array of jobs and ends, or waits for them (`slurm_waiting.py`). The workdir, shared by all nodes,
-holds the state. A job that reaches its time limit or is preempted writes a checkpoint and is queued again.
+A command submits arrays of jobs, one job for each cohort, and ends. The workdir, shared by all nodes, holds the state:
+
+WORKDIR/slurm/jobs.txt        the jobs of all commands, a line each: job, cohort
+WORKDIR/slurm/JOB_0_log.out   the output of a job; submitit's other files are beside it
 """
 
+import concurrent.futures
 import contextlib
 import dataclasses
-import os
+import io
 import pickle
+import re
 import shlex
+import shutil
 import signal
+import subprocess
 import threading
-import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +28,104 @@ import jax
 from filelock import FileLock
 
 import jaxmatch
-from jaxmatch.devices import cores
+from jaxmatch.caches import keep_compiled_programs
+from jaxmatch.devices import available_devices, cores
 from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.files import write_atomically
+from jaxmatch.plain_file import check_plain_file
 from jaxmatch.printable import count_text
-from jaxmatch.sweep import chunks, slurm_jobs, worker
+from jaxmatch.sweep import chunks, worker
+from jaxmatch.sweep.claimed import Stage, train_claimed
+from jaxmatch.sweep.device_jobs import Stopped
+from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.engines import Engine, Submitted, Task, TaskContext
+from jaxmatch.sweep.failures import failure_message, mark_failed
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import Plan, make_plan
-from jaxmatch.sweep.slurm_options import SlurmOptions
-from jaxmatch.sweep.slurm_training import Training
-from jaxmatch.sweep.slurm_waiting import Waiting
 from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiply_adds_a_second
 from jaxmatch.training.replicas import devices_filled
+from jaxmatch.workdir import CohortFolder, Workdir
 
-# submitit counts down at each time limit, and at each preemption of a job whose limit is below ten minutes.
-MOST_TIMES_QUEUED = 10_000
 MOST_IN_AN_ARRAY = 1000  # Slurm accepts no longer arrays by default (its MaxArraySize is 1001)
-LOCAL_SIGNAL_SECONDS, LOCAL_MINUTES = 30, 525_600  # submitit signals this long before a limit; a year is no limit
+MOST_TIMES_QUEUED = 10_000  # submitit counts down at each time limit
+SECONDS_TO_ANSWER = 60.0
+REMEDY = "see docs/how_to/clusters.md"
+# How long Slurm may take to end a job after it has told the job to end.
+SECONDS_TO_BE_KILLED = 600.0
+# The states of jobs that are over. Every other job still trains its cohort, or will.
+OVER = frozenset(
+    "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REVOKED TIMEOUT".split()
+)
+# What a batch script, its file names and the user all read alike. A line break would begin a command.
+_PLAIN = "printable characters other than % and \\"
+
+
+def _is_plain(text: str) -> bool:
+    return bool(text) and text.isprintable() and not set("%\\") & set(text)
+
+
+@dataclasses.dataclass(frozen=True)
+class SlurmOptions:
+    """The resources and limits of the jobs that train cohorts.
+
+    Attributes:
+      minutes: the time limit of a job, in minutes. A cohort that needs longer is queued again.
+      signal_seconds: how many seconds before the time limit a job is told to write a checkpoint.
+      memory_gb: the memory of a job, in GB. None means the default of the cluster.
+      cpus: the number of CPUs of a job. None means as many as XLA uses on this machine or, with `gpus`, the default of
+        the cluster.
+      gpus: the number of GPUs of a job. With 0 GPUs, a job trains on CPUs.
+      gpu_memory_gb: the memory of one GPU, in GB, for which the plan is made.
+      at_once: the number of jobs of an array that may run at the same time. Cohorts are split to fill them. None means
+        no limit and no split.
+      sbatch: other options of sbatch, without dashes -> value. True means an option without a value.
+    """
+
+    minutes: int = 60
+    signal_seconds: int = 90
+    memory_gb: float | None = None
+    cpus: int | None = None
+    gpus: int = 0
+    gpu_memory_gb: float | None = None
+    at_once: int | None = None
+    sbatch: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+def read_options(path: Path | None) -> SlurmOptions:
+    """Reads options from a TOML file (docs/how_to/clusters.md).
+
+    Arguments:
+      path: the file to read. None means the default options.
+
+    Raises:
+      InputError: the file does not exist or is not TOML, or a value is invalid.
+    """
+    if path is None:
+        return SlurmOptions()
+    check_plain_file(path, remedy=REMEDY)
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"this is not TOML ({error})", path=path, remedy=REMEDY) from None
+    own = {field.name for field in dataclasses.fields(SlurmOptions)} - {"sbatch"}
+    for name, value in given.items():
+        if name not in own:
+            plain = re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", name) and _is_plain(str(value))
+            valid = plain and (value is True or type(value) in (str, int, float))
+            wanted = f"an option of jobs or of sbatch with true, a number or {_PLAIN}"
+        else:
+            kinds = (int, float) if name.endswith("_gb") else (int,)
+            valid = type(value) in kinds and 0 <= value < float("inf") and (value or name == "gpus")
+            wanted = "a number above 0" if float in kinds else f"a whole number from {int(name != 'gpus')} on"
+        if not valid:
+            raise InputError(f"{name} = {value!r} is not {wanted}", path=path, remedy=REMEDY)
+    sbatch = {name: given.pop(name) for name in given.keys() - own}
+    options = SlurmOptions(**given, sbatch=sbatch)
+    if options.gpus and options.gpu_memory_gb is None:
+        raise InputError("gpus needs gpu_memory_gb, the memory of one GPU in GB", path=path, remedy=REMEDY)
+    if options.signal_seconds >= 60 * options.minutes:
+        raise InputError("signal_seconds is not below the time limit, minutes", path=path, remedy=REMEDY)
+    return options
 
 
 class SlurmEngine(Engine):
@@ -45,57 +133,27 @@ class SlurmEngine(Engine):
 
     Arguments:
       options: the options of the jobs. None: the defaults.
-      local: whether to run the jobs on this machine, `options.at_once` at a time (default: one).
       extend: a function that each job calls first, to load extensions of the package.
-      waits: whether to wait for the jobs, whose results the command needs, or to leave them to Slurm.
 
     Raises:
       InputError: submitit is not installed.
     """
 
-    def __init__(
-        self,
-        options: SlurmOptions | None = None,
-        local: bool = False,
-        extend: Callable[[], None] | None = None,
-        waits: bool = False,
-    ):
+    def __init__(self, options: SlurmOptions | None = None, extend: Callable[[], None] | None = None):
         try:
             import submitit
         except ImportError:
             raise NotInstalled("--on slurm", "submitit", "slurm") from None
-        self._submitit, self._options, self._local, self._extend = submitit, options or SlurmOptions(), local, extend
-        self._waits, self._over = waits, set[str]()
+        self._submitit, self._options, self._extend = submitit, options or SlurmOptions(), extend
 
     def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
         jax.config.update("jax_platforms", "cpu")  # the GPUs are for the jobs
-        if not self._local:
-            slurm_jobs.run("sbatch", "--version")
-            text = self._executor(workdir)._make_submission_file_text("true", "")
-            slurm_jobs.run("sbatch", "--test-only", text=text)
-        self.gpus_of_turns()
-
-    def gpus_of_turns(self) -> tuple[str, ...]:
-        """Returns CUDA_VISIBLE_DEVICES of each concurrent local job: GPUs of its own. Empty on Slurm and on CPUs.
-
-        Raises:
-          InputError: there are too few GPUs.
-        """
-        gpus, turns = self._options.gpus, self._options.at_once or 1
-        if not self._local or not gpus:
-            return ()
-        allowed = os.environ.get("CUDA_VISIBLE_DEVICES", "")  # the GPUs that this process may use
-        names = allowed.split(",") if allowed else [str(number) for number in range(turns * gpus)]
-        if len(names) < turns * gpus:
-            raise InputError(
-                f"{turns} jobs at once, {count_text(gpus, 'GPU')} each, are more than CUDA_VISIBLE_DEVICES={allowed}",
-                remedy="lower at_once or gpus in --slurm FILE",
-            )
-        return tuple(",".join(names[turn * gpus : (turn + 1) * gpus]) for turn in range(turns))
+        _check_installed()
+        if not _is_plain(str(workdir.absolute())):
+            raise InputError("jobs of Slurm cannot use this folder", path=workdir, remedy=f"give it {_PLAIN}")
 
     def plan(self, sweep: Sweep) -> Plan:
-        options = self._options
-        device = None
+        options, device = self._options, None
         if options.gpus:
             device = worker.WorkerDevice("gpu", "GPU", int(options.gpu_memory_gb * 1e9))
         elif options.memory_gb is not None:
@@ -105,194 +163,250 @@ class SlurmEngine(Engine):
             # The speed of the jobs is not known here. A start counts as if they were as fast as this machine.
             overhead = chunks.SECONDS_OF_A_START * SHARE_OF_PEAK * multiply_adds_a_second()
             plan = chunks.split(plan, options.at_once, overhead)
-        at_once = 1 if self._local else len(plan.cohorts)
-        return dataclasses.replace(plan, slots=options.at_once or at_once)
+        return dataclasses.replace(plan, slots=options.at_once or len(plan.cohorts))
 
     def devices_for(self, runs: int) -> int:
         return devices_filled(runs, max(1, self._options.gpus))
 
-    def _executor(self, workdir: Path) -> Any:
-        options, folder = self._options, slurm_jobs.folder_of(workdir)
-        if self._local:
-            executor = self._submitit.LocalExecutor(folder, MOST_TIMES_QUEUED)
-            executor.update_parameters(timeout_min=LOCAL_MINUTES, gpus_per_node=options.gpus, stderr_to_stdout=True)
-            return executor
-        executor = self._submitit.SlurmExecutor(folder, MOST_TIMES_QUEUED)
+    def run(self, tasks: Sequence[Task], context: TaskContext, more: Callable[[], Iterable[Task]] = tuple) -> bool:
+        """Submits the cohorts that no job trains yet, the longest first.
+
+        Raises:
+          Submitted: the jobs are submitted.
+          InputError: Slurm refuses jobs, or does not answer.
+        """
+        workdir = context.workdir.path.absolute()
+        folder = workdir / "slurm"
+        folder.mkdir(exist_ok=True)
+        with FileLock(folder / "jobs.lock"):
+            jobs, states = _jobs(workdir), _states()
+            new = [task for task in tasks if not _is_alive(states.get(jobs.get(task.folder.name)))]
+            new.sort(key=lambda task: -task.duration)
+            executor = self._executor(folder)
+            for start in range(0, len(new), MOST_IN_AN_ARRAY):
+                array = new[start : start + MOST_IN_AN_ARRAY]
+                submitted = self._submit(executor, [self._training(task, context, folder) for task in array])
+                with open(folder / "jobs.txt", "a", encoding="utf-8") as file:
+                    file.write("".join(f"{job} {task.folder.name}\n" for job, task in zip(submitted, array)))
+        before = f" ({len(tasks) - len(new)} before)" if len(tasks) > len(new) else ""
+        raise Submitted(f"{count_text(len(new), 'job')} submitted{before}; logs are in {folder}")
+
+    def _submit(self, executor: Any, trainings: "Sequence[Training]") -> list[str]:
+        """Submits an array of jobs. Returns their ids."""
+        errors = self._submitit.core.utils
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):  # submitit prints the message, too
+                return [job.job_id for job in executor.submit_array(trainings)]
+        except (errors.FailedJobError, errors.FailedSubmissionError) as error:
+            problem = "; ".join(str(error).replace("sbatch: error: ", "").splitlines())
+            remedy = "see sinfo and --slurm FILE; the same command submits the cohorts that are left"
+            raise InputError(f"Slurm refuses: {problem}", remedy=remedy) from None
+
+    def _executor(self, folder: Path) -> Any:
+        options, variables = self._options, worker.variables()
+        cpus = options.cpus or (None if options.gpus else cores())
+        del variables["NPROC"]  # with a GPU, a job may use all CPUs that the cluster gives it
+        if cpus:
+            variables["NPROC"] = str(cpus)
+        if not options.gpus:
+            variables["JAX_PLATFORMS"] = "cpu"
         parameters = {
             "job_name": "jaxmatch",
             "time": options.minutes,
-            "partition": options.partition,
-            "account": options.account,
-            "qos": options.qos,
-            "constraint": options.constraint,
             "mem": options.memory_gb and f"{round(1024 * options.memory_gb)}M",
-            "cpus_per_task": self._cpus() if not options.gpus else options.cpus,
+            "cpus_per_task": cpus,
             "gpus_per_node": options.gpus or None,
             "signal_delay_s": options.signal_seconds,
             "array_parallelism": options.at_once or MOST_IN_AN_ARRAY,  # without a number, submitit lets 256 run
             "stderr_to_stdout": True,
             "additional_parameters": {"requeue": True, **options.sbatch},
-            # srun does not take the number of CPUs from the job any more.
-            "setup": [f"export {name}={shlex.quote(value)}" for name, value in self._variables().items()]
-            + ['[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"'],
+            "setup": [
+                f"unset {' '.join(sorted(worker.NOT_SHARED))}",
+                *(f"export {name}={shlex.quote(value)}" for name, value in variables.items()),
+                # srun does not take the number of CPUs from the job any more.
+                '[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"',
+            ],
         }
+        executor = self._submitit.SlurmExecutor(folder, MOST_TIMES_QUEUED)
         executor.update_parameters(**{name: value for name, value in parameters.items() if value is not None})
         return executor
 
-    def _cpus(self) -> int:
-        return self._options.cpus or cores()
-
-    def _variables(self) -> dict[str, str]:
-        """Returns the variables that a job needs besides the environment, to compute the same as this process."""
-        variables = worker.variables()
-        del variables["NPROC"]  # with a GPU, a job may use all CPUs that the cluster gives it
-        if not self._options.gpus:
-            variables["JAX_PLATFORMS"] = "cpu"
-        if self._options.cpus or not self._options.gpus:
-            variables["NPROC"] = str(self._cpus())
-        return variables
-
-    def run(self, tasks: Sequence[Task], context: TaskContext, more: Callable[[], Iterable[Task]] = tuple) -> bool:
-        if self._waits:
-            return Waiting(context, self._submitted, self._local, self._options.at_once, self._over).run(tasks, more)
-        _, new = self._submitted(tasks, context)
-        workdir = context.workdir.path.absolute()
-        begin = f"{new} jobs submitted" if new != 1 else "1 job submitted"
-        raise Submitted(f"{begin} ({slurm_jobs.totals(slurm_jobs.states(workdir))}); logs are in {workdir / 'slurm'}")
-
-    def _submitted(
-        self, tasks: Sequence[Task], context: TaskContext, over: Collection[str] = ()
-    ) -> tuple[dict[str, str], int]:
-        """Submits the tasks whose cohorts no job trains yet. Returns the job of each cohort, and how many are new.
-
-        Arguments:
-          tasks, context: as in `run`.
-          over: the jobs that have done their task, even if Slurm still lists them.
-
-        Raises:
-          InputError: Slurm refuses the jobs or does not answer, or jobs of the other kind (`local`) are not over.
-        """
-        workdir = context.workdir.path.absolute()
-        slurm_jobs.folder_of(workdir).mkdir(parents=True, exist_ok=True)
-        with FileLock(slurm_jobs.folder_of(workdir) / "jobs.lock"):
-            jobs = slurm_jobs.read_jobs(workdir)
-            living = slurm_jobs.alive(workdir, jobs) if jobs else ()
-            if living and jobs.local != self._local:
-                where = "on this machine" if jobs.local else "on Slurm"
-                problem = f"jobs of this folder were started {where}, and are not over: {', '.join(sorted(living))}"
-                raise InputError(problem, path=workdir, remedy="wait for them, or end them")
-            job_of = {jobs.cohorts[job]: job for job in living if job not in over}
-            new = sorted((task for task in tasks if task.folder.name not in job_of), key=lambda task: -task.duration)
-            job_of |= self._submit_all(new, context, workdir)
-        return {task.folder.name: job_of[task.folder.name] for task in tasks}, len(new)
-
-    def _submit_all(self, tasks: Sequence[Task], context: TaskContext, workdir: Path) -> dict[str, str]:
-        """Submits tasks in arrays, and notes the jobs of each array before the next. Returns the job of each cohort.
-
-        Raises:
-          InputError: Slurm refuses the jobs, or the rest of them.
-        """
-        job_of: dict[str, str] = {}
-        remaining, most = list(tasks), MOST_IN_AN_ARRAY
-        while remaining:
-            trainings = [self._training(task, context, workdir) for task in remaining[:most]]
-            try:
-                with defer_interrupts():  # so that submitted jobs are also noted
-                    cohort_of = {job: each.cohort for job, each in zip(self._submit(trainings, workdir), trainings)}
-                    slurm_jobs.add_jobs(workdir, self._local, cohort_of)
-            except InputError as error:
-                if isinstance(error, slurm_jobs.TooManyJobs) and len(trainings) > 1:
-                    most = len(trainings) // 2  # until Slurm accepts the array
-                    continue
-                if not job_of:
-                    raise
-                problem = f"{error.problem} (jobs that were submitted before: {len(job_of)})"
-                raise InputError(problem, path=error.path, remedy=error.remedy) from None
-            job_of |= {cohort: job for job, cohort in cohort_of.items()}
-            del remaining[:most]
-        return job_of
-
-    def _training(self, task: Task, context: TaskContext, workdir: Path) -> Training:
+    def _training(self, task: Task, context: TaskContext, folder: Path) -> "Training":
         part, data = worker.part_of(context.plan, task.folder)
-        file = slurm_jobs.folder_of(workdir) / f"data-{data.content}-{jaxmatch.__version__}.pkl"
+        file = folder / f"data-{data.content}-{jaxmatch.__version__}.pkl"
         if not file.exists():
             write_atomically(file, pickle.dumps(data))
-        seconds = LOCAL_SIGNAL_SECONDS if self._local else self._options.signal_seconds
         return Training(
             plan=part,
             data=file,
-            cohort=task.folder.name,
-            workdir=workdir,
-            stage=task.stage or context.stage,
+            cohort=task.folder.path.absolute(),
             failed_before=context.before.get(task.folder.name),
             devices=task.devices,
             gpus=bool(self._options.gpus),
-            seconds=max(1.0, 0.8 * seconds),
-            turns=(self._options.at_once or 1) if self._local else 0,
-            gpus_of_turns=self.gpus_of_turns(),
+            seconds=max(1.0, 0.8 * self._options.signal_seconds),
             extend=self._extend,
-            reports_events=self._waits,
         )
 
-    def _submit(self, trainings: Sequence[Training], workdir: Path) -> list[str]:
-        """Submits an array of jobs and returns their names.
+
+# Tells the job that this process runs to stop with a checkpoint.
+STOP = threading.Event()
+
+
+@dataclasses.dataclass
+class Training:
+    """A job that trains a cohort in a thread, because signals interrupt the main thread, and wait there for XLA.
+
+    Attributes:
+      plan: the part of the plan that the cohort needs, without the data.
+      data: the file of the data.
+      cohort: the folder of the cohort.
+      failed_before: the failure of the cohort when the job was submitted (`CohortFolder.failure`).
+      devices: the number of devices to train on.
+      gpus: whether the devices must be GPUs.
+      seconds: how many seconds the job may take to write a checkpoint.
+      extend: a function that loads extensions of the package. It is called before training.
+      newest: the number of the newest checkpoint when the job was queued again. None: it was not.
+    """
+
+    plan: Plan
+    data: Path
+    cohort: Path
+    failed_before: bytes | None
+    devices: int
+    gpus: bool
+    seconds: float
+    extend: Callable[[], None] | None
+    newest: int | None = None
+
+    def __post_init__(self):
+        self._trained = None
+
+    def __call__(self) -> None:
+        # scancel sends SIGTERM, and so does Slurm to make room for another job.
+        signal.signal(signal.SIGTERM, lambda number, frame: STOP.set())
+        self._trained = concurrent.futures.ThreadPoolExecutor(1).submit(self.train)
+        self._trained.result()
+        if STOP.is_set():
+            # If Slurm ends a job to make room, it queues the job again. It does not queue a job that ends by itself.
+            time.sleep(SECONDS_TO_BE_KILLED)
+
+    def checkpoint(self) -> Any:
+        """Stops training with a checkpoint. Returns the job to queue again, or None if it makes no progress.
+
+        submitit calls this method at the time limit.
+        """
+        from submitit.helpers import DelayedSubmission
+
+        STOP.set()
+        if self._trained is not None:
+            concurrent.futures.wait([self._trained], self.seconds)
+        folder = CohortFolder(self.cohort, "", ())
+        if folder.done:
+            return None
+        newest = folder.newest_checkpoint()
+        if newest == self.newest:
+            problem = "its job was queued again at its time limit, and made no checkpoint until the next one"
+            mark_failed(folder, InputError(problem, remedy="raise minutes in --slurm FILE"))
+            return None
+        return DelayedSubmission(dataclasses.replace(self, newest=newest))
+
+    def train(self) -> None:
+        """Trains the cohort, or returns at once if a launcher has removed it.
 
         Raises:
-          InputError: Slurm refuses the jobs.
+          InputError: JAX does not see the GPU that was requested.
+          OSError: the system prevents training, for example because the disk is full.
         """
-        executor = self._executor(workdir)
-        with self._environment(), _detached_output():
-            try:
-                jobs = executor.submit_array(trainings)
-            except (self._submitit.core.utils.FailedJobError, self._submitit.core.utils.FailedSubmissionError) as error:
-                raise slurm_jobs.refusal(slurm_jobs.messages(str(error))) from None
-        names = [job.job_id for job in jobs]
-        with warnings.catch_warnings(action="ignore", category=ResourceWarning):
-            del jobs, executor  # jobs on this machine continue after this process has ended
-        return names
-
-    @contextlib.contextmanager
-    def _environment(self) -> Iterator[None]:
-        """Sets the environment that the jobs inherit, within the block."""
-        before = dict(os.environ)
-        for name in worker.NOT_SHARED:
-            os.environ.pop(name, None)
-        os.environ.update(self._variables())
+        if self.extend is not None:
+            self.extend()
+        folder = CohortFolder.read(self.cohort)
+        if folder is None:
+            return
+        if self.gpus and jax.default_backend() == "cpu":
+            error = InputError("JAX sees no GPU in the job", remedy="install jaxmatch[cuda12] or jaxmatch[cuda13]")
+            mark_failed(folder, error)
+            raise error
+        plan = worker.with_data(self.plan, pickle.loads(self.data.read_bytes()))
+        keep_compiled_programs(plan.sweep.config.execution.cache_directory)
+        devices, display = tuple(available_devices()[: self.devices]), Display()
+        display.begin(plan, set())
         try:
-            yield
+            # Another process may hold the cohort: a job that has died.
+            wait, workdir = worker.SECONDS_FOR_THE_LOCK, Workdir(self.cohort.parents[1])
+            train_claimed(plan, folder, workdir, display, Stage(), devices, STOP, self.failed_before, wait)
+        except Stopped:
+            pass
         finally:
-            os.environ.clear()
-            os.environ.update(before)
+            display.end()
 
 
-@contextlib.contextmanager
-def _detached_output() -> Iterator[None]:
-    """Keeps local jobs from inheriting the output of the command, whose reader would wait for the jobs to end."""
-    kept = [os.dup(number) for number in (1, 2)]
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+def _check_installed() -> None:
+    for command in ("sbatch", "srun", "squeue"):
+        if shutil.which(command) is None:
+            problem = f"there is no Slurm on this machine ({command} is not found)"
+            raise InputError(problem, remedy="give the command where jobs are submitted")
+
+
+def _states() -> dict[str, str]:
+    """Returns job -> its state in Slurm, for the jobs of this user. Slurm forgets a job some minutes after its end.
+
+    Raises:
+      InputError: Slurm does not answer.
+    """
+    words = ["squeue", "--me", "--array", "--states=all", "--noheader", "--format=%i %T"]
     try:
-        for number in (1, 2):
-            os.dup2(nowhere, number)
-        yield
-    finally:
-        for number, before in zip((1, 2), kept):
-            os.dup2(before, number)
-            os.close(before)
-        os.close(nowhere)
+        listed = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_TO_ANSWER, check=True).stdout
+    except subprocess.SubprocessError as error:
+        remedy = "see whether Slurm runs, as with sinfo"
+        raise InputError(f"squeue fails: {(error.stderr or str(error)).strip()}", remedy=remedy) from None
+    return dict(line.split() for line in listed.splitlines())
 
 
-@contextlib.contextmanager
-def defer_interrupts() -> Iterator[None]:
-    """Defers an interrupt in the block to its end. Local jobs started in the block never get SIGINT or SIGHUP."""
-    came: list[int] = []
-    main = threading.current_thread() is threading.main_thread()
-    handler = signal.signal(signal.SIGINT, lambda number, frame: came.append(number)) if main else None
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})  # local jobs inherit it
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if main:
-            signal.signal(signal.SIGINT, handler)
-    if came:
-        raise KeyboardInterrupt
+def _is_alive(state: str | None) -> bool:
+    """Returns whether a job with this state is not over. None: Slurm does not know the job."""
+    return state is not None and state not in OVER
+
+
+def _jobs(workdir: Path) -> dict[str, str]:
+    """Returns the name of each cohort for which a job was submitted -> its last job."""
+    file = workdir / "slurm" / "jobs.txt"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return {cohort: job for job, cohort in map(str.split, lines)}
+
+
+def status(workdir: Path) -> str:
+    """Returns the state of each cohort as a line of text, with its job and where to read more, and the totals.
+
+    A cohort whose job is not over has the state of the job in Slurm.
+
+    Raises:
+      InputError: no jobs were submitted for the folder, or Slurm does not answer.
+    """
+    _check_installed()
+    workdir = workdir.absolute()
+    jobs, cohorts = _jobs(workdir), Workdir(workdir).cohorts()
+    if not jobs:
+        remedy = "leave out --status to submit them"
+        raise InputError("no jobs were submitted for this folder", path=workdir, remedy=remedy)
+    states = {} if all(folder.done for folder in cohorts) else _states()
+    lines, count = ["cohort        runs  state          job         log"], Counter[str]()
+    for folder in cohorts:
+        job = jobs.get(folder.name, "-")
+        state, log = states.get(job), workdir / "slurm" / f"{job}_0_log.out"
+        note = str(log) if log.exists() else ""
+        if folder.done:
+            shown = "done"
+        elif _is_alive(state):
+            shown = state.lower()
+        elif folder.failure() is not None:
+            shown, note = "failed", f"{failure_message(folder)} ({folder.error_file})"
+        elif job == "-":
+            shown = "not submitted"
+        else:
+            shown, note = (state or "ended").lower(), note or f"no log: do the nodes reach {log.parent}?"
+        if shown == "out_of_memory":
+            note += f"; give more memory_gb, or remove {folder.path} and set a smaller execution.maximum_replicas"
+        lines.append(f"{folder.name}  {len(folder.runs):>4}  {shown:<13}  {job:<10}  {note}".rstrip())
+        count[shown] += 1
+    totals = ", ".join(f"{number} {state}" for state, number in count.most_common())
+    return "\n".join((*lines, totals))
