@@ -1,4 +1,4 @@
-"""Ways to train a sweep with several workers on this machine: launchers on one folder, local jobs, and Ray."""
+"""Ways to train a sweep with several workers on this machine: launchers on one folder, and Ray."""
 
 import os
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import fresh_process, timed_commands
-from benchmarks.timed_commands import CORES, Command, RayNodes, Timed
+from benchmarks.timed_commands import Command, RayNodes, Timed
 
 
 class MeasuredSweeps:
@@ -78,23 +78,6 @@ class Launchers:
 
     def close(self) -> None:
         """Ends the processes that were started."""
-
-
-class Jobs(Launchers):
-    """A command that submits jobs. As many jobs train at once as there are workers."""
-
-    def _more(self, workers: int, text: str = "") -> tuple[str, ...]:
-        file = self._measuring.scratch / f"slurm-{workers}.toml"
-        file.write_text(f"at_once = {workers}\n{text}")
-        return "--on", "slurm:local", "--slurm", str(file)
-
-    def unpinned(self, cohorts: int, workers: int) -> Timed:
-        return self._measuring.timed(cohorts, 1, [self._measuring.cores], self._more(workers))
-
-    def pinned(self, cohorts: int, epochs: int, workers: int) -> Timed:
-        cores = [self._measuring.core(worker) for worker in range(workers)]
-        variables = {"NPROC": "1", CORES: ",".join(map(str, cores))}
-        return self._measuring.timed(cohorts, epochs, [set(cores)], self._more(workers, "cpus = 1\n"), **variables)
 
 
 class Ray(Launchers):

@@ -15,8 +15,7 @@ from typing import Any
 from benchmarks import fresh_process
 from jaxmatch.reporting.records import read_record
 
-# A file in the workdir, and a variable in the environment of jobs: see `first_step.py`.
-FIRST_STEPS, CORES = "first-steps.txt", "JAXMATCH_BENCHMARK_CORES"
+FIRST_STEPS = "first-steps.txt"  # a file in the workdir: see `first_step.py`
 SECONDS_BETWEEN_POLLS, SECONDS_TO_END = 0.02, 30.0
 
 

@@ -2,7 +2,6 @@
 
 import os
 import time
-from pathlib import Path
 
 import pytest
 
@@ -43,9 +42,7 @@ def sweeps(monkeypatch):
     def timed(self, cohorts, epochs, cores, more=(), **variables):
         found.append((cohorts, epochs, cores, more, variables))
         pinned = "NPROC" in variables
-        if "slurm:local" in more:
-            concurrent = int(Path(more[-1]).read_text().split()[2])
-        elif "--on" in more:
+        if "--on" in more:
             concurrent = sum(1 for each in Nodes.calls if each != "closed" and (pinned and each[1] in ((0,), (1,))))
         else:
             concurrent = len(cores)
@@ -67,7 +64,6 @@ def test_each_way_is_compared_with_its_own_single_worker(tmp_path, sweeps):
         ("launchers on one folder", 2, "2"),
         ("launchers on one folder", 4, "2 (2 workers a core)"),
         *(("--on ray", count, text) for count, text in ((1, "1"), (2, "2"), (4, "2 (2 workers a core)"))),
-        *(("--on slurm:local", count, text) for count, text in ((1, "1"), (2, "2"), (4, "2 (2 workers a core)"))),
     ]
     epochs = 10  # of 0.4 s each, 4 s in all
     whole, halves = (2.0 + workers.COHORTS * (0.5 + 0.4 * epochs) / count for count in (1, 2))
@@ -79,17 +75,12 @@ def test_each_way_is_compared_with_its_own_single_worker(tmp_path, sweeps):
         else:
             assert row["seconds"] == pytest.approx(halves) and row["times"] == pytest.approx(whole / halves)
             assert row["share"] == pytest.approx(whole / halves / 2)
-    assert [row["first_step"] != "" for row in rows] == [True, True, False, True, False, False, True, False, False]
+    assert [row["first_step"] != "" for row in rows] == [True, True, False, True, False, False]
     assert "of one run and 10 epochs" in notes[2]
-    # Each Ray node, launcher and job has one core.
+    # Each Ray node and launcher has one core.
     assert Nodes.calls[:2] == [("head", (0, 1)), "closed"]
     assert Nodes.calls[2:] == [("head", (0,)), ("node", (1,)), ("node", (0,)), ("node", (1,)), "closed"]
     assert any(cores == [{0}, {1}, {0}, {1}] for _, _, cores, _, _ in sweeps)
-    assert {variables[timed_commands.CORES] for *_, variables in sweeps if timed_commands.CORES in variables} == {
-        "0",
-        "0,1",
-        "0,1,0,1",
-    }
 
 
 def test_measurements_beyond_the_time_limit_are_left_out(tmp_path, sweeps, monkeypatch):
@@ -116,14 +107,14 @@ def test_failure_of_one_way_is_reported_and_others_are_measured(tmp_path, sweeps
     rows, notes = workers.run(settings(tmp_path, quick=True))
     reason = "a Ray cluster could not be started on this machine"
     assert notes[-1] == f"--on ray: {reason}; what is missing was not measured." and reason in capsys.readouterr().err
-    assert rows[3]["seconds"] is None and rows[8]["seconds"] is not None
+    assert rows[3]["seconds"] is None and rows[2]["seconds"] is not None
 
 
 def test_way_with_a_missing_package_is_reported_and_not_measured(tmp_path, sweeps, monkeypatch):
     monkeypatch.setattr(workers.importlib.util, "find_spec", lambda name: None if name == "ray" else object())
     rows, notes = workers.run(settings(tmp_path, quick=True))
     assert notes[-1] == "--on ray: not measured; it needs pip install 'jaxmatch[ray]'."
-    assert rows[3]["seconds"] is None and rows[8]["seconds"] is not None
+    assert rows[3]["seconds"] is None and rows[2]["seconds"] is not None
 
 
 def test_page_summarizes_the_rows_as_markdown(tmp_path, sweeps):

@@ -50,7 +50,8 @@ class Command:
         """Waits for a job in this state. If it is running, its cohort has been trained for some epochs."""
         job = until(lambda: [job for job, found in self.states().items() if found == state])[0]
         if state == "running":
-            until(lambda: "epoch 3," in (self.workdir / "slurm" / f"{job}_0_log.out").read_text())
+            log = self.workdir / "slurm" / f"{job}_0_log.out"
+            until(lambda: log.exists() and "epoch 3," in log.read_text())
         return job
 
     def finished(self):

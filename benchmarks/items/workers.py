@@ -1,4 +1,4 @@
-"""The cost of training with many workers on this machine: launchers on one folder, Ray, and local jobs.
+"""The cost of training with many workers on this machine: launchers on one folder, and Ray.
 
 The sweep is quickstart's. Its cohorts have one run each, and all use the same program, which was compiled before. A
 worker has one core (`NPROC=1`), and is pinned to it.
@@ -16,13 +16,13 @@ from typing import Any
 
 from benchmarks import stopwatch
 from benchmarks.item import Column, Item, Settings
-from benchmarks.launch_modes import Jobs, Launchers, MeasuredSweeps, Ray
+from benchmarks.launch_modes import Launchers, MeasuredSweeps, Ray
 from benchmarks.timed_commands import OutOfTime
 from jaxmatch.errors import InputError
 
-WAYS = {"launchers": "launchers on one folder", "ray": "--on ray", "slurm": "--on slurm:local"}
+WAYS = {"launchers": "launchers on one folder", "ray": "--on ray"}
 # Way -> its class, the package that it needs, and the extra that installs the package.
-KINDS = {"launchers": (Launchers, None, ""), "ray": (Ray, "ray", "ray"), "slurm": (Jobs, "submitit", "slurm")}
+KINDS = {"launchers": (Launchers, None, ""), "ray": (Ray, "ray", "ray")}
 WORKERS = (1, 2, 4)
 # After this many seconds, the remaining measurements are left out.
 MOST_SECONDS, MOST_SECONDS_QUICK = 11 * 60, 5 * 60
@@ -129,12 +129,12 @@ def _notes(cohorts: int, epochs: int, many: int) -> list[str]:
         "the process that trains notes it. The programs were compiled by an earlier start. Ray's cluster was running, "
         "and had been used.",
         f"A cohort more: ({many} cohorts - {FEW} cohorts) / {many - FEW}, of one epoch each, one after another by one "
-        "worker; training and scoring as its records say; the rest is beyond them: the start of a job, data, reading "
-        "the compiled program, records, the trained model.",
+        "worker; training and scoring as its records say; the rest is beyond them: data, reading the compiled program, "
+        "records, the trained model.",
         f"All: seconds from the command to the last record of {cohorts} equal cohorts of one run and {epochs} epochs, "
         "with the start. A worker has one core, to which it is pinned. Times: that of one worker by the same way, "
-        "divided by it; share: of the cores that the workers have together. The command of Ray and that of the jobs "
-        "are beside the workers.",
+        "divided by it; share: of the cores that the workers have together. The command of Ray is beside "
+        "the workers.",
     ]
 
 

@@ -2,7 +2,7 @@
 
 The setting with the best mean dev score over the grid's seeds is chosen. It is trained in the folder "final" of the
 workdir, with seeds that the grid did not use. Run again, the command does only what is missing. It takes the options of
-`jaxmatch sweep` except --floors and --collect:
+`jaxmatch sweep` except --floors and those of --on slurm:
 
     jaxmatch tune re2_tuning --dataset wikiqa --data-directory data --vectors glove.840B.300d.zip \\
         --seeds 3 --workdir runs/tuning
@@ -10,9 +10,6 @@ workdir, with seeds that the grid did not use. Run again, the command does only 
 With --halving, settings that fall behind are dropped early (successive halving). By default there are two rungs: after
 a ninth and after a third of the epochs. At each rung, the best third of the settings continues. A setting is ranked by
 the mean of its seeds' best dev scores so far. --eta and --rungs change this.
-
-With --on slurm, the command submits jobs and waits for them. Ctrl-C leaves them running; run the same command to wait
-for them again.
 
 With --optuna, Optuna suggests the settings (pip install 'jaxmatch[optuna]'). It searches ranges, and the axes of the
 grid as choices. Suggestions are taken in batches that train as one program:
