@@ -77,7 +77,7 @@ def test_jobs_are_submitted_as_an_array_and_status_shows_their_states(submit, tm
     for line in [*(f"#SBATCH --{option}" for option in wanted.split()), "export NPROC=3", "export JAX_PLATFORMS=cpu"]:
         assert line in lines
     first, second, third = [line.split()[1] for line in (workdir / "slurm" / "jobs.txt").read_text().splitlines()]
-    (slurm / "queue").write_text("17_0 RUNNING\n17_1 OUT_OF_MEMORY\n99_2 RUNNING\n")
+    (slurm / "queue").write_text("17_0 RUNNING None\n17_1 OUT_OF_MEMORY None\n99_2 RUNNING None\n")
     (workdir / "slurm" / "17_0_0_log.out").touch()
     (workdir / "cohorts" / third / "DONE").touch()
     status, printed = submit(*more, "--status")
@@ -86,6 +86,9 @@ def test_jobs_are_submitted_as_an_array_and_status_shows_their_states(submit, tm
     assert shown[second][:3] == ["2", "out_of_memory", "17_1"] and shown[third] == ["2", "done", "17_2"]
     assert f"no log: do the nodes reach {workdir / 'slurm'}?; give more memory_gb, or remove" in shown[second][3]
     assert "1 done, 1 running, 1 out_of_memory\n" in printed
+    (slurm / "queue").write_text("17_0 RUNNING None\n17_1 PENDING launch failed requeued held\n")
+    assert "  pending        17_1        launch failed requeued held\n" in submit(*more, "--status")[1]
+    (slurm / "queue").write_text("17_0 RUNNING None\n17_1 CANCELLED None\n")
     (workdir / "cohorts" / third / "DONE").unlink()
 
     # Only the jobs that are neither queued nor running are submitted again.

@@ -161,7 +161,6 @@ def test_slurm_refusals_are_reported_in_one_line(small_files, tmp_path, slurm, c
     command = Command(small_files, tmp_path / "work", capfd, "--slurm", str(options))
     for text, message in (
         ('partition = "none"', "invalid partition specified: none"),
-        ("cpus = 999", "Requested node configuration is not available"),
         ('nonsense = "1"', "unrecognized option '--nonsense=1'"),
     ):
         options.write_text(text)
@@ -169,6 +168,9 @@ def test_slurm_refusals_are_reported_in_one_line(small_files, tmp_path, slurm, c
         line = errors.splitlines()[-1]
         assert status == 2 and line.startswith("jaxmatch: Slurm refuses: ") and message in line
         assert "sbatch: " not in errors
+    # Slurm accepts a job that no node can run. --status shows why it waits.
+    options.write_text("cpus = 999")
+    assert command.run()[0] == 0 and "PartitionConfig" in until(lambda: command.run("--status")[1])
     configuration = tmp_path / "slurm.conf"
     text = Path(slurm.variables["SLURM_CONF"]).read_text()
     configuration.write_text(text.replace("SlurmctldPort=", "MessageTimeout=2\nSlurmctldPort=1"))

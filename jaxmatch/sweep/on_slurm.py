@@ -180,7 +180,7 @@ class SlurmEngine(Engine):
         folder.mkdir(exist_ok=True)
         with FileLock(folder / "jobs.lock"):
             jobs, states = _jobs(workdir), _states()
-            new = [task for task in tasks if not _is_alive(states.get(jobs.get(task.folder.name)))]
+            new = [task for task in tasks if not _is_alive(jobs.get(task.folder.name), states)]
             new.sort(key=lambda task: -task.duration)
             executor = self._executor(folder)
             for start in range(0, len(new), MOST_IN_AN_ARRAY):
@@ -198,7 +198,7 @@ class SlurmEngine(Engine):
             with contextlib.redirect_stderr(io.StringIO()):  # submitit prints the message, too
                 return [job.job_id for job in executor.submit_array(trainings)]
         except (errors.FailedJobError, errors.FailedSubmissionError) as error:
-            problem = "; ".join(str(error).replace("sbatch: error: ", "").splitlines())
+            problem = "; ".join(str(error).replace("sbatch: ", "").replace("error: ", "").splitlines())
             remedy = "see sinfo and --slurm FILE; the same command submits the cohorts that are left"
             raise InputError(f"Slurm refuses: {problem}", remedy=remedy) from None
 
@@ -347,24 +347,26 @@ def _check_installed() -> None:
             raise InputError(problem, remedy="give the command where jobs are submitted")
 
 
-def _states() -> dict[str, str]:
-    """Returns job -> its state in Slurm, for the jobs of this user. Slurm forgets a job some minutes after its end.
+def _states() -> dict[str, tuple[str, str]]:
+    """Returns job -> its state in Slurm and the reason why it waits, for the jobs of this user.
+
+    Slurm forgets a job some minutes after its end.
 
     Raises:
       InputError: Slurm does not answer.
     """
-    words = ["squeue", "--me", "--array", "--states=all", "--noheader", "--format=%i %T"]
+    words = ["squeue", "--me", "--array", "--states=all", "--noheader", "--format=%i %T %r"]
     try:
         listed = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_TO_ANSWER, check=True).stdout
     except subprocess.SubprocessError as error:
         remedy = "see whether Slurm runs, as with sinfo"
         raise InputError(f"squeue fails: {(error.stderr or str(error)).strip()}", remedy=remedy) from None
-    return dict(line.split() for line in listed.splitlines())
+    found = (line.split(maxsplit=2) for line in listed.splitlines())
+    return {job: (state, "" if reason == "None" else reason) for job, state, reason in found}
 
 
-def _is_alive(state: str | None) -> bool:
-    """Returns whether a job with this state is not over. None: Slurm does not know the job."""
-    return state is not None and state not in OVER
+def _is_alive(job: str | None, states: Mapping[str, tuple[str, str]]) -> bool:
+    return job in states and states[job][0] not in OVER
 
 
 def _jobs(workdir: Path) -> dict[str, str]:
@@ -392,18 +394,18 @@ def status(workdir: Path) -> str:
     lines, count = ["cohort        runs  state          job         log"], Counter[str]()
     for folder in cohorts:
         job = jobs.get(folder.name, "-")
-        state, log = states.get(job), workdir / "slurm" / f"{job}_0_log.out"
-        note = str(log) if log.exists() else ""
+        log = workdir / "slurm" / f"{job}_0_log.out"
+        (state, reason), note = states.get(job, ("ended", "")), str(log) if log.exists() else ""
         if folder.done:
             shown = "done"
-        elif _is_alive(state):
-            shown = state.lower()
+        elif _is_alive(job, states):
+            shown, note = state.lower(), reason or note
         elif folder.failure() is not None:
             shown, note = "failed", f"{failure_message(folder)} ({folder.error_file})"
         elif job == "-":
             shown = "not submitted"
         else:
-            shown, note = (state or "ended").lower(), note or f"no log: do the nodes reach {log.parent}?"
+            shown, note = state.lower(), note or f"no log: do the nodes reach {log.parent}?"
         if shown == "out_of_memory":
             note += f"; give more memory_gb, or remove {folder.path} and set a smaller execution.maximum_replicas"
         lines.append(f"{folder.name}  {len(folder.runs):>4}  {shown:<13}  {job:<10}  {note}".rstrip())

@@ -11,9 +11,9 @@ _LIMIT = [_ON_SLURM + "test_a_job_at_its_time_limit_is_queued_again_if_it_makes_
 _FORGOTTEN = [_ON_SLURM + "test_status_shows_what_slurm_has_forgotten_and_why_a_cohort_failed"]
 
 MUTANTS = [
-    (_SLURM, "and state not in OVER", "", _ASKED),
-    (_SLURM, "return state is not None and", "return", _FORGOTTEN),
-    (_SLURM, "_is_alive(states.get(jobs.get(task.folder.name)))", "False", _ASKED),
+    (_SLURM, "job in states and states[job][0] not in OVER", "job in states", _ASKED),
+    (_SLURM, "_is_alive(jobs.get(task.folder.name), states)", "False", _ASKED),
+    (_SLURM, "state.lower(), reason or note", "state.lower(), note", _ASKED),
     (_SLURM, "elif folder.failure() is not None:", "elif False:", _FORGOTTEN),
     (_SLURM, 'elif job == "-":', "elif False:", _FORGOTTEN),
     (_SLURM, "round(1024 * options.memory_gb)", "round(1000 * options.memory_gb)", _ASKED),
