@@ -102,6 +102,45 @@ def test_training_pairs_without_a_label_are_a_problem(own):
     ]
 
 
+@pytest.mark.parametrize(
+    ("labels", "task", "problems"),
+    [
+        (
+            ["yes", "no", "NaN", "none", "<NA>", "NaN"],
+            "",
+            [
+                f"label {label} looks like a missing label; if it is, leave it empty: such pairs are left out"
+                for label in ("'<NA>' of 1 training pair", "'NaN' of 2 training pairs", "'none' of 1 training pair")
+            ],
+        ),
+        (
+            [f"{number / 8}" for number in range(40)] * 9,
+            "",
+            [
+                "looks like a regression: 40 numeric labels; set data.task=regression, or data.task=classification if "
+                "they are classes"
+            ],
+        ),
+        (["0", "0.5", "1"], "", ["looks like a regression: 3 numeric labels; set data.task=regression, or"]),
+        ([f"{number}" for number in range(11)], "", ["looks like a regression: 11 numeric labels"]),
+        ([f"{number}" for number in range(11)] * 11, "classification", []),
+        (
+            [f"{number}" for number in range(11)],
+            "classification",
+            ["11 labels in 11 training pairs; are they classes?"],
+        ),
+        ([f"id{number}" for number in range(101)] * 11, "", ["101 labels in 1,111 training pairs; are they classes?"]),
+        (["2", "0", "1", "5"], "", []),
+        (["nano", "0.5"], "", []),
+        (["0.5", "1.5"], "regression", []),
+    ],
+)
+def test_labels_that_are_probably_no_classes_are_problems(own, labels, task, problems):
+    settings = own(task=task, vectors="", train=[(f"cat {n}", "dog", label) for n, label in enumerate(labels)])
+    found = [line[2:] for line in lines_of(check(settings)) if "label" in line and line.startswith("- ")]
+    assert len(found) == len(problems) and all(map(str.startswith, found, problems)), found
+
+
 def test_coverage_is_unknown_without_vectors(own):
     settings = own(vectors="", train=[("cat cat cat", "cat cat", "no"), ("cat", "dog", "yes")])
     lines = lines_of(check(settings))

@@ -34,6 +34,7 @@ def test_plan_reports_pairs_and_vector_lines_left_out(small_files, tmp_path):
     files = small_sweep.write_files(tmp_path / "files")
     with open(files / "train.tsv", "a") as train, open(files / "vectors.txt", "a") as vectors:
         train.write("a\tb\t-1\n")
+        train.write("ba\tbo\tNone\n")
         train.write("many words without any vector\tb\tno\n" * 400)
         vectors.write("wrong 1 2\n")
     line = len((files / "vectors.txt").read_text().splitlines())
@@ -41,7 +42,9 @@ def test_plan_reports_pairs_and_vector_lines_left_out(small_files, tmp_path):
     assert [note for note in lines if "left out" in note or "warning" in note] == [
         "  pairs of own left out: 1 of train (no label)",
         f"  damaged lines of the vectors vectors left out: 1 (line {line}: 2 numbers instead of 8)",
-        "  warning about own: only 29.7% of all tokens have a vector in vectors",
+        "  warning about own: label 'None' of 1 training pair looks like a missing label; if it is, leave it empty: "
+        "such pairs are left out",
+        "  warning about own: only 29.8% of all tokens have a vector in vectors",
     ]
 
 

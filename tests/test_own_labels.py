@@ -26,6 +26,15 @@ def test_unknown_numeric_labels_suggest_a_regression(tmp_path):
     assert "'regression'" not in str(refused(own.read, path, "classification", ["0.1", "yes"]))
 
 
+@pytest.mark.parametrize(("name", "comma"), [("train.tsv", "\t"), ("train.csv", ",")])
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_repeated_header_is_an_error(tmp_path, name, comma, start):
+    rows = [f"{start}text_a,text_b, label", "label,text_b,label", "a,b,x"] * 2
+    path = write(tmp_path, name, "\n".join(rows).replace(",", comma))
+    error = refused(own.read, path, "classification")
+    assert str(error).endswith(f"{name}:4: the row repeats the header; delete it; were files joined?")
+
+
 @pytest.mark.parametrize("label", ["-1", "-1.0", " -1 ", "", " "])
 def test_unlabeled_pairs_are_dropped_and_counted(tmp_path, label):
     path = write(tmp_path, "train.tsv", f"text_a\ttext_b\tlabel\na\tb\t1\nc\td\t{label}\ne\tf\t0\n")

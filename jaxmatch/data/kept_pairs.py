@@ -1,17 +1,26 @@
 """Checks and filters of pairs before training.
 
-A split without words is an error. Training pairs with long texts are left out on request.
+A split without words is an error. Labels that are probably no classes are worth a warning. Training pairs with long
+texts are left out on request.
 """
 
 import dataclasses
+from collections import Counter
 
 import numpy as np
 
 from jaxmatch.data import vocabulary
 from jaxmatch.data.corpus import Corpus
 from jaxmatch.data.dataset import DataSet
+from jaxmatch.data.readers.pairs import is_number
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.errors import InputError
+from jaxmatch.printable import count_text, shown
+
+# What pandas, R and SQL write for a missing value, in lower case.
+_MISSING = ("nan", "<na>", "nat", "na", "n/a", "#n/a", "none", "null")
+# A classification has no more labels than this if there are few pairs of each label, and no more than that otherwise.
+_FEW, _MANY, _PAIRS_OF_A_LABEL = 10, 100, 10
 
 
 def check_words(data: DataSet, corpus: Corpus, preprocessing: Preprocessing) -> None:
@@ -33,6 +42,34 @@ def check_words(data: DataSet, corpus: Corpus, preprocessing: Preprocessing) -> 
                 path=split.source,
                 remedy="keep punctuation (remove_punctuation), or use another tokenizer",
             )
+
+
+def label_warnings(data: DataSet, task: str) -> list[str]:
+    """Returns lines about the labels of a classification that are probably no classes.
+
+    Arguments:
+      data: the data set.
+      task: the task that the user named, or "".
+    """
+    if data.task != "classification":
+        return []
+    counts = Counter(data.splits["train"].labels)
+    missing = [label for label in data.labels if label.lower() in _MISSING]
+    warnings = [
+        f"label {shown(label)} of {count_text(counts[label], 'training pair')} looks like a missing label; "
+        "if it is, leave it empty: such pairs are left out"
+        for label in missing
+    ]
+    others = [label for label in data.labels if label not in missing]
+    whole = all(label.removeprefix("-").isdecimal() for label in others)
+    if not task and all(map(is_number, others)) and (len(others) > _FEW or not whole):
+        warnings.append(
+            f"looks like a regression: {len(others):,} numeric labels; set data.task=regression, or "
+            "data.task=classification if they are classes"
+        )
+    elif len(others) > max(_FEW, min(_MANY, counts.total() / _PAIRS_OF_A_LABEL)):
+        warnings.append(f"{len(others):,} labels in {counts.total():,} training pairs; are they classes?")
+    return warnings
 
 
 def check_drop_length(length: int, maximum_length: int) -> None:

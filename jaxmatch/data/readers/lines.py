@@ -209,6 +209,10 @@ def read_table(
                     line=number,
                     remedy="give the row a value for each column, or delete it",
                 )
+            if columns[-1].strip() == names[-1] and [column.strip("\ufeff ") for column in columns] == names:
+                raise InputError(
+                    "the row repeats the header", path=path, line=number, remedy="delete it; were files joined?"
+                )
             yield number, columns
 
     return names, rows()
