@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from saved_model import LABELS, TEXTS, write_tsv
 from sklearn.calibration import calibration_curve
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, precision_recall_fscore_support
 
 import jaxmatch
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.inference import calibrating
 from jaxmatch.inference.calibrating import chosen_calibration, chosen_temperature, chosen_threshold
+from jaxmatch.inference.calibration import Calibration
 from jaxmatch.inference.matcher import probabilities_of
 
 BINARY = ("0", "1")
@@ -76,6 +77,15 @@ def test_no_threshold_is_better_than_the_chosen_one(rows, objective):
         assert merit(threshold) == pytest.approx(best)
 
 
+def test_ties_of_thresholds_go_to_fewer_false_positives_and_then_to_the_nearest_to_one_half():
+    # Thresholds of 0.925 and 0.4 are right three times.
+    probabilities, right = np.array([0.95, 0.9, 0.6, 0.2]), np.array([True, False, True, False])
+    assert chosen_threshold(probabilities, right, "accuracy", None) == pytest.approx(0.4)
+    # Thresholds of 0.75, 0.35 and 0.05 find both, with no, one and two false positives.
+    probabilities, right = np.array([0.95, 0.9, 0.6, 0.1]), np.array([True, True, False, False])
+    assert chosen_threshold(probabilities, right, "precision", 0.5) == pytest.approx(0.75)
+
+
 def test_precision_that_only_a_threshold_of_zero_reaches_is_an_error():
     probabilities, right = np.array([0.9, 0.6, 0.0]), np.array([False, True, True])
     with pytest.raises(InputError, match="no threshold reaches a precision of 0.6; the highest is 0.5000"):
@@ -91,14 +101,26 @@ def test_a_precision_that_is_reached_exactly_is_enough(hits, taken, precision):
 
 
 def test_expected_calibration_error_equals_sklearn_calibration_curve():
-    logits, numbers = overconfident()
+    # Confident predictions are too confident, and the others not confident enough.
+    logits, numbers = (np.concatenate(each) for each in zip(overconfident(), overconfident(factor=0.3, seed=1)))
     probabilities = probabilities_of(logits)
     right = probabilities.argmax(axis=1) == numbers
     shares, confidences = calibration_curve(right, probabilities.max(axis=1), n_bins=15)
     # With two labels no confidence is below one half, so the last bins are those that are not empty.
     counts = np.histogram(probabilities.max(axis=1), bins=np.linspace(0, 1, 16))[0][-len(shares) :]
-    expected = (np.abs(shares - confidences) * counts).sum() / len(numbers)
+    gaps = (shares - confidences) * counts
+    assert gaps.min() < 0 < gaps.max()
+    expected = np.abs(gaps).sum() / len(numbers)
     assert calibrating.expected_calibration_error(probabilities, numbers) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("column", [0, 1])
+def test_precision_recall_and_f1_of_the_positive_label_equal_sklearn(column):
+    logits, numbers = overconfident(200)
+    found = calibrating.quality(Calibration(threshold=0.8, positive=BINARY[column]), logits, numbers, BINARY)
+    guessed = probabilities_of(logits)[:, column] >= 0.8
+    expected = precision_recall_fscore_support(numbers == column, guessed, average="binary")[:3]
+    assert [found[name] for name in ("precision", "recall", "f1")] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -122,11 +144,14 @@ def test_invalid_arguments_of_calibration_are_refused(changed, problem):
 
 @pytest.fixture
 def binary(tmp_path):
-    """A run with two labels, and a file of pairs on which its threshold is not one half."""
-    run = saved_model.save(tmp_path / "run", task="classification", labels=BINARY)
+    """A run with two labels, and its dev file, on which its threshold is not one half. Its test file has one pair."""
+    data = {"name": "own", "directory": str(tmp_path), "task": "classification"}
+    config = {"data": data, "model": saved_model.SETTINGS}
+    run = saved_model.save(tmp_path / "run", task="classification", labels=BINARY, config=config)
     probabilities = probabilities_of(jaxmatch.load(run).logits(TEXTS))[:, 1]
     least = np.sort(probabilities)[1]
     rows = [(*pair, str(int(value >= least))) for pair, value in zip(TEXTS, probabilities, strict=True)]
+    write_tsv(tmp_path / "test.tsv", rows[:1], "text_a\ttext_b\tlabel")
     return run, write_tsv(tmp_path / "dev.tsv", [*rows, rows[0]], "text_a\ttext_b\tlabel")
 
 
@@ -138,6 +163,7 @@ def test_a_calibrated_run_predicts_with_its_temperature_and_threshold(binary, ca
     reported = json.loads(capsys.readouterr().out)
     after = jaxmatch.load(run)
     assert reported["temperature"] == after.calibration.temperature and reported["data"] == str(dev)
+    assert reported["positive"] == "1"
     np.testing.assert_array_equal(after.logits(TEXTS), before.logits(TEXTS))
     expected = probabilities_of(before.logits(TEXTS).astype(float) / after.calibration.temperature)
     for prediction, row in zip(after.predict(TEXTS), expected, strict=True):
@@ -156,14 +182,19 @@ def test_a_calibrated_run_predicts_with_its_temperature_and_threshold(binary, ca
     assert main(["calibrate", str(run), "--remove"]) == 2
 
 
-def test_threshold_can_use_the_first_label_and_a_target_precision(binary, capsys):
-    run, dev = binary
-    assert main(["calibrate", str(run), "--input", str(dev), "--precision", "1", "--positive", "0"]) == 0
+def test_dev_can_choose_a_threshold_of_the_first_label_for_a_target_precision(binary, capsys):
+    run, _ = binary
+    assert main(["calibrate", str(run), "--precision", "1", "--positive", "0"]) == 0
     found = jaxmatch.load(run).calibration
+    assert (found.data, found.pairs) == ("own dev", len(TEXTS) + 1)
     assert (found.positive, found.objective, found.after["precision"]) == ("0", "precision", 1.0)
     assert f"threshold    {found.threshold:.4f}  (of 0, chosen for precision)" in capsys.readouterr().out
     for prediction in jaxmatch.load(run).predict(TEXTS):
         assert prediction.label == "01"[prediction.probabilities["0"] < found.threshold]
+    assert main(["evaluate", str(run), "--split", "dev", "--format", "json"]) == 0
+    evaluated = json.loads(capsys.readouterr().out)
+    assert evaluated["scores"].items() >= found.before.items()  # precision, recall and F1 are those of the label, too
+    assert evaluated["calibrated"].items() >= found.after.items()
 
 
 def test_more_than_two_labels_get_a_temperature_but_no_threshold(tmp_path, capsys):

@@ -9,6 +9,8 @@ from saved_model import TEXTS, write_tsv
 
 import jaxmatch
 from jaxmatch.cli.main import main
+from jaxmatch.data import catalog
+from jaxmatch.data.readers.own_layout import layout_of
 from jaxmatch.training.scores import score
 
 
@@ -26,15 +28,18 @@ def test_evaluate_scores_a_file(run, tmp_path, capsys):
     assert result["scores"]["accuracy"] == pytest.approx(sum(hits) / 5)
 
 
-def test_evaluate_ranks_within_groups(tmp_path, capsys):
-    run = saved_model.save(tmp_path / "run", task="ranking", labels=("0", "1"))
+@pytest.mark.parametrize(("data", "mean"), [("wikiqa", 0.5), ("own", 0.5), ("trecqa", 0.75)])
+def test_evaluate_ranks_within_groups_and_counts_those_that_the_data_set_counts(tmp_path, capsys, data, mean):
+    config = {"data": {"name": data, "directory": "", "task": ""}}
+    run = saved_model.save(tmp_path / "run", task="ranking", labels=("0", "1"), config=config)
     logits = jaxmatch.load(run).logits(TEXTS)
-    best = int(np.argmax(logits[:4, 1] - logits[:4, 0]))  # of the first four; the fifth pair is its own group
-    rows = [(*pair, "01"[i == best], "q1" if i < 4 else "q2") for i, pair in enumerate(TEXTS)]
+    second = int(np.argsort(logits[:4, 0] - logits[:4, 1])[1])  # of the first four
+    # The fifth pair is a group without a wrong candidate, which does not count in results on WikiQA.
+    rows = [(*pair, "01"[i in (second, 4)], "q1" if i < 4 else "q2") for i, pair in enumerate(TEXTS)]
     source = write_tsv(tmp_path / "in.tsv", rows, "text_a\ttext_b\tlabel\tgroup")
     assert main(["evaluate", str(run), "--input", str(source), "--format", "json"]) == 0
     scores = json.loads(capsys.readouterr().out)["scores"]
-    assert (scores["map"], scores["mrr"]) == (1.0, 1.0)
+    assert (scores["map"], scores["mrr"]) == (mean, mean)
 
 
 def test_evaluate_names_the_line_of_an_unknown_label(run, tmp_path, capsys):
@@ -74,3 +79,17 @@ def test_evaluate_reads_own_data_without_its_training_file(tmp_path, capsys):
     assert result["scores"]["pearson"] == pytest.approx(np.corrcoef(logits, [2.5, -1, 4])[0, 1], abs=1e-5)
     assert main(["evaluate", str(run)]) == 2
     assert "has no test file: looked for test.tsv, test.csv, test.jsonl or test.parquet" in capsys.readouterr().err
+
+
+def test_evaluate_scores_only_the_dev_part_of_a_file_that_was_split(tmp_path, capsys):
+    pairs = [*TEXTS, *((b, a) for a, b in TEXTS)]
+    rows = [(*pair, str(number)) for number, pair in enumerate(pairs)]
+    source = write_tsv(tmp_path / "pairs.tsv", rows, "text_a\ttext_b\tlabel")
+    data = {"name": "own", "directory": str(source), "task": "regression", "split": "0.6/0.4"}
+    run = saved_model.save(tmp_path / "run", task="regression", labels=(), config={"data": data})
+    assert main(["evaluate", str(run), "--split", "dev", "--format", "json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    dev = catalog.load("own", source, task="regression", layout=layout_of(data)).splits["dev"]
+    logits = jaxmatch.load(run).logits(zip(dev.text_a, dev.text_b, strict=True))[:, 0]
+    assert result["pairs"] == len(dev) < len(pairs)
+    assert result["scores"]["mse"] == pytest.approx(np.mean((logits - dev.labels) ** 2), rel=1e-5)

@@ -58,8 +58,11 @@ def test_curve_means_and_deviations_equal_hand_computed_values():
 
 
 def test_scores_that_are_nan_or_none_are_left_out():
-    (setting,) = curves([scored("a", 0, (0.5, math.nan, None))])["settings"]
+    found = scored("a", 0, (0.5, math.nan, None))
+    (setting,) = curves([found])["settings"]
     assert [point["samples"] for point in setting["points"]] == [100]
+    (setting,) = curves([found | {"selected_on": "dev.loss"}])["settings"]
+    assert [point["mean"] for point in setting["points"]] == [1.0, 1.0, 1.0]
 
 
 def test_unfinished_runs_and_different_scores_are_refused():

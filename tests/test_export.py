@@ -204,6 +204,14 @@ def test_safetensors_export_holds_the_weights_of_the_model(run, tmp_path):
     assert about["new_words"] is None
 
 
+def test_export_states_the_calibration(binary, tmp_path):
+    matcher = jaxmatch.load(binary)
+    matcher.calibration = Calibration(temperature=1.7, threshold=0.3, positive="0")
+    export(matcher, tmp_path / "exported", "safetensors")
+    about = json.loads((tmp_path / "exported" / "export.json").read_text())
+    assert (about["temperature"], about["threshold"], about["positive"]) == (1.7, 0.3, "0")
+
+
 def test_formats_are_those_of_the_command():
     assert set(FORMATS) == set(command.FORMATS)
 

@@ -83,7 +83,8 @@ def test_a_sweep_over_several_data_sets_has_no_floors(tmp_path):
 def plan_of(*settings):
     """Returns a plan with floors and one run for each of the settings of ESAN, whose data have different names."""
     configs = [with_overrides(default_config("esan"), each) for each in settings]
-    cohorts = [types.SimpleNamespace(data=types.SimpleNamespace(fingerprint=name)) for name in "fghi"[: len(configs)]]
+    data = [types.SimpleNamespace(fingerprint=name, task="classification") for name in "fghi"[: len(configs)]]
+    cohorts = [types.SimpleNamespace(data=each) for each in data]
     sweep = types.SimpleNamespace(floors=("overlap",), cross_encoder="")
     pairs = zip(configs, cohorts, strict=True)
     runs = {str(number): (types.SimpleNamespace(config=one), each) for number, (one, each) in enumerate(pairs)}
@@ -99,6 +100,20 @@ def test_models_with_other_features_of_words_share_floors(tmp_path):
     plan = plan_of(*(data | {"data.minimum_count": 1} | each for each in features))
     keep_floors(plan, types.SimpleNamespace(path=tmp_path), types.SimpleNamespace(say=messages.append))
     assert messages == [] and floor_rows(tmp_path, ("overlap",))
+
+
+@pytest.mark.parametrize("changed", [{"fingerprint": "of other data"}, {"asked": ["cosine"]}])
+def test_floors_of_other_data_or_of_another_request_are_computed_anew(tmp_path, monkeypatch, changed):
+    write_floors(tmp_path)
+    file = tmp_path / "floors.json"
+    stored = json.loads(file.read_text()) | {"asked": ["overlap"]}
+    file.write_text(json.dumps(stored | changed))
+    new = [{**row, "title": "anew"} for row in stored["rows"]]
+    monkeypatch.setattr("jaxmatch.sweep.floors_kept.measured", lambda data, names: new)
+    plan = plan_of({"data.name": "embedded_inference"})
+    keep_floors(plan, types.SimpleNamespace(path=tmp_path), types.SimpleNamespace(say=print))
+    assert [row.title for row in floor_rows(tmp_path, ("overlap",))] == ["anew"]
+    assert (read_floors(tmp_path)["fingerprint"], read_floors(tmp_path)["asked"]) == ("f", ["overlap"])
 
 
 def write_floors(folder, **changes):

@@ -216,6 +216,7 @@ def test_page_shows_the_plan_and_the_settings_dropped_by_halving(tmp_path, capsy
     assert main(["report", str(kept)]) == 0
     text = without_programs((kept / "report.html").read_text())
     assert "<pre>sweep s: 18 runs &lt;all&gt;</pre>" in text
+    assert "18 runs planned, 3 finished, 0 diverged, 15 dropped by successive halving, 0 missing." in text
     halving = json.loads((kept / "halving.json").read_text())
     cells = " ".join(cells_of(text))
     for decision in halving["decisions"]:

@@ -18,7 +18,7 @@ from jaxmatch.sweep.journals import lock_journal
 from jaxmatch.sweep.space import space_of
 from jaxmatch.workdir import Workdir
 
-pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'jaxmatch[optuna]'")
+optuna = pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'jaxmatch[optuna]'")
 RATES, BLOCKS = {"optimizer.learning_rate": "log:1e-4:1e-1"}, {"model.blocks": "1:4"}
 
 
@@ -186,6 +186,31 @@ def test_incompatible_settings_are_pruned_and_not_trained(small_files, tmp_path,
     study = optuna_trials.Study(searched, tmp_path / "optuna.journal", 4, data)
     states = {trial.state.name for trial in study.batch(0, 12)}
     assert states <= {"COMPLETE", "PRUNED"} and "COMPLETE" in states
+
+
+def test_a_loss_is_minimized_and_a_setting_with_a_diverged_seed_has_no_mean(small_files, tmp_path, monkeypatch):
+    def record(run):
+        rate = run.overrides["optimizer.learning_rate"]
+        finished = run.seed == 0 or rate > 0.01
+        scores = {"status": "finished", "dev": {"loss": rate * (1 + run.seed)}}
+        scores = scores if finished else {"status": "diverged", "dev": None}
+        return {"selected_on": "dev.loss", "overrides": run.overrides} | scores
+
+    monkeypatch.setattr(launch, "run", lambda sweep, *_, **__: [record(run) for run in sweep.runs()])
+    changes = small_sweep.overrides(small_files) | {"training.selection": "loss"}
+    planned = launch.resolve(small_files / "small.py", seeds=2, overrides=changes)
+    searched = space_of(planned, {"optimizer.learning_rate": "log:1e-3:1e-1"})
+    optuna_trials.execute(searched, tmp_path, small_sweep.Watcher(), trials=6, at_once=3)
+    journals = optuna.storages.journal
+    storage = optuna.storages.JournalStorage(journals.JournalFileBackend(str(tmp_path / optuna_trials.JOURNAL)))
+    study = optuna.load_study(study_name="trials", storage=storage)
+    found = {trial.params["optimizer.learning_rate"]: (trial.state.name, trial.value) for trial in study.trials}
+    assert {rate < 0.01 for rate in found} == {True, False}
+    for rate, (state, value) in found.items():
+        assert (state, value) == (
+            ("PRUNED", None) if rate < 0.01 else ("COMPLETE", pytest.approx(1.5 * rate, rel=1e-3))
+        )
+    assert study.best_trial.params["optimizer.learning_rate"] == min(rate for rate in found if rate > 0.01)
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,12 @@ def test_cpu_is_named_with_its_widest_vector_instructions(tmp_path, monkeypatch,
     assert device_name(jax.devices()[:1]) == f"1 x cpu ({name}{os.cpu_count()} cores)"
 
 
+def test_equal_settings_have_one_identity_however_json_stores_them():
+    assert record_schema.identity(2) == record_schema.identity(2.0) != record_schema.identity(2.5)
+    assert record_schema.identity([3, 5.0]) == record_schema.identity((3, 5))
+    assert record_schema.identity(1) != record_schema.identity(True)
+
+
 def test_the_best_run_is_chosen_on_dev():
     def one(run, accuracy, status="finished", selected_on="dev.accuracy"):
         dev = None if accuracy is None else {"accuracy": accuracy, "loss": accuracy}

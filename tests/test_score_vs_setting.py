@@ -36,6 +36,8 @@ def test_curves_equal_hand_computed_means_and_deviations():
     assert [point["deviation"] for point in one["points"]] == pytest.approx([math.sqrt(0.02), math.sqrt(0.005)])
     assert [point["seeds"] for point in one["points"]] == [[0, 1], [0, 1]]
     assert two == {"name": "stacked model", "points": [{"value": 2, "mean": 0.7, "deviation": None, "seeds": [0]}]}
+    losses = scores_against([one | {"selected_on": "dev.loss"} for one in RECORDS], DEPTH)
+    assert losses["score"] == "dev.loss" and losses["curves"][1]["points"][0]["mean"] == 1.0
 
 
 def test_axis_can_be_named_by_its_suffix_and_other_axes_split_the_curves():

@@ -52,11 +52,14 @@ def test_the_order_is_that_of_calibrated_probabilities(run, monkeypatch):
     assert [one.index for one in found] == [0, 1] and found[0].score > found[1].score
 
 
-def test_match_label_is_optional_with_two_labels_and_required_with_three(matcher, texts, run, tmp_path):
+def test_match_label_is_optional_with_two_labels_and_required_with_three(matcher, texts, run, tmp_path, monkeypatch):
     falling = [one.index for one in matcher.rank(QUERY, texts, label="0")]
     assert np.array_equal(sorted(falling), range(len(texts)))
     least = [one.probabilities["0"] for one in matcher.predict([(QUERY, texts[index]) for index in falling])]
     np.testing.assert_allclose(least, sorted(least, reverse=True), atol=1e-6)
+    with monkeypatch.context() as patch:  # a calibrated model ranks by the label that its threshold is for
+        patch.setattr(matcher, "calibration", Calibration(positive="0"))
+        assert [one.index for one in matcher.rank(QUERY, texts)] == falling
     several = jaxmatch.load(run)
     with pytest.raises(InputError, match="3 labels .*; name the one that means a match"):
         several.rank(QUERY, texts)

@@ -41,6 +41,13 @@ def test_published_scores_without_a_column_are_listed_in_a_note():
     assert len(cells(table)) == 2 and cells(table)[0][0] == "blocks"
 
 
+def test_published_row_of_a_column_is_shown_in_that_column_alone():
+    records = [record(blocks, rate) for blocks in (1, 2) for rate in (0.001, 0.002)]
+    paper = Published("P", {"dev.accuracy": "88.0"}, "Table 1", {"optimizer.learning_rate": 0.002})
+    layout = TableLayout("t", ("model.blocks",), "optimizer.learning_rate", ("dev.accuracy",), (paper,))
+    assert cells(make_table(records, layout))[-1] == ["P", "", "", "", "", "88.0"]
+
+
 def with_accuracies(blocks, values, **changes):
     return [
         record(blocks, seed=seed, dev={"accuracy": value}, test=None, **changes) for seed, value in enumerate(values)
@@ -65,6 +72,7 @@ def compared(text, values=(0.80, 0.82, 0.84), score="accuracy"):
         ("87.0", "87.0 (covers: −10.0 to +0.0)"),
         ("87.1", "87.1 (misses: −10.1 to −0.1)"),
         ("87.00", "87.00 (misses: −10.0 to +0.0)"),
+        ("86.969", "86.969 (misses: −9.9 to +0.0)"),  # at least 86.9685, and the interval ends at 86.9683
         ("77.0", "77.0 (covers: +0.0 to +10.0)"),
         ("76.9", "76.9 (beats: +0.1 to +10.1)"),
         ("about", "about"),
@@ -109,7 +117,8 @@ def test_published_models_of_another_training_set_get_no_verdict():
     for published_pairs, shown in (
         (0, "60.0 (beats: +15.1 to +27.9)"),
         (pairs, "60.0 (beats: +15.1 to +27.9)"),
-        (pairs * 2, f"60.0 ({pairs * 2:,} training pairs)"),
+        (pairs + pairs // 200, "60.0 (beats: +15.1 to +27.9)"),
+        (pairs + pairs // 50, f"60.0 ({pairs + pairs // 50:,} training pairs)"),
     ):
         table = judged([*records, record(2, test={"accuracy": 0.5})], training_pairs=published_pairs)
         assert cells(table)[1][-1] == shown

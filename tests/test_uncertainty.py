@@ -11,7 +11,7 @@ from small_records import cells, record
 
 from jaxmatch.reporting import significance
 from jaxmatch.reporting.html import certainty
-from jaxmatch.reporting.sweep_folder import read_sweep_folder
+from jaxmatch.reporting.sweep_folder import SweepFolder, read_sweep_folder
 from jaxmatch.reporting.tables import TableLayout, make_table
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -38,6 +38,11 @@ def test_caption_states_how_many_seeds_separate_the_two_best_settings():
     near = make_table([*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.79, 0.80, 0.83))], LAYOUT).markdown()
     settings = "the two best settings (blocks 1; blocks 2) in test accuracy"
     assert f"About 38 seeds each, 35 more than now, are needed to separate {settings}" in near
+    # Of settings with different numbers of seeds, the one with fewer counts.
+    first, second = (0.80, 0.82, 0.84), (0.79, 0.80, 0.83, 0.82)
+    count = significance.seeds_to_separate(first, second)
+    uneven = make_table([*runs(1, first), *runs(2, second)], LAYOUT).markdown()
+    assert f"About {count:,} seeds each, {count - 3:,} more than now, are needed to separate {settings}" in uneven
     far = make_table([*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.70, 0.72, 0.74))], LAYOUT).markdown()
     assert "The seeds separate the two best settings (blocks 1; blocks 2) in test accuracy (p = 0.004" in far
     assert "two best" not in make_table(runs(1, (0.80, 0.82)), LAYOUT).markdown()
@@ -78,12 +83,12 @@ def test_paired_table_uses_a_paired_t_test():
     exported = json.loads(make_table(found, layout).json())["rows"][1]["scores"]["dev.accuracy"]["difference"]
     assert exported["method"] == "paired t-test, two-sided" and exported["p_value"] == pytest.approx(p_value)
     assert r"The seeds separate the two best settings (blocks 2; blocks 1) in dev accuracy (p \< 0.001" in text
-    # The differences of the three seeds that both have are 0.5, 1.0 and 0.1 points.
-    near = make_table([*runs(1, first), *runs(2, (0.705, 0.76, 0.801))], layout).markdown()
+    # The differences of the three seeds that both have, which are the last three, are 0.5, 1.0 and 0.1 points.
+    near = make_table([*runs(1, first), *runs(2, (0, 0.755, 0.81, 0.851))[1:]], layout).markdown()
     count = significance.shared_seeds_to_separate([0.005, 0.01, 0.001])
     assert f"About {count} shared seeds, {count - 3} more than now, are needed to separate the two best" in near
-    fewer = cells(make_table([*runs(1, first), *runs(2, second[:3])], layout))[2][-1]
-    assert fewer.endswith(f"(p = {stats.ttest_rel(second[:3], first[:3]).pvalue:.3f})")
+    fewer = cells(make_table([*runs(1, first), *runs(2, second)[1:]], layout))[2][-1]
+    assert fewer.endswith(f"(p = {stats.ttest_rel(second[1:], first[1:]).pvalue:.3f})")
 
 
 def test_paired_table_shows_the_difference_that_it_tests():
@@ -100,8 +105,11 @@ def test_paired_table_shows_the_difference_that_it_tests():
 
 
 def test_data_sets_of_equal_name_but_different_files_are_not_compared():
+    """The files of training may differ, because no score depends on them."""
+
     def of(directory, values, blocks):
-        data = record()["data"] | {"name": "own", "fingerprint": directory, "files": {"train": "t", "dev": directory}}
+        files = {"train": f"for {blocks} blocks", "dev": directory}
+        data = record()["data"] | {"name": "own", "fingerprint": directory, "files": files}
         changes = {"data": data, "config": {"data": {"directory": directory}}}
         return runs(blocks, values, **changes)
 
@@ -199,6 +207,17 @@ def test_improvement_interval_matches_scipy_and_needs_little_memory():
     assert tracemalloc.get_traced_memory()[1] < 50e6  # all pairs of all draws would be 400 MB
     tracemalloc.stop()
     assert certainty.improvement_interval([0.8], others) is certainty.improvement_interval(values, [0.8]) is None
+
+
+def test_a_lower_loss_beats_a_higher_one():
+    layout = TableLayout("t", ("model.blocks",), scores=("dev.loss",))
+    losses = {1: (0.5, 0.6), 2: (0.2, 0.55)}  # of four pairs, two blocks win three
+    found = [
+        record(blocks, seed=seed, dev={"loss": value}) for blocks in losses for seed, value in enumerate(losses[blocks])
+    ]
+    folder = SweepFolder(Path("."), "s", layout, {}, {one["run"]: one for one in found})
+    ((_, sheet),) = certainty.certainty(folder)
+    assert [row[-1].content.partition(" ")[0] for row in sheet.sections[0]] == ["–", "75%"]
 
 
 def test_report_states_how_often_the_best_beats_the_others():

@@ -28,7 +28,7 @@ def accuracies(blocks, *values, **changes):
 
 
 def test_verdict_of_a_significantly_best_setting():
-    runs = [*accuracies(1, 0.70, 0.71, 0.72), *accuracies(2, 0.80, 0.81, 0.85)]
+    runs = [*accuracies(1, 0.70, 0.71, 0.72), *accuracies(2, 0.80, 0.81, 0.85), *accuracies(3, 0.1, 0.11, 0.12)]
     best, beyond, run, test, command = verdict.verdict(folder(*runs))
     assert best.startswith("Best by mean dev accuracy: blocks=2 learning_rate=0.001, 82.0 ± 2.6% over 3 seeds.")
     assert best.endswith("That is 11.0 points better than the next, blocks=1 learning_rate=0.001.")
@@ -40,16 +40,18 @@ def test_verdict_of_a_significantly_best_setting():
 
 
 def test_settings_within_seed_noise_are_listed_with_the_seeds_needed():
-    high, low = (0.80, 0.82, 0.84), (0.79, 0.81, 0.82)
-    sentences = verdict.verdict(folder(*accuracies(1, *low), *accuracies(2, *high), *accuracies(3, 0.1, 0.11, 0.12)))
-    p_value = stats.ttest_ind(high, low, equal_var=False).pvalue
+    high, low, lower = (0.80, 0.82, 0.84, 0.83), (0.80, 0.82, 0.83), (0.785, 0.795, 0.80)
+    sentences = verdict.verdict(folder(*accuracies(1, *low), *accuracies(2, *high), *accuracies(3, *lower)))
+    p_value = stats.ttest_ind(high, lower, equal_var=False).pvalue
+    assert p_value < 0.05 < 2 * p_value < 0.1  # Holm's correction for two comparisons
     assert sentences[1] == (
-        f"Within seed noise of it (p {p_value:.3f} or more, Welch with Holm): blocks=1 learning_rate=0.001."
+        f"Within seed noise of it (p {2 * p_value:.3f} or more, Welch with Holm): "
+        "blocks=1 learning_rate=0.001, blocks=3 learning_rate=0.001."
     )
-    needed = significance.seeds_to_separate(high, low, 0.05 / 2)  # Holm's correction for two other settings
+    needed = significance.seeds_to_separate(high, low, 0.05 / 2)
     assert needed > significance.seeds_to_separate(high, low) > 3
     assert sentences[2] == (
-        f"About {needed} seeds each, {needed - 3} more than now, are needed to separate it from blocks=1 "
+        f"About {needed:,} seeds each, {needed - 3:,} more than now, are needed to separate it from blocks=1 "
         "learning_rate=0.001 in dev accuracy "
         "(power 80%, level 5%, corrected for 2 comparisons)."
     )
@@ -98,6 +100,8 @@ def test_lower_is_better_for_a_loss():
 
     sentences = verdict.verdict(folder(*errors(1, 0.5, 0.52), *errors(2, 0.3, 0.32)))
     assert sentences[0].startswith("Best by mean dev loss: blocks=2") and "0.2000 better" in sentences[0]
+    effects = verdict.effects(folder(*errors(1, 0.5, 0.52), *errors(2, 0.3, 0.32)))
+    assert {each.value: each.difference for each in effects} == {1: pytest.approx(0.2), 2: None}
 
 
 def test_runs_on_different_data_are_not_compared():

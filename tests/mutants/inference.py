@@ -4,6 +4,10 @@ _INFERENCE = "jaxmatch/inference/"
 _CALIBRATING, _CALIBRATION = _INFERENCE + "calibrating.py", _INFERENCE + "calibration.py"
 _FOLDER, _FORMATS = _INFERENCE + "export/folder.py", _INFERENCE + "export/formats.py"
 _ON_CALIBRATION, _ON_SEARCH = ["tests/test_calibration.py"], ["tests/test_search.py"]
+_CALIBRATED = ["tests/test_calibration.py::test_a_calibrated_run_predicts_with_its_temperature_and_threshold"]
+_ON_DEV = ["tests/test_calibration.py::test_dev_can_choose_a_threshold_of_the_first_label_for_a_target_precision"]
+_TIES = ["tests/test_calibration.py::test_ties_of_thresholds_go_to_fewer_false_positives_and_then_to_the_nearest_to_one_half"]
+_QUALITY = ["tests/test_calibration.py::test_precision_recall_and_f1_of_the_positive_label_equal_sklearn"]
 _ON_INDEX = ["tests/test_search_index.py"]
 _ON_THRESHOLDS = ["tests/test_calibration.py::test_no_threshold_is_better_than_the_chosen_one"]
 
@@ -17,6 +21,20 @@ MUTANTS = [
     (_CALIBRATION, "return logits.astype(np.float64) / self.temperature", "return logits.astype(np.float64)", _ON_CALIBRATION),
     (_CALIBRATION, "math.log(self.threshold) - math.log1p(-self.threshold)", "math.log(self.threshold)", _ON_CALIBRATION),
     (_CALIBRATION, 'if stored.get("parameters") != parameters:', "if False:", _ON_CALIBRATION),
+    (_CALIBRATING, "positive = labels[1] if positive is None", "positive = labels[0] if positive is None", _CALIBRATED),
+    (_CALIBRATING, "np.abs(gaps).sum()", "abs(gaps.sum())",
+     ["tests/test_calibration.py::test_expected_calibration_error_equals_sklearn_calibration_curve"]),
+    (_CALIBRATING, "best[np.argmin(abs(best - 0.5))]", "best[0]", _TIES),
+    (_CALIBRATING, "hits * (len(order) + 1) - taken, -1)", "hits, -1)", _TIES),
+    (_CALIBRATING, "(falling[ends] + np.append(falling[ends][1:], 0.0)) / 2", "falling[ends]", _TIES),
+    (_CALIBRATING, '"precision": hits / max(taken, 1)', '"precision": hits / max(labeled, 1)', _QUALITY),
+    (_CALIBRATING, '"recall": hits / max(labeled, 1)', '"recall": hits / max(taken, 1)', _QUALITY),
+    (_CALIBRATING, '"f1": 2 * hits / max', '"f1": hits / max', _QUALITY),
+    (_CALIBRATING, "probabilities_of(logits / np.float64(temperature))[:, column]", "probabilities_of(logits)[:, column]", _CALIBRATED),
+    ("jaxmatch/cli/evaluate.py", "as_trained = Calibration(positive=matcher.calibration.positive)", "as_trained = Calibration()", _ON_DEV),
+    (_INFERENCE + "candidates.py", "label = matcher.calibration.positive", "pass",
+     ["tests/test_search.py::test_match_label_is_optional_with_two_labels_and_required_with_three"]),
+    ("jaxmatch/cli/calibrate.py", 'matcher, "dev")', 'matcher, "test")', _ON_DEV),
     (_INFERENCE + "candidates.py", "best = np.argsort(-merits", "best = np.argsort(merits", _ON_SEARCH),
     (_INFERENCE + "candidates.py", "label = labels[1]", "label = labels[0]", _ON_SEARCH),
     (_INFERENCE + "search_index.py", "np.argpartition(-scores, count - 1)", "np.argpartition(scores, count - 1)", _ON_SEARCH),
@@ -34,6 +52,8 @@ MUTANTS = [
     ("jaxmatch/cli/runs.py", "        if len(kinds) > 1:", "        if len(kinds) > 9:", ["tests/test_best_run.py"]),
     (_INFERENCE + "inference_model.py", "        with _predictor_lock:", "        self.__dict__.pop(\"_predictor\", None)\n        with _predictor_lock:", ["tests/test_serve.py"]),
     (_FOLDER, '"temperature": calibration.temperature', '"temperature": 1.0', ["tests/test_export.py::test_an_export_runs_without_this_package"]),
+    (_FOLDER, '"threshold": calibration.threshold', '"threshold": None', ["tests/test_export.py::test_export_states_the_calibration"]),
+    (_FOLDER, '"positive": calibration.positive', '"positive": None', ["tests/test_export.py::test_export_states_the_calibration"]),
     (_FOLDER, 'check_replaceable(path, DESCRIPTION, "an export")', "pass", ["tests/test_export.py::test_export_does_not_replace_a_folder_with_other_files"]),
     (_FORMATS, "if not np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE):", "if False:", ["tests/test_export.py::test_exported_program_with_different_outputs_is_refused"]),
     (_FORMATS, "                setattr(module, name, value)", "                pass", ["tests/test_export.py::test_onnx_export_of_every_model_but_diin_gives_the_same_logits"]),

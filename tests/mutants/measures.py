@@ -4,7 +4,13 @@ _SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/sweep/recording.py"
 _TIMES, _TIMING, _SIGNIFICANCE = "jaxmatch/reporting/tables/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/reporting/significance.py"
 _INTERVALS = "jaxmatch/reporting/intervals.py"
 _FILES, _INTEROP, _ENCODING = "jaxmatch/inference/interop/torch_files.py", "jaxmatch/inference/interop/pytorch.py", "jaxmatch/data/encoding.py"
+_COMPARISONS, _UNCERTAINTY = (f"jaxmatch/reporting/tables/{name}.py" for name in ("comparisons", "uncertainty"))
+_VERDICT, _CERTAINTY = "jaxmatch/reporting/verdict.py", "jaxmatch/reporting/html/certainty.py"
 _READ = ["tests/test_torch_files.py"]
+_PAIRED = ["tests/test_uncertainty.py::test_paired_table_uses_a_paired_t_test"]
+_TO_PUBLISHED = ["tests/test_table_comparisons.py::test_published_number_of_the_same_settings_gets_a_verdict"]
+_NOISE = ["tests/test_verdict.py::test_settings_within_seed_noise_are_listed_with_the_seeds_needed"]
+_COUNTED = ["tests/test_cli_evaluate.py::test_evaluate_ranks_within_groups_and_counts_those_that_the_data_set_counts"]
 _FLOORS, _FITTED = "jaxmatch/baselines/floors.py", ["tests/test_floors.py"]
 
 MUTANTS = [
@@ -61,6 +67,62 @@ MUTANTS = [
      ["tests/test_features.py::test_encoding_fingerprint_depends_on_the_nltk_version"]),
     (_ENCODING, "description[\"embedded\"] = synthetic.VERSION", "pass",
      ["tests/test_features.py::test_encoding_fingerprint_depends_on_the_version_of_generated_data"]),
+    # Comparisons, verdicts and figures made from records.
+    (_COMPARISONS, "([summary.values[seed] for seed in seeds] for summary in (mine, other))",
+     "(list(summary.values.values())[: len(seeds)] for summary in (mine, other))", _PAIRED),
+    (_UNCERTAINTY, "[one.values[seed] - other.values[seed] for seed in shared]",
+     "[a - b for a, b in zip(one.values.values(), other.values.values())]", _PAIRED),
+    (_UNCERTAINTY, "else min(len(one.values), len(other.values))", "else max(len(one.values), len(other.values))",
+     ["tests/test_uncertainty.py::test_caption_states_how_many_seeds_separate_the_two_best_settings"]),
+    (_COMPARISONS, "0.5 * 10.0 **", "1.0 * 10.0 **", _TO_PUBLISHED),
+    (_COMPARISONS, "0.5 * 10.0 **", "0.0 * 10.0 **", _TO_PUBLISHED),
+    (_COMPARISONS, "seeds if isinstance(seeds, int) else None", "None", _TO_PUBLISHED),
+    (_COMPARISONS, "> wanted / 100", "> wanted / 10",
+     ["tests/test_table_comparisons.py::test_published_models_of_another_training_set_get_no_verdict"]),
+    (_COMPARISONS, "if len(same) == 1:", "if same:",
+     ["tests/test_table_comparisons.py::test_published_row_matching_two_rows_or_none_is_listed_below"]),
+    ("jaxmatch/reporting/tables/layout.py", "own = number == place", "own = True",
+     ["tests/test_table_comparisons.py::test_published_row_of_a_column_is_shown_in_that_column_alone"]),
+    (_VERDICT, "p_text(max(corrected))", "p_text(min(corrected))", ["tests/test_verdict.py::test_verdict_of_a_significantly_best_setting"]),
+    (_VERDICT, 'test = score.replace("dev.", "test.", 1)', "test = score", ["tests/test_verdict.py::test_verdict_of_a_significantly_best_setting"]),
+    (_VERDICT, "least = min(p_value", "least = max(p_value", _NOISE),
+    (_VERDICT, "if p_value >= LEVEL]\n    if not", "if p_value >= 2 * LEVEL]\n    if not", _NOISE),
+    (_VERDICT, "have = min(len(best.values), len(within[0].values))", "have = max(len(best.values), len(within[0].values))", _NOISE),
+    (_VERDICT, "sign = 1 if numbers.higher_is_better(score) else -1", "sign = 1", ["tests/test_verdict.py::test_lower_is_better_for_a_loss"]),
+    (_CERTAINTY, "(best, values) if numbers.higher_is_better(score) else (values, best)", "(best, values)",
+     ["tests/test_uncertainty.py::test_a_lower_loss_beats_a_higher_one"]),
+    (_CERTAINTY, "/ (len(values) * len(others))", "/ (len(values) * len(values))",
+     ["tests/test_uncertainty.py::test_improvement_interval_matches_scipy_and_needs_little_memory"]),
+    ("jaxmatch/reporting/html/charts.py", "else 100 * value", "else value",
+     ["tests/test_verdict.py::test_chart_points_are_means_over_samples_that_all_seeds_reached"]),
+    ("jaxmatch/reporting/html/charts.py", "if len(same) == len(setting.records):", "if same:",
+     ["tests/test_verdict.py::test_chart_points_are_means_over_samples_that_all_seeds_reached"]),
+    ("jaxmatch/reporting/html/sections.py", "len(folder.records) - diverged - dropped", "len(folder.records) - diverged",
+     ["tests/test_html.py::test_page_shows_the_plan_and_the_settings_dropped_by_halving"]),
+    ("jaxmatch/reporting/grouping.py", 'if file.partition(".")[0] != "train"', "",
+     ["tests/test_uncertainty.py::test_data_sets_of_equal_name_but_different_files_are_not_compared"]),
+    ("jaxmatch/reporting/records.py", "* (1 if SCORES[score].higher_is_better else -1)", "",
+     ["tests/test_records.py::test_the_best_run_is_chosen_on_dev"]),
+    ("jaxmatch/reporting/record_schema.py", "if isinstance(value, float) and value.is_integer():", "if False:",
+     ["tests/test_records.py::test_equal_settings_have_one_identity_however_json_stores_them"]),
+    ("jaxmatch/reporting/curves.py", 'value = entry["dev"].get(score)', 'value = entry["dev"].get("accuracy")',
+     ["tests/test_curves.py::test_scores_that_are_nan_or_none_are_left_out"]),
+    ("jaxmatch/reporting/score_vs_setting.py", "score = score or selections[0]", 'score = score or "dev.accuracy"',
+     ["tests/test_score_vs_setting.py::test_curves_equal_hand_computed_means_and_deviations"]),
+    ("jaxmatch/reporting/tables/captions.py", "last = sum(", "last = len(records) - sum(",
+     ["tests/test_uncertainty.py::test_caption_counts_runs_that_were_best_at_the_last_evaluation"]),
+    ("jaxmatch/reporting/tables/captions.py", '"more than 99.9%" if text == "100.0"', '"100%" if text == "100.0"',
+     ["tests/test_table_captions.py::test_caption_states_the_share_of_tokens_with_a_vector"]),
+    (_UNCERTAINTY, 'best.records[0]["data"][part]', 'best.records[0]["data"]["test"]',
+     ["tests/test_uncertainty.py::test_caption_states_the_sampling_error_of_the_test_set"]),
+    (_UNCERTAINTY, "(sum(values) / len(deviations) for values", "(max(values) for values",
+     ["tests/test_uncertainty.py::test_caption_states_the_sampling_error_of_a_ranking"]),
+    ("jaxmatch/reporting/floors_file.py", 'f"{part}.{name}": value for part', 'f"dev.{name}": value for part',
+     ["tests/test_floors_of_sweeps.py::test_floors_are_read_in_the_requested_order"]),
+    ("jaxmatch/analysis/scoring.py", 'catalog.filtered(matcher.config.get("data", {}).get("name", ""))', "False", _COUNTED),
+    ("jaxmatch/analysis/scoring.py", 'catalog.filtered(matcher.config.get("data", {}).get("name", ""))', "True", _COUNTED),
+    ("jaxmatch/analysis/labeled_pairs.py", "if layout.shares:", "if False:",
+     ["tests/test_cli_evaluate.py::test_evaluate_scores_only_the_dev_part_of_a_file_that_was_split"]),
     (_FILES, "if (module, name) not in _KNOWN:\n            raise pickle.UnpicklingError(f\"it asks for {module}.{name}\")\n        return _KNOWN[module, name]",
      "return _KNOWN.get((module, name)) or super().find_class(module, name)", _READ),
     (_FILES, "if len(content) != storage.nbytes:", "if len(content) < storage.nbytes:", _READ),

@@ -3,6 +3,8 @@
 _PLAN, _MEMORY, _SWEEP, _WORK = (f"jaxmatch/sweep/{name}.py" for name in ("plan", "memory", "grid", "work"))
 _HALVING, _TUNING = "jaxmatch/sweep/halving.py", "jaxmatch/sweep/tuning.py"
 _OPTUNA = "jaxmatch/sweep/optuna_trials.py"
+_MINIMIZED = ["tests/test_optuna_trials.py::test_a_loss_is_minimized_and_a_setting_with_a_diverged_seed_has_no_mean"]
+_ANEW = ["tests/test_floors_of_sweeps.py::test_floors_of_other_data_or_of_another_request_are_computed_anew"]
 _WORDS = "jaxmatch/inference/cpu/product_table.py"
 
 MUTANTS = [
@@ -33,6 +35,11 @@ MUTANTS = [
     (_HALVING, "if diverged_at is not None and diverged_at < samples:", "if False:", ["tests/test_halving.py"]),
     (_TUNING, "each[0] if SCORES[name].higher_is_better else -each[0]", "each[0]", ["tests/test_tuning.py"]),
     (_TUNING, "first = max(choice.seeds) + 1", "first = min(choice.seeds)", ["tests/test_tuning.py"]),
+    (_OPTUNA, '"maximize" if SCORES[config.training.selection].higher_is_better else "minimize"', '"maximize"', _MINIMIZED),
+    (_OPTUNA, "key: None if None in values else statistics.fmean(values) for",
+     "key: statistics.fmean([value for value in values if value is not None] or [0.0]) for", _MINIMIZED),
+    ("jaxmatch/sweep/floors_kept.py", 'kept["fingerprint"] == cohort.data.fingerprint and ', "", _ANEW),
+    ("jaxmatch/sweep/floors_kept.py", ' and kept.get("asked") == requested:', ":", _ANEW),
     (_OPTUNA, "self._study.enqueue_trial(shape)", "pass", ["tests/test_optuna_trials.py"]),
     (_OPTUNA, "TPESampler(seed=place)", "TPESampler()", ["tests/test_optuna_trials.py"]),
     (_OPTUNA, "if trial.state.name == \"RUNNING\" and not self._whole(trial):", "if False:", ["tests/test_optuna_trials.py"]),
