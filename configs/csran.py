@@ -67,9 +67,14 @@ DATA_SETS = {
         "training.epochs": 20,
         "training.patience_samples": 1_920_000,  # five epochs
     },
-    # F1 0.840 (Table 5).
+    # F1 0.840 (Table 5); the corpus's own evaluation takes the best F1 over all thresholds.
     "twitter_url": _PAPER
-    | {"data.tokenizer": "word", "training.batch_size": 64, "training.selection": "f1", "training.patience_samples": 0},
+    | {
+        "data.tokenizer": "word",
+        "training.batch_size": 64,
+        "training.selection": "max_f1",
+        "training.patience_samples": 0,
+    },
     # MAP 0.854 and MRR 0.935 (Table 6). The paper's 56,000 pairs are TRAIN-ALL. That they are the clean version follows
     # from the results that they are compared with.
     "trecqa_all_clean": _PAPER

@@ -4,8 +4,9 @@
         --workdir runs/decatt
 
 Size and dropout are the paper's (section 5.1). Its batch size of 4 and its optimizer, Adagrad with a rate of 0.05, are
-not used: the optimizer is Adam with the default decay (0.95 every 128,000 pairs). Other data sets:
-`sweeps/comparison.py --models decatt`. Runs that were trained here are in results/.
+not used: the optimizer is Adam with the default decay (0.95 every 128,000 pairs, down to 6e-5) and the default limit of
+the gradient's norm (5). Other data sets: `sweeps/comparison.py --models decatt`. Runs that were trained here are in
+results/.
 """
 
 from ml_collections import ConfigDict

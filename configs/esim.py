@@ -5,8 +5,8 @@
 
 Size, dropout, batch size and learning rate are the paper's (section 4). The paper also trains the word vectors; here
 they stay as they are. Words are lower-cased, which they are not in the authors' code. The paper gives no decay, and the
-authors' code halves the rate when the dev score is no better. Here it has the default decay (0.95 every 128,000 pairs).
-Other data sets: `sweeps/comparison.py --models esim`. Runs that were trained here are in results/.
+authors' code halves the rate when the dev score is no better. Here it has the default decay (0.95 every 128,000 pairs,
+down to 6e-5). Other data sets: `sweeps/comparison.py --models esim`. Runs that were trained here are in results/.
 """
 
 from ml_collections import ConfigDict

@@ -102,7 +102,7 @@ DATA_SETS = {
         "model.hidden_size": 200,
         "model.prediction": "symmetric",
         "data.tokenizer": "word",
-        "training.selection": "f1",
+        "training.selection": "max_f1",
         "optimizer.decay_rate": 1.0,
     },
     # v1, ten candidate responses for a context. The last 200 tokens of a text are kept, with the turn that is to be

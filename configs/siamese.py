@@ -5,8 +5,8 @@
 
 The structure is InferSent's, at the size of the other models: 300 features in each direction, where the paper has
 2,048. The paper's optimizer, SGD with a rate of 0.1, is not used: the optimizer is Adam with the default decay (0.95
-every 128,000 pairs). Other data sets: `sweeps/comparison.py --models siamese`. Runs that were trained here are in
-results/.
+every 128,000 pairs, down to 6e-5) and the default limit of the gradient's norm (5). Other data sets:
+`sweeps/comparison.py --models siamese`. Runs that were trained here are in results/.
 """
 
 from ml_collections import ConfigDict

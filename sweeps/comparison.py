@@ -16,7 +16,7 @@ the same. `--smoke` tries it in seconds, without data files.
 """
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -82,8 +82,14 @@ def quoted(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...
     return ()
 
 
-def of_re2(row: Published) -> bool:
-    return row.settings.get("model.name") == "re2"
+def setting_notes(config: ConfigDict, shown: set[str], variants: Mapping[str, Any]) -> tuple[str, ...]:
+    """Returns notes about the settings of the models that stand beside the numbers of their own papers."""
+    notes = re2_settings.setting_notes(config, of=TITLES["re2"]) if "re2" in shown else ()
+    for name, paper in (("esan", esan), ("csran", csran)):
+        if name in shown:
+            title = TITLES[name]
+            notes += paper.setting_notes(with_overrides(config, {"model.name": name} | variants[title]), of=title)
+    return notes
 
 
 def punctuation_note(names: Sequence[str], config: ConfigDict) -> tuple[str, ...]:
@@ -142,7 +148,7 @@ def get_sweep(
             scores=TIMES,  # after the score that chooses the checkpoint, which depends on the data
             published=tuple(published),
             notes=(
-                *(re2_settings.setting_notes(config, of=TITLES["re2"]) if any(map(of_re2, published)) else ()),
+                *setting_notes(config, {row.settings.get("model.name") for row in published}, variants),
                 *(esan.NOTES.get(dataset, ()) if {"esan", "cafe", "diin"} & set(names) else ()),
                 *punctuation_note(names, config),
                 "A run's training time is its share of that of the runs it was trained with, the same for each of "

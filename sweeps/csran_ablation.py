@@ -29,6 +29,6 @@ def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER) -> Sweep:
             published=csran.published_ablation(dataset, config),
             order={"variant": tuple(csran.ABLATIONS)},
             original={"variant": csran.ORIGINAL},
-            notes=(csran.ALIGNED_NOTE,),
+            notes=(*csran.setting_notes(config), csran.ALIGNED_NOTE),
         ),
     )

@@ -28,5 +28,6 @@ def get_sweep(dataset: str = "quora", features: str = data_sets.PAPER) -> Sweep:
             published=esan.published_ablation(dataset, config),
             order={"variant": tuple(esan.ABLATIONS)},
             original={"variant": esan.ORIGINAL},
+            notes=esan.setting_notes(config),
         ),
     )

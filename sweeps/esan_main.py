@@ -29,6 +29,6 @@ def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER) -> Sweep:
             rows=(),
             scores=data.scores,
             published=esan.published_main(dataset, config),
-            notes=esan.NOTES.get(dataset, ()),
+            notes=(*esan.setting_notes(config), *esan.NOTES.get(dataset, ())),
         ),
     )

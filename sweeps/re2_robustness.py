@@ -28,7 +28,7 @@ def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> 
             scores=data.scores[:1],
             published=re2.published_robustness(dataset, config),
             notes=(
-                *re2_settings.setting_notes(config, setting),
+                *re2_settings.setting_notes(config, setting, chosen_on_dev="Table 7"),
                 "2 blocks with 2 encoder layers are in both series of the paper and are trained once",
             ),
         ),

@@ -6,7 +6,10 @@ import tomllib
 import pytest
 from paper_sweeps import SWEEPS, resolved
 
+from jaxmatch import default_config
+from jaxmatch.layers.characters import CharacterFeatures
 from jaxmatch.papers import csran, esan, re2
+from jaxmatch.sweep import launch
 
 
 def test_selected_esan_and_csran_figures_equal_the_papers():
@@ -33,9 +36,44 @@ def test_selected_esan_and_csran_figures_equal_the_papers():
     assert sizes["CSRAN"].source == "Tay et al. (2018), Table 2; parameters: Yang et al. (2019), Table 1"
     assert sizes["BiMPM"].settings == {"parameters": "1.6M"} and not sizes["DR-BiLSTM"].settings
     assert resolved("csran_ablation", "snli").table.scores == ("dev.accuracy", "test.accuracy")
-    notes = [resolved("csran_depth", name).table.notes[0] for name in ("scitail", "snli")]
-    assert "+1 on dev and +2.5 on test over a single layer" in notes[0] and notes[1].endswith("print no numbers")
+    depth = [resolved("csran_depth", name).table for name in ("scitail", "snli")]
+    notes = [" ".join(table.notes) for table in depth]
+    assert "+1 on dev and +2.5 on test over a single layer" in notes[0] and "print no numbers" in notes[1]
+    assert {table.scores for table in depth} == {("dev.accuracy", "test.accuracy")}
     assert esan.ORIGINAL in esan.ABLATIONS and csran.ORIGINAL in csran.ABLATIONS
+
+
+def test_sources_of_rows_name_the_other_figures_that_papers_print_for_a_model():
+    def sources(sweep, dataset):
+        return {row.label.partition(" (")[0]: row.source for row in resolved(sweep, dataset).table.published}
+
+    snli, quora = sources("esan_main", "snli"), sources("esan_main", "quora")
+    assert "Table 1; test accuracy (%) 86.9 in Yang et al. (2019), Table 1" in snli["BiMPM"]
+    # The slides have CAFE's figures the other way round.
+    assert "Table 1; test accuracy (%) 88.7 in Hu et al. (2020), slides" in snli["CAFE"]
+    assert quora["CAFE"] == "Hu et al. (2020), Table 2; test accuracy (%) 88.5 in Hu et al. (2020), slides"
+    of_two = "test accuracy (%) 87.5 in Hu et al. (2020), Table 1 and in Tay et al. (2018), Table 2"
+    assert sources("re2_main", "snli")["BiMPM"] == f"Yang et al. (2019), Table 1; {of_two}"
+    # "88.9 ± 0.1" and "88.9" are the same figure.
+    assert sources("re2_main", "snli")["RE2"] == "Yang et al. (2019), Table 1"
+
+
+@pytest.mark.parametrize("sweep", ["esan_main", "esan_ablation", "csran_main", "comparison"])
+def test_captions_name_the_values_that_papers_do_not_state(sweep):
+    def notes(**options):
+        found = launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": "quora", **options}).table.notes
+        return [note for note in found if "the paper does not state" in note]
+
+    csran_too = sweep in ("csran_main", "comparison")
+    decay, clip = "a learning rate times 0.95 every 128,000 pairs, down to 6e-05", "gradients clipped at a norm of 5"
+    drops = "a dropout rate of 0.2", "an L2 penalty of 1e-08", clip
+    expected = [(decay, clip)] * (sweep != "csran_main") + [drops] * csran_too
+    found = notes(features="none")
+    assert len(found) == len(expected)
+    for note, values in zip(found, expected, strict=True):
+        assert note.endswith(f"the paper does not state: {', '.join(values)}")
+    size = CharacterFeatures(default_config("esan").model).size
+    assert all(note.endswith(f", embeddings of characters of size {size}") for note in notes(features="paper"))
 
 
 @pytest.mark.parametrize("paper", [csran, esan, re2], ids=lambda paper: paper.PRINTED.name)

@@ -1,6 +1,7 @@
 """Scores equal those of independent implementations, even for ties and edge cases."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -28,6 +29,17 @@ def test_class_scores_equal_scikit_learn(case):
         assert scores.f1(labels, predictions, positive) == pytest.approx(
             sklearn.metrics.f1_score(labels == positive, predictions == positive, zero_division=0)
         )
+
+
+@QUICK
+@given(columns(st.integers(0, 1), COARSE))
+def test_max_f1_is_the_best_point_of_the_precision_recall_curve_of_scikit_learn(case):
+    labels, values = case
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "No positive class found")
+        precision, recall, _ = sklearn.metrics.precision_recall_curve(labels, values)
+    curve = 2 * precision * recall / np.maximum(precision + recall, 1e-9)
+    assert scores.max_f1(labels, values) == pytest.approx(curve.max() if labels.any() else 0.0)
 
 
 @QUICK
@@ -133,7 +145,13 @@ def test_replica_scores_equal_single_scores_and_their_definitions(task, replicas
 def test_scores_of_each_task_equal_hand_computed_values():
     two = call("classification", [0, 1, 1, 0], [[2, 1], [0, 3], [1, 0], [0, 0.5]])
     # Predictions 0 1 0 1; logit differences -1 3 -1 0.5.
-    assert two == {"accuracy": 0.5, "macro_f1": 0.5, "f1": 0.5, "auc": pytest.approx(2.5 / 4)}
+    assert two == {
+        "accuracy": 0.5,
+        "macro_f1": 0.5,
+        "f1": 0.5,
+        "max_f1": pytest.approx(2 / 3),
+        "auc": pytest.approx(2.5 / 4),
+    }
     three = call("classification", [0, 1, 2], [[5, 1, 0], [0, 3, 1], [1, 0, 0]], classes=3)
     assert three == {"accuracy": pytest.approx(2 / 3), "macro_f1": pytest.approx((2 / 3 + 1 + 0) / 3)}
     ranking = call("ranking", [0, 1, 1], [[0, 3], [0, 2], [0, -1]])
@@ -183,6 +201,7 @@ def test_twitter_url_labels_come_from_votes_and_f1_counts_paraphrases(tmp_path):
     found = scores.score("classification", labels, all_alike, label_names=names)
     assert found["f1"] == pytest.approx(2 * 4 / (4 + 6)) and found["accuracy"] == pytest.approx(4 / 6)
     assert scores.score("classification", labels, -all_alike, label_names=names)["f1"] == 0.0
+    assert found["max_f1"] == pytest.approx(0.8)
 
 
 def test_auc_uses_logits_when_probabilities_saturate():
@@ -220,7 +239,7 @@ def test_no_pairs_give_nan(task):
 def test_undefined_scores_are_nan_and_constant_predictions_do_not_correlate():
     alike = call("classification", [1, 1, 1], np.zeros((3, 2)))
     assert math.isnan(alike.pop("auc"))
-    assert alike == {"accuracy": 0.0, "f1": 0.0, "macro_f1": 0.0}
+    assert alike == {"accuracy": 0.0, "f1": 0.0, "max_f1": 1.0, "macro_f1": 0.0}
     assert call("classification", [0, 1, 1], np.zeros((3, 2)))["auc"] == 0.5
     only_right = call("ranking", [1, 1], np.zeros((2, 2)))
     assert math.isnan(only_right["map"]) and math.isnan(only_right["mrr"])

@@ -25,6 +25,7 @@ SCORES: dict[str, Score] = {
     for score in (
         Score("accuracy", "accuracy", percent=True),
         Score("f1", "F1", percent=True),
+        Score("max_f1", "max F1", percent=True),
         Score("macro_f1", "macro F1", percent=True),
         Score("auc", "AUC", percent=True),
         Score("map", "MAP"),

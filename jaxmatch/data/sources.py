@@ -159,7 +159,7 @@ CATALOG: dict[str, Source] = {
             "test": ("Twitter_URL_Corpus_test.txt", "Twitter_URL_Corpus_test_sample.txt"),
         },
         read=twitter_url.read,
-        selection="f1",
+        selection="max_f1",
         read_split={"train": twitter_url.read_train, "dev": twitter_url.read_dev},
         about={"dev": _HELD_OUT},
     ),

@@ -12,12 +12,14 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from jaxmatch.papers.data_sets import unstated_values
 from jaxmatch.papers.printed import printed
 from jaxmatch.reporting.tables import Published
 from jaxmatch.settings import default_config
 
 PRINTED = printed("csran")
 DATA_SETS, data_set = PRINTED.data_sets, PRINTED.data_set
+NOTES = PRINTED.notes
 SEEDS = 5
 ORIGINAL = "Original"
 # The features of each word in the paper (section 2.1). The released code also has part of speech and exact match.
@@ -50,6 +52,11 @@ CURVES: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 def ablation_scores(name: str) -> tuple[str, ...]:
     """Returns the scores that Table 8 and section 3.4 print for a data set."""
     return tuple(_ablation_figures(name, ORIGINAL))
+
+
+def setting_notes(config: ConfigDict, of: str = "Sweep file") -> tuple[str, ...]:
+    """Returns the note of a table about values that the paper does not state; see `unstated_values`."""
+    return unstated_values(config, of, f"a dropout rate of {config.optimizer.dropout_rate:g}")
 
 
 def depth_notes(name: str) -> tuple[str, ...]:

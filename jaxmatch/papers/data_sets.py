@@ -63,3 +63,25 @@ def feature_settings(features: Mapping[str, Any], choice: str) -> dict[str, Any]
 def with_features(config: ConfigDict, features: Mapping[str, Any], choice: str) -> ConfigDict:
     """Returns the config with `feature_settings`."""
     return with_overrides(config, feature_settings(features, choice))
+
+
+def unstated_values(config: ConfigDict, of: str, *more: str) -> tuple[str, ...]:
+    """Returns a note about the optimizer and the characters of a model whose paper does not state their values, or no
+    note if it has none of them. (ESAN's paper names the decay, but not its numbers.)
+
+    Arguments:
+      config: the config of the model.
+      of: the part of the table that has these values.
+      *more: further values, in words.
+    """
+    optimizer, values = config.optimizer, list(more)
+    if optimizer.decay_rate < 1:
+        least = f", down to {optimizer.learning_rate_floor:g}" if optimizer.learning_rate_floor else ""
+        values.append(f"a learning rate times {optimizer.decay_rate:g} every {optimizer.decay_samples:,} pairs{least}")
+    if optimizer.weight_decay:
+        values.append(f"an L2 penalty of {optimizer.weight_decay:g}")
+    if optimizer.gradient_clip:
+        values.append(f"gradients clipped at a norm of {optimizer.gradient_clip:g}")
+    if config.model.characters != "none":
+        values.append("embeddings of characters of size 20")
+    return (f"{of}: values that the paper does not state: {', '.join(values)}",) if values else ()

@@ -11,6 +11,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from jaxmatch.papers.data_sets import unstated_values
 from jaxmatch.papers.printed import printed
 from jaxmatch.reporting.tables import Published
 
@@ -29,6 +30,11 @@ def features(name: str) -> dict[str, Any]:
     speech and exact match (section 2.1).
     """
     return _CHARACTERS | (_SYNTAX if name in _INFERENCE else {})
+
+
+def setting_notes(config: ConfigDict, of: str = "Sweep file") -> tuple[str, ...]:
+    """Returns the note of a table about values that the paper does not state; see `unstated_values`."""
+    return unstated_values(config, of)
 
 
 # Table 4: row -> what it changes.
@@ -58,15 +64,15 @@ def _matching_settings(name: str, config: ConfigDict) -> dict[str, Any]:
 
 
 def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Returns Tables 1 to 3: ESAN and the single models it is compared with, followed by the rows of the slides. A data
-    set that is not in the paper has no rows.
+    """Returns Tables 1 to 3: ESAN and the single models it is compared with, followed by the rows that
+    only the slides have.
 
     Arguments:
       name: the name of the data set.
       config: the config of the data set.
     """
     known = PRINTED.rows("Table 5")[0].settings if name == "quora" else {}  # the size of the model, as timed there
-    return PRINTED.main_rows(name, _matching_settings(name, config) | known) + PRINTED.rows("slides", name)
+    return PRINTED.main_rows(name, _matching_settings(name, config) | known)
 
 
 def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:

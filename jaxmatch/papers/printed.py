@@ -20,7 +20,11 @@ from typing import Any
 
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.papers.data_sets import PaperDataSet
+from jaxmatch.reporting.grouping import grouped
 from jaxmatch.reporting.tables import Published
+from jaxmatch.reporting.tables.numbers import score_heading
+
+PAPERS = ("re2", "esan", "csran")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,8 +82,9 @@ class Printed:
         return tuple(found)
 
     def main_rows(self, name: str, settings: Mapping[str, Any], **more: Any) -> tuple[Published, ...]:
-        """Returns the main table of a data set: the paper's own model, followed by the models it is compared with. On
-        SNLI, a model without a size in the table gets the size in RE2's Table 1.
+        """Returns the main table of a data set: the paper's own model, followed by the models it is compared with,
+        and by those that only its authors' slides have. On SNLI, a model without a size gets the size in RE2's Table 1.
+        Where the papers print different numbers for a model, the source of its row names the others.
 
         Arguments:
           name: the name of the data set. Without a main table, it has no rows.
@@ -90,10 +95,13 @@ class Printed:
             return ()
         table = f"Table {self.data_sets[name].main_table}"
         rows = self.rows(table, name)
+        if "slides" in self.tables:
+            known = {_model_of(row) for row in rows}
+            rows += tuple(row for row in self.rows("slides", name) if _model_of(row) not in known)
+        rows = tuple(_with_size(_with_conflicts(row, name), name) for row in rows)
         (own,) = (row for row in rows if row.label == self.name)
-        others = [row for row in rows if row is not own]
-        main = [self._own(own, table, name, {**settings, **own.settings}, **more), *others]
-        return tuple(_with_size(row, name) for row in main)
+        others = (row for row in rows if row is not own)
+        return (self._own(own, table, name, {**settings, **own.settings}, **more), *others)
 
     def variant_rows(self, table: str, name: str, settings: Mapping[str, Mapping[str, Any]]) -> tuple[Published, ...]:
         """Returns the rows of a table about variants of the paper's own model.
@@ -119,7 +127,7 @@ class Printed:
 
 @functools.cache
 def printed(paper: str) -> Printed:
-    """Reads the data file of a paper: 're2', 'esan' or 'csran'."""
+    """Reads the data file of one of `PAPERS`."""
     text = resources.files("jaxmatch.papers").joinpath(f"{paper}.toml").read_text(encoding="utf-8")
     fields = tomllib.loads(text)
     fields["notes"] = _tuples(fields.get("notes", {}))
@@ -127,13 +135,33 @@ def printed(paper: str) -> Printed:
     return Printed(data_sets=data_sets, **fields)
 
 
+def _model_of(row: Published) -> str:
+    """Returns the name of the model of a printed row, without its citation."""
+    return row.label.partition(" (")[0]
+
+
+def _with_conflicts(row: Published, data_set: str) -> Published:
+    """Returns the row with the other numbers that the papers print for its model in its source."""
+    others = [
+        (f"{score_heading(score)} {text}", other.source)
+        for paper in PAPERS
+        for table in printed(paper).tables
+        for other in printed(paper).rows(table, data_set)
+        for score, text in other.scores.items()
+        if _model_of(other) == _model_of(row) and score in row.scores
+        if text.partition(" ")[0] != row.scores[score].partition(" ")[0]
+    ]
+    found = grouped(others, lambda other: other[0])
+    texts = (f"; {number} in {' and in '.join(source for _, source in same)}" for number, same in found.items())
+    return dataclasses.replace(row, source=row.source + "".join(texts))
+
+
 def _with_size(row: Published, data_set: str) -> Published:
     """Returns the row with the number of parameters that RE2's Table 1, which covers SNLI, prints for its model.
     Returns the row unchanged if it has a number of parameters, if Table 1 has none for its model, or if `data_set` is
     not SNLI.
     """
-    model = row.label.partition(" (")[0]
-    found = [each for each in printed("re2").rows("Table 1", data_set) if each.label.partition(" (")[0] == model]
+    found = [each for each in printed("re2").rows("Table 1", data_set) if _model_of(each) == _model_of(row)]
     if "parameters" in row.settings or not found:
         return row
     size = found[0].settings["parameters"]

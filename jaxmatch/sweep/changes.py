@@ -20,6 +20,7 @@ _SHOWN_SCORES = {
     "map": ("dev.map", "test.map", "test.mrr"),
     "recall_at_1": ("dev.recall_at_1", "test.recall_at_1", "test.recall_at_2", "test.recall_at_5", "test.accuracy"),
     "f1": ("dev.f1", "test.f1", "test.accuracy"),
+    "max_f1": ("dev.max_f1", "test.max_f1", "test.accuracy"),
     "pearson": ("dev.pearson", "test.pearson", "test.spearman"),
 }
 

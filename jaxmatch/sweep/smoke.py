@@ -63,7 +63,7 @@ def _embedded(config: ConfigDict) -> tuple[str, tuple[str, ...]]:
         task = config.data.task or (
             "ranking" if selection.startswith(("map", "mrr", "recall_at_")) else "classification"
         )
-    two = len(labels) == 2 or selection in ("f1", "auc")
+    two = len(labels) == 2 or selection in ("f1", "max_f1", "auc")
     name = "embedded_ranking" if task == "ranking" else "embedded_paraphrase" if two else "embedded_inference"
     return name, _scores(name)
 

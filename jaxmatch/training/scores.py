@@ -12,7 +12,8 @@ neither chosen nor averaged by mistake:
 - `map`, `mrr` and `recall_at_k` are NaN if no group counts (`ranking_scores`).
 
 A model that predicts the same for every pair, on the other hand, has the score of a model that knows nothing: `auc` is
-0.5, `pearson` and `spearman` are 0, and `f1` is 0 if the class is never predicted.
+0.5, `pearson` and `spearman` are 0, `f1` is 0 if the class is never predicted, and
+`max_f1` is that of a model that always predicts it.
 """
 
 from collections.abc import Callable, Sequence
@@ -58,6 +59,25 @@ def f1(labels: ArrayLike, predictions: ArrayLike, positive: int = 1) -> np.ndarr
     right, predicted = np.asarray(labels) == positive, np.asarray(predictions) == positive
     occurrences = np.count_nonzero(right) + np.count_nonzero(predicted, axis=-1)
     return 2 * np.count_nonzero(right & predicted, axis=-1) / np.maximum(occurrences, 1)
+
+
+def max_f1(labels: ArrayLike, scores: ArrayLike) -> np.ndarray:
+    """Computes the best F1 of label 1 over all thresholds: over the pairs that score at least as high as one of them
+    counting as positive, <float64>[...]; 0 without pairs of label 1.
+
+    Arguments:
+      labels: <int32>[pairs]; 1 is positive, all else negative.
+      scores: <float64>[..., pairs], one pair at least.
+    """
+    positive, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
+    order = np.argsort(-scores, axis=-1)
+    hits = np.cumsum(positive[order], axis=-1)
+    taken = np.arange(1, positive.size + 1)
+    values = 2 * hits / (taken + np.count_nonzero(positive))
+    falling = np.take_along_axis(scores, order, axis=-1)
+    # Of pairs with equal scores, a threshold takes all or none.
+    last = np.concatenate([falling[..., 1:] < falling[..., :-1], np.ones_like(falling[..., :1], bool)], axis=-1)
+    return np.where(last, values, 0.0).max(axis=-1)
 
 
 def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
@@ -167,7 +187,12 @@ def _classification(labels: np.ndarray, outputs: np.ndarray) -> dict[str, np.nda
     scores = {"accuracy": accuracy(labels, predictions), "macro_f1": macro_f1(labels, predictions)}
     if outputs.shape[-1] == 2:
         # The difference of two logits orders pairs as the probability does, but does not saturate at 0 and 1.
-        scores |= {"f1": f1(labels, predictions), "auc": auc(labels, outputs[..., 1] - outputs[..., 0])}
+        difference = outputs[..., 1] - outputs[..., 0]
+        scores |= {
+            "f1": f1(labels, predictions),
+            "max_f1": max_f1(labels, difference),
+            "auc": auc(labels, difference),
+        }
     return scores
 
 
@@ -197,7 +222,7 @@ def score_names(task: str, classes: int = 2) -> tuple[str, ...]:
         "regression": ("pearson", "spearman", "mse"),
     }[task]
     if task == "classification" and classes == 2:
-        names += ("f1", "auc")
+        names += ("f1", "max_f1", "auc")
     return (*names, *(name for name, added in ADDED.items() if added.task == task))
 
 
@@ -218,8 +243,8 @@ def replica_scores(
 ) -> list[dict[str, float]]:
     """Computes all scores of a task for each of several models.
 
-    Classification gives accuracy and macro_f1, and with two labels also f1 and auc of the second label. Ranking gives
-    map, mrr and recall_at_k over the groups that count (`ranking_scores`), and accuracy and auc over all pairs.
+    Classification gives accuracy and macro_f1, and with two labels also f1, max_f1 and auc of the second label. Ranking
+    gives map, mrr and recall_at_k over the groups that count (`ranking_scores`), and accuracy and auc over all pairs.
     Regression gives pearson, spearman and mse. If an output of a model is not finite, all its scores are NaN.
 
     Arguments:
