@@ -209,7 +209,8 @@ def test_the_papers_grid_has_a_smoke_run_with_halving(few_pairs, tmp_path, capsy
         "--grid.optimizer.learning_rate=0.001,0.003",
         "--config.execution.restack=False",
         "--config.data.maximum_length=6",
-        "--config.model.alignment=identity",
+        "--grid.model.alignment=identity",
+        "--grid.model.prediction=simple",
         "--config.model.fusion=simple",
     ]
     assert main([*words, "--dry-run"]) == 0
