@@ -7,7 +7,7 @@ import pytest
 from paper_sweeps import SWEEPS, resolved
 
 from jaxmatch import default_config
-from jaxmatch.layers.characters import CharacterFeatures
+from jaxmatch.layers.words import CharacterFeatures
 from jaxmatch.papers import csran, esan, re2
 from jaxmatch.sweep import launch
 

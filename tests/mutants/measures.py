@@ -15,11 +15,11 @@ _FLOORS, _FITTED = "jaxmatch/baselines/floors.py", ["tests/test_floors.py"]
 
 MUTANTS = [
     (_SCORES, "positive: int = 1) -> np.ndarray:", "positive: int = 0) -> np.ndarray:", ["tests/test_scores.py::test_binary_f1_uses_the_second_label_as_positive"]),
-    (_SCORES, "{\"f1\": f1(labels, predictions)", "{\"f1\": f1(labels, predictions, 0)",
+    (_SCORES, "\"f1\": f1(labels, predictions)", "\"f1\": f1(labels, predictions, 0)",
      ["tests/test_scores.py::test_binary_f1_uses_the_second_label_as_positive"]),
     ("jaxmatch/data/readers/twitter_url.py", "\"1\" if positive > 3 else \"0\"", "\"0\" if positive > 3 else \"1\"",
      ["tests/test_scores.py::test_twitter_url_labels_come_from_votes_and_f1_counts_paraphrases"]),
-    (_SCORES, "outputs[..., 1] - outputs[..., 0])}", "outputs[..., 0] - outputs[..., 1])}", ["tests/test_scores.py"]),
+    (_SCORES, "\"auc\": auc(labels, difference),\n        }", "\"auc\": auc(labels, -difference),\n        }", ["tests/test_scores.py"]),
     (_SCORES, "stats.rankdata(values, axis=-1)", "stats.rankdata(values, \"max\", axis=-1)", ["tests/test_scores.py"]),
     ("jaxmatch/training/ranking.py", "(right > 0) & (right < sizes) if filtered", "(right > 0) if filtered", ["tests/test_ranking_scores.py"]),
     ("jaxmatch/config/scores.py", "Score(\"mse\", \"MSE\", higher_is_better=False)", "Score(\"mse\", \"MSE\")", ["tests/test_scores.py::test_lower_is_better_only_for_mse_and_loss"]),
@@ -41,7 +41,7 @@ MUTANTS = [
     ("jaxmatch/papers/printed.py", "_with_size(_with_conflicts(row, name), name)", "_with_size(row, name)",
      ["tests/test_paper_figures.py::test_sources_of_rows_name_the_other_figures_that_papers_print_for_a_model"]),
     ("jaxmatch/papers/data_sets.py", ", down to {optimizer.learning_rate_floor:g}", "", ["tests/test_paper_figures.py"]),
-    ("jaxmatch/layers/characters.py", "    size: int = 20", "    size: int = 24", ["tests/test_paper_figures.py"]),
+    ("jaxmatch/layers/words.py", "    size: int = 20", "    size: int = 24", ["tests/test_paper_figures.py"]),
     ("sweeps/csran_depth.py", "scores=data.scores,", "scores=data.scores[:1],", ["tests/test_paper_figures.py"]),
     ("sweeps/esan_ablation.py", "notes=esan.setting_notes(config),", "", ["tests/test_paper_figures.py"]),
     (_SCORES, "np.where(last, values, 0.0)", "np.where(True, values, 0.0)", ["tests/test_scores.py"]),
