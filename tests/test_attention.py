@@ -131,7 +131,7 @@ def test_weights_are_reported_under_the_layer_that_computed_them(name, monkeypat
     """In the n-th call of the softmax, token i of a row attends to token j with weight n + i / 10 + j / 100."""
     matcher, calls = tiny(name), []
 
-    def fake_weights(scores, allowed):
+    def fake_weights(scores, allowed, dtype):
         calls.append(1)
         positions = np.arange(scores.shape[-1])
         return jnp.where(allowed, len(calls) + positions[:, None] / 10 + positions / 100, 0.0)

@@ -53,7 +53,7 @@ def test_attention_weights_equal_hand_computed_values():
     scores = jnp.log(jnp.array([[[1.0, 3.0, 5.0], [1.0, 1.0, 1.0], [2.0, 2.0, 6.0]]]))
     allowed = jnp.array([[[True, True, False], [False, False, False], [True, True, True]]])
     np.testing.assert_allclose(
-        attention_weights(scores, allowed)[0], [[0.25, 0.75, 0], [0, 0, 0], [0.2, 0.2, 0.6]], rtol=1e-5
+        attention_weights(scores, allowed, jnp.float32)[0], [[0.25, 0.75, 0], [0, 0, 0], [0.2, 0.2, 0.6]], rtol=1e-5
     )
 
 

@@ -4,14 +4,22 @@ from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+import reference_re2
 from small_records import LAYOUT, record
 
 from benchmarks import ceiling
 from benchmarks.accelerators.products import Product, products
+from jaxmatch.config import RE2Config
 from jaxmatch.errors import InputError
-from jaxmatch.layers.core import PRECISIONS, matmul
+from jaxmatch.layers.attention import DotProductAttention
+from jaxmatch.layers.convolution import convolve
+from jaxmatch.layers.core import PRECISIONS, Dropout, gelu, matmul, matmul_in_parts
 from jaxmatch.models import build
+from jaxmatch.models.csran import co_stack_weights
+from jaxmatch.models.diin import convolve_grid
+from jaxmatch.models.re2 import Alignment, Connection
 from jaxmatch.products import products_of
 from jaxmatch.reporting import record_schema
 from jaxmatch.reporting.tables import make_table
@@ -102,6 +110,84 @@ def test_every_product_of_a_training_step_uses_the_stated_dtype(settings, precis
     others |= {"float32"} if precision == "bfloat16" else set()  # logits are never in bfloat16
     for device in (CPU, TPU, H100):
         assert {product.uses(device) for product in found} == {products_of(one, device) for one in {precision, *others}}
+
+
+def bfloat16_values(seed, *shape):
+    return jnp.asarray(np.random.default_rng(seed).normal(size=shape), jnp.bfloat16)
+
+
+def of_parts():
+    parts, kernel = [bfloat16_values(size, 40, size) for size in (3, 5, 1)], bfloat16_values(0, 9, 30)
+    exact = np.concatenate(parts, axis=-1).astype(np.float64) @ np.asarray(kernel, np.float64)
+    return matmul_in_parts(tuple(parts), kernel.astype(jnp.float32), "bfloat16"), exact
+
+
+def of_a_convolution():
+    sequence, kernel = bfloat16_values(0, 1, 30, 4), bfloat16_values(1, 3, 4, 20)
+    padded = np.pad(np.asarray(sequence[0], np.float64), ((1, 1), (0, 0)))
+    exact = [np.einsum("wi,wio->o", padded[place : place + 3], np.asarray(kernel, np.float64)) for place in range(30)]
+    found = convolve((sequence,), kernel.astype(jnp.float32), jnp.ones((1, 30), jnp.int8), "bfloat16")
+    return found[0], np.stack(exact)
+
+
+def of_a_grid():
+    grid, kernel = bfloat16_values(0, 1, 6, 6, 2), bfloat16_values(1, 3, 3, 2, 20)
+    padded = np.pad(np.asarray(grid[0], np.float64), ((1, 1), (1, 1), (0, 0)))
+    exact = [
+        [np.einsum("ywi,ywio->o", padded[y : y + 3, x : x + 3], np.asarray(kernel, np.float64)) for x in range(6)]
+        for y in range(6)
+    ]
+    return convolve_grid(grid, kernel.astype(jnp.float32), "bfloat16")[0], np.array(exact)
+
+
+def of_dropout():
+    inputs = bfloat16_values(0, 400)
+    found = Dropout().apply({}, inputs, 0.1, rngs={"dropout": jax.random.key(0)})
+    return found, np.where(found == 0, 0, np.asarray(inputs, np.float64) / (1 - round(0.1 * 65536) / 65536))
+
+
+def of_gelu():
+    inputs = bfloat16_values(0, 400)
+    return gelu(inputs), reference_re2.gelu(np.asarray(inputs, np.float64))
+
+
+def of_a_residual():
+    one, other = bfloat16_values(0, 400), bfloat16_values(1, 400)
+    (found,) = Connection(RE2Config(connection="vanilla")).apply({}, one, (one,), [one, other])
+    return found, (np.asarray(one, np.float64) + np.asarray(other, np.float64)) / np.sqrt(2)
+
+
+@pytest.mark.parametrize(
+    "computed",
+    [of_parts, of_a_convolution, of_a_grid, of_dropout, of_gelu, of_a_residual],
+    ids=lambda each: each.__name__,
+)
+def test_bfloat16_results_are_rounded_once(computed):
+    found, exact = computed()
+    assert found.dtype == jnp.bfloat16
+    error, least = (np.abs(np.asarray(each, np.float64) - exact) for each in (found, exact.astype(jnp.bfloat16)))
+    np.testing.assert_array_less(error, least + 1e-5)
+
+
+@pytest.mark.parametrize("layer", ["dot product", "temperature", "co-stack"])
+def test_attention_scores_of_a_bfloat16_model_are_not_rounded(layer):
+    # The scores are large and differ by little.
+    sequence = 3 * bfloat16_values(0, 1, 1, 16) + bfloat16_values(1, 1, 8, 16) / 8
+    sentences, temperature = jnp.array([[1] * 3 + [2] * 5], jnp.int8), jnp.float32(0.3 if layer == "temperature" else 1)
+    if layer == "dot product":
+        module, variables = DotProductAttention("bfloat16"), {}
+        _, found = module.apply(variables, sequence, (sequence,), sentences, mutable="intermediates")
+    elif layer == "temperature":
+        module = Alignment(RE2Config(alignment="identity", precision="bfloat16"))
+        variables = {"params": {"temperature": temperature}}
+        _, found = module.apply(variables, (sequence,), sentences, None, mutable="intermediates")
+    else:
+        found = co_stack_weights((sequence,), sentences, "bfloat16")
+    values, other = np.asarray(sequence[0], np.float64), np.asarray(sentences[0, :, None] != sentences)
+    scores = float(temperature) * values @ values.T
+    exact = reference_re2.softmax(np.where(other, scores, -np.inf), axis=1)
+    assert np.abs(scores).min() > 30 and np.sort(exact)[:, -2].min() > 0.01
+    np.testing.assert_allclose(np.asarray(jax.tree.leaves(found)[0][0], np.float64), exact, rtol=2**-8)
 
 
 def test_a_compiled_cpu_program_keeps_the_requested_precision():

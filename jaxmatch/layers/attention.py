@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.core import Dense, Dropout, Parts, lowest, matmul
+from jaxmatch.layers.core import Dense, Dropout, Parts, dot_products, lowest, matmul
 
 
 def of_other_sentence(sentences: jax.Array) -> jax.Array:
@@ -17,20 +17,21 @@ def of_same_sentence(sentences: jax.Array) -> jax.Array:
     return (sentences[:, :, None] == sentences[:, None, :]) & (sentences > 0)[:, :, None]
 
 
-def attention_weights(scores: jax.Array, allowed: jax.Array) -> jax.Array:
+def attention_weights(scores: jax.Array, allowed: jax.Array, dtype: jnp.dtype) -> jax.Array:
     """Computes a softmax over the tokens that each token may attend to.
 
     Arguments:
-      scores: <float32 or bfloat16>[batch, ..., length, length]; the softmax is computed in float32.
+      scores: <float32>[batch, ..., length, length].
       allowed: <bool>[batch, ..., length, length], True where a token may attend to another; broadcast to `scores`.
+      dtype: the type of the weights, that of the vectors that they are multiplied with.
 
     Returns:
-      the weights, in the shape and type of `scores`. The weights of a token sum to 1. They are all 0 if the token may
-      attend to no token.
+      the weights, in the shape of `scores`. The weights of a token sum to 1. They are all 0 if the token may attend to
+      no token.
     """
-    weights = nn.softmax(jnp.where(allowed, scores.astype(jnp.float32), lowest(jnp.float32)), axis=-1)
+    weights = nn.softmax(jnp.where(allowed, scores, lowest(jnp.float32)), axis=-1)
     # A token that may attend to no token gets zeros. The softmax alone would give it the mean of all tokens.
-    return jnp.where(allowed, weights, 0.0).astype(scores.dtype)
+    return jnp.where(allowed, weights, 0.0).astype(dtype)
 
 
 class DotProductAttention(nn.Module):
@@ -55,8 +56,8 @@ class DotProductAttention(nn.Module):
         Returns:
           parts with the shapes of `sequence`, the aligned representation of each token.
         """
-        scores = matmul(compared, jnp.swapaxes(compared, -1, -2), self.precision)
-        weights = attention_weights(scores, of_other_sentence(sentences))
+        scores = dot_products((compared,), (compared,), self.precision)
+        weights = attention_weights(scores, of_other_sentence(sentences), compared.dtype)
         self.sow("intermediates", "weights", weights)
         return tuple(matmul(weights, part, self.precision) for part in sequence)
 

@@ -41,14 +41,14 @@ def convolve(parts: Parts, kernel: jax.Array, sentences: jax.Array, precision: s
     """
     width, size, features = kernel.shape
     wide = jnp.swapaxes(kernel, 0, 1).reshape(size, width * features)
-    contributions = jnp.split(matmul_in_parts(parts, wide, precision), width, axis=-1)
+    contributions = jnp.split(matmul_in_parts(parts, wide, precision, jnp.float32), width, axis=-1)
     total = contributions[width // 2]
     for offset in range(width):
         distance = offset - width // 2
         if distance:
             same_sentence = _shifted(sentences, distance) == sentences
             total = total + jnp.where(same_sentence[..., None], _shifted(contributions[offset], distance), 0.0)
-    return total
+    return total.astype(parts[0].dtype)
 
 
 class Convolution(nn.Module):

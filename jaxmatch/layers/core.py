@@ -91,24 +91,43 @@ def of_scores(precision: str) -> str:
     return "float32" if precision == "bfloat16" else precision
 
 
-def matmul(left: jax.Array, right: jax.Array, precision: str) -> jax.Array:
+def matmul(left: jax.Array, right: jax.Array, precision: str, dtype: jnp.dtype | None = None) -> jax.Array:
     """Multiplies matrices in `precision`, or in bfloat16 if `left` is bfloat16.
+
+    Sums are float32 in every precision, and are rounded once, to the type of the result.
 
     Arguments:
       left: <float32 or bfloat16>[..., rows, inner].
       right: <float32 or bfloat16>[..., inner, columns].
       precision: the precision, a key of `PRECISIONS`.
+      dtype: float32, or None for the type of `left`.
 
     Returns:
-      [..., rows, columns] in the type of `left`.
+      [..., rows, columns] in `dtype`.
     """
-    return _sum_of_products((left,), (right,), precision)
+    return _sum_of_products((left,), (right,), precision, dtype)
 
 
-def _sum_of_products(lefts: Sequence[jax.Array], rights: Sequence[jax.Array], precision: str) -> jax.Array:
+def dot_products(queries: Parts, keys: Parts, precision: str) -> jax.Array:
+    """Computes the dot products of all pairs of tokens, the scores of attention.
+
+    Arguments:
+      queries, keys: parts of <float32 or bfloat16>[..., length, size].
+      precision: the precision, as for `matmul`.
+
+    Returns:
+      <float32>[..., length, length], because the softmax of scores that were rounded to bfloat16 is far off.
+    """
+    return _sum_of_products(queries, [jnp.swapaxes(key, -1, -2) for key in keys], precision, jnp.float32)
+
+
+def _sum_of_products(
+    lefts: Sequence[jax.Array], rights: Sequence[jax.Array], precision: str, dtype: jnp.dtype | None
+) -> jax.Array:
     """Returns the sum of the products of several pairs of matrices, all as `matmul` takes them and of equal shapes but
     for `inner`.
     """
+    dtype = dtype or lefts[0].dtype
     *rows, _ = lefts[0].shape
     columns = rights[0].shape[-1]
     # As products of two matrices: on a CPU and a GPU, their gradients need no copies in another layout. A TPU pads the
@@ -117,22 +136,42 @@ def _sum_of_products(lefts: Sequence[jax.Array], rights: Sequence[jax.Array], pr
     one_axis = rights[0].ndim == 2 and len(rows) > 1 and target().platform != "tpu"
     if one_axis:
         lefts = [left.reshape(-1, left.shape[-1]) for left in lefts]
-    products = [_product(left, right, precision) for left, right in zip(lefts, rights, strict=True)]
+    summed_in = dtype if len(lefts) == 1 else jnp.float32
+    products = [_product(left, right, precision, summed_in) for left, right in zip(lefts, rights, strict=True)]
     # Columns that are only padding are cut off once, after the sum. Otherwise XLA copies each product to add it.
-    summed = functools.reduce(jnp.add, products)[..., :columns]
+    summed = functools.reduce(jnp.add, products)[..., :columns].astype(dtype)
     return summed.reshape(*rows, columns) if one_axis else summed
 
 
-def _product(left: jax.Array, right: jax.Array, precision: str) -> jax.Array:
+def _product(left: jax.Array, right: jax.Array, precision: str, dtype: jnp.dtype) -> jax.Array:
     """Returns a product as `matmul` does. On GPUs, columns of zeros may follow."""
-    dtype = jnp.bfloat16 if left.dtype == jnp.bfloat16 else PRECISIONS[precision]
-    # The result is rounded to `dtype` before it is converted to the type of `left`, so that the two products of the
-    # gradient are computed in `dtype` as well.
-    output_dtype = left.dtype
-    left, right = left.astype(dtype), right.astype(dtype)
+    factors = jnp.bfloat16 if left.dtype == jnp.bfloat16 else PRECISIONS[precision]
+    left, right = left.astype(factors), right.astype(factors)
     if target().platform in GPUS:
         left, right = _aligned(left, (left.ndim - 1,)), _aligned(right, (right.ndim - 2, right.ndim - 1))
-    return jnp.matmul(left, right, precision=JAX_PRECISIONS.get(precision)).astype(output_dtype)
+    if factors == dtype:
+        return jnp.matmul(left, right, precision=JAX_PRECISIONS.get(precision))
+    return _float32_product(left, right)
+
+
+@jax.custom_vjp
+def _float32_product(left: jax.Array, right: jax.Array) -> jax.Array:
+    """Multiplies <bfloat16> matrices without rounding the result, <float32>.
+
+    The products of the gradient are those of a bfloat16 product. JAX's own would multiply a float32 gradient, which
+    takes a device longer.
+    """
+    return jnp.matmul(left, right, preferred_element_type=jnp.float32)
+
+
+def _gradient_of_product(factors: tuple[jax.Array, jax.Array], gradient: jax.Array) -> tuple[jax.Array, jax.Array]:
+    (left, right), gradient = factors, gradient.astype(jnp.bfloat16)
+    (of_left,) = jax.linear_transpose(lambda left: jnp.matmul(left, right), left)(gradient)
+    (of_right,) = jax.linear_transpose(lambda right: jnp.matmul(left, right), right)(gradient)
+    return of_left, of_right
+
+
+_float32_product.defvjp(lambda left, right: (_float32_product(left, right), (left, right)), _gradient_of_product)
 
 
 def _aligned(matrices: jax.Array, axes: Sequence[int]) -> jax.Array:
@@ -142,23 +181,25 @@ def _aligned(matrices: jax.Array, axes: Sequence[int]) -> jax.Array:
     return jnp.pad(matrices, widths)
 
 
-def matmul_in_parts(parts: Parts, kernel: jax.Array, precision: str) -> jax.Array:
+def matmul_in_parts(parts: Parts, kernel: jax.Array, precision: str, dtype: jnp.dtype | None = None) -> jax.Array:
     """Computes `[part; ...; part] @ kernel` without the concatenation (layers/core.py).
 
     Arguments:
-      parts: parts of <float32>[..., inputs of the part].
+      parts: parts of <float32 or bfloat16>[..., inputs of the part].
       kernel: <float32>[inputs, columns].
-      precision: the precision, as for `matmul`.
+      precision, dtype: the same as for `matmul`.
 
     Returns:
-      <float32>[..., columns].
+      [..., columns] in `dtype`.
     """
-    return matmul_by_rows(parts, split(kernel, sizes(parts), axis=0), precision)
+    return matmul_by_rows(parts, split(kernel, sizes(parts), axis=0), precision, dtype)
 
 
-def matmul_by_rows(parts: Parts, rows: Sequence[jax.Array], precision: str) -> jax.Array:
+def matmul_by_rows(
+    parts: Parts, rows: Sequence[jax.Array], precision: str, dtype: jnp.dtype | None = None
+) -> jax.Array:
     """Computes `matmul_in_parts` with the rows of the kernel for each part, <float32>[inputs of the part, columns]."""
-    return _sum_of_products(parts, rows, precision)
+    return _sum_of_products(parts, rows, precision, dtype)
 
 
 def lowest(dtype: jnp.dtype) -> float:
@@ -171,8 +212,11 @@ _SCALE, _CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 @jax.custom_jvp
 def gelu(inputs: jax.Array) -> jax.Array:
-    """Computes 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))): <float32>[...] -> the same shape."""
-    return 0.5 * inputs * (1 + jnp.tanh(_SCALE * (inputs + _CUBIC * inputs**3)))
+    """Computes 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) in float32: <float32 or bfloat16>[...] -> the same
+    shape and type.
+    """
+    x = inputs.astype(jnp.float32)
+    return (0.5 * x * (1 + jnp.tanh(_SCALE * (x + _CUBIC * x**3)))).astype(inputs.dtype)
 
 
 @gelu.defjvp
@@ -186,11 +230,12 @@ def _derivative(primals, tangents):
 
 
 def gelu_and_slope(inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Computes GeLU and its derivative: <float32>[...] -> two arrays of the same shape."""
-    square = inputs * inputs
-    tanh = jnp.tanh(_SCALE * inputs * (1 + _CUBIC * square))
-    slope = 0.5 * (1 + tanh) + 0.5 * inputs * (1 - tanh * tanh) * _SCALE * (1 + 3 * _CUBIC * square)
-    return 0.5 * inputs * (1 + tanh), slope
+    """Computes GeLU and its derivative: <float32 or bfloat16>[...] -> two arrays of the same shape and type."""
+    x = inputs.astype(jnp.float32)
+    square = x * x
+    tanh = jnp.tanh(_SCALE * x * (1 + _CUBIC * square))
+    slope = 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh * tanh) * _SCALE * (1 + 3 * _CUBIC * square)
+    return (0.5 * x * (1 + tanh)).astype(inputs.dtype), slope.astype(inputs.dtype)
 
 
 def column_norms(direction: jax.Array) -> jax.Array:
@@ -442,7 +487,7 @@ class Dropout(nn.Module):
         # Each part is compared separately. If one comparison were cut into parts, XLA's CPU compiler would read the
         # rate again for each number and would not vectorize.
         return tuple(
-            jnp.where(own >= threshold, part * scale.astype(part.dtype), 0.0)
+            jnp.where(own >= threshold, (part.astype(jnp.float32) * scale).astype(part.dtype), 0.0)
             for own, part in zip(split(levels, extents), parts, strict=True)
         )
 

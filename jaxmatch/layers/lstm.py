@@ -68,7 +68,7 @@ def _scan(added, kernel, bias, is_token, starts, precision, keep: bool) -> jax.A
     def one_step(carry, given):
         hidden, cell = carry
         step, token, start = given
-        product = jnp.where(start, 0.0, matmul(hidden, kernel, precision))
+        product = jnp.where(start, 0.0, matmul(hidden, kernel, precision, jnp.float32))
         sums = product + _added_in(step, added, directions) + bias[:, None]
         input_gate, forget, candidate, output_gate = jnp.split(sums, GATES, axis=-1)
         input_gate = jnp.where(token, jax.nn.sigmoid(input_gate), 0.0)
@@ -150,12 +150,12 @@ def _backward(precision, residuals, state_gradients):
         d_hidden, d_new_cell, passed, d_cell = jax.lax.optimization_barrier((d_hidden, d_new_cell, passed, d_cell))
         d_gates = gate_gradient(d_new_cell, d_hidden, gates, cell, squashed).astype(dtype)
         d_gates = jax.lax.optimization_barrier(d_gates)
-        return (matmul(d_gates, transposed, precision), passed, d_cell), d_gates
+        return (matmul(d_gates, transposed, precision, jnp.float32), passed, d_cell), d_gates
 
     state_gradients = _in_order(state_gradients.reshape(rows, steps, directions, -1))
     next_starts = jnp.concatenate([starts[1:], jnp.zeros_like(starts[:1])])
     given = state_gradients, is_token, next_starts, kept
-    _, d_gates = jax.lax.scan(one_step, (zeros.astype(dtype), zeros, zeros), given, reverse=True)
+    _, d_gates = jax.lax.scan(one_step, (zeros, zeros, zeros), given, reverse=True)
     previous_states = jnp.concatenate([zeros[None], _hidden_states(kept[:-1])])
     previous_states = _in_place(jnp.where(starts, 0.0, previous_states)).reshape(rows * steps, -1)
     # Because of the barrier, the values saved in the forward pass are held only until here.

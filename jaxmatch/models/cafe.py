@@ -19,7 +19,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config import CAFEConfig, RefinementConfig
 from jaxmatch.layers.attention import attention_weights, of_other_sentence, of_same_sentence
-from jaxmatch.layers.core import Dense, Dropout, Highway, Parts, matmul, matmul_in_parts, sizes
+from jaxmatch.layers.core import Dense, Dropout, Highway, Parts, dot_products, matmul, matmul_in_parts, sizes
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -100,7 +100,7 @@ class AttentionRefinement(nn.Module):
             # E_ij = F(a_i)^T F(b_j); F is a ReLU layer without bias in the released code.
             size = sequence.shape[-1]
             seen = Dense(size, "relu", use_bias=False, precision=precision, name=f"{name}_projection")(sequence)
-        weights = attention_weights(matmul(seen, jnp.swapaxes(seen, -1, -2), precision), allowed)
+        weights = attention_weights(dot_products((seen,), (seen,), precision), allowed, sequence.dtype)
         if name == "between":  # attention within one sentence is no alignment of two
             self.sow("intermediates", "weights", weights)  # stored as in models/re2.py
         aligned = matmul(weights, sequence, precision)  # Eq. 2

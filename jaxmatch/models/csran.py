@@ -20,7 +20,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config import CSRANConfig
 from jaxmatch.layers.attention import attention_weights, compared, of_other_sentence
-from jaxmatch.layers.core import Dropout, Highway, Parts, matmul
+from jaxmatch.layers.core import Dropout, Highway, Parts, dot_products, matmul
 from jaxmatch.layers.pooling import sum_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.cafe import AttentionRefinement
@@ -42,7 +42,7 @@ def co_stack_affinity(stack: Parts, precision: str) -> jax.Array:
     """
     # The product of layers (q, p) is the transpose of that of layers (p, q), so half of the products suffice.
     pairs = itertools.combinations_with_replacement(stack, 2)
-    best = functools.reduce(jnp.maximum, (matmul(one, jnp.swapaxes(other, -1, -2), precision) for one, other in pairs))
+    best = functools.reduce(jnp.maximum, (dot_products((one,), (other,), precision) for one, other in pairs))
     return jnp.maximum(best, jnp.swapaxes(best, -1, -2)) if len(stack) > 1 else best
 
 
@@ -57,7 +57,7 @@ def co_stack_weights(stack: Parts, sentences: jax.Array, precision: str) -> jax.
     Returns:
       <float32>[batch, length, length].
     """
-    return attention_weights(co_stack_affinity(stack, precision), of_other_sentence(sentences))
+    return attention_weights(co_stack_affinity(stack, precision), of_other_sentence(sentences), stack[0].dtype)
 
 
 def bidirectional_alignment(stack: Parts, weights: jax.Array, precision: str) -> Parts:

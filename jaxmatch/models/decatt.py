@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config import DecAttConfig
 from jaxmatch.layers.attention import DotProductAttention, attention_weights, of_same_sentence
-from jaxmatch.layers.core import Dense, Dropout, Parts, matmul
+from jaxmatch.layers.core import Dense, Dropout, Parts, dot_products, matmul
 from jaxmatch.layers.pooling import sum_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -58,13 +58,12 @@ class IntraAttention(nn.Module):
     def __call__(self, sequence: jax.Array, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
         """Aligns each token with its own sentence: <float32>[batch, length, hidden] -> the same shape."""
         seen = FeedForward(self.config, name="feed_forward")((sequence,), dropout_rate)
-        scores = matmul(seen, jnp.swapaxes(seen, -1, -2), self.config.precision)
+        scores = dot_products((seen,), (seen,), self.config.precision)
         distance_bias = self.param("distance_bias", nn.initializers.zeros, (FARTHEST + 2,), jnp.float32)
         # Distances are counted in tokens, because padding may lie between them.
         position = jnp.cumsum(sentences > 0, axis=1)
         distance = jnp.minimum(jnp.abs(position[:, :, None] - position[:, None, :]), FARTHEST + 1)
-        scores = scores + distance_bias[distance].astype(scores.dtype)
-        weights = attention_weights(scores, of_same_sentence(sentences))
+        weights = attention_weights(scores + distance_bias[distance], of_same_sentence(sentences), sequence.dtype)
         return matmul(weights, sequence, self.config.precision)
 
 
@@ -93,7 +92,7 @@ class DecAtt(PairModel):
         word, *others = self.words(tokens, vectors)
         squares = jnp.sum(jnp.square(word.astype(jnp.float32)), axis=-1, keepdims=True)
         # The bound is inside the root: at 0, the vector of padding, the slope of the root is not finite.
-        word = word / jnp.sqrt(jnp.maximum(squares, 1e-24)).astype(word.dtype)
+        word = (word / jnp.sqrt(jnp.maximum(squares, 1e-24))).astype(word.dtype)
         own = self.project(word, *others)
         own = (own, self.intra(own, sentences, dropout_rate)) if self.config.intra_attention else (own,)
         aligned = self.align(self.attend(own, dropout_rate), own, sentences)  # section 3.1: beta_i and alpha_j

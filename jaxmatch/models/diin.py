@@ -25,7 +25,7 @@ import jax.numpy as jnp
 from jaxmatch.config import DIINConfig
 from jaxmatch.errors import InputError
 from jaxmatch.layers.attention import attention_weights
-from jaxmatch.layers.core import Dense, Dropout, Highway, Parts, matmul, of_scores, split
+from jaxmatch.layers.core import Dense, Dropout, Highway, Parts, dot_products, matmul, of_scores, split
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
@@ -55,8 +55,8 @@ class SelfAttention(nn.Module):
         kernel = self.param("attention", nn.initializers.glorot_uniform(), (2 * size, 1), jnp.float32)
         seen = Dropout()(sequence, dropout_rate)
         of_other, of_product = jnp.split(kernel[:, 0].astype(seen.dtype), 2)
-        scores = matmul(of_other + of_product * seen, jnp.swapaxes(seen, -1, -2), precision)
-        weights = attention_weights(scores, is_token[:, :, None] & is_token[:, None, :])
+        scores = dot_products((of_other + of_product * seen,), (seen,), precision)
+        weights = attention_weights(scores, is_token[:, :, None] & is_token[:, None, :], sequence.dtype)
         attended = matmul(weights, sequence, precision)  # Eq. 2
         # Eq. 3 to 6: the fuse gate.
         parts = Dropout().in_parts((sequence, attended), dropout_rate)
@@ -84,10 +84,11 @@ def convolve_grid(grid: jax.Array, kernel: jax.Array, precision: str) -> jax.Arr
     extent, _, inputs, features = kernel.shape
     wide = kernel.transpose(2, 0, 1, 3).reshape(inputs, -1)
     # The contributions of each place to itself and its neighbors, which are then shifted and summed.
-    contributions = split(matmul(grid, wide, precision), [features] * extent**2)
+    contributions = split(matmul(grid, wide, precision, jnp.float32), [features] * extent**2)
     distances = range(-(extent // 2), extent // 2 + 1)
     places = itertools.product(distances, distances)
-    return sum(_shifted(one, *place) for one, place in zip(contributions, places, strict=True))
+    shifted = (_shifted(one, *place) for one, place in zip(contributions, places, strict=True))
+    return sum(shifted).astype(grid.dtype)
 
 
 def _shifted(values: jax.Array, down: int, right: int) -> jax.Array:

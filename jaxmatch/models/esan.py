@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config import ESANConfig
 from jaxmatch.layers.attention import ComparisonFusion, attention_weights, of_other_sentence
-from jaxmatch.layers.core import Dense, Dropout, Parts, matmul, sizes
+from jaxmatch.layers.core import Dense, Dropout, Parts, dot_products, matmul, sizes
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.words import WordFeatures
@@ -102,8 +102,8 @@ class CoAttention(nn.Module):
         """
         # Eq. 5: e_ij = ReLU(W_c a_i)^T ReLU(W_c b_j), without a bias
         projected = Dense(self.features, "relu", use_bias=False, precision=self.precision, name="projection")(sequence)
-        scores = matmul(projected, jnp.swapaxes(projected, -1, -2), self.precision)
-        weights = attention_weights(scores, of_other_sentence(sentences))
+        scores = dot_products((projected,), (projected,), self.precision)
+        weights = attention_weights(scores, of_other_sentence(sentences), sequence.dtype)
         self.sow("intermediates", "weights", weights)
         return matmul(weights, sequence, self.precision)  # Eq. 6 and 7
 

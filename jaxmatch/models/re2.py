@@ -17,7 +17,17 @@ import jax.numpy as jnp
 from jaxmatch.config import RE2Config
 from jaxmatch.layers.attention import attention_weights, of_other_sentence
 from jaxmatch.layers.convolution import Convolution
-from jaxmatch.layers.core import Dropout, Parts, WeightNormDense, gelu, matmul, matmul_by_rows, of_scores, sizes
+from jaxmatch.layers.core import (
+    Dropout,
+    Parts,
+    WeightNormDense,
+    dot_products,
+    gelu,
+    matmul,
+    matmul_by_rows,
+    of_scores,
+    sizes,
+)
 from jaxmatch.layers.pooling import PREDICTIONS, max_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -95,22 +105,25 @@ class Connection(nn.Module):
         def mapped(size: int, name: str, *parts: jax.Array) -> jax.Array:
             return WeightNormDense(self.config, size, activated=False, name=name)(*parts)
 
+        def summed(one: jax.Array, other: jax.Array) -> jax.Array:
+            return ((one.astype(jnp.float32) + other.astype(jnp.float32)) * _HALF_VARIANCE).astype(one.dtype)
+
         if kind == "none":
             return (output,)
         if kind in ("augmented", "vanilla"):
             # Eq. 1: o(n-1) + o(n-2), where o(0) is 0
-            residual = output if len(outputs) == 1 else (output + outputs[-2]) * _HALF_VARIANCE
+            residual = output if len(outputs) == 1 else summed(output, outputs[-2])
         elif kind == "augmented_running_sum":
-            residual = output if len(outputs) == 1 else (previous_input[0] + output) * _HALF_VARIANCE
+            residual = output if len(outputs) == 1 else summed(previous_input[0], output)
         elif kind == "vanilla_running_sum":
             is_first = len(outputs) == 1
             carried = mapped(self.config.hidden_size, "projection", *previous_input) if is_first else previous_input[0]
-            residual = (output + carried) * _HALF_VARIANCE
+            residual = summed(output, carried)
         else:
             (previous,) = previous_input
             if output.shape[-1] != previous.shape[-1]:
                 output = mapped(previous.shape[-1], f"projection_{len(outputs)}", output)
-            residual = (output + previous) * _HALF_VARIANCE
+            residual = summed(output, previous)
         return (residual, embedded) if kind.startswith("augmented") else (residual,)
 
 
@@ -148,10 +161,10 @@ class Alignment(nn.Module):
         projected = self._project(sequence, dropout_rate)
         # Eq. 2: e_ij = F(a_i)^T F(b_j)
         precision = self.config.precision
-        scores = sum(matmul(part, jnp.swapaxes(part, -1, -2), precision) for part in projected)
+        scores = dot_products(projected, projected, precision)
         if self.config.temperature == "learned":
-            scores = scores * self.temperature.astype(scores.dtype)
-        weights = attention_weights(scores, of_other_sentence(sentences))
+            scores = scores * self.temperature
+        weights = attention_weights(scores, of_other_sentence(sentences), sequence[0].dtype)
         # Stored only if a caller requests intermediates (analysis/attention.py). Otherwise nothing is added to the
         # program.
         self.sow("intermediates", "weights", weights)
@@ -215,10 +228,10 @@ def _compared(networks: Sequence[WeightNormDense], own: Parts, aligned: Parts, p
     ]
     aligned_rows = [jnp.concatenate([w1, -d2], axis=-1) for w1, d2 in zip(aligned_1, difference_2, strict=True)]
     product = tuple(a * other for a, other in zip(own, aligned, strict=True))
-    own_sums = matmul_by_rows(own, own_rows, precision)
-    aligned_sums = matmul_by_rows(aligned, aligned_rows, precision)
-    product_sums = matmul_by_rows(product, product_3, precision)
-    summed = own_sums + jnp.concatenate([aligned_sums, product_sums], axis=-1)
+    own_sums = matmul_by_rows(own, own_rows, precision, jnp.float32)
+    aligned_sums = matmul_by_rows(aligned, aligned_rows, precision, jnp.float32)
+    product_sums = matmul_by_rows(product, product_3, precision, jnp.float32)
+    summed = (own_sums + jnp.concatenate([aligned_sums, product_sums], axis=-1)).astype(own[0].dtype)
     return gelu(summed + jnp.concatenate(biases).astype(summed.dtype))
 
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config import TransformerConfig
 from jaxmatch.layers.attention import attention_weights
-from jaxmatch.layers.core import Dense, Dropout, gelu, matmul
+from jaxmatch.layers.core import Dense, Dropout, dot_products, gelu, matmul
 from jaxmatch.layers.pooling import max_by_argmax, mean_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -66,9 +66,10 @@ class MultiHeadAttention(nn.Module):
         projected = Dense(3 * hidden, precision=config.precision, name="projection")(sequence)
         by_head = projected.reshape(batch, length, 3, config.heads, hidden // config.heads)
         queries, keys, values = (jnp.swapaxes(by_head[:, :, part], 1, 2) for part in range(3))
-        scores = matmul(queries / math.sqrt(queries.shape[-1]), jnp.swapaxes(keys, -1, -2), config.precision)
+        queries = (queries.astype(jnp.float32) / math.sqrt(queries.shape[-1])).astype(queries.dtype)
+        scores = dot_products((queries,), (keys,), config.precision)
         allowed = is_token[:, None, :, None] & is_token[:, None, None, :]
-        attended = matmul(attention_weights(scores, allowed), values, config.precision)
+        attended = matmul(attention_weights(scores, allowed, values.dtype), values, config.precision)
         attended = jnp.swapaxes(attended, 1, 2).reshape(batch, length, hidden)
         return Dense(hidden, precision=config.precision, name="output")(attended)
 

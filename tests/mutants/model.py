@@ -3,6 +3,7 @@
 _LAYERS = "jaxmatch/layers/"
 _FOLDER, _ARRAYS, _MATCHER = (f"jaxmatch/inference/{name}.py" for name in ("model_folder", "stored_arrays", "matcher"))
 _COMPARED = "tests/test_compared_models.py"
+_ROUNDED = "tests/test_products.py::test_bfloat16_results_are_rounded_once"
 _MODEL, _PREDICTOR = "jaxmatch/inference/inference_model.py", "jaxmatch/inference/cpu/predictor.py"
 
 MUTANTS = [
@@ -10,11 +11,11 @@ MUTANTS = [
      ["tests/test_csran.py::test_sentence_vectors_equal_a_numpy_implementation"]),
     ("jaxmatch/models/pair_model.py", "bidirectional, config.forget_bias, config.precision", "bidirectional, 0.0, config.precision",
      ["tests/test_models.py::test_forget_bias_initializes_the_forget_gates_of_every_lstm"]),
-    (_LAYERS + "attention.py", "jnp.where(allowed, scores.astype(jnp.float32), lowest(jnp.float32)), axis=-1", "scores, axis=-1",
+    (_LAYERS + "attention.py", "jnp.where(allowed, scores, lowest(jnp.float32)), axis=-1", "scores, axis=-1",
      ["tests/test_layers_alignment.py", "tests/test_layers_esan.py"]),
     (_LAYERS + "attention.py", "lowest(jnp.float32)), axis=-1)", "lowest(jnp.float32)), axis=-2)",
      ["tests/test_layers_alignment.py", "tests/test_layers_esan.py"]),
-    ("jaxmatch/models/re2.py", "scores * self.temperature.astype(scores.dtype)", "scores", ["tests/test_layers_alignment.py"]),
+    ("jaxmatch/models/re2.py", "scores * self.temperature", "scores", ["tests/test_layers_alignment.py"]),
     ("jaxmatch/models/re2.py", "(G.weights(*sizes(own), *sizes(own)) for G in networks)",
      "(G.weights(*sizes(own), *sizes(own)) for G in reversed(networks))", ["tests/test_layers_fusion.py"]),
     ("jaxmatch/models/re2.py", "tuple(a - other for a", "tuple(other - a for a", ["tests/test_layers_fusion.py"]),
@@ -22,7 +23,7 @@ MUTANTS = [
     ("jaxmatch/models/re2.py", "[w1, -d2]", "[w1, d2]", ["tests/test_layers_fusion.py"]),
     (_LAYERS + "pooling.py", "largest = jnp.max(", "largest = jnp.mean(", ["tests/test_layers_esan.py"]),
     (_LAYERS + "pooling.py", "jnp.maximum(jnp.sum(mask, axis=1), 1)[:, None]", "mask.shape[1]", ["tests/test_layers_esan.py"]),
-    ("jaxmatch/models/re2.py", "(output + outputs[-2]) * _HALF_VARIANCE", "(output + outputs[-2])",
+    ("jaxmatch/models/re2.py", "other.astype(jnp.float32)) * _HALF_VARIANCE)", "other.astype(jnp.float32)))",
      ["tests/test_layers_fusion.py"]),
     ("jaxmatch/layers/core.py", "return \"float32\" if precision == \"bfloat16\" else precision", "return \"float32\"", ["tests/test_products.py"]),
     ("jaxmatch/models/cafe.py", "squared_norms, \"highest\")", "squared_norms, \"float32\")", ["tests/test_products.py"]),
@@ -50,14 +51,14 @@ MUTANTS = [
     ("jaxmatch/models/diin.py", "is_token[:, :, None] & is_token[:, None, :]", "is_token[:, :, None]", ["tests/test_diin.py"]),
     ("jaxmatch/models/diin.py", "keep * sequence + let_in * candidate", "keep * sequence + (1 - keep) * candidate", ["tests/test_diin.py"]),
     ("jaxmatch/models/diin.py", "second = first if config.shared_encoder else", "second = first if not config.shared_encoder else", ["tests/test_diin.py"]),
-    (_LAYERS + "attention.py", "attention_weights(scores, of_other_sentence(sentences))", "attention_weights(scores, of_same_sentence(sentences))", [_COMPARED]),
+    (_LAYERS + "attention.py", "attention_weights(scores, of_other_sentence(sentences)", "attention_weights(scores, of_same_sentence(sentences)", [_COMPARED]),
     ("jaxmatch/models/decatt.py", "position = jnp.cumsum(sentences > 0, axis=1)", "position = jnp.cumsum(sentences > -1, axis=1)", [_COMPARED]),
-    ("jaxmatch/models/decatt.py", "attention_weights(scores, of_same_sentence(sentences))", "attention_weights(scores, scores == scores)", [_COMPARED]),
+    ("jaxmatch/models/decatt.py", "of_same_sentence(sentences), sequence.dtype)", "scores == scores, sequence.dtype)", [_COMPARED]),
     ("jaxmatch/models/decatt.py", "sum_over_time(compared, sentences == 2)", "sum_over_time(compared, sentences == 1)", [_COMPARED]),
     ("jaxmatch/models/esim.py", "\"tanh\", 2", "\"dense\", 2", [_COMPARED]),
     ("jaxmatch/models/siamese.py", "max_over_time(*states, sentences == 2)", "max_over_time(*states, sentences > 0)", [_COMPARED]),
     ("jaxmatch/models/transformer.py", "jnp.where(sentences == 1, first, second)", "jnp.cumsum(sentences > 0, axis=1)", [_COMPARED]),
-    ("jaxmatch/models/transformer.py", "queries / math.sqrt(queries.shape[-1])", "queries", [_COMPARED]),
+    ("jaxmatch/models/transformer.py", " / math.sqrt(queries.shape[-1])", "", [_COMPARED]),
     ("jaxmatch/models/transformer.py", "is_token[:, None, :, None] & is_token[:, None, None, :]", "is_token[:, None, :, None]", [_COMPARED]),
     (_LAYERS + "pooling.py", "position = jnp.argmax(jax.lax.stop_gradient(masked)", "position = jnp.argmin(jax.lax.stop_gradient(masked)", [_COMPARED]),
     ("sweeps/comparison.py", "systems.published(model, dataset) + quoted(", "quoted(", ["tests/test_comparison.py"]),
@@ -91,4 +92,14 @@ MUTANTS = [
      ["tests/test_products_by_platform.py::test_the_columns_of_padding_are_cut_off_once_after_the_sum_of_the_parts_products"]),
     ("jaxmatch/layers/core.py", ' and target().platform != "tpu"', "",
      ["tests/test_products_by_platform.py::test_products_of_tokens_keep_batch_and_length_only_on_tpus"]),
+    (_LAYERS + "core.py", "dtype if len(lefts) == 1 else jnp.float32", "dtype", [_ROUNDED]),
+    (_LAYERS + "core.py", "for key in keys], precision, jnp.float32)", "for key in keys], precision, None)",
+     ["tests/test_products.py::test_attention_scores_of_a_bfloat16_model_are_not_rounded"]),
+    (_LAYERS + "core.py", "gradient = factors, gradient.astype(jnp.bfloat16)", "gradient = factors, gradient",
+     ["tests/test_layers_weights.py::test_bfloat16_matmul_rounds_its_operands_and_returns_float32"]),
+    (_LAYERS + "convolution.py", "precision, jnp.float32)", "precision)", [_ROUNDED]),
+    ("jaxmatch/models/diin.py", "wide, precision, jnp.float32)", "wide, precision)", [_ROUNDED]),
+    (_LAYERS + "core.py", "(part.astype(jnp.float32) * scale).astype(part.dtype)", "part * scale.astype(part.dtype)", [_ROUNDED]),
+    (_LAYERS + "core.py", "x = inputs.astype(jnp.float32)\n    return", "x = inputs\n    return", [_ROUNDED]),
+    ("jaxmatch/models/re2.py", "(one.astype(jnp.float32) + other.astype(jnp.float32))", "(one + other)", [_ROUNDED]),
 ]
