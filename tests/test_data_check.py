@@ -1,5 +1,7 @@
 """The output of `jaxmatch data check`."""
 
+import dataclasses
+
 import pytest
 
 from jaxmatch.cli.main import main
@@ -139,6 +141,25 @@ def test_labels_that_are_probably_no_classes_are_problems(own, labels, task, pro
     settings = own(task=task, vectors="", train=[(f"cat {n}", "dog", label) for n, label in enumerate(labels)])
     found = [line[2:] for line in lines_of(check(settings)) if "label" in line and line.startswith("- ")]
     assert len(found) == len(problems) and all(map(str.startswith, found, problems)), found
+
+
+@pytest.mark.parametrize(
+    ("text", "tokenizer", "mean"),
+    [
+        ("今天天气很好，我们去玩。", "word", "12.0"),
+        ("今天天气很好，我们去玩。", "characters", ""),
+        ("今天 天气 很好 ， 我们 去 玩 。", "word", ""),
+        ("我们去公园玩吧 or the cat", "word", "7.0"),
+        ("the cat and the dog " * 20 + "我们去公园玩吧", "word", ""),
+    ],
+)
+def test_texts_without_spaces_are_a_problem(own, text, tokenizer, mean):
+    settings = own(vectors="", train=[(f"{text}", f"{text}", label) for label in ("yes", "no")])
+    found = [
+        line[2:] for line in lines_of(check(dataclasses.replace(settings, tokenizer=tokenizer))) if "space" in line
+    ]
+    line = f"texts are written without spaces: a token has {mean} characters on average; split them with "
+    assert found == [f"{line}data.tokenizer=characters"] * bool(mean)
 
 
 def test_coverage_is_unknown_without_vectors(own):

@@ -12,10 +12,10 @@ from nltk.tokenize import NLTKWordTokenizer
 from jaxmatch.data.tokenizer_rules import SENTENCE_END, substitutions
 from jaxmatch.data.tokens import TOKENIZERS
 
-RULES = {name: substitutions(name) for name in ("whitespace", "word")}
+RULES = {name: substitutions(name) for name in ("whitespace", "word", "characters")}
 PIECES = ["can't", "cannot", "gonna ", "He said. Then", "wait...", "``", '"', "'", "''", "(a)", "[b]", "--", " ", "\n"]
 PIECES += ["3.88", "$", "d'ye", "'tis", " 'Twas", "more'n", "more'n ", ":", "a,b", "U.S.", "*", "?!"]
-PIECES += ["\u2014", "\u00e9", "\u201c"]
+PIECES += ["\u2014", "\u00e9", "\u201c", "\u6211", "\u3002", "\u0e17\u0e35\u0e48"]
 TEXTS = st.one_of(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), st.text(max_size=20))
 
 

@@ -32,7 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument(
         "--vectors", default="", metavar="FILE", help="word vectors, whose coverage is reported; or hashed"
     )
-    check.add_argument("--tokenizer", default="word", help="word (default), whitespace, tweet or tweet_split")
+    check.add_argument(
+        "--tokenizer", default="word", help="word (default), whitespace, characters, tweet or tweet_split"
+    )
     check.add_argument("--keep-case", action="store_true", help="do not lower-case")
     check.add_argument("--keep-punctuation", action="store_true", help="keep tokens that are pure punctuation")
     check.add_argument(

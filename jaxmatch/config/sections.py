@@ -40,10 +40,11 @@ class DataConfig:
     minimum_coverage: float = setting(
         0.1, "stop if a smaller share of all tokens has a vector in the file; 0: train anyway", least=0, most=1
     )
-    tokenizer: Literal["word", "whitespace", "tweet", "tweet_split"] = setting(
+    tokenizer: Literal["word", "whitespace", "characters", "tweet", "tweet_split"] = setting(
         "word",
-        "how texts are split: at spaces, or by NLTK's word or tweet tokenizer; `tweet_split` also splits at hyphens "
-        "and clitics, as RE2's code does for SciTail",
+        "how texts are split: at spaces, or by NLTK's word or tweet tokenizer; `characters` splits Chinese, Japanese, "
+        "Thai and other scripts without spaces into characters, and other text into words; `tweet_split` also splits "
+        "at hyphens and clitics, as RE2's code does for SciTail",
     )
     lowercase: bool = setting(True, "convert text to lower case")
     remove_punctuation: bool = setting(True, "drop tokens that are punctuation alone")

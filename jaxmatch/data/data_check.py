@@ -9,7 +9,7 @@ from jaxmatch.data import catalog, vocabulary
 from jaxmatch.data.corpus import Corpus, coverage
 from jaxmatch.data.dataset import DataSet, Split, pair_keys
 from jaxmatch.data.encoding import DataSettings, read_word_vectors
-from jaxmatch.data.kept_pairs import check_words, label_warnings
+from jaxmatch.data.kept_pairs import check_words, warnings_about
 from jaxmatch.data.readers import own
 from jaxmatch.data.readers.lines import escaped
 from jaxmatch.data.readers.pairs import NO_LABEL
@@ -41,7 +41,7 @@ def check(settings: DataSettings) -> str:
     corpus = Corpus(data, settings.preprocessing)
     check_words(data, corpus, settings.preprocessing)
     problems = [_missing_split_text(data.name, name) for name in catalog.SPLITS if name not in data.splits]
-    problems += label_warnings(data, settings.task)
+    problems += warnings_about(data, corpus, settings.task)
     sections = [
         f"{data.name}: {data.task}{_labels_text(data)}",
         _pairs(data, problems),

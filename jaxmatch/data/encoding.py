@@ -16,7 +16,7 @@ from jaxmatch.data.corpus import Corpus, coverage, number_keys
 from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.hashed_vectors import DIMENSIONS, HASHED, HASHED_VERSION, hashed_vectors
-from jaxmatch.data.kept_pairs import check_drop_length, check_words, label_warnings, without_long_pairs
+from jaxmatch.data.kept_pairs import check_drop_length, check_words, warnings_about, without_long_pairs
 from jaxmatch.data.readers import own_layout
 from jaxmatch.data.readers.label_order import classes_of
 from jaxmatch.data.tokens import Preprocessing
@@ -195,7 +195,7 @@ def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any
     data = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     corpus = Corpus(data, settings.preprocessing)
     check_words(data, corpus, settings.preprocessing)
-    warnings = label_warnings(data, settings.task)
+    warnings = warnings_about(data, corpus, settings.task)
     if settings.drop_from_length:
         data = without_long_pairs(data, corpus, settings.drop_from_length)
     found, vector_report = read_word_vectors(settings, corpus.words)

@@ -1,7 +1,7 @@
 """Checks and filters of pairs before training.
 
-A split without words is an error. Labels that are probably no classes are worth a warning. Training pairs with long
-texts are left out on request.
+A split without words is an error. Labels that are probably no classes, and texts that are not split into words, are
+worth a warning. Training pairs with long texts are left out on request.
 """
 
 import dataclasses
@@ -13,6 +13,7 @@ from jaxmatch.data import vocabulary
 from jaxmatch.data.corpus import Corpus
 from jaxmatch.data.dataset import DataSet
 from jaxmatch.data.readers.pairs import is_number
+from jaxmatch.data.tokenizer_rules import CHARACTER
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.errors import InputError
 from jaxmatch.printable import count_text, shown
@@ -21,6 +22,8 @@ from jaxmatch.printable import count_text, shown
 _MISSING = ("nan", "<na>", "nat", "na", "n/a", "#n/a", "none", "null")
 # A classification has no more labels than this if there are few pairs of each label, and no more than that otherwise.
 _FEW, _MANY, _PAIRS_OF_A_LABEL = 10, 100, 10
+# Words of Chinese, Japanese and Thai have two to four characters on average. A few names in English text do not matter.
+_LONG_TOKEN, _SHARE_OF_TOKENS = 5, 0.01
 
 
 def check_words(data: DataSet, corpus: Corpus, preprocessing: Preprocessing) -> None:
@@ -44,13 +47,30 @@ def check_words(data: DataSet, corpus: Corpus, preprocessing: Preprocessing) -> 
             )
 
 
-def label_warnings(data: DataSet, task: str) -> list[str]:
-    """Returns lines about the labels of a classification that are probably no classes.
+def warnings_about(data: DataSet, corpus: Corpus, task: str) -> list[str]:
+    """Returns lines about labels that are probably no classes, and about texts that are not split into words.
 
     Arguments:
       data: the data set.
+      corpus: the texts of the data set.
       task: the task that the user named, or "".
     """
+    return [*_label_warnings(data, task), *_script_warnings(corpus)]
+
+
+def _script_warnings(corpus: Corpus) -> list[str]:
+    characters = np.array([len(CHARACTER.findall(word)) for word in corpus.words])
+    tokens = int(corpus.counts[characters > 0].sum())
+    mean = int(corpus.counts @ characters) / max(tokens, 1)
+    if mean < _LONG_TOKEN or tokens < _SHARE_OF_TOKENS * corpus.counts.sum():
+        return []
+    return [
+        f"texts are written without spaces: a token has {mean:.1f} characters on average; split them with "
+        "data.tokenizer=characters"
+    ]
+
+
+def _label_warnings(data: DataSet, task: str) -> list[str]:
     if data.task != "classification":
         return []
     counts = Counter(data.splits["train"].labels)

@@ -10,6 +10,18 @@ Rules = list[tuple[str, str]]
 # The end of a sentence inside a text: a lower-case word, a full stop, white space and a capital.
 # The pattern begins with the full stop, because a text has few of them.
 SENTENCE_END = re.compile(r"\.(?<=[a-z]{2}\.)(?=\s+[A-Z])")
+# A character of a script that is written without spaces, or of East Asian punctuation, with the marks that belong to it.
+_UNSPACED = (
+    "\u0e00-\u109f\u1780-\u17ff"  # Thai, Lao, Tibetan, Myanmar, Khmer
+    "\u3001-\u30ff\u31f0-\u31ff\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff9f"  # kana and punctuation
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+_MARKS = (
+    "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u0f71-\u0f84\u0f8d-\u0fbc\u102b-\u103e\u1056-\u1059"
+    "\u17b4-\u17d3\u17dd\u302a-\u302f\u3099\u309a\ufe00-\ufe0f\uff9e\uff9f\U000e0100-\U000e01ef"
+)
+# In Myanmar and Khmer, a letter after a virama is written below the letter before it.
+CHARACTER = re.compile(f"[{_UNSPACED}](?:[\u1039\u17d2][\u1000-\u102a\u1780-\u17b3]|[{_MARKS}])*")
 
 
 def substitutions(name: str) -> Rules | None:
@@ -28,6 +40,8 @@ def substitutions(name: str) -> Rules | None:
     """
     if name == "whitespace":
         return []
+    if name == "characters":
+        return [(CHARACTER.pattern, r" \g<0> "), *substitutions("word")]
     if name != "word":
         return None
     found = tokenizer("NLTKWordTokenizer")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from jaxmatch.config import DataConfig
 from jaxmatch.data.nltk_tokenizers import tokenizer
-from jaxmatch.data.tokenizer_rules import SENTENCE_END, substitutions
+from jaxmatch.data.tokenizer_rules import CHARACTER, SENTENCE_END, substitutions
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
 from jaxmatch.errors import InputError
 
@@ -73,6 +73,11 @@ def _has_contraction(text: str) -> bool:
     return any(contraction in text for contraction in _CONTRACTED)
 
 
+def _characters(text: str) -> list[str]:
+    """Splits scripts that are written without spaces into characters, and other text as `_word` does."""
+    return _word(CHARACTER.sub(r" \g<0> ", text))
+
+
 def _tweet(text: str) -> list[str]:
     """Splits a text as NLTK's TweetTokenizer does, which keeps emoticons, hashtags and addresses whole."""
     return tokenizer("TweetTokenizer").tokenize(text)
@@ -88,6 +93,7 @@ def _tweet_split(text: str) -> list[str]:
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "whitespace": str.split,
     "word": _word,
+    "characters": _characters,
     "tweet": _tweet,
     "tweet_split": _tweet_split,
 }
