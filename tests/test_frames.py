@@ -1,7 +1,9 @@
 """Saving the pairs of a DataFrame, a Dataset or a DatasetDict as a folder of own data."""
 
 import datasets
+import numpy as np
 import pandas
+import pyarrow
 import pytest
 
 from jaxmatch.data import catalog
@@ -9,6 +11,7 @@ from jaxmatch.data.frames import save
 from jaxmatch.data.readers.own_layout import layout_of
 from jaxmatch.errors import InputError
 
+HALF = pandas.Series(["a"] * 19 + ["\ud800"], dtype=object)  # half a surrogate pair
 COLUMNS = {"text_a": "question1", "text_b": "question2", "label": "same"}
 
 
@@ -42,14 +45,19 @@ def test_data_frame_is_split_like_a_file_of_the_same_pairs(tmp_path):
     assert set(catalog.load("own", tmp_path / "own").splits["dev"].text_a) != set(data.splits["dev"].text_a)
 
 
-def test_pandas_types_are_converted_to_labels(tmp_path):
+def test_types_of_tables_are_converted_to_labels(tmp_path):
     for values, labels, dropped in (
         ([True, False, True], ["True", "False", "True"], {}),
         ([1.0, None, 0.0], ["1", "0"], {"no label": 1}),
         (pandas.array([1, pandas.NA, 0], "Int64"), ["1", "0"], {"no label": 1}),
         (pandas.Categorical(["x", None, "y"]), ["x", "y"], {"no label": 1}),
+        (pandas.Series([np.int64(1), np.nan, np.int64(0)], dtype=object), ["1", "0"], {"no label": 1}),
+        (pandas.Series([np.str_("x"), pandas.NA, np.bool_(True)], dtype=object), ["x", "True"], {"no label": 1}),
+        (pyarrow.array([1, None, 0]), ["1", "0"], {"no label": 1}),
+        (pyarrow.array(["x", None, "y"]).dictionary_encode(), ["x", "y"], {"no label": 1}),
     ):
-        table = pandas.DataFrame({"text_a": list("abc"), "text_b": list("def"), "label": values})
+        make = pyarrow.table if isinstance(values, pyarrow.Array) else pandas.DataFrame
+        table = make({"text_a": list("abc"), "text_b": list("def"), "label": values})
         counts = save({"train": table, "dev": table}, tmp_path / "own")
         assert counts["train"] == {"pairs": len(labels), "dropped": dropped}
         assert catalog.load("own", tmp_path / "own").splits["dev"].labels == labels
@@ -62,6 +70,15 @@ def test_ranking_keeps_groups_together_and_regression_keeps_scores(tmp_path):
     )
     data = catalog.load("own", tmp_path / "a")
     assert data.task == "ranking" and not set(data.splits["train"].groups) & set(data.splits["dev"].groups)
+    # Numbers of questions become floats where one of them is missing in another part of the data.
+    floats = frame(same=[row % 4 == 0 for row in range(20)], group=[float(row // 4) for row in range(20)])
+    save(floats, tmp_path / "c", columns=COLUMNS, split="0.6/0.4")
+    assert set(catalog.load("own", tmp_path / "c").splits["train"].groups) < set("01234")
+    # The first text may be the group.
+    texts = frame(question1=groups, same=[row % 4 == 0 for row in range(20)])
+    save(texts, tmp_path / "d", columns=COLUMNS | {"group": "question1"}, split="0.6/0.4")
+    train = catalog.load("own", tmp_path / "d").splits["train"]
+    assert train.groups == train.text_a
     scores = [row / 2 - 1 for row in range(20)]
     save(frame(same=scores), tmp_path / "b", columns=COLUMNS, split="0.6/0.4", task="regression")
     splits = catalog.load("own", tmp_path / "b", task="regression").splits
@@ -96,13 +113,16 @@ def test_a_dataset_dict_keeps_the_names_of_its_classes(tmp_path):
         ({"split": ""}, "one table is given; give the shares to split it by"),
         ({"split": "1"}, "split is '1'"),
         ({"task": "rank"}, "there is no task 'rank'"),
-        ({"data": 7}, "int is neither a DataFrame nor a Dataset"),
+        ({"columns": COLUMNS | {"text_b": "question1"}}, "columns: column 'question1' is named twice"),
+        ({"columns": COLUMNS | {"label": "question1"}}, "columns: column 'question1' is named twice"),
+        ({"data": 7}, "int is not a table; give a DataFrame, a Dataset or a Table"),
         ({"data": {"train": frame()}}, "split takes one table"),
         ({"data": {"validation": frame()}, "split": ""}, "there is no split 'train'"),
         ({"data": {"train": frame(), "matched": frame()}, "split": ""}, "split 'matched' is none of"),
         ({"data": {"train": frame(1), "dev": frame()}, "split": ""}, "dev: label '1' is in no pair of train"),
         ({"data": frame(same=[0] * 19 + ["a\nb"])}, "train, row 19"),
         ({"data": frame(question1=["a"] * 19 + [None])}, "train, row 19: 'question1' holds None"),
+        ({"data": frame(question2=HALF)}, r"train, row 19: '\ud800' without its other half"),
         ({"data": frame(Group=[1] * 20)}, "did you mean 'group'?"),
         ({"labels": {0: "no", 2: "yes"}}, "train: labels: no pair has the label '2'; its labels are '0', '1'"),
     ],

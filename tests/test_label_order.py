@@ -3,6 +3,7 @@
 import json
 import types
 
+import pandas
 import pytest
 
 from jaxmatch import InputError
@@ -36,17 +37,10 @@ def test_names_do_not_change_the_order_of_labels(tmp_path, names, expected):
 class ClassLabelData:
     """Stands for a `datasets.Dataset` whose labels are a `ClassLabel`."""
 
-    column_names = ["text_a", "text_b", "label"]
     features = {"label": types.SimpleNamespace(names=["not_equivalent", "equivalent"])}
 
-    def select_columns(self, names):
-        return self
-
-    def with_format(self, kind):
-        return self
-
-    def __iter__(self):
-        return iter({"text_a": f"a{n}", "text_b": f"b{n}", "label": n % 2} for n in range(6))
+    def to_pandas(self):
+        return pandas.DataFrame([{"text_a": f"a{n}", "text_b": f"b{n}", "label": n % 2} for n in range(6)])
 
 
 def test_saved_class_labels_keep_their_order(tmp_path):

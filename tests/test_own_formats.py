@@ -62,6 +62,9 @@ def test_files_written_by_pandas_are_read_in_every_format(tmp_path, ending):
 @pytest.mark.parametrize("ending", own.SUFFIXES)
 def test_missing_labels_of_pandas_are_dropped(tmp_path, ending):
     path = saved(tmp_path, f"a{ending}", frame([("a", "b", 1), ("c", "d", None), ("e", "f", 0), ("g", "h", -1)]))
+    if ending.startswith(".parquet"):  # NaN, which is not null
+        table = pyarrow.table(dict(zip(NAMES, (list("aceg"), list("bdfh"), [1.0, float("nan"), 0.0, -1.0]))))
+        pyarrow.parquet.write_table(table, path := tmp_path / "a.parquet")
     split = own.read(path, "classification")
     assert split.labels == ["1", "0"]  # beside missing values, pandas turns 1 into 1.0
     assert split.dropped == {"no label": 2}
@@ -164,6 +167,7 @@ def test_class_names_in_parquet_are_kept(tmp_path):
         ({"columns": "text_a"}, "columns: 'text_a' is not NAME=VALUE"),
         ({"columns": "text_a=x,text_b=x"}, "column 'x' is named twice"),
         ({"columns": "text_a=text_b"}, "column 'text_b' is named twice"),
+        ({"columns": "group=text_b"}, "column 'text_b' is named twice"),
         ({"labels": "0=a,0=b"}, "labels: '0' occurs twice"),
         ({"split": "0.8/0.1"}, "split is '0.8/0.1'; give the shares"),
         ({"split": "1/0/0"}, "give the shares"),

@@ -50,7 +50,7 @@ def test_unlabeled_pairs_are_dropped_and_counted(tmp_path, label):
         assert own.read(path, "regression").dropped == {"no label": 1}
 
 
-@pytest.mark.parametrize("label", ["-1", "-1.0", "null", '""'])
+@pytest.mark.parametrize("label", ["-1", "-1.0", "null", "NaN", '""'])
 def test_unlabeled_objects_are_dropped_and_counted(tmp_path, label):
     rows = f'{{"text_a": "a", "text_b": "b", "label": 1}}\n{{"text_a": "a", "text_b": "b", "label": {label}}}\n'
     path = write(tmp_path, "train.jsonl", rows)
@@ -86,7 +86,7 @@ def test_labels_in_any_script_are_accepted(tmp_path):
     ]
 
 
-@pytest.mark.parametrize("group", [None, 1.5, True, [1]])
+@pytest.mark.parametrize("group", [None, 1.5, float("nan"), True, [1]])
 def test_own_json_group_must_be_a_text_or_a_whole_number(tmp_path, group):
     good = {"text_a": "a", "text_b": "b", "label": 1, "group": "g"}
     rows = "\n".join(map(json.dumps, [good, good | {"group": group}]))

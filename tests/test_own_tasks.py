@@ -8,7 +8,7 @@ from refusals import refused
 
 from jaxmatch.data import catalog
 from jaxmatch.data.readers import own
-from jaxmatch.data.readers.own_layout import Layout
+from jaxmatch.data.readers.own_layout import Layout, layout_of
 
 HEADER = "text_a\ttext_b\tlabel\n"
 
@@ -94,6 +94,55 @@ def test_own_regression_labels_must_be_numbers(tmp_path):
 def test_own_file_in_both_formats_is_ambiguous(tmp_path):
     fill(tmp_path, train_tsv=HEADER, dev_tsv=HEADER, dev_jsonl="{}")
     assert "both dev.tsv and dev.jsonl are there; keep one of them" in str(refused(catalog.load, "own", tmp_path))
+
+
+@pytest.mark.parametrize("name", ["validation.csv.gz", "val.jsonl", "valid.tsv"])
+def test_a_dev_file_of_another_name_is_named(tmp_path, name):
+    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tno\n")
+    (tmp_path / name).write_text("")
+    error = refused(catalog.load, "own", tmp_path)
+    stem, _, ending = name.partition(".")
+    assert str(error) == f"{tmp_path}: there is {name}, but no dev file; rename it to dev.{ending}"
+    fill(tmp_path, dev_tsv=HEADER + "a\tb\tyes\n")
+    assert len(catalog.load("own", tmp_path).splits["dev"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "separator", "remedy"),
+    [
+        ("a.tsv", ",", "commas separate its columns, not tabs: rename the file to .csv"),
+        ("a.tsv", ";", "semicolons separate its columns, not tabs: save it as CSV"),
+        ("a.csv", "\t", "tabs separate its columns, not commas: rename the file to .tsv"),
+        ("a.csv", ";", "semicolons separate its columns, not commas: save it as CSV"),
+    ],
+)
+def test_another_separator_is_named(tmp_path, name, separator, remedy):
+    path = write(tmp_path, name, HEADER.replace("\t", separator))
+    assert str(refused(own.read, path, "classification")).endswith(f"; {remedy}")
+
+
+def test_only_columns_that_are_read_need_a_unique_name(tmp_path):
+    # Excel writes empty names, where cells to the right were once used.
+    path = write(tmp_path, "a.csv", "note,note,text_a,text_b,label,,\n1,2,a,b,yes,,\n")
+    assert columns(own.read(path, "classification")) == [("a", "b", "yes")]
+    path = write(tmp_path, "b.csv", "text_a,text_b,label,group,group\na,b,1,1,2\n")
+    assert "the header names column 'group' twice" in str(refused(own.read, path, "ranking"))
+    assert own.read(path, "classification").labels == ["1"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"train_csv": "q1,q2,label\nwho,me,1\nwho,you,0\nwhy,so,0\n"},
+        {"train_jsonl": "".join(f'{{"q1": "{a}", "q2": "{b}", "label": {label}}}\n'
+                                for a, b, label in (("who", "me", 1), ("who", "you", 0), ("why", "so", 0)))},
+    ],
+)  # fmt: skip
+def test_the_first_text_may_be_the_group(tmp_path, content):
+    layout = layout_of({"columns": "text_a=q1,text_b=q2,group=q1"})
+    data = catalog.load("own", fill(tmp_path, **content), layout=layout)
+    assert data.task == "ranking" and data.splits["train"].groups == ["who", "who", "why"]
+    assert columns(data.splits["train"]) == [("who", "me", "1"), ("who", "you", "0"), ("why", "so", "0")]
 
 
 def test_integer_labels_written_as_floats_by_pandas_match_integer_labels(tmp_path):

@@ -119,10 +119,13 @@ def test_own_columns_may_be_in_any_order_with_extra_columns(tmp_path):
 
 
 def test_own_json_labels_and_groups_may_be_numbers_or_strings(tmp_path):
-    rows = [{"text_a": "a", "text_b": "b", "label": label, "group": group} for label, group in [(1, 3), ("1", " 3")]]
+    rows = [
+        {"text_a": "a", "text_b": "b", "label": label, "group": group}
+        for label, group in [(1, 3), ("1", " 3"), (1.0, 3.0)]
+    ]
     path = write(tmp_path, "train.jsonl", "\n".join(map(json.dumps, rows)))
     split = own.read(path, "ranking")
-    assert split.labels == ["1", "1"] and split.groups == ["3", "3"]
+    assert split.labels == ["1", "1", "1"] and split.groups == ["3", "3", "3"]
 
 
 def test_task_is_guessed_from_the_presence_of_a_group(tmp_path):

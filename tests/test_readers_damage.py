@@ -135,7 +135,6 @@ DAMAGE = [
     ("stsb", "5.000", "5.001", 1, "score '5.001' is not between 0 and 5"),
     ("stsb", "\t0\t", "\t-0.5\t", 2, "score '-0.5' is not between 0 and 5"),
     ("stsb", "\t0\t", "\tsame\t", 2, "score 'same' is not a number"),
-    ("own jsonl", "2.5", "NaN", 1, "label nan is not a number"),
     ("own jsonl", "2.5", "true", 1, "label True is not a number"),
     ("own jsonl", "2.5", "1" + "0" * 400, 1, "is not a number"),
     ("own jsonl", "2.5", "1e39", 1, "is not between"),
@@ -154,6 +153,7 @@ DAMAGE = [
     ("own jsonl", '{"text_a": "c", "text_b": "d", "label": "-1e1"}', "[1, 2]", 2, "not a JSON object but [1, 2]"),
     # Headers.
     ("snli txt", "sentence1\t", "premise\t", 1, "the header has no column 'sentence1'"),
+    ("snli jsonl", '"An animal."', '"\\udc3d"', 1, r"'\udc3d' without its other half"),
     ("snli txt", "captionID", "sentence1", 1, "the header names column 'sentence1' twice"),
     ("sick", "entailment_judgment", "judgment", 1, "the header has no column 'entailment_judgment'"),
     ("sick_relatedness", "relatedness_score", "score", 1, "the header has no column 'relatedness_score'"),

@@ -74,6 +74,13 @@ def test_rank_equals_the_matcher_and_invalid_requests_return_422(service, run):
     expected = jaxmatch.load(run).rank("a b", texts, 2, "neutral")
     assert [(one["index"], one["text"]) for one in found] == [(one.index, one.text) for one in expected]
     assert httpx.post(f"{service}/predict", json={"pairs": [["a", "b" * 2001]]}).status_code == 422
+    for path, body, problem in (
+        ("predict", r'{"pairs": [["a", "b"], ["\ud800", "a"]]}', "('body', 'pairs', 1, 0): "),
+        ("predict", '{"pairs": [[NaN, "a"]]}', "('body', 'pairs', 0, 0): Input should be a valid string"),
+        ("rank", r'{"query": "a", "candidates": ["\ud800"], "label": "neutral"}', "('body', 'candidates', 0): "),
+    ):
+        answer = httpx.post(f"{service}/{path}", content=body, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 422 and answer.json()["detail"].startswith(problem)
     for label, problem in ((None, "3 labels"), ("x", "'x' is not one of the model's labels")):
         answer = httpx.post(f"{service}/rank", json=payload | {"label": label}, timeout=120)
         assert answer.status_code == 422 and problem in answer.json()["detail"]

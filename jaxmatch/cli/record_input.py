@@ -10,7 +10,7 @@ from typing import Any
 
 from jaxmatch.cli.stream import STANDARD_INPUT, lines_of, opened
 from jaxmatch.data.readers.json_lines import object_of, text_of
-from jaxmatch.data.readers.lines import decode_lines, read_lines, read_table
+from jaxmatch.data.readers.lines import check_unique, decode_lines, read_lines, read_table
 from jaxmatch.data.readers.own import errors_name_rows
 from jaxmatch.data.readers.own_layout import columns_of
 from jaxmatch.data.readers.parquet import read_parquet
@@ -123,6 +123,7 @@ def records(
             found = ((number, _object(line, source, number, parts)) for number, line in lines)
         else:
             names, rows = read_table(source, list(parts), quoted_by=quoted_by, lines=lines, parts=parts)
+            check_unique(names, filter(None, names), source)  # all of them go to the output
             found = ((number, dict(zip(names, row, strict=True))) for number, row in rows)
     for number, fields in found:
         for key in parts:

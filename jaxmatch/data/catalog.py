@@ -1,5 +1,6 @@
 """The available data sets, and the functions that find and read their files."""
 
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -77,6 +78,11 @@ def find_files(
             break
     if not found:
         raise missing_split(name, directory, "train")
+    if name == OWN and "dev" not in found:
+        for stem, suffix in itertools.product(("validation", "valid", "val"), own.SUFFIXES):
+            if (root / f"{stem}{suffix}").is_file():
+                problem = f"there is {stem}{suffix}, but no dev file"
+                raise InputError(problem, path=root, remedy=f"rename it to dev{suffix}")
     if companion_suffix:
         for split in tuple(found):
             companion = found[split].with_suffix(companion_suffix)

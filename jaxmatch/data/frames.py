@@ -1,13 +1,16 @@
-"""Data in memory: a pandas DataFrame, or a `Dataset` or `DatasetDict` of Hugging Face's `datasets` library.
+"""Data in memory: a pandas `DataFrame`, a pyarrow `Table`, or a `Dataset` or `DatasetDict` of Hugging Face's `datasets`
+library.
 
 The data is written once, to a folder in the layout of own data. A run is then named after the content of the files, can
-be resumed after an interruption and is evaluated like any other run. This module imports neither library.
+be resumed after an interruption and is evaluated like any other run. This module imports none of these libraries.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from jaxmatch import files
 from jaxmatch.data.dataset import TASKS, Split
@@ -15,7 +18,7 @@ from jaxmatch.data.readers import own
 from jaxmatch.data.readers.group_checks import check_spelling
 from jaxmatch.data.readers.label_order import MARK, in_order
 from jaxmatch.data.readers.lines import listed
-from jaxmatch.data.readers.own_layout import KNOWN, REQUIRED, Layout, shares_of
+from jaxmatch.data.readers.own_layout import KNOWN, REQUIRED, Layout, check_columns, shares_of
 from jaxmatch.data.readers.pairs import NoPairs
 from jaxmatch.data.readers.splitting import split_by_shares
 from jaxmatch.errors import InputError
@@ -41,8 +44,8 @@ def save(
     and their order are kept.
 
     Arguments:
-      data: a DataFrame or a Dataset, which is split by `split`; or a mapping of 'train', 'dev' (or 'validation') and
-        'test' to DataFrames or Datasets, such as a DatasetDict.
+      data: a DataFrame, a Dataset or a Table, which is split by `split`; or a mapping of 'train', 'dev' (or
+        'validation') and 'test' to such tables, such as a DatasetDict.
       folder: a new folder, an empty folder, or a folder that this function wrote, which is replaced.
       columns: 'text_a', 'text_b', 'label', 'group' -> the name of the column, if it is different.
       labels: label in the data -> its name; each of these labels must occur in train.
@@ -62,16 +65,17 @@ def save(
         raise InputError(f"there is no task {shown(task)}", remedy=f"the tasks are {', '.join(TASKS)}")
     names = {str(label): name for label, name in (labels or {}).items()}
     layout = Layout(dict(columns or {}), names, False, shares_of(split), split_seed)
-    if unknown := set(layout.columns) - set(KNOWN):
-        raise InputError(f"columns: {listed(unknown)} is not a part of a pair", remedy=f"known: {', '.join(KNOWN)}")
+    check_columns(layout.columns)
     parts = _parts(data, layout)
+    frames = {name: _as_frame(table) for name, table in parts.items()}
     guessed = not task
     if guessed:
-        task = "ranking" if layout.column("group") in _columns(next(iter(parts.values()))) else "classification"
+        task = "ranking" if layout.column("group") in frames["train"].columns else "classification"
+    classes = {name: _classes(table, layout) if task == "classification" else [] for name, table in parts.items()}
     read: dict[str, Split] = {}
-    for name, frame in parts.items():
+    for name, frame in frames.items():
         try:
-            read[name] = _read(frame, name, task, guessed, layout)
+            read[name] = _read(frame, classes[name], name, task, guessed, layout)
         except NoPairs as nothing:
             if name != "test":
                 raise
@@ -79,8 +83,7 @@ def save(
     if layout.shares:
         read = dict(zip(("train", "dev", "test"), split_by_shares(read["train"], layout.shares, split_seed)))
     _check_labels(read, task)
-    classes = _classes(parts["train"], layout) if task == "classification" else []
-    order = in_order(set(read["train"].labels), classes, layout) if task == "classification" else ()
+    order = in_order(set(read["train"].labels), classes["train"], layout) if task == "classification" else ()
     _write(read, order, Path(folder))
     return {name: {"pairs": len(split), "dropped": dict(split.dropped)} for name, split in read.items()}
 
@@ -106,46 +109,41 @@ def _parts(data: Any, layout: Layout) -> dict[str, Any]:
     return {name: parts[name] for name in ("train", "dev", "test") if name in parts}
 
 
-def _columns(frame: Any) -> list[str]:
-    names = getattr(frame, "column_names", None)  # a Dataset
-    if names is None:
-        names = getattr(frame, "columns", None)  # a DataFrame
-    if names is None:
-        raise InputError(f"{type(frame).__name__} is neither a DataFrame nor a Dataset", remedy="give one of them")
-    return list(names)
+def _as_frame(table: Any) -> Any:
+    """Returns a table as a `DataFrame` of pandas: a `Dataset`, or a table of pyarrow or polars."""
+    frame = table.to_pandas() if hasattr(table, "to_pandas") else table
+    if not hasattr(frame, "columns"):
+        raise InputError(f"{type(table).__name__} is not a table", remedy="give a DataFrame, a Dataset or a Table")
+    return frame
 
 
-def _records(frame: Any, names: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields the index of each row, from 0, and the row as column -> plain Python value; None for a missing value."""
-    if hasattr(frame, "column_names"):
-        yield from enumerate(frame.select_columns(list(names)).with_format(None))
-        return
-    values = []
-    for name in names:
-        column = frame[name].astype(object)
-        values.append(column.where(column.notna(), None).tolist())
-    for number, row in enumerate(zip(*values, strict=True)):
-        yield number, dict(zip(names, row, strict=True))
-
-
-def _read(frame: Any, name: str, task: str, guessed: bool, layout: Layout) -> Split:
-    columns = _columns(frame)
-    required = [layout.column(each) for each in (KNOWN if task == "ranking" else REQUIRED)]
+def _read(frame: Any, classes: Sequence[str], name: str, task: str, guessed: bool, layout: Layout) -> Split:
+    columns = list(frame.columns)
+    required = list(dict.fromkeys(layout.column(each) for each in (KNOWN if task == "ranking" else REQUIRED)))
     if missing := [column for column in required if column not in columns]:
         raise InputError(f"there is no column {listed(missing)}; there are {listed(columns)}", path=name)
     if twice := [column for column in required if columns.count(column) > 1]:
         raise InputError(f"there are two columns {shown(twice[0])}", path=name)
     if guessed:
         check_spelling([str(each) for each in columns], Path(name), None, [layout.column(each) for each in KNOWN])
-    classes = _classes(frame, layout) if task == "classification" else []
-    rows = own.rows_of_records(_records(frame, required), Path(name), task, layout, classes)
+    values = zip(*(_values(frame[column]) for column in required), strict=True)
+    records = enumerate(dict(zip(required, row, strict=True)) for row in values)
+    rows = own.rows_of_records(records, Path(name), task, layout, classes)
     with own.errors_name_rows(name):
         return own.collect_split(rows, Path(name), task, None, layout=layout, training=name == "train")
 
 
-def _classes(frame: Any, layout: Layout) -> list[str]:
+def _values(column: Any) -> list[Any]:
+    """Returns the values of a column of pandas as plain Python values, with None for each kind of missing value."""
+    return [
+        None if missing else value.item() if isinstance(value, np.generic) else value
+        for value, missing in zip(column.astype(object), column.isna(), strict=True)
+    ]
+
+
+def _classes(table: Any, layout: Layout) -> list[str]:
     """Returns the names of a `ClassLabel` in their order; an empty list for any other column of labels."""
-    feature = getattr(frame, "features", {}).get(layout.column("label"))
+    feature = getattr(table, "features", {}).get(layout.column("label"))
     return list(getattr(feature, "names", None) or ())
 
 

@@ -48,6 +48,7 @@ MUTANTS = [
     (_INFERENCE + "search_index.py", "[hashed_vectors.rule()] if matcher.hashed else []", "[]", _ON_INDEX),
     (_INFERENCE + "search_index.py", "files.read_json(folder / _LINES) if _LINES in names else ", "", _ON_INDEX),
     (_INFERENCE + "matcher.py", "(min(batch, most), batch % most)", "(batch,)", ["tests/test_warmup.py::test_warmup_prepares_the_given_batch_sizes"]),
+    ("docs/how_to/serve.md", "@app.exception_handler(RequestValidationError)", "", ["tests/test_serve.py"]),
     ("jaxmatch/cli/runs.py", 'if not (directory / "runs").is_dir():', "if False:", ["tests/test_best_run.py"]),
     ("jaxmatch/cli/runs.py", "        if len(kinds) > 1:", "        if len(kinds) > 9:", ["tests/test_best_run.py"]),
     (_INFERENCE + "inference_model.py", "        with _predictor_lock:", "        self.__dict__.pop(\"_predictor\", None)\n        with _predictor_lock:", ["tests/test_serve.py"]),

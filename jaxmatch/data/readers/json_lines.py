@@ -34,8 +34,7 @@ def object_of(line: str, path: Path | str, number: int, keys: Iterable[str]) -> 
       keys: the keys of the example object in an error message.
 
     Raises:
-      InputError: the line is not a JSON object, names a key twice, or holds half a surrogate pair. The error names
-        `path` and line `number`.
+      InputError: the line is not a JSON object, or names a key twice. The error names `path` and line `number`.
     """
     try:
         value = json.loads(line)
@@ -54,12 +53,6 @@ def object_of(line: str, path: Path | str, number: int, keys: Iterable[str]) -> 
         example = ", ".join(f'"{key}": "..."' for key in keys)
         remedy = f"write it like {{{example}}}, or delete it"
         raise InputError(f"the line is not a JSON object but {shown(value)}", path=path, line=number, remedy=remedy)
-    if "\\u" in line:
-        # An escape can spell half a surrogate pair, which cannot be written to a file as UTF-8.
-        try:
-            json.dumps(value, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise InputError("an escape \\uD800 to \\uDFFF without its other half", path=path, line=number) from None
     return value
 
 

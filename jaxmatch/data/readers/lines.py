@@ -20,6 +20,7 @@ from jaxmatch.printable import shown
 # A longer line cannot be text that a person wrote. It raises an error before all of it is in memory.
 LONGEST_LINE = 1 << 26
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_SEPARATORS = {"\t": "tabs", ";": "semicolons", ",": "commas"}
 _GZIP, _PARQUET, _ZIP = b"\x1f\x8b", b"PAR1", b"PK\x03\x04"
 
 
@@ -181,14 +182,16 @@ def read_table(
     if first is None:
         raise InputError("the file is empty", path=path, remedy=f"its first line must name {listed(required)}")
     names = [name.strip() for name in first[1]]
-    for position, name in enumerate(names):
-        if name in names[:position]:
-            raise InputError(f"the header names column {shown(name)} twice", path=path, line=1, remedy="rename one")
+    check_unique(names, required, path)
     missing = [name for name in required if name not in names]
     if missing:
         check_line_ends("".join(first[1]), path)
         remedy = f"the first line must name {listed(required)}, separated by {separator}"
-        if parts is not None and quoted_by is None and f'"{missing[0]}"' in names:
+        other = next((mark for mark in _SEPARATORS if len(names) == 1 and mark in names[0]), None)
+        if other is not None:
+            advice = {",": "rename the file to .csv", "\t": "rename the file to .tsv"}.get(other, "save it as CSV")
+            remedy = f"{_SEPARATORS[other]} separate its columns, not {separator}: {advice}"
+        elif parts is not None and quoted_by is None and f'"{missing[0]}"' in names:
             remedy = "if the file is quoted, give --quoted"
         elif parts is not None:
             headless = len(missing) == len(required)
@@ -216,6 +219,17 @@ def read_table(
             yield number, columns
 
     return names, rows()
+
+
+def check_unique(names: Sequence[str], read: Iterable[str], path: Path | str) -> None:
+    """Checks that each column that is read has a name of its own. Excel, for one, writes empty names behind the others.
+
+    Raises:
+      InputError: a name of `read` is twice among `names`.
+    """
+    for name in read:
+        if names.count(name) > 1:
+            raise InputError(f"the header names column {shown(name)} twice", path=path, line=1, remedy="rename one")
 
 
 def _quoted(numbered: Iterator[tuple[int, str]], path: Path | str, separator: str) -> Iterator[tuple[int, list[str]]]:

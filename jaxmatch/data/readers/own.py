@@ -102,7 +102,7 @@ def _rows(path: Path, task: str, layout: Layout, *, guessed: bool = False) -> It
 
 
 def _required(task: str, layout: Layout) -> list[str]:
-    return [layout.column(name) for name in (KNOWN if task == "ranking" else REQUIRED)]
+    return list(dict.fromkeys(layout.column(name) for name in (KNOWN if task == "ranking" else REQUIRED)))
 
 
 @contextlib.contextmanager
@@ -176,7 +176,7 @@ def _label_name(label: Any, known: Container[str]) -> str | None:
     A whole number that pandas wrote as a float, because the column has missing values, becomes a whole number again:
     "1.0" becomes "1", unless "1.0" is one of the `known` labels.
     """
-    if label is None:
+    if label is None or label != label:  # NaN
         return ""
     if isinstance(label, str):
         name = label.strip()
@@ -229,7 +229,7 @@ def rows_of_records(
       InputError: a value is missing or has the wrong type, or a group is found as described for `guessed` in `read`.
     """
     parts = layout.parts
-    a_in, b_in, label_in, group_in = known = list(parts)
+    a_in, b_in, label_in, group_in = known = [layout.column(name) for name in KNOWN]
     for line, record in records:
         if guessed:
             check_spelling(record, path, line, known)
@@ -244,8 +244,8 @@ def rows_of_records(
         group = None
         if task == "ranking":
             group = record.get(group_in)
-            if isinstance(group, int) and not isinstance(group, bool):
-                group = str(group)
+            if isinstance(group, int | float) and not isinstance(group, bool) and group % 1 == 0:
+                group = str(int(group))
             else:
                 group = text_of(record, group_in, path, line, parts).strip()
         yield line, text_a, text_b, label, group

@@ -19,7 +19,8 @@ class Layout:
     """The layout of the files of own data.
 
     Attributes:
-      columns: 'text_a', 'text_b', 'label' or 'group' -> its name in the file, where that name differs.
+      columns: 'text_a', 'text_b', 'label' or 'group' -> its name in the file, where that name differs. Only 'text_a'
+        and 'group' may have the same column.
       labels: label in the file -> its name; empty: the labels are names already.
       quoted: whether TSV is written with quotation marks, as CSV is.
       shares: the shares of train and dev, or of train, dev and test, in one file; empty: each split has its own file.
@@ -39,7 +40,7 @@ class Layout:
     @property
     def parts(self) -> dict[str, str]:
         """The parts of a pair by column: column in the file -> 'text_a', 'text_b', 'label' or 'group'."""
-        return {self.column(name): name for name in KNOWN}
+        return {self.column(name): name for name in reversed(KNOWN)}
 
 
 PLAIN = Layout()
@@ -91,18 +92,33 @@ def columns_of(text: str, known: Sequence[str] = KNOWN, example: str = EXAMPLE) 
       example: the correct text that error messages show.
 
     Raises:
-      InputError: the text cannot be parsed, names a part that is not known, or names a column twice.
+      InputError: the text cannot be parsed; also as in `check_columns`.
     """
     found = _parse_assignments(text, "columns", example)
+    check_columns(found, known, example)
+    return found
+
+
+def check_columns(found: Mapping[str, str], known: Sequence[str] = KNOWN, example: str = EXAMPLE) -> None:
+    """Checks the columns of the parts of a pair. The group may be in the column of the first text, and in no other.
+
+    Arguments:
+      found: part of a pair -> its column.
+      known, example: as in `columns_of`.
+
+    Raises:
+      InputError: a part is not known, or two parts have the same column.
+    """
     for name in found:
         if name not in known:
             remedy = f"{nearest(name, known)}; write it like {example}"
             raise InputError(f"columns: {shown(name)} is not a part of a pair", remedy=remedy)
     named = [found.get(name, name) for name in known]
-    for name in found.values():
-        if named.count(name) > 1:
-            raise InputError(f"columns: column {shown(name)} is named twice", remedy=f"write it like {example}")
-    return found
+    if "group" in found and found["group"] == found.get("text_a", "text_a"):
+        named.remove(found["group"])
+    for column in found.values():
+        if named.count(column) > 1:
+            raise InputError(f"columns: column {shown(column)} is named twice", remedy=f"write it like {example}")
 
 
 def shares_of(text: str) -> tuple[Fraction, ...]:

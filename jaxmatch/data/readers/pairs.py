@@ -71,13 +71,18 @@ class PairCollector:
         """Adds the pair on `line`.
 
         Raises:
-          InputError: a text, the label or the group is empty, or the label is not one of the known labels or holds a
-            line end or a control character.
+          InputError: a text, the label or the group is empty or not Unicode text, or the label is not one of the known
+            labels or holds a line end or a control character.
         """
         if not text_a or text_a.isspace():
             raise InputError("the first text is empty", path=self.path, line=line, remedy=_FILL_IN)
         if not text_b or text_b.isspace():
             raise InputError("the second text is empty", path=self.path, line=line, remedy=_FILL_IN)
+        try:
+            f"{text_a}{text_b}{label}{group}".encode()
+        except UnicodeEncodeError as error:
+            half = shown(error.object[error.start])
+            raise InputError(f"{half} without its other half", path=self.path, line=line, remedy=_FILL_IN) from None
         if self.known is not None:
             try:
                 label = self.known[label]
