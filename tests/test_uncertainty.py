@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from small_records import cells, record
 
-from jaxmatch.reporting import significance
+from jaxmatch.reporting import statistics
 from jaxmatch.reporting.html import certainty
 from jaxmatch.reporting.sweep_folder import SweepFolder, read_sweep_folder
 from jaxmatch.reporting.tables import TableLayout, make_table
@@ -40,7 +40,7 @@ def test_caption_states_how_many_seeds_separate_the_two_best_settings():
     assert f"About 38 seeds each, 35 more than now, are needed to separate {settings}" in near
     # Of settings with different numbers of seeds, the one with fewer counts.
     first, second = (0.80, 0.82, 0.84), (0.79, 0.80, 0.83, 0.82)
-    count = significance.seeds_to_separate(first, second)
+    count = statistics.seeds_to_separate(first, second)
     uneven = make_table([*runs(1, first), *runs(2, second)], LAYOUT).markdown()
     assert f"About {count:,} seeds each, {count - 3:,} more than now, are needed to separate {settings}" in uneven
     far = make_table([*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.70, 0.72, 0.74))], LAYOUT).markdown()
@@ -85,7 +85,7 @@ def test_paired_table_uses_a_paired_t_test():
     assert r"The seeds separate the two best settings (blocks 2; blocks 1) in dev accuracy (p \< 0.001" in text
     # The differences of the three seeds that both have, which are the last three, are 0.5, 1.0 and 0.1 points.
     near = make_table([*runs(1, first), *runs(2, (0, 0.755, 0.81, 0.851))[1:]], layout).markdown()
-    count = significance.shared_seeds_to_separate([0.005, 0.01, 0.001])
+    count = statistics.shared_seeds_to_separate([0.005, 0.01, 0.001])
     assert f"About {count} shared seeds, {count - 3} more than now, are needed to separate the two best" in near
     fewer = cells(make_table([*runs(1, first), *runs(2, second)[1:]], layout))[2][-1]
     assert fewer.endswith(f"(p = {stats.ttest_rel(second[1:], first[1:]).pvalue:.3f})")

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from small_records import LAYOUT, record
 
-from jaxmatch.reporting import significance, verdict
+from jaxmatch.reporting import statistics, verdict
 from jaxmatch.reporting.html.charts import points
 from jaxmatch.reporting.sweep_folder import SweepFolder
 
@@ -48,8 +48,8 @@ def test_settings_within_seed_noise_are_listed_with_the_seeds_needed():
         f"Within seed noise of it (p {2 * p_value:.3f} or more, Welch with Holm): "
         "blocks=1 learning_rate=0.001, blocks=3 learning_rate=0.001."
     )
-    needed = significance.seeds_to_separate(high, low, 0.05 / 2)
-    assert needed > significance.seeds_to_separate(high, low) > 3
+    needed = statistics.seeds_to_separate(high, low, 0.05 / 2)
+    assert needed > statistics.seeds_to_separate(high, low) > 3
     assert sentences[2] == (
         f"About {needed:,} seeds each, {needed - 3:,} more than now, are needed to separate it from blocks=1 "
         "learning_rate=0.001 in dev accuracy "

@@ -8,7 +8,7 @@ from typing import Any
 from jaxmatch.analysis.ensemble import EnsembleScores
 from jaxmatch.printable import printable_json, without_nan
 from jaxmatch.reporting.grouping import setting_name
-from jaxmatch.reporting.intervals import mean_and_deviation
+from jaxmatch.reporting.statistics import mean_and_deviation
 from jaxmatch.reporting.tables import captions, formats, numbers
 from jaxmatch.reporting.tables.contents import Published
 from jaxmatch.reporting.tables.formats import NO_VALUE, Sheet, Text

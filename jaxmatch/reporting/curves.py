@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.grouping import by_setting, setting_name
-from jaxmatch.reporting.intervals import mean_and_deviation
+from jaxmatch.reporting.statistics import mean_and_deviation
 
 
 def curves(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

@@ -8,11 +8,11 @@ from statistics import mean
 from typing import Any
 
 from jaxmatch.printable import count_text
-from jaxmatch.reporting import intervals, significance
+from jaxmatch.reporting import statistics
 from jaxmatch.reporting.grouping import by_pairs, grouped, setting_of_run
 from jaxmatch.reporting.record_schema import score_of
 from jaxmatch.reporting.records import best_record
-from jaxmatch.reporting.significance import LEVEL
+from jaxmatch.reporting.statistics import LEVEL
 from jaxmatch.reporting.sweep_folder import SweepFolder
 from jaxmatch.reporting.tables import numbers
 from jaxmatch.reporting.tables.uncertainty import p_text, seeds_text
@@ -101,7 +101,7 @@ def run_to_use(folder: SweepFolder) -> Mapping[str, Any] | None:
 
 
 def _summary(score: str, values: Sequence[float]) -> str:
-    center, deviation = intervals.mean_and_deviation(values)
+    center, deviation = statistics.mean_and_deviation(values)
     unit = "%" if numbers.is_percent(score) else ""
     spread = "" if deviation is None else f" ± {numbers.format_number(score, deviation)}"
     return f"{numbers.format_number(score, center)}{spread}{unit} over {count_text(len(values), 'seed')}"
@@ -132,11 +132,11 @@ def _noise(score: str, best: ScoredSetting, others: Sequence[ScoredSetting], set
         return []
     if min(len(setting.values) for setting in (best, *others)) < 2:
         return ["Not every setting has two seeds or more, so the differences cannot be tested."]
-    tests = [significance.welch(best.values, other.values) for other in others]
+    tests = [statistics.welch(best.values, other.values) for other in others]
     if None in tests:
         other = others[tests.index(None)]
         return [f"The seeds of {best.name} do not differ, nor do those of {other.name}, so no test is possible."]
-    corrected = significance.holm([test.p_value for test in tests])
+    corrected = statistics.holm([test.p_value for test in tests])
     within = [other for other, p_value in zip(others, corrected) if p_value >= LEVEL]
     if not within:
         tested = "every other setting" if len(others) + 1 == settings else "every other with a dev score"
@@ -144,13 +144,13 @@ def _noise(score: str, best: ScoredSetting, others: Sequence[ScoredSetting], set
     least = min(p_value for p_value in corrected if p_value >= LEVEL)
     names = ", ".join(other.name for other in within[:4]) + (f" and {len(within) - 4} more" if len(within) > 4 else "")
     sentences = [f"Within seed noise of it (p {least:.3f} or more, Welch with Holm): {_end(names)}"]
-    needed = significance.seeds_to_separate(best.values, within[0].values, LEVEL / len(others))
+    needed = statistics.seeds_to_separate(best.values, within[0].values, LEVEL / len(others))
     have = min(len(best.values), len(within[0].values))
     if needed is None or needed > have:
         corrected_for = f", corrected for {len(others)} comparisons" if len(others) > 1 else ""
         sentences.append(
             f"{seeds_text(needed, have)} are needed to separate it from {within[0].name} in "
-            f"{numbers.plain_score_name(score)} (power {significance.POWER:.0%}, level {LEVEL:.0%}{corrected_for})."
+            f"{numbers.plain_score_name(score)} (power {statistics.POWER:.0%}, level {LEVEL:.0%}{corrected_for})."
         )
     return sentences
 

@@ -20,7 +20,7 @@ MUTANTS = [
     ("jaxmatch/reporting/record_schema.py", "        _check_fields(entry, {\"samples\": (int,), \"train_loss\": _NUMBER, \"dev\": (Mapping,)}, name, f\"curve.{place}.\")\n", "", ["tests/test_record_curves.py"]),
     ("jaxmatch/reporting/tables/uncertainty.py", "-1 if numbers.higher_is_better(score) else 1", "-1", ["tests/test_tables.py"]),
     ("jaxmatch/reporting/tables/numbers.py", "100.0 * value if percent else value, decimals", "100.0 * value, decimals", ["tests/test_tables.py"]),
-    ("jaxmatch/reporting/intervals.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_tables.py", "tests/test_table_formats.py"]),
+    ("jaxmatch/reporting/statistics.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_tables.py", "tests/test_table_formats.py"]),
     ("jaxmatch/reporting/html/page.py", "autoescape=True", "autoescape=False", ["tests/test_html.py::test_sheet_renders_as_escaped_html_with_bold_cells_and_ranks"]),
     ("jaxmatch/reporting/html/charts.py", "!datum.diverged && ", "", ["tests/test_report_charts.py"]),
     ("jaxmatch/reporting/html/grid.py", '.replace("−", "-")', "", ["tests/test_html.py::test_columns_sort_by_value_and_cells_without_a_value_have_no_rank"]),
@@ -29,6 +29,6 @@ MUTANTS = [
     ("jaxmatch/reporting/drawings.py", "vmin=-limit, vmax=limit", "vmin=-limit, vmax=known.max()", ["tests/test_figures.py"]),
     ("jaxmatch/analysis/ensemble.py", "probabilities.argmax(axis=2)", "probabilities.argmin(axis=2)", ["tests/test_ensemble.py"]),
     ("jaxmatch/analysis/ensemble.py", " / (2 * runs)", " / 1", ["tests/test_ensemble.py"]),
-    ("jaxmatch/reporting/intervals.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_curves.py"]),
+    ("jaxmatch/reporting/statistics.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_curves.py"]),
     ("jaxmatch/reporting/figures.py", "            _check_numbers(data)\n", "", ["tests/test_special_files.py::test_undrawable_figure_values_are_refused"]),
 ]

@@ -1,8 +1,7 @@
 """Faults of what is measured and read: scores, times, significance, PyTorch's files, the parts of a cache key."""
 
 _SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/sweep/recording.py"
-_TIMES, _TIMING, _SIGNIFICANCE = "jaxmatch/reporting/tables/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/reporting/significance.py"
-_INTERVALS = "jaxmatch/reporting/intervals.py"
+_TIMES, _TIMING, _STATISTICS = "jaxmatch/reporting/tables/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/reporting/statistics.py"
 _FILES, _INTEROP, _ENCODING = "jaxmatch/inference/interop/torch_files.py", "jaxmatch/inference/interop/pytorch.py", "jaxmatch/data/encoding.py"
 _COMPARISONS, _UNCERTAINTY = (f"jaxmatch/reporting/tables/{name}.py" for name in ("comparisons", "uncertainty"))
 _VERDICT, _CERTAINTY = "jaxmatch/reporting/verdict.py", "jaxmatch/reporting/html/certainty.py"
@@ -26,10 +25,10 @@ MUTANTS = [
     (_RECORDS, "round(1e6 * answered", "round(1e3 * answered", ["tests/test_records.py::test_inference_time_is_in_microseconds_per_pair"]),
     (_RECORDS, "seconds[\"train\"] / replicas", "seconds[\"train\"]", ["tests/test_records.py::test_inference_time_is_in_microseconds_per_pair"]),
     (_TIMES, "[split[\"pairs\"] / seconds", "[split[\"pairs\"] / 1e3 / seconds", ["tests/test_timing_table.py::test_markdown_timing_table_equals_hand_computed_values"]),
-    (_INTERVALS, "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_timing_table.py::test_markdown_timing_table_equals_hand_computed_values"]),
+    (_STATISTICS, "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_timing_table.py::test_markdown_timing_table_equals_hand_computed_values"]),
     (_TIMING, "np.array(found[warm:])", "np.array(found)", ["tests/test_timing.py::test_warm_up_predictions_are_not_timed"]),
-    (_SIGNIFICANCE, "+ other_variance**2 / (len(original) - 1)", "+ other_variance**2 / (len(values) - 1)", ["tests/test_significance.py"]),
-    (_INTERVALS, "    if not all(map(math.isfinite, values)):\n        return", "    if False:\n        return", ["tests/test_intervals.py"]),
+    (_STATISTICS, "equal_var=False", "equal_var=True", ["tests/test_statistics.py"]),
+    (_STATISTICS, "    if not all(map(math.isfinite, values)):\n        return", "    if False:\n        return", ["tests/test_statistics.py"]),
     ("jaxmatch/reporting/verdict.py", ", LEVEL / len(others))", ")", ["tests/test_verdict.py"]),
     ("jaxmatch/baselines/measuring.py", "FLOORS[name].title_of(data.task)", "FLOORS[name].title", ["tests/test_floors.py::test_titles_of_floors_depend_on_the_task"]),
     ("jaxmatch/papers/re2_settings.py", "if chosen_on_dev else _BY_DEV", "if False else _BY_DEV",
@@ -59,13 +58,13 @@ MUTANTS = [
      ["tests/test_ensemble.py::test_a_right_candidate_that_is_barely_first_stays_first"]),
     ("jaxmatch/inference/calibrating.py", "(hits / taken >= precision)", "(hits >= precision * taken)",
      ["tests/test_calibration.py::test_a_precision_that_is_reached_exactly_is_enough"]),
-    (_INTERVALS, "t_quantile((1 + CONFIDENCE) / 2, len", "t_quantile(CONFIDENCE, len", ["tests/test_intervals.py"]),
-    (_INTERVALS, "(lower > 0) == higher_is_better", "lower > 0", ["tests/test_intervals.py"]),
-    (_INTERVALS, "variances.append((deviation**2 / count, count - 1))", "pass", ["tests/test_intervals.py"]),
-    (_SIGNIFICANCE, "largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))", "largest = min(1.0, len(p_values) * p_values[place])", ["tests/test_significance.py"]),
-    ("jaxmatch/reporting/tables/uncertainty.py", "max(significance.holm(p_values)) < LEVEL", "min(p_values) < LEVEL", ["tests/test_tables.py", "tests/test_uncertainty.py"]),
+    (_STATISTICS, "stats.t.isf(level / 2, freedom)", "stats.t.isf(level, freedom)", ["tests/test_statistics.py"]),
+    (_STATISTICS, "(lower > 0) == higher_is_better", "lower > 0", ["tests/test_statistics.py"]),
+    (_STATISTICS, "variances.append((deviation**2 / count, count - 1))", "pass", ["tests/test_statistics.py"]),
+    (_STATISTICS, "largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))", "largest = min(1.0, len(p_values) * p_values[place])", ["tests/test_statistics.py"]),
+    ("jaxmatch/reporting/tables/uncertainty.py", "max(statistics.holm(p_values)) < LEVEL", "min(p_values) < LEVEL", ["tests/test_tables.py", "tests/test_uncertainty.py"]),
     ("jaxmatch/reporting/tables/captions.py", 'curve[-1].get("samples") == record.get("selected_at_samples")', 'record.get("selected_at_samples") is None', ["tests/test_uncertainty.py"]),
-    (_INTERVALS, "math.sqrt(share * (1 - share) / count", "math.sqrt(share / count", ["tests/test_intervals.py"]),
+    (_STATISTICS, "math.sqrt(share * (1 - share) / count", "math.sqrt(share / count", ["tests/test_statistics.py"]),
     ("jaxmatch/reporting/grouping.py", 'return record["data"]["name"], scored,', 'return record["data"]["name"],', ["tests/test_uncertainty.py", "tests/test_tuning.py"]),
     ("jaxmatch/reporting/tables/uncertainty.py", "NORMAL_QUANTILE * deviation / math.sqrt(questions)", "NORMAL_QUANTILE * deviation / questions", ["tests/test_uncertainty.py"]),
     ("jaxmatch/training/ranking.py", "of_groups.std(axis=-1, ddof=1)", "of_groups.std(axis=-1)", ["tests/test_ranking_scores.py"]),

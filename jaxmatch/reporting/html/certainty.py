@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxmatch.reporting import intervals
+from jaxmatch.reporting import statistics
 from jaxmatch.reporting.folder_table import table_of
 from jaxmatch.reporting.html.grid import grid
 from jaxmatch.reporting.sweep_folder import SweepFolder
@@ -66,7 +66,7 @@ def _times_drawn(count: int, seed: int = SEED) -> np.ndarray:
 
 
 def _middle(resampled: np.ndarray) -> tuple[float, float]:
-    lower, upper = np.quantile(resampled, ((1 - intervals.CONFIDENCE) / 2, (1 + intervals.CONFIDENCE) / 2))
+    lower, upper = np.quantile(resampled, ((1 - statistics.CONFIDENCE) / 2, (1 + statistics.CONFIDENCE) / 2))
     return float(lower), float(upper)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxmatch.errors import InputError, nearest
-from jaxmatch.reporting import intervals, record_schema
+from jaxmatch.reporting import record_schema, statistics
 from jaxmatch.reporting.grouping import grouped, setting_of_run
 from jaxmatch.reporting.tables import captions, comparisons, exports, formats, layout, numbers
 from jaxmatch.reporting.tables.contents import Cell, Content, FloorRow, Published, Row, Summary, TableLayout
@@ -39,7 +39,7 @@ class Table(Content):
 def _summary(finished: Sequence[Mapping], score: str) -> Summary:
     values = {record["seed"]: record_schema.score_of(record, score) for record in finished}
     known = {seed: value for seed, value in values.items() if value is not None}
-    mean, deviation = intervals.mean_and_deviation(known.values()) if known else (None, None)
+    mean, deviation = statistics.mean_and_deviation(known.values()) if known else (None, None)
     if score.startswith("times.") and len({record["cohort"] for record in finished}) < len(finished):
         deviation = None  # runs that trained together share one measurement, so it has no spread
     return Summary(values=known, mean=mean, deviation=deviation)

@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
-from jaxmatch.reporting import intervals, record_schema, significance
+from jaxmatch.reporting import record_schema, statistics
 from jaxmatch.reporting.tables import numbers
 from jaxmatch.reporting.tables.contents import Cell, Content, Published, Summary, TableLayout
 
@@ -29,7 +29,7 @@ class Difference:
     """
 
     value: float
-    test: significance.MeanDifference | None
+    test: statistics.MeanDifference | None
     corrected: float | None = None
 
 
@@ -89,18 +89,18 @@ def differences(table: Content) -> dict[tuple[Place, str], Difference]:
                 found[place, score] = Difference(test.difference if paired else own.mean - base.mean, test)
     for score in table.layout.scores:
         tested = [key for key, difference in found.items() if key[1] == score and difference.test]
-        corrected = significance.holm([found[key].test.p_value for key in tested])
+        corrected = statistics.holm([found[key].test.p_value for key in tested])
         for key, p_value in zip(tested, corrected, strict=True):
             found[key] = dataclasses.replace(found[key], corrected=p_value)
     return found
 
 
-def test_of(mine: Summary, other: Summary, paired: bool) -> significance.MeanDifference | None:
+def test_of(mine: Summary, other: Summary, paired: bool) -> statistics.MeanDifference | None:
     """Tests the difference of two means: seed by seed over the seeds that both have, or as two groups of seeds."""
     if not paired:
-        return significance.welch(list(mine.values.values()), list(other.values.values()))
+        return statistics.welch(list(mine.values.values()), list(other.values.values()))
     seeds = sorted(mine.values.keys() & other.values.keys())
-    return significance.paired(*([summary.values[seed] for seed in seeds] for summary in (mine, other)))
+    return statistics.paired(*([summary.values[seed] for seed in seeds] for summary in (mine, other)))
 
 
 def published_by_place(table: Content) -> dict[Place, Published]:
@@ -125,9 +125,9 @@ def _has_settings(cell: Cell, settings: Mapping[str, Any]) -> bool:
     )
 
 
-def interval(summary: Summary) -> intervals.Interval | None:
+def interval(summary: Summary) -> statistics.Interval | None:
     """Returns the confidence interval of the mean over the seeds, or None without a deviation, as for a single seed."""
-    return None if summary.deviation is None else intervals.mean_interval(list(summary.values.values()))
+    return None if summary.deviation is None else statistics.mean_interval(list(summary.values.values()))
 
 
 def published_number(score: str, text: str) -> tuple[float | None, float]:
@@ -163,8 +163,8 @@ def to_published(cell: Cell, score: str, published: Published) -> tuple[str, tup
     if score in published.unlike or other_training_set(cell, published):
         return None
     values = list(summary.values.values())
-    found = intervals.to_published(values, published_value, *printed_spread(score, published))
-    return found and (intervals.judge(*found, SCORES[name].higher_is_better, rounding), found)
+    found = statistics.to_published(values, published_value, *printed_spread(score, published))
+    return found and (statistics.judge(*found, SCORES[name].higher_is_better, rounding), found)
 
 
 def printed_spread(score: str, published: Published) -> tuple[float | None, int | None]:

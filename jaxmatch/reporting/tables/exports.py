@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxmatch.printable import printable_json, without_nan
 from jaxmatch.reporting import record_schema
-from jaxmatch.reporting.intervals import CONFIDENCE
+from jaxmatch.reporting.statistics import CONFIDENCE
 from jaxmatch.reporting.tables import comparisons
 from jaxmatch.reporting.tables.contents import OWN, VARIANT, Cell, Content, Published
 from jaxmatch.reporting.tables.spreadsheet import csv_text

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Collection, Mapping
 
-from jaxmatch.reporting import intervals, significance
+from jaxmatch.reporting import statistics
 from jaxmatch.reporting.record_schema import identity
 from jaxmatch.reporting.tables import comparisons, numbers, uncertainty
 from jaxmatch.reporting.tables.comparisons import Difference, Place
@@ -208,9 +208,9 @@ def _legend(table: Content, plan: _Plan) -> list[str]:
             f"{headings[key]} {numbers.format_setting(key, value)}" for key, value in table.layout.original.items()
         )
         corrected = "all differences of a score, over all columns" if table.layout.columns else "all of a column"
-        over = f"{significance.METHOD} over the seeds ({significance.ASSUMPTION})"
+        over = f"{statistics.METHOD} over the seeds ({statistics.ASSUMPTION})"
         if table.layout.paired:
-            over = f"{significance.PAIRED}, over the seeds that both have (their differences roughly normal)"
+            over = f"{statistics.PAIRED}, over the seeds that both have (their differences roughly normal)"
         test = f"; p: {over}, corrected by Holm for {corrected}"
         tested = any(difference.test for difference in plan.differences.values())
         legend.append(f"Differences are to {name}{test if tested else ''}.")
@@ -231,7 +231,7 @@ def _legend(table: Content, plan: _Plan) -> list[str]:
             else "The interval includes the paper's own deviation over its seeds where the paper prints one"
         )
         legend.append(
-            f"In brackets: the {intervals.CONFIDENCE:.0%} confidence interval of our mean less the published number "
+            f"In brackets: the {statistics.CONFIDENCE:.0%} confidence interval of our mean less the published number "
             "(Welch's t). covers: the interval contains zero, up to rounding; beats: our mean is better over the whole "
             f"interval; misses: worse over the whole interval. {theirs}."
         )
@@ -240,7 +240,7 @@ def _legend(table: Content, plan: _Plan) -> list[str]:
         test = "the paired test" if table.layout.paired else "Welch's test"
         legend.append(
             f"Bold: better than {others} on the same data, by {test} with Holm's correction "
-            f"(p < {significance.LEVEL:.2f})."
+            f"(p < {statistics.LEVEL:.2f})."
         )
     return [*legend, *uncertainty.sampling_error(table), *uncertainty.seeds_needed(table)]
 

@@ -5,9 +5,9 @@ the test set itself decides.
 import math
 from collections.abc import Callable, Collection, Mapping
 
-from jaxmatch.reporting import intervals, record_schema, significance
+from jaxmatch.reporting import record_schema, statistics
 from jaxmatch.reporting.grouping import by_pairs
-from jaxmatch.reporting.significance import LEVEL
+from jaxmatch.reporting.statistics import LEVEL
 from jaxmatch.reporting.tables import comparisons, numbers
 from jaxmatch.reporting.tables.comparisons import Place
 from jaxmatch.reporting.tables.contents import Cell, Content, Summary
@@ -50,7 +50,7 @@ def beyond_chance(table: Content) -> set[tuple[Place, str]]:
     for score in table.layout.scores:
         for (place, _, best), *others in ranked(table, score).values():
             p_values = [_p_value(table, best, cell, score) for _, _, cell in others]
-            if p_values and None not in p_values and max(significance.holm(p_values)) < LEVEL:
+            if p_values and None not in p_values and max(statistics.holm(p_values)) < LEVEL:
                 found.add((place, score))
     return found
 
@@ -77,7 +77,7 @@ def seeds_needed(table: Content) -> list[str]:
             continue
         sentences.append(
             f"{_needed(best.scores[score], next_best.scores[score], table.layout.paired)} are needed to separate the "
-            f"two best settings {what} (power {significance.POWER:.0%}, level {LEVEL:.0%}, these two alone)."
+            f"two best settings {what} (power {statistics.POWER:.0%}, level {LEVEL:.0%}, these two alone)."
         )
     return sentences
 
@@ -86,24 +86,24 @@ def _needed(one: Summary, other: Summary, paired: bool) -> str:
     """Says how many seeds separate two settings, and how many more these are than now."""
     shared = sorted(one.values.keys() & other.values.keys())
     if paired:
-        count = significance.shared_seeds_to_separate([one.values[seed] - other.values[seed] for seed in shared])
+        count = statistics.shared_seeds_to_separate([one.values[seed] - other.values[seed] for seed in shared])
     else:
-        count = significance.seeds_to_separate(*(list(each.values.values()) for each in (one, other)))
+        count = statistics.seeds_to_separate(*(list(each.values.values()) for each in (one, other)))
     seeds = "shared seeds" if paired else "seeds each"
     now = len(shared) if paired else min(len(one.values), len(other.values))
     return seeds_text(count, now, seeds)
 
 
 def seeds_text(count: int | None, now: int, seeds: str = "seeds each") -> str:
-    """Formats the number of seeds that separate two settings (`significance.seeds_to_separate`).
+    """Formats the number of seeds that separate two settings (`statistics.seeds_to_separate`).
 
     Arguments:
-      count: the number. None: more than `significance.MOST_SEEDS`.
+      count: the number. None: more than `statistics.MOST_SEEDS`.
       now: the number of seeds that there are now.
       seeds: the words for what is counted.
     """
     if count is None:
-        return f"More than {significance.MOST_SEEDS:,} {seeds}"
+        return f"More than {statistics.MOST_SEEDS:,} {seeds}"
     return f"About {count:,} {seeds}, {count - now:,} more than now,"
 
 
@@ -127,8 +127,8 @@ def p_text(p_value: float) -> str:
 def sampling_error(table: Content) -> list[str]:
     """Describes the sampling error of the best test score of each data set, in sentences."""
     return [
-        *_of_pairs(table, "accuracy", intervals.wilson),
-        *_of_pairs(table, "pearson", intervals.fisher),
+        *_of_pairs(table, "accuracy", statistics.wilson),
+        *_of_pairs(table, "pearson", statistics.fisher),
         *_of_rankings(table),
     ]
 
@@ -150,7 +150,7 @@ def _of_pairs(table: Content, name: str, interval: Callable[[float, int], tuple[
             mean, lower, upper = (numbers.format_number(score, each) for each in (value, *interval(value, pairs)))
             sentences.append(
                 f"Sampling error of the best {numbers.plain_score_name(score)}{_on(data, of_data)}: {mean}{unit}, "
-                f"{intervals.CONFIDENCE:.0%} interval {lower} to {upper} ({pairs:,} pairs), "
+                f"{statistics.CONFIDENCE:.0%} interval {lower} to {upper} ({pairs:,} pairs), "
                 "in addition to the spread over seeds."
             )
     return sentences
@@ -167,12 +167,12 @@ def _of_rankings(table: Content) -> list[str]:
             if not deviations or None in deviations:
                 continue
             deviation, questions = (sum(values) / len(deviations) for values in zip(*deviations, strict=True))
-            margin, mean = intervals.NORMAL_QUANTILE * deviation / math.sqrt(questions), best.scores[score].mean
+            margin, mean = statistics.NORMAL_QUANTILE * deviation / math.sqrt(questions), best.scores[score].mean
             title = numbers.plain_score_name(score).partition(" ")[2]
             text = f"{title} {numbers.format_number(score, mean)} ± {numbers.format_number(score, margin)}"
             of_data.setdefault(name, []).append((round(questions), text))
     return [
         f"Sampling error of the best test scores{_on(name, of_data)}: {' and '.join(text for _, text in found)} "
-        f"({intervals.CONFIDENCE:.0%} interval, {found[0][0]:,} questions), in addition to the spread over seeds."
+        f"({statistics.CONFIDENCE:.0%} interval, {found[0][0]:,} questions), in addition to the spread over seeds."
         for name, found in of_data.items()
     ]
