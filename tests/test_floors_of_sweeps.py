@@ -19,8 +19,8 @@ from jaxmatch.baselines.measuring import measured
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.floors_file import floor_rows, read_floors
+from jaxmatch.reporting.layout import FloorRow
 from jaxmatch.reporting.tables import Published, TableLayout, make_table
-from jaxmatch.reporting.tables.contents import FloorRow
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.floors_kept import keep_floors

@@ -14,12 +14,12 @@ import small_sweep
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
+from jaxmatch.reporting.formats import Sheet, Text
 from jaxmatch.reporting.html import report, sections
 from jaxmatch.reporting.html.grid import grid, ranks
 from jaxmatch.reporting.html.page import templates
 from jaxmatch.reporting.sweep_folder import SweepFolder, read_sweep_folder
 from jaxmatch.reporting.tables import TableLayout
-from jaxmatch.reporting.tables.formats import Sheet, Text
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 

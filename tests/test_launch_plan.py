@@ -8,7 +8,7 @@ import pytest
 import small_sweep
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.wording import duration_text
+from jaxmatch.reporting.layout import duration_text
 from jaxmatch.sweep import display, launch, memory
 from jaxmatch.sweep.display import plan_text
 from jaxmatch.sweep.execution import resumed_text

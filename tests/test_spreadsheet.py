@@ -6,8 +6,8 @@ import io
 import pytest
 from small_records import record
 
+from jaxmatch.reporting.formats import csv_text
 from jaxmatch.reporting.tables import TableLayout, make_table
-from jaxmatch.reporting.tables.spreadsheet import csv_text
 
 
 def _cell(value):

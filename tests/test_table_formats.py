@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_records import LAYOUT, SMALL_GRID, cells, record
 
-from jaxmatch.reporting.tables import TableLayout, formats, make_table
+from jaxmatch.reporting import formats
+from jaxmatch.reporting.tables import TableLayout, make_table
 
 
 @settings(max_examples=20, deadline=None)

@@ -11,7 +11,8 @@ import pytest
 from small_records import LAYOUT, cells, record
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.tables import TableLayout, make_table, numbers
+from jaxmatch.reporting.layout import format_number, format_ranges, score_heading, setting_headings
+from jaxmatch.reporting.tables import TableLayout, make_table
 
 
 def test_mean_and_sample_deviation_over_seeds():
@@ -106,15 +107,15 @@ def test_missing_and_undefined_scores_are_not_averaged():
 
 
 def test_numbers_ranges_and_headings_are_formatted():
-    assert numbers.format_number("dev.accuracy", 0.85349) == "85.3"
-    assert numbers.format_number("test.macro_f1", 1.0) == "100.0"
-    assert numbers.format_number("test.map", 0.74521) == "0.7452"
-    assert numbers.format_number("test.pearson", -0.00001) == "0.0000"
-    assert numbers.format_number("times.train_seconds", 12.34) == "12.3"
-    assert numbers.score_heading("dev.mrr") == "dev MRR"
-    assert numbers.score_heading("best_on_test.f1") == "best on test (selected on test): F1 (%)"
-    assert numbers.format_ranges([5, 1, 2, 3, 9, 8, 3]) == "1–3, 5, 8, 9"
-    assert numbers.setting_headings(["model.blocks", "a.rate", "b.rate"]) == {
+    assert format_number("dev.accuracy", 0.85349) == "85.3"
+    assert format_number("test.macro_f1", 1.0) == "100.0"
+    assert format_number("test.map", 0.74521) == "0.7452"
+    assert format_number("test.pearson", -0.00001) == "0.0000"
+    assert format_number("times.train_seconds", 12.34) == "12.3"
+    assert score_heading("dev.mrr") == "dev MRR"
+    assert score_heading("best_on_test.f1") == "best on test (selected on test): F1 (%)"
+    assert format_ranges([5, 1, 2, 3, 9, 8, 3]) == "1–3, 5, 8, 9"
+    assert setting_headings(["model.blocks", "a.rate", "b.rate"]) == {
         "model.blocks": "blocks",
         "a.rate": "a rate",
         "b.rate": "b rate",

@@ -6,7 +6,7 @@ import pytest
 import small_sweep
 from rich.console import Console
 
-from jaxmatch.reporting.wording import duration_text
+from jaxmatch.reporting.layout import duration_text
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.plan import make_plan, program_counts

@@ -7,12 +7,12 @@ from typing import Any
 
 from jaxmatch.analysis.ensemble import EnsembleScores
 from jaxmatch.printable import printable_json, without_nan
+from jaxmatch.reporting import formats
+from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text
 from jaxmatch.reporting.grouping import setting_name
+from jaxmatch.reporting.layout import Published, format_number, score_heading
 from jaxmatch.reporting.statistics import mean_and_deviation
-from jaxmatch.reporting.tables import captions, formats, numbers
-from jaxmatch.reporting.tables.contents import Published
-from jaxmatch.reporting.tables.formats import NO_VALUE, Sheet, Text
-from jaxmatch.reporting.tables.spreadsheet import csv_text
+from jaxmatch.reporting.tables import captions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,7 +54,7 @@ def ensembles(found: Sequence[Ensemble], published: Sequence[Published], format:
 
 
 def _number(score: str, value: float) -> str:
-    return numbers.format_number(score, value) if math.isfinite(value) else NO_VALUE
+    return format_number(score, value) if math.isfinite(value) else NO_VALUE
 
 
 def _rows(one: Ensemble) -> tuple[tuple[str, ...], ...]:
@@ -67,7 +67,7 @@ def _rows(one: Ensemble) -> tuple[tuple[str, ...], ...]:
                 setting_name(one.members[0]),
                 f"{one.parameters:,}",
                 str(len(one.members)),
-                numbers.score_heading(score),
+                score_heading(score),
                 f"{_number(score, mean)} ± {_number(score, deviation)}",
                 NO_VALUE if one.scores.vote is None else _number(score, one.scores.vote[name]),
                 _number(score, one.scores.average[name]),
@@ -86,7 +86,7 @@ def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Seq
             row.label,
             str(row.settings.get("parameters", "")),
             str(row.settings.get("seeds", "")),
-            numbers.score_heading(score),
+            score_heading(score),
         )
         + ("", "", "", row.scores[score])
         for row, score in printed

@@ -21,8 +21,8 @@ from typing import Any
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.papers.data_sets import PaperDataSet
 from jaxmatch.reporting.grouping import grouped
+from jaxmatch.reporting.layout import score_heading
 from jaxmatch.reporting.tables import Published
-from jaxmatch.reporting.tables.numbers import score_heading
 
 PAPERS = ("re2", "esan", "csran")
 

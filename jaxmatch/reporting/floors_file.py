@@ -9,7 +9,7 @@ from typing import Any
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
-from jaxmatch.reporting.tables.contents import FloorRow
+from jaxmatch.reporting.layout import FloorRow
 from jaxmatch.workdir import FLOORS_FILE
 
 FORMAT = 1

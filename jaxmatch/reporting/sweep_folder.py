@@ -8,10 +8,10 @@ from typing import Any
 from jaxmatch.errors import InputError, report_damage
 from jaxmatch.files import read_json
 from jaxmatch.reporting.floors_file import floor_rows
+from jaxmatch.reporting.layout import FloorRow
 from jaxmatch.reporting.record_schema import REMEDY
 from jaxmatch.reporting.records import placed, read_record
 from jaxmatch.reporting.tables import Published, TableLayout
-from jaxmatch.reporting.tables.contents import FloorRow
 from jaxmatch.workdir import Workdir
 
 

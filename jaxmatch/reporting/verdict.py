@@ -10,13 +10,12 @@ from typing import Any
 from jaxmatch.printable import count_text
 from jaxmatch.reporting import statistics
 from jaxmatch.reporting.grouping import by_pairs, grouped, setting_of_run
+from jaxmatch.reporting.layout import format_number, higher_is_better, is_percent, plain_score_name, setting_text
 from jaxmatch.reporting.record_schema import score_of
 from jaxmatch.reporting.records import best_record
 from jaxmatch.reporting.statistics import LEVEL
 from jaxmatch.reporting.sweep_folder import SweepFolder
-from jaxmatch.reporting.tables import numbers
 from jaxmatch.reporting.tables.uncertainty import p_text, seeds_text
-from jaxmatch.reporting.wording import setting_text
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +59,7 @@ def ranked(folder: SweepFolder) -> tuple[str, list[ScoredSetting]]:
             overrides = members[0]["overrides"]
             name = setting_text(overrides, variant) or "as configured"
             settings.append(ScoredSetting(name, variant, overrides, members, known))
-    sign = -1 if numbers.higher_is_better(score) else 1
+    sign = -1 if higher_is_better(score) else 1
     return score, sorted(settings, key=lambda setting: sign * setting.mean)
 
 
@@ -87,7 +86,7 @@ def verdict(folder: SweepFolder) -> list[str]:
         values = [value for record in best.records if (value := score_of(record, test)) is not None]
         if values:
             sentences.append(
-                f"Its {numbers.plain_score_name(test)}, which took no part in the choice: {_summary(test, values)}."
+                f"Its {plain_score_name(test)}, which took no part in the choice: {_summary(test, values)}."
             )
     if command := folder.command:
         sentences.append(f"Command: {command}")
@@ -102,20 +101,20 @@ def run_to_use(folder: SweepFolder) -> Mapping[str, Any] | None:
 
 def _summary(score: str, values: Sequence[float]) -> str:
     center, deviation = statistics.mean_and_deviation(values)
-    unit = "%" if numbers.is_percent(score) else ""
-    spread = "" if deviation is None else f" ± {numbers.format_number(score, deviation)}"
-    return f"{numbers.format_number(score, center)}{spread}{unit} over {count_text(len(values), 'seed')}"
+    unit = "%" if is_percent(score) else ""
+    spread = "" if deviation is None else f" ± {format_number(score, deviation)}"
+    return f"{format_number(score, center)}{spread}{unit} over {count_text(len(values), 'seed')}"
 
 
 def _best(score: str, best: ScoredSetting, others: Sequence[ScoredSetting], settings: int) -> str:
-    line = f"Best by mean {numbers.plain_score_name(score)}: {best.name}, {_summary(score, best.values)}"
+    line = f"Best by mean {plain_score_name(score)}: {best.name}, {_summary(score, best.values)}"
     if not others:
         only = "the only setting" if settings == 1 else f"the only one of {settings} settings with a dev score"
         return f"{line}. It is {only}."
     if best.mean == others[0].mean:
         return f"{line}. That is as good as the next, {_end(others[0].name)}"
-    gap = numbers.format_number(score, abs(best.mean - others[0].mean))
-    unit = " points" if numbers.is_percent(score) else ""
+    gap = format_number(score, abs(best.mean - others[0].mean))
+    unit = " points" if is_percent(score) else ""
     return f"{line}. That is {gap}{unit} better than the next, {_end(others[0].name)}"
 
 
@@ -150,7 +149,7 @@ def _noise(score: str, best: ScoredSetting, others: Sequence[ScoredSetting], set
         corrected_for = f", corrected for {len(others)} comparisons" if len(others) > 1 else ""
         sentences.append(
             f"{seeds_text(needed, have)} are needed to separate it from {within[0].name} in "
-            f"{numbers.plain_score_name(score)} (power {statistics.POWER:.0%}, level {LEVEL:.0%}{corrected_for})."
+            f"{plain_score_name(score)} (power {statistics.POWER:.0%}, level {LEVEL:.0%}{corrected_for})."
         )
     return sentences
 
@@ -179,7 +178,7 @@ def effects(folder: SweepFolder) -> list[Effect]:
     equal.
     """
     score, settings = ranked(folder)
-    sign = 1 if numbers.higher_is_better(score) else -1
+    sign = 1 if higher_is_better(score) else -1
     places = {id(setting): {"variant": setting.variant, **setting.overrides} for setting in settings}
     axes = dict.fromkeys(axis for place in places.values() for axis in place)
     found = []

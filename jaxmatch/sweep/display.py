@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from jaxmatch.printable import count_text, printable
-from jaxmatch.reporting.wording import duration_text, shared_text
+from jaxmatch.reporting.layout import duration_text, shared_text
 from jaxmatch.sweep.cohort_display import CohortDisplay
 from jaxmatch.sweep.device_jobs import DeviceJob, makespan
 from jaxmatch.sweep.following import FollowedRun, Following, RunListener

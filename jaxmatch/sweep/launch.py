@@ -9,10 +9,10 @@ from typing import Any
 from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.floors_file import floor_rows
+from jaxmatch.reporting.layout import FloorRow
 from jaxmatch.reporting.records import best_record
 from jaxmatch.reporting.sweep_folder import name_of_sweep
 from jaxmatch.reporting.tables import TableLayout, check_layout, make_table
-from jaxmatch.reporting.tables.contents import FloorRow
 from jaxmatch.settings import flatten
 from jaxmatch.sweep import rungs
 from jaxmatch.sweep.changes import changed

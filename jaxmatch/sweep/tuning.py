@@ -19,9 +19,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.printable import count_text
 from jaxmatch.reporting.grouping import by_pairs, grouped, setting_of_run
+from jaxmatch.reporting.layout import format_number, plain_score_name, setting_text
 from jaxmatch.reporting.tables import comparisons, make_table
-from jaxmatch.reporting.tables.numbers import format_number, plain_score_name
-from jaxmatch.reporting.wording import setting_text
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import halving, launch, optuna_trials
 from jaxmatch.sweep.changes import changed

@@ -8,10 +8,11 @@ import numpy as np
 
 from jaxmatch.reporting import statistics
 from jaxmatch.reporting.folder_table import table_of
+from jaxmatch.reporting.formats import NO_VALUE, Sheet
 from jaxmatch.reporting.html.grid import grid
+from jaxmatch.reporting.layout import format_number, higher_is_better, score_heading
 from jaxmatch.reporting.sweep_folder import SweepFolder
-from jaxmatch.reporting.tables import numbers, uncertainty
-from jaxmatch.reporting.tables.formats import NO_VALUE, Sheet
+from jaxmatch.reporting.tables import uncertainty
 
 RESAMPLES, SEED = 5_000, 0
 
@@ -80,7 +81,7 @@ def certainty(folder: SweepFolder) -> list[tuple[str, Sheet]]:
     table = table_of(folder)
     found = []
     for score in [score for score in table.layout.scores if uncertainty.ranked(table, score)][-1:]:
-        heading = numbers.score_heading(score)
+        heading = score_heading(score)
         headings = ("setting", "seeds", heading, "95% interval", "the best beats it")
         for data, cells in uncertainty.ranked(table, score).items():
             best = list(cells[0][2].scores[score].values.values())
@@ -88,10 +89,10 @@ def certainty(folder: SweepFolder) -> list[tuple[str, Sheet]]:
             for _, settings, cell in cells:
                 values = list(cell.scores[score].values.values())
                 ends = bootstrap_interval(values)
-                shown = " to ".join(numbers.format_number(score, end) for end in ends) if ends else NO_VALUE
-                better = (best, values) if numbers.higher_is_better(score) else (values, best)
+                shown = " to ".join(format_number(score, end) for end in ends) if ends else NO_VALUE
+                better = (best, values) if higher_is_better(score) else (values, best)
                 share = NO_VALUE if cell is cells[0][2] else _improvement_text(*better)
-                mean = numbers.format_number(score, cell.scores[score].mean)
+                mean = format_number(score, cell.scores[score].mean)
                 rows.append((uncertainty.setting_name(settings), str(len(values)), mean, shown, share))
             found.append((f"{heading}, {data}", grid(headings, rows, (False, True, True, True, True))))
     return found

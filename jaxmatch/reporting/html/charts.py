@@ -8,8 +8,8 @@ import altair
 
 from jaxmatch.printable import printable
 from jaxmatch.reporting.grouping import grouped
+from jaxmatch.reporting.layout import is_percent, score_heading
 from jaxmatch.reporting.sweep_folder import SweepFolder
-from jaxmatch.reporting.tables import numbers
 from jaxmatch.reporting.verdict import ranked
 
 Record = Mapping[str, Any]
@@ -46,7 +46,7 @@ def all_settings(folder: SweepFolder) -> list[Drawn]:
         .mark_line(point=altair.OverlayMarkDef(size=25))
         .encode(
             x=_PAIRS,
-            y=altair.Y("score:Q", title=numbers.score_heading(ranked(folder)[0]), scale=altair.Scale(zero=False)),
+            y=altair.Y("score:Q", title=score_heading(ranked(folder)[0]), scale=altair.Scale(zero=False)),
             color=altair.Color("setting:N", sort=order, title=None, scale=altair.Scale(scheme="tableau20")),
             opacity=altair.condition(front, altair.value(1.0), altair.value(0.12)),
             strokeWidth=altair.condition(front, altair.value(2.0), altair.value(1.0)),
@@ -88,7 +88,7 @@ def of_each_setting(settings: Mapping[str, Sequence[Record]]) -> dict[str, list[
         low, high = min(row["value"] for row in known), max(row["value"] for row in known)
         margin = 0.05 * (high - low) or abs(high) * 0.05 or 0.5
         for name, same in rows.items():
-            what = heading or numbers.score_heading(settings[name][0]["selected_on"])
+            what = heading or score_heading(settings[name][0]["selected_on"])
             y = altair.Y(
                 "value:Q",
                 title=what,
@@ -125,7 +125,7 @@ def dev_score(record: Record, entry: Mapping[str, Any]) -> float | None:
     percent.
     """
     value = entry["dev"].get(record["selected_on"].removeprefix("dev."))
-    return value if value is None or not numbers.is_percent(record["selected_on"]) else 100 * value
+    return value if value is None or not is_percent(record["selected_on"]) else 100 * value
 
 
 def training_loss(record: Record, entry: Mapping[str, Any]) -> float | None:

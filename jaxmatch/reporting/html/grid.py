@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from jaxmatch.reporting.tables.formats import NO_VALUE, Sheet, Text
+from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text
 
 _NUMBER = re.compile(r"([+−-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?: (s|min|h)\b)?")
 _SECONDS = {"s": 1, "min": 60, "h": 3600}

@@ -9,15 +9,23 @@ from jaxmatch.printable import count_text
 from jaxmatch.reporting import record_schema
 from jaxmatch.reporting import verdict as verdicts
 from jaxmatch.reporting.folder_table import table_of
+from jaxmatch.reporting.formats import NO_VALUE, Sheet
 from jaxmatch.reporting.grouping import grouped
 from jaxmatch.reporting.html import charts
 from jaxmatch.reporting.html.certainty import certainty
 from jaxmatch.reporting.html.grid import grid
 from jaxmatch.reporting.html.mistakes import mistakes
+from jaxmatch.reporting.layout import (
+    duration_text,
+    format_number,
+    format_setting,
+    score_heading,
+    setting_headings,
+    setting_text,
+    shared_text,
+)
 from jaxmatch.reporting.sweep_folder import SweepFolder
-from jaxmatch.reporting.tables import layout, numbers
-from jaxmatch.reporting.tables.formats import NO_VALUE, Sheet
-from jaxmatch.reporting.wording import duration_text, setting_text, shared_text
+from jaxmatch.reporting.tables import layout
 from jaxmatch.settings import flatten
 from jaxmatch.workdir import Workdir
 
@@ -65,14 +73,14 @@ def effects(folder: SweepFolder) -> Sheet | None:
     if not found:
         return None
     score = verdicts.ranked(folder)[0]
-    headings = ("axis", "value", "settings", numbers.score_heading(score), "difference from the best value")
+    headings = ("axis", "value", "settings", score_heading(score), "difference from the best value")
     rows = [
         (
-            numbers.setting_headings([effect.axis])[effect.axis],
-            numbers.format_setting(effect.axis, effect.value),
+            setting_headings([effect.axis])[effect.axis],
+            format_setting(effect.axis, effect.value),
             str(effect.settings),
-            numbers.format_number(score, effect.mean),
-            NO_VALUE if effect.difference is None else numbers.format_number(score, effect.difference),
+            format_number(score, effect.mean),
+            NO_VALUE if effect.difference is None else format_number(score, effect.difference),
         )
         for effect in found
     ]
@@ -114,7 +122,7 @@ def runs(folder: SweepFolder) -> Sheet | None:
     """Returns a table with one line per run."""
     records = list(folder.records.values())
     scores = [score for score in folder.layout.scores if not score.startswith("times.")]
-    headings = ["run", "setting", "seed", "status", "stopped early", "chosen at", *map(numbers.score_heading, scores)]
+    headings = ["run", "setting", "seed", "status", "stopped early", "chosen at", *map(score_heading, scores)]
     rows = [
         [
             record["run"],
@@ -237,7 +245,7 @@ def _missing(folder: SweepFolder, run: str) -> str:
 
 def _score(record: Mapping[str, Any], score: str) -> str:
     value = record_schema.score_of(record, score)
-    return NO_VALUE if value is None else numbers.format_number(score, value)
+    return NO_VALUE if value is None else format_number(score, value)
 
 
 def _times(records: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxmatch.errors import InputError, nearest
-from jaxmatch.reporting import record_schema, statistics
+from jaxmatch.reporting import formats, record_schema, statistics
 from jaxmatch.reporting.grouping import grouped, setting_of_run
-from jaxmatch.reporting.tables import captions, comparisons, exports, formats, layout, numbers
-from jaxmatch.reporting.tables.contents import Cell, Content, FloorRow, Published, Row, Summary, TableLayout
+from jaxmatch.reporting.layout import PARTS, Cell, Content, FloorRow, Published, Row, Summary, TableLayout
+from jaxmatch.reporting.tables import captions, comparisons, exports, layout
 
 __all__ = ["Published", "Table", "TableLayout", "check_layout", "make_table"]
 
@@ -146,8 +146,8 @@ def check_layout(layout: TableLayout, settings: Iterable[Mapping[str, Any]], sco
 
 def _score_parts(score: str) -> tuple[str, str]:
     part, _, name = score.partition(".")
-    if part not in numbers.PARTS or not name:
-        known = ", ".join(f"{each}.NAME" for each in numbers.PARTS)
+    if part not in PARTS or not name:
+        known = ", ".join(f"{each}.NAME" for each in PARTS)
         raise InputError(f"the table asks for {score!r}, which is not a score", remedy=f"use one of {known}")
     return part, name
 

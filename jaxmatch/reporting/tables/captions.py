@@ -5,8 +5,8 @@ from typing import Any
 
 from jaxmatch.printable import count_text
 from jaxmatch.reporting import record_schema
+from jaxmatch.reporting.layout import format_ranges, plain_score_name
 from jaxmatch.reporting.records import short_commit
-from jaxmatch.reporting.tables import numbers
 
 OWN_VECTORS = "the data set's own"
 # Precision -> the matrix products that its name implies.
@@ -24,10 +24,10 @@ def _seeds(finished: Sequence[Mapping], cells: Sequence[Sequence[Mapping]], each
     seeds = {record["seed"] for record in finished}
     if all(len(cell) <= 1 for cell in cells):
         one = f"One run a {each}" if each else "One run"
-        return f"{one}, {'seed' if len(seeds) == 1 else 'seeds'} {numbers.format_ranges(seeds)}."
+        return f"{one}, {'seed' if len(seeds) == 1 else 'seeds'} {format_ranges(seeds)}."
     if len({frozenset(record["seed"] for record in cell) for cell in cells}) == 1:
-        return f"Mean ± sample standard deviation over {len(seeds)} seeds ({numbers.format_ranges(seeds)})."
-    return f"Mean ± sample standard deviation over as many of the seeds {numbers.format_ranges(seeds)} as the row says."
+        return f"Mean ± sample standard deviation over {len(seeds)} seeds ({format_ranges(seeds)})."
+    return f"Mean ± sample standard deviation over as many of the seeds {format_ranges(seeds)} as the row says."
 
 
 def _dropped(records: Sequence[Mapping]) -> list[str]:
@@ -188,7 +188,7 @@ def caption(
         sentences.append(f"{diverged} of {len(records)} runs diverged and {verb} in no mean.")
     sentences += _dropped(records)
     parts = {score.partition(".")[0] for score in scores}
-    chosen = " or ".join(numbers.plain_score_name(name) for name in _distinct(r["selected_on"] for r in records))
+    chosen = " or ".join(plain_score_name(name) for name in _distinct(r["selected_on"] for r in records))
     choice = f"Checkpoint chosen on {chosen}"
     tested = {bool(record["data"]["test"]) for record in records}
     if "test" in parts and True in tested:

@@ -8,8 +8,7 @@ from typing import Any
 from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import record_schema, statistics
-from jaxmatch.reporting.tables import numbers
-from jaxmatch.reporting.tables.contents import Cell, Content, Published, Summary, TableLayout
+from jaxmatch.reporting.layout import Cell, Content, Published, Summary, TableLayout, is_percent
 
 # The keys of a published row that are not settings of a run.
 NO_SETTINGS = ("parameters", "seeds")
@@ -137,7 +136,7 @@ def published_number(score: str, text: str) -> tuple[float | None, float]:
     match = re.match(r"\s*([-+]?\d+(?:\.(\d+))?)", text.replace("−", "-"))
     if match is None:
         return None, 0.0
-    unit = 100.0 if numbers.is_percent(score) else 1.0
+    unit = 100.0 if is_percent(score) else 1.0
     return float(match[1]) / unit, 0.5 * 10.0 ** -len(match[2] or "") / unit
 
 
@@ -171,5 +170,5 @@ def printed_spread(score: str, published: Published) -> tuple[float | None, int 
     """Returns the printed deviation of a published number and its number of runs. Each is None if it is not printed."""
     match = re.search(r"±\s*(\d+(?:\.\d+)?)", published.scores[score])
     seeds = published.settings.get("seeds")
-    unit = 100.0 if numbers.is_percent(score) else 1.0
+    unit = 100.0 if is_percent(score) else 1.0
     return float(match[1]) / unit if match else None, seeds if isinstance(seeds, int) else None

@@ -6,10 +6,10 @@ from typing import Any
 
 from jaxmatch.printable import printable_json, without_nan
 from jaxmatch.reporting import record_schema
+from jaxmatch.reporting.formats import csv_text
+from jaxmatch.reporting.layout import OWN, VARIANT, Cell, Content, Published
 from jaxmatch.reporting.statistics import CONFIDENCE
 from jaxmatch.reporting.tables import comparisons
-from jaxmatch.reporting.tables.contents import OWN, VARIANT, Cell, Content, Published
-from jaxmatch.reporting.tables.spreadsheet import csv_text
 
 _RUN_FIELDS = ("run", "seed", "status", "parameters", "selected_on", "selected_at_samples", "diverged_at_samples")
 _RUN_DETAILS = ("times", "device", "commit", "versions", "data")

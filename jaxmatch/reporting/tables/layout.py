@@ -4,11 +4,23 @@ import dataclasses
 from collections.abc import Collection, Mapping
 
 from jaxmatch.reporting import statistics
+from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text
+from jaxmatch.reporting.layout import (
+    OWN,
+    VARIANT,
+    Cell,
+    Content,
+    FloorRow,
+    Published,
+    format_number,
+    format_setting,
+    format_whole_numbers,
+    score_heading,
+    setting_headings,
+)
 from jaxmatch.reporting.record_schema import identity
-from jaxmatch.reporting.tables import comparisons, numbers, uncertainty
+from jaxmatch.reporting.tables import comparisons, uncertainty
 from jaxmatch.reporting.tables.comparisons import Difference, Place
-from jaxmatch.reporting.tables.contents import OWN, VARIANT, Cell, Content, FloorRow, Published
-from jaxmatch.reporting.tables.formats import NO_VALUE, Sheet, Text
 
 FLOOR = "floor"
 SCORE, DIFFERENCE, PUBLISHED = "score", "difference", "published"
@@ -44,7 +56,7 @@ def _plan(table: Content) -> _Plan:
 
 
 def _heading(what: str, score: str) -> str:
-    heading = numbers.score_heading(score)
+    heading = score_heading(score)
     return heading if what == SCORE else f"{what}: {heading}"
 
 
@@ -55,14 +67,14 @@ def _score_text(cell: Cell | None, score: str, best: bool) -> Text:
     if summary.mean is None:
         # A setting that was dropped and has a diverged run was dropped because of that run.
         return Text(NO_VALUE if cell.finished else "diverged" if cell.diverged else "dropped")
-    mean = numbers.format_number(score, summary.mean)
-    spread = "" if summary.deviation is None else f" ± {numbers.format_number(score, summary.deviation)}"
+    mean = format_number(score, summary.mean)
+    spread = "" if summary.deviation is None else f" ± {format_number(score, summary.deviation)}"
     fewer = "" if len(summary.values) == len(cell.finished) else f" (n = {len(summary.values)})"
     return Text(mean + spread + fewer, bold=best)
 
 
 def _signed(score: str, value: float) -> str:
-    printed = numbers.format_number(score, value)
+    printed = format_number(score, value)
     return f"−{printed[1:]}" if printed.startswith("-") else f"+{printed}"
 
 
@@ -116,8 +128,8 @@ def _own_row(table: Content, number: int, plan: _Plan, named: bool) -> tuple[Tex
     records = [record for cell in row.cells if cell is not None for record in cell.records]
     seeds = [_seeds(cell) for cell in row.cells]
     texts = [Text(OWN)] if named else []
-    texts += [Text(numbers.format_setting(key, value)) for key, value in row.settings.items()]
-    texts.append(Text(numbers.format_whole_numbers(record["parameters"] for record in records)))
+    texts += [Text(format_setting(key, value)) for key, value in row.settings.items()]
+    texts.append(Text(format_whole_numbers(record["parameters"] for record in records)))
     # One number if it is the same in all cells of the row, otherwise one per cell, from left to right.
     texts.append(Text(seeds[0] if len(set(seeds)) == 1 else " / ".join(seeds)))
     for column, cell in enumerate(row.cells):
@@ -132,7 +144,7 @@ def _floor_row(table: Content, floor: FloorRow, plan: _Plan, named: bool) -> tup
     texts += [f"{floor.parameters:,}", ""]
     for what, score in plan.columns * len(table.pivot):
         value = floor.scores.get(score) if what == SCORE else None
-        texts.append("" if value is None else numbers.format_number(score, value))
+        texts.append("" if value is None else format_number(score, value))
     return tuple(map(Text, texts))
 
 
@@ -148,7 +160,7 @@ def _published_place(table: Content, published: Published) -> int | None:
 
 def _published_row(table: Content, published: Published, plan: _Plan) -> tuple[Text, ...]:
     def setting(key: str) -> Text:
-        return Text(numbers.format_setting(key, published.settings[key]) if key in published.settings else "")
+        return Text(format_setting(key, published.settings[key]) if key in published.settings else "")
 
     texts = [Text(published.label), *map(setting, table.keys), setting("parameters"), setting("seeds")]
     place = _published_place(table, published)
@@ -170,16 +182,14 @@ def _published_notes(table: Content, published_by_place: Mapping[Place, Publishe
     for published in table.layout.published:
         has_place = published in published_by_place.values()
         shown = table.layout.scores if has_place or _has_row(table, published) else ()
-        details = [
-            f"{numbers.score_heading(name)} {text}" for name, text in published.scores.items() if name not in shown
-        ]
+        details = [f"{score_heading(name)} {text}" for name, text in published.scores.items() if name not in shown]
         if has_place:  # only a row below has columns for these
             details += [
                 f"{published.settings[key]} {key}" for key in comparisons.NO_SETTINGS if key in published.settings
             ]
         details += ["its released configuration chooses checkpoints on the test set"] * published.chosen_on_test
         details += [
-            f"{numbers.score_heading(name)}: {reason}"
+            f"{score_heading(name)}: {reason}"
             for name, reason in published.unlike.items()
             if name in table.layout.scores
         ]
@@ -203,9 +213,9 @@ def _legend(table: Content, plan: _Plan) -> list[str]:
     elif None in cells:
         legend.append(f"{NO_VALUE}: no run.")
     if plan.differences:
-        headings = numbers.setting_headings(tuple(table.layout.original))
+        headings = setting_headings(tuple(table.layout.original))
         name = ", ".join(
-            f"{headings[key]} {numbers.format_setting(key, value)}" for key, value in table.layout.original.items()
+            f"{headings[key]} {format_setting(key, value)}" for key, value in table.layout.original.items()
         )
         corrected = "all differences of a score, over all columns" if table.layout.columns else "all of a column"
         over = f"{statistics.METHOD} over the seeds ({statistics.ASSUMPTION})"
@@ -259,11 +269,11 @@ def sheet(table: Content) -> Sheet:
     ]
     published = tuple(_published_row(table, each, plan) for each in below)
     named = bool(published) or bool(table.floors and VARIANT not in table.keys)
-    headings = numbers.setting_headings([*table.keys, *([layout.columns] if layout.columns else [])])
+    headings = setting_headings([*table.keys, *([layout.columns] if layout.columns else [])])
     labels = [*(["model"] if named else []), *(headings[key] for key in table.keys), "parameters", "seeds"]
     spans: list[tuple[str, int]] = []
     if layout.columns:
-        values = [numbers.format_setting(layout.columns, value) for value in table.pivot]
+        values = [format_setting(layout.columns, value) for value in table.pivot]
         spans = [("", len(labels)), *((f"{headings[layout.columns]} {value}", len(plan.columns)) for value in values)]
     own = tuple(_own_row(table, number, plan, named) for number in range(len(table.rows)))
     floors = tuple(_floor_row(table, each, plan, named) for each in table.floors)

@@ -8,9 +8,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
 from jaxmatch.printable import printable_json
+from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text, latex, markdown
 from jaxmatch.reporting.statistics import mean_and_deviation
-from jaxmatch.reporting.tables.formats import NO_VALUE, Sheet, Text, latex, markdown
-from jaxmatch.reporting.tables.spreadsheet import csv_text
 
 _REMEDY = "run jaxmatch timing again"
 _FIELDS = ("title", "command", "device", "versions", "batch_size", "length", "batches", "rows", "published", "notes")

@@ -7,10 +7,20 @@ from collections.abc import Callable, Collection, Mapping
 
 from jaxmatch.reporting import record_schema, statistics
 from jaxmatch.reporting.grouping import by_pairs
+from jaxmatch.reporting.layout import (
+    Cell,
+    Content,
+    Summary,
+    format_number,
+    format_setting,
+    higher_is_better,
+    is_percent,
+    plain_score_name,
+    setting_headings,
+)
 from jaxmatch.reporting.statistics import LEVEL
-from jaxmatch.reporting.tables import comparisons, numbers
+from jaxmatch.reporting.tables import comparisons
 from jaxmatch.reporting.tables.comparisons import Place
-from jaxmatch.reporting.tables.contents import Cell, Content, Summary
 
 FEWEST_PAIRS = 4  # the fewest pairs for Fisher's interval of a correlation
 
@@ -21,10 +31,10 @@ def ranked(table: Content, score: str) -> dict[str, list[tuple[Place, Mapping, C
 
     Scores of checkpoints that were chosen on the test set are not ranked.
     """
-    if score.partition(".")[0] not in ("dev", "test") or numbers.higher_is_better(score) is None:
+    if score.partition(".")[0] not in ("dev", "test") or higher_is_better(score) is None:
         return {}
     known = [found for found in comparisons.cells(table) if found[2].scores[score].mean is not None]
-    sign = -1 if numbers.higher_is_better(score) else 1
+    sign = -1 if higher_is_better(score) else 1
     ordered = sorted(known, key=lambda found: sign * found[2].scores[score].mean)
     return by_pairs(ordered, lambda found: found[2].records[0])
 
@@ -38,7 +48,7 @@ def _p_value(table: Content, best: Cell, other: Cell, score: str) -> float | Non
     test = comparisons.test_of(best.scores[score], other.scores[score], table.layout.paired)
     if test is None:
         return None
-    favors_best = (test.difference > 0) == numbers.higher_is_better(score)
+    favors_best = (test.difference > 0) == higher_is_better(score)
     return None if test.p_value < LEVEL and not favors_best else test.p_value
 
 
@@ -67,7 +77,7 @@ def seeds_needed(table: Content) -> list[str]:
             continue
         (_, first, best), (_, second, next_best), *_ = cells
         score = scores[-1]
-        where = f"{numbers.plain_score_name(score)}{_on(name, of_data)}"
+        where = f"{plain_score_name(score)}{_on(name, of_data)}"
         what = f"({setting_name(first)}; {setting_name(second)}) in {where}"
         p_value = _p_value(table, best, next_best, score)
         if p_value is None:
@@ -114,8 +124,8 @@ def _on(name: str, of_data: Collection[str]) -> str:
 
 def setting_name(settings: Mapping) -> str:
     """Describes a row's settings in words."""
-    headings = numbers.setting_headings(list(settings))
-    texts = [(key, numbers.format_setting(key, value)) for key, value in settings.items()]
+    headings = setting_headings(list(settings))
+    texts = [(key, format_setting(key, value)) for key, value in settings.items()]
     return ", ".join(text if key == "variant" else f"{headings[key]} {text}" for key, text in texts) or "this work"
 
 
@@ -146,10 +156,10 @@ def _of_pairs(table: Content, name: str, interval: Callable[[float, int], tuple[
         score = f"{part}.{name}"
         value, pairs = best.scores[score].mean, best.records[0]["data"][part]
         if pairs >= FEWEST_PAIRS:
-            unit = "%" if numbers.is_percent(score) else ""
-            mean, lower, upper = (numbers.format_number(score, each) for each in (value, *interval(value, pairs)))
+            unit = "%" if is_percent(score) else ""
+            mean, lower, upper = (format_number(score, each) for each in (value, *interval(value, pairs)))
             sentences.append(
-                f"Sampling error of the best {numbers.plain_score_name(score)}{_on(data, of_data)}: {mean}{unit}, "
+                f"Sampling error of the best {plain_score_name(score)}{_on(data, of_data)}: {mean}{unit}, "
                 f"{statistics.CONFIDENCE:.0%} interval {lower} to {upper} ({pairs:,} pairs), "
                 "in addition to the spread over seeds."
             )
@@ -168,8 +178,8 @@ def _of_rankings(table: Content) -> list[str]:
                 continue
             deviation, questions = (sum(values) / len(deviations) for values in zip(*deviations, strict=True))
             margin, mean = statistics.NORMAL_QUANTILE * deviation / math.sqrt(questions), best.scores[score].mean
-            title = numbers.plain_score_name(score).partition(" ")[2]
-            text = f"{title} {numbers.format_number(score, mean)} ± {numbers.format_number(score, margin)}"
+            title = plain_score_name(score).partition(" ")[2]
+            text = f"{title} {format_number(score, mean)} ± {format_number(score, margin)}"
             of_data.setdefault(name, []).append((round(questions), text))
     return [
         f"Sampling error of the best test scores{_on(name, of_data)}: {' and '.join(text for _, text in found)} "
