@@ -76,8 +76,9 @@ def test_jobs_are_submitted_as_an_array_and_status_shows_their_states(submit, tm
     wanted = "partition=short time=5 cpus-per-task=3 mem=2048M signal=USR2@40 nice=7 requeue exclusive array=0-2%3"
     for line in [*(f"#SBATCH --{option}" for option in wanted.split()), "export NPROC=3", "export JAX_PLATFORMS=cpu"]:
         assert line in lines
-    first, second, third = [line.split()[1] for line in (workdir / "slurm" / "jobs.txt").read_text().splitlines()]
-    (slurm / "queue").write_text("17_0 RUNNING None\n17_1 OUT_OF_MEMORY None\n99_2 RUNNING None\n")
+    cohorts = {job: cohort for cohort, job in json.loads((workdir / "slurm" / "jobs.json").read_text()).items()}
+    first, second, third = (cohorts[f"17_{number}"] for number in range(3))
+    (slurm / "queue").write_text("17_0|RUNNING|None\n17_1|OUT_OF_MEMORY|None\n99_2|RUNNING|None\n")
     (workdir / "slurm" / "17_0_0_log.out").touch()
     (workdir / "cohorts" / third / "DONE").touch()
     status, printed = submit(*more, "--status")
@@ -86,9 +87,9 @@ def test_jobs_are_submitted_as_an_array_and_status_shows_their_states(submit, tm
     assert shown[second][:3] == ["2", "out_of_memory", "17_1"] and shown[third] == ["2", "done", "17_2"]
     assert f"no log: do the nodes reach {workdir / 'slurm'}?; give more memory_gb, or remove" in shown[second][3]
     assert "1 done, 1 running, 1 out_of_memory\n" in printed
-    (slurm / "queue").write_text("17_0 RUNNING None\n17_1 PENDING launch failed requeued held\n")
+    (slurm / "queue").write_text("17_0|RUNNING|None\n17_1|PENDING|launch failed requeued held\n")
     assert "  pending        17_1        launch failed requeued held\n" in submit(*more, "--status")[1]
-    (slurm / "queue").write_text("17_0 RUNNING None\n17_1 CANCELLED None\n")
+    (slurm / "queue").write_text("17_0|RUNNING|None\n17_1|CANCELLED|None\n")
     (workdir / "cohorts" / third / "DONE").unlink()
 
     # Only the jobs that are neither queued nor running are submitted again.
@@ -110,8 +111,8 @@ def test_many_jobs_are_split_into_several_arrays(submit, tmp_path, slurm, monkey
     monkeypatch.setattr(on_slurm, "MOST_IN_AN_ARRAY", 2)
     assert submit(*ONE_EACH)[0] == 0
     assert (slurm / "arrays").read_text().split() == ["0-1%2", "0-1%2"]  # the fifth is no array
-    jobs = [line.split()[0] for line in (tmp_path / "work" / "slurm" / "jobs.txt").read_text().splitlines()]
-    assert jobs == ["17_0", "17_1", "17_0", "17_1", "17"]
+    jobs = json.loads((tmp_path / "work" / "slurm" / "jobs.json").read_text())
+    assert sorted(jobs.values()) == ["17", "17_0", "17_0", "17_1", "17_1"]
 
 
 @pytest.mark.parametrize(
@@ -202,6 +203,7 @@ def test_missing_submitit_is_an_error_with_an_install_command(submit, monkeypatc
         ("memory_gb = nan", "memory_gb = nan is not a number above 0"),
         ("gpus = 1", "gpus needs gpu_memory_gb, the memory of one GPU in GB"),
         ("minutes = 1", "signal_seconds is not below the time limit, minutes"),
+        ("cpus_per_task = 4", "cpus_per_task has another name here; give cpus"),
         ("requeue = false", "requeue = False is not an option of jobs or of sbatch with true, a number or printable"),
         # Each would put a command into the batch script, or a pattern into the names of logs.
         (r'comment = "a\ntouch /tmp/x"', "comment = 'a\\ntouch /tmp/x' is not an option"),

@@ -14,7 +14,7 @@ GIVE_WORKDIR = "give the --workdir of a sweep"
 # folders.
 _FILES = """
     arrivals.jsonl calibration.json choice.json cohort.json config.json error.json events.jsonl floors.json halving.json
-    index.json lines.json mistakes.json model.json parameters.npz parameters.safetensors record.json
+    index.json jobs.json lines.json mistakes.json model.json parameters.npz parameters.safetensors record.json
     state.json sweep.json texts.jsonl timing.json tokenizer.json vectors.npy vocabulary.json vocabulary.txt
 """.split()
 _FOLDERS = {"model", "prefilter", "checkpoints", "vectors"}

@@ -2,7 +2,7 @@
 
 A command submits arrays of jobs, one job for each cohort, and ends. The workdir, shared by all nodes, holds the state:
 
-WORKDIR/slurm/jobs.txt        the jobs of all commands, a line each: job, cohort
+WORKDIR/slurm/jobs.json       cohort -> the job that was submitted last for it
 WORKDIR/slurm/JOB_0_log.out   the output of a job; submitit's other files are beside it
 """
 
@@ -30,8 +30,8 @@ from filelock import FileLock
 import jaxmatch
 from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.devices import available_devices, cores
-from jaxmatch.errors import InputError, NotInstalled
-from jaxmatch.files import write_atomically
+from jaxmatch.errors import InputError, NotInstalled, report_damage
+from jaxmatch.files import read_json, write_atomically, write_json
 from jaxmatch.plain_file import check_plain_file
 from jaxmatch.printable import count_text
 from jaxmatch.sweep import chunks, worker
@@ -56,6 +56,15 @@ SECONDS_TO_BE_KILLED = 600.0
 OVER = frozenset(
     "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REVOKED TIMEOUT".split()
 )
+# Options of sbatch that have another name here, because the plan or submitit needs them.
+_RENAMED = {
+    "array": "at_once",
+    "cpus-per-task": "cpus",
+    "gpus-per-node": "gpus",
+    "mem": "memory_gb",
+    "signal": "signal_seconds",
+    "time": "minutes",
+}
 # What a batch script, its file names and the user all read alike. A line break would begin a command.
 _PLAIN = "printable characters other than % and \\"
 
@@ -109,6 +118,8 @@ def read_options(path: Path | None) -> SlurmOptions:
         raise InputError(f"this is not TOML ({error})", path=path, remedy=REMEDY) from None
     own = {field.name for field in dataclasses.fields(SlurmOptions)} - {"sbatch"}
     for name, value in given.items():
+        if renamed := _RENAMED.get(name.replace("_", "-")):
+            raise InputError(f"{name} has another name here", path=path, remedy=f"give {renamed}")
         if name not in own:
             plain = re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", name) and _is_plain(str(value))
             valid = plain and (value is True or type(value) in (str, int, float))
@@ -186,8 +197,8 @@ class SlurmEngine(Engine):
             for start in range(0, len(new), MOST_IN_AN_ARRAY):
                 array = new[start : start + MOST_IN_AN_ARRAY]
                 submitted = self._submit(executor, [self._training(task, context, folder) for task in array])
-                with open(folder / "jobs.txt", "a", encoding="utf-8") as file:
-                    file.write("".join(f"{job} {task.folder.name}\n" for job, task in zip(submitted, array)))
+                jobs |= {task.folder.name: job for task, job in zip(array, submitted, strict=True)}
+                write_json(folder / "jobs.json", jobs)
         before = f" ({len(tasks) - len(new)} before)" if len(tasks) > len(new) else ""
         raise Submitted(f"{count_text(len(new), 'job')} submitted{before}; logs are in {folder}")
 
@@ -286,7 +297,7 @@ class Training:
         signal.signal(signal.SIGTERM, lambda number, frame: STOP.set())
         self._trained = concurrent.futures.ThreadPoolExecutor(1).submit(self.train)
         self._trained.result()
-        if STOP.is_set():
+        if STOP.is_set() and not CohortFolder(self.cohort, "", ()).done:
             # If Slurm ends a job to make room, it queues the job again. It does not queue a job that ends by itself.
             time.sleep(SECONDS_TO_BE_KILLED)
 
@@ -355,13 +366,13 @@ def _states() -> dict[str, tuple[str, str]]:
     Raises:
       InputError: Slurm does not answer.
     """
-    words = ["squeue", "--me", "--array", "--states=all", "--noheader", "--format=%i %T %r"]
+    words = ["squeue", "--me", "--array", "--states=all", "--noheader", "--format=%i|%T|%r"]
     try:
         listed = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_TO_ANSWER, check=True).stdout
     except subprocess.SubprocessError as error:
         remedy = "see whether Slurm runs, as with sinfo"
         raise InputError(f"squeue fails: {(error.stderr or str(error)).strip()}", remedy=remedy) from None
-    found = (line.split(maxsplit=2) for line in listed.splitlines())
+    found = (line.split("|", 2) for line in listed.splitlines())
     return {job: (state, "" if reason == "None" else reason) for job, state, reason in found}
 
 
@@ -371,9 +382,10 @@ def _is_alive(job: str | None, states: Mapping[str, tuple[str, str]]) -> bool:
 
 def _jobs(workdir: Path) -> dict[str, str]:
     """Returns the name of each cohort for which a job was submitted -> its last job."""
-    file = workdir / "slurm" / "jobs.txt"
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return {cohort: job for job, cohort in map(str.split, lines)}
+    file = workdir / "slurm" / "jobs.json"
+    with contextlib.suppress(FileNotFoundError), report_damage(file, "cancel the jobs, and remove it"):
+        return {**read_json(file)}
+    return {}
 
 
 def status(workdir: Path) -> str:

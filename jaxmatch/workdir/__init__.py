@@ -10,7 +10,7 @@ WORKDIR/
                           error.json (why it failed); events.jsonl (its training events, from a worker elsewhere);
                           stored.json (what an object store holds of the cohort, sweep/stored_sweep.py)
   vectors/                embedding tables that the models of this folder share by hard links
-  slurm/                  jobs.txt (which job trains which cohort), logs, and the input of jobs (sweep/on_slurm.py)
+  slurm/                  jobs.json (which job trains which cohort), logs, and the input of jobs (sweep/on_slurm.py)
 """
 
 import os
