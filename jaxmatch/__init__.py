@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jaxmatch.results import table as table
     from jaxmatch.settings import default_config as default_config
     from jaxmatch.settings import with_overrides as with_overrides
-    from jaxmatch.sweep.following import RunListener as RunListener
+    from jaxmatch.sweep.display import RunListener as RunListener
     from jaxmatch.sweep.grid import Sweep as Sweep
     from jaxmatch.sweep.launch import run as run
     from jaxmatch.sweep.launcher_files import load_config as load_config
@@ -33,7 +33,7 @@ MODULES = {
     "Matcher": "jaxmatch.inference.matcher",
     "Prediction": "jaxmatch.inference.matcher",
     "Published": "jaxmatch.reporting.tables",
-    "RunListener": "jaxmatch.sweep.following",
+    "RunListener": "jaxmatch.sweep.display",
     "Sweep": "jaxmatch.sweep.grid",
     "TableLayout": "jaxmatch.reporting.tables",
     "attention": "jaxmatch.analysis.attention",

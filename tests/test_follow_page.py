@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxmatch.sweep.following import FollowedRun
+from jaxmatch.sweep.display import FollowedRun
 
 PAGE = Path(__file__).parent.parent / "docs" / "how_to" / "follow.md"
 RUN = FollowedRun("abc-seed0", "small", Path("runs/abc-seed0"), 0, {}, {"model": {"name": "re2"}})

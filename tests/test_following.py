@@ -10,8 +10,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 import jaxmatch
 from jaxmatch.cli.main import main
 from jaxmatch.sweep import claimed, launch
+from jaxmatch.sweep.display import listeners_of
 from jaxmatch.sweep.failures import FailedCohorts
-from jaxmatch.sweep.following import listeners_of
 
 
 class Recorder(jaxmatch.RunListener):
@@ -117,9 +117,10 @@ def test_resumed_runs_log_each_point_once(small_files, tmp_path):
     before = [scalars(folder).get("train/loss", ()) for folder in (workdir / "tensorboard").iterdir()]
     assert sorted(map(len, before)) == [0, 2]
     train(small_files, workdir, *listeners_of(["tensorboard"], workdir), again := Recorder())
-    assert [len(curve) for curve in again.curves.values()] == [
-        len(record["curve"]) for record in small_sweep.records(workdir).values()
-    ]
+    records = small_sweep.records(workdir)
+    assert {run: len(curve) for run, curve in again.curves.items()} == {
+        run: len(record["curve"]) for run, record in records.items()
+    }
     assert_shown(workdir)
 
 

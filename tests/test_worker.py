@@ -13,10 +13,10 @@ from small_records import record
 
 from jaxmatch.sweep import chunks, launch, worker
 from jaxmatch.sweep.claimed import Stage
+from jaxmatch.sweep.display import RunListener
 from jaxmatch.sweep.engines import Engine, TaskContext
 from jaxmatch.sweep.events import FILE, Replay, Reporter, line_of, writer
 from jaxmatch.sweep.failures import FailedCohorts, mark_failed
-from jaxmatch.sweep.following import RunListener
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import Workdir
 from jaxmatch.workdir.packing import pack
@@ -180,8 +180,8 @@ def test_the_driver_shows_one_attempt_and_subtracts_its_lost_work(claimed):
     assert work.display.trained == [folder.runs]
     before = Replay(work, folder)  # begins after all these events
     before.poll()
-    advanced = work.display.advance
-    work.display.advance = lambda amount, **options: (left.append(amount), advanced(amount, **options))
+    leave_out = work.display.leave_out
+    work.display.leave_out = lambda amount: (left.append(amount), leave_out(amount))
     ours.ended("its node died")
     folder.clean()
     assert (folder.path / FILE).exists()

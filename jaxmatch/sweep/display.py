@@ -1,29 +1,241 @@
-"""The output of a launcher: the plan, then the progress of training. It goes to stderr; stdout is for the table."""
+"""The output of a launcher: the plan, then the progress of training, and listeners that follow the runs.
 
-import datetime
+It goes to stderr; stdout is for the table.
+"""
+
+import dataclasses
+import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from jaxmatch.config.scores import SCORES
+from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.printable import count_text, printable
+from jaxmatch.reporting.records import read_record
 from jaxmatch.reporting.layout import duration_text, shared_text
-from jaxmatch.sweep.cohort_display import CohortDisplay
 from jaxmatch.sweep.device_jobs import DeviceJob, makespan
-from jaxmatch.sweep.following import FollowedRun, Following, RunListener
 from jaxmatch.sweep.grid import Run
+from jaxmatch.sweep.launcher_files import load_module, load_named, user_file_errors
 from jaxmatch.sweep.plan import Plan, PlannedCohort, program_counts
 from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiply_adds_a_second
-from jaxmatch.sweep.time_left import TimeLeft, assumed_seconds
+from jaxmatch.training.progress import Listener
 from jaxmatch.workdir import CohortFolder, Workdir
 
 # Without a terminal to draw a bar in, a line reports the progress of training at this interval.
 SECONDS_BETWEEN_LINES = 60.0
+# The time left follows the speed of training over this long. It includes compilation and scoring.
+SECONDS_OF_SPEED = 600.0
+# The seconds that a program is assumed to take to compile. On a CPU, 36 programs of RE2 with one to five blocks took
+# 359 s (benchmarks/results/README.md, "9 programs, first launch"). For an H200, programs of RE2 took 12 to 14 s beside
+# eleven others (benchmarks/results/device/README.md). A TPU's compiler takes longer.
+SECONDS_TO_COMPILE_ON_A_CPU, SECONDS_TO_COMPILE_ELSEWHERE = 10.0, 20.0
+TENSORBOARD = "tensorboard"
+METHODS = ("started", "evaluated", "ended")
+
+
+@dataclasses.dataclass(frozen=True)
+class FollowedRun:
+    """A run in training.
+
+    Attributes:
+      name: the name of its folder, which stays the same when the run is resumed.
+      sweep: the name of the sweep.
+      folder: the folder that will hold its record and its model.
+      seed: its seed.
+      settings: its place in the grid: dotted name -> value, and "variant" -> the name of its variant if it has one.
+      config: all its settings, as plain dicts.
+    """
+
+    name: str
+    sweep: str
+    folder: Path
+    seed: int
+    settings: Mapping[str, Any]
+    config: Mapping[str, Any]
+
+
+class RunListener:
+    """Receives training events. Override the methods that you need.
+
+    Calls never overlap, but many runs train at once: calls about other runs come between the start and the end of one.
+    """
+
+    def started(self, run: FollowedRun, curve: Sequence[Mapping[str, Any]]) -> None:
+        """Called when training begins or is resumed.
+
+        Arguments:
+          run: the run.
+          curve: its evaluations before this point, as in `evaluated`. Later evaluations that were already reported are
+            computed and reported again.
+        """
+
+    def evaluated(self, run: FollowedRun, evaluation: Mapping[str, Any]) -> None:
+        """Called after the run was evaluated on dev.
+
+        Arguments:
+          run: the run.
+          evaluation: "samples" (pairs seen so far), "epoch", "train_loss", "learning_rate", and "dev", a dict of
+            scores.
+        """
+
+    def ended(self, run: FollowedRun, record: Mapping[str, Any] | None) -> None:
+        """Called when training ends.
+
+        Arguments:
+          run: the run.
+          record: its record, as in record.json. None if training is not finished: the run failed, was interrupted, or
+            waits at a rung of successive halving.
+        """
+
+
+class Following:
+    """The listeners of a cohort's runs.
+
+    A listener that raises an exception is removed, and training continues.
+
+    Arguments:
+      listeners: the listeners to call. A listener that fails is removed from this list.
+      runs: the runs, in the order of the cohort.
+      say: the function that prints a line.
+    """
+
+    _lock = threading.RLock()  # cohorts train side by side
+
+    def __init__(self, listeners: list[RunListener], runs: Sequence[FollowedRun], say: Callable[[str], None]):
+        self._listeners, self._runs, self._say = listeners, runs, say
+        self._open: set[int] = set()
+
+    def started(self, curves: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+        """Calls `started` for all runs. `curves` holds the curve of each run so far."""
+        for position, curve in enumerate(curves):
+            self._call_listeners("started", position, [*curve])
+            self._open.add(position)
+
+    def evaluated(self, position: int, evaluation: Mapping[str, Any]) -> None:
+        """Calls `evaluated` for a run of the cohort."""
+        self._call_listeners("evaluated", position, evaluation)
+
+    def ended(self, record_of: Callable[[FollowedRun], Mapping[str, Any] | None] = lambda run: None) -> None:
+        """Calls `ended` for all runs that have started, with their records or None."""
+        for position in sorted(self._open):
+            self._call_listeners("ended", position, record_of(self._runs[position]) if self._listeners else None)
+        self._open.clear()
+
+    def _call_listeners(self, method: str, position: int, *values: Any) -> None:
+        with self._lock:
+            for listener in [*self._listeners]:
+                try:
+                    getattr(listener, method)(self._runs[position], *values)
+                except Exception as error:
+                    self._listeners.remove(listener)
+                    name = type(listener).__name__
+                    self._say(f"{name}.{method} failed ({type(error).__name__}: {error}); {name} is not called again")
+
+
+class TensorBoard(RunListener):
+    """A listener that writes the curves of runs for TensorBoard. A step is one pair seen in training.
+
+    Arguments:
+      folder: the folder to write to. Each run has a subfolder with its name.
+
+    Raises:
+      InputError: TensorBoard is not installed.
+    """
+
+    def __init__(self, folder: Path):
+        try:
+            from tensorboard.compat.proto import event_pb2, summary_pb2
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ImportError:
+            raise NotInstalled("--log tensorboard", "TensorBoard", "tensorboard") from None
+        self._folder, self._make_writer = Path(folder), EventFileWriter
+        self._events, self._summaries = event_pb2, summary_pb2
+        self._writers: dict[str, Any] = {}
+
+    def started(self, run: FollowedRun, curve: Sequence[Mapping[str, Any]]) -> None:
+        self._close(run)
+        folder = self._folder / run.name
+        known = any(folder.glob("events.out.tfevents.*"))
+        writer = self._writers[run.name] = self._make_writer(str(folder))
+        # Tells readers to drop the events of earlier files from this step on, because they are written again.
+        log = self._events.SessionLog(status=self._events.SessionLog.START)
+        begin = curve[-1]["samples"] + 1 if curve and known else 0
+        writer.add_event(self._events.Event(wall_time=time.time(), step=begin, session_log=log))
+        for evaluation in [] if known else curve:
+            self.evaluated(run, evaluation)
+        writer.flush()
+
+    def evaluated(self, run: FollowedRun, evaluation: Mapping[str, Any]) -> None:
+        values = {"train/loss": evaluation["train_loss"], "learning_rate": evaluation["learning_rate"]}
+        self._write(run, evaluation["samples"], values | _named("dev", evaluation["dev"]))
+
+    def ended(self, run: FollowedRun, record: Mapping[str, Any] | None) -> None:
+        if record is not None and record["test"] and record["selected_at_samples"] is not None:
+            self._write(run, record["selected_at_samples"], _named("test", record["test"]))
+        self._close(run)
+
+    def _write(self, run: FollowedRun, step: int, values: Mapping[str, float | None]) -> None:
+        value = self._summaries.Summary.Value
+        summary = self._summaries.Summary(
+            value=[value(tag=tag, simple_value=number) for tag, number in values.items() if number is not None]
+        )
+        writer = self._writers[run.name]
+        writer.add_event(self._events.Event(wall_time=time.time(), step=step, summary=summary))
+        writer.flush()
+
+    def _close(self, run: FollowedRun) -> None:
+        if writer := self._writers.pop(run.name, None):
+            writer.close()
+
+
+def _named(split: str, scores: Mapping[str, float | None]) -> dict[str, float | None]:
+    return {f"{split}/{name}": value for name, value in scores.items()}
+
+
+def listeners_of(names: Iterable[str], workdir: Path) -> list[RunListener]:
+    """Creates the listeners that a command line names.
+
+    Arguments:
+      names: the names, each "tensorboard", "module:Class" or "file.py:Class". A class is called without arguments.
+      workdir: the folder of the sweep.
+
+    Raises:
+      InputError: a class does not exist, is not a listener, or cannot be created.
+    """
+    return [_listener(name, workdir) for name in dict.fromkeys(names)]
+
+
+def _listener(name: str, workdir: Path) -> RunListener:
+    if name == TENSORBOARD:
+        return TensorBoard(workdir / TENSORBOARD)
+    place, colon, attribute = name.rpartition(":")
+    if not colon or not place or not attribute.isidentifier():
+        raise InputError(f"there is no log {name!r}", remedy=f"give --log {TENSORBOARD}, module:Class or file.py:Class")
+    listener_class = _class_of(place, attribute)
+    with user_file_errors(Path(place)):
+        listener = listener_class()
+    missing = [method for method in METHODS if not callable(getattr(listener, method, None))]
+    if missing:
+        raise InputError(f"{name} has no method {missing[0]}", remedy="derive it from jaxmatch.RunListener")
+    return listener
+
+
+def _class_of(place: str, attribute: str) -> Callable[[], Any]:
+    if place.endswith(".py"):
+        module = load_module(Path(place))
+    else:
+        module = load_named(place, "give --log module:Class or file.py:Class")
+    listener_class = getattr(module, attribute, None)
+    if not callable(listener_class):
+        raise InputError(f"{place} has no class {attribute!r}", remedy="give --log module:Class")
+    return listener_class
 
 
 def _shared(runs: Sequence[Run]) -> str:
@@ -44,15 +256,6 @@ def _speed_note(plan: Plan) -> str:
     """Returns a remark for the time estimate if the speed of the workers was not measured, otherwise ""."""
     unknown = plan.slots is not None and plan.speed is None
     return "; at the speed of this machine's CPU, since that of the jobs is not known" if unknown else ""
-
-
-def _platform(cohorts: Sequence[PlannedCohort]) -> str:
-    """Returns the platform of the devices that the cohorts are planned for: "cpu" or "accelerator"."""
-    return "cpu" if cohorts[0].needs.most is not None else "accelerator"
-
-
-def _clock_text(seconds: float) -> str:
-    return str(datetime.timedelta(seconds=round(seconds)))
 
 
 def plan_text(plan: Plan, finished: set[str]) -> str:
@@ -87,7 +290,7 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
     if plan.slots is not None:
         lines.append(f"  trained by {count_text(plan.slots, 'worker')} at once")
     compiled = sum(sum(parts.values()) for parts in program_counts(cohorts).values())
-    each = assumed_seconds(_platform(cohorts))
+    each = SECONDS_TO_COMPILE_ELSEWHERE if cohorts[0].needs.most is None else SECONDS_TO_COMPILE_ON_A_CPU
     lines += [
         f"  estimated training time: {duration_text(_training_seconds(plan, cohorts))} with scoring, "
         f"if no run stops early{_speed_note(plan)}",
@@ -116,6 +319,101 @@ def _left_out(cohorts: Sequence[PlannedCohort]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
+def _record(run: FollowedRun) -> Mapping[str, Any] | None:
+    """Returns a run's record, or None if it is not in the workdir."""
+    file = run.folder / "record.json"
+    return read_record(file) if file.exists() else None
+
+
+class CohortDisplay(Listener):
+    """The display of one cohort in training.
+
+    Arguments:
+      display: the display of the whole sweep.
+      name: the name of the cohort's folder.
+      label: the name of the cohort in messages.
+      work: the number of multiply-adds that its training takes.
+      again: whether this process trained the cohort before, up to a rung.
+      following: the listeners of its runs.
+    """
+
+    def __init__(self, display: "Display", name: str, label: str, work: float, again: bool, following: Following):
+        self._display, self._name, self._label, self._work, self._again = display, name, label, work, again
+        self._reached, self._counted, self._following = 0.0, 0.0, following
+
+    def begun(self, curves: Sequence[Sequence[Mapping]]) -> None:
+        self._following.started(curves)
+
+    def compiling(self, part: str, number: int, lengths: int) -> None:
+        scoring = " the scoring" if part == "evaluation" else ""
+        text = f"{self._label}: compiling{scoring}, length {number} of {lengths}"
+        self._display.progress(text, text)
+
+    def noted(self, run: int, evaluation: Mapping) -> None:
+        self._following.evaluated(run, evaluation)
+
+    def stepped(self, done: int, total: int) -> None:
+        self._display.advance(self._work_until(done / total))
+        self._display.progress(self._label, f"{self._label}: {done:,} of {total:,} steps")
+
+    def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
+        if scores:
+            defined = [value for value in scores if not math.isnan(value)] or scores
+            best = max(defined) if SCORES[score].higher_is_better else min(defined)
+            several = f"best {best:.4f}, mean {sum(scores) / len(scores):.4f} of {len(scores)} runs"
+            text = several if len(scores) > 1 else f"{scores[0]:.4f}"
+            self._say(f"epoch {epoch}, {samples:,} pairs: dev {score} {text}")
+
+    def resumed(self, done: int, total: int) -> None:
+        if self._again:
+            self._reached = done / total
+        self._display.leave_out(self._work_until(done / total))  # earlier work says nothing about the speed here
+        self._say(f"resumed from a checkpoint at step {done:,} of {total:,}")
+
+    def fitted(self, part: str, at_once: int) -> None:
+        self._say(f"device memory holds {count_text(at_once, 'run')} at once in {part}")
+
+    def ran_out(self, part: str, at_once: int) -> None:
+        self._say(f"out of memory in {part}; continuing with {count_text(at_once, 'run')} at once")
+
+    def done(self) -> None:
+        """Shows that the cohort is done and its records are written."""
+        self._display.leave_out(self._work_until(1.0))
+        self._following.ended(_record)
+        self._say("done")
+
+    def failed(self, message: str) -> None:
+        """Shows that the cohort has failed. The others continue."""
+        self._say(f"failed ({message})")
+
+    def paused(self) -> None:
+        """Shows that the cohort has reached a rung and waits there for the others."""
+        self._display.pause(self._name)
+        self._say("paused at the rung")
+
+    def lost(self, reason: str) -> None:
+        """Takes back the counted work, because the worker is gone.
+
+        Another worker resumes from the last checkpoint, and counts the work up to there again.
+        """
+        self._display.leave_out(-self._counted)
+        self._counted = 0.0
+        self._say(f"{reason}; it resumes from its last checkpoint")
+
+    def training_ended(self) -> None:
+        """Shows that the cohort no longer trains for now, whatever the outcome."""
+        self._following.ended()
+
+    def _work_until(self, reached: float) -> float:
+        """Returns the multiply-adds from the share of training that was reached before to another one."""
+        work, self._reached = (reached - self._reached) * self._work, reached
+        self._counted += work
+        return work
+
+    def _say(self, line: str) -> None:
+        self._display.say(f"{self._label}: {line}")
+
+
 class Display:
     """Live progress of a sweep: one bar with the time left (or a line a minute), and a line for every evaluation.
 
@@ -124,7 +422,7 @@ class Display:
       clock: the function that returns the time in seconds.
 
     Attributes:
-      listeners: the listeners of every run (`following.py`).
+      listeners: the listeners of every run.
     """
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic):
@@ -135,8 +433,7 @@ class Display:
             file=sys.stderr, highlight=False, soft_wrap=True, force_jupyter=False, force_terminal=sys.stderr.isatty()
         )
         self._bar: Progress | None = None
-        self._time_left: TimeLeft | None = None
-        self._said_waiting, self._lock = False, threading.RLock()
+        self._said_waiting = False
 
     def show(self, text: str) -> None:
         """Prints lines. Control characters in them, such as those of labels or file names, are escaped."""
@@ -155,8 +452,7 @@ class Display:
         missing = plan.missing(finished)
         # The number of each run's cohort, as in the plan that was shown.
         self._numbers = {run: number for number, cohort in enumerate(missing, start=1) for run in cohort.names()}
-        self._plan, self._paused, self._compiled_for = plan, set(), {}
-        self._time_left = None
+        self._plan, self._paused, self._line_at = plan, set(), self._clock()
         if not missing:
             return
         self._bar = Progress(
@@ -164,14 +460,15 @@ class Display:
             BarColumn(),
             TaskProgressColumn(),
             TimeElapsedColumn(),
-            TextColumn("left {task.fields[left]}"),
+            TextColumn("left"),
+            TimeRemainingColumn(),
             console=self.console,
             disable=not self.console.is_terminal,
+            speed_estimate_period=SECONDS_OF_SPEED,
+            get_time=self._clock,
         )
-        work = share * sum(cohort.device_work * cohort.devices for cohort in missing)  # in multiply-adds
-        assumed = share * _training_seconds(plan, missing), assumed_seconds(_platform(missing))
-        self._time_left, self._line_at = TimeLeft(work, program_counts(missing), *assumed, self._clock), self._clock()
-        self._task = self._bar.add_task("training", total=work, left=_clock_text(self._time_left.seconds()))
+        # In multiply-adds.
+        self._bar.add_task("training", total=share * sum(cohort.device_work * cohort.devices for cohort in missing))
         self._bar.start()
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> CohortDisplay:
@@ -181,10 +478,6 @@ class Display:
         cohort = self._plan.cohort_of(folder.runs)
         label, paused = f"cohort {number} ({_shared(runs)})", folder.name in self._paused
         self.say(f"{label}: {count_text(len(runs), 'run')}, compiling")
-        self._compiled_for[folder.name] = cohort.program
-        with self._lock:
-            if self._time_left:
-                self._time_left.begun(folder.name)
         followed = Following(self.listeners, [self._followed(folder, name) for name in folder.runs], self.say)
         return CohortDisplay(self, folder.name, label, cohort.device_work * cohort.devices, paused, followed)
 
@@ -195,58 +488,25 @@ class Display:
             name, self._plan.sweep.name, place, run.seed, variant | dict(run.overrides), run.config.to_dict()
         )
 
-    def advance(self, work: float, *, here: bool, label: str = "", steps: str = "") -> None:
-        """Records work that a cohort has done.
+    def advance(self, work: float) -> None:
+        """Records multiply-adds that this process has done. Negative: steps are repeated."""
+        if bar := self._bar:
+            bar.update(bar.task_ids[0], advance=work)
 
-        Arguments:
-          work: the number of multiply-adds.
-          here: whether this process has just done the work, so that it counts toward the speed.
-          label: the name of the cohort, for the bar.
-          steps: the steps that the cohort has done, as text, for a line.
-        """
-        with self._lock:
-            if self._time_left:
-                self._time_left.add_work(work, here=here)
-            if self._bar and here:
-                self._update(label, f"{label}: {steps} steps")
+    def leave_out(self, work: float) -> None:
+        """Records multiply-adds that this process need not do, such as those before a checkpoint. Negative: it must."""
+        if bar := self._bar:
+            bar.update(bar.task_ids[0], total=bar.tasks[0].total - work)
 
-    def compiling(self, name: str, label: str, part: str, number: int, lengths: int) -> None:
-        """Shows that a cohort compiles a program of "training" or "evaluation" for length `number` of `lengths`."""
-        with self._lock:
-            if self._time_left and self._bar:
-                self._time_left.compiling(name, self._compiled_for[name], part, lengths)
-                text = (
-                    f"{label}: compiling{' the scoring' if part == 'evaluation' else ''}, length {number} of {lengths}"
-                )
-                self._update(text, text)
-
-    def compiled(self, name: str, part: str, seconds: float) -> None:
-        """Records that a cohort has compiled a program."""
-        with self._lock:
-            if self._time_left:
-                self._time_left.compiled(name, self._compiled_for[name], part, seconds)
-
-    def slowed(self) -> None:
-        """Records that a cohort trains fewer runs at once from now on."""
-        with self._lock:
-            if self._time_left:
-                self._time_left.slowed()
-
-    def training_ended(self, name: str) -> None:
-        """Records that a cohort no longer trains."""
-        with self._lock:
-            if self._time_left:
-                self._time_left.training_ended(name)
-
-    def _update(self, description: str, line: str) -> None:
+    def progress(self, description: str, line: str) -> None:
         """Shows the progress of the sweep: in the bar or, without a terminal, as a line once a minute."""
-        left, now = self._time_left.seconds(), self._clock()
-        self._bar.update(
-            self._task, completed=self._time_left.done, description=printable(description), left=_clock_text(left)
-        )
-        if not self.console.is_terminal and now - self._line_at > SECONDS_BETWEEN_LINES:
-            self.say(f"{line}, about {duration_text(left)} left for the whole sweep")
-            self._line_at = now
+        if (bar := self._bar) is None:
+            return
+        bar.update(bar.task_ids[0], description=printable(description))
+        if not self.console.is_terminal and self._clock() - self._line_at > SECONDS_BETWEEN_LINES:
+            left = bar.tasks[0].time_remaining
+            self.say(line if left is None else f"{line}, about {duration_text(left)} left for the whole sweep")
+            self._line_at = self._clock()
 
     def pause(self, name: str) -> None:
         """Records that a cohort waits at a rung. When it continues, its work so far is not counted again."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from jaxmatch.sweep.cohort_display import CohortDisplay
+from jaxmatch.sweep.display import CohortDisplay
 from jaxmatch.sweep.engines import TaskContext
 from jaxmatch.sweep.grid import Run
 from jaxmatch.workdir import CohortFolder

@@ -16,12 +16,11 @@ from jaxmatch.reporting.tables import TableLayout, check_layout, make_table
 from jaxmatch.settings import flatten
 from jaxmatch.sweep import rungs
 from jaxmatch.sweep.changes import changed
-from jaxmatch.sweep.display import Display, plan_text
+from jaxmatch.sweep.display import Display, RunListener, listeners_of, plan_text
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.execution import execute, records_of, resumed_text
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.floors_kept import check_floors, keep_floors
-from jaxmatch.sweep.following import RunListener, listeners_of
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.halving import Halving
 from jaxmatch.sweep.launcher_files import config_file, load_module
@@ -62,7 +61,7 @@ def sweep(
       floors: the simple baselines of the table (`baselines.floors.named_floors`). None: those of the file.
       smoke: whether to shrink everything to seconds, on generated data (see `smoke.smoke_sweep`).
       display: the display that shows the progress.
-      log: the names of listeners (`following.listeners_of`).
+      log: the names of listeners (`display.listeners_of`).
       command: the command line that the user gave. It is stored beside the records.
       engine: the engine that trains the cohorts; default: this process.
 

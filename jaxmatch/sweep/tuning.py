@@ -24,9 +24,8 @@ from jaxmatch.reporting.tables import comparisons, make_table
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import halving, launch, optuna_trials
 from jaxmatch.sweep.changes import changed
-from jaxmatch.sweep.display import Display
+from jaxmatch.sweep.display import Display, listeners_of
 from jaxmatch.sweep.engines import Engine
-from jaxmatch.sweep.following import listeners_of
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.resolving import resolve
 from jaxmatch.sweep.space import space_of
@@ -212,7 +211,7 @@ def tune(
       trials_at_once: the number of settings that are suggested at once (see `optuna_trials.execute`).
       space: the space that Optuna searches (see `space_of`).
       display: the display of the progress.
-      log: the names of listeners (`following.listeners_of`).
+      log: the names of listeners (`display.listeners_of`).
       engine: the engine that trains the cohorts; default: this process.
       **arguments: overrides, grid_overrides, options, command (see `launch.sweep`).
 
