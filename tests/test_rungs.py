@@ -251,7 +251,7 @@ def test_damaged_rung_file_is_an_input_error(small_files, halved, tmp_path, dama
     file = min(workdir.glob("cohorts/*/rung-1.json"))
     if damage is None:
         notes = json.loads(file.read_text())
-        next(iter(notes["runs"].values()))["curve"][0]["samples"] = "many"
+        next(run["curve"] for run in notes["runs"].values() if run["curve"])[0]["samples"] = "many"
         damage = json.dumps(notes)
     file.write_text(damage)
     with pytest.raises(InputError, match=r"rung-1.json: the file is damaged.*remove it .* and start again"):
