@@ -22,8 +22,7 @@ import jaxmatch
 from jaxmatch import config, models
 from jaxmatch.cli import export as command
 from jaxmatch.cli.main import main
-from jaxmatch.data import hashed_vectors as hashed_vectors_module
-from jaxmatch.data.hashed_vectors import hashed_vectors
+from jaxmatch.data.vectors import hashed_rule, hashed_vectors
 from jaxmatch.inference import model_folder
 from jaxmatch.inference.calibration import Calibration
 from jaxmatch.inference.export import FORMATS, export, formats
@@ -114,14 +113,14 @@ def test_exported_model_computes_hashed_vectors_of_new_words(tmp_path, format):
     for answer, prediction in zip(answers, jaxmatch.load(run).predict(pairs), strict=True):
         assert answer == pytest.approx(prediction.probabilities, abs=1e-5)
     rule = json.loads((tmp_path / "exported" / "export.json").read_text())["new_words"]
-    assert rule == hashed_vectors_module.rule()
+    assert rule == hashed_rule()
 
 
 def test_documented_hashing_rule_gives_the_vectors_of_training():
     names = {}
     exec(HASHED_WORDS, names)
     words = ["a", "zebra", "Zoë", "\udc80x", "international", "<padding>", "\U0001f600"]
-    np.testing.assert_array_equal(names["vectors_of"](words, hashed_vectors_module.rule()), hashed_vectors(words))
+    np.testing.assert_array_equal(names["vectors_of"](words, hashed_rule()), hashed_vectors(words))
 
 
 @functools.cache

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from small_sweep import launched, records
 
 import jaxmatch
-from jaxmatch.data import hashed_vectors as hashed_vectors_module
+from jaxmatch.data import vectors
 from jaxmatch.data.encoding import DataSettings, prepare
-from jaxmatch.data.hashed_vectors import hashed_vectors
+from jaxmatch.data.vectors import hashed_vectors
 from jaxmatch.errors import InputError
 
 
@@ -37,18 +37,17 @@ def test_a_vector_is_the_scaled_sum_of_its_n_gram_hashes():
 
 @given(st.lists(st.text(min_size=1, max_size=12), min_size=1, max_size=5))
 def test_every_text_has_a_vector_independent_of_the_other_words(words):
-    vectors = hashed_vectors(words)
-    assert vectors.shape == (len(words), 300) and vectors.dtype == np.float32
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 6, rtol=1e-5)
-    for word, vector in zip(words, vectors, strict=True):
+    table = hashed_vectors(words)
+    assert table.shape == (len(words), 300) and table.dtype == np.float32
+    np.testing.assert_allclose(np.linalg.norm(table, axis=1), 6, rtol=1e-5)
+    for word, vector in zip(words, table, strict=True):
         np.testing.assert_array_equal(hashed_vectors([word])[0], vector)
 
 
 def test_hashing_many_words_needs_little_extra_memory(monkeypatch):
     words = [f"w{number}" for number in range(3000)]
     expected = hashed_vectors(words)
-    monkeypatch.setattr(hashed_vectors_module, "WORDS_AT_ONCE", 64)
-    monkeypatch.setattr(hashed_vectors_module, "MOST_GRAMS", 500)
+    monkeypatch.setattr(vectors, "MOST_GRAMS", 500)
     tracemalloc.start()
     try:
         found = hashed_vectors(words)

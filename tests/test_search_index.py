@@ -12,7 +12,7 @@ from saved_model import save
 
 import jaxmatch
 from jaxmatch.cli.main import main
-from jaxmatch.data.hashed_vectors import hashed_vectors
+from jaxmatch.data.vectors import hashed_vectors
 from jaxmatch.errors import InputError
 from jaxmatch.inference import prefilters
 from jaxmatch.inference.search_index import SearchIndex

@@ -194,16 +194,18 @@ def test_unusable_vector_files_are_errors(tmp_path):
     with pytest.raises(InputError, match="one.tar.gz: this is neither text nor word2vec's binary format; name a file"):
         read_vectors(tmp_path / "one.tar.gz", ())
     (tmp_path / "half.txt.gz").write_bytes(gzip.compress(TEXT * 50)[:-20])
-    with pytest.raises(InputError, match="half.txt.gz: the archive is damaged"):
+    with pytest.raises(
+        InputError, match="half.txt.gz: the word vectors cannot be read .*; if the file is damaged, fetch"
+    ):
         read_vectors(tmp_path / "half.txt.gz", ())
     (tmp_path / "no.zip").write_bytes(TEXT)
-    with pytest.raises(InputError, match="no.zip: the archive is damaged"):
+    with pytest.raises(InputError, match="no.zip: the word vectors cannot be read .File is not a zip file"):
         read_vectors(tmp_path / "no.zip", ())
     with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
         archive.writestr("a.txt", TEXT)
         archive.writestr("b.txt", TEXT)
     with pytest.raises(
-        InputError, match=r"holds 2 files: 'a.txt', 'b.txt'; name one of them .*, as in 'two.zip/a.txt'"
+        InputError, match=r"holds 2 files: 'a.txt', 'b.txt'; name one of them behind the archive: two.zip/NAME"
     ):
         read_vectors(tmp_path / "two.zip", ())
     with pytest.raises(InputError, match="holds no 'c.txt'; it holds 'a.txt', 'b.txt'"):
@@ -225,24 +227,17 @@ def test_pipes_and_devices_are_refused(tmp_path, kind, make):
             read_vectors(tmp_path / name, ())
 
 
-def test_an_endless_line_is_refused_without_being_held_in_memory(tmp_path):
+def test_an_endless_line_is_broken_and_not_held_in_memory(tmp_path):
     path = tmp_path / "v.txt.gz"
-    path.write_bytes(gzip.compress(TEXT + b"1" * (1 << 27), 1))
+    path.write_bytes(gzip.compress(TEXT * 20 + b"1" * (1 << 27), 1))
     tracemalloc.start()
     try:
-        with pytest.raises(InputError, match="v.txt.gz:5: the line is longer than 1 MiB; a line is a word"):
-            read_vectors(path, Everything())
-        assert tracemalloc.get_traced_memory()[1] < 1 << 25
+        found, report = read_vectors(path, Everything())
+        assert (sorted(found.index), report.broken) == (["cat", "dog", "the"], 128)
+        assert report.broken_examples[0] == "line 81: 0 numbers instead of 3"
+        assert tracemalloc.get_traced_memory()[1] < 1 << 27
     finally:
         tracemalloc.stop()
-
-
-@pytest.mark.parametrize("stated", [b"9" * 12, b"9" * 5000, b"999999"])
-def test_a_header_with_impossible_dimensions_is_an_error(tmp_path, stated):
-    path = tmp_path / "v.txt"
-    path.write_bytes(b"4 " + stated + b"\n" + TEXT)
-    with pytest.raises(InputError, match="v.txt:1: the header states '9+(...)?' dimensions"):
-        read_vectors(path, ())
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])

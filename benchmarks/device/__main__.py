@@ -43,9 +43,8 @@ from benchmarks.device.budget import Budget, Stage, duration, say
 from benchmarks.device.stages import STAGES, Plan, missing_for_sweeps, peer_problem
 from benchmarks.item import Settings
 from benchmarks.placeholders import with_placeholders
-from jaxmatch.data.encoding import NO_VECTORS
-from jaxmatch.data.hashed_vectors import HASHED
 from jaxmatch.data.places import DATA_VARIABLE, vectors_file
+from jaxmatch.data.vectors import HASHED, NO_VECTORS
 from jaxmatch.errors import InputError
 
 RESULTS = reports.RESULTS / "device"

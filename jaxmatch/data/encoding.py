@@ -15,20 +15,25 @@ from jaxmatch.data.characters import character_table
 from jaxmatch.data.corpus import Corpus, coverage, number_keys
 from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
-from jaxmatch.data.hashed_vectors import DIMENSIONS, HASHED, HASHED_VERSION, hashed_vectors
 from jaxmatch.data.kept_pairs import check_drop_length, check_words, warnings_about, without_long_pairs
 from jaxmatch.data.readers import own_layout
 from jaxmatch.data.readers.label_order import classes_of
 from jaxmatch.data.tokens import Preprocessing
-from jaxmatch.data.vectors import VectorReport, WordVectors
+from jaxmatch.data.vectors import (
+    DIMENSIONS,
+    HASHED,
+    HASHED_VERSION,
+    NO_VECTORS,
+    VectorReport,
+    WordVectors,
+    hashed_vectors,
+)
 from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.errors import InputError
 from jaxmatch.files import remove_abandoned
 
 # Increased when a change makes the same input give other arrays or another report.
 _FORMAT = 2
-# The value of `vectors` if the model trains its word vectors from scratch.
-NO_VECTORS = "none"
 # A smaller share of tokens with a vector is worth a warning.
 LOW_COVERAGE = 0.5
 
@@ -39,8 +44,8 @@ class DataSettings(DataConfig):
 
     Attributes:
       directory: the folder with the data files; not needed for embedded data.
-      vectors: a file of word vectors (data/vectors.py); 'hashed' for the vectors of
-        `hashed_vectors.py`; 'none' for a model that trains its word vectors; '' for those of an embedded data set.
+      vectors: a file of word vectors, 'hashed', or 'none' for a model that trains its word vectors (data/vectors.py);
+        '' for those of an embedded data set.
       characters: the size of the character vocabulary (see `character_table`); 0 leaves the characters out.
       tags: whether each token gets its part of speech.
       exact_match: whether each token gets a mark if the other sentence has the same word.

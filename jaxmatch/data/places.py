@@ -3,9 +3,8 @@
 import os
 from pathlib import Path
 
-from jaxmatch.data.encoding import NO_VECTORS
-from jaxmatch.data.hashed_vectors import HASHED
 from jaxmatch.data.sources import CATALOG
+from jaxmatch.data.vectors import HASHED, NO_VECTORS
 
 # The environment variable that names the folder with the official folders of the data sets.
 DATA_VARIABLE = "JAXMATCH_DATA"

@@ -1,21 +1,28 @@
-"""Files of word vectors: text in GloVe's layout, or word2vec's binary format; plain, with gzip, or in a zip archive.
+"""Word vectors: from files, and made from the spelling of words.
 
-A file is read as a stream. Only the rows of wanted words are held in memory.
+A file is text in GloVe's layout or word2vec's binary format; plain, with gzip, or in a zip archive. It is read as a
+stream. Only the rows of wanted words are held in memory.
+
+Hashed vectors are for users without a file. As in fastText (Bojanowski et al., 2017, section 3.2), the vector of a word
+is the sum of the vectors of its character n-grams and of the whole word. The vector of an n-gram is not trained here:
+it consists of signs that come from the hash of the n-gram (a random projection, Achlioptas, 2003). Words that share a
+stem have similar vectors. The vectors hold no information about the meaning of words.
 """
 
 import codecs
 import contextlib
 import functools
 import gzip
+import hashlib
 import io
 import itertools
 import os
 import zipfile
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -24,16 +31,29 @@ from jaxmatch.data.readers.lines import listed
 from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 
+# The values of `data.vectors` that are not files: hashed vectors, and none for a model that trains its own.
+HASHED, NO_VECTORS = "hashed", "none"
 REMEDY = "name a file of word vectors: text in GloVe's layout or word2vec's binary format, also as .gz or .zip"
 # The number of bytes that are read at a time.
 BLOCK_BYTES = 1 << 22
-# A longer line is not a vector: this length has room for 50,000 numbers of 20 characters.
+# A longer line is read in pieces, which are broken lines: this length has room for 50,000 numbers of 20 characters.
 LONGEST_LINE = 1 << 20
 # How many lines are read to find the number of dimensions, and how many broken lines are described.
-_HEAD_LINES, _EXAMPLES = 200, 5
+_HEAD_LINES, _EXAMPLES = 50, 5
 _NUMBER_BYTES = b"0123456789+-.eE \t\r\n"
 # Number of the line or word, its word, its numbers, and its problem or "".
 _Row = tuple[int, bytes, bytes, str]
+
+# Hashed vectors.
+DIMENSIONS = 300
+# Increased when a change gives a word another vector.
+HASHED_VERSION = 1
+_GRAM_LENGTHS = range(3, 7)
+# The norm of a vector, about that of GloVe's vectors.
+_NORM = 6.0
+_DIGEST_BYTES = -(-DIMENSIONS // 8)
+# The signs of this many n-grams are held in memory (50 MB).
+MOST_GRAMS = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -91,15 +111,17 @@ def read_vectors(
       lowercase: whether the words of the file are converted to lower case before they are looked up.
 
     Raises:
-      InputError: the file does not exist, is not a regular file, is damaged, or is in another format; a line is longer
-        than 1 MiB; or no line holds a vector.
+      InputError: the file does not exist, is not a regular file, is damaged, or is in another format; or no line holds
+        a vector.
     """
     path = Path(path)
     with _opened(path) as file:
         # Text holds no zeros, and 64 KiB of 32-bit floats do.
         binary = b"\0" in file.peek()[: 1 << 16]
-        head = list(itertools.islice(_lines(file, path), 1 if binary else _HEAD_LINES))
-        header = _header(head, path)
+        lines = iter(functools.partial(file.readline, LONGEST_LINE), b"")
+        head = list(itertools.islice(lines, 1 if binary else _HEAD_LINES)) or [b""]
+        head[0] = head[0].removeprefix(codecs.BOM_UTF8)
+        header = _header(head)
         if binary and not header:
             raise InputError("this is neither text nor word2vec's binary format", path=path, remedy=REMEDY)
         dimensions = header or _common_dimensions(head)
@@ -108,8 +130,8 @@ def read_vectors(
         if binary:
             rows = _binary_rows(file, dimensions, path)
         else:
-            lines = enumerate(itertools.chain(head, _lines(file, path, len(head))), start=1)
-            rows = _text_rows(itertools.islice(lines, 1 if header else 0, None), dimensions)
+            numbered = enumerate(itertools.chain(head, lines), start=1)
+            rows = _text_rows(itertools.islice(numbered, 1 if header else 0, None), dimensions)
         index: dict[str, int] = {}
         matrix = bytearray()  # grows in place, so that a second copy is never held
         broken, examples, count = 0, [], 0
@@ -232,25 +254,14 @@ def _is_number(field: bytes) -> bool:
     return True
 
 
-def _header(head: list[bytes], path: Path) -> int:
-    """Returns the dimensions that a first line "count dimensions" states, or 0 if the first line is not a header.
-
-    Raises:
-      InputError: the header states more dimensions than a line can hold.
-    """
-    fields = head[0].split() if head else []
+def _header(head: list[bytes]) -> int:
+    """Returns the dimensions that a first line "count dimensions" states, or 0 if the first line is not a header."""
+    fields = head[0].split()
     if len(fields) != 2 or not all(field.isdigit() for field in fields):
         return 0
     # In a file of one-dimensional vectors, the first line "7 3" may also be the word "7" and its number.
     if len(head) > 1 and len(head[1].split()) <= 2 and fields[1].lstrip(b"0") != b"1":
         return 0
-    if len(fields[1]) > len(str(LONGEST_LINE)) or int(fields[1]) > LONGEST_LINE // 2:
-        raise InputError(
-            f"the header states {shown(fields[1].decode())} dimensions",
-            path=path,
-            line=1,
-            remedy="its two numbers are words and dimensions",
-        )
     return int(fields[1])
 
 
@@ -300,11 +311,9 @@ def _errors_named(archive: Path) -> Iterator[None]:
     except (InputError, MemoryError):
         raise
     except Exception as error:
-        is_os_error = isinstance(error, OSError) and error.errno is not None
-        if is_os_error or isinstance(error, RuntimeError):  # encrypted, or compressed by an unknown method
-            reason = error.strerror if is_os_error else error
-            raise InputError(f"the word vectors cannot be read ({reason})", path=archive) from error
-        raise InputError(f"the archive is damaged ({error})", path=archive, remedy="fetch it again") from error
+        reason = getattr(error, "strerror", None) or error
+        remedy = "if the file is damaged, fetch it again"
+        raise InputError(f"the word vectors cannot be read ({reason})", path=archive, remedy=remedy) from error
 
 
 def _member(archive: zipfile.ZipFile, path: Path, wanted: str) -> str:
@@ -316,29 +325,46 @@ def _member(archive: zipfile.ZipFile, path: Path, wanted: str) -> str:
         raise InputError(f"the archive holds no {shown(wanted)}", path=path, remedy=f"it holds {listed(names)}")
     names = [name for name in names if name.endswith(".txt")] or names
     if len(names) != 1:
-        problem = f"the archive holds {len(names)} files" + (f": {listed(names)}" if names else "")
-        remedy = (
-            f"name one of them behind the archive, as in {shown(f'{path.name}/{names[0]}', 200)}"
-            if names
-            else "fetch it again"
-        )
-        raise InputError(problem, path=path, remedy=remedy)
+        problem = f"the archive holds {len(names)} files: {listed(names)}"
+        raise InputError(problem, path=path, remedy=f"name one of them behind the archive: {path.name}/NAME")
     return names[0]
 
 
-def _lines(file: BinaryIO, path: Path, before: int = 0) -> Iterator[bytes]:
-    """Yields lines with their ends. `before` lines were read already.
-
-    Raises:
-      InputError: a line is longer than `LONGEST_LINE`. No more than that of such a line is held in memory.
+def hashed_rule() -> dict[str, Any]:
+    """Returns how hashed vectors are made, as plain values for programs without this package
+    (docs/how_to/export.md).
     """
-    lines = iter(functools.partial(file.readline, LONGEST_LINE + 1), b"")
-    for number, line in enumerate(lines, start=before + 1):
-        if len(line) > LONGEST_LINE:
-            raise InputError(
-                f"the line is longer than {LONGEST_LINE >> 20} MiB",
-                path=path,
-                line=number,
-                remedy="a line is a word and its numbers",
-            )
-        yield line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+    return {
+        "version": HASHED_VERSION,
+        "ngrams": list(_GRAM_LENGTHS),
+        "hash": "blake2b",
+        "digest_bytes": _DIGEST_BYTES,
+        "dimensions": DIMENSIONS,
+        "norm": _NORM,
+    }
+
+
+def hashed_vectors(words: Collection[str]) -> np.ndarray:
+    """Computes the hashed vectors of words, <float32>[words, 300]. They are the same on every machine."""
+    signs = functools.lru_cache(MOST_GRAMS)(_signs)
+    result = np.zeros((len(words), DIMENSIONS), np.float32)
+    for row, word in enumerate(words):
+        total = np.sum([signs(gram) for gram in _grams(word)], axis=0, dtype=np.int32)
+        # In float64 this sum of whole numbers is exact, so that the result is the same on every machine.
+        norm = np.sqrt(np.square(total, dtype=np.float64).sum())
+        result[row] = _NORM * total / max(norm, 1.0)
+    return result
+
+
+def _grams(word: str) -> set[str]:
+    """Returns the n-grams of a word between < and >, and the whole word between < and >."""
+    marked = f"<{word}>"
+    return {marked} | {
+        marked[start : start + length] for length in _GRAM_LENGTHS for start in range(len(marked) - length + 1)
+    }
+
+
+def _signs(gram: str) -> np.ndarray:
+    """Returns 300 numbers, 1 or -1, from the bits of the hash of an n-gram."""
+    digest = hashlib.blake2b(gram.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+    return 2 * np.unpackbits(np.frombuffer(digest, np.uint8), count=DIMENSIONS).astype(np.int8) - 1

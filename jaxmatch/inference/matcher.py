@@ -13,8 +13,8 @@ import numpy as np
 from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.data import tagging
 from jaxmatch.data.characters import character_table
-from jaxmatch.data.hashed_vectors import HASHED, hashed_vectors
 from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.data.vectors import HASHED, hashed_vectors
 from jaxmatch.data.vocabulary import PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary, WordTable
 from jaxmatch.devices import available_devices
 from jaxmatch.errors import NotFinite

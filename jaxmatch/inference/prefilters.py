@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from jaxmatch.data.hashed_vectors import hashed_vectors
+from jaxmatch.data.vectors import hashed_vectors
 from jaxmatch.data.vocabulary import UNKNOWN
 from jaxmatch.errors import NotInstalled
 from jaxmatch.inference import stored_arrays

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from jaxmatch import files
-from jaxmatch.data import hashed_vectors
+from jaxmatch.data.vectors import hashed_rule
 from jaxmatch.errors import InputError
 from jaxmatch.inference.candidates import Candidate, matched_label, ranked
 from jaxmatch.inference.checked_files import check_replaceable, read_bytes, reading
@@ -197,7 +197,7 @@ def _description(folder: Path) -> dict[str, Any]:
 
 def fingerprint(matcher: Matcher) -> str:
     """Computes a checksum of an index's dependencies: vocabulary, preprocessing, and vectors of known and new words."""
-    of_new_words = [hashed_vectors.rule()] if matcher.hashed else []
+    of_new_words = [hashed_rule()] if matcher.hashed else []
     described = [vars(matcher.preprocessing), matcher.vocabulary.words, *of_new_words]
     digest = hashlib.sha256(json.dumps(described).encode())
     digest.update(np.ascontiguousarray(matcher.model.vectors).tobytes())

@@ -10,6 +10,7 @@ from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.places import data_directory, vectors_file
 from jaxmatch.data.readers import own
 from jaxmatch.data.readers.own_layout import layout_of
+from jaxmatch.data.vectors import NO_VECTORS
 from jaxmatch.errors import InputError
 from jaxmatch.settings import check
 
@@ -52,8 +53,8 @@ def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:
     settings["vectors"] = vectors_file(settings["vectors"], settings["directory"])
     trained = config["model"].get("words", "fixed") == "trained"
     if trained and not settings["vectors"] and settings["name"] not in catalog.EMBEDDED_TASKS:
-        settings["vectors"] = encoding.NO_VECTORS
-    if settings["vectors"] == encoding.NO_VECTORS and not trained:
+        settings["vectors"] = NO_VECTORS
+    if settings["vectors"] == NO_VECTORS and not trained:
         raise InputError(
             "data.vectors is 'none', and model.words is 'fixed': the model would see no word",
             remedy="train them with --config.model.words=trained, or use --vectors hashed",

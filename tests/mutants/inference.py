@@ -45,7 +45,7 @@ MUTANTS = [
     (_INFERENCE + "prefilters.py", "out=result, where=lengths > 0", "out=result, where=lengths < 0", _ON_SEARCH),
     (_INFERENCE + "prefilters.py", "new if matcher.hashed else None", "None", _ON_INDEX),
     (_INFERENCE + "prefilters.py", "means.ndim != 2 or means.shape[1] != dimensions", "False", _ON_INDEX),
-    (_INFERENCE + "search_index.py", "[hashed_vectors.rule()] if matcher.hashed else []", "[]", _ON_INDEX),
+    (_INFERENCE + "search_index.py", "[hashed_rule()] if matcher.hashed else []", "[]", _ON_INDEX),
     (_INFERENCE + "search_index.py", "files.read_json(folder / _LINES) if _LINES in names else ", "", _ON_INDEX),
     (_INFERENCE + "matcher.py", "(min(batch, most), batch % most)", "(batch,)", ["tests/test_warmup.py::test_warmup_prepares_the_given_batch_sizes"]),
     ("docs/how_to/serve.md", "@app.exception_handler(RequestValidationError)", "", ["tests/test_serve.py"]),

@@ -24,8 +24,8 @@ import safetensors.numpy
 from flax import traverse_util
 
 from jaxmatch import __version__, files
-from jaxmatch.data import hashed_vectors
 from jaxmatch.data.tokenizer_rules import substitutions
+from jaxmatch.data.vectors import hashed_rule
 from jaxmatch.data.vocabulary import UNKNOWN_WORD
 from jaxmatch.errors import InputError
 from jaxmatch.files import hash_file
@@ -84,7 +84,7 @@ def export(matcher: Matcher, directory: str | os.PathLike, format: str) -> None:
             "temperature": calibration.temperature,
             "threshold": calibration.threshold,
             "positive": calibration.positive,
-            "new_words": hashed_vectors.rule() if matcher.hashed else None,
+            "new_words": hashed_rule() if matcher.hashed else None,
             "model": {"name": settings.name, **dataclasses.asdict(settings)},
             "sha256": {file.name: hash_file(file) for file in sorted(folder.iterdir())},
         }
