@@ -18,8 +18,8 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.printable import count_text, printable
-from jaxmatch.reporting.records import read_record
 from jaxmatch.reporting.layout import duration_text, shared_text
+from jaxmatch.reporting.records import read_record
 from jaxmatch.sweep.device_jobs import DeviceJob, makespan
 from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.launcher_files import load_module, load_named, user_file_errors
