@@ -80,6 +80,7 @@ def test_progress_lines_name_what_is_compiled_and_the_time_left(begun, clock):
 
 def test_the_time_left_follows_steps_made_here(begun, clock):
     _, shown, lines = begun
+    shown.stepped(10, 100)
     shown.resumed(50, 100)  # steps before the checkpoint took no time here
     for done in (60, 70):
         clock.now += 61
