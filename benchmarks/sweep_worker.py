@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks import fresh_process
 from benchmarks.call_times import Watch, unattributed
+from jaxmatch.reporting import folder_table
 from jaxmatch.reporting.records import read_record
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import claimed, engines, launch, preparation
@@ -25,7 +26,7 @@ def sweep(request: dict) -> dict:
     """Launches a sweep and measures the time from the sweep file to the table."""
     watch, events, cohorts = Watch(), collections.Counter(), []
     watch.on(preparation, "prepare", "data")
-    watch.on(launch, "make_table", "tables")
+    watch.on(folder_table, "table", "tables")
     watch.on(engines, "make_plan", "plan")
     watch.on(claimed, "_save_model", "models")
     jax.monitoring.register_event_listener(lambda event, **_: events.update([event]))

@@ -31,9 +31,8 @@ DATA_SETS = {
         "optimizer.warmup_samples": 549_367,
         "optimizer.decay_samples": 256_000,
     },
-    "wikiqa": _ANSWERS
-    | {"training.patience_samples": 256_000, "training.selection": "mrr", "optimizer.warmup_samples": 20_360},
-    "trecqa_clean": _ANSWERS | {"training.selection": "map", "optimizer.warmup_samples": 4_718},
+    "wikiqa": _ANSWERS | {"training.patience_samples": 256_000, "optimizer.warmup_samples": 20_360},
+    "trecqa_clean": _ANSWERS | {"optimizer.warmup_samples": 4_718},
     "sick": _CONSTANT
     | {
         "training.batch_size": 64,

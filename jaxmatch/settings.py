@@ -170,7 +170,7 @@ def check(config: type, values: Mapping[str, Any], section: str) -> Any:
         if name not in known:
             of = f"model {config.name!r}" if section == "model" else section
             raise InputError(f"{of} has no setting {shown(name)}", remedy=nearest(name, known))
-        _check_value(f"{section}.{name}", value, _types(config)[name], known[name].metadata)
+        _check_value(f"{section}.{name}", value, _types(config)[name], known[name])
     checked = config(**values)
     if isinstance(checked, ModelConfig) and checked.least_layers > MOST_LAYERS:
         raise InputError(
@@ -182,13 +182,14 @@ def check(config: type, values: Mapping[str, Any], section: str) -> Any:
     return checked
 
 
-def _check_value(key: str, value: Any, kind: Any, bounds: Mapping[str, Any]) -> None:
-    """Checks that a value has the type of its field and is one of its choices or within its bounds."""
+def _check_value(key: str, value: Any, kind: Any, field: dataclasses.Field) -> None:
+    """Checks that a value has the type of its field, and is its default, one of its choices or within its bounds."""
+    bounds = field.metadata
     least, most, below = bounds["least"], bounds["most"] or MOST, bounds["below"]
     remedy = None
     choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else bounds["choices"]
     if choices is not None:
-        if not isinstance(value, str) or value not in choices:
+        if not isinstance(value, str) or value not in (field.default, *choices):
             remedy = nearest(value, choices)
     elif kind is bool:
         remedy = None if isinstance(value, bool) else "give True or False"

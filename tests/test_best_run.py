@@ -42,14 +42,16 @@ def test_predict_uses_the_best_run_and_names_it_on_standard_error(sweep, capsysb
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"data": small_records.record()["data"] | {"name": "snli"}}, "its runs differ in data: sick, snli"),
-        ({"selected_on": "dev.mrr", "dev": {"mrr": 0.4}}, "its runs differ in scores: dev.accuracy, dev.mrr"),
+        ({"data": small_records.record()["data"] | {"name": "snli"}}, "the runs differ in data: sick, snli"),
+        ({"selected_on": "dev.mrr", "dev": {"mrr": 0.4}}, "the runs differ in scores: dev.accuracy, dev.mrr"),
     ],
 )
 def test_runs_that_cannot_be_compared_are_refused(sweep, capsys, changes, problem):
     _write(sweep / "runs" / "third-seed0", run="third-seed0", **changes)
     assert main(["predict", str(sweep), "--best", "--input", "in.tsv"]) == 2
-    assert capsys.readouterr().err == f"jaxmatch: {sweep}: {problem}; name a run: WORKDIR/runs/NAME\n"
+    assert capsys.readouterr().err == (
+        f"jaxmatch: {sweep}: no run is the best on dev: {problem}; name a run: WORKDIR/runs/NAME\n"
+    )
 
 
 def test_a_folder_without_a_finished_run_is_refused(sweep, capsys):

@@ -1,7 +1,7 @@
 """Overriding fields of a sweep's config on the command line."""
 
 import pytest
-from paper_sweeps import SWEEPS, resolved
+from paper_sweeps import SWEEPS, resolved, shown
 
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import launch
@@ -35,12 +35,12 @@ def test_field_of_one_model_cannot_be_overridden_beside_an_axis_of_models():
 
 
 def test_best_on_test_columns_can_be_disabled():
-    assert resolved("re2_main", "wikiqa").table.scores == (
+    assert shown(resolved("re2_main", "wikiqa")).scores == (
         "dev.mrr",
         "test.map",
         "test.mrr",
         "best_on_test.map",
         "best_on_test.mrr",
     )
-    scores = resolved("re2_main", "wikiqa", overrides={"training.best_on_test": "False"}).table.scores
+    scores = shown(resolved("re2_main", "wikiqa", overrides={"training.best_on_test": "False"})).scores
     assert not any("best" in score for score in scores)

@@ -67,7 +67,7 @@ def test_damaged_checkpoint_is_skipped_for_the_previous_one(checkpoints, tmp_pat
     arrays, notes = checkpoints.restore(big)
     assert notes == {"epoch": 1}
     np.testing.assert_array_equal(arrays["a"], big["a"])
-    checkpoints.save(2, big, {"epoch": 22})  # the number of the damaged checkpoint can be reused
+    checkpoints.save(2, big, {"epoch": 22})  # as the damaged one
     assert checkpoints.restore(big)[1] == {"epoch": 22}
 
 
@@ -133,7 +133,7 @@ def test_failed_save_raises_one_error_and_leaves_no_files(checkpoints, tmp_path,
     resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
     try:
         with pytest.raises(OSError) as caught:
-            checkpoints.save(2, big, {"epoch": 2})
+            checkpoints.save(1, big, {"epoch": 1.5})  # even one of the same number leaves the one before
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (caught.value.errno, caught.value.filename) == (errno.EFBIG, str(tmp_path / "checkpoints"))

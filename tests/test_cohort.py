@@ -1,5 +1,6 @@
 """The invariants of lockstep training."""
 
+import jax
 import numpy as np
 import pytest
 from small_cohort import InterruptAfter, Interruption, alike, leaves, lockstep, make_cohort, make_data, same
@@ -37,7 +38,8 @@ def test_losses_do_not_depend_on_the_other_runs():
 
 def test_diverged_run_is_marked_and_does_not_affect_other_runs(results):
     changes = [{}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {"dropout_rate": 0.0}]
-    with_diverged = make_cohort(optimizer=changes).train()
+    with jax.debug_nans(True), jax.debug_infs(True):  # as JAX_DEBUG_NANS and JAX_DEBUG_INFS
+        with_diverged = make_cohort(optimizer=changes).train()
     assert with_diverged[1].progress.diverged_at is not None
     assert all(np.isfinite(leaf).all() for leaf in leaves(with_diverged[1]))
     assert with_diverged[0].progress.diverged_at is with_diverged[2].progress.diverged_at is None

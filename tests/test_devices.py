@@ -28,7 +28,10 @@ levels = jax.jit(jax.vmap(lambda key: random_levels(key, (4, 6))))
 assert len(levels(sharded).sharding.device_set) == 8
 np.testing.assert_array_equal(levels(sharded), [random_levels(key, (4, 6)) for key in keys])
 training = {"epochs": 2, "maximum_buckets": 1}
-arguments = dict(seeds=(1, 2, 3, 4, 5), training=training)  # five runs: three devices hold a filler
+still = {"learning_rate": 0.0, "learning_rate_floor": 0.0}  # its checkpoint is the first one
+optimizer = [{}, still, {}, still, {}]
+# Five runs: three devices hold a filler.
+arguments = dict(seeds=(1, 2, 3, 4, 5), optimizer=optimizer, training=training)
 spread = make_cohort(**arguments)
 one = make_cohort(**arguments, devices=jax.devices()[:1])
 single = one.train()
@@ -53,6 +56,12 @@ with tempfile.TemporaryDirectory() as folder:
         check(later.train(checkpoints))
         assert len(later.lockstep.slots) == (8 if len(second) == 8 else 5)
         checkpoints.close()
+    # The checkpoint has the state of two runs, and the chosen parameters of all.
+    checkpoints, dropped = Checkpoints(pathlib.Path(folder) / "dropped"), {1: (0, 1, 2)}
+    assert make_cohort(**arguments, devices=jax.devices()[:1]).train(checkpoints, until=1, dropped=dropped) is None
+    left = make_cohort(**arguments).train(checkpoints, dropped=dropped)
+    alike(left, make_cohort(**arguments).train(dropped=dropped), atol=1e-5)
+    checkpoints.close()
 replicas.PAIRS_AT_ONCE_ON_A_CPU = 16  # the three replicas of a device are computed in turn
 check(make_cohort(**arguments, devices=jax.devices()[:2]).train())
 # LSTM scans: the carry starts as zeros that are equal on every device, and then differs between devices.

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import small_sweep
 from small_cohort import MODEL, make_cohort
@@ -21,8 +22,9 @@ from jaxmatch.data.sources import CATALOG, Source
 from jaxmatch.errors import InputError
 from jaxmatch.models import MODELS
 from jaxmatch.settings import default_config, with_overrides
-from jaxmatch.sweep import memory
+from jaxmatch.sweep import launch, memory
 from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.plan import make_plan
 from jaxmatch.training import scores
 
 SOURCE = "\n".join(fenced(ROOT / "docs" / "how_to" / "extend.md", "python"))
@@ -88,6 +90,17 @@ def test_user_defined_model_without_its_file_is_a_one_line_error(file, tmp_path,
     assert main(["evaluate", str(run)]) == 2
     assert "there is no model 'mean'" in (message := capsys.readouterr().err)
     assert "--import FILE loads one of your own" in message and message.count("\n") == 1
+
+
+def test_checkpoints_may_be_chosen_by_a_score_that_constant_predictions_do_not_have(small_files):
+    def spread(labels, outputs):
+        values = outputs.std(axis=(1, 2))
+        return np.where(values > 0, values, np.nan)
+
+    extend.add_score(Score("spread", "spread"), spread, "classification")
+    changes = small_sweep.overrides(small_files) | {"training.selection": "spread"}
+    plan = make_plan(launch.resolve(small_files / "small.py", overrides=changes))
+    assert {run.config.training.selection for run, _ in plan.runs.values()} == {"spread"}
 
 
 def test_added_hyperparameter_at_its_default_keeps_run_names():

@@ -46,7 +46,7 @@ def test_a_failed_cohort_does_not_stop_others_and_is_retried(small_files, undist
     (error,) = tmp_path.glob("cohorts/*/error.json")
     notes = json.loads(error.read_text())
     assert notes["message"] == "RuntimeError: two lines" and "in train" in notes["traceback"]
-    assert "2 of 4 runs are missing: their training failed" in printed.out and "Traceback" not in printed.err
+    assert "2 of 4 runs have not finished; training failed, as" in printed.out and "Traceback" not in printed.err
     assert printed.err.splitlines()[-1] == (
         f"jaxmatch: {error.parent}: this cohort failed: RuntimeError: two lines; 2 of 4 runs are missing: their "
         "training failed; see error.json; run the same command to try again"

@@ -1,5 +1,7 @@
 """Launches of a sweep: the runs that they train, and the folder and models afterwards."""
 
+import dataclasses
+import functools
 import json
 import re
 import shutil
@@ -8,12 +10,17 @@ import pytest
 import small_sweep
 
 import jaxmatch
+from jaxmatch import extend
 from jaxmatch.cli.main import main
 from jaxmatch.cli.runs import records_of as runs_of
+from jaxmatch.data.readers import own
+from jaxmatch.data.sources import Source
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting.sweep_folder import read_sweep_folder
+from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import execution, launch
+from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import CohortFolder, Workdir
 
 
@@ -30,6 +37,7 @@ def test_a_sweep_trains_one_cohort_and_returns_the_table(finished_sweep):
 
 @pytest.mark.slow
 def test_a_second_launch_trains_nothing(small_files, finished_sweep, sweep_copy):
+    shutil.rmtree(sweep_copy / "cohorts")  # the records alone say what is finished
     before = {file: file.stat().st_mtime_ns for file in sweep_copy.rglob("record.json")}
     text, watcher = small_sweep.launched(small_files, sweep_copy)
     assert watcher.trained == []
@@ -89,11 +97,15 @@ def test_a_wider_grid_reuses_the_runs_trained_before(small_files, finished_sweep
 
 
 @pytest.mark.slow
-def test_a_removed_run_is_retrained_with_identical_results(small_files, finished_sweep, sweep_copy):
-    run = next(iter(small_sweep.records(sweep_copy)))
+def test_a_removed_run_is_retrained_alone_with_the_same_scores(small_files, finished_sweep, sweep_copy):
+    before = small_sweep.records(sweep_copy)
+    run, other = sorted(before, key=lambda run: before[run]["status"], reverse=True)
     shutil.rmtree(sweep_copy / "runs" / run)
-    small_sweep.launched(small_files, sweep_copy)
-    assert small_sweep.results(sweep_copy) == small_sweep.results(finished_sweep[0])
+    assert small_sweep.launched(small_files, sweep_copy)[1].trained == [(run,)]
+    after = small_sweep.records(sweep_copy)
+    assert after[other] == before[other]
+    for split in ("dev", "test"):
+        assert after[run][split] == pytest.approx(before[run][split], abs=1e-5)
 
 
 @pytest.mark.slow
@@ -105,6 +117,30 @@ def test_a_cohort_with_runs_that_are_not_planned_is_never_trained(small_files, s
     monkeypatch.setattr(execution, "SECONDS_BETWEEN_TRIES", 0)
     assert small_sweep.launched(small_files, sweep_copy)[1].trained == []
     assert not (sweep_copy / "cohorts" / "other" / "error.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("restored_registries")
+def test_each_data_set_chooses_its_checkpoints_by_its_own_score(small_files, tmp_path):
+    """A sweep made in Python, whose variants are two data sets with the same pairs."""
+    read = functools.partial(own.read, task="classification", labels=("no", "yes"))
+    files = {split: (f"{split}.tsv",) for split in ("train", "dev", "test")}
+    extend.add_data_set(Source("pairs", "classification", ("no", "yes"), ".", files, read, "f1"))
+    planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
+    variants = {"own": {}, "pairs": {"data.name": "pairs"}}
+    planned = dataclasses.replace(planned, variants=variants, grid={}, seeds=(0, 1), table=None)
+    watcher = small_sweep.Watcher()
+    records = launch.run(planned, tmp_path, watcher)
+    assert [record["selected_on"] for record in records[::2]] == ["dev.accuracy", "dev.f1"]
+    assert [record["config"]["training"]["selection"] for record in records[::2]] == ["accuracy", "f1"]
+    shown = ("dev.accuracy", "test.accuracy", "dev.f1", "test.f1")
+    assert read_sweep_folder(tmp_path).layout.scores == shown
+    assert watcher.text.splitlines()[-1] == "no run is the best on dev: the runs differ in data: own, pairs"
+    chosen = dataclasses.replace(planned, config=with_overrides(planned.config, {"training.selection": "accuracy"}))
+    names = [set(make_plan(sweep).runs) for sweep in (planned, chosen)]
+    assert names[0] & names[1] == {
+        record["run"] for record in records[:2]
+    }  # a score that is named is kept, and stands for itself
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Errors of a launch, most of them raised before training or writing. Each is one line that suggests a fix."""
 
+import dataclasses
 import json
 import shutil
 
@@ -15,8 +16,15 @@ from jaxmatch.sweep.plan import make_plan
 
 def test_duplicate_grid_setting_is_refused(small_files):
     arguments = {"overrides": small_sweep.overrides(small_files), "grid_overrides": {"model.blocks": "1,1.0"}}
-    with pytest.raises(InputError, match="is in the grid twice"):
+    with pytest.raises(InputError, match="^learning_rate=0.01 blocks=1 is in the grid twice; remove one"):
         make_plan(launch.resolve(small_files / "small.py", **arguments))
+
+
+def test_variants_with_the_same_settings_are_named(small_files):
+    planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
+    variants = {"whole": {}, "small": {"model.hidden_size": 4}, "by accuracy": {"training.selection": "accuracy"}}
+    with pytest.raises(InputError, match='^the variants "whole" and "by accuracy" have the same settings; remove one$'):
+        make_plan(dataclasses.replace(planned, variants=variants))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from paper_sweeps import SWEEPS, resolved
+from paper_sweeps import SWEEPS, chosen_by, resolved, shown
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
@@ -59,8 +59,8 @@ def test_re2_launchers_plan_distinct_runs_for_every_data_set(sweep, variants, da
     assert len({run.identity("data") for run in runs}) == len(runs)
     # Each variant has a separate program, which its seeds share.
     assert len({run.signature("data") for run in runs}) == variants
-    assert all(score.split(".")[1] in ("accuracy", "mrr", "map") for score in planned.table.scores)
-    assert planned.table.scores[0] == f"dev.{planned.config.training.selection}"
+    assert all(score.split(".")[1] in ("accuracy", "mrr", "map") for score in shown(planned).scores)
+    assert shown(planned).scores[0] == f"dev.{chosen_by(planned)}"
 
 
 @pytest.mark.parametrize("sweep", PAPER_SWEEPS)
@@ -126,7 +126,7 @@ def test_published_rows_match_the_settings_of_at_most_one_run(sweep, dataset, ro
     planned = resolved(sweep, dataset, seeds=1)
     published = planned.table.published
     assert len(published) == rows
-    assert all(set(row.scores) <= set(planned.table.scores) and "Table " in row.source for row in published)
+    assert all(set(row.scores) <= set(shown(planned).scores) and "Table " in row.source for row in published)
     found = []
     for row in published:
         requested = {key: value for key, value in row.settings.items() if key.startswith(("model.", "variant"))}
@@ -156,11 +156,11 @@ def test_esan_and_csran_launchers_plan_the_runs_of_their_published_rows(sweep, d
     model = sweep.partition("_")[0]
     assert {run.config.model.name for run in runs} == {model}
     assert len(runs) == 5 * variants == len({run.identity("data") for run in runs})
-    assert planned.table.scores[0] == f"dev.{planned.config.training.selection}"
+    assert shown(planned).scores[0] == f"dev.{chosen_by(planned)}"
     assert len(planned.table.published) == rows
     found = []
     for row in planned.table.published:
-        assert set(row.scores) <= set(planned.table.scores) and re.search("Table |slides$", row.source)
+        assert set(row.scores) <= set(shown(planned).scores) and re.search("Table |slides$", row.source)
         requested = {key: value for key, value in row.settings.items() if key not in ("parameters", "seeds")}
         settings = [(run, {**flatten(run.config), "variant": run.variant}) for run in runs if run.seed == 0]
         found += [run.identity("data") for run, known in settings if requested and requested.items() <= known.items()]

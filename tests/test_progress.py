@@ -1,3 +1,5 @@
+import math
+
 from jaxmatch.training.progress import RunProgress
 
 
@@ -35,8 +37,16 @@ def test_lower_may_be_better():
 
 def test_any_score_is_better_than_nan():
     progress, nan = RunProgress(), float("nan")
-    assert [progress.note(entry(n, s), s, True, 0) for n, s in ((1, nan), (2, 0.1), (3, nan))] == [True, True, False]
+    scores = ((1, nan), (2, nan), (3, 0.1), (4, nan))
+    assert [progress.note(entry(n, s), s, True, 0) for n, s in scores] == [True, False, True, False]
     assert progress.best_score == 0.1
+
+
+def test_patience_counts_from_the_first_of_undefined_scores():
+    progress = RunProgress()
+    for samples in (10, 20, 30):
+        progress.note(entry(samples, math.nan), math.nan, False, 20)
+    assert progress.stopped and progress.best_at == 10
 
 
 def test_best_on_test_is_the_first_of_equal_scores_and_ignores_nan():

@@ -263,9 +263,15 @@ def test_the_best_run_is_chosen_on_dev():
             "dev": dev,
             "status": status,
             "test": {"accuracy": 1 - (accuracy or 0)},
+            "data": {"name": "sick"},
+            "config": {},
         }
 
     records = [one("a", 0.6), one("b", 0.8), one("c", 0.8), one("d", 0.9, "diverged"), one("e", None)]
     assert best_record(records)["run"] == "b"
     assert best_record([one("a", 0.6, selected_on="dev.loss"), one("b", 0.2, selected_on="dev.loss")])["run"] == "b"
     assert best_record([one("d", 0.9, "diverged"), one("e", None)]) is None
+    with pytest.raises(
+        InputError, match="no run is the best on dev: the runs differ in scores: dev.accuracy, dev.loss"
+    ):
+        best_record([one("a", 0.6), one("b", 0.2, selected_on="dev.loss")])

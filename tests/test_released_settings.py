@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from jaxmatch import load_config
+from jaxmatch.data import catalog
+from jaxmatch.data.sources import CATALOG
 from jaxmatch.data.vectors import read_vectors
 from jaxmatch.papers import re2, re2_settings
 from jaxmatch.settings import flatten
@@ -156,6 +158,7 @@ def embedding_mode_of(folder, lowercase):
 def as_released_fields(config, folder):
     """Converts one of our configs to the fields of the authors' config files."""
     model, data, training, optimizer = config.model, config.data, config.training, config.optimizer
+    selection = training.selection or catalog.selection(data.name, CATALOG[data.name].task)
     betas = decay_of_moments(optimizer)
     late = training.evaluate_every_samples_late
     return {
@@ -181,7 +184,7 @@ def as_released_fields(config, folder):
         "lr_decay_samples": optimizer.decay_samples,
         "min_lr": optimizer.learning_rate_floor,
         "lr_warmup_samples": optimizer.warmup_samples,
-        "metric": {"accuracy": "acc"}.get(training.selection, training.selection),
+        "metric": {"accuracy": "acc"}.get(selection, selection),
         "eval_per_samples": late or training.evaluate_every_samples,
         "eval_per_samples_warmup": training.evaluate_every_samples if late else 40000,
         "eval_warmup_samples": training.late_from_samples,

@@ -5,9 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from jaxmatch.data import catalog
+from jaxmatch.data.sources import CATALOG
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import launch, preparation
-from jaxmatch.sweep.launcher_files import load_module
+from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.settings import default_config, with_overrides
+from jaxmatch.sweep import launch
+from jaxmatch.sweep.changes import with_scores
+from jaxmatch.sweep.launcher_files import load_config, load_module
+from jaxmatch.sweep.plan import make_plan
+from jaxmatch.training.scores import score_names
 
 ROOT = Path(__file__).parent.parent
 
@@ -96,84 +103,57 @@ def test_sweeps_load_and_their_runs_resolve(file):
     runs = planned.runs()
     assert len(runs) == len({run.identity("data") for run in runs})
     assert set(planned.grid) <= {*planned.table.rows, planned.table.columns}
-    assert all(planned.table.scores)
 
 
 @pytest.mark.parametrize("dataset", sorted(load_module(ROOT / "configs" / "re2.py").DATA_SETS))
 def test_grid_sweep_accepts_every_data_set(dataset):
     planned = launch.resolve(ROOT / "sweeps" / "grid.py", options={"dataset": dataset})
     assert planned.config.data.name == dataset
-    assert planned.table.scores[0] == f"dev.{planned.config.training.selection}"
     assert len(planned.runs()) == 3 * 2 * 3 * 5
 
 
-def test_axis_of_data_sets_uses_the_score_that_they_share():
-    def selection(names, **changes):
-        axis = {"data.name": names}
-        return launch.resolve(ROOT / "configs" / "re2_own.py", grid_overrides=axis, **changes).config.training.selection
-
-    assert selection("trecqa,trecqa_clean") == "map" and selection("sick_relatedness,stsb") == "pearson"
-    with pytest.raises(InputError, match=r"several scores: map, mrr; name one .*--config.training.selection"):
-        selection("wikiqa,trecqa_clean")
-    assert selection("wikiqa,trecqa_clean", overrides={"training.selection": "map"}) == "map"
+@pytest.mark.parametrize("source", CATALOG.values(), ids=lambda source: source.name)
+def test_every_public_data_set_has_a_config_and_one_of_its_scores(source):
+    config = load_config(ROOT / "configs" / f"re2_{source.name}.py")
+    assert (config.data.name, config.training.selection) == (source.name, "")
+    assert catalog.selection(source.name, source.task) in score_names(source.task, len(source.labels))
 
 
-def test_removed_axis_of_data_sets_leaves_the_score_of_the_config(tmp_path):
-    file = tmp_path / "two.py"
-    file.write_text(
-        "from jaxmatch import Sweep, load_config\n\n\ndef get_sweep():\n"
-        "    config = load_config('re2', dataset='stsb')\n"
-        "    config.training.selection = 'accuracy'\n"
-        "    return Sweep(name='two', config=config, grid={'data.name': ('sick', 'rte')})\n"
-    )
-    assert launch.resolve(file).config.training.selection == "accuracy"
-    assert launch.resolve(file, grid_overrides={"data.name": ""}).config.training.selection == "pearson"
-
-
-def test_table_without_scores_uses_those_of_the_overridden_selection():
-    planned = launch.resolve(
-        ROOT / "configs" / "re2_own.py", overrides={"data.task": "regression", "training.selection": "pearson"}
-    )
-    assert planned.table.scores == ("dev.pearson", "test.pearson", "test.spearman")
-    named = launch.resolve(ROOT / "sweeps" / "re2_sick.py", overrides={"training.selection": "macro_f1"})
-    assert named.table.scores == ("dev.accuracy", "test.accuracy")
-
-
-def test_group_column_makes_user_data_a_ranking(tmp_path):
-    def resolved(**overrides):
-        overrides = {key.replace("__", "."): value for key, value in overrides.items()}
-        options = {"dataset": "own", "data_directory": str(tmp_path)}
-        return launch.resolve(ROOT / "configs" / "re2.py", options=options, overrides=overrides)
-
-    assert resolved().config.training.selection == "accuracy"  # no file yet: the reader will report it
+@pytest.mark.parametrize(
+    ("columns", "rows", "settings", "selection"),
+    [
+        ("label", "1", {}, "accuracy"),
+        ("label\tgroup", "1\tq", {}, "mrr"),
+        ("label", "1.5", {"data.task": "regression"}, "pearson"),
+        ("label\tgroup", "1\tq", {"data.task": "classification"}, "accuracy"),
+        ("label\tgroup", "1\tq", {"training.selection": "accuracy"}, "accuracy"),
+        ("label\tgroup", "1\tq", {"training.selection": ""}, "mrr"),
+    ],
+)
+def test_score_of_own_data_is_that_of_its_task(tmp_path, columns, rows, settings, selection):
     for split in ("train", "dev"):
-        (tmp_path / f"{split}.tsv").write_text("text_a\ttext_b\tlabel\na\tb\t1\na\tc\t0\n")
-    assert resolved().config.training.selection == "accuracy"
-    for split in ("train", "dev"):
-        (tmp_path / f"{split}.tsv").write_text("text_a\ttext_b\tlabel\tgroup\na\tb\t1\tq\na\tc\t0\tq\n")
-    (tmp_path / "v.txt").write_text("a 1 2\nb 3 4\n")
-    ranking = resolved(data__vectors=str(tmp_path / "v.txt"), execution__cache_directory=str(tmp_path / "cache"))
-    assert ranking.config.training.selection == "mrr" and ranking.table.scores == ("dev.mrr", "test.map", "test.mrr")
-    assert preparation.prepare(ranking.config).task == "ranking"
-    assert resolved(training__selection="accuracy").config.training.selection == "accuracy"
-    assert resolved(data__task="classification").config.training.selection == "accuracy"
-    assert resolved(data__task="regression").config.training.selection == "pearson"
-    for split in ("train", "dev"):
-        (tmp_path / f"{split}.tsv").write_text("text_a\ttext_b\tlabel\na\tb\t1\na\tc\t0\n")
-    assert resolved(data__task="ranking").config.training.selection == "mrr"
+        (tmp_path / f"{split}.tsv").write_text(
+            f"text_a\ttext_b\t{columns}\na\tb\t{rows}\na\tc\t{rows.replace('1', '0')}\n"
+        )
+    options = {"dataset": "own", "data_directory": str(tmp_path), "vectors": "hashed"}
+    small = {"model.blocks": 1, "model.encoder_layers": 1, "model.hidden_size": 8}
+    settings = {"execution.cache_directory": str(tmp_path / "cache"), **small, **settings}
+    plan = make_plan(launch.resolve(ROOT / "configs" / "re2.py", options=options, overrides=settings))
+    ((run, _),) = plan.runs.values()
+    assert run.config.training.selection == selection
 
 
-def test_default_selection_depends_on_the_data_set():
-    def selection(**overrides):
-        changes = {f"data.{name}" if name == "name" else name: value for name, value in overrides.items()}
-        return launch.resolve(
-            ROOT / "configs" / "re2.py", options={"dataset": "own"}, overrides=changes
-        ).config.training.selection
+def test_a_table_without_scores_shows_those_of_its_runs():
+    def shown(scores, *selections, **training):
+        settings = {f"training.{name}": value for name, value in training.items()}
+        configs = [
+            with_overrides(default_config(), {"training.selection": selection, **settings}) for selection in selections
+        ]
+        return with_scores(TableLayout("t", rows=(), scores=scores), configs).scores
 
-    assert (
-        selection(name="wikiqa") == "mrr"
-        and selection(name="stsb") == "pearson"
-        and selection(name="rte") == "accuracy"
-        and selection(name="embedded_ranking") == "mrr"
-    )
-    assert selection(**{"name": "wikiqa", "training.selection": "map"}) == "map"
+    assert shown((), "pearson") == ("dev.pearson", "test.pearson", "test.spearman")
+    assert shown((), "mrr", "map", "mrr") == ("dev.mrr", "test.map", "test.mrr", "dev.map")
+    assert shown(("times.train_seconds",), "loss") == ("dev.loss", "test.loss", "times.train_seconds")
+    assert shown(("dev.accuracy",), "macro_f1") == ("dev.accuracy",)
+    assert shown(("dev.auc",), "f1", best_on_test=True) == ("dev.auc", "best_on_test.f1")
+    assert shown((), "auc", best_on_test=True) == ("dev.auc", "test.auc", "best_on_test.auc")

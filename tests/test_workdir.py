@@ -15,6 +15,7 @@ from jaxmatch.workdir import Workdir
 from jaxmatch.workdir.packing import pack
 
 A, B = "signature-a", "signature-b"
+RUNS = ("a0", "a1", "a2", "b0", "b1")
 
 
 @pytest.fixture
@@ -44,7 +45,7 @@ def test_a_fresh_folder_gets_the_cohorts_as_planned(workdir):
     claimed = workdir.claim([(A, ("a0", "a1")), (A, ("a2",)), (B, ("b0", "b1"))])
     assert contents(claimed) == [(A, ("a0", "a1")), (A, ("a2",)), (B, ("b0", "b1"))]
     assert contents(workdir.cohorts()) == contents(claimed)
-    assert workdir.finished() == set()
+    assert workdir.finished(RUNS) == set()
 
 
 def test_claiming_twice_returns_the_same_cohorts(workdir):
@@ -64,21 +65,25 @@ def test_an_interrupted_launch_resumes_at_the_first_unfinished_cohort(workdir):
 
 def test_nothing_is_claimed_when_all_runs_have_records(workdir):
     finished(workdir, (A, ("a0", "a1")))
-    assert workdir.finished() == {"a0", "a1"}
+    assert workdir.finished(RUNS) == {"a0", "a1"}
     assert workdir.claim([(A, ("a0", "a1"))]) == []
     assert workdir.claim([(A, ("a1",))]) == []
 
 
-def test_records_count_only_when_their_cohort_is_done(workdir):
-    (cohort,) = workdir.claim([(A, ("a0", "a1"))])
+def test_a_run_with_a_record_is_finished_whatever_the_cohorts_say(workdir):
+    planned = [(A, ("a0", "a1")), (B, ("b0",))]
+    first, _ = workdir.claim(planned)
     write_json(workdir.run_folder("a0") / "record.json", {})
-    assert workdir.finished() == set()
-    assert contents(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]
+    assert workdir.finished(RUNS) == {"a0"} and workdir.claim([(A, ("a0",))]) == []
+    # Killed between two records: the cohort resumes as it is.
+    assert contents(workdir.claim(planned)) == [(A, ("a0", "a1")), (B, ("b0",))]
+    # Killed after the last record: nothing is left to train.
     write_json(workdir.run_folder("a1") / "record.json", {})
-    assert workdir.finished() == set() and contents(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]
-    finish(workdir, cohort)
-    assert workdir.finished() == {"a0", "a1"}
-    assert not cohort.checkpoints.exists()
+    (first.checkpoints / "7").mkdir(parents=True)
+    assert contents(workdir.claim(planned)) == [(B, ("b0",))]
+    assert first.done and not first.checkpoints.exists()
+    shutil.rmtree(workdir.path / "cohorts")
+    assert workdir.finished(RUNS) == {"a0", "a1"} and contents(workdir.claim(planned)) == [(B, ("b0",))]
 
 
 def test_adding_a_seed_claims_only_the_new_runs_and_packs_them_together(workdir):
@@ -132,19 +137,20 @@ def test_cohorts_of_other_sweeps_in_the_folder_are_left_alone(workdir):
     assert other.path.exists()
 
 
-def test_removing_a_record_restarts_its_cohort(workdir):
-    finished(workdir, (A, ("a0", "a1")), (B, ("b0",)))
-    shutil.rmtree(workdir.run_folder("a1"))
-    assert workdir.finished() == {"a0", "b0"}
-    assert contents(workdir.claim([(A, ("a0", "a1")), (B, ("b0",))])) == [(A, ("a0", "a1"))]
-    assert workdir.finished() == {"b0"}
-
-
-def test_a_removed_record_is_retrained_alone_if_its_cohort_has_unplanned_runs(workdir):
-    finished(workdir, (A, ("a0", "a1", "a2")))
+def test_a_run_whose_record_was_removed_is_claimed_alone(workdir):
+    finished(workdir, (A, ("a0", "a1", "a2")), (B, ("b0",)))
     shutil.rmtree(workdir.run_folder("a0"))
-    assert contents(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0",))]
-    assert workdir.finished() == {"a1", "a2"}
+    assert contents(workdir.claim([(A, ("a0", "a1")), (B, ("b0",))])) == [(A, ("a0",))]
+    assert workdir.finished(RUNS) == {"a1", "a2", "b0"}
+
+
+def test_a_cohort_whose_records_were_removed_starts_again(workdir):
+    finished(workdir, (A, ("a0", "a1")))
+    (done,) = workdir.cohorts()
+    write_json(done.rung(2), {})
+    shutil.rmtree(workdir.path / "runs")
+    (again,) = workdir.claim([(A, ("a0", "a1"))])
+    assert again == done and not again.done and not again.rung(2).exists()
 
 
 def test_a_run_in_two_cohorts_is_claimed_once(workdir):
@@ -160,25 +166,25 @@ def test_a_dropped_run_is_retrained_unless_dropped_runs_count_as_finished(workdi
     finished(workdir, (A, ("a0", "a1")))
     write_json(workdir.run_folder("a1") / "record.json", {"status": "dropped"})
     planned, every = [(A, ("a0", "a1"))], lambda run, record: True
-    assert workdir.finished() == {"a0"} and workdir.finished(every) == {"a0", "a1"}
+    assert workdir.finished(RUNS) == {"a0"} and workdir.finished(RUNS, every) == {"a0", "a1"}
     assert workdir.claim(planned, every) == []
     (cohort,) = workdir.claim(planned)
     assert contents([cohort]) == [(A, ("a1",))]  # a0 is left as it is
     finish(workdir, cohort)
-    assert workdir.finished() == {"a0", "a1"} and workdir.claim(planned) == []
+    assert workdir.finished(RUNS) == {"a0", "a1"} and workdir.claim(planned) == []
 
 
 def test_a_cohort_finished_during_a_claim_is_not_restarted(workdir, monkeypatch):
     planned = [(A, ("a0", "a1"))]
     (cohort,) = workdir.claim(planned)
-    look = Workdir.recorded
+    look = Workdir.finished
 
-    def look_slowly(self, runs, settled):
-        found = look(self, list(runs), settled)
+    def look_slowly(self, runs, settled=None):
+        found = look(self, runs)
         finish(self, cohort)  # as if by another launcher, just after the check
         return found
 
-    monkeypatch.setattr(Workdir, "recorded", look_slowly)
+    monkeypatch.setattr(Workdir, "finished", look_slowly)
     workdir.claim(planned)
     monkeypatch.undo()
     assert cohort.done

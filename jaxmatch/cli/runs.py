@@ -12,7 +12,6 @@ from jaxmatch.printable import count_text
 
 # The most characters of a setting's name in a file name.
 _LONGEST_NAME = 60
-_NAME_ONE = "name a run: WORKDIR/runs/NAME"
 
 
 def slug(setting: str) -> str:
@@ -77,23 +76,21 @@ def best_run(directory: Path) -> tuple[Path, str]:
       InputError: the folder has no runs, or no run has finished with a dev score, or the runs cannot be compared
         because they were scored on different data or their checkpoints were chosen by different scores.
     """
-    from jaxmatch.reporting.grouping import by_pairs, setting_name
+    from jaxmatch.reporting.grouping import setting_name
     from jaxmatch.reporting.records import best_record
 
     check_folder(directory)
     if not (directory / "runs").is_dir():
         raise no_runs(directory, "has no runs for --best to choose from")
     records = [record for record in records_of(directory) if record["status"] == "finished"]
-    best = best_record(records)
+    try:
+        best = best_record(records)
+    except InputError as error:
+        raise InputError(error.problem, path=directory, remedy=error.remedy) from None
     if best is None:
-        raise InputError("no run has finished with a score of dev", path=directory, remedy=_NAME_ONE)
-    for name, kinds in (
-        ("data", set(by_pairs(records, lambda record: record))),
-        ("scores", {record["selected_on"] for record in records}),
-    ):
-        if len(kinds) > 1:
-            found = ", ".join(sorted(kinds))
-            raise InputError(f"its runs differ in {name}: {found}", path=directory, remedy=_NAME_ONE)
+        raise InputError(
+            "no run has finished with a score of dev", path=directory, remedy="name a run: WORKDIR/runs/NAME"
+        )
     score = best["selected_on"].removeprefix("dev.")
     line = f"{best['run']} ({setting_name(best)}, seed {best['seed']})"
     line += f" is the best of {count_text(len(records), 'run')} by dev {score}, {best['dev'][score]:.4f}"

@@ -27,7 +27,7 @@ def setting(
       default: the default of the setting.
       help: the meaning of the setting.
       least, most, below: bounds: `least <= value <= most` and `value < below`.
-      choices: the allowed values, unless the type of the field states them.
+      choices: the allowed values besides the default, unless the type of the field states them.
     """
     bounds = {"least": least, "most": most, "below": below, "choices": choices}
     return dataclasses.field(default=default, metadata={"help": help, **bounds})

@@ -75,8 +75,8 @@ class TrainingConfig:
     )
     minimum_samples: int = setting(0, "no early stopping before this many pairs", least=0)
     selection: str = setting(
-        "accuracy",
-        "dev score that chooses the checkpoint; a command replaces the default by the score of the data set",
+        "",
+        "dev score that chooses the checkpoint; empty: the data set's own, or that of the task of your own data",
         choices=SCORES,
     )
     best_on_test: bool = setting(False, "also record the best score on TEST, in a column of its own")

@@ -23,7 +23,12 @@ EMBEDDED_TASKS = {
     "embedded_ranking": "ranking",
 }
 # Task -> the score that chooses a checkpoint, for data sets that are not in `CATALOG`.
-SELECTION = {"classification": "accuracy", "regression": "pearson", "ranking": "mrr"}
+_SELECTION = {"classification": "accuracy", "regression": "pearson", "ranking": "mrr"}
+
+
+def selection(name: str, task: str) -> str:
+    """Returns the score that chooses a checkpoint on a data set unless `training.selection` names another one."""
+    return CATALOG[name].selection if name in CATALOG else _SELECTION[task]
 
 
 def names() -> tuple[str, ...]:

@@ -8,21 +8,32 @@ from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
 from jaxmatch.plain_file import check_plain_file
+from jaxmatch.reporting.grouping import by_pairs
 from jaxmatch.reporting.record_schema import FORMAT, REMEDY, check_curve, check_record
 
 
 def best_record(records: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
     """Returns the record of the finished run with the best dev score, the first if several are equal. Returns None if
     no finished run has a dev score.
+
+    Raises:
+      InputError: finished runs were scored on different data, or their checkpoints were chosen by different scores.
     """
+    records = [record for record in records if record["status"] == "finished"]
+    for name, kinds in (
+        ("data", set(by_pairs(records, lambda record: record))),
+        ("scores", {record["selected_on"] for record in records}),
+    ):
+        if len(kinds) > 1:
+            problem = f"no run is the best on dev: the runs differ in {name}: {', '.join(sorted(kinds))}"
+            raise InputError(problem, remedy="name a run: WORKDIR/runs/NAME")
 
     def merit(record: Mapping[str, Any]) -> float:
         score = record["selected_on"].removeprefix("dev.")
         return record["dev"][score] * (1 if SCORES[score].higher_is_better else -1)
 
     def has_score(record: Mapping[str, Any]) -> bool:
-        dev = record["dev"] or {}
-        return record["status"] == "finished" and dev.get(record["selected_on"].removeprefix("dev.")) is not None
+        return (record["dev"] or {}).get(record["selected_on"].removeprefix("dev.")) is not None
 
     return max(filter(has_score, records), key=merit, default=None)
 

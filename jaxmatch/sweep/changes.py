@@ -2,7 +2,8 @@
 
 import ast
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -25,9 +26,27 @@ _SHOWN_SCORES = {
 }
 
 
-def shown_scores(selection: str) -> tuple[str, ...]:
-    """Returns the scores that a table shows by default, given the score that selects the checkpoint."""
-    return _SHOWN_SCORES.get(selection, (f"dev.{selection}", f"test.{selection}"))
+def with_scores(layout: TableLayout, configs: Iterable[ConfigDict]) -> TableLayout:
+    """Returns the layout with the scores that it shows of runs with these configs.
+
+    A layout that names no scores other than times shows those that go with `training.selection`. If a run has
+    `training.best_on_test`, the scores on test are also shown as "best_on_test" scores, ours and published ones.
+    """
+    configs = list(configs)
+    scores, published = layout.scores, layout.published
+    if all(score.startswith("times.") for score in scores):
+        shown = (
+            _SHOWN_SCORES.get(selection, (f"dev.{selection}", f"test.{selection}"))
+            for selection in dict.fromkeys(config.training.selection for config in configs)
+        )
+        scores = (*dict.fromkeys(itertools.chain.from_iterable(shown)), *scores)
+    if any(config.training.best_on_test for config in configs):
+        tested = [score for score in scores if score.startswith("test.")]
+        tested = tested or [f"test.{config.training.selection}" for config in configs]
+        on_test = [score.replace("test.", "best_on_test.", 1) for score in tested]
+        scores = tuple(dict.fromkeys((*scores, *on_test)))
+        published = tuple(dataclasses.replace(row, scores={**row.scores, **_on_test(row)}) for row in published)
+    return dataclasses.replace(layout, scores=scores, published=published)
 
 
 def changed(
@@ -104,18 +123,10 @@ def _check_override(sweep: Sweep, grid: Mapping[str, Any], key: str) -> None:
 def _changed_table(
     sweep: Sweep, config: ConfigDict, grid: Mapping[str, Any], overrides: Mapping[str, Any]
 ) -> TableLayout:
-    """Returns the layout of the table, adapted to the grid's axes and to the scores that runs of the config have."""
+    """Returns the layout of the table, adapted to the grid's axes."""
     layout, removed = sweep.table, sweep.grid.keys() - grid.keys()
     rows = [key for key in layout.rows if key not in removed]
     rows += [key for key in grid if key not in layout.rows and key != layout.columns]
-    selection = config.training.selection
-    scores, published = layout.scores, layout.published
-    if all(score.startswith("times.") for score in scores):
-        scores = (*shown_scores(selection), *scores)
-    if config.training.best_on_test:
-        on_test = [score.replace("test.", "best_on_test.", 1) for score in scores if score.startswith("test.")]
-        scores = (*scores, *(score for score in on_test or [f"best_on_test.{selection}"] if score not in scores))
-        published = tuple(dataclasses.replace(row, scores={**row.scores, **_on_test(row)}) for row in published)
     before, now = flatten(sweep.config), flatten(config)
     # A reader compares with the settings of the file. The place of the data and the way a run is computed do not
     # describe a result.
@@ -134,9 +145,7 @@ def _changed_table(
         rows=tuple(rows),
         columns="" if layout.columns in removed else layout.columns,
         order={**layout.order, **grid},
-        scores=scores,
         notes=tuple(notes),
-        published=published,
     )
 
 

@@ -31,7 +31,7 @@ def execute(plan: Plan, workdir: Workdir, display: Display, engine: Engine | Non
     Raises:
       FailedCohorts: some cohorts failed. The others are trained.
     """
-    display.begin(plan, workdir.finished(), note=resumed_text(plan, workdir))
+    display.begin(plan, workdir.finished(plan.runs), note=resumed_text(plan, workdir))
     execute_stage(plan, workdir, display, Stage(), engine)
     display.end()
     return records_of(plan, workdir)

@@ -87,9 +87,9 @@ class FailedCohorts(InputError):
         self.table = ""
         first, missing = folders[0], sum(len(folder.runs) for folder in folders)
         others = "" if len(folders) == 1 else f" (and {len(folders) - 1} more failed)"
-        self.note = f"{missing} of {runs} runs are missing: their training failed"
         super().__init__(
             f"this cohort failed: {failure_message(first)}{others}",
             path=first.path,
-            remedy=f"{self.note}; see {first.error_file.name}; run the same command to try again",
+            remedy=f"{missing} of {runs} runs are missing: their training failed; see {first.error_file.name}; run the "
+            "same command to try again",
         )

@@ -1,21 +1,19 @@
 """The launchers behind the commands: plan, train what is missing, make the table."""
 
-import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.floors_file import floor_rows
-from jaxmatch.reporting.layout import FloorRow
+from jaxmatch.reporting import folder_table
 from jaxmatch.reporting.records import best_record
 from jaxmatch.reporting.sweep_folder import name_of_sweep
-from jaxmatch.reporting.tables import TableLayout, check_layout, make_table
+from jaxmatch.reporting.tables import check_layout
 from jaxmatch.settings import flatten
 from jaxmatch.sweep import rungs
-from jaxmatch.sweep.changes import changed
+from jaxmatch.sweep.changes import changed, with_scores
 from jaxmatch.sweep.display import Display, RunListener, listeners_of, plan_text
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.execution import execute, records_of, resumed_text
@@ -78,9 +76,8 @@ def sweep(
     if dry_run:
         show_plan(resolved, workdir, display, engine=engine)
         return ""
-    with attach_partial_table(resolved.table, floors=lambda: floor_rows(workdir, resolved.rows_without_runs)):
-        records = run(resolved, workdir, display, listeners=listeners, engine=engine)
-        return make_table(records, resolved.table, floor_rows(workdir, resolved.rows_without_runs)).markdown()
+    run(resolved, workdir, display, listeners=listeners, engine=engine)
+    return folder_table.table(workdir)
 
 
 def train(file: Path, **arguments: Any) -> str:
@@ -92,28 +89,6 @@ def train(file: Path, **arguments: Any) -> str:
     if arguments.get("seeds") is None:
         arguments["seeds"] = 1
     return sweep(file, **arguments)
-
-
-@contextlib.contextmanager
-def attach_partial_table(
-    layout: TableLayout, before: Sequence[str] = (), floors: Callable[[], Sequence[FloorRow]] = tuple
-) -> Iterator[None]:
-    """Adds the table of the runs that did not fail to an error about failed cohorts.
-
-    Arguments:
-      layout: the layout of the table.
-      before: the tables, in Markdown, that precede it.
-      floors: the function that returns its rows without runs.
-    """
-    try:
-        yield
-    except FailedCohorts as failed:
-        tables = [*before]
-        if failed.records:
-            with_note = dataclasses.replace(layout, notes=(*layout.notes, failed.note))
-            tables.append(make_table(failed.records, with_note, floors()).markdown())
-        failed.table = "\n".join(tables)
-        raise
 
 
 def show_plan(
@@ -130,7 +105,7 @@ def show_plan(
     display, folder = display or Display(), Workdir(workdir)
     plan, halving = _checked_plan(sweep, folder, engine or Engine(), halve, dry_run=True)
     settled = (rungs.any_record,) if halving else ()
-    finished = folder.finished(*settled) if folder.path.exists() else set()
+    finished = folder.finished(plan.runs, *settled)
     lines = [plan_text(plan, finished), *filter(None, [resumed_text(plan, folder)])]
     if halving is not None:
         lines.append(halving.text(plan.replica_steps))
@@ -161,11 +136,12 @@ def run(
     Raises:
       InputError: the data cannot be read, the grid holds a run twice, the grid cannot be halved, the table requests
         what no run will have, or the folder cannot be written or belongs to a timing or another sweep.
-      FailedCohorts: some runs failed. This `InputError` (jaxmatch.sweep.failures) holds the `records` of the others.
+      FailedCohorts: some runs failed. This `InputError` (jaxmatch.sweep.failures) holds the `records` of the others,
+        and their `table`.
     """
     display, engine = display or Display(), engine or Engine()
     display.listeners += listeners
-    sweep = changed(sweep)  # the table of a sweep made in Python may lack scores
+    sweep = changed(sweep)  # the table of a sweep made in Python may lack an axis
     folder = Workdir(Path(workdir))
     plan, halving = _checked_plan(sweep, folder, engine, halve)
     if halving is not None:
@@ -179,12 +155,16 @@ def run(
         else:
             records = rungs.execute(plan, folder, display, halving, engine)
     except FailedCohorts as failed:
-        failed.records = records_of(plan, folder, folder.finished(rungs.any_record))
+        failed.records = records_of(plan, folder, folder.finished(plan.runs, rungs.any_record))
+        failed.table = folder_table.table(folder.path) if failed.records else ""
         raise
     finally:
         display.end()
-    if best := best_record(records):
-        display.best(best, folder.run_folder(best["run"]))
+    try:
+        if best := best_record(records):
+            display.best(best, folder.run_folder(best["run"]))
+    except InputError as incomparable:
+        display.say(incomparable.problem)
     return records
 
 
@@ -198,7 +178,10 @@ def _checked_plan(
     engine.begin(folder.path, sweep.name, dry_run)
     plan = engine.plan(sweep)
     scores = {name for cohort in plan.cohorts for name in score_names(cohort.data.task, len(cohort.data.labels))}
-    check_layout(plan.sweep.table, (flatten(run.config) for run, _ in plan.runs.values()), scores | {"loss"})
+    configs = [run.config for run, _ in plan.runs.values()]
+    table = with_scores(plan.sweep.table, configs)
+    check_layout(table, map(flatten, configs), scores | {"loss"})
+    plan = dataclasses.replace(plan, sweep=dataclasses.replace(plan.sweep, table=table))
     return plan, halve(plan) if halve else None
 
 

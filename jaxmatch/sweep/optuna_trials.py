@@ -77,7 +77,7 @@ class Study:
             self._study = self._optuna.create_study(
                 storage=None if journal is None else self._storage(journal),
                 study_name="trials",
-                direction="maximize" if SCORES[config.training.selection].higher_is_better else "minimize",
+                direction="maximize",
                 load_if_exists=True,
             )
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError) as error:
@@ -127,7 +127,7 @@ class Study:
         return self._trials()[start:end]
 
     def tell(self, trial: Any, mean: float | None) -> None:
-        """Reports the mean score of a trial to Optuna.
+        """Reports the mean score of a trial to Optuna, negated if a lower score is better.
 
         A mean of None tells that the trial diverged or cannot be trained. Such a trial counts as worse than all others.
         """
@@ -206,10 +206,14 @@ def _key(place: Mapping[str, Any]) -> str:
 
 
 def _means(records: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    """Returns the key of each place -> the mean of its seeds' best dev scores, or None if a seed has no score."""
+    """Returns the key of each place -> the mean of its seeds' best dev scores, or None if a seed has no score. Where a
+    lower score is better, the mean is negated.
+    """
     scores: dict[str, list[float | None]] = {}
     for record in records:
         name = record["selected_on"].removeprefix("dev.")
         score = record["dev"][name] if record["status"] == "finished" else None
+        if score is not None and not SCORES[name].higher_is_better:
+            score = -score
         scores.setdefault(_key(record["overrides"]), []).append(score)
     return {key: None if None in values else statistics.fmean(values) for key, values in scores.items()}

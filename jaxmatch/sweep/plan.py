@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from jaxmatch import models
+from jaxmatch.data import catalog
 from jaxmatch.data.batches import BatchPlan, plan_batches
 from jaxmatch.data.buckets import largest
 from jaxmatch.data.distinct_words import most_in_training
@@ -16,6 +17,8 @@ from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.encoding import DataSettings
 from jaxmatch.devices import available_devices
 from jaxmatch.errors import InputError
+from jaxmatch.reporting.wording import setting_text
+from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import memory, preparation, work
 from jaxmatch.sweep.grid import Run, Sweep
 from jaxmatch.sweep.trainable import check_trainable
@@ -155,7 +158,8 @@ class Plan:
 
 
 def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan:
-    """Groups the runs of a sweep into cohorts that fit into memory.
+    """Groups the runs of a sweep into cohorts that fit into memory. A run whose `training.selection` is empty gets the
+    score of its data set.
 
     Arguments:
       sweep: the sweep to plan.
@@ -169,17 +173,22 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
     encoded: dict[DataSettings, EncodedData] = {}
     groups: dict[str, list[Run]] = {}
     data_of: dict[str, EncodedData] = {}
-    names: set[str] = set()
+    names: dict[str, Run] = {}
     for run in sweep.runs():
         key = preparation.data_settings(run.config)
         if key not in encoded:
             encoded[key] = preparation.prepare(run.config)
         data = encoded[key]
+        if not run.config.training.selection:
+            own = {"training.selection": catalog.selection(data.name, data.task)}
+            run = dataclasses.replace(run, config=with_overrides(run.config, own))
         name = run.identity(data.fingerprint)
-        if name in names:
-            place = run.variant or dict(run.overrides)
-            raise InputError(f"{place} is in the grid twice", remedy="remove one")
-        names.add(name)
+        if (other := names.setdefault(name, run)) is not run:
+            if other.variant != run.variant:
+                problem = f'the variants "{other.variant}" and "{run.variant}" have the same settings'
+            else:
+                problem = f"{setting_text(dict(run.overrides), run.variant)} is in the grid twice"
+            raise InputError(problem, remedy="remove one")
         signature = run.signature(data.fingerprint)
         groups.setdefault(signature, []).append(run)
         data_of[signature] = data

@@ -8,8 +8,6 @@ from jaxmatch.config import DataConfig
 from jaxmatch.data import catalog, characters, encoding, tagging
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.places import data_directory, vectors_file
-from jaxmatch.data.readers import own
-from jaxmatch.data.readers.own_layout import layout_of
 from jaxmatch.data.vectors import NO_VECTORS
 from jaxmatch.errors import InputError
 from jaxmatch.settings import check
@@ -22,23 +20,6 @@ def check_data_settings(**values: Any) -> None:
       InputError: a value is out of bounds, or a setting does not exist.
     """
     check(DataConfig, values, "data")
-
-
-def guessed_task(config: Mapping[str, Any]) -> str:
-    """Returns the task of the user's own data, guessed from its columns.
-
-    The task is "" if the config states it, for other data sets, and for files that cannot be read. Reading such files
-    later raises the error.
-    """
-    data = config["data"]
-    if data["name"] != catalog.OWN or data["task"]:
-        return ""
-    try:
-        layout = layout_of(data)
-        files = catalog.find_files(catalog.OWN, data_directory(catalog.OWN, data["directory"]) or None, layout=layout)
-        return own.guess_task(files["train"], layout)
-    except (InputError, KeyError):
-        return ""
 
 
 def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:

@@ -107,9 +107,7 @@ def smoke_sweep(sweep: Sweep) -> Sweep:
     their first value. Published rows are removed, because there is nothing to compare.
     """
     embedded, possible = _embedded(sweep.config)
-    selection = sweep.config.training.selection
-    if selection not in possible:
-        selection = catalog.SELECTION[catalog.EMBEDDED_TASKS[embedded]]
+    selection = sweep.config.training.selection if sweep.config.training.selection in possible else ""
     known = flatten(sweep.config)
     changes = {**_SETTINGS, "data.name": embedded, "training.selection": selection}
     config = with_overrides(sweep.config, {key: value for key, value in changes.items() if key in known})

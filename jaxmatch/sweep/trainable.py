@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.errors import InputError
-from jaxmatch.training.scores import score, score_names
+from jaxmatch.training.scores import ADDED, score, score_names
 
 
 def check_trainable(training: Mapping[str, Any], data: EncodedData) -> None:
@@ -39,6 +39,8 @@ def check_trainable(training: Mapping[str, Any], data: EncodedData) -> None:
             f'config.training.selection = "{training["selection"]}" is not a score of a {data.task} data set',
             remedy=f"use one of {', '.join(known)}",
         )
+    if training["selection"] in ADDED:  # nobody knows for which predictions it is defined
+        return
     dev = data.splits["dev"]
     constant = np.zeros((dev.pairs, data.outputs), np.float32)  # has a score, however bad, if any prediction has one
     about_labels = {

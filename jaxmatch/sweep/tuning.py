@@ -18,14 +18,15 @@ from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.printable import count_text
+from jaxmatch.reporting import folder_table
 from jaxmatch.reporting.grouping import by_pairs, grouped, setting_of_run
 from jaxmatch.reporting.layout import format_number, plain_score_name, setting_text
-from jaxmatch.reporting.tables import comparisons, make_table
+from jaxmatch.reporting.tables import comparisons
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import halving, launch, optuna_trials
-from jaxmatch.sweep.changes import changed
 from jaxmatch.sweep.display import Display, listeners_of
 from jaxmatch.sweep.engines import Engine
+from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.resolving import resolve
 from jaxmatch.sweep.space import space_of
@@ -147,7 +148,7 @@ def final_sweep(sweep: Sweep, choice: Choice, seeds: int, on_test: bool = False)
     settings = (
         {"training.best_on_test": True} if on_test and any(row.chosen_on_test for row in layout.published) else {}
     )
-    final = dataclasses.replace(
+    return dataclasses.replace(
         sweep,
         name=f"{sweep.name}-final",
         config=with_overrides(sweep.config, settings | ({} if choice.variant else dict(choice.overrides))),
@@ -164,7 +165,6 @@ def final_sweep(sweep: Sweep, choice: Choice, seeds: int, on_test: bool = False)
             original={},
         ),
     )
-    return changed(final)  # adds the columns of these scores
 
 
 def _of_result(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,20 +245,22 @@ def tune(
         display.show(f"then the chosen setting with {count_text(final_seeds, 'seed')}, which these numbers leave out")
         return ""
     display.listeners += listeners
-    with launch.attach_partial_table(sweep.table):
-        if trials is None:
-            records = launch.run(sweep, workdir, display, rule, engine=engine)
-        else:
-            records = optuna_trials.execute(
-                searched, Path(workdir), display, trials=trials, at_once=trials_at_once, engine=engine
-            )
+    if trials is None:
+        records = launch.run(sweep, workdir, display, rule, engine=engine)
+    else:
+        records = optuna_trials.execute(
+            searched, Path(workdir), display, trials=trials, at_once=trials_at_once, engine=engine
+        )
     choice = choose(records)
     write_json(Path(workdir) / "choice.json", dataclasses.asdict(choice))
     tested = all(record["data"]["test"] for record in records)
     final = final_sweep(
         sweep, choice, final_seeds, tested and "training.best_on_test" not in (arguments.get("overrides") or {})
     )
-    grid = make_table(records, sweep.table).markdown()
-    with launch.attach_partial_table(final.table, [grid]):
-        records = launch.run(final, Path(workdir) / "final", display, engine=engine)
-        return "\n".join([grid, make_table(records, final.table).markdown()])
+    grid = folder_table.table(workdir)
+    try:
+        launch.run(final, Path(workdir) / "final", display, engine=engine)
+    except FailedCohorts as failed:
+        failed.table = f"{grid}\n{failed.table}"
+        raise
+    return f"{grid}\n{folder_table.table(Path(workdir) / 'final')}"

@@ -102,7 +102,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path):
         self._folder = folder
-        self._damaged: list[int] = []  # deleted only before the next save: they may become readable again
+        self._damaged: list[int] = []  # deleted only after the next save: they may become readable again
         remove_half_written(folder)
         for path in folder.glob("*"):
             if path.name.isdigit() and not _plain(path):
@@ -130,7 +130,8 @@ class Checkpoints:
         """Writes a checkpoint.
 
         Arguments:
-          number: the number of the checkpoint, larger than those of all earlier checkpoints.
+          number: the number of the checkpoint. If there is a checkpoint of this number or a larger one, for example of
+            a run that was stopped right after a save, the checkpoint gets the next free number.
           arrays: a tree of arrays.
           notes: values that JSON can represent.
 
@@ -141,10 +142,7 @@ class Checkpoints:
         notes = json.loads(json.dumps(notes))
         stored = {"notes": notes, "digest": digest(arrays, notes)}
         items = ocp.args.Composite(arrays=ocp.args.StandardSave(arrays), notes=ocp.args.JsonSave(stored))
-        # A run that was stopped right after a save may have left a checkpoint of the same number.
-        for old in {number, *self._damaged}.intersection(self.manager.all_steps()):
-            self.manager.delete(old)
-        self._damaged.clear()
+        number = max([number, *(existing + 1 for existing in self.manager.all_steps())])
         try:
             with _ONE_AT_A_TIME:
                 self.manager.save(number, args=items, force=True)
@@ -157,6 +155,9 @@ class Checkpoints:
             if code is None:
                 raise
             raise OSError(code, os.strerror(code), str(self._folder)) from error
+        for damaged in set(self._damaged).intersection(self.manager.all_steps()):
+            self.manager.delete(damaged)
+        self._damaged.clear()
 
     def restore(self, like: Any) -> tuple[Any, dict] | None:
         """Returns the newest undamaged checkpoint as (arrays, notes), or None if no such checkpoint exists.

@@ -130,7 +130,9 @@ class Cohort:
             with compilation_callback(lambda program, seconds: self._report_compilation(listener, program, seconds)):
                 return self._train(resuming, listener, until, dropped or {})
 
-        return self.limits.retry_with_fewer_replicas("training", train, listener)
+        # A run that diverges is recorded. These checks of JAX would end the other runs with it.
+        with jax.debug_nans(False), jax.debug_infs(False):
+            return self.limits.retry_with_fewer_replicas("training", train, listener)
 
     def _report_compilation(self, listener: Listener, program: Program, seconds: float | None) -> None:
         """Tells the listener about compilations of training and evaluation programs, which take long."""

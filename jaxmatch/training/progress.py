@@ -1,6 +1,7 @@
 """The events of training for displays and other listeners, and the progress of a run."""
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 
@@ -115,6 +116,6 @@ class RunProgress:
 
 
 def _is_better(score: float, best: float | None, higher_is_better: bool) -> bool:
-    """Returns whether a score beats the best so far. A NaN is accepted only while there is no other score."""
+    """Returns whether a score beats the best so far. The first score does, even if it is NaN; then NaN is worst."""
     sign = 1 if higher_is_better else -1
-    return best is None or best != best or sign * score > sign * best
+    return best is None or sign * score > sign * best or (math.isnan(best) and not math.isnan(score))

@@ -74,11 +74,7 @@ class Workdir:
         files = sorted((self.path / "cohorts").glob("*/cohort.json"))
         return [cohort for file in files if (cohort := CohortFolder.read(file.parent))]
 
-    def finished(self, settled: Settled = trained_to_its_end) -> set[str]:
-        """Returns the runs whose record is settled and whose cohort is done."""
-        return self.recorded((run for cohort in self.cohorts() if cohort.done for run in cohort.runs), settled)
-
-    def recorded(self, runs: Iterable[str], settled: Settled) -> set[str]:
+    def finished(self, runs: Iterable[str], settled: Settled = trained_to_its_end) -> set[str]:
         """Returns those of `runs` whose record exists and is settled."""
         records = ((run, self._record(run)) for run in runs)
         return {run for run, record in records if record is not None and settled(run, record)}
@@ -103,8 +99,8 @@ class Workdir:
     ) -> list[CohortFolder]:
         """Decides which cohorts train the missing runs.
 
-        A cohort that was begun continues as it is. Only runs that no cohort holds yet form new cohorts. The decision is
-        made under a lock, so that two launchers that start at once agree.
+        A cohort that was begun and lacks records continues as it is. The other runs without a record form new cohorts.
+        The decision is made under a lock, so that two launchers that start at once agree.
 
         Arguments:
           groups: (signature, run names) for each cohort, as planned for an empty folder.
@@ -122,21 +118,16 @@ class Workdir:
         with FileLock(self.path / ".lock"):
             groups = [(signature, tuple(runs)) for signature, runs in groups]
             wanted = {run for _, runs in groups for run in runs}
-            # `done` is read only once, because another launcher may finish a cohort at any moment.
-            cohorts = [(cohort, cohort.done) for cohort in self.cohorts()]
-            missing = wanted - self.recorded((run for cohort, done in cohorts if done for run in cohort.runs), settled)
+            # Read before the records, because another launcher may finish a cohort at any moment.
+            unfinished = [cohort for cohort in self.cohorts() if not cohort.done]
+            missing = wanted - self.finished(wanted, settled)
             claimed: list[CohortFolder] = []
-            for cohort, done in cohorts:
+            for cohort in unfinished:
                 if not missing.intersection(cohort.runs):
+                    if self.finished(cohort.runs).issuperset(cohort.runs):  # killed after the last record
+                        cohort.mark_done()
                     continue
-                whole = wanted.issuperset(cohort.runs)
-                if done:  # records are gone: it starts again, unless it holds runs that are no longer planned
-                    if not whole or None not in map(self._record, missing.intersection(cohort.runs)):
-                        if missing.issuperset(cohort.runs):  # a new cohort of the same runs gets the same folder
-                            cohort.abandon()
-                        continue
-                    (cohort.path / "DONE").unlink()
-                elif not whole and cohort.abandon():
+                if not wanted.issuperset(cohort.runs) and cohort.abandon():
                     continue
                 claimed.append(cohort)
                 missing.difference_update(cohort.runs)

@@ -35,7 +35,8 @@ class CohortFolder:
     def new(cls, cohorts: Path, signature: str, runs: tuple[str, ...]) -> "CohortFolder":
         """Creates the folder of a cohort of some runs in the folder `cohorts`."""
         path = cohorts / hashlib.sha256("\n".join((signature, *runs)).encode()).hexdigest()[:12]
-        (path / "DONE").unlink(missing_ok=True)  # left by a cohort of these runs whose cohort.json and records are gone
+        if path.exists():  # an earlier cohort of these runs, whose records or cohort.json are gone
+            shutil.rmtree(path)
         write_json(path / "cohort.json", {"signature": signature, "runs": runs})
         return cls(path, signature, runs)
 

@@ -50,7 +50,7 @@ MUTANTS = [
     (_INFERENCE + "matcher.py", "(min(batch, most), batch % most)", "(batch,)", ["tests/test_warmup.py::test_warmup_prepares_the_given_batch_sizes"]),
     ("docs/how_to/serve.md", "@app.exception_handler(RequestValidationError)", "", ["tests/test_serve.py"]),
     ("jaxmatch/cli/runs.py", 'if not (directory / "runs").is_dir():', "if False:", ["tests/test_best_run.py"]),
-    ("jaxmatch/cli/runs.py", "        if len(kinds) > 1:", "        if len(kinds) > 9:", ["tests/test_best_run.py"]),
+    ("jaxmatch/reporting/records.py", "        if len(kinds) > 1:", "        if len(kinds) > 9:", ["tests/test_best_run.py", "tests/test_records.py"]),
     (_INFERENCE + "inference_model.py", "        with _predictor_lock:", "        self.__dict__.pop(\"_predictor\", None)\n        with _predictor_lock:", ["tests/test_serve.py"]),
     (_FOLDER, '"temperature": calibration.temperature', '"temperature": 1.0', ["tests/test_export.py::test_an_export_runs_without_this_package"]),
     (_FOLDER, '"threshold": calibration.threshold', '"threshold": None', ["tests/test_export.py::test_export_states_the_calibration"]),

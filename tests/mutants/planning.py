@@ -8,7 +8,8 @@ _ANEW = ["tests/test_floors_of_sweeps.py::test_floors_of_other_data_or_of_anothe
 _WORDS = "jaxmatch/inference/cpu/product_table.py"
 
 MUTANTS = [
-    (_PLAN, "if name in names:", "if False:", ["tests/test_sweep.py", "tests/test_launch_refusals.py"]),
+    (_PLAN, "if (other := names.setdefault(name, run)) is not run:", "if other := None:", ["tests/test_launch_refusals.py"]),
+    (_PLAN, "if other.variant != run.variant:", "if False:", ["tests/test_launch_refusals.py"]),
     (_PLAN, "range(0, len(runs), at_most)", "range(0, len(runs), len(runs))", ["tests/test_launch_plan.py", "tests/test_plan.py"]),
     ("jaxmatch/data/buckets.py", "if not kept or length > kept[-1][1]:", "if not kept:", ["tests/test_launch_plan.py", "tests/test_plan.py"]),
     (_WORK, "(scored if training[\"best_on_test\"] else 1)", "1", ["tests/test_work.py"]),
@@ -19,8 +20,12 @@ MUTANTS = [
     (_PLAN, "turns(self._replicas_per_device, side_by_side) * side_by_side", "self._replicas_per_device", ["tests/test_plan.py"]),
     ("jaxmatch/sweep/changes.py", 'if key.startswith("model.") and "model.name" in grid:', "if False:",
      ["tests/test_changes.py::test_field_of_one_model_cannot_be_overridden_beside_an_axis_of_models"]),
-    ("jaxmatch/sweep/resolving.py", "    if len(selections) > 1:\n", "    if False:\n",
-     ["tests/test_sweep_files.py::test_axis_of_data_sets_uses_the_score_that_they_share"]),
+    (_PLAN, "if not run.config.training.selection:", "if True:", ["tests/test_sweep_files.py::test_score_of_own_data_is_that_of_its_task"]),
+    ("jaxmatch/data/catalog.py", "return CATALOG[name].selection if name in CATALOG else _SELECTION[task]", "return _SELECTION[task]",
+     ["tests/test_launch.py::test_each_data_set_chooses_its_checkpoints_by_its_own_score"]),
+    ("jaxmatch/sweep/changes.py", "for selection in dict.fromkeys(config.training.selection for config in configs)",
+     "for selection in (configs[0].training.selection,)", ["tests/test_sweep_files.py::test_a_table_without_scores_shows_those_of_its_runs"]),
+    ("jaxmatch/sweep/trainable.py", 'if training["selection"] in ADDED:', "if False:", ["tests/test_extend.py"]),
     ("jaxmatch/sweep/floors_kept.py", "tags=False, exact_match=False, characters=0)", "tags=False)",
      ["tests/test_floors_of_sweeps.py::test_models_with_other_features_of_words_share_floors"]),
     ("jaxmatch/training/replicas.py", "-(-replicas // -(-replicas // devices))", "min(replicas, devices)", ["tests/test_device_jobs.py", "tests/test_plan.py"]),
