@@ -137,10 +137,8 @@ def test_each_data_set_chooses_its_checkpoints_by_its_own_score(small_files, tmp
     assert read_sweep_folder(tmp_path).layout.scores == shown
     assert watcher.text.splitlines()[-1] == "no run is the best on dev: the runs differ in data: own, pairs"
     chosen = dataclasses.replace(planned, config=with_overrides(planned.config, {"training.selection": "accuracy"}))
-    names = [set(make_plan(sweep).runs) for sweep in (planned, chosen)]
-    assert names[0] & names[1] == {
-        record["run"] for record in records[:2]
-    }  # a score that is named is kept, and stands for itself
+    names = [set(make_plan(sweep).runs) for sweep in (planned, chosen)]  # a named score is kept
+    assert names[0] & names[1] == {record["run"] for record in records[:2]}
 
 
 @pytest.mark.slow

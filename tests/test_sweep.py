@@ -10,6 +10,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.tables import Published, TableLayout
 from jaxmatch.settings import default_config, flatten, with_overrides
 from jaxmatch.sweep import launch
+from jaxmatch.sweep.changes import with_scores
 from jaxmatch.sweep.grid import Run, Sweep
 
 ROOT = Path(__file__).parent.parent
@@ -150,7 +151,7 @@ def test_settings_that_change_the_signature_and_the_identity_of_a_run(key, value
 
 def test_identity_and_signature_are_stable_across_versions():
     """Otherwise a folder that an earlier version began would be trained again."""
-    run = Run(default_config(), 0, {})
+    run = a_run(training__selection="accuracy")
     assert (run.identity("data"), run.signature("data")) == ("4c81ba1fdc38-seed0", "e8ede497d63c")
 
 
@@ -261,10 +262,9 @@ def test_published_scores_chosen_on_test_are_shown_under_best_on_test():
         Published("b", {"test.accuracy": "80.0"}, ""),
     )
     layout = TableLayout("t", (), scores=("dev.accuracy", "test.accuracy"), published=rows)
-    swept = Sweep("s", default_config(), {}, (0,), layout)
-    table = launch.changed(swept, overrides={"training.best_on_test": "True"}).table
+    table = with_scores(layout, [with_overrides(default_config(), {"training.best_on_test": True})])
     assert [dict(row.scores) for row in table.published] == [
         {"test.accuracy": "88.9", "best_on_test.accuracy": "88.9"},
         {"test.accuracy": "80.0"},
     ]
-    assert launch.changed(swept).table.published == rows
+    assert with_scores(layout, [default_config()]).published == rows
