@@ -110,7 +110,7 @@ def print_status_or_table(arguments: argparse.Namespace, workdir: Path) -> bool:
     if folder.records:
         show(folder_table.table(workdir), end="")
     # A sweep trains runs again that an earlier tuning dropped. Until then, their records are those of the tuning.
-    if missing := folder.runs.keys() - Workdir(workdir).finished():
+    if missing := folder.runs.keys() - Workdir(workdir).finished(folder.runs):
         are = "is" if len(missing) == 1 else "are"
         problem = f"{len(missing)} of {len(folder.runs)} runs {are} missing"
         raise InputError(problem, path=workdir, remedy="see --status")

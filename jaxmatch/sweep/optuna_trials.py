@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.config.scores import SCORES
+from jaxmatch.data import catalog
 from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.sweep import launch, preparation
 from jaxmatch.sweep.display import Display
@@ -47,13 +48,16 @@ class Study:
       journal: the file that stores the study. None means that the study is not stored.
       at_once: the number of trials in a batch.
       data: the fingerprint of the data.
+      higher_is_better: whether a higher mean score is better.
 
     Raises:
       InputError: Optuna is not installed, or the journal is damaged, or it belongs to another space, other seeds, other
         settings, other data or another batch size.
     """
 
-    def __init__(self, space: Space, journal: Path | None, at_once: int, data: str = ""):
+    def __init__(
+        self, space: Space, journal: Path | None, at_once: int, data: str = "", higher_is_better: bool = True
+    ):
         self._optuna = import_optuna()
         distributions = self._optuna.distributions
         self._space: dict[str, Any] = {}
@@ -77,7 +81,7 @@ class Study:
             self._study = self._optuna.create_study(
                 storage=None if journal is None else self._storage(journal),
                 study_name="trials",
-                direction="maximize",
+                direction="maximize" if higher_is_better else "minimize",
                 load_if_exists=True,
             )
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError) as error:
@@ -127,7 +131,7 @@ class Study:
         return self._trials()[start:end]
 
     def tell(self, trial: Any, mean: float | None) -> None:
-        """Reports the mean score of a trial to Optuna, negated if a lower score is better.
+        """Reports the mean score of a trial to Optuna.
 
         A mean of None tells that the trial diverged or cannot be trained. Such a trial counts as worse than all others.
         """
@@ -175,7 +179,8 @@ def execute(
     records: list[dict[str, Any]] = []
     with lock_journal(workdir / JOURNAL) as journal:
         journal.with_name(f"{JOURNAL}.lock").unlink(missing_ok=True)  # Optuna's own lock, left by a killed launcher
-        study = Study(space, journal, at_once, data.fingerprint)
+        selection = space.sweep.config.training.selection or catalog.selection(data.name, data.task)
+        study = Study(space, journal, at_once, data.fingerprint, SCORES[selection].higher_is_better)
         for start in range(0, trials, study.at_once):
             batch = study.batch(start, trials)
             found = [_place(space, trial) for trial in batch]
@@ -206,14 +211,10 @@ def _key(place: Mapping[str, Any]) -> str:
 
 
 def _means(records: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
-    """Returns the key of each place -> the mean of its seeds' best dev scores, or None if a seed has no score. Where a
-    lower score is better, the mean is negated.
-    """
+    """Returns the key of each place -> the mean of its seeds' best dev scores, or None if a seed has no score."""
     scores: dict[str, list[float | None]] = {}
     for record in records:
         name = record["selected_on"].removeprefix("dev.")
         score = record["dev"][name] if record["status"] == "finished" else None
-        if score is not None and not SCORES[name].higher_is_better:
-            score = -score
         scores.setdefault(_key(record["overrides"]), []).append(score)
     return {key: None if None in values else statistics.fmean(values) for key, values in scores.items()}

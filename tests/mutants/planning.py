@@ -40,7 +40,7 @@ MUTANTS = [
     (_HALVING, "if diverged_at is not None and diverged_at < samples:", "if False:", ["tests/test_halving.py"]),
     (_TUNING, "each[0] if SCORES[name].higher_is_better else -each[0]", "each[0]", ["tests/test_tuning.py"]),
     (_TUNING, "first = max(choice.seeds) + 1", "first = min(choice.seeds)", ["tests/test_tuning.py"]),
-    (_OPTUNA, '"maximize" if SCORES[config.training.selection].higher_is_better else "minimize"', '"maximize"', _MINIMIZED),
+    (_OPTUNA, '"maximize" if higher_is_better else "minimize"', '"maximize"', _MINIMIZED),
     (_OPTUNA, "key: None if None in values else statistics.fmean(values) for",
      "key: statistics.fmean([value for value in values if value is not None] or [0.0]) for", _MINIMIZED),
     ("jaxmatch/sweep/floors_kept.py", 'kept["fingerprint"] == cohort.data.fingerprint and ', "", _ANEW),
