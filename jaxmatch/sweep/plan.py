@@ -17,7 +17,7 @@ from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.encoding import DataSettings
 from jaxmatch.devices import available_devices
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.wording import setting_text
+from jaxmatch.reporting.layout import setting_text
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import memory, preparation, work
 from jaxmatch.sweep.grid import Run, Sweep
