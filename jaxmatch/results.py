@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.reporting import folder_table
-from jaxmatch.reporting.record_schema import scores_of
-from jaxmatch.reporting.sweep_folder import read_sweep_folder
+from jaxmatch.reporting.records import read_sweep_folder, scores_of
 from jaxmatch.reporting.tables import Table, TableLayout, make_table
 from jaxmatch.settings import flatten
 

@@ -19,7 +19,7 @@ from jaxmatch.baselines.measuring import cross_encoder_measured
 from jaxmatch.data import catalog, encoding
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.floors_file import floor_rows
+from jaxmatch.reporting.records import floor_rows
 from jaxmatch.reporting.tables import TableLayout, make_table
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import floors_kept, launch
@@ -203,7 +203,7 @@ def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, m
     kept = json.loads((work.path / "floors.json").read_text())
     kept["rows"][1]["pretrained"] = "yes"
     (work.path / "floors.json").write_text(json.dumps(kept))
-    with pytest.raises(InputError, match="floor 2 does not say whether it is pretrained"):
+    with pytest.raises(InputError, match="rows.2.pretrained cannot be"):
         floor_rows(work.path, sweep.rows_without_runs)
 
 

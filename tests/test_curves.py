@@ -10,7 +10,7 @@ from small_records import setting_record
 
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.curves import curves
-from jaxmatch.reporting.grouping import by_setting, setting_name
+from jaxmatch.reporting.records import by_setting, setting_name
 
 
 def scored(setting, seed, scores=(), status="finished", variant="", **overrides):

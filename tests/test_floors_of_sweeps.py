@@ -4,7 +4,6 @@ import csv
 import dataclasses
 import io
 import json
-import math
 import sys
 import types
 from pathlib import Path
@@ -18,8 +17,8 @@ from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.baselines.measuring import measured
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.floors_file import floor_rows, read_floors
 from jaxmatch.reporting.layout import FloorRow
+from jaxmatch.reporting.records import floor_rows, read_floors
 from jaxmatch.reporting.tables import Published, TableLayout, make_table
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
@@ -134,11 +133,10 @@ def test_floors_are_read_in_the_requested_order(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"title": 3}, "floor 1 has no title"),
-        ({"parameters": True}, "floor 1 has no parameters"),
-        ({"dev": [1]}, "floor 1 has no dev"),
-        ({"dev": {"f1": "x"}}, 'floor 1 has the dev.f1 "x"'),
-        ({"times": {"f1": math.inf}}, "floor 1 has the times.f1 Infinity"),
+        ({"title": 3}, "rows.1.title cannot be 3"),
+        ({"parameters": True}, "rows.1.parameters cannot be true"),
+        ({"dev": [1]}, "rows.1.dev cannot be [1]"),
+        ({"dev": {"f1": "x"}}, 'rows.1.dev.f1 cannot be "x"'),
     ],
 )
 def test_damaged_floors_files_are_errors(tmp_path, changes, problem):
@@ -147,9 +145,10 @@ def test_damaged_floors_files_are_errors(tmp_path, changes, problem):
         read_floors(tmp_path)
     assert problem in str(error.value) and "remove it, and run the sweep again" in str(error.value)
     for text, problem in (
-        ("{", "cannot be read"),
-        ("[]", "not a floors file of format 1"),
-        ('{"format": 1}', "fingerprint"),
+        ("{", "damaged"),
+        ("[]", "damaged"),
+        ('{"format": 2}', "format cannot be 2"),
+        ('{"format": 1}', "there is no fingerprint"),
     ):
         (tmp_path / "floors.json").write_text(text)
         with pytest.raises(InputError, match=problem):

@@ -17,7 +17,7 @@ from jaxmatch.data.readers import own
 from jaxmatch.data.sources import Source
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
-from jaxmatch.reporting.sweep_folder import read_sweep_folder
+from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import execution, launch
 from jaxmatch.sweep.plan import make_plan

@@ -12,7 +12,6 @@ from small_records import LAYOUT, record
 from benchmarks import ceiling
 from benchmarks.accelerators.products import Product, products
 from jaxmatch.config import RE2Config
-from jaxmatch.errors import InputError
 from jaxmatch.layers.attention import DotProductAttention
 from jaxmatch.layers.convolution import convolve
 from jaxmatch.layers.core import PRECISIONS, Dropout, gelu, matmul, matmul_in_parts
@@ -21,7 +20,6 @@ from jaxmatch.models.csran import co_stack_weights
 from jaxmatch.models.diin import convolve_grid
 from jaxmatch.models.re2 import Alignment, Connection
 from jaxmatch.products import products_of
-from jaxmatch.reporting import record_schema
 from jaxmatch.reporting.tables import make_table
 
 CPU, TPU = (SimpleNamespace(platform=name) for name in ("cpu", "tpu"))
@@ -238,8 +236,3 @@ def caption(*pairs):
 )
 def test_a_caption_names_products_that_differ_from_the_precision(pairs, stated):
     assert caption(*pairs) == ([f"Precision: {stated}."] if stated else [])
-
-
-def test_a_record_whose_products_are_not_a_text_is_an_error():
-    with pytest.raises(InputError, match="field 'products' is not a text"):
-        record_schema.check_record(record(products=["TF32"]))

@@ -8,7 +8,7 @@ from small_records import LAYOUT, record
 
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.html import report, sections
-from jaxmatch.reporting.sweep_folder import SweepFolder
+from jaxmatch.reporting.records import SweepFolder
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 PAIR = {"text_a": "a <b>", "text_b": "c"}
@@ -43,7 +43,7 @@ def test_mistakes_of_the_best_run_are_on_the_page(tmp_path, task):
 
 
 @pytest.mark.parametrize(
-    "change", [{"worst": [{}]}, {"task": "x"}, {"confusion": [[1]]}, {"pairs": None}, {"labels": 3}, {"split": None}]
+    "change", [{"worst": [{}]}, {"task": "x"}, {"confusion": [1]}, {"pairs": None}, {"labels": 3}, {"split": None}]
 )
 def test_damaged_mistakes_file_is_an_error_naming_the_file(tmp_path, change):
     worst = {"task": "classification", "split": "dev", "pairs": 2, "labels": ["a", "b"], "confusion": [[1, 1], [0, 0]]}

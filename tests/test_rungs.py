@@ -15,7 +15,7 @@ from small_sweep import Stop, StopAt
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import folder_table
-from jaxmatch.reporting.sweep_folder import read_sweep_folder
+from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.reporting.tables import make_table
 from jaxmatch.sweep import halving, launch, rungs, tuning
 from jaxmatch.sweep.failures import FailedCohorts

@@ -12,7 +12,7 @@ from small_sweep import DIVERGING
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import folder_table
-from jaxmatch.reporting.sweep_folder import read_sweep_folder
+from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.reporting.tables import Published, TableLayout
 from jaxmatch.settings import default_config, flatten
 from jaxmatch.sweep import tuning

@@ -11,7 +11,7 @@ from small_records import cells, record
 
 from jaxmatch.reporting import statistics
 from jaxmatch.reporting.html import certainty
-from jaxmatch.reporting.sweep_folder import SweepFolder, read_sweep_folder
+from jaxmatch.reporting.records import SweepFolder, read_sweep_folder
 from jaxmatch.reporting.tables import TableLayout, make_table
 
 RESULTS = Path(__file__).parent.parent / "results"

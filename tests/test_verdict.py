@@ -9,7 +9,7 @@ from small_records import LAYOUT, record
 
 from jaxmatch.reporting import statistics, verdict
 from jaxmatch.reporting.html.charts import points
-from jaxmatch.reporting.sweep_folder import SweepFolder
+from jaxmatch.reporting.records import SweepFolder
 
 FOLDER = SweepFolder(Path("runs/small"), "small", LAYOUT, {}, {}, command="jaxmatch sweep small.py")
 

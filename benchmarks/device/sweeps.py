@@ -14,7 +14,7 @@ from benchmarks import fresh_process
 from benchmarks.device.budget import Budget, Stage, duration, say
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.folder_table import table
-from jaxmatch.reporting.sweep_folder import read_sweep_folder
+from jaxmatch.reporting.records import read_sweep_folder
 
 # A sweep is interrupted this many seconds before the time is over, and killed at the end. It can be resumed from its
 # last checkpoint either way.

@@ -9,8 +9,8 @@ from jaxmatch.analysis.ensemble import EnsembleScores
 from jaxmatch.printable import printable_json, without_nan
 from jaxmatch.reporting import formats
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text
-from jaxmatch.reporting.grouping import setting_name
 from jaxmatch.reporting.layout import Published, format_number, score_heading
+from jaxmatch.reporting.records import setting_name
 from jaxmatch.reporting.statistics import mean_and_deviation
 from jaxmatch.reporting.tables import captions
 

@@ -16,7 +16,7 @@ def run(workdir: Path, data_directory: str | None) -> None:
     Raises:
       InputError: as in the commands `ensemble`, `occlusion` and `inspect`.
     """
-    from jaxmatch.reporting.sweep_folder import name_of_sweep, read_sweep_folder
+    from jaxmatch.reporting.records import name_of_sweep, read_sweep_folder
 
     if name_of_sweep(workdir) is None:  # no sweep was started in the folder
         return

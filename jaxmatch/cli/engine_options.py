@@ -97,7 +97,7 @@ def print_status_or_table(arguments: argparse.Namespace, workdir: Path) -> bool:
     if not (arguments.status or arguments.collect):
         return False
     from jaxmatch.reporting import folder_table
-    from jaxmatch.reporting.sweep_folder import read_sweep_folder
+    from jaxmatch.reporting.records import read_sweep_folder
     from jaxmatch.sweep import on_slurm
     from jaxmatch.workdir import Workdir
 

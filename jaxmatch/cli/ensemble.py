@@ -63,7 +63,7 @@ def text(directory: Path, data_directory: str | None, split: str = "test", forma
 
 def _settings(directory: Path) -> list[tuple[Mapping[str, Any], ...]]:
     """Returns the finished runs of each setting that has at least two, in the order of their seeds."""
-    from jaxmatch.reporting.grouping import by_setting
+    from jaxmatch.reporting.records import by_setting
 
     found = [members for members in by_setting(records_of(directory)) if len(members) > 1]
     if not found:
@@ -72,6 +72,6 @@ def _settings(directory: Path) -> list[tuple[Mapping[str, Any], ...]]:
 
 
 def _layout(directory: Path) -> TableLayout | None:
-    from jaxmatch.reporting.sweep_folder import name_of_sweep, read_sweep_folder
+    from jaxmatch.reporting.records import name_of_sweep, read_sweep_folder
 
     return None if name_of_sweep(directory) is None else read_sweep_folder(directory).layout

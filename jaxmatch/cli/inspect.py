@@ -90,7 +90,7 @@ def show(folder: Path, output: Path | None = None, pair: Sequence[str] | None = 
 
 def _of_sweep(folder: Path) -> list[tuple[str, Path]]:
     """Returns (name of the files, folder) for each finished run of a sweep."""
-    from jaxmatch.reporting.grouping import by_setting, setting_name
+    from jaxmatch.reporting.records import by_setting, setting_name
 
     settings = by_setting(records_of(folder))
     if not settings:

@@ -100,7 +100,7 @@ def _of_sweep(folder: Path, data_directory: str | None, split: str) -> Iterator[
     from jaxmatch.analysis.occlusion import occlusion, over_seeds
     from jaxmatch.analysis.occlusion_table import Occluded
     from jaxmatch.inference.matcher import load
-    from jaxmatch.reporting.grouping import by_setting, setting_name
+    from jaxmatch.reporting.records import by_setting, setting_name
 
     # In a sweep of several models, only RE2 has such features; for a sweep without RE2, `occlusion` raises an error.
     settings = by_setting(records_of(folder))

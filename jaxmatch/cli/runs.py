@@ -28,8 +28,7 @@ def records_of(directory: Path) -> list[dict[str, Any]]:
     Raises:
       InputError: the folder does not exist or holds no records, or a file is damaged.
     """
-    from jaxmatch.reporting.records import read_record
-    from jaxmatch.reporting.sweep_folder import read_sweep_folder
+    from jaxmatch.reporting.records import read_record, read_sweep_folder
 
     check_folder(directory)
     if (directory / "sweep.json").exists():
@@ -76,8 +75,7 @@ def best_run(directory: Path) -> tuple[Path, str]:
       InputError: the folder has no runs, or no run has finished with a dev score, or the runs cannot be compared
         because they were scored on different data or their checkpoints were chosen by different scores.
     """
-    from jaxmatch.reporting.grouping import setting_name
-    from jaxmatch.reporting.records import best_record
+    from jaxmatch.reporting.records import best_record, setting_name
 
     check_folder(directory)
     if not (directory / "runs").is_dir():

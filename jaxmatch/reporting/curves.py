@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.grouping import by_setting, setting_name
+from jaxmatch.reporting.records import by_setting, setting_name
 from jaxmatch.reporting.statistics import mean_and_deviation
 
 

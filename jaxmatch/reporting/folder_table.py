@@ -5,7 +5,7 @@ from pathlib import Path
 
 from jaxmatch.errors import WAIT_OR_RESUME, InputError, nearest
 from jaxmatch.reporting import FORMATS
-from jaxmatch.reporting.sweep_folder import SweepFolder, notes_file, read_sweep_folder
+from jaxmatch.reporting.records import SweepFolder, notes_file, read_sweep_folder
 from jaxmatch.reporting.tables import Table, make_table
 
 

@@ -9,12 +9,9 @@ from typing import Any
 
 from jaxmatch.printable import count_text
 from jaxmatch.reporting import statistics
-from jaxmatch.reporting.grouping import by_pairs, grouped, setting_of_run
 from jaxmatch.reporting.layout import format_number, higher_is_better, is_percent, plain_score_name, setting_text
-from jaxmatch.reporting.record_schema import score_of
-from jaxmatch.reporting.records import best_record
+from jaxmatch.reporting.records import SweepFolder, best_record, by_pairs, grouped, score_of, setting_of_run
 from jaxmatch.reporting.statistics import LEVEL
-from jaxmatch.reporting.sweep_folder import SweepFolder
 from jaxmatch.reporting.tables.uncertainty import p_text, seeds_text
 
 

@@ -7,7 +7,7 @@ from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.baselines.measuring import check_installed, cross_encoder_measured, measured
 from jaxmatch.data import catalog
 from jaxmatch.files import write_json
-from jaxmatch.reporting.floors_file import FORMAT, read_floors
+from jaxmatch.reporting.records import FLOORS_FORMAT, read_floors
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import Plan
@@ -74,7 +74,7 @@ def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
     write_json(
         folder.path / FLOORS_FILE,
         {
-            "format": FORMAT,
+            "format": FLOORS_FORMAT,
             "asked": requested,
             "fingerprint": cohort.data.fingerprint,
             "rows": rows,

@@ -15,7 +15,7 @@ from typing import Any
 from jaxmatch.config.scores import SCORES
 from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.grouping import grouped, setting_of_run
+from jaxmatch.reporting.records import grouped, setting_of_run
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.training import evaluation_times
 

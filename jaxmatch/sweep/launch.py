@@ -8,8 +8,7 @@ from typing import Any
 from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import folder_table
-from jaxmatch.reporting.records import best_record
-from jaxmatch.reporting.sweep_folder import name_of_sweep
+from jaxmatch.reporting.records import best_record, name_of_sweep
 from jaxmatch.reporting.tables import check_layout
 from jaxmatch.settings import flatten
 from jaxmatch.sweep import rungs

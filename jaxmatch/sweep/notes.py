@@ -3,7 +3,7 @@
 import dataclasses
 
 from jaxmatch.files import write_json
-from jaxmatch.reporting.sweep_folder import notes_file
+from jaxmatch.reporting.records import notes_file
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.workdir import Workdir
 

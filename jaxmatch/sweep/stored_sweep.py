@@ -18,7 +18,7 @@ from pathlib import Path
 
 from jaxmatch.errors import InputError, report_damage
 from jaxmatch.files import directory_atomically, scratch_folder, write_atomically, write_json
-from jaxmatch.reporting.sweep_folder import notes_file
+from jaxmatch.reporting.records import notes_file
 from jaxmatch.store import Store
 from jaxmatch.sweep.stored_cohort import STATE, State, StoredCohort, newest
 from jaxmatch.workdir import Workdir

@@ -16,7 +16,7 @@ from jaxmatch.errors import first_line
 from jaxmatch.layers.core import PRECISIONS
 from jaxmatch.models import build
 from jaxmatch.products import products_of
-from jaxmatch.reporting.grouping import grouped
+from jaxmatch.reporting.records import grouped
 from jaxmatch.training import hyperparameters
 from jaxmatch.training.step import BatchShape, flattening, initial_state, train_step
 

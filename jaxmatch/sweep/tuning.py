@@ -19,8 +19,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.printable import count_text
 from jaxmatch.reporting import folder_table
-from jaxmatch.reporting.grouping import by_pairs, grouped, setting_of_run
 from jaxmatch.reporting.layout import format_number, plain_score_name, setting_text
+from jaxmatch.reporting.records import by_pairs, grouped, setting_of_run
 from jaxmatch.reporting.tables import comparisons
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import halving, launch, optuna_trials

@@ -6,7 +6,7 @@ The page needs no other file and no network.
 from pathlib import Path
 
 from jaxmatch.errors import NotInstalled
-from jaxmatch.reporting.sweep_folder import read_sweep_folder
+from jaxmatch.reporting.records import read_sweep_folder
 
 
 def report(directory: Path) -> str:

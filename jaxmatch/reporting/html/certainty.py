@@ -11,7 +11,7 @@ from jaxmatch.reporting.folder_table import table_of
 from jaxmatch.reporting.formats import NO_VALUE, Sheet
 from jaxmatch.reporting.html.grid import grid
 from jaxmatch.reporting.layout import format_number, higher_is_better, score_heading
-from jaxmatch.reporting.sweep_folder import SweepFolder
+from jaxmatch.reporting.records import SweepFolder
 from jaxmatch.reporting.tables import uncertainty
 
 RESAMPLES, SEED = 5_000, 0

@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 import altair
 
 from jaxmatch.printable import printable
-from jaxmatch.reporting.grouping import grouped
 from jaxmatch.reporting.layout import is_percent, score_heading
-from jaxmatch.reporting.sweep_folder import SweepFolder
+from jaxmatch.reporting.records import SweepFolder, grouped
 from jaxmatch.reporting.verdict import ranked
 
 Record = Mapping[str, Any]

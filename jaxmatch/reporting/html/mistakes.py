@@ -3,8 +3,7 @@
 from typing import Any
 
 from jaxmatch.reporting.html.grid import grid
-from jaxmatch.reporting.mistakes import read_mistakes
-from jaxmatch.reporting.sweep_folder import SweepFolder
+from jaxmatch.reporting.records import SweepFolder, read_mistakes
 from jaxmatch.reporting.verdict import run_to_use
 
 _TEXTS = {"text_a": "first text", "text_b": "second text"}

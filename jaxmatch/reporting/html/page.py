@@ -13,7 +13,7 @@ from jaxmatch.files import read_json
 from jaxmatch.printable import printable
 from jaxmatch.reporting.html import certainty, sections
 from jaxmatch.reporting.html.grid import ranks
-from jaxmatch.reporting.sweep_folder import SweepFolder
+from jaxmatch.reporting.records import SweepFolder
 
 
 def templates() -> jinja2.Environment:

@@ -6,11 +6,9 @@ from typing import Any
 from jaxmatch.errors import report_damage
 from jaxmatch.files import read_json
 from jaxmatch.printable import count_text
-from jaxmatch.reporting import record_schema
 from jaxmatch.reporting import verdict as verdicts
 from jaxmatch.reporting.folder_table import table_of
 from jaxmatch.reporting.formats import NO_VALUE, Sheet
-from jaxmatch.reporting.grouping import grouped
 from jaxmatch.reporting.html import charts
 from jaxmatch.reporting.html.certainty import certainty
 from jaxmatch.reporting.html.grid import grid
@@ -24,7 +22,7 @@ from jaxmatch.reporting.layout import (
     setting_text,
     shared_text,
 )
-from jaxmatch.reporting.sweep_folder import SweepFolder
+from jaxmatch.reporting.records import SweepFolder, grouped, score_of
 from jaxmatch.reporting.tables import layout
 from jaxmatch.settings import flatten
 from jaxmatch.workdir import Workdir
@@ -244,7 +242,7 @@ def _missing(folder: SweepFolder, run: str) -> str:
 
 
 def _score(record: Mapping[str, Any], score: str) -> str:
-    value = record_schema.score_of(record, score)
+    value = score_of(record, score)
     return NO_VALUE if value is None else format_number(score, value)
 
 

@@ -4,9 +4,20 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxmatch.errors import InputError, nearest
-from jaxmatch.reporting import formats, record_schema, statistics
-from jaxmatch.reporting.grouping import grouped, setting_of_run
+from jaxmatch.reporting import formats, statistics
 from jaxmatch.reporting.layout import PARTS, Cell, Content, FloorRow, Published, Row, Summary, TableLayout
+from jaxmatch.reporting.records import (
+    RUN_LABELS,
+    STATUSES,
+    differing_settings,
+    grouped,
+    has_setting,
+    identity,
+    score_of,
+    scores_of,
+    setting_of,
+    setting_of_run,
+)
 from jaxmatch.reporting.tables import captions, comparisons, exports, layout
 
 __all__ = ["Published", "Table", "TableLayout", "check_layout", "make_table"]
@@ -37,7 +48,7 @@ class Table(Content):
 
 
 def _summary(finished: Sequence[Mapping], score: str) -> Summary:
-    values = {record["seed"]: record_schema.score_of(record, score) for record in finished}
+    values = {record["seed"]: score_of(record, score) for record in finished}
     known = {seed: value for seed, value in values.items() if value is not None}
     mean, deviation = statistics.mean_and_deviation(known.values()) if known else (None, None)
     if score.startswith("times.") and len({record["cohort"] for record in finished}) < len(finished):
@@ -46,7 +57,7 @@ def _summary(finished: Sequence[Mapping], score: str) -> Summary:
 
 
 def _place(record: Mapping, keys: Sequence[str]) -> tuple[str, ...]:
-    return tuple(record_schema.identity(record_schema.setting_of(record, key)) for key in keys)
+    return tuple(identity(setting_of(record, key)) for key in keys)
 
 
 def _grouped(records: Sequence[Mapping], keys: Sequence[str]) -> dict[tuple[str, ...], list[Mapping]]:
@@ -71,8 +82,8 @@ def _row_keys(records: Sequence[Mapping], layout: TableLayout) -> tuple[str, ...
 
 def _sorted_values(records: Sequence[Mapping], key: str, order: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """Returns the values of a key, as identity -> value, in the order in which they are shown."""
-    values = {_place(record, [key])[0]: record_schema.setting_of(record, key) for record in records}
-    names = [record_schema.identity(value) for value in order.get(key, ())]
+    values = {_place(record, [key])[0]: setting_of(record, key) for record in records}
+    names = [identity(value) for value in order.get(key, ())]
 
     def rank(name: str) -> tuple:
         value = values[name]
@@ -90,7 +101,7 @@ def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
     for record in sorted(records, key=lambda each: (each["seed"], each["run"])):
         other = by_seed.setdefault(record["seed"], record)
         if other is not record:
-            differing = record_schema.differing_settings(other, record)
+            differing = differing_settings(other, record)
             raise InputError(
                 f"records {other['run']} and {record['run']} belong to the same table cell and seed, "
                 + (f"but differ in {', '.join(differing[:4])}" if differing else "and the same settings"),
@@ -106,16 +117,13 @@ def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
     first, *others = by_seed.values()
     for other in others:
         same = setting_of_run(other["run"]) == setting_of_run(first["run"])
-        if not same and (differing := record_schema.differing_settings(first, other)):
+        if not same and (differing := differing_settings(first, other)):
             raise InputError(
                 f"records {first['run']} and {other['run']} belong to the same table cell but differ in "
                 f"{', '.join(differing[:4])}",
                 remedy="name what differs in the layout's rows, or move the runs of one of the two away",
             )
-    of = {
-        status: tuple(record for record in by_seed.values() if record["status"] == status)
-        for status in record_schema.STATUSES
-    }
+    of = {status: tuple(record for record in by_seed.values() if record["status"] == status) for status in STATUSES}
     return Cell(*of.values(), {score: _summary(of["finished"], score) for score in layout.scores})
 
 
@@ -133,11 +141,11 @@ def check_layout(layout: TableLayout, settings: Iterable[Mapping[str, Any]], sco
     shown = [*layout.rows, *([layout.columns] if layout.columns else [])]
     for known in settings:
         for key in shown:
-            if key not in known and key not in record_schema.RUN_LABELS:
+            if key not in known and key not in RUN_LABELS:
                 raise InputError(
                     f"the table shows {key!r}, which is not a setting of its runs", remedy=nearest(key, sorted(known))
                 )
-    comparisons.check_original(layout, [*layout.rows, *record_schema.RUN_LABELS])
+    comparisons.check_original(layout, [*layout.rows, *RUN_LABELS])
     for score in layout.scores:
         part, name = _score_parts(score)
         if part != "times" and name not in scores:
@@ -155,14 +163,14 @@ def _score_parts(score: str) -> tuple[str, str]:
 def _check_layout_of_records(records: Sequence[Mapping], layout: TableLayout) -> None:
     for key in (*layout.rows, *([layout.columns] if layout.columns else [])):
         for record in records:
-            if not record_schema.has_setting(record, key):
+            if not has_setting(record, key):
                 raise InputError(
                     f"record {record['run']} has no setting {key!r}, which the table shows",
                     remedy="check the layout's rows and columns, or move the run away",
                 )
     for score in layout.scores:
         part, name = _score_parts(score)
-        known_names = {known for record in records for known in record_schema.scores_of(record, part)}
+        known_names = {known for record in records for known in scores_of(record, part)}
         if known_names and name not in known_names:
             raise InputError(
                 f"the table asks for {score!r}, which no record has",
@@ -177,19 +185,17 @@ def make_table(records: Sequence[Mapping], layout: TableLayout, floors: Sequence
     keys that the layout does not name become row labels if runs of one cell differ in them.
 
     Arguments:
-      records: the records of the runs (see `record_schema.check_record`), in any order.
+      records: the records of the runs, in any order.
       layout: the layout of the table.
       floors: lines below the lines of the records.
 
     Raises:
-      InputError: there are no records; a record has a missing or damaged field (the message names the record); two runs
-        have the same place and seed; runs of one place were trained on different data; the layout names a setting or
-        score that the records do not have, or an original that labels no row.
+      InputError: there are no records; two runs have the same place and seed; runs of one place were trained on
+        different data; the layout names a setting or score that the records do not have, or an original that labels no
+        row.
     """
     if not records:
         raise InputError("there are no records to make a table of", remedy="run the sweep first")
-    for position, record in enumerate(records):
-        record_schema.check_record(record, position)
     _check_layout_of_records(records, layout)
     keys = _row_keys(records, layout)
     comparisons.check_original(layout, keys)

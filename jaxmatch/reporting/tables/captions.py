@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxmatch.printable import count_text
-from jaxmatch.reporting import record_schema
 from jaxmatch.reporting.layout import format_ranges, plain_score_name
-from jaxmatch.reporting.records import short_commit
+from jaxmatch.reporting.records import setting_of, short_commit
 
 OWN_VECTORS = "the data set's own"
 # Precision -> the matrix products that its name implies.
@@ -109,7 +108,7 @@ def _punctuation(records: Sequence[Mapping]) -> list[str]:
     """Describes whether models see punctuation, because papers and their authors' codes differ in this. The list is
     empty if a record does not contain the setting.
     """
-    removed = {record_schema.setting_of(record, "data.remove_punctuation") for record in records}
+    removed = {setting_of(record, "data.remove_punctuation") for record in records}
     if removed == {True, False}:
         return ["Punctuation is removed in some runs and kept in others."]
     return {(True,): ["Punctuation is removed."], (False,): ["Punctuation is kept."]}.get(tuple(removed), [])
@@ -161,7 +160,7 @@ def _precision(record: Mapping) -> str:
     """Describes the precision of a run: "float32 (TF32 products)". Records of older versions do not contain what the
     products used.
     """
-    requested, products = record_schema.setting_of(record, "model.precision"), record.get("products")
+    requested, products = setting_of(record, "model.precision"), record.get("products")
     return (
         f"{requested}"
         if _PROMISED.get(requested) == products is not None
@@ -193,7 +192,7 @@ def caption(
     tested = {bool(record["data"]["test"]) for record in records}
     if "test" in parts and True in tested:
         where = "" if tested == {True} else ", where there is one,"
-        if any(record_schema.setting_of(record, "training.best_on_test") for record in records):
+        if any(setting_of(record, "training.best_on_test") for record in records):
             sentences.append(f"{choice}; test{where} scored with that checkpoint, and besides at every evaluation.")
         else:
             sentences.append(f"{choice}; test{where} scored once, with that checkpoint.")

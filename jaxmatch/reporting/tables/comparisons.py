@@ -7,8 +7,9 @@ from typing import Any
 
 from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
-from jaxmatch.reporting import record_schema, statistics
+from jaxmatch.reporting import statistics
 from jaxmatch.reporting.layout import Cell, Content, Published, Summary, TableLayout, is_percent
+from jaxmatch.reporting.records import has_setting, identity, setting_of
 
 # The keys of a published row that are not settings of a run.
 NO_SETTINGS = ("parameters", "seeds")
@@ -42,7 +43,7 @@ def cells(table: Content) -> Iterator[tuple[Place, Mapping[str, Any], Cell]]:
 
 
 def _key(settings: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
-    return frozenset((key, record_schema.identity(value)) for key, value in settings.items())
+    return frozenset((key, identity(value)) for key, value in settings.items())
 
 
 def check_original(layout: TableLayout, keys: Sequence[str]) -> None:
@@ -117,8 +118,7 @@ def published_by_place(table: Content) -> dict[Place, Published]:
 
 def _has_settings(cell: Cell, settings: Mapping[str, Any]) -> bool:
     return all(
-        record_schema.has_setting(record, key)
-        and record_schema.identity(record_schema.setting_of(record, key)) == record_schema.identity(value)
+        has_setting(record, key) and identity(setting_of(record, key)) == identity(value)
         for record in cell.records
         for key, value in settings.items()
     )

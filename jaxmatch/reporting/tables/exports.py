@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from jaxmatch.printable import printable_json, without_nan
-from jaxmatch.reporting import record_schema
 from jaxmatch.reporting.formats import csv_text
 from jaxmatch.reporting.layout import OWN, VARIANT, Cell, Content, Published
+from jaxmatch.reporting.records import scores_of
 from jaxmatch.reporting.statistics import CONFIDENCE
 from jaxmatch.reporting.tables import comparisons
 
@@ -138,7 +138,7 @@ def _cell_as_json(
     }
     runs = []
     for record in sorted(cell.records, key=lambda each: each["seed"]):
-        parts = {part: record_schema.scores_of(record, part) for part in ("dev", "test", "best_on_test")}
+        parts = {part: scores_of(record, part) for part in ("dev", "test", "best_on_test")}
         details = {field: record.get(field) for field in (*_RUN_FIELDS, *_RUN_DETAILS)}
         runs.append(details | {"scores": parts})
     counts = {"finished": len(cell.finished), "diverged": len(cell.diverged)}

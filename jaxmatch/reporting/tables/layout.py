@@ -18,7 +18,7 @@ from jaxmatch.reporting.layout import (
     score_heading,
     setting_headings,
 )
-from jaxmatch.reporting.record_schema import identity
+from jaxmatch.reporting.records import identity
 from jaxmatch.reporting.tables import comparisons, uncertainty
 from jaxmatch.reporting.tables.comparisons import Difference, Place
 

@@ -5,8 +5,7 @@ the test set itself decides.
 import math
 from collections.abc import Callable, Collection, Mapping
 
-from jaxmatch.reporting import record_schema, statistics
-from jaxmatch.reporting.grouping import by_pairs
+from jaxmatch.reporting import statistics
 from jaxmatch.reporting.layout import (
     Cell,
     Content,
@@ -18,6 +17,7 @@ from jaxmatch.reporting.layout import (
     plain_score_name,
     setting_headings,
 )
+from jaxmatch.reporting.records import by_pairs, deviation_of
 from jaxmatch.reporting.statistics import LEVEL
 from jaxmatch.reporting.tables import comparisons
 from jaxmatch.reporting.tables.comparisons import Place
@@ -173,7 +173,7 @@ def _of_rankings(table: Content) -> list[str]:
     of_data: dict[str, list[tuple[int, str]]] = {}
     for score in table.layout.scores:
         for name, ((_, _, best), *_) in ranked(table, score).items():
-            deviations = [record_schema.deviation_of(record, score) for record in best.finished]
+            deviations = [deviation_of(record, score) for record in best.finished]
             if not deviations or None in deviations:
                 continue
             deviation, questions = (sum(values) / len(deviations) for values in zip(*deviations, strict=True))
