@@ -71,6 +71,15 @@ def settled(monkeypatch):
 
 
 @pytest.fixture
+def strict_promotion():
+    """Makes JAX refuse to promote types and shapes."""
+    import jax
+
+    with jax.numpy_dtype_promotion("strict"), jax.numpy_rank_promotion("raise"):
+        yield
+
+
+@pytest.fixture
 def no_tagger(monkeypatch, tmp_path):
     """Hides the models of NLTK."""
     import nltk.data

@@ -53,6 +53,13 @@ def test_saved_model_logits_equal_the_model_in_memory(model):
     np.testing.assert_allclose(model.logits(PAIRS[:1]), expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("optimize_for_cpu", [True, False])
+def test_prediction_does_not_need_jax_to_promote_types(run, strict_promotion, optimize_for_cpu):
+    long = "a b c d e a b c d e a b c d e a b c d e a b c d e"  # no other test has compiled a program of its length
+    (prediction,) = jaxmatch.load(run, optimize_for_cpu=optimize_for_cpu).predict([(long, long)])
+    assert prediction.label in saved_model.LABELS
+
+
 def test_run_folder_and_model_folder_are_both_accepted(run):
     for ours in (jaxmatch.load(run), jaxmatch.load(str(run / "model"))):
         assert ours.labels == saved_model.LABELS

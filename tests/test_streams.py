@@ -5,9 +5,10 @@ import itertools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from small_cohort import lockstep, make_cohort
 
-from jaxmatch.training import keys
+from jaxmatch.training import keys, signature_programs
 
 ONE_LENGTH = {"maximum_buckets": 1}
 FROZEN = {"learning_rate": 0.0, "learning_rate_floor": 0.0}
@@ -90,3 +91,21 @@ def test_random_draws_of_a_run_match_golden_values():
     losses, state = lockstep(cohort, 8)
     np.testing.assert_allclose(losses.T, GOLDEN_LOSSES, rtol=1e-4)
     np.testing.assert_allclose(fingerprint(state.parameters), GOLDEN_END, rtol=1e-4)
+
+
+@pytest.fixture
+def other_settings_of_jax(strict_promotion):
+    """Changes settings of JAX that draw other numbers or refuse to promote types and shapes."""
+    offset = jax.config.jax_random_seed_offset
+    jax.config.update("jax_random_seed_offset", 7)
+    with jax.threefry_partitionable(False), jax.default_prng_impl("rbg"):
+        yield
+    jax.config.update("jax_random_seed_offset", offset)
+
+
+def test_settings_of_jax_do_not_change_a_training(other_settings_of_jax):
+    signature_programs.programs.cache_clear()  # programs are traced again
+    cohort = make_cohort(seeds=SEEDS, optimizer=[{"dropout_rate": 0.3}] * 3, training=ONE_LENGTH)
+    np.testing.assert_allclose(fingerprint(cohort.lockstep.initial().parameters), GOLDEN_START, rtol=1e-4)
+    np.testing.assert_allclose(lockstep(cohort, 8)[0].T, GOLDEN_LOSSES, rtol=1e-4)
+    signature_programs.programs.cache_clear()

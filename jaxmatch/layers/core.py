@@ -86,6 +86,19 @@ def traced_for(platform: str, most_words: int | None = None) -> Iterator[None]:
         _TARGET.reset(before)
 
 
+@contextlib.contextmanager
+def jax_defaults() -> Iterator[None]:
+    """Traces with JAX's defaults for random bits and for the promotion of types and shapes, whatever the process has
+    set. The random bits of a run are part of what its name stands for, and Flax and optax promote types.
+    """
+    with (
+        jax.threefry_partitionable(True),
+        jax.numpy_dtype_promotion("standard"),
+        jax.numpy_rank_promotion("allow"),
+    ):
+        yield
+
+
 def of_scores(precision: str) -> str:
     """Returns the precision of logits and cosines: float32 if a model's precision is bfloat16, otherwise the same."""
     return "float32" if precision == "bfloat16" else precision
@@ -247,6 +260,7 @@ def _squared_norms(direction: jax.Array) -> jax.Array:
     return jnp.sum(jnp.square(direction), axis=tuple(range(direction.ndim - 1)))
 
 
+@jax_defaults()
 def fold_weight_norm(params: Any) -> Any:
     """Folds weight normalization into kernels: each direction and gain become the kernel that they define.
 
@@ -314,6 +328,7 @@ def normalized_kernel(
     return kernel_of(direction, gain)
 
 
+@jax_defaults()
 def fold_weight_norm_jointly(module: nn.Module, params: Any) -> tuple[nn.Module, Any]:
     """Folds weight normalization into kernels as `fold_weight_norm` does, with few GPU kernels.
 

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config import ModelConfig
 from jaxmatch.data.vocabulary import WordTable
+from jaxmatch.layers.core import jax_defaults
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.pooling import Perceptron
 from jaxmatch.layers.words import with_characters
@@ -23,7 +24,7 @@ def pair_rows(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict[st
     """
     tokens = {name: jnp.concatenate([a[name], b[name]], axis=1) for name in a}
     is_token_a, is_token_b = (jnp.asarray(side["ids"]) > 0 for side in (a, b))
-    return tokens, jnp.concatenate([is_token_a * jnp.int8(1), is_token_b * jnp.int8(2)], axis=1)
+    return tokens, jnp.concatenate([is_token_a.astype(jnp.int8), 2 * is_token_b.astype(jnp.int8)], axis=1)
 
 
 class PairModel(nn.Module):
@@ -106,6 +107,7 @@ class PairModel(nn.Module):
         Returns:
           <float32>[batch, outputs], logits.
         """
-        tokens, vectors = with_characters(tokens, vectors)
-        pooled = self.sentence_vectors(tokens, sentences, vectors, dropout_rate)
-        return self.predict(*(vector.astype(jnp.float32) for vector in pooled), dropout_rate)
+        with jax_defaults():
+            tokens, vectors = with_characters(tokens, vectors)
+            pooled = self.sentence_vectors(tokens, sentences, vectors, dropout_rate)
+            return self.predict(*(vector.astype(jnp.float32) for vector in pooled), dropout_rate)

@@ -162,6 +162,7 @@ def take_batch(split: Mapping[str, Any], rows: jax.Array, length: int) -> tuple[
     return jax.tree.map(lambda values: values[rows, :length], (split["tokens"], split["sentences"]))
 
 
+@core.jax_defaults()
 def train_step(
     flat: Flattening,
     task: str,

@@ -10,6 +10,7 @@ _DROPOUT = ["tests/test_streams.py::test_dropout_differs_between_seeds_and_betwe
 _START = ["tests/test_streams.py::test_initial_parameters_depend_only_on_the_seed"]
 _BATCHES = ["tests/test_streams.py::test_batches_differ_between_seeds_and_between_epochs"]
 _SCHEDULES = ["tests/test_schedule.py"]
+_STREAMS = "tests/test_streams.py::test_settings_of_jax_do_not_change_a_training"
 
 MUTANTS = [
     # Pure Python or nearly so.
@@ -113,4 +114,7 @@ MUTANTS = [
     (_STEP, "state.samples + count.astype(jnp.int32)", "state.samples + rows.shape[0]", _OPTAX),
     (_STEP, "jnp.where(alive & finite, new, old)", "jnp.where(alive, new, old)",
      ["tests/test_cohort.py::test_diverging_step_leaves_parameters_finite"]),
+    ("jaxmatch/training/keys.py", "jax.random.wrap_key_data(jnp.array([0, seed], jnp.uint32), impl=\"threefry2x32\")", "jax.random.key(seed)", [_STREAMS]),
+    ("jaxmatch/training/step.py", "@core.jax_defaults()\ndef train_step", "def train_step", [_STREAMS]),
+    ("jaxmatch/models/pair_model.py", "        with jax_defaults():\n", "        if True:\n", ["tests/test_matcher.py::test_prediction_does_not_need_jax_to_promote_types"]),
 ]
