@@ -55,9 +55,7 @@ class Study:
         settings, other data or another batch size.
     """
 
-    def __init__(
-        self, space: Space, journal: Path | None, at_once: int, data: str = "", higher_is_better: bool = True
-    ):
+    def __init__(self, space: Space, journal: Path | None, at_once: int, data: str = "", higher_is_better: bool = True):
         self._optuna = import_optuna()
         distributions = self._optuna.distributions
         self._space: dict[str, Any] = {}

@@ -62,7 +62,9 @@ def execute(
     Raises:
       FailedCohorts: some cohorts failed, so that nothing can be decided at the next rung. The others have reached it.
     """
-    display.begin(plan, workdir.finished(plan.runs, any_record), note=halving.text(plan.replica_steps), share=halving.share())
+    display.begin(
+        plan, workdir.finished(plan.runs, any_record), note=halving.text(plan.replica_steps), share=halving.share()
+    )
     score = next(iter(plan.runs.values()))[0].config.training.selection
     remaining, dropped = settings_of(plan), {}
     decisions = []
