@@ -1,7 +1,6 @@
 """Training steps of one shape, ready to be timed."""
 
 import dataclasses
-import functools
 import math
 import time
 from typing import Any
@@ -9,12 +8,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxmatch import models
 from jaxmatch.data.batches import plan_batches
 from jaxmatch.data.buckets import assign, plan_buckets
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
-from jaxmatch.sweep import matrix_products, memory
-from jaxmatch.training.lockstep import Lockstep
+from jaxmatch.training.chunks import Chunks
 
 # Steps are timed in series that last at least this long. As in training, no step waits for the one before.
 MIN_SERIES_SECONDS = 0.1
@@ -47,22 +44,22 @@ class Steps:
 
     def __init__(self, config: Any, data: EncodedData, *, replicas: int, length: int):
         batch = config.training.batch_size
-        self.lockstep = Lockstep(
+        self.chunks = Chunks(
             model=config.model.to_dict(),
             data=of_length(data, length, 2 * batch),
-            batch_size=batch,
-            maximum_buckets=1,
+            training=config.training.to_dict() | {"maximum_buckets": 1, "mix_lengths": False},
             seeds=range(replicas),
             optimizer=[config.optimizer.to_dict()] * replicas,
             devices=(jax.devices()[0],),
         )
-        (self.length,) = self.lockstep.buckets
+        (self.length,) = self.chunks.batches.buckets
         self.pairs = replicas * batch
-        self.state = self.lockstep.initial()
-        self._epoch, self._steps_done = self.lockstep.epoch(0), 0
-        before = self.lockstep.programs.train.compile_seconds
+        self.chunks.initialize()
+        self.chunks.activate(np.ones(replicas, bool))
+        self._epoch, self._steps_done = self.chunks.epoch(0), 0
+        before = self.chunks.programs.train.compile_seconds
         self.mean_step_seconds(1)
-        self.compile_seconds = self.lockstep.programs.train.compile_seconds - before
+        self.compile_seconds = self.chunks.programs.train.compile_seconds - before
 
     def seconds(self) -> float:
         """Measures the seconds of a step: the mean of several in a row, until the last one has ended.
@@ -75,12 +72,12 @@ class Steps:
 
     def mean_step_seconds(self, steps: int) -> float:
         """Measures the seconds of a step, averaged over the next `steps` steps, which start one after the other."""
-        jax.block_until_ready(self.state)
+        self.chunks.wait()
         start = time.perf_counter()
         for _ in range(steps):
-            self.state = self.lockstep.step(self.state, self._epoch, self._steps_done % len(self._epoch.sequence))
+            self.chunks.step(self._epoch, self._steps_done % len(self._epoch.sequence))
             self._steps_done += 1
-        jax.block_until_ready(self.state)
+        self.chunks.wait()
         return (time.perf_counter() - start) / steps
 
 
@@ -132,14 +129,7 @@ def typical_length(config: Any, data: EncodedData) -> int:
     return round(plan.tokens() / len(lengths))
 
 
-def products_of_a_step(config: Any, data: EncodedData, length: int) -> matrix_products.MatrixProducts:
-    """Counts the matrix products of one training step of one run, forward and backward, in its program."""
-    module = models.build(config.model.to_dict(), outputs=data.outputs)
-    return _products_of_a_step(module, data.task, data.vectors.shape[1], config.training.batch_size, length)
-
-
-@functools.lru_cache(maxsize=1024)
-def _products_of_a_step(
-    module: Any, task: str, dimensions: int, batch: int, length: int
-) -> matrix_products.MatrixProducts:
-    return matrix_products.count_program(memory.step_program(module, task, dimensions, batch, length))
+def operations_of_a_step(steps: Steps) -> float:
+    """Returns the floating-point operations of a training step of one chunk, as XLA counts them."""
+    (executable, *_) = steps.chunks.programs.train.executables.values()
+    return executable.cost_analysis()["flops"]

@@ -1,12 +1,16 @@
 """The available devices and cores, XLA's options for programs that run on them, and errors about their memory."""
 
+import contextlib
 import os
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
 
 from jaxmatch.errors import InputError
 
+BYTES_OF_A_SMALL_DEVICE = 8 * 2**30
 # Parts of error messages about the memory of a device, and about the memory of one of its cores.
 _OF_THE_DEVICE = ("RESOURCE_EXHAUSTED", "CUDA_ERROR_OUT_OF_MEMORY", "CUBLAS_STATUS_ALLOC_FAILED")
 _OF_A_CORE = ("Shared memory size limit", "memory space vmem", "memory space smem")
@@ -77,3 +81,42 @@ def is_out_of_memory(error: Exception) -> bool:
     if not isinstance(error, jax.errors.JaxRuntimeError) or any(part in text for part in _OF_A_CORE):
         return False
     return any(part in text for part in _OF_THE_DEVICE)
+
+
+def device_bytes(device: jax.Device) -> int:
+    """Returns the memory of one device, in bytes. An accelerator that does not report it is assumed to be small."""
+    if device.process_index != jax.process_index():  # only local devices report it; those of a pod are equal
+        device = jax.local_devices()[0]
+    statistics: Mapping[str, int] = device.memory_stats() or {}
+    if "bytes_limit" in statistics:
+        return statistics["bytes_limit"]
+    if device.platform != "cpu":
+        return BYTES_OF_A_SMALL_DEVICE
+    installed = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return min([installed, *granted_bytes()]) // max(1, jax.local_device_count())
+
+
+def granted_bytes(groups: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")) -> list[int]:
+    """Returns the memory limits of this process, in bytes, from Linux control groups (containers, batch systems).
+
+    Arguments:
+      groups: the file that lists the process's groups.
+      root: the folder where the control groups are mounted.
+    """
+    try:
+        lines = [line.split(":", 2) for line in groups.read_text().splitlines()]
+    except OSError:
+        return []
+    limits = []
+    for line in lines:
+        # A line of version 2 names no controllers. Version 1 has a hierarchy of its own for memory.
+        if len(line) != 3 or (line[1] and "memory" not in line[1].split(",")):
+            continue
+        base, name = (root / "memory", "memory.limit_in_bytes") if line[1] else (root, "memory.max")
+        inner = base / line[2].lstrip("/")
+        for folder in (inner, *inner.parents):
+            with contextlib.suppress(OSError, ValueError):  # "max" is no limit
+                limits.append(int((folder / name).read_text()))
+            if folder == base:
+                break
+    return limits

@@ -129,9 +129,9 @@ def add_hyperparameter(
     config.SECTIONS["optimizer"] = optimizer
     config.ADDED_DEFAULTS[f"optimizer.{name}"] = float(default)
 
-    from jaxmatch.training import losses
+    from jaxmatch.training import step
 
-    losses.ADDED[name] = loss
+    step.ADDED[name] = loss
 
 
 def load(names: Iterable[str]) -> None:

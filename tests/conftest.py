@@ -166,11 +166,11 @@ def restored_registries():
     from jaxmatch import config, extend, models
     from jaxmatch.config.scores import SCORES
     from jaxmatch.data.sources import CATALOG
-    from jaxmatch.training import losses, scores
+    from jaxmatch.training import scores, step
 
     registries = (
         *(models.MODELS, config.MODELS, config.SECTIONS, config.ADDED_DEFAULTS),
-        *(SCORES, CATALOG, losses.ADDED, scores.ADDED, extend.ADDED),
+        *(SCORES, CATALOG, step.ADDED, scores.ADDED, extend.ADDED),
     )
     before = [dict(registry) for registry in registries]
     yield

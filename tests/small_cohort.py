@@ -27,7 +27,7 @@ TRAINING = dict(
     mix_lengths=False,
     best_on_test=False,
 )
-EXECUTION = dict(evaluation_batch_size=64, checkpoint_seconds=0.0, steps_at_once=1, restack=True)
+EXECUTION = dict(evaluation_batch_size=64, checkpoint_seconds=0.0)
 OPTIMIZER = dict(
     learning_rate=3e-3,
     learning_rate_floor=1e-4,
@@ -103,20 +103,33 @@ def alike(results, others, **tolerance):
             np.testing.assert_allclose(left, right, **tolerance)
 
 
-def lockstep(cohort, steps):
-    """Makes the steps of `train` without evaluation. Returns losses <float32>[steps, replica] and the last state."""
-    replicas = cohort.lockstep
-    state = replicas.initial()
-    losses, before = [], np.zeros(len(replicas.seeds))
+def states(cohort):
+    """Returns the state of all runs, in their order, on the host."""
+    runs, found = cohort.chunks.states()
+    return jax.tree.map(lambda leaf: leaf[np.argsort(runs)], found)
+
+
+def started(cohort):
+    """Returns the state of all runs before the first step."""
+    cohort.chunks.initialize()
+    cohort.chunks.activate(np.ones(len(cohort.chunks.seeds), bool))
+    return states(cohort)
+
+
+def steps_of(cohort, steps):
+    """Makes the steps of `train` without evaluation. Returns losses <float32>[steps, run] and the last state."""
+    chunks = cohort.chunks
+    started(cohort)
+    losses, before = [], (0.0, 0.0)
     for number in range(steps):
-        epoch = replicas.epoch(number)
-        for index, (bucket, batch) in enumerate(epoch.sequence.tolist()):
-            state = replicas.step(state, epoch, index)
-            total = np.asarray(state.loss_sum)
-            losses.append((total - before) / np.asarray(epoch.batches[bucket][1])[:, batch].sum(axis=1))
-            before = total
+        epoch = chunks.epoch(number)
+        for index in range(len(epoch.sequence)):
+            chunks.step(epoch, index)
+            now = states(cohort)
+            losses.append((now.loss_sum - before[0]) / np.maximum(now.loss_weight - before[1], 1))
+            before = now.loss_sum, now.loss_weight
             if len(losses) == steps:
-                return np.array(losses), state
+                return np.array(losses), now
 
 
 class Interruption(Exception):

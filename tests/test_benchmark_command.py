@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import reports, step_profile
+from benchmarks import reports
 from benchmarks.item import Column, Item
 from jaxmatch.errors import InputError
 
@@ -80,17 +80,3 @@ def test_a_result_that_cannot_be_stored_is_printed(start, tmp_path, capsys, monk
     assert start({"good": item()}) == 1
     printed = capsys.readouterr()
     assert "| 1 |" in printed.out and printed.err == "benchmarks: good: PermissionError: no place\n"
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["no-such-config.py"], "no-such-config.py"),
-        (["configs/re2.py", "--steps", "0"], "--steps must be at least 1"),
-        (["configs/re2.py", "--grid.model.blocks=1"], "--grid and --space change a sweep"),
-    ],
-)
-def test_a_profile_refuses_wrong_input(monkeypatch, words, problem):
-    monkeypatch.setattr(sys, "argv", ["step_profile", *words])
-    with pytest.raises(InputError, match=problem):
-        step_profile.main()

@@ -187,7 +187,7 @@ def test_other_errors_of_the_program_propagate(matcher, capfd, tmp_path, monkeyp
 
 
 def test_a_text_with_too_many_tokens_for_the_device_is_refused(matcher, capfd, tmp_path, monkeypatch):
-    monkeypatch.setattr("jaxmatch.sweep.memory.device_bytes", lambda device: 8 * 2**30)
+    monkeypatch.setattr("jaxmatch.devices.device_bytes", lambda device: 8 * 2**30)
     rows = [("a", "b"), ("a" * 10_000, "b"), ("b " * 100_000, "c"), ("c", "d")]  # a long word is not a long text
     status, answers, err = _predict_rows(matcher, rows, capfd, tmp_path, monkeypatch)
     assert status == 2 and [len(text) for text in answers] == [1, 10_000]

@@ -1,12 +1,23 @@
-"""The invariants of lockstep training."""
+"""The invariants of training a cohort in chunks."""
 
 import jax
 import numpy as np
 import pytest
-from small_cohort import InterruptAfter, Interruption, alike, leaves, lockstep, make_cohort, make_data, same
+from small_cohort import (
+    InterruptAfter,
+    Interruption,
+    alike,
+    leaves,
+    make_cohort,
+    make_data,
+    same,
+    started,
+    steps_of,
+)
 
+from jaxmatch.devices import is_out_of_memory
+from jaxmatch.training import chunks, programs
 from jaxmatch.training import cohort as cohort_module
-from jaxmatch.training import programs, restacking, signature_programs
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.progress import Listener
 
@@ -20,18 +31,17 @@ def results():
 def test_losses_of_a_run_alone_equal_its_losses_in_a_cohort():
     together = make_cohort(seeds=(7, 1, 2), optimizer=[{}, {"learning_rate": 1e-4}, {"dropout_rate": 0.5}])
     alone = make_cohort(seeds=(7,))
-    rows_together, rows_alone = together.lockstep.epoch(0).batches, alone.lockstep.epoch(0).batches
-    for bucket in rows_alone:
-        np.testing.assert_array_equal(rows_together[bucket][0][0], rows_alone[bucket][0][0])
-    losses_together, _ = lockstep(together, 50)
-    losses_alone, _ = lockstep(alone, 50)
+    losses_together, _ = steps_of(together, 50)
+    losses_alone, _ = steps_of(alone, 50)
+    for table, (rows, _) in alone.chunks.chunks[0].batches.items():
+        np.testing.assert_array_equal(together.chunks.chunks[0].batches[table][0][0], rows[0])
     np.testing.assert_allclose(losses_together[:, 0], losses_alone[:, 0], atol=1e-5)
     assert losses_together.std(axis=1).max() > 1e-3  # the runs do differ
 
 
 def test_losses_do_not_depend_on_the_other_runs():
-    one, _ = lockstep(make_cohort(seeds=(7, 1, 2)), 12)
-    other, _ = lockstep(make_cohort(seeds=(7, 5, 6), optimizer=[{}, {"learning_rate": 0.1}, {"dropout_rate": 0.6}]), 12)
+    one, _ = steps_of(make_cohort(seeds=(7, 1, 2)), 12)
+    other, _ = steps_of(make_cohort(seeds=(7, 5, 6), optimizer=[{}, {"learning_rate": 0.1}, {"dropout_rate": 0.6}]), 12)
     np.testing.assert_array_equal(one[:, 0], other[:, 0])
     assert np.any(one[:, 1] != other[:, 1])
 
@@ -47,62 +57,38 @@ def test_diverged_run_is_marked_and_does_not_affect_other_runs(results):
 
 
 def test_diverging_step_leaves_parameters_finite():
-    _, state = lockstep(make_cohort(optimizer=[{}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {}]), 6)
+    _, state = steps_of(make_cohort(optimizer=[{}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {}]), 6)
     assert (np.asarray(state.diverged_at) >= 0).tolist() == [False, True, False]
     assert np.isfinite(np.asarray(state.parameters)).all()
-
-
-def test_grid_over_traced_hyperparameters_does_not_recompile(results):
-    train = make_cohort().lockstep.programs.train
-    before = dict(train.executables)
-    changed = dict(
-        learning_rate=0.01,
-        learning_rate_floor=0.001,
-        warmup_samples=50,
-        decay_rate=0.5,
-        decay_samples=20,
-        dropout_rate=0.4,
-        weight_decay=0.01,
-        gradient_clip=0.1,
-    )
-    cohort = make_cohort(seeds=(10, 11, 12), optimizer=[{name: value} for name, value in list(changed.items())[:3]])
-    assert cohort.lockstep.programs.train is train
-    cohort.train()
-    make_cohort(seeds=(10, 11, 12), optimizer=[{name: value} for name, value in list(changed.items())[-3:]]).train()
-    assert train.executables == before
-    # One program for each length. Other tests may have compiled programs for other lengths.
-    three = {key[0] for key in before if any(shape[:1] == (3,) for shape, _ in key[1])}
-    lengths = [shape.length for shape, _ in three if shape.length in cohort.lockstep.buckets]
-    assert sorted(lengths) == sorted(cohort.lockstep.buckets)
 
 
 def test_traced_hyperparameters_change_the_losses():
     names = ("warmup_samples", "weight_decay", "gradient_clip", "decay_rate", "learning_rate_floor", "decay_samples")
     values = (200, 0.1, 0.01, 0.3, 2.9e-3, 10)
-    plain, _ = lockstep(make_cohort(seeds=(1, 1, 1)), 20)
+    plain, _ = steps_of(make_cohort(seeds=(1, 1, 1)), 20)
     for start in (0, 3):
         changes = [
             {name: value} for name, value in zip(names[start : start + 3], values[start : start + 3], strict=True)
         ]
-        changed, _ = lockstep(make_cohort(seeds=(1, 1, 1), optimizer=changes), 20)
+        changed, _ = steps_of(make_cohort(seeds=(1, 1, 1), optimizer=changes), 20)
         for replica, name in enumerate(names[start : start + 3]):
             assert np.any(changed[:, replica] != plain[:, replica]), name
 
 
 def test_the_step_is_free_of_convolutions_and_host_transfers():
     cohort = make_cohort()
-    lockstep(cohort, 10)
-    for compiled in cohort.lockstep.programs.train.executables.values():
+    steps_of(cohort, 10)
+    for compiled in cohort.chunks.programs.train.executables.values():
         text = compiled.as_text()
         assert "dot(" in text  # the text does contain the program
         for word in (" convolution(", "infeed", "outfeed", "send(", "recv(", "callback", "all-reduce", "all-gather"):
             assert word not in text, word
 
 
-def test_number_of_buckets_does_not_change_outputs(results):
+def test_number_of_buckets_does_not_change_outputs(a_program_for_each_length):
     """The same parameters give the same outputs when dev is padded to other lengths."""
     one, three = make_cohort(training={"maximum_buckets": 1}), make_cohort(training={"maximum_buckets": 3})
-    parameters = one.lockstep.initial().parameters
+    parameters = started(one).parameters
     np.testing.assert_allclose(
         one.evaluator.outputs("dev", parameters, 2), three.evaluator.outputs("dev", parameters, 2), atol=1e-5
     )
@@ -134,45 +120,7 @@ def test_interrupted_training_resumes_with_equal_results(results, tmp_path, step
     same(again, results)
 
 
-def test_patience_stops_one_run_and_the_others_continue():
-    """One of two runs learns nothing and stops. The cohort is re-stacked, and nothing else changes."""
-    changes = [{}, {"learning_rate": 0.0, "learning_rate_floor": 0.0}]
-    arguments = dict(seeds=(1, 2), optimizer=changes, training={"patience_samples": 140})
-    restacked_cohort = make_cohort(**arguments)
-    restacked = restacked_cohort.train()
-    kept = make_cohort(**arguments, execution={"restack": False}).train()
-    assert len(restacked_cohort.lockstep.slots) == 1
-    alike(restacked, kept, atol=1e-4)
-    assert [one.progress.stopped for one in restacked] == [one.progress.stopped for one in kept]
-    assert restacked[1].progress.stopped and restacked[1].progress.best_at == 70
-    assert len(restacked[1].progress.curve) == 3
-    assert len(restacked[0].progress.curve) == 4
-
-
-def test_cohort_is_not_restacked_if_restacking_does_not_pay(monkeypatch):
-    calls = []
-    monkeypatch.setattr(restacking, "pays", lambda *arguments: calls.append(arguments))
-    changes = [{}, {"learning_rate": 0.0, "learning_rate_floor": 0.0}]
-    cohort = make_cohort(seeds=(1, 2), optimizer=changes, training={"patience_samples": 140, "epochs": 4})
-    results = cohort.train()
-    assert results[1].progress.stopped and len(cohort.lockstep.slots) == 2
-    programs = len(cohort.lockstep.batches.batch_rows) + cohort.evaluator.lengths
-    assert calls == [("cpu", 70, 1, programs)]  # after three of four epochs of 70 pairs
-
-
-@pytest.mark.parametrize(("kept", "size"), [(3, 4), (2, 2), (1, 1), (5, 8)])
-def test_slots_are_halved_while_the_kept_runs_fit(kept, size):
-    assert make_cohort(seeds=range(8)).lockstep.halved(kept) == size
-
-
-def test_restacking_pays_on_a_cpu_and_for_long_remaining_training_on_a_gpu():
-    wikiqa, snli = 13 * 20_360, 15 * 549_367  # the pairs of a run in 13 and in 15 epochs
-    assert restacking.pays("cpu", 70, 1, 14)
-    assert not restacking.pays("gpu", wikiqa, 5, 14)
-    assert restacking.pays("gpu", snli, 5, 14)
-
-
-def test_concurrent_and_sequential_compilation_train_equally(monkeypatch):
+def test_concurrent_and_sequential_compilation_train_equally(monkeypatch, a_program_for_each_length):
     class RecordingListener(Listener):
         def compiling(self, part, number, lengths):
             events.append(f"{part} {number} of {lengths}")
@@ -181,13 +129,13 @@ def test_concurrent_and_sequential_compilation_train_equally(monkeypatch):
             events.append(f"{part} compiled")
 
     one_by_one = make_cohort(seeds=(1, 2)).train()
-    signature_programs.programs.cache_clear()
+    chunks.programs.cache_clear()
     monkeypatch.setattr(programs, "cores", lambda: 4)
     cohort, events = make_cohort(seeds=(1, 2)), []
-    for part in (cohort.lockstep.programs.train, cohort.lockstep.programs.evaluate):
+    for part in (cohort.chunks.programs.train, cohort.chunks.programs.evaluate):
         part.compiles_in_parallel = True
     same(cohort.train(listener=RecordingListener()), one_by_one)
-    signature_programs.programs.cache_clear()
+    chunks.programs.cache_clear()
     both = "{0} 1 of 2", "{0} compiled", "{0} 2 of 2", "{0} compiled"
     assert events == [line.format(part) for part in ("training", "evaluation") for line in both]
 
@@ -238,19 +186,19 @@ def test_paused_training_resumes_with_equal_results(results, tmp_path, until):
     checkpoints = Checkpoints(tmp_path / "checkpoints")
     paused = make_cohort(optimizer=changes)
     assert paused.train(checkpoints, until=until) is None
-    assert [len(progress.curve) for progress in paused.progress.runs] == [until] * 3
+    assert [len(progress.curve) for progress in paused.runs] == [until] * 3
     again = make_cohort(optimizer=changes)
     assert again.train(checkpoints, until=until) is None  # this epoch is already reached
-    assert again.progress.runs == paused.progress.runs
+    assert again.runs == paused.runs
     resumed = make_cohort(optimizer=changes)
     same(resumed.train(checkpoints), results)
-    steps = 4 * resumed.lockstep.batches.steps_per_epoch
-    assert resumed.progress.steps == {"lockstep": steps, "replica": 3 * steps}
+    steps = 4 * resumed.chunks.batches.steps_per_epoch
+    assert resumed.steps == {"lockstep": steps, "replica": 3 * steps}
     checkpoints.close()
 
 
 def test_dropped_run_stops_and_does_not_affect_other_runs(results, tmp_path):
-    arguments = dict(optimizer=[{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}], execution={"restack": False})
+    arguments = dict(optimizer=[{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}])
     ended = make_cohort(**arguments).train(dropped={2: [1]})
     same(ended[::2], results[::2])
     dropped = ended[1]
@@ -263,21 +211,10 @@ def test_dropped_run_stops_and_does_not_affect_other_runs(results, tmp_path):
     checkpoints.close()
 
 
-def test_cohort_shrinks_directly_to_the_runs_kept_at_a_rung(results):
-    cohort = make_cohort(optimizer=[{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}])
-    shrunk = cohort.train(dropped={1: [0, 2]})
-    assert [result.progress.dropped_at for result in shrunk] == [70, None, 70]
-    assert cohort.lockstep.slots.tolist() == [1]
-    steps = cohort.lockstep.batches.steps_per_epoch
-    # Three slots in the first epoch, then directly one slot instead of two.
-    assert cohort.progress.steps == {"lockstep": 4 * steps, "replica": (3 + 3 * 1) * steps}
-    alike(shrunk[1:2], results[1:2], atol=1e-4)
-
-
 def test_training_ends_if_all_runs_are_dropped():
     ended = make_cohort()
     assert [result.progress.status for result in ended.train(dropped={1: [0, 1, 2]})] == ["dropped"] * 3
-    assert ended.progress.steps["lockstep"] == ended.lockstep.batches.steps_per_epoch
+    assert ended.steps["lockstep"] == ended.chunks.batches.steps_per_epoch
 
 
 def test_stopped_and_diverged_runs_keep_their_status_at_a_rung():
@@ -286,8 +223,174 @@ def test_stopped_and_diverged_runs_keep_their_status_at_a_rung():
     training = {"patience_samples": 70, "evaluate_every_samples": 60, "epochs": 4}
     cohort = make_cohort(optimizer=changes, training=training)
     cohort.train(dropped={3: [0, 1, 2]})
-    assert [progress.status for progress in cohort.progress.runs][:2] == ["finished", "diverged"]
+    assert [progress.status for progress in cohort.runs][:2] == ["finished", "diverged"]
     late = make_cohort(optimizer=changes[1:] + [{}], training=training | {"evaluate_every_samples": 400})
     assert late.train(until=2) is None
-    assert [progress.diverged_at is not None for progress in late.progress.runs] == [True, False, False]
-    assert all(not progress.curve for progress in late.progress.runs)
+    assert [progress.diverged_at is not None for progress in late.runs] == [True, False, False]
+    assert all(not progress.curve for progress in late.runs)
+
+
+# A learning rate of 0 never improves, so patience stops the run.
+STILL = {"learning_rate": 0.0, "learning_rate_floor": 0.0}
+CHANGES = [{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}]
+
+
+@pytest.fixture
+def a_program_for_each_length(monkeypatch):
+    monkeypatch.setitem(chunks.OPERATIONS_A_COMPILATION, "cpu", 0)
+
+
+@pytest.fixture
+def two_at_once(monkeypatch):
+    """Chunks of two slots."""
+    monkeypatch.setattr(chunks, "PAIRS_AT_ONCE_ON_A_CPU", 32)
+
+
+@pytest.mark.parametrize(
+    ("runs", "batch", "platform", "devices", "limit", "size"),
+    [
+        (6, 64, "cpu", 1, None, 2),
+        (7, 64, "cpu", 1, None, 2),
+        (3, 64, "cpu", 1, None, 1),  # two slots would be a third more work
+        (1, 64, "cpu", 1, None, 1),
+        (6, 64, "cpu", 2, None, 2),
+        (5, 16, "cpu", 1, None, 5),
+        (5, 16, "cpu", 1, 2, 2),
+        (10, 64, "gpu", 1, None, 10),
+        (10, 64, "gpu", 1, 4, 4),
+        (10, 64, "gpu", 4, None, 12),
+    ],
+)
+def test_size_of_a_chunk(runs, batch, platform, devices, limit, size):
+    assert chunks.chunk_size(runs, batch, platform, devices, limit) == size
+
+
+def test_runs_do_not_depend_on_their_chunk(results, two_at_once):
+    seeds, changes = (1, 2, 3, 4, 5, 6), CHANGES + [{}, STILL, {}]
+    cohort = make_cohort(seeds=seeds, optimizer=changes)
+    alike(cohort.train()[:3], results, atol=1e-5)
+    assert [chunk.runs.tolist() for chunk in cohort.chunks.chunks] == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_grid_over_traced_hyperparameters_and_more_runs_compile_nothing(two_at_once):
+    make_cohort(seeds=(1, 2)).train()
+    train = make_cohort().chunks.programs
+    before = [dict(program.executables) for program in train[1:]]
+    changes = dict(
+        learning_rate=0.01,
+        learning_rate_floor=0.001,
+        warmup_samples=50,
+        decay_rate=0.5,
+        decay_samples=20,
+        dropout_rate=0.4,
+        weight_decay=0.01,
+        gradient_clip=0.1,
+    )
+    # Six runs in three chunks: one stops early, one diverges and two are dropped.
+    optimizer = [{name: value} for name, value in changes.items()][:4]
+    optimizer += [STILL, {"learning_rate": 1e30, "gradient_clip": 0.0}]
+    cohort = make_cohort(seeds=range(10, 16), optimizer=optimizer, training={"patience_samples": 140})
+    assert cohort.chunks.programs is train
+    results = cohort.train(dropped={2: [0, 1]})
+    assert [result.progress.status for result in results[:2]] == ["dropped"] * 2
+    assert results[4].progress.stopped and results[5].progress.diverged_at is not None
+    assert [dict(program.executables) for program in train[1:]] == before
+    # One program for each length of training and of scoring, and one for the start.
+    assert cohort.chunks.lengths + cohort.evaluator.lengths + 1 <= 5
+
+
+def test_chunks_merge_when_runs_have_ended_and_cost_nothing_then(two_at_once):
+    arguments = dict(seeds=(1, 2, 3, 1), training={"patience_samples": 140})
+    cohort = make_cohort(optimizer=[{}, STILL, STILL, {}], **arguments)
+    results = cohort.train()
+    assert [len(result.progress.curve) for result in results] == [4, 3, 3, 4]
+    assert [chunk.runs.tolist() for chunk in cohort.chunks.chunks] == [[0, 3]]
+    # Four slots for three epochs, when patience ends, then two slots.
+    steps = cohort.chunks.batches.steps_per_epoch
+    assert cohort.steps == {"lockstep": 4 * steps, "replica": (3 * 4 + 2) * steps}
+    alike(make_cohort(**arguments).train()[::3], results[::3], atol=1e-5)
+
+
+@pytest.mark.parametrize(("operations", "size"), [(0, 1), (1e15, 4)])
+def test_accelerators_compute_fewer_slots_if_that_pays(results, monkeypatch, operations, size):
+    monkeypatch.setattr(chunks.Chunks, "platform", "gpu")
+    monkeypatch.setattr(chunks, "OPERATIONS_A_COMPILATION_ELSEWHERE", operations)
+    cohort = make_cohort(seeds=(1, 2, 3, 4), optimizer=[*CHANGES, {}])
+    alike(cohort.train(dropped={1: [0, 1, 3]})[2:3], results[2:], atol=1e-5)
+    assert cohort.chunks.size == size
+
+
+def test_a_checkpoint_resumes_in_chunks_of_another_size(results, tmp_path, monkeypatch):
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    assert make_cohort(optimizer=CHANGES).train(checkpoints, until=2) is None
+    monkeypatch.setattr(chunks, "PAIRS_AT_ONCE_ON_A_CPU", 16)
+    alike(make_cohort(optimizer=CHANGES).train(checkpoints), results, atol=1e-5)
+    checkpoints.close()
+
+
+def test_buckets_that_share_a_program_give_the_same_results(results, monkeypatch):
+    """Also dropout draws the same numbers in a longer row."""
+    separate = make_cohort(optimizer=CHANGES)
+    monkeypatch.setitem(chunks.OPERATIONS_A_COMPILATION, "cpu", 1e15)
+    shared = make_cohort(optimizer=CHANGES)
+    assert len(separate.chunks.batches.shapes) == 2 and shared.chunks.lengths == 1
+    alike(shared.train(), results, atol=1e-5)
+    monkeypatch.setitem(chunks.OPERATIONS_A_COMPILATION, "cpu", 0)
+    apart = make_cohort(optimizer=CHANGES)
+    assert apart.chunks.lengths == 2
+    alike(apart.train(), results, atol=1e-5)
+
+
+def test_out_of_memory_halves_the_chunks_and_training_continues(results, tmp_path, monkeypatch):
+    cohort, told = make_cohort(optimizer=CHANGES), []
+    step, failing = cohort.chunks.step, iter([None] * 12 + ["RESOURCE_EXHAUSTED: out of memory"])
+
+    def fails_once(*arguments):
+        if message := next(failing, None):
+            raise jax.errors.JaxRuntimeError(message)
+        return step(*arguments)
+
+    class Heard(Listener):
+        def ran_out(self, part, at_once):
+            told.append((part, at_once))
+
+    cohort.chunks.step = fails_once
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    alike(cohort.train(checkpoints, Heard()), results, atol=1e-5)
+    checkpoints.close()
+    assert told == [("training", 1)] and cohort.chunks.size == 1
+    (event,) = cohort.ran_out
+    assert (event.part, event.at_once, event.then_at_once) == ("training", 3, 1)
+
+
+def test_one_run_that_does_not_fit_is_too_large(monkeypatch):
+    cohort = make_cohort(seeds=(1,))
+
+    def fails(*_):
+        raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
+
+    cohort.chunks.step = fails
+    with pytest.raises(chunks.TooLarge, match="one run at a time does not fit in training"):
+        cohort.train()
+
+
+@pytest.mark.parametrize(("free", "at_once"), [(10**12, 3), (1, 1)])
+def test_a_program_that_needs_too_much_memory_is_replaced_before_the_first_step(results, monkeypatch, free, at_once):
+    monkeypatch.setattr(chunks, "free_bytes", lambda devices: free)
+    cohort = make_cohort(optimizer=CHANGES)
+    alike(cohort.train(), results, atol=1e-5)
+    assert cohort.chunks.size == at_once and not cohort.ran_out
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 12 bytes"), True),
+        (jax.errors.JaxRuntimeError("CUDA_ERROR_OUT_OF_MEMORY"), True),
+        (jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Shared memory size limit exceeded"), False),
+        (jax.errors.JaxRuntimeError("INTERNAL: something else"), False),
+        (ValueError("RESOURCE_EXHAUSTED"), False),
+    ],
+)
+def test_only_device_memory_errors_count_as_out_of_memory(error, expected):
+    assert is_out_of_memory(error) == expected

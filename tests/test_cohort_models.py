@@ -1,14 +1,12 @@
-"""Models other than RE2 in lockstep training: the invariants of tests/test_cohort.py that depend on the model."""
+"""Models other than RE2 in training: the invariants of tests/test_cohort.py that depend on the model."""
 
 import dataclasses
 
 import numpy as np
 import pytest
-from small_cohort import DIMENSIONS, MODEL, InterruptAfter, Interruption, leaves, lockstep, make_cohort, make_data, same
+from small_cohort import MODEL, InterruptAfter, Interruption, leaves, make_cohort, make_data, same, steps_of
 
 from jaxmatch.data.characters import character_table
-from jaxmatch.models import build
-from jaxmatch.sweep import memory
 from jaxmatch.training import cohort as cohort_module
 from jaxmatch.training.checkpoints import Checkpoints
 
@@ -30,7 +28,7 @@ ALL = [ESAN, CSRAN, CAFE, BIMPM, DIIN, DECATT, ESIM, SIAMESE, TRANSFORMER]
 def test_a_run_does_not_depend_on_other_runs_of_its_cohort(model):
     def losses_of(seeds, *changes):
         cohort = make_cohort(seeds=seeds, optimizer=[{}, *changes], model=model, training=ONE_LENGTH)
-        return cohort, lockstep(cohort, 20)[0]
+        return cohort, steps_of(cohort, 20)[0]
 
     cohort, losses = losses_of((7, 1, 2), {"learning_rate": 1e-4}, {"dropout_rate": 0.5})
     other, others = losses_of((7, 5, 6), {"learning_rate": 1e-2}, {"dropout_rate": 0.0})
@@ -39,9 +37,9 @@ def test_a_run_does_not_depend_on_other_runs_of_its_cohort(model):
     assert np.abs(losses - others)[:, 1:].max(axis=0).min() > 1e-3
     if model is SIAMESE:  # a single run compiles a different program; testing one model with an LSTM is enough
         alone = make_cohort(seeds=(7,), model=model, training=ONE_LENGTH)
-        np.testing.assert_allclose(losses[:, 0], lockstep(alone, 20)[0][:, 0], atol=1e-4)
-    assert other.lockstep.programs is cohort.lockstep.programs
-    for compiled in cohort.lockstep.programs.train.executables.values():
+        np.testing.assert_allclose(losses[:, 0], steps_of(alone, 20)[0][:, 0], atol=1e-4)
+    assert other.chunks.programs is cohort.chunks.programs
+    for compiled in cohort.chunks.programs.train.executables.values():
         text = compiled.as_text()
         assert "dot(" in text
         assert " convolution(" not in text
@@ -61,14 +59,6 @@ def test_other_runs_learn_when_one_run_of_the_cohort_diverges():
         assert result.progress.diverged_at is None
         curve = result.progress.curve
         assert curve[-1]["train_loss"] < curve[0]["train_loss"]
-
-
-def test_memory_estimate_grows_with_length_and_exceeds_the_parameters():
-    module = build(ESAN, outputs=2)
-    small, large = (
-        memory.needs(module, "classification", DIMENSIONS, [(16, length)], "cpu").of(1) for length in (8, 32)
-    )
-    assert 4 * 4 * memory.parameter_count(module, DIMENSIONS) < small < large
 
 
 def test_interrupted_training_equals_uninterrupted_training_with_characters(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 from small_sweep import on_devices
 
 from jaxmatch.sweep.device_jobs import DeviceJob, makespan, run_jobs
-from jaxmatch.training.replicas import devices_filled
+from jaxmatch.training.chunks import devices_filled
 
 DEVICES = tuple("abcdefgh")
 
@@ -118,7 +118,7 @@ import small_sweep
 from jaxmatch.cli.interrupts import raise_lost_interrupts
 from jaxmatch.sweep import engines
 from jaxmatch.sweep.failures import FailedCohorts
-from jaxmatch.training import selection
+from jaxmatch.training import cohort as selection
 from jaxmatch.training.cohort import Cohort
 
 raise_lost_interrupts()
@@ -141,16 +141,16 @@ def launched(name, watcher=None):
 
 # Concurrently: the second cohort begins before the first is done. Arrays computed outside of a cohort's programs are
 # on its own devices, too.
-rate_of, used = selection.learning_rate, set()
+rate_of, used = selection.rate_of, set()
 
 def noted(*arguments):
     rate = rate_of(*arguments)
     used.update(device.id for device in rate.devices())
     return rate
 
-selection.learning_rate = noted
+selection.rate_of = noted
 table, watcher = launched("beside")
-selection.learning_rate = rate_of
+selection.rate_of = rate_of
 assert used == {0, 3}, used
 lines = [line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")]
 assert ["compiling" in line for line in lines] == [True, True, False, False], lines

@@ -17,7 +17,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from jaxmatch.layers.core import random_levels
 from jaxmatch.training.checkpoints import Checkpoints
 from small_cohort import alike, make_cohort
-from jaxmatch.training import replicas
+from jaxmatch.training import chunks
 
 assert len(jax.devices()) == 8
 # The random numbers of dropout are the same bits on eight devices and on one.
@@ -41,7 +41,7 @@ def check(results):
     np.testing.assert_allclose([one.test["loss"] for one in results], [one.test["loss"] for one in single], atol=1e-5)
 
 check(spread.train())
-for program in (spread.lockstep.programs.train, spread.lockstep.programs.evaluate):
+for program in (spread.chunks.programs.train, spread.chunks.programs.evaluate):
     for compiled in program.executables.values():
         text = compiled.as_text()
         assert "num_partitions=8" in text
@@ -54,7 +54,7 @@ with tempfile.TemporaryDirectory() as folder:
         assert make_cohort(**arguments, devices=first).train(checkpoints, until=1) is None
         later = make_cohort(**arguments, devices=second)
         check(later.train(checkpoints))
-        assert len(later.lockstep.slots) == (8 if len(second) == 8 else 5)
+        assert later.chunks.size == (8 if len(second) == 8 else 5)
         checkpoints.close()
     # The checkpoint has the state of two runs, and the chosen parameters of all.
     checkpoints, dropped = Checkpoints(pathlib.Path(folder) / "dropped"), {1: (0, 1, 2)}
@@ -62,7 +62,7 @@ with tempfile.TemporaryDirectory() as folder:
     left = make_cohort(**arguments).train(checkpoints, dropped=dropped)
     alike(left, make_cohort(**arguments).train(dropped=dropped), atol=1e-5)
     checkpoints.close()
-replicas.PAIRS_AT_ONCE_ON_A_CPU = 16  # the three replicas of a device are computed in turn
+chunks.PAIRS_AT_ONCE_ON_A_CPU = 16  # chunks of two slots, one on each device
 check(make_cohort(**arguments, devices=jax.devices()[:2]).train())
 # LSTM scans: the carry starts as zeros that are equal on every device, and then differs between devices.
 model = {"name": "siamese", "hidden_size": 4, "head_size": 4}

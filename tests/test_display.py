@@ -9,7 +9,8 @@ from rich.console import Console
 from jaxmatch.reporting.layout import duration_text
 from jaxmatch.sweep import display, launch
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.plan import make_plan, program_counts
+from jaxmatch.sweep.plan import make_plan
+from jaxmatch.training import chunks
 from jaxmatch.workdir import CohortFolder
 
 
@@ -45,21 +46,13 @@ def begun(small_files, tmp_path, clock):
 
 def test_plan_estimates_the_compilation_time(begun):
     cohort, _, lines = begun
-    shapes = cohort.buckets + cohort.scored_shapes
-    assert cohort.scored_shapes >= 1
+    shapes = cohort.lengths + cohort.scored_lengths
+    assert cohort.scored_lengths >= 1
     about = duration_text(shapes * display.SECONDS_TO_COMPILE_ON_A_CPU)
     wanted = (
         f"  estimated compilation time: {about} for {shapes} compilations in training and scoring; less for what was"
     )
     assert [line for line in lines() if line.startswith(wanted)]
-
-
-def test_one_program_holds_all_lengths_with_several_steps_per_dispatch(small_files):
-    several = {"execution.steps_at_once": 8, "training.maximum_buckets": 3}
-    changes = small_sweep.overrides(small_files) | several
-    plan = make_plan(launch.resolve(small_files / "small.py", overrides=changes))
-    (parts,) = program_counts(plan.cohorts).values()
-    assert plan.cohorts[0].buckets > 1 and parts["training"] == 1
 
 
 def test_progress_lines_name_what_is_compiled_and_the_time_left(begun, clock):
@@ -95,6 +88,7 @@ def test_the_time_left_follows_steps_made_here(begun, clock):
 
 def test_training_and_scoring_report_which_length_is_compiled(small_files, tmp_path, monkeypatch):
     monkeypatch.setattr(display, "SECONDS_BETWEEN_LINES", -1.0)
+    monkeypatch.setitem(chunks.OPERATIONS_A_COMPILATION, "cpu", 0)  # a program for each length
     overrides = {"training.maximum_buckets": 2, "training.batch_size": 8}
     _, watcher = small_sweep.launched(small_files, tmp_path / "out", overrides=overrides)
     lines = [line.partition(": compiling")[2].partition(", about")[0] for line in watcher.text.splitlines()]

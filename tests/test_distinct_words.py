@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_cohort import DIMENSIONS, MODEL, alike, make_cohort, make_data
+from small_cohort import MODEL, alike, make_cohort, make_data
 
 from jaxmatch.data import distinct_words
 from jaxmatch.data.batches import BatchPlan
@@ -18,7 +18,6 @@ from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.layers.core import traced_for
 from jaxmatch.layers.words import distinct, encode_distinct_words
 from jaxmatch.models import build
-from jaxmatch.sweep import memory
 from jaxmatch.training.step import BatchShape
 
 # All models encode words by one layer (layers/words.py), so two small models without LSTMs of their own are enough.
@@ -139,12 +138,17 @@ def cohort(**training):
     return make_cohort(seeds=(1, 2), model=RE2, data=with_characters(), training={"epochs": 2, **training})
 
 
+def shapes_of(cohort):
+    cohort.chunks.initialize()
+    return cohort.chunks.epoch(0).shapes
+
+
 def test_training_and_evaluation_encode_distinct_words():
     small = cohort(maximum_buckets=1)
-    assert small.lockstep.epoch(0).shapes == {0: BatchShape(8, 64)}  # of 128 tokens
+    assert shapes_of(small) == {0: BatchShape(8, 64)}  # of 128 tokens
     assert {batch.most_words for batch in small.evaluator.batches("dev")} == {64}
     plain = make_cohort(seeds=(1,), training={"maximum_buckets": 1})
-    assert plain.lockstep.epoch(0).shapes == {0: BatchShape(8)}
+    assert shapes_of(plain) == {0: BatchShape(8)}
     assert {batch.most_words for batch in plain.evaluator.batches("dev")} == {None}
 
 
@@ -152,24 +156,14 @@ def test_an_epoch_with_more_words_than_expected_encodes_each_token(monkeypatch):
     expected = cohort(maximum_buckets=1).train()
     monkeypatch.setattr(distinct_words, "most_in_training", lambda plan, ids, words: dict.fromkeys(plan.batch_rows, 12))
     short = cohort(maximum_buckets=1)
-    assert short.lockstep.epoch(0).shapes == {0: BatchShape(8)}
+    assert shapes_of(short) == {0: BatchShape(8)}
     alike(short.train(), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("mix_lengths", [False, True])
-def test_many_steps_per_dispatch_equal_single_steps(mix_lengths):
-    training = {"epochs": 2, "maximum_buckets": 2, "mix_lengths": mix_lengths}
-    arguments = dict(seeds=(1, 2), model=RE2, data=with_characters(), training=training)
-    singly, together = (make_cohort(**arguments, execution={"steps_at_once": steps}) for steps in (1, 3))
-    shapes = singly.lockstep.epoch(0).shapes
-    assert shapes == together.lockstep.epoch(0).shapes and shapes.keys() == {0, 1}
-    # With mixed lengths, the first epoch has no batch of the shorter length. Its words are counted in later epochs.
-    assert [0 in singly.lockstep.epoch(number).sequence[:, 0] for number in (0, 1)] == [not mix_lengths, True]
+def test_mixed_lengths_count_words_also_of_lengths_that_the_first_epoch_lacks():
+    training = {"epochs": 2, "maximum_buckets": 2, "mix_lengths": True}
+    chunks = make_cohort(seeds=(1, 2), model=RE2, data=with_characters(), training=training).chunks
+    chunks.initialize()
+    shapes = chunks.epoch(0).shapes
+    assert [0 in chunks.epoch(number).sequence[:, 0] for number in (0, 1)] == [False, True]
     assert None not in [shape.most_words for shape in shapes.values()]
-    alike(together.train(), singly.train(), atol=1e-4)  # with optimizations, bits agree (test_steps_at_once.py)
-
-
-def test_memory_estimate_accounts_for_distinct_words():
-    module = build({**MODEL, "characters": "bilstm"}, outputs=2)
-    needs = functools.partial(memory.needs, module, "classification", DIMENSIONS, [(64, 30)], "cpu")
-    assert needs(most_words={(64, 30): 192}).step < 0.9 * needs().step == 0.9 * needs(most_words={(64, 30): None}).step

@@ -44,8 +44,8 @@ def test_default_evaluation_batch_is_smaller_on_cpu_than_on_gpu():
     assert evaluation_batch_size(7, "cpu") == evaluation_batch_size(7, "gpu") == 7
 
 
-def test_filler_replicas_are_not_counted_in_evaluated_pairs():
+def test_fillers_are_not_counted_in_evaluated_pairs():
     cohort = small_cohort.make_cohort(seeds=(1, 2, 3))
-    parameters = cohort.lockstep.initial().parameters
-    cohort.evaluator.outputs("dev", parameters, 2)  # the third replica counts as a filler
+    parameters = small_cohort.started(cohort).parameters
+    cohort.evaluator.outputs("dev", parameters, 2)  # the third slot counts as a filler
     assert cohort.evaluator.totals["pairs"] == 2 * 30 and cohort.evaluator.totals["seconds"] > 0

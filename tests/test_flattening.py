@@ -2,13 +2,11 @@
 
 import jax
 import numpy as np
-import pytest
-from small_cohort import MODEL, InterruptAfter, Interruption, alike, make_cohort
+from small_cohort import MODEL
 
 from jaxmatch import models
-from jaxmatch.training import cohort as cohort_module
+from jaxmatch.layers.core import traced_for
 from jaxmatch.training import step
-from jaxmatch.training.checkpoints import Checkpoints
 
 
 def test_round_trip_preserves_parameters():
@@ -26,27 +24,8 @@ def test_gpu_flattening_gives_the_outputs_of_cpu_flattening():
     generator = np.random.default_rng(0)
     parameters, vectors = (generator.standard_normal(shape).astype(np.float32) for shape in (flat.count, (9, 6)))
     tokens, sentences = {"ids": generator.integers(1, 9, (3, 8))}, np.repeat(np.int8([[1, 1, 1, 2, 2, 2, 0, 0]]), 3, 0)
-    expected = flat.match(parameters, tokens, sentences, vectors)
-    found = on_a_gpu.match(parameters, tokens, sentences, vectors)
+    with traced_for("cpu"):
+        expected = flat.match(parameters, tokens, sentences, vectors)
+    with traced_for("gpu"):
+        found = on_a_gpu.match(parameters, tokens, sentences, vectors)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-
-
-class ZeroPadded(Checkpoints):
-    """Checkpoints of older versions, which saved parameters and moments padded with zeros."""
-
-    def save(self, number, arrays, notes):
-        def padded(leaf):
-            leaf = np.asarray(leaf)
-            return np.pad(leaf, [(0, 0), (0, 37)]) if leaf.ndim > 1 else leaf
-
-        super().save(number, jax.tree.map(padded, arrays), notes)
-
-
-def test_training_resumes_from_a_checkpoint_with_zero_padded_parameters(tmp_path, monkeypatch):
-    monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_POLLS", 0.0)  # check after every step
-    expected = make_cohort().train()
-    with pytest.raises(Interruption):
-        make_cohort(execution={"checkpoint_seconds": 1e-9}).train(ZeroPadded(tmp_path), InterruptAfter(7))
-    results = make_cohort().train(Checkpoints(tmp_path))
-    alike(results, expected, rtol=0)
-    assert [one.progress.best for one in results] == [one.progress.best for one in expected]

@@ -9,7 +9,7 @@ import small_sweep
 
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import duration_text
-from jaxmatch.sweep import display, launch, memory
+from jaxmatch.sweep import display, launch
 from jaxmatch.sweep.display import plan_text
 from jaxmatch.sweep.execution import resumed_text
 from jaxmatch.sweep.plan import make_plan
@@ -48,20 +48,13 @@ def test_plan_reports_pairs_and_vector_lines_left_out(small_files, tmp_path):
     ]
 
 
-def test_plan_on_an_accelerator_notes_that_memory_is_an_estimate(small_files):
+def test_plan_on_an_accelerator_notes_that_programs_decide_how_many_fit(small_files):
     plan = planned(small_files)
-    note = "memory is an estimate; the compiled programs decide how many runs fit at once"
+    note = "the compiled programs decide how many runs fit at once"
     assert (note in plan_text(plan, set())) == (jax.default_backend() != "cpu")
     (cohort,) = plan.cohorts
-    cohort = dataclasses.replace(cohort, needs=dataclasses.replace(cohort.needs, most=None))  # as on an accelerator
+    cohort = dataclasses.replace(cohort, platform="gpu")
     assert note in plan_text(dataclasses.replace(plan, cohorts=(cohort,)), set())
-
-
-def test_plan_names_the_longest_pair_of_a_run_that_does_not_fit_in_memory(small_files, monkeypatch):
-    note = "more than a device has, as estimated: 10 tokens in its longest pair; see --config.data.maximum_length"
-    assert note not in plan_text(planned(small_files), set())
-    monkeypatch.setattr(memory, "device_bytes", lambda device: 100_000)
-    assert note in plan_text(planned(small_files), set())
 
 
 def test_the_plan_counts_programs_and_cohorts(small_files):
@@ -93,7 +86,7 @@ def test_estimated_training_time_accounts_for_devices_and_fillers(small_files, m
         return re.search("estimated training time: (.* min)", text)[1]
 
     assert seconds(available=1) == "17 min"  # 100 s per run
-    assert seconds(available=1, limit=4) == "20 min"  # two turns of three
+    assert seconds(available=1, batch=32) == "20 min"  # two chunks of three, one of which is a filler
     assert seconds(available=2) == "10 min"  # three per device, one of which is a filler
     assert seconds(available=4) == "7 min"  # on three devices, so that one cohort waits for the other
     assert seconds(available=10) == "2 min"  # both cohorts at the same time

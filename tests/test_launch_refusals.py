@@ -10,7 +10,7 @@ import small_sweep
 
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
-from jaxmatch.sweep import claimed, launch, memory
+from jaxmatch.sweep import claimed, launch, plan
 from jaxmatch.sweep.plan import make_plan
 
 
@@ -122,7 +122,7 @@ def test_invalid_config_file_error_names_the_file(tmp_path, text, problem):
 
 
 def test_texts_too_long_for_device_memory_are_refused_before_training(small_files, tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "device_bytes", lambda device: 1000)
+    monkeypatch.setattr(plan, "device_bytes", lambda device: 1000)
     with pytest.raises(InputError, match="each padded to .* and the device has 0.0 GiB; cut long texts"):
         small_sweep.launched(small_files, tmp_path / "work")
     assert not (tmp_path / "work").exists()

@@ -5,7 +5,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch.training.losses import LOSSES
+from jaxmatch.training.step import LOSSES
 
 
 def test_each_loss_equals_its_formula():

@@ -1,10 +1,10 @@
-"""The updates of lockstep training are those of optax."""
+"""The updates of training are those of optax."""
 
 import jax
 import numpy as np
 import optax
 import pytest
-from small_cohort import lockstep, make_cohort, make_data
+from small_cohort import make_cohort, make_data, started, steps_of
 
 
 def test_updates_are_those_of_optax():
@@ -19,9 +19,9 @@ def test_updates_are_those_of_optax():
         optax.exponential_decay(1e-2, 12, 0.7, staircase=True, end_value=1e-3),
     )
     cohort = make_cohort(seeds=(1, 2, 3), optimizer=[changes] * 3)
-    flat = cohort.lockstep.programs.flat
+    flat = cohort.chunks.programs.flat
     to_tree = jax.jit(flat.to_tree)
-    parameters = jax.tree.map(np.asarray, to_tree(cohort.lockstep.initial().parameters[0]))
+    parameters = jax.tree.map(np.asarray, to_tree(started(cohort).parameters[0]))
     reference = optax.chain(optax.clip_by_global_norm(0.3), optax.add_decayed_weights(0.02), optax.scale_by_adam())
     optimizer_state = reference.init(parameters)
     data = make_data()
@@ -40,9 +40,13 @@ def test_updates_are_those_of_optax():
         return jax.tree.map(lambda old, update: old - rate * update, parameters, updates), optimizer_state
 
     seen, losses, rates, fillers = 0, [], [], 0
-    for epoch in (cohort.lockstep.epoch(0), cohort.lockstep.epoch(1)):
+    chunk, batches, epochs = cohort.chunks.chunks[0], [], []
+    for number in range(2):
+        epochs.append(cohort.chunks.epoch(number))
+        batches.append(dict(chunk.batches))
+    for epoch in epochs:
         for bucket, batch in epoch.sequence.tolist():
-            order, weights = (np.asarray(part)[0, batch] for part in epoch.batches[bucket])
+            order, weights = (np.asarray(part)[0, batch] for part in batches[epoch.number][bucket])
             pairs = order[weights > 0]
             rows = np.resize(pairs, 16)  # one program for batches of all sizes
             of_pairs = (np.arange(16) < len(pairs)).astype(np.float32)
@@ -52,7 +56,7 @@ def test_updates_are_those_of_optax():
             losses.append(float(value))
             seen, fillers = seen + int(weights.sum()), fillers + int((weights == 0).sum())
     assert fillers and np.all(np.diff(rates[:8]) != 0) and rates[-1] == pytest.approx(1e-3)
-    found, state = lockstep(cohort, len(losses))
+    found, state = steps_of(cohort, len(losses))
     np.testing.assert_allclose(found[:, 0], losses, atol=1e-4)
     ours = to_tree(state.parameters[0])
     for left, right in zip(jax.tree.leaves(ours), jax.tree.leaves(parameters), strict=True):

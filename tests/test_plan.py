@@ -3,10 +3,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_cohort import TRAINING, make_data
 
 from jaxmatch.data.buckets import largest
-from jaxmatch.sweep.memory import Needs
-from jaxmatch.sweep.plan import PlannedCohort
+from jaxmatch.sweep.plan import PlannedCohort, tokens_scored
 
 SIZES = st.integers(1, 12)
 
@@ -32,19 +32,24 @@ def test_kept_shapes_cover_all_shapes_but_not_each_other(shapes):
 
 
 @pytest.mark.parametrize(
-    ("runs", "available", "limit", "most", "devices", "computed"),
+    ("runs", "available", "platform", "batch", "devices", "computed"),
     [
-        (10, 1, None, None, 1, 10),
-        (10, 1, 4, None, 1, 12),  # three turns of four
-        (7, 1, 6, None, 1, 8),
-        (10, 1, None, 4, 1, 10),  # as on a CPU: five turns of two
-        (3, 8, None, None, 3, 1),
-        (10, 8, None, None, 5, 2),
-        (11, 8, None, None, 6, 2),  # 6 devices of 2: one replica is padding
+        (10, 1, "gpu", 64, 1, 10),
+        (7, 1, "cpu", 64, 1, 8),  # four chunks of two
+        (10, 1, "cpu", 64, 1, 10),
+        (3, 8, "gpu", 64, 3, 1),
+        (10, 8, "gpu", 64, 5, 2),
+        (11, 8, "gpu", 64, 6, 2),  # 6 devices of 2: one slot has no run
     ],
 )
-def test_cohort_work_includes_sequential_turns_and_padding(runs, available, limit, most, devices, computed):
-    needs = Needs(step=100, parameters=1, most=most)
-    cohort = PlannedCohort("signature", (None,) * runs, None, 1, 1, 1, needs, 10.0, available, limit)
+def test_work_of_a_cohort_includes_slots_without_a_run(runs, available, platform, batch, devices, computed):
+    cohort = PlannedCohort("signature", (None,) * runs, None, batch, 1, 1, 1, 1, 10.0, 1, platform, available)
     assert (cohort.devices, cohort.device_work) == (devices, 10.0 * computed)
-    assert cohort.replica_bytes == needs.of(-(-runs // devices)) // -(-runs // devices)
+
+
+@pytest.mark.parametrize(("best_on_test", "tests"), [(False, 1), (True, 4)])
+def test_test_is_scored_once_or_as_often_as_dev(best_on_test, tests):
+    data = make_data()
+    tokens = {name: split.lengths.sum() for name, split in data.splits.items()}
+    training = TRAINING | {"best_on_test": best_on_test}  # four epochs, scored after each
+    assert tokens_scored(training, data, 20) == 4 * tokens["dev"] + tests * tokens["test"]

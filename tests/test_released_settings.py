@@ -12,7 +12,7 @@ from jaxmatch.data.vectors import read_vectors
 from jaxmatch.papers import re2, re2_settings
 from jaxmatch.settings import flatten
 from jaxmatch.sweep import launch
-from jaxmatch.training import hyperparameters, step
+from jaxmatch.training import step
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 
@@ -142,9 +142,9 @@ RELEASED_FILES = {
 
 def decay_of_moments(settings):
     """Returns beta1 and beta2 of Adam, computed from the moments after a first gradient of 1."""
-    adam = step.optimizer(hyperparameters.stack([settings.to_dict()]))
+    adam = step.optimizer(step.stack([settings.to_dict()]), 1.0)
     parameters, gradient = {"w": np.zeros(1, np.float32)}, {"w": np.ones(1, np.float32)}
-    _, (_, _, moments) = adam.update(gradient, adam.init(parameters), parameters)
+    _, (_, _, moments, _) = adam.update(gradient, adam.init(parameters), parameters)
     return 1 - float(moments.mu["w"][0]), 1 - float(moments.nu["w"][0])
 
 

@@ -4,7 +4,6 @@ import json
 import random
 import shutil
 import signal
-import tarfile
 import time
 from pathlib import Path
 
@@ -170,27 +169,3 @@ def test_two_concurrent_launchers_train_each_cohort_once_with_equal_results(smal
     assert sum(errors.count("runs, compiling") for _, errors in outputs) == 2
     assert outputs[0][0] == outputs[1][0] == uninterrupted[0]
     assert small_sweep.results(tmp_path) == uninterrupted[1]
-
-
-def test_a_folder_of_an_older_version_is_resumed(tmp_path):
-    """The folder is of the oldest version with today's names of runs; fixtures/README.md states how it was made."""
-    with tarfile.open(Path(__file__).parent / "fixtures" / "begun_by_6bf82ba.tar.gz") as packed:
-        packed.extractall(tmp_path, filter="data")
-    files, workdir = tmp_path / "data", tmp_path / "begun"
-    (files / "small.py").write_text(small_sweep.SWEEP)
-    whole = json.loads((tmp_path / "whole.json").read_text())  # the records of its uninterrupted run
-    finished = small_sweep.records(workdir)
-    table, watcher = finish(files, workdir, dropout_rate=0.0)
-    assert [set(runs) for runs in watcher.trained] == [whole.keys() - finished.keys()] and len(finished) == 2
-    assert "resumed from a checkpoint at step 1 of 12" in watcher.text
-    records = small_sweep.records(workdir)
-    assert records.keys() == whole.keys() and finished.items() <= records.items()
-    for run in watcher.trained[0]:
-        record, old = records[run], whole[run]
-        assert record["selected_at_samples"] == old["selected_at_samples"]
-        for split in ("dev", "test"):
-            assert record[split] == pytest.approx(old[split], abs=1e-5)
-        for one, other in zip(record["curve"], old["curve"], strict=True):
-            assert one["samples"] == other["samples"]
-            assert one["train_loss"] == pytest.approx(other["train_loss"], abs=1e-5)
-    assert "| 0.003         |        645 | 2     |" in table

@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_cohort import OPTIMIZER
 
-from jaxmatch.training import hyperparameters
-from jaxmatch.training.schedule import learning_rate
+from jaxmatch.training import step
+from jaxmatch.training.step import learning_rate
 
 
 def rate(samples, **changes):
-    stacked = hyperparameters.stack([{**OPTIMIZER, **changes}])
+    stacked = step.stack([{**OPTIMIZER, **changes}])
     one = jax.tree.map(lambda leaf: leaf[0], stacked)
     return float(learning_rate(np.int32(samples), one))
 

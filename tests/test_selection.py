@@ -2,9 +2,10 @@
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
-from small_cohort import lockstep, make_cohort, make_data
+from small_cohort import make_cohort, make_data, states, steps_of
 
 from jaxmatch.data.encoded import EncodedSplit
 
@@ -36,7 +37,7 @@ def opposite_data(learnable: str):
 def outputs_of(cohort, result, split):
     """Returns the outputs of the kept parameters, computed without the cohort's programs."""
     ids, sentences = split.pair_rows()
-    module, vectors = cohort.lockstep.programs.flat.module, make_data().vectors
+    module, vectors = cohort.chunks.programs.flat.module, make_data().vectors
     return np.asarray(module.apply({"params": result.parameters}, {"ids": ids}, sentences, vectors, method="match"))
 
 
@@ -114,49 +115,39 @@ def test_selection_by_accuracy_keeps_the_first_maximum(learnable):
 
 
 def test_a_stopped_run_sees_no_more_samples():
-    """Its sample count does not change after patience ran out, even if the cohort is not restacked."""
+    """Its sample count does not change after patience ran out, although its chunk still trains."""
     # Patience runs out within an epoch.
     training = {"selection": "loss", "maximum_buckets": 1, "patience_samples": 100, "evaluate_every_samples": 40}
     changes = [FAST, {"learning_rate": 0.0, "learning_rate_floor": 0.0}]
-    cohort = make_cohort(
-        seeds=(1, 2), optimizer=changes, data=opposite_data("dev"), training=training, execution={"restack": False}
-    )
-    step, seen = cohort.lockstep.step, []
-
-    def watched(*of_step):
-        state = step(*of_step)
-        seen.append(np.asarray(state.samples).tolist())
-        return state
-
-    cohort.lockstep.step = watched
+    cohort = make_cohort(seeds=(1, 2), optimizer=changes, data=opposite_data("dev"), training=training)
     learns, stopped = cohort.train()
     assert stopped.progress.stopped and not learns.progress.stopped
     end = stopped.progress.curve[-1]["samples"]
     assert end % 70 and end < 280
-    assert seen[-1] == [280, end]
+    assert states(cohort).samples.tolist() == [280, end]
 
 
-def test_an_inactive_replica_keeps_its_state_bit_for_bit():
+def test_an_inactive_run_keeps_its_state_bit_for_bit():
     cohort = make_cohort(seeds=(1, 2), training={"maximum_buckets": 1})
-    _, before = lockstep(cohort, 3)
-    kept = [np.array(leaf[1]) for leaf in (before.parameters, *before.optimizer_state[2][:3], *before[2:])]
-    other = np.array(before.parameters[0])
-    cohort.lockstep.active = np.array([True, False])
-    after = cohort.lockstep.step(before, cohort.lockstep.epoch(0), 3)
-    for left, right in zip(kept, (after.parameters, *after.optimizer_state[2][:3], *after[2:]), strict=True):
-        np.testing.assert_array_equal(left, right[1])
-    assert np.any(other != np.asarray(after.parameters[0]))
+    _, before = steps_of(cohort, 3)
+    cohort.chunks.activate(np.array([True, False]))
+    cohort.chunks.step(cohort.chunks.epoch(0), 3)
+    after = states(cohort)
+    for left, right in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
+        np.testing.assert_array_equal(left[1], right[1])
+    assert np.any(before.parameters[0] != after.parameters[0])
 
 
 def test_train_loss_is_the_mean_since_the_last_evaluation():
     arguments = dict(seeds=(1, 2), training={"maximum_buckets": 1})
     cohort = make_cohort(**arguments)
-    steps = cohort.lockstep.batches.steps_per_epoch
-    losses, _ = lockstep(cohort, 4 * steps)
+    steps = cohort.chunks.batches.steps_per_epoch
+    losses, _ = steps_of(cohort, 4 * steps)
     pairs = []
     for number in range(4):
-        epoch = cohort.lockstep.epoch(number)
-        pairs += [np.asarray(epoch.batches[bucket][1])[0, batch].sum() for bucket, batch in epoch.sequence.tolist()]
+        epoch = cohort.chunks.epoch(number)
+        weights = cohort.chunks.chunks[0].batches[0][1]
+        pairs += [np.asarray(weights)[0, batch].sum() for _, batch in epoch.sequence.tolist()]
     for run, result in enumerate(make_cohort(**arguments).train()):
         curve = [entry["train_loss"] for entry in result.progress.curve]
         means = [

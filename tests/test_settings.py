@@ -107,7 +107,6 @@ def test_values_take_the_type_of_their_setting(key, given, value):
         ("optimizer.dropout_rate", "1.0"),
         ("optimizer.dropout_rate", "-0.1"),
         ("execution.maximum_replicas", "-1"),
-        ("execution.steps_at_once", "0"),
     ],
 )
 def test_invalid_values_are_errors_that_name_the_setting(key, value):

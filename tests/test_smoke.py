@@ -10,11 +10,12 @@ from jaxmatch.data.synthetic import DIMENSIONS
 from jaxmatch.models import MODELS
 from jaxmatch.reporting.tables import TableLayout
 from jaxmatch.settings import default_config, with_overrides
-from jaxmatch.sweep import launch, memory
+from jaxmatch.sweep import launch
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.launcher_files import load_module
 from jaxmatch.sweep.smoke import NOTE, smoke_sweep
 from jaxmatch.training.scores import score_names
+from jaxmatch.training.step import flattening
 
 ROOT = Path(__file__).parent.parent
 LAYOUT = TableLayout(title="t", rows=(), scores=())
@@ -138,7 +139,7 @@ def test_every_model_becomes_tiny(model):
     config = smoke_sweep(Sweep("s", default_config(model), {}, (0,), LAYOUT)).config.model
     assert config.name == model and config.get("hidden_size", 12) == 12
     module = models.build(config.to_dict(), outputs=3)
-    assert memory.parameter_count(module, DIMENSIONS) < 100_000
+    assert flattening(module, DIMENSIONS).count < 100_000
 
 
 def test_a_smoke_run_keeps_several_kernel_sizes():

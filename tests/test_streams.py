@@ -3,12 +3,12 @@
 import itertools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_cohort import lockstep, make_cohort
+from small_cohort import make_cohort, started, states, steps_of
 
-from jaxmatch.training import keys, signature_programs
+from jaxmatch.training import chunks as chunks_module
+from jaxmatch.training import step
 
 ONE_LENGTH = {"maximum_buckets": 1}
 FROZEN = {"learning_rate": 0.0, "learning_rate_floor": 0.0}
@@ -16,18 +16,19 @@ SEEDS = (1, 2, 3)
 
 
 def losses_of_one_batch(steps, seeds=SEEDS, **changes):
-    """Returns losses <float64>[steps, replica] of one repeated batch. All runs have the same pairs and parameters."""
+    """Returns losses <float64>[steps, run] of one repeated batch. All runs have the same pairs and parameters."""
     cohort = make_cohort(seeds=seeds, optimizer=[FROZEN | changes] * len(seeds), training=ONE_LENGTH)
-    replicas = cohort.lockstep
-    rows = replicas.batches.rows
-    replicas.batches.rows = lambda seed, epoch: rows(0, epoch)
-    state, epoch = replicas.initial(), replicas.epoch(0)
-    state = state._replace(parameters=jnp.broadcast_to(state.parameters[:1], state.parameters.shape))
-    state = replicas.by_replica(state)
-    totals = [np.zeros(len(seeds))]
+    chunks = cohort.chunks
+    rows = chunks.batches.rows
+    chunks.batches.rows = lambda seed, epoch: rows(0, epoch)
+    state = started(cohort)
+    same = np.broadcast_to(state.parameters[:1], state.parameters.shape)
+    chunks.adopt(range(len(seeds)), state._replace(parameters=same))
+    chunks.activate(np.ones(len(seeds), bool))
+    epoch, totals = chunks.epoch(0), [np.zeros(len(seeds))]
     for _ in range(steps):
-        state = replicas.step(state, epoch, 0)
-        totals.append(np.asarray(state.loss_sum, np.float64))
+        chunks.step(epoch, 0)
+        totals.append(np.asarray(states(cohort).loss_sum, np.float64))
     return np.diff(totals, axis=0)
 
 
@@ -37,9 +38,9 @@ def assert_all_differ(arrays):
 
 
 def test_initial_parameters_depend_only_on_the_seed():
-    parameters = np.asarray(make_cohort(seeds=SEEDS).lockstep.initial().parameters)
+    parameters = started(make_cohort(seeds=SEEDS)).parameters
     assert_all_differ(parameters)
-    moved = np.asarray(make_cohort(seeds=(3, 1, 2)).lockstep.initial().parameters)
+    moved = started(make_cohort(seeds=(3, 1, 2))).parameters
     np.testing.assert_array_equal(moved, parameters[[2, 0, 1]])
 
 
@@ -54,14 +55,15 @@ def test_dropout_differs_between_seeds_and_between_steps():
 
 
 def test_every_purpose_seed_and_step_has_a_distinct_key():
-    drawn = [keys.run_key(seed, purpose) for seed in range(4) for purpose in keys.PURPOSES]
-    drawn += [keys.step_key(seed, purpose, step) for seed in range(4) for purpose in keys.PURPOSES for step in range(4)]
+    streams = list(itertools.product(range(4), step.PURPOSES))
+    drawn = [step.run_key(seed, purpose) for seed, purpose in streams]
+    drawn += [step.step_key(seed, purpose, number) for seed, purpose in streams for number in range(4)]
     assert len({jax.random.key_data(key).tobytes() for key in drawn}) == len(drawn) == 4 * 2 * 5
 
 
 def test_batches_differ_between_seeds_and_between_epochs():
-    replicas = make_cohort(seeds=SEEDS).lockstep
-    orders = [np.asarray(replicas.epoch(number).batches[0][0])[run] for number in range(2) for run in range(3)]
+    plan = make_cohort(seeds=SEEDS).chunks.batches
+    orders = [plan.rows(seed, epoch)[0][0] for epoch in range(2) for seed in SEEDS]
     for one, other in itertools.combinations(orders, 2):
         assert np.any(one != other)
 
@@ -87,8 +89,8 @@ def fingerprint(parameters):
 def test_random_draws_of_a_run_match_golden_values():
     """The start, the losses and the end of a short training, as they were when this was written."""
     cohort = make_cohort(seeds=SEEDS, optimizer=[{"dropout_rate": 0.3}] * 3, training=ONE_LENGTH)
-    np.testing.assert_allclose(fingerprint(cohort.lockstep.initial().parameters), GOLDEN_START, rtol=1e-4)
-    losses, state = lockstep(cohort, 8)
+    np.testing.assert_allclose(fingerprint(started(cohort).parameters), GOLDEN_START, rtol=1e-4)
+    losses, state = steps_of(cohort, 8)
     np.testing.assert_allclose(losses.T, GOLDEN_LOSSES, rtol=1e-4)
     np.testing.assert_allclose(fingerprint(state.parameters), GOLDEN_END, rtol=1e-4)
 
@@ -104,8 +106,8 @@ def other_settings_of_jax(strict_promotion):
 
 
 def test_settings_of_jax_do_not_change_a_training(other_settings_of_jax):
-    signature_programs.programs.cache_clear()  # programs are traced again
+    chunks_module.programs.cache_clear()  # programs are traced again
     cohort = make_cohort(seeds=SEEDS, optimizer=[{"dropout_rate": 0.3}] * 3, training=ONE_LENGTH)
-    np.testing.assert_allclose(fingerprint(cohort.lockstep.initial().parameters), GOLDEN_START, rtol=1e-4)
-    np.testing.assert_allclose(lockstep(cohort, 8)[0].T, GOLDEN_LOSSES, rtol=1e-4)
-    signature_programs.programs.cache_clear()
+    np.testing.assert_allclose(fingerprint(started(cohort).parameters), GOLDEN_START, rtol=1e-4)
+    np.testing.assert_allclose(steps_of(cohort, 8)[0].T, GOLDEN_LOSSES, rtol=1e-4)
+    chunks_module.programs.cache_clear()

@@ -116,8 +116,6 @@ def test_invalid_grids_seeds_and_variants_are_refused(arguments, problem):
         ("data.minimum_coverage", 0.5, True, True),
         ("execution.checkpoint_seconds", 1.0, True, True),
         ("execution.maximum_replicas", 3, True, True),
-        ("execution.steps_at_once", 16, True, True),
-        ("execution.restack", False, True, True),
         ("execution.cache_directory", "/elsewhere", True, True),
         ("execution.evaluation_batch_size", 7, True, True),
         ("optimizer.learning_rate", 0.5, True, False),
@@ -233,7 +231,7 @@ def test_table_notes_settings_changed_from_the_file():
         "training.epochs": "3",
         "training.batch_size": "128",
         "data.vectors": "some.txt",
-        "execution.restack": "False",
+        "execution.maximum_replicas": "3",
     }
     planned = launch.changed(a_sweep(), overrides=overrides)
     assert planned.table.notes == ("Settings changed from the file's: training.epochs=3",)  # the file has 128, too

@@ -5,7 +5,7 @@ import json
 import jax
 import numpy as np
 import pytest
-from small_cohort import DIMENSIONS, MODEL, WORDS, lockstep, make_cohort, make_data
+from small_cohort import DIMENSIONS, MODEL, make_cohort, make_data, started, steps_of
 from small_sweep import launched, records
 
 import jaxmatch
@@ -13,8 +13,7 @@ from jaxmatch import models
 from jaxmatch.cli.main import main
 from jaxmatch.inference.export import export
 from jaxmatch.layers.words import initial_words
-from jaxmatch.sweep import memory
-from jaxmatch.training.step import words_trained
+from jaxmatch.training.step import flattening, words_trained
 
 TRAINED, ONE_LENGTH = {"words": "trained"}, {"maximum_buckets": 1}
 
@@ -29,17 +28,17 @@ def test_words_without_a_vector_start_at_random_values():
 
 
 def table(cohort, state, run):
-    return np.asarray(cohort.lockstep.programs.flat.to_tree(state.parameters[run])["words"]["word_embedding"])
+    return np.asarray(cohort.chunks.programs.flat.to_tree(state.parameters[run])["words"]["word_embedding"])
 
 
 def test_each_run_trains_its_own_word_vectors():
     cohort = make_cohort(seeds=(7, 1), model=TRAINED, training=ONE_LENGTH)
-    start = cohort.lockstep.initial()
+    start = started(cohort)
     vectors = make_data().vectors
     for run in range(2):
         np.testing.assert_array_equal(table(cohort, start, run)[2:], vectors[2:])
     assert np.any(table(cohort, start, 0)[1] != table(cohort, start, 1)[1])
-    _, state = lockstep(cohort, 12)
+    _, state = steps_of(cohort, 12)
     first, second = table(cohort, state, 0), table(cohort, state, 1)
     assert np.abs(first - vectors)[2:].max(axis=1).min() > 0, "every word of the data was in a batch"
     assert np.any(first != second)
@@ -50,29 +49,23 @@ def test_models_that_normalize_trained_vectors_do_not_diverge():
     """The vector of padding has length 0, and must not give NaN."""
     model = {"name": "decatt", "hidden_size": 8, "intra_attention": False, **TRAINED}
     cohort = make_cohort(seeds=(7,), model=model, training=ONE_LENGTH)
-    losses, state = lockstep(cohort, 3)
+    losses, state = steps_of(cohort, 3)
     assert np.isfinite(losses).all() and state.diverged_at[0] == -1
     np.testing.assert_array_equal(table(cohort, state, 0)[0], 0)
 
 
 def test_single_run_equals_the_same_run_in_a_cohort():
-    together, _ = lockstep(make_cohort(seeds=(7, 1), model=TRAINED, training=ONE_LENGTH), 12)
-    alone, _ = lockstep(make_cohort(seeds=(7,), model=TRAINED, training=ONE_LENGTH), 12)
+    together, _ = steps_of(make_cohort(seeds=(7, 1), model=TRAINED, training=ONE_LENGTH), 12)
+    alone, _ = steps_of(make_cohort(seeds=(7,), model=TRAINED, training=ONE_LENGTH), 12)
     np.testing.assert_allclose(together[:, 0], alone[:, 0], atol=1e-5)
-    fixed, _ = lockstep(make_cohort(seeds=(7, 1), training=ONE_LENGTH), 12)
+    fixed, _ = steps_of(make_cohort(seeds=(7, 1), training=ONE_LENGTH), 12)
     assert np.abs(together - fixed).max() > 1e-3
 
 
-def test_trained_vectors_are_counted_as_parameters_and_in_memory():
+def test_trained_vectors_are_counted_as_parameters():
     module, fixed = (models.build({**MODEL, **more}, outputs=2) for more in (TRAINED, {}))
     assert (words_trained(module, 500), words_trained(fixed, 500)) == (500, 2)
-    assert (
-        memory.parameter_count(module, DIMENSIONS, 500) == memory.parameter_count(fixed, DIMENSIONS) + 500 * DIMENSIONS
-    )
-    given = "classification", DIMENSIONS, [(16, 8)], "gpu"
-    few, many = memory.needs(module, *given, words=WORDS), memory.needs(module, *given, words=50_000)
-    assert many.parameters - few.parameters == 4 * DIMENSIONS * (50_000 - WORDS)
-    assert many.step - few.step >= 0.9 * 4 * DIMENSIONS * (50_000 - WORDS), "the gradient of the table"
+    assert flattening(module, DIMENSIONS, 500).count == flattening(fixed, DIMENSIONS).count + 500 * DIMENSIONS
 
 
 def test_saved_model_has_the_trained_vectors_as_fixed_words(small_files, tmp_path, capsys):

@@ -210,7 +210,6 @@ def test_the_papers_grid_has_a_smoke_run_with_halving(few_pairs, tmp_path, capsy
     # Two short runs that are both trained to their end by the same program.
     words += [
         "--grid.optimizer.learning_rate=0.001,0.003",
-        "--config.execution.restack=False",
         "--config.data.maximum_length=6",
         "--grid.model.alignment=identity",
         "--grid.model.prediction=simple",

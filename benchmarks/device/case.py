@@ -24,7 +24,7 @@ from benchmarks.accelerators.targets import target_of
 from benchmarks.device import kernels
 from jaxmatch.devices import compiler_options
 from jaxmatch.sweep import matrix_products, memory
-from jaxmatch.training import hyperparameters
+from jaxmatch.training import step
 from jaxmatch.training.step import flattening, initial_state
 
 # The number of steps after which the losses are checked.
@@ -171,7 +171,7 @@ def arguments_of(program: Any, spec: Mapping[str, Any]) -> list[Any]:
     (state, settings, seeds, active, order, weights, batch, split, vectors), _ = program.args_info
     draw = np.random.default_rng(0)
     vectors = jax.tree.map(lambda leaf: jnp.asarray(_random(draw, leaf, 50)), vectors)
-    settings = hyperparameters.stack([worker.config_of(spec).optimizer.to_dict()] * spec["replicas"])
+    settings = step.stack([worker.config_of(spec).optimizer.to_dict()] * spec["replicas"])
     seeds = np.arange(spec["replicas"], dtype=seeds.dtype)
     flat = flattening(worker.module_of(spec), worker.DIMENSIONS)
     initial = jax.jit(jax.vmap(functools.partial(initial_state, flat), in_axes=(0, 0, None)))

@@ -2,20 +2,15 @@
 
 from benchmarks.item import Item
 from benchmarks.items import (
-    compilation,
-    dispatch,
     inference,
     lstm,
     matching,
-    memory,
     models,
     paper,
     preparation,
     replicas,
     requests,
-    schedule,
     starts,
-    sweep,
     training,
     workers,
 )
@@ -26,15 +21,10 @@ ITEMS: dict[str, Item] = {
     "inference": inference.ITEM,
     "matching": matching.ITEM,
     "preparation": preparation.ITEM,
-    "sweep": sweep.ITEM,
-    "memory": memory.ITEM,
     "lstm": lstm.ITEM,
     "models": models.ITEM,
-    "compilation": compilation.ITEM,
-    "dispatch": dispatch.ITEM,
     "starts": starts.ITEM,
     "requests": requests.ITEM,
-    "schedule": schedule.ITEM,
     "workers": workers.ITEM,
     "paper": paper.ITEM,
 }

@@ -8,9 +8,11 @@ from ml_collections import ConfigDict
 
 from benchmarks import stopwatch
 from benchmarks.item import Column, Item, Settings
-from benchmarks.memory_worker import pairs_of
 from benchmarks.steps import SMALL, Steps
-from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.characters import LONGEST_WORD
+from jaxmatch.data.encoded import EncodedData, EncodedSplit
+from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.matcher import probabilities_of
 from jaxmatch.models import build
@@ -70,6 +72,45 @@ def random_pairs(config: ConfigDict, length: int) -> EncodedData:
     return pairs_of(length, 2 * config.training.batch_size, WORDS, DIMENSIONS, CLASSES, features)
 
 
+def pairs_of(length: int, pairs: int, words: int, dimensions: int, classes: int, features: bool = False) -> EncodedData:
+    """Returns random pairs that all have `length` tokens, half of them in each sentence, with all features of words or
+    with none.
+
+    The words follow Zipf's law: the frequency of the n-th word is proportional to 1 / n.
+    """
+    random = np.random.default_rng(0)
+    first = length // 2
+    sides = [
+        (_words(random, words, pairs * size), np.arange(pairs + 1, dtype=np.int64) * size)
+        for size in (first, length - first)
+    ]
+    labels = random.integers(0, classes, pairs).astype(np.int32)
+    # Further features of each token. Models that take none ignore them.
+    features_of_tokens = {
+        f"{name}_{side}": random.integers(0, many, len(tokens)).astype(np.uint8)
+        for name, many in ((("tags", 40), ("exact_match", 2)) if features else ())
+        for side, (tokens, _) in zip("ab", sides, strict=True)
+    }
+    split = EncodedSplit(*sides[0], *sides[1], labels, **features_of_tokens)
+    return EncodedData(
+        name="random",
+        task="classification",
+        labels=tuple(str(number) for number in range(classes)),
+        splits={"train": split},
+        vocabulary=Vocabulary(["<padding>", "<unknown>"] + [f"w{number}" for number in range(2, words)]),
+        vectors=random.normal(size=(words, dimensions)).astype(np.float32),
+        preprocessing=Preprocessing(),
+        report={},
+        fingerprint="random",
+        characters=random.integers(1, 128, (words, LONGEST_WORD)).astype(np.uint16) if features else None,
+    )
+
+
+def _words(random: np.random.Generator, words: int, tokens: int) -> np.ndarray:
+    """Draws <int32>[tokens], word ids from 2 to `words` - 1, whose logarithms are distributed evenly."""
+    return (2 * (words / 2) ** random.random(tokens)).astype(np.int32)
+
+
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     """Returns a row for every model, and notes. Training steps of all models are timed in turn, then predictions."""
     rows, training, answering = [], {}, {}
@@ -78,7 +119,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         data = random_pairs(config, LENGTH)
         steps = Steps(config, data, replicas=1, length=LENGTH)
         training[name], answering[name] = steps.seconds, _prediction_function(steps, data)
-        rows.append({"model": name, "parameters": steps.lockstep.programs.flat.count})
+        rows.append({"model": name, "parameters": steps.chunks.programs.flat.count})
     steps, answers = (stopwatch.in_turn(candidates, settings.rounds) for candidates in (training, answering))
     for row in rows:
         row["step"] = stopwatch.spread([1e3 * one for one in steps[row["model"]]])
@@ -94,8 +135,10 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
 
 def _prediction_function(steps: Steps, data: EncodedData) -> Callable[[], None]:
     """Returns a function that predicts `CALLS` times, with the parameters after the few steps that were made."""
-    flat = steps.lockstep.programs.flat
-    model = InferenceModel(flat.module, flat.to_tree(steps.state.parameters[0]), data.vectors, data.characters)
+    flat = steps.chunks.programs.flat
+    model = InferenceModel(
+        flat.module, flat.to_tree(steps.chunks.states()[1].parameters[0]), data.vectors, data.characters
+    )
     random = np.random.default_rng(1)
     pairs = [side.tolist() for side in random.integers(2, WORDS, (2, PREDICTED_PAIRS, SENTENCE_LENGTH))]
     token_features = {

@@ -13,9 +13,8 @@ from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import SORT_BY_LEN, Peer, PeerEnded
 from benchmarks.peer_data import write_peer_data
 from benchmarks.peer_settings import peer_settings
-from jaxmatch import models
 from jaxmatch.data.encoded import EncodedData
-from jaxmatch.sweep import memory, preparation
+from jaxmatch.sweep import preparation
 
 REPLICAS = (1, 2, 4, 8, 10, 16, 32, 64)
 BATCHES = (64, 128, 512)
@@ -100,7 +99,7 @@ def _series(
     first, long = replicas[1], []
     for count in replicas[1:]:
         lasts = 0.0 if count == first else count * alone
-        reasons[count] = reason_to_skip(config, data, length, count, lasts, settings.longest_step)
+        reasons[count] = reason_to_skip(lasts, settings.longest_step)
         if not reasons[count] and lasts > LONG_STEP_SECONDS:
             long.append(count)
         elif not reasons[count]:
@@ -123,7 +122,7 @@ def _series(
         rounds = max(1, min(settings.rounds // 3, int(LONG_POINT_SECONDS / (count * alone))))
         seconds = time_long_point(config, data, length, count, points[1], peers, rounds)
         times[count] = seconds["all"], seconds["alone"], {key: seconds[key] for key in peers}
-    steps_at_the_ceiling = operations[precision] / (2 * steps.products_of_a_step(config, data, length).multiply_adds)
+    steps_at_the_ceiling = operations[precision] / steps.operations_of_a_step(points[1])
     rows = []
     named = name_of_products(config.model.precision, precision)
     for count in replicas:
@@ -190,13 +189,8 @@ def time_long_point(
     return stopwatch.in_turn(candidates | peers, rounds, warm=0)
 
 
-def reason_to_skip(config: Any, data: EncodedData, length: int, replicas: int, lasts: float, longest: float) -> str:
+def reason_to_skip(lasts: float, longest: float) -> str:
     """Returns why a point whose step lasts about `lasts` seconds is not measured, or ""."""
-    module = models.build(config.model.to_dict(), outputs=data.outputs)
-    device, shapes = jax.devices()[0], [(config.training.batch_size, length)]
-    needs = memory.needs(module, data.task, data.vectors.shape[1], shapes, device.platform)
-    if replicas > needs.that_fit((device,)):
-        return f"needs {needs.of(replicas) / 2**30:.0f} GiB"
     return f"a step of about {lasts:.0f} s; --longest-step" if lasts > longest else ""
 
 

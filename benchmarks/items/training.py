@@ -30,19 +30,21 @@ class Epochs:
     """
 
     def __init__(self, config: Any, data: EncodedData):
-        self._lockstep = Cohort(
+        self._chunks = Cohort(
             model=config.model.to_dict(),
             training=config.training.to_dict(),
             execution=config.execution.to_dict(),
             data=data,
             seeds=[0],
             optimizer=[config.optimizer.to_dict()],
-        ).lockstep
-        self._state, self._epoch = self._lockstep.initial(), self._lockstep.epoch(0)
+        ).chunks
+        self._chunks.initialize()
+        self._chunks.activate(np.ones(1, bool))
+        self._epoch = self._chunks.epoch(0)
         self._steps = {int(bucket): index for index, (bucket, _) in enumerate(self._epoch.sequence)}
         self._counts = np.bincount(self._epoch.sequence[:, 0])
         self.pairs = data.splits["train"].pairs
-        self.padding = self._lockstep.batches.padding_share(data.splits["train"].lengths)
+        self.padding = self._chunks.batches.padding_share(data.splits["train"].lengths)
 
     def seconds(self) -> float:
         """Measures the seconds of an epoch: one step of each length is timed, and counts once for every such step."""
@@ -51,13 +53,14 @@ class Epochs:
 
     def _tokens(self, bucket: int) -> int:
         """Returns the tokens of a step of one length, padding included."""
-        return self._lockstep.batches.batch_rows[bucket] * self._lockstep.buckets[bucket]
+        return self._chunks.batches.batch_rows[bucket] * self._chunks.batches.buckets[bucket]
 
     def _take(self, bucket: int) -> float:
         """Measures the seconds of a step of one length."""
-        jax.block_until_ready(self._state)
+        self._chunks.wait()
         start = time.perf_counter()
-        self._state = jax.block_until_ready(self._lockstep.step(self._state, self._epoch, self._steps[bucket]))
+        self._chunks.step(self._epoch, self._steps[bucket])
+        self._chunks.wait()
         return time.perf_counter() - start
 
 

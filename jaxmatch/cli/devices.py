@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 def memory_text(device) -> str:
     """Describes a device's memory, as the platform reports it: "60.0 GiB for this process, 0.4 GiB in use"."""
-    from jaxmatch.sweep.memory import device_bytes
+    from jaxmatch.devices import device_bytes
 
     statistics = device.memory_stats() or {}
     if "bytes_limit" in statistics:

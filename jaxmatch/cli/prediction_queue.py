@@ -124,17 +124,15 @@ class PredictionQueue:
         """
         if sum(map(len, self._texts(fields))) <= _SHORT:
             return
-        from jaxmatch.inference.padding import FEW_LENGTHS, padded_size
-        from jaxmatch.sweep.memory import answer_bytes, constants_of, device_bytes
+        from jaxmatch.devices import device_bytes
 
         model, matcher = self._matcher.model, self._matcher
         tokens = sum(len(matcher.tokens(text)) for text in self._texts(fields))
         device = min(model.vectors.devices(), key=device_bytes)
         available = device_bytes(device)
-        needed = answer_bytes(
-            model.module, matcher.task, model.vectors.shape[1], 1, padded_size(tokens, FEW_LENGTHS), device.platform
-        )
-        if needed > constants_of(device.platform).memory_fraction * available:
+        # The scores of the attention and their softmax, in float32, and a copy of both.
+        needed = 4 * 4 * tokens**2
+        if needed > available:
             raise InputError(
                 f"this pair has {tokens:,} tokens; predicting it needs about {needed / 2**30:,.0f} GiB, and the device "
                 f"has {available / 2**30:,.0f} GiB",

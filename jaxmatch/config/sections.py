@@ -107,10 +107,6 @@ class ExecutionConfig:
     )
     checkpoint_seconds: float = setting(60.0, "seconds between two checkpoints", least=0)
     maximum_replicas: int = setting(0, "maximum number of runs trained at once; 0: as many as fit in memory", least=0)
-    steps_at_once: int = setting(1, "maximum number of training steps in one dispatch", least=1)
-    restack: bool = setting(
-        True, "continue in a smaller program once half of the runs have stopped, if that saves time"
-    )
     cache_directory: str = setting(
         "", "folder of encoded data and compiled programs; empty: below the user's cache folder"
     )

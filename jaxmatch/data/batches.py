@@ -61,6 +61,7 @@ class BatchPlan:
         Buckets without pairs are left out.
       batch_rows: bucket -> the number of rows in each of its batches, at most `batch_size`.
       shapes: bucket -> (rows, tokens) of each of its batches.
+      compiled: bucket -> (rows, tokens) that its batches are padded to. Buckets with the same numbers share a program.
       steps_per_epoch: the number of batches.
       varied_epochs: the number of first epochs to look at for batches of every bucket; 1 if all epochs have the same
         numbers of batches.
@@ -76,8 +77,48 @@ class BatchPlan:
         self._shapes = {table: _even_split(count, batch_size) for table, count in pairs.items() if count}
         self.batch_rows = {bucket: self._shapes[table][1] for bucket, table in self.tables.items()}
         self.shapes = {bucket: (rows, self.buckets[bucket]) for bucket, rows in self.batch_rows.items()}
+        self.compiled = dict(self.shapes)
         self.steps_per_epoch = sum(count for count, _ in self._shapes.values())
         self.varied_epochs = _EPOCHS if mixed else 1
+
+    def share_programs(self, epochs: int, tokens_a_compilation: float) -> None:
+        """Lets neighboring buckets share a program where their padding costs less than a compilation.
+
+        Which pairs make a batch stays the same. The solution is exact, by dynamic programming.
+
+        Arguments:
+          epochs: the number of epochs.
+          tokens_a_compilation: how many tokens a run trains on in the time that a compilation takes.
+        """
+        buckets = sorted(self.shapes)
+        steps = np.bincount(self.bucket_sequence(0)[:, 0], minlength=len(self.buckets)) * epochs
+
+        def together(first: int, last: int) -> tuple[int, int]:
+            rows, tokens = zip(*(self.shapes[bucket] for bucket in buckets[first:last]))
+            return max(rows), max(tokens)
+
+        # best[n]: the cost of the first n buckets, in tokens, and where the last of their programs begins.
+        best = [(0.0, 0)]
+        for last in range(1, len(buckets) + 1):
+            costs = []
+            for first in range(last):
+                rows, tokens = together(first, last)
+                padded = rows * tokens * float(sum(steps[bucket] for bucket in buckets[first:last]))
+                costs.append((best[first][0] + padded + tokens_a_compilation, first))
+            best.append(min(costs))
+        last = len(buckets)
+        while last:
+            first = best[last][1]
+            self.compiled |= dict.fromkeys(buckets[first:last], together(first, last))
+            last = first
+
+    def padded(self, table: int, rows: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pads the batches of a table, as `rows` draws them, to the rows of its program."""
+        wanted = max(self.compiled[bucket][0] for bucket, of_bucket in self.tables.items() if of_bucket == table)
+        fillers = wanted - rows.shape[1]
+        # The first pair of a batch fills it up, so that no batch has more distinct words.
+        filled = np.concatenate([rows, rows[:, :1].repeat(fillers, axis=1)], axis=1)
+        return filled, np.pad(weights, ((0, 0), (0, fillers)))
 
     def bucket_sequence(self, epoch: int) -> np.ndarray:
         """Draws the order of an epoch's batches.

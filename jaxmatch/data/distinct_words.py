@@ -6,6 +6,7 @@ always counts as a word, because a model may pad a batch further.
 """
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -71,10 +72,11 @@ def most_in_training(plan: BatchPlan, ids: np.ndarray, words: int) -> dict[int, 
         for bucket, batches in plan.batches_of(plan.rows(seed, epoch), epoch).items():
             of_bucket = ids[:, : plan.buckets[bucket]]
             most[bucket] = max(most.get(bucket, 0), *counts(of_bucket, batches[:_BATCHES_OF_A_DRAW], words))
-    return {
-        bucket: program_words(int(_MARGIN * found), plan.batch_rows[bucket] * plan.buckets[bucket])
-        for bucket, found in most.items()
-    }
+    largest: dict[tuple[int, int], int] = {}
+    for bucket, found in most.items():
+        shape = plan.compiled[bucket]
+        largest[shape] = max(largest.get(shape, 0), int(_MARGIN * found))
+    return {bucket: program_words(largest[shape := plan.compiled[bucket]], math.prod(shape)) for bucket in most}
 
 
 def most_in_evaluation(batches: Mapping[int, Sequence[np.ndarray]], words: int) -> dict[int, int | None]:

@@ -61,10 +61,14 @@ class Target(NamedTuple):
         the same values up to rounding.
       most_words: the maximum number of distinct words of a batch, padding included; features of a word are then
         computed once for each distinct word (layers/words.py). None: once for each token.
+      length, drawn_length: the length of the rows, and the length for which dropout draws its random numbers,
+        `<int32>[]`, or None if both are the same. A row that is padded further has the same random numbers.
     """
 
     platform: str = ""
     most_words: int | None = None
+    length: int = 0
+    drawn_length: jax.Array | None = None
 
 
 _ANY = Target()
@@ -77,9 +81,9 @@ def target() -> Target:
 
 
 @contextlib.contextmanager
-def traced_for(platform: str, most_words: int | None = None) -> Iterator[None]:
-    """Traces models for a `Target`."""
-    before = _TARGET.set(Target(platform, most_words))
+def traced_for(*arguments: Any, **named: Any) -> Iterator[None]:
+    """Traces models for a `Target` with these attributes."""
+    before = _TARGET.set(Target(*arguments, **named))
     try:
         yield
     finally:
@@ -473,7 +477,14 @@ def random_levels(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     https://nullprogram.com/blog/2018/07/31/.
     """
     first, second = jax.random.key_data(key)
-    indices = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
+    length = target().drawn_length
+    if length is None or len(shape) < 3 or shape[1] != target().length:
+        indices = jnp.arange(math.prod(shape), dtype=jnp.uint32).reshape(shape)
+    else:
+        row, position = (jax.lax.iota(jnp.uint32, size) for size in shape[:2])
+        features = jnp.arange(math.prod(shape[2:]), dtype=jnp.uint32).reshape(shape[2:])
+        token = (row[:, None] * length.astype(jnp.uint32) + position).reshape(*shape[:2], *(1,) * features.ndim)
+        indices = token * jnp.uint32(features.size) + features
     return _lowbias32(_lowbias32(indices ^ first) + second) >> 16
 
 

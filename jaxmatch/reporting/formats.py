@@ -1,13 +1,13 @@
 """The printed forms of a table: Markdown, LaTeX, and CSV that a spreadsheet can open safely."""
 
-import dataclasses
-import re
-from jaxmatch.printable import printable
 import csv
+import dataclasses
 import io
+import re
 from collections.abc import Iterable
 from typing import Any
 
+from jaxmatch.printable import printable
 
 NO_VALUE = "–"  # the text of a cell that has no value
 

@@ -1,11 +1,10 @@
 """What a table shows: its requested layout, the summaries that fill it, and the printed form of numbers and settings."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from collections.abc import Iterable, Sequence
-from jaxmatch.config.scores import SCORES
 
+from jaxmatch.config.scores import SCORES
 
 OWN = "this work"  # the name of our rows in a table with other rows
 VARIANT = "variant"  # the column whose values are names, if a table has it

@@ -27,11 +27,10 @@ from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.recording import commit, make_record
 from jaxmatch.training import hosts
 from jaxmatch.training.checkpoints import Checkpoints
-from jaxmatch.training.cohort import Cohort
+from jaxmatch.training.chunks import TooLarge
+from jaxmatch.training.cohort import Cohort, RunResult
 from jaxmatch.training.mistakes import mistakes
 from jaxmatch.training.progress import Listener
-from jaxmatch.training.replicas_at_once import TooLarge
-from jaxmatch.training.selection import RunResult
 from jaxmatch.workdir import MISTAKES_FILE, CohortFolder, Workdir, trained_to_its_end
 
 SECONDS_BETWEEN_TRIES = 0.5
@@ -219,13 +218,13 @@ def _train(
             cohort=folder,
             data=data,
             result=result,
-            seconds=cohort.progress.seconds,
+            seconds=cohort.seconds,
             answered=cohort.evaluator.totals,
             replicas=len(runs),
             devices=devices,
-            steps=cohort.progress.steps,
+            steps=cohort.steps,
             halving=stage.halving,
-            ran_out=cohort.limits.ran_out,
+            ran_out=cohort.ran_out,
         )
         with directory_atomically(workdir.run_folder(record["run"])) as run_folder:
             if result.progress.best is not None and result.progress.status != "dropped":
@@ -250,11 +249,9 @@ def _write_rung_file(path: Path, folder: CohortFolder, cohort: Cohort) -> None:
     """Stores the curve and any divergence of each run of a paused cohort, and the seconds and steps of training."""
     histories = {
         name: {"curve": progress.curve, "diverged_at_samples": progress.diverged_at}
-        for name, progress in zip(folder.runs, cohort.progress.runs, strict=True)
+        for name, progress in zip(folder.runs, cohort.runs, strict=True)
     }
-    write_json(
-        path, without_nan({"runs": histories, "seconds": cohort.progress.seconds, "steps": cohort.progress.steps})
-    )
+    write_json(path, without_nan({"runs": histories, "seconds": cohort.seconds, "steps": cohort.steps}))
 
 
 def _shared_vectors(workdir: Workdir, data: EncodedData) -> Path:

@@ -23,8 +23,7 @@ from jaxmatch.reporting.records import read_record
 from jaxmatch.sweep.device_jobs import DeviceJob, makespan
 from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.launcher_files import load_module, load_named, user_file_errors
-from jaxmatch.sweep.plan import Plan, PlannedCohort, program_counts
-from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiply_adds_a_second
+from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, PlannedCohort, multiply_adds_a_second, program_counts
 from jaxmatch.training.progress import Listener
 from jaxmatch.workdir import CohortFolder, Workdir
 
@@ -276,21 +275,21 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
     ]
     for number, cohort in enumerate(cohorts, start=1):
         megabytes = cohort.replica_bytes / 2**20
+        epochs, runs_at_once = cohort.runs[0].config.training.epochs, f"{count_text(len(cohort.runs), 'run')} at once"
+        if cohort.chunk_size < len(cohort.runs):
+            runs_at_once = f"{count_text(len(cohort.runs), 'run')}, {cohort.chunk_size:,} at once"
         lines.append(
-            f"  cohort {number}: {_shared(cohort.runs)}: {count_text(len(cohort.runs), 'run')} at once, "
-            f"{count_text(cohort.buckets, 'padded length')}, {count_text(cohort.steps_per_epoch, 'step')} x "
-            f"{count_text(cohort.runs[0].config.training.epochs, 'epoch')}, {megabytes:,.0f} MiB a run"
+            f"  cohort {number}: {_shared(cohort.runs)}: {runs_at_once}, "
+            f"{count_text(cohort.lengths, 'padded length')}, "
+            f"{count_text(cohort.steps_per_epoch, 'step')} x {count_text(epochs, 'epoch')}, {megabytes:,.0f} MiB a run"
         )
-        if not cohort.fits:
-            longest = f"{cohort.data.splits['train'].lengths.max():,} tokens in its longest pair"
-            lines.append(f"    more than a device has, as estimated: {longest}; see --config.data.maximum_length")
     lines += _left_out(cohorts)
-    if cohorts[0].needs.most is None:
-        lines.append("  memory is an estimate; the compiled programs decide how many runs fit at once")
+    if cohorts[0].platform != "cpu":
+        lines.append("  the compiled programs decide how many runs fit at once")
     if plan.slots is not None:
         lines.append(f"  trained by {count_text(plan.slots, 'worker')} at once")
     compiled = sum(sum(parts.values()) for parts in program_counts(cohorts).values())
-    each = SECONDS_TO_COMPILE_ELSEWHERE if cohorts[0].needs.most is None else SECONDS_TO_COMPILE_ON_A_CPU
+    each = SECONDS_TO_COMPILE_ON_A_CPU if cohorts[0].platform == "cpu" else SECONDS_TO_COMPILE_ELSEWHERE
     lines += [
         f"  estimated training time: {duration_text(_training_seconds(plan, cohorts))} with scoring, "
         f"if no run stops early{_speed_note(plan)}",

@@ -14,7 +14,7 @@ from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import Plan, make_plan
 from jaxmatch.training import hosts
-from jaxmatch.training.replicas import devices_filled
+from jaxmatch.training.chunks import devices_filled
 from jaxmatch.workdir import CohortFolder, Workdir
 
 

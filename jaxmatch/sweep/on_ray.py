@@ -19,17 +19,16 @@ from typing import Any
 import jax
 
 from jaxmatch.data.encoded import EncodedData
-from jaxmatch.devices import cores
+from jaxmatch.devices import cores, device_bytes
 from jaxmatch.errors import InputError, first_line
 from jaxmatch.store import StoreError
-from jaxmatch.sweep import chunks, memory, ray_cluster, worker
+from jaxmatch.sweep import chunks, ray_cluster, worker
 from jaxmatch.sweep.engines import Engine, Task, TaskContext
 from jaxmatch.sweep.events import Replay
 from jaxmatch.sweep.failures import MOST_DEATHS, Deaths, mark_failed
 from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.plan import Plan, make_plan
+from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, make_plan, multiply_adds_a_second
 from jaxmatch.sweep.ray_places import ObjectStore, SharedFolder, TrainFunction
-from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiply_adds_a_second
 
 SECONDS_BETWEEN_POLLS = 1.0
 SECONDS_UNTIL_NOTICE = 10.0
@@ -81,7 +80,7 @@ def _train(
 def _measure() -> tuple[str, str, int, float]:
     """Measures a worker's device, as a task: platform, kind, memory in bytes and multiply-adds a second."""
     device = jax.devices()[0]
-    return device.platform, device.device_kind, memory.device_bytes(device), multiply_adds_a_second()
+    return device.platform, device.device_kind, device_bytes(device), multiply_adds_a_second()
 
 
 @dataclasses.dataclass

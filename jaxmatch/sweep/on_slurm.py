@@ -41,9 +41,8 @@ from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.engines import Engine, Submitted, Task, TaskContext
 from jaxmatch.sweep.failures import failure_message, mark_failed
 from jaxmatch.sweep.grid import Sweep
-from jaxmatch.sweep.plan import Plan, make_plan
-from jaxmatch.sweep.speed import SHARE_OF_PEAK, multiply_adds_a_second
-from jaxmatch.training.replicas import devices_filled
+from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, make_plan, multiply_adds_a_second
+from jaxmatch.training.chunks import devices_filled
 from jaxmatch.workdir import CohortFolder, Workdir
 
 MOST_IN_AN_ARRAY = 1000  # Slurm accepts no longer arrays by default (its MaxArraySize is 1001)

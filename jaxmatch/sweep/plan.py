@@ -1,31 +1,42 @@
-"""The plan of a sweep, made before anything trains: runs are grouped into cohorts that fit into memory."""
+"""The plan of a sweep, made before anything trains: runs are grouped into cohorts, and their work is estimated."""
 
 import dataclasses
 import functools
 import math
+import time
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from jaxmatch import models
 from jaxmatch.data import catalog
-from jaxmatch.data.batches import BatchPlan, plan_batches
-from jaxmatch.data.buckets import largest
-from jaxmatch.data.distinct_words import most_in_training
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.encoding import DataSettings
-from jaxmatch.devices import available_devices
+from jaxmatch.devices import available_devices, device_bytes
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import setting_text
 from jaxmatch.settings import with_overrides
-from jaxmatch.sweep import memory, preparation, work
+from jaxmatch.sweep import preparation
 from jaxmatch.sweep.grid import Run, Sweep
 from jaxmatch.sweep.trainable import check_trainable
+from jaxmatch.training import evaluation_times
+from jaxmatch.training.chunks import OPERATIONS_A_PARAMETER, chunk_size, devices_filled, training_batches
 from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shapes
-from jaxmatch.training.replicas import at_once, devices_filled, turns
-from jaxmatch.training.step import words_trained
+from jaxmatch.training.step import flattening, words_trained
 from jaxmatch.workdir.packing import pack
+
+# The bytes of a run for each of its parameters, between its steps: the parameters, Adam's two moments, and the best
+# parameters so far, in float32. A checkpoint copies them to the host, which is the same memory on a CPU.
+BYTES_A_PARAMETER = 2 * 4 * 4
+# The largest share of a device's memory for the states of runs. The rest is for the steps of a chunk.
+SHARE_OF_STATES = 0.5
+# The share of the speed of a large matrix product that a training step reaches in practice.
+SHARE_OF_PEAK = 0.5
+# A forward pass takes about a third of a training step: the gradients of a product are two products of the same size.
+SHARE_OF_FORWARD = 1 / 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,33 +45,31 @@ class PlannedCohort:
 
     Attributes:
       signature: the id of the program that the runs share.
-      runs: the runs, at most as many as fit into memory.
+      runs: the runs, at most as many as have room for their states.
       data: the encoded data of the runs.
-      buckets: the number of shapes that the program is compiled for.
+      batch: the number of pairs in the largest batch.
+      lengths: the number of lengths that training is compiled for.
+      scored_lengths: the number of lengths that scoring is compiled for.
       steps_per_epoch: the number of steps that visit every pair once.
       steps: the number of steps of a run that is not stopped early.
-      needs: the estimated memory of the runs.
       multiply_adds: the estimated multiply-adds of one run, for training and scoring together.
+      replica_bytes: the bytes of the state of one run.
+      platform: the platform of the devices.
       available: the number of available devices. The cohort uses as many as it fills.
-      limit: the estimated number of replicas that fit on one device at the same time. None means no limit.
-      scored_shapes: the number of shapes that scoring is compiled for.
-      one_program: whether one training program holds all shapes. It does if a dispatch takes several steps.
-      fits: whether one run fits on a device, by the estimate.
     """
 
     signature: str
     runs: tuple[Run, ...]
     data: EncodedData
-    buckets: int
+    batch: int
+    lengths: int
+    scored_lengths: int
     steps_per_epoch: int
     steps: int
-    needs: memory.Needs
     multiply_adds: float
+    replica_bytes: int
+    platform: str
     available: int
-    limit: int | None
-    scored_shapes: int = 1
-    one_program: bool = False
-    fits: bool = True
 
     @property
     def devices(self) -> int:
@@ -68,28 +77,19 @@ class PlannedCohort:
         return devices_filled(len(self.runs), self.available)
 
     @property
-    def replica_bytes(self) -> int:
-        """The estimated memory of one run, in bytes: the memory on a device divided by its runs."""
-        return self.needs.of(self._replicas_per_device) // self._replicas_per_device
+    def chunk_size(self) -> int:
+        """The number of slots of a chunk, if it fits the memory of the devices."""
+        return chunk_size(len(self.runs), self.batch, self.platform, self.devices)
 
     @property
     def device_work(self) -> float:
-        """The multiply-adds of each device.
-
-        If a device does not compute all its replicas at the same time, they take turns. Every turn counts as a full
-        one.
-        """
-        side_by_side = at_once(self._replicas_per_device, self.needs.most, self.limit)
-        return self.multiply_adds * turns(self._replicas_per_device, side_by_side) * side_by_side
-
-    @property
-    def _replicas_per_device(self) -> int:
-        return math.ceil(len(self.runs) / self.devices)
+        """The estimated multiply-adds of each device. Slots without a run are computed, too."""
+        return self.multiply_adds * math.ceil(len(self.runs) / self.chunk_size) * self.chunk_size / self.devices
 
     @property
     def program(self) -> tuple[str, int]:
-        """The signature and the number of runs. Cohorts that agree in both share their compiled programs."""
-        return self.signature, len(self.runs)
+        """The signature and the size of a chunk. Cohorts that agree in both share their compiled programs."""
+        return self.signature, self.chunk_size
 
     def names(self) -> tuple[str, ...]:
         """Returns the identities of the runs."""
@@ -98,13 +98,22 @@ class PlannedCohort:
 
 def program_counts(cohorts: Iterable[PlannedCohort]) -> dict[tuple[str, int], dict[str, int]]:
     """Returns how often programs are compiled: `program` of a cohort -> "training" or "evaluation" -> count."""
-    return {
-        cohort.program: {
-            "training": 1 if cohort.one_program else cohort.buckets,
-            "evaluation": cohort.scored_shapes,
-        }
-        for cohort in cohorts
-    }
+    return {cohort.program: {"training": cohort.lengths, "evaluation": cohort.scored_lengths} for cohort in cohorts}
+
+
+@functools.cache  # a plan is displayed more than once
+def multiply_adds_a_second() -> float:
+    """Measures the multiply-adds per second of a large matrix product on the default device."""
+    size = 1024
+    matrix = jnp.ones((size, size), jnp.float32)
+    product = jax.jit(jnp.matmul)
+    product(matrix, matrix).block_until_ready()
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        product(matrix, matrix).block_until_ready()
+        best = min(best, time.perf_counter() - start)
+    return size**3 / best
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +124,7 @@ class Plan:
       sweep: the planned sweep.
       cohorts: the cohorts, in the order they are trained.
       slots: the number of workers elsewhere that train cohorts at the same time. None means that this process trains.
-      speed: the multiply-adds per second of a worker's device (`speed.multiply_adds_a_second`). None means that
+      speed: the multiply-adds per second of a worker's device (`multiply_adds_a_second`). None means that
         the speed of this process's device is used.
     """
 
@@ -158,8 +167,9 @@ class Plan:
 
 
 def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan:
-    """Groups the runs of a sweep into cohorts that fit into memory. A run whose `training.selection` is empty gets the
-    score of its data set.
+    """Groups the runs of a sweep into cohorts whose states fit into memory.
+
+    A run whose `training.selection` is empty gets the score of its data set.
 
     Arguments:
       sweep: the sweep to plan.
@@ -192,94 +202,73 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
         signature = run.signature(data.fingerprint)
         groups.setdefault(signature, []).append(run)
         data_of[signature] = data
-    cohorts = []
-    counted: dict[tuple, dict[int, int | None]] = {}
-    for signature, runs in groups.items():
-        cohorts += _cohorts(signature, runs, data_of[signature], devices, counted)
+    cohorts = [cohort for each, runs in groups.items() for cohort in _cohorts(each, runs, data_of[each], devices)]
     return Plan(sweep, tuple(cohorts))
 
 
 def _cohorts(
-    signature: str,
-    runs: list[Run],
-    data: EncodedData,
-    devices: tuple[jax.Device, ...],
-    counted: dict[tuple, dict[int, int | None]],
+    signature: str, runs: list[Run], data: EncodedData, devices: tuple[jax.Device, ...]
 ) -> list[PlannedCohort]:
-    """Returns the cohorts of a signature. `counted` caches the most distinct words of batches across signatures."""
-    config = runs[0].config
+    """Returns the cohorts of a signature."""
+    config, platform = runs[0].config, devices[0].platform
     check_trainable(config.training, data)
-    batches = plan_batches(
-        data.splits["train"].lengths,
-        batch_size=config.training.batch_size,
-        maximum_buckets=config.training.maximum_buckets,
-        mix_lengths=config.training.mix_lengths,
-    )
-    scored_lengths, scored_rows = evaluation_shapes(
-        data.splits,
-        batch_size=evaluation_batch_size(config.execution.evaluation_batch_size, devices[0].platform),
-        maximum_buckets=config.training.maximum_buckets,
-    )
-    scored = largest(zip(scored_rows, scored_lengths, strict=True))
+    _check_shared_bytes(data, devices[0])
     module = models.build(config.model.to_dict(), outputs=data.outputs)
-    most_words = _most_words(config, data, batches, counted) if module.takes_characters else {}
-    needs = _memory_needs(module, data, batches, scored, devices[0].platform, most_words)
-    shared = _shared_bytes(data, devices[0])
-    that_fit = needs.that_fit(devices, shared)
-    at_most = config.execution.maximum_replicas or that_fit
+    parameters = flattening(module, data.vectors.shape[1], words_trained(module, len(data.vectors))).count
+    training = config.training.to_dict()
+    batches = training_batches(module, data, training, parameters, platform)
+    lengths = len(set(batches.compiled.values()))
+    scored_lengths, _ = evaluation_shapes(
+        data.splits,
+        batch_size=evaluation_batch_size(config.execution.evaluation_batch_size, platform),
+        maximum_buckets=lengths,
+    )
+    bytes_of_a_run = BYTES_A_PARAMETER * parameters
+    that_fit = int(SHARE_OF_STATES * device_bytes(devices[0]) / bytes_of_a_run) * len(devices)
+    at_most = config.execution.maximum_replicas or max(1, that_fit)
     steps = config.training.epochs * batches.steps_per_epoch
-    multiply_adds = work.multiply_adds(module, config.training, data, batches, most_words)
+    tokens = config.training.epochs * batches.tokens() + SHARE_OF_FORWARD * tokens_scored(training, data, steps)
     return [
         PlannedCohort(
             signature,
             tuple(runs[start : start + at_most]),
             data,
-            buckets=len(batches.batch_rows),
+            batch=max(rows for rows, _ in batches.compiled.values()),
+            lengths=lengths,
+            scored_lengths=len(scored_lengths),
             steps_per_epoch=batches.steps_per_epoch,
             steps=steps,
-            needs=needs,
-            multiply_adds=multiply_adds,
+            multiply_adds=OPERATIONS_A_PARAMETER / 2 * parameters * tokens,
+            replica_bytes=bytes_of_a_run,
+            platform=platform,
             available=len(devices),
-            limit=that_fit // len(devices) if needs.most is None else None,
-            scored_shapes=len(scored_lengths),
-            one_program=config.execution.steps_at_once > 1,
-            fits=needs.of(1) + shared <= memory.device_bytes(devices[0]),
         )
         for start in range(0, len(runs), at_most)
     ]
 
 
-def _most_words(
-    config: Any, data: EncodedData, batches: BatchPlan, counted: dict[tuple, dict[int, int | None]]
-) -> dict[tuple[int, int], int | None]:
-    """Returns (pairs, tokens) of training batches -> `BatchShape.most_words`."""
-    key = data.fingerprint, batches.batch_size, batches.buckets, config.training.mix_lengths
-    if key not in counted:
-        counted[key] = most_in_training(batches, data.splits["train"].pair_rows()[0], len(data.vectors))
-    return {batches.shapes[bucket]: most for bucket, most in counted[key].items()}
+def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) -> float:
+    """Returns the number of tokens in all the pairs that a run of `steps` steps is scored on.
+
+    Dev is scored at each evaluation. Test is scored once, or as often as dev with `best_on_test`.
+    """
+    tokens = {split: float(encoded.lengths.sum()) for split, encoded in data.splits.items()}
+    scored = evaluation_times.count(training, data.splits["train"].pairs, steps)
+    return scored * tokens["dev"] + (scored if training["best_on_test"] else 1) * tokens.get("test", 0.0)
 
 
-def _memory_needs(
-    module: Any,
-    data: EncodedData,
-    batches: BatchPlan,
-    scored: tuple[int, int],
-    platform: str,
-    most_words: Mapping[tuple[int, int], int | None],
-) -> memory.Needs:
-    """Estimates the memory of the runs of a cohort. `scored` is the largest shape of scoring."""
-    trained, words = largest(batches.shapes.values()), words_trained(module, len(data.vectors))
-    return memory.needs(module, data.task, data.vectors.shape[1], trained, platform, scored, words, most_words)
-
-
-def _shared_bytes(data: EncodedData, device: jax.Device) -> int:
-    """Returns the size of the arrays that all runs share. They must fit on the device."""
-    shared = memory.shared_bytes(data)
-    if shared > memory.device_bytes(device):
+def _check_shared_bytes(data: EncodedData, device: jax.Device) -> None:
+    """Checks that the arrays that all runs share fit on a device: the vectors, and the pairs, which are padded."""
+    train = data.splits["train"]
+    features = sum(values is not None for values in (train.tags_a, train.exact_match_a))
+    # The id; the sentence and the features.
+    of_a_token = np.dtype(np.int32).itemsize + np.dtype(np.int8).itemsize * (1 + features)
+    characters = 0 if data.characters is None else data.characters.nbytes
+    tokens = sum(split.pairs * int(split.lengths.max(initial=0)) for split in data.splits.values())
+    shared, available = data.vectors.nbytes + characters + tokens * of_a_token, device_bytes(device)
+    if shared > available:
         raise InputError(
-            f'the word vectors and the training pairs of "{data.name}", each padded to '
-            f"{data.splits['train'].lengths.max():,} tokens, need {shared / 2**30:.1f} GiB, and the device has "
-            f"{memory.device_bytes(device) / 2**30:.1f} GiB",
+            f'the word vectors and the training pairs of "{data.name}", each padded to {train.lengths.max():,} tokens, '
+            f"need {shared / 2**30:.1f} GiB, and the device has {available / 2**30:.1f} GiB",
             remedy="cut long texts: --config.data.maximum_length=N",
         )
-    return shared

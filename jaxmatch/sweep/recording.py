@@ -19,8 +19,7 @@ from jaxmatch.models import count_parameters
 from jaxmatch.products import products_of
 from jaxmatch.reporting.records import FORMAT
 from jaxmatch.sweep.grid import Run
-from jaxmatch.training.replicas_at_once import RanOut
-from jaxmatch.training.selection import RunResult
+from jaxmatch.training.cohort import RanOut, RunResult
 from jaxmatch.workdir import CohortFolder
 
 # Linux's list of processors.
@@ -111,12 +110,12 @@ def make_record(
 ) -> dict[str, Any]:
     """Returns the record of a run, as plain values for JSON.
 
-    `times` holds the times of the whole cohort, which trains in lockstep. Its `replicas` is the number of runs that
+    `times` holds the times of the whole cohort, which trains together. Its `replicas` is the number of runs that
     share them. The training time per run and the time to predict a pair (see `Evaluator.totals`) make models
     comparable. `dropped` tells how far a run with the status "dropped" was trained, and by which rule it was dropped
     (`halving`, see `halving.Halving`). `products` is the precision that matrix products actually have on the devices
     (`products.products_of`). `ran_out` exists if a device ran out of memory, and tells how training continued
-    (`replicas_at_once.RanOut`). `test_sampling` exists if a ranking was scored on test (`ranking.ranking_deviations`).
+    (`cohort.RanOut`). `test_sampling` exists if a ranking was scored on test (`ranking.ranking_deviations`).
     """
     progress = result.progress
     dropped = None

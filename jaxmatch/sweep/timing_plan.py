@@ -15,8 +15,8 @@ from jaxmatch.settings import with_overrides
 from jaxmatch.sweep.changes import changed
 from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.launcher_files import called, load_module
-from jaxmatch.sweep.memory import parameter_count
 from jaxmatch.sweep.smoke import smoke_sweep
+from jaxmatch.training.step import flattening
 
 NO_SPLIT = "none"  # no throughput is measured
 _SMOKE = {"batches": 3, "length": 6, "passes": 1, "most_pairs": 16, "published": (), "dimensions": synthetic.DIMENSIONS}
@@ -123,7 +123,7 @@ def plan_text(timing: Timing, split: str) -> str:
         f"sentence{throughput}"
     ]
     for name, config in configs_of(timing).items():
-        parameters = parameter_count(build(config.model, outputs=outputs), timing.dimensions)
+        parameters = flattening(build(config.model, outputs=outputs), timing.dimensions).count
         lines.append(f"  {name}: {parameters:,} parameters")
     return "\n".join(lines)
 

@@ -17,8 +17,7 @@ from jaxmatch.layers.core import PRECISIONS
 from jaxmatch.models import build
 from jaxmatch.products import products_of
 from jaxmatch.reporting.records import grouped
-from jaxmatch.training import hyperparameters
-from jaxmatch.training.step import BatchShape, flattening, initial_state, train_step
+from jaxmatch.training.step import Batch, BatchShape, Shared, Slot, flattening, initial_state, stack, train_step
 
 BATCH, LENGTH, HIDDEN, DIMENSIONS, WORDS, CLASSES = 64, 32, 150, 300, 1000, 3
 MODEL = {"name": "re2", "blocks": 1, "encoder_layers": 1, "hidden_size": HIDDEN}
@@ -69,7 +68,7 @@ def seconds_of(precision: str, platform: str) -> tuple[float, float]:
     module, random = build({**MODEL, "precision": precision}, outputs=CLASSES), np.random.default_rng(0)
     flat = flattening(module, DIMENSIONS, platform=platform)
     vectors = jnp.asarray(random.normal(size=(WORDS, DIMENSIONS)).astype(np.float32))
-    settings = jax.tree.map(lambda values: jax.device_put(values[0]), hyperparameters.stack([SETTINGS]))
+    settings = jax.tree.map(lambda values: jax.device_put(values[0]), stack([SETTINGS]))
     split = {
         "tokens": {"ids": random.integers(1, WORDS, (BATCH, LENGTH)).astype(np.int32)},
         "sentences": np.repeat(np.int8([1, 2]), LENGTH // 2)[None].repeat(BATCH, axis=0),
@@ -77,21 +76,25 @@ def seconds_of(precision: str, platform: str) -> tuple[float, float]:
     }
     parameters = random.normal(0.0, 0.1, flat.count).astype(np.float32)
     rows, weights = np.arange(BATCH, dtype=np.int32), np.ones(BATCH, np.float32)
-    others = jax.device_put((settings, np.uint32(0), np.bool_(True), rows, weights, split, vectors))
+    batch, shared = jax.device_put((Batch(rows, weights), Shared(split, vectors, np.int32(LENGTH))))
+    others = jax.device_put((np.uint32(0), settings, np.bool_(True)))
     shapes = jax.eval_shape(functools.partial(initial_state, flat), np.uint32(0), settings, vectors)
     state = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     state = state._replace(parameters=jax.device_put(parameters), diverged_at=jnp.int32(-1))
-    step = functools.partial(train_step, flat, "classification", BatchShape(LENGTH))
+
+    def one_step(state, others, batch, shared):
+        return train_step(flat, "classification", BatchShape(LENGTH), Slot(state, *others), batch, shared)
+
     start = time.perf_counter()
-    jitted = jax.jit(step, donate_argnums=0, compiler_options=compiler_options(platform) or None)
-    step = jitted.lower(state, *others).compile()
+    jitted = jax.jit(one_step, donate_argnums=0, compiler_options=compiler_options(platform) or None)
+    step = jitted.lower(state, others, batch, shared).compile()
     compiled = time.perf_counter() - start
 
     def time_steps(state, steps):
         jax.block_until_ready(state)
         start = time.perf_counter()
         for _ in range(steps):
-            state = step(state, *others)
+            state = step(state, others, batch, shared)
         jax.block_until_ready(state)
         return state, (time.perf_counter() - start) / steps
 

@@ -1,28 +1,74 @@
-"""Training of a cohort: all runs of one signature in lockstep, each with its own best checkpoint and its own end."""
+"""Training of a cohort: all runs of one signature, each with its own best checkpoint and its own end."""
 
-from collections.abc import Collection, Mapping, Sequence
+import contextlib
+import dataclasses
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxmatch.config.scores import SCORES
 from jaxmatch.data.encoded import EncodedData
+from jaxmatch.devices import is_out_of_memory
 from jaxmatch.errors import InputError
-from jaxmatch.training import evaluation_times, hosts, restacking
+from jaxmatch.training import evaluation_times, hosts
 from jaxmatch.training.checkpoints import Checkpoints
-from jaxmatch.training.cohort_progress import CohortProgress
+from jaxmatch.training.chunks import Chunk, Chunks, Epoch, TooLarge
 from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
-from jaxmatch.training.lockstep import Epoch, Lockstep
 from jaxmatch.training.programs import Program, compilation_callback
-from jaxmatch.training.progress import Listener
-from jaxmatch.training.replicas_at_once import Limits
-from jaxmatch.training.resuming import Resuming
-from jaxmatch.training.selection import RunResult, Selection
-from jaxmatch.training.step import ReplicaState
+from jaxmatch.training.progress import Listener, RunProgress
+from jaxmatch.training.step import learning_rate
 
 # The host waits for the devices about this often, to show progress and to check the time.
 SECONDS_BETWEEN_POLLS = 0.5
+# About the largest share of the time to spend on checkpoints: training waits while a checkpoint is written.
+MOST_FOR_CHECKPOINTS = 0.05
+
+rate_of = jax.jit(learning_rate)  # one program instead of one per operation
+
+
+@dataclasses.dataclass(frozen=True)
+class RunResult:
+    """The result of a run.
+
+    Attributes:
+      parameters: the parameters of the chosen checkpoint, a tree of NumPy arrays.
+      progress: the curve of the run, its best dev scores, and how it ended.
+      test: the test scores of the chosen checkpoint; None without a test split, without a chosen checkpoint, and for a
+        run that was dropped.
+      dev_outputs: the outputs of the chosen checkpoint on dev, `<float32>[pairs, outputs]`; None without a chosen
+        checkpoint, and for a run that was dropped.
+      test_sampling: how much the test scores of a ranking differ between questions (`ranking.ranking_deviations`), or
+        None.
+    """
+
+    parameters: Any
+    progress: RunProgress
+    test: dict[str, float] | None = None
+    dev_outputs: np.ndarray | None = None
+    test_sampling: dict[str, Any] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class RanOut:
+    """An event in which memory ran out, and training continued with smaller chunks.
+
+    Attributes:
+      part: what needed too much memory, "training" or "evaluation".
+      after_steps: the number of steps made by then.
+      device: the kind of device.
+      at_once: the number of slots that a device computed at once.
+      then_at_once: the most slots that a device computed at once from then on.
+    """
+
+    part: str
+    after_steps: int
+    device: str
+    at_once: int
+    then_at_once: int
 
 
 class Cohort:
@@ -30,19 +76,22 @@ class Cohort:
 
     Arguments:
       model: the model settings of `jaxmatch.models.build`.
-      training: the settings epochs, batch_size, maximum_buckets, mix_lengths, and those of selection.py and
-        evaluation_times.py.
-      execution: the settings evaluation_batch_size, checkpoint_seconds, steps_at_once and restack.
+      training: the settings of `config.training`.
+      execution: the settings evaluation_batch_size and checkpoint_seconds.
       data: encoded data with the splits "train" and "dev".
       seeds: one seed per run.
       optimizer: the traced hyperparameters, one mapping per run.
-      devices: the devices that the replica axis is spread over; default: all devices.
+      devices: the devices that the slots of a chunk are spread over; default: all devices.
 
     Attributes:
-      lockstep: the replicas on the devices.
-      evaluator: the evaluator that scores the replicas; the seconds that it counts are part of those of "evaluate".
-      progress: the progress of the cohort.
-      limits: the limits that memory sets.
+      chunks: the runs on the devices.
+      evaluator: the evaluator that scores the runs; the seconds that it counts are part of those of "evaluate".
+      runs: the progress of each run.
+      epoch, index: the epoch of the next step, and the position of the step in that epoch.
+      seconds: the time spent so far in "train", "evaluate", "compile" and "checkpoint", over all interruptions.
+      steps: the number of steps so far: "lockstep" counts each step once, "replica" counts it once for each slot that
+        was computed.
+      ran_out: the events in which memory ran out so far, over all interruptions.
 
     Raises:
       InputError: the data has no train split or no dev split.
@@ -66,35 +115,37 @@ class Cohort:
                     remedy="add the split: training needs train, and chooses the checkpoint on dev",
                 )
         self._training, self._execution = training, execution
-        devices = tuple(devices or jax.devices())
-        self._platform = devices[0].platform
-        self.lockstep = Lockstep(
-            model=model,
-            data=data,
-            batch_size=training["batch_size"],
-            maximum_buckets=training["maximum_buckets"],
-            mix_lengths=training["mix_lengths"],
-            seeds=seeds,
-            optimizer=optimizer,
-            devices=devices,
-            steps_at_once=execution["steps_at_once"],
+        self._devices = tuple(devices or jax.devices())
+        self.chunks = Chunks(
+            model=model, data=data, training=training, seeds=seeds, optimizer=optimizer, devices=self._devices
         )
         self.evaluator = Evaluator(
             data,
-            self.lockstep.programs.evaluate,
-            self.lockstep.replicate,
-            self.lockstep.vectors,
-            batch_size=evaluation_batch_size(execution["evaluation_batch_size"], self._platform),
-            maximum_buckets=training["maximum_buckets"],
+            self.chunks.programs.evaluate,
+            self.chunks.replicate,
+            self.chunks.vectors,
+            batch_size=evaluation_batch_size(execution["evaluation_batch_size"], self.chunks.platform),
+            maximum_buckets=self.chunks.lengths,
         )
-        # Nothing here refers to the cohort itself, so that its arrays leave the devices when it ends, without a garbage
-        # collection.
-        lockstep = self.lockstep
-        self.progress = progress = CohortProgress(len(seeds), lambda: lockstep.compile_seconds)
-        parts = {"training": self.lockstep, "evaluation": self.evaluator}
-        self.limits = Limits(parts, devices, lambda: progress.steps["lockstep"])
-        self._selection = Selection(training, self.lockstep, self.evaluator, self.limits, self.progress)
+        self.ran_out: list[RanOut] = []
         self._compilations: dict[str, int] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        """Resets the progress to the start of training."""
+        runs = len(self.chunks.seeds)
+        self.runs = [RunProgress() for _ in range(runs)]
+        self._best: list[np.ndarray | None] = [None] * runs  # the parameters of the chosen checkpoints
+        self.epoch = self.index = 0
+        self.seconds = {"train": 0.0, "evaluate": 0.0, "compile": 0.0, "checkpoint": 0.0}
+        self.steps = {"lockstep": 0, "replica": 0}
+        self.evaluator.totals = {"pairs": 0, "seconds": 0.0}
+        self._part = "training"
+
+    @property
+    def all_done(self) -> bool:
+        """Whether no run is left to train."""
+        return all(run.done for run in self.runs)
 
     def train(
         self,
@@ -106,8 +157,8 @@ class Cohort:
     ) -> list[RunResult] | None:
         """Trains every run to its end, and scores test once with the checkpoint that was chosen on dev.
 
-        If the memory of a device runs out, fewer replicas are computed side by side from then on. Training continues
-        from the last checkpoint, because a step that failed may have lost its arguments. An evaluation is repeated.
+        If the memory of a device runs out, chunks are half as large from then on. Training continues from the last
+        checkpoint, because a step that failed may have lost its arguments.
 
         Arguments:
           checkpoints: the checkpoints to write and to resume from; None: no checkpoints.
@@ -120,145 +171,292 @@ class Cohort:
           One result per run, in the order of `seeds`, or None if training has paused.
 
         Raises:
-          TooLarge: a device does not have enough memory for one replica at a time.
+          TooLarge: a device does not have enough memory for one run at a time.
         """
-        listener = listener or Listener()
-        seconds = self._execution["checkpoint_seconds"]
-        resuming = Resuming(checkpoints, seconds, self.lockstep, self.evaluator, self.limits, self.progress)
+        self._checkpoints, self._listener = checkpoints, listener or Listener()
+        while True:
+            try:
+                # A run that diverges is recorded. These checks of JAX would end the other runs with it.
+                with jax.debug_nans(False), jax.debug_infs(False), compilation_callback(self._report_compilation):
+                    return self._train(until, dropped or {})
+            except jax.errors.JaxRuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                if not hosts.all_arrive():  # a host whose devices have enough memory continues alone
+                    raise TooLarge(str(error)) from error
+                self._halve_chunks(error)
 
-        def train() -> list[RunResult] | None:
-            with compilation_callback(lambda program, seconds: self._report_compilation(listener, program, seconds)):
-                return self._train(resuming, listener, until, dropped or {})
+    def _halve_chunks(self, error: Exception) -> None:
+        at_once = self.chunks.size // len(self._devices)
+        if at_once == 1:
+            raise TooLarge(f"one run at a time does not fit in {self._part}") from error
+        kind = self._devices[0].device_kind
+        self.ran_out.append(RanOut(self._part, self.steps["lockstep"], kind, at_once, at_once // 2))
+        self.chunks.limit = at_once // 2
+        self.chunks.chunks = []  # their arrays leave the devices
+        self._listener.ran_out(self._part, self.chunks.size)
 
-        # A run that diverges is recorded. These checks of JAX would end the other runs with it.
-        with jax.debug_nans(False), jax.debug_infs(False):
-            return self.limits.retry_with_fewer_replicas("training", train, listener)
-
-    def _report_compilation(self, listener: Listener, program: Program, seconds: float | None) -> None:
+    def _report_compilation(self, program: Program, seconds: float | None) -> None:
         """Tells the listener about compilations of training and evaluation programs, which take long."""
-        if program is self.lockstep.programs.evaluate:
-            part, lengths = "evaluation", self.evaluator.lengths
-        elif program is not self.lockstep.programs.initialize:
-            several = self.lockstep.steps_at_once > 1  # then one program contains all lengths
-            part, lengths = "training", 1 if several else len(self.lockstep.batches.batch_rows)
-        else:
+        if program is self.chunks.programs.initialize:
             return
+        is_evaluation = program is self.chunks.programs.evaluate
+        part, lengths = ("evaluation", self.evaluator.lengths) if is_evaluation else ("training", self.chunks.lengths)
         if seconds is not None:
-            listener.compiled(part, seconds)
+            self._listener.compiled(part, seconds)
             return
         number = self._compilations[part] = self._compilations.get(part, 0) + 1
-        listener.compiling(part, (number - 1) % lengths + 1, lengths)
+        self._listener.compiling(part, (number - 1) % lengths + 1, lengths)
 
-    def _train(
-        self, resuming: Resuming, listener: Listener, until: int | None, dropped: Mapping[int, Collection[int]]
-    ) -> list[RunResult] | None:
+    @contextlib.contextmanager
+    def _timed(self, part: str) -> Iterator[None]:
+        """Adds the time of the block to `seconds`: compilation to "compile", and the rest to `part`."""
+        start, compiled = time.perf_counter(), self.chunks.compile_seconds
+        yield
+        compiled = self.chunks.compile_seconds - compiled
+        self.seconds["compile"] += compiled
+        self.seconds[part] += time.perf_counter() - start - compiled
+
+    def _train(self, until: int | None, dropped: Mapping[int, Collection[int]]) -> list[RunResult] | None:
         """Trains from the start or from the last checkpoint."""
-        lockstep, progress = self.lockstep, self.progress
-        for part in (lockstep, self.evaluator, progress):
-            part.begin()
-        epochs = self._training["epochs"]
-        total = epochs * lockstep.batches.steps_per_epoch
-        with progress.timed("train"):
-            state = lockstep.initial()
-        state, best, resumed = resuming.restore(state, jnp.zeros_like(state.parameters))
-        if resumed:
-            listener.resumed(progress.epoch * lockstep.batches.steps_per_epoch + progress.index, total)
-        listener.begun([tuple(run.curve) for run in progress.runs])
-        state, best = lockstep.by_replica(state), lockstep.by_replica(best)
-        with progress.timed("train"), self.limits.reported("training", listener):
-            lockstep.fit_to_memory(state)
-        resuming.begin()
-        state = self._drop(state, dropped)
-        begun = progress.epoch
-        while progress.epoch < (epochs if until is None else min(until, epochs)) and not progress.all_done:
-            state, best = self._train_epoch(state, best, resuming, listener)
-            state = self._drop(state, dropped)
-        self._selection.note_divergence(state)
-        if progress.epoch < epochs and not progress.all_done:
-            if progress.epoch > begun:
-                resuming.save(state, best)
+        chunks, epochs = self.chunks, self._training["epochs"]
+        total = epochs * chunks.batches.steps_per_epoch
+        self._begin()
+        with self._timed("train"):
+            if self._restore():
+                self._listener.resumed(self.epoch * chunks.batches.steps_per_epoch + self.index, total)
+            else:
+                chunks.initialize()
+        self._listener.begun([tuple(run.curve) for run in self.runs])
+        self._saved_at, self._save_seconds = time.perf_counter(), 0.0
+        self._drop(dropped)
+        begun = self.epoch
+        while self.epoch < (epochs if until is None else min(until, epochs)) and not self.all_done:
+            self._train_epoch()
+            self._drop(dropped)
+        for chunk in chunks.chunks:
+            self._note_divergence(chunk)
+        if self.epoch < epochs and not self.all_done:
+            if self.epoch > begun:
+                self._save()
             return None
-        listener.stepped(total, total)
-        return self._selection.results(best, listener)
+        self._listener.stepped(total, total)
+        return self._results()
 
-    def _train_epoch(self, state, best, resuming: Resuming, listener: Listener) -> tuple[ReplicaState, jax.Array]:
-        """Trains the remaining steps of the epoch."""
-        lockstep, progress = self.lockstep, self.progress
-        epoch = self._epoch(state)
-        due = evaluation_times.due(self._training, progress.epoch, lockstep.pairs, epoch.samples)
-        steps = len(epoch.sequence)
-        stops = np.append(np.flatnonzero(due) + 1, steps)  # no dispatch goes past one of these
-        poll_every = 1
-        while (begin := progress.index) < steps:
-            stop = min(begin + poll_every, int(stops[np.searchsorted(stops, begin, side="right")]))
-            before = progress.seconds["train"]
-            with progress.timed("train"):
-                while progress.index < stop:
-                    count = min(lockstep.steps_at_once, stop - progress.index)
-                    state = lockstep.step(state, epoch, progress.index, count)
-                    progress.stepped(count, len(lockstep.slots))
-                if not due[stop - 1] and stop < begin + poll_every:
-                    break  # The epoch is over: the devices may still compute while the host prepares the next one.
-                jax.block_until_ready(state.step)
-            seconds = max(progress.seconds["train"] - before, 1e-6)
-            pace = max(1, int(SECONDS_BETWEEN_POLLS * (stop - begin) / seconds))
-            poll_every = hosts.decide(lambda pace=pace: pace)
-            listener.stepped(progress.epoch * steps + stop, self._training["epochs"] * steps)
-            if due[stop - 1]:
-                state, best = self._selection.evaluate(state, best, int(epoch.samples[stop - 1]), listener)
-                if progress.all_done:
-                    break
-                slots = lockstep.slots
-                state = self._restack(state)
-                if lockstep.slots is not slots and stop < steps:
-                    epoch = self._epoch(state)
-            if resuming.is_due(listener):
-                resuming.save(state, best)
-                listener.saved()
-        progress.epoch, progress.index = progress.epoch + 1, 0
-        return state, best
-
-    def _epoch(self, state: ReplicaState) -> Epoch:
-        """Returns the batches of the epoch for the current slots, and compiles the programs that its steps need."""
-        number = self.progress.epoch
-        epoch = self.lockstep.epoch(number, ahead=number + 1 < self._training["epochs"])
-        if self.progress.index < len(epoch.sequence):
-            with self.progress.timed("train"):
-                self.lockstep.compile_lengths(state, epoch)
+    def _begin_epoch(self) -> Epoch:
+        """Returns the current epoch, and compiles the programs that its steps need."""
+        ahead = self.epoch + 1 < self._training["epochs"]
+        with self._timed("train"):
+            epoch = self.chunks.epoch(self.epoch, ahead=ahead)
+            while self.chunks.fit_to_memory(epoch):
+                self.chunks.adopt(*self.chunks.states())
+                self.chunks.activate(self._active)
+                epoch = self.chunks.epoch(self.epoch, ahead=ahead)
+                self._listener.fitted(self._part, self.chunks.size)
+            if self.index < len(epoch.sequence):
+                self.chunks.compile(epoch)
         return epoch
 
-    def _drop(self, state: ReplicaState, dropped: Mapping[int, Collection[int]]) -> ReplicaState:
-        """Gives up the runs whose epochs in `dropped` are over, and their slots.
+    def _train_epoch(self) -> None:
+        """Trains the remaining steps of the epoch."""
+        chunks = self.chunks
+        self._part = "training"
+        epoch = self._begin_epoch()
+        due = evaluation_times.due(self._training, self.epoch, chunks.pairs, epoch.samples)
+        steps = len(epoch.sequence)
+        stops = np.append(np.flatnonzero(due) + 1, steps)  # the host waits at each of these
+        poll_every = 1
+        while (begin := self.index) < steps:
+            stop = min(begin + poll_every, int(stops[np.searchsorted(stops, begin, side="right")]))
+            before = self.seconds["train"]
+            with self._timed("train"):
+                for index in range(begin, stop):
+                    self.steps["replica"] += chunks.step(epoch, index)
+                self.steps["lockstep"] += stop - begin
+                self.index = stop
+                if not due[stop - 1] and stop < begin + poll_every:
+                    break  # The epoch is over: the devices may still compute while the host prepares the next one.
+                chunks.wait()
+            seconds = max(self.seconds["train"] - before, 1e-6)
+            pace = max(1, int(SECONDS_BETWEEN_POLLS * (stop - begin) / seconds))
+            poll_every = hosts.decide(lambda pace=pace: pace)
+            self._listener.stepped(self.epoch * steps + stop, self._training["epochs"] * steps)
+            if due[stop - 1]:
+                self._evaluate(int(epoch.samples[stop - 1]))
+                if self.all_done:
+                    break
+                before_merging = chunks.chunks
+                chunks.activate(self._active, self._epochs_left)
+                if chunks.chunks is not before_merging and stop < steps:
+                    epoch = chunks.epoch(self.epoch, ahead=self.epoch + 1 < self._training["epochs"])
+            if self._is_save_due():
+                self._save()
+                self._listener.saved()
+        self.epoch, self.index = self.epoch + 1, 0
+
+    @property
+    def _active(self) -> np.ndarray:
+        """Whether each run still learns, `<bool>[run]`."""
+        return np.asarray([not run.done for run in self.runs])
+
+    @property
+    def _epochs_left(self) -> float:
+        return self._training["epochs"] - self.epoch - self.index / self.chunks.batches.steps_per_epoch
+
+    def _drop(self, dropped: Mapping[int, Collection[int]]) -> None:
+        """Gives up the runs whose epochs in `dropped` are over.
 
         A run that patience has stopped is not given up, because its result is already final.
         """
-        runs, due = self.progress.runs, False
         for epochs, numbers in dropped.items():
-            for run in (runs[number] for number in numbers if epochs <= self.progress.epoch):
+            for run in (self.runs[number] for number in numbers if epochs <= self.epoch):
                 if not run.stopped and run.dropped_at is None:
-                    run.dropped_at, due = epochs * self.lockstep.pairs, True
-        self.lockstep.active = self.progress.active
-        return self._restack(state) if due and not self.progress.all_done else state
+                    run.dropped_at = epochs * self.chunks.pairs
+        self.chunks.activate(self._active, self._epochs_left)
 
-    def _restack(self, state: ReplicaState) -> ReplicaState:
-        """Shrinks the program if patience or dropped runs have emptied half of its slots and if shrinking pays off.
+    def _note_divergence(self, chunk: Chunk) -> None:
+        """Marks the runs whose loss or gradient is no longer finite."""
+        for run, diverged_at in zip(chunk.runs, hosts.gather(chunk.state.diverged_at), strict=True):
+            if run >= 0 and not self.runs[run].done and diverged_at >= 0:
+                self.runs[run].diverged_at = int(diverged_at)
 
-        The number of slots is halved as often as possible at once, because every size in between would have to be
-        compiled.
+    def _evaluate(self, samples: int) -> None:
+        """Scores dev, keeps the parameters of runs that improved, and marks runs that stopped or diverged."""
+        self._part = "evaluation"
+        noted = [len(run.curve) for run in self.runs]
+        selection_scores: dict[int, float] = {}
+        with self._timed("evaluate"):
+            for chunk in self.chunks.chunks:
+                self._note_divergence(chunk)
+                slots = [slot for slot, run in enumerate(chunk.runs) if run >= 0 and not self.runs[run].done]
+                if slots:
+                    selection_scores |= self._evaluate_chunk(chunk, slots, samples)
+                zero = jnp.zeros_like(chunk.state.loss_sum)
+                chunk.state = chunk.state._replace(loss_sum=zero, loss_weight=jnp.zeros_like(zero))
+        for number, run in enumerate(self.runs):
+            for evaluation in run.curve[noted[number] :]:
+                self._listener.noted(number, evaluation)
+        epoch = int(np.ceil(samples / self.chunks.pairs))
+        scores = [selection_scores[run] for run in sorted(selection_scores)]
+        self._listener.evaluated(epoch, samples, self._training["selection"], scores)
+        self._part = "training"
 
-        A diverged run keeps its slot, so that the time of restacking does not depend on whether a neighbor diverged.
-        """
-        lockstep, progress = self.lockstep, self.progress
-        if not self._execution["restack"]:
-            return state
-        left = [run.stopped or run.dropped_at is not None for run in progress.runs]
-        kept = [slot for slot, run in enumerate(lockstep.slots) if run >= 0 and not left[run]]
-        size = lockstep.halved(len(kept))
-        epochs = self._training["epochs"] - progress.epoch - progress.index / lockstep.batches.steps_per_epoch
-        pairs, given_up = round(epochs * lockstep.pairs), (len(lockstep.slots) - size) // lockstep.device_count
-        if not given_up:
-            return state
-        lengths = len(lockstep.batches.batch_rows) + self.evaluator.lengths
-        if restacking.pays(self._platform, pairs, given_up, lengths):
-            return lockstep.restack(state, kept, size)
-        return state
+    def _evaluate_chunk(self, chunk: Chunk, slots: Sequence[int], samples: int) -> dict[int, float]:
+        """Scores the given slots of a chunk, and returns their selection scores on dev by run."""
+        selection, parameters = self._training["selection"], chunk.state.parameters
+        loss_sum, loss_weight = hosts.gather((chunk.state.loss_sum, chunk.state.loss_weight))
+        losses = loss_sum / np.maximum(loss_weight, 1)
+        trained = int(np.count_nonzero(chunk.runs >= 0))
+        scores = self._scores("dev", self.evaluator.outputs("dev", parameters, trained)[slots])
+        improved = [
+            slot
+            for slot, dev in zip(slots, scores, strict=True)
+            if self._note(int(chunk.runs[slot]), dev, samples, float(losses[slot]))
+        ]
+        if self._training["best_on_test"] and "test" in self.evaluator.data.splits:
+            tests = self._scores("test", self.evaluator.outputs("test", parameters, trained)[slots])
+            for slot, test in zip(slots, tests, strict=True):
+                self.runs[chunk.runs[slot]].note_test(test, selection, SCORES[selection].higher_is_better, samples)
+        if improved:
+            on_host = hosts.gather(parameters)
+            for slot in improved:
+                self._best[chunk.runs[slot]] = np.array(on_host[slot])
+        return {int(chunk.runs[slot]): dev[selection] for slot, dev in zip(slots, scores, strict=True)}
+
+    def _note(self, run: int, dev: dict[str, float], samples: int, train_loss: float) -> bool:
+        """Adds an evaluation to the curve of a run, and returns whether it is the run's best so far."""
+        selection = self._training["selection"]
+        entry = {
+            "samples": samples,
+            "epoch": samples / self.chunks.pairs,
+            "train_loss": train_loss,
+            "learning_rate": float(rate_of(np.int32(samples), self.chunks.hyperparameters(run))),
+            "dev": dev,
+        }
+        patience, least = self._training["patience_samples"], self._training["minimum_samples"]
+        better = SCORES[selection].higher_is_better
+        return self.runs[run].note(entry, dev[selection], better, patience, least)
+
+    def _scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:
+        """Returns `Evaluator.scores` of process 0 on every process, because processors may round differently."""
+        return hosts.decide(lambda: self.evaluator.scores(split, outputs))
+
+    def _results(self) -> list[RunResult]:
+        """Returns the result of each run. Scores test once, with the chosen parameters."""
+        chunks, to_tree = self.chunks, self.chunks.programs.flat.to_tree
+        self._part = "evaluation"
+        # A run that was given up has no result to be tested.
+        tested = [number for number, run in enumerate(self.runs) if run.best is not None and run.status != "dropped"]
+        found: dict[int, dict[str, Any]] = {}
+        with self._timed("evaluate"):
+            for group in chunks.groups(tested):
+                parameters = chunks.by_slot(np.stack(chunks.filled([self._best[run] for run in group])))
+                dev = self.evaluator.outputs("dev", parameters, len(group))
+                found |= {run: {"dev_outputs": outputs} for run, outputs in zip(group, dev)}
+                if "test" in self.evaluator.data.splits:
+                    outputs = self.evaluator.outputs("test", parameters, len(group))[: len(group)]
+                    scores, deviations = self._scores("test", outputs), self.evaluator.deviations("test", outputs)
+                    for run, score, deviation in zip(group, scores, deviations, strict=True):
+                        found[run] |= {"test": score, "test_sampling": deviation}
+        # A run without a chosen checkpoint has parameters of zeros, which are never saved.
+        zeros = np.zeros(chunks.programs.flat.count, np.float32)
+        best = [zeros if parameters is None else parameters for parameters in self._best]
+        return [
+            RunResult(jax.tree.map(np.asarray, to_tree(best[number])), run, **found.get(number, {}))
+            for number, run in enumerate(self.runs)
+        ]
+
+    def _is_save_due(self) -> bool:
+        """Returns whether a checkpoint should be written now. One that takes long to write is written less often."""
+        if self._checkpoints is None:
+            return False
+        seconds = self._execution["checkpoint_seconds"]
+        wait = max(seconds, self._save_seconds / MOST_FOR_CHECKPOINTS) if seconds else 0.0
+        return hosts.decide(lambda: time.perf_counter() - self._saved_at > wait or self._listener.wants_checkpoint())
+
+    def _save(self) -> None:
+        """Writes a checkpoint. It depends on neither the size of a chunk nor the number of devices."""
+        if self._checkpoints is None:
+            return
+        start = time.perf_counter()
+        runs, states = self.chunks.states()
+        zeros = np.zeros(self.chunks.programs.flat.count, np.float32)
+        best = np.stack([zeros if parameters is None else parameters for parameters in self._best])
+        notes: dict[str, Any] = {
+            "epoch": self.epoch,
+            "index": self.index,
+            "slots": runs,
+            "progress": [dataclasses.asdict(run) for run in self.runs],
+            "seconds": self.seconds,
+            "answered": self.evaluator.totals,
+            "steps": self.steps,
+            "ran_out": [dataclasses.asdict(event) for event in self.ran_out],
+        }
+        number = self.epoch * self.chunks.batches.steps_per_epoch + self.index
+        self._checkpoints.save(number, {"states": states, "best": best}, notes)
+        self._saved_at = time.perf_counter()
+        self._save_seconds = self._saved_at - start
+        self.seconds["checkpoint"] += self._save_seconds
+
+    def _restore(self) -> bool:
+        """Restores the cohort from its newest checkpoint, and returns whether there is one."""
+        if (checkpoints := self._checkpoints) is None:
+            return False
+        like = {"states": self.chunks.state_structure(), "best": 0}
+        restored = hosts.decide(lambda: checkpoints.restore(like))
+        if restored is None:
+            return False
+        arrays, notes = restored
+        self.epoch, self.index = notes["epoch"], notes["index"]
+        self.runs = [RunProgress(**run) for run in notes["progress"]]
+        self._best = [row if run.best is not None else None for row, run in zip(arrays["best"], self.runs, strict=True)]
+        self.seconds.update(notes["seconds"])
+        self.evaluator.totals.update(notes["answered"])
+        self.steps.update(notes["steps"])
+        events = [RanOut(**event) for event in notes["ran_out"]]
+        self.ran_out = [*events, *(event for event in self.ran_out if event not in events)]
+        for event in self.ran_out:
+            if event.device == self._devices[0].device_kind:
+                self.chunks.limit = min(self.chunks.limit or event.then_at_once, event.then_at_once)
+        self.chunks.adopt(notes["slots"], arrays["states"])
+        return True

@@ -1,4 +1,4 @@
-"""Outputs of every replica for every pair of a split, and their scores."""
+"""Outputs of every run for every pair of a split, and their scores."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -8,14 +8,14 @@ import jax
 import numpy as np
 
 from jaxmatch.data.batches import evaluation_batches, evaluation_rows
-from jaxmatch.data.buckets import largest, plan_buckets
+from jaxmatch.data.buckets import plan_buckets
 from jaxmatch.data.distinct_words import most_in_evaluation
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.vocabulary import PADDING
-from jaxmatch.training import hosts, replicas_at_once
+from jaxmatch.layers import core
+from jaxmatch.training import hosts
 from jaxmatch.training.programs import Program
 from jaxmatch.training.ranking import ranking_deviations
-from jaxmatch.training.replicas import at_once, most_at_once, over_replicas
 from jaxmatch.training.scores import replica_scores
 from jaxmatch.training.step import Flattening
 
@@ -48,21 +48,18 @@ def evaluation_shapes(
     return buckets, evaluation_rows(lengths, buckets, batch_size)
 
 
-def cohort_outputs(flat: Flattening) -> Callable:
-    """Returns a function that computes the outputs of every replica for a batch, without dropout.
+def chunk_outputs(flat: Flattening) -> Callable:
+    """Returns a function that computes the outputs of every slot of a chunk for a batch, without dropout.
 
     Returns:
-      A function of (most_words, side_by_side, parameters, tokens, sentences, vectors) that returns
-      `<float32>[replica, batch, outputs]`. `parameters` is `<float32>[replica, parameters]`; `tokens` and `sentences`
-      are as `match` of a model takes them. No argument is a whole split, because each size would require another
-      program. `most_words` is as in `BatchShape`. `side_by_side` replicas are computed in a turn (replicas.py).
+      A function of (most_words, parameters, tokens, sentences, vectors) that returns `<float32>[slot, batch, outputs]`.
+      `parameters` is `<float32>[slot, parameters]`; `tokens` and `sentences` are as `match` of a model takes them. No
+      argument is a whole split, because each size would require another program. `most_words` is as in `BatchShape`.
     """
 
-    def outputs(most_words, side_by_side, parameters, tokens, sentences, vectors):
-        def one(parameters):
-            return flat.match(parameters, tokens, sentences, vectors, most_words=most_words)
-
-        return over_replicas(one, (parameters,), side_by_side)
+    def outputs(most_words, parameters, tokens, sentences, vectors):
+        with core.traced_for(flat.platform, most_words):
+            return jax.vmap(lambda own: flat.match(own, tokens, sentences, vectors))(parameters)
 
     return outputs
 
@@ -99,14 +96,12 @@ class Evaluator:
       place: a function that puts a tree of arrays on the devices, a copy on each.
       vectors: the embedding table, on the devices.
       batch_size: the most rows of a batch.
-      maximum_buckets: the most lengths that training is padded to.
+      maximum_buckets: the most lengths to pad to.
 
     Attributes:
       data: the encoded data.
       totals: "pairs", the number of pairs predicted so far, each counted once per run, and "seconds", the time that
         this took without compilation.
-      at_once: the most replicas that a device computed side by side in the last evaluation.
-      limit: the most replicas that fit a device side by side (`replicas.at_once`); None: no limit is known.
     """
 
     def __init__(
@@ -125,18 +120,12 @@ class Evaluator:
         )
         self._placed: dict[str, list[PlacedBatch]] = {}
         self._most_words: dict[int, int | None] | None = None
-        self.limit: int | None = None
-        self.begin()
+        self.totals: dict[str, Any] = {"pairs": 0, "seconds": 0.0}
 
     @property
     def lengths(self) -> int:
         """The number of lengths that batches are padded to. Each length takes a compilation."""
         return len(self._buckets)
-
-    def begin(self) -> None:
-        """Resets the counts of earlier predictions."""
-        self.at_once = 0
-        self.totals: dict[str, Any] = {"pairs": 0, "seconds": 0.0}
 
     def batches(self, split: str) -> list[PlacedBatch]:
         """Returns the batches of a split on the devices."""
@@ -170,47 +159,20 @@ class Evaluator:
                     batches.setdefault(bucket, []).append(ids)
         return most_in_evaluation(batches, len(self.data.vectors))
 
-    def _at_once(self, replicas: int, limit: int | None, sentences: jax.Array) -> int:
-        mesh = self._program.mesh
-        return at_once(replicas // mesh.size, most_at_once(len(sentences), mesh.devices.flat[0].platform), limit)
-
-    def _call(self, batch: PlacedBatch, side_by_side: int, parameters: jax.Array) -> tuple[tuple, tuple]:
-        """Returns the static arguments and the arrays for a call of the program."""
-        return (batch.most_words, side_by_side), (parameters, batch.tokens, batch.sentences, self._vectors)
-
-    def _fit_to_memory(self, split: str, parameters: jax.Array) -> None:
-        """Lowers `limit` if batches of the largest shapes do not fit the free memory of the devices."""
-        free = replicas_at_once.free_bytes(parameters.devices())
-        if free is None:
-            return
-        batches = {batch.sentences.shape: batch for batch in self.batches(split)}
-        for batch in (batches[shape] for shape in largest(batches)):
-            self.limit = replicas_at_once.limit_that_fits(
-                lambda limit: self._at_once(len(parameters), limit, batch.sentences),
-                lambda side_by_side: self._program.compiled(*self._call(batch, side_by_side, parameters)),
-                self.limit,
-                free,
-            )
-
     def outputs(self, split: str, parameters: jax.Array, runs: int) -> np.ndarray:
-        """Returns the outputs of every replica for every pair of a split.
+        """Returns the outputs of every slot for every pair of a split.
 
         Arguments:
           split: the name of the split.
-          parameters: `<float32>[replica, parameters]`.
-          runs: the number of replicas that are runs; the others only fill the devices.
+          parameters: `<float32>[slot, parameters]`.
+          runs: the number of slots that are runs; the others only fill the chunk.
 
         Returns:
-          `<float32>[replica, pairs, outputs]`, in the order of the split.
+          `<float32>[slot, pairs, outputs]`, in the order of the split.
         """
-        if split not in self._placed:
-            self.batches(split)
-            self._fit_to_memory(split, parameters)
-        start, compiled = time.perf_counter(), self._program.compile_seconds
         batches = self.batches(split)
-        side_by_side = [self._at_once(len(parameters), self.limit, batch.sentences) for batch in batches]
-        self.at_once = max(side_by_side)
-        calls = [self._call(batch, together, parameters) for batch, together in zip(batches, side_by_side, strict=True)]
+        start, compiled = time.perf_counter(), self._program.compile_seconds
+        calls = [((batch.most_words,), (parameters, batch.tokens, batch.sentences, self._vectors)) for batch in batches]
         self._program.compile_in_parallel(calls)
         parts = hosts.gather([self._program(static, *arrays) for static, arrays in calls])
         outputs = np.empty((len(parts[0]), self.data.splits[split].pairs, parts[0].shape[2]), np.float32)
@@ -221,7 +183,7 @@ class Evaluator:
         return outputs
 
     def scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:
-        """Returns all scores of each replica's outputs, `<float32>[replica, pairs, outputs]`, and its mean loss under
+        """Returns all scores of each slot's outputs, `<float32>[slot, pairs, outputs]`, and its mean loss under
         "loss".
         """
         data, encoded = self.data, self.data.splits[split]
@@ -238,9 +200,9 @@ class Evaluator:
         return [{**of_replica, "loss": loss} for of_replica, loss in zip(scores, losses, strict=True)]
 
     def deviations(self, split: str, outputs: np.ndarray) -> list[dict[str, Any] | None]:
-        """Returns `ranking_deviations` of each replica's outputs, `<float32>[replica, pairs, outputs]`.
+        """Returns `ranking_deviations` of each slot's outputs, `<float32>[slot, pairs, outputs]`.
 
-        For tasks other than ranking, the entry of each replica is None.
+        For tasks other than ranking, each entry is None.
         """
         data, encoded = self.data, self.data.splits[split]
         if data.task != "ranking":
@@ -271,5 +233,5 @@ def mean_loss(task: str, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
     highest = outputs.max(axis=-1)
     with np.errstate(invalid="ignore"):  # infinite outputs of a run that is about to diverge: the loss is NaN
         total = highest + np.log(np.exp(outputs - highest[..., None]).sum(axis=-1))
-        # In C order, so that a replica's numbers are summed in the same order as without other replicas.
+        # In C order, so that a run's numbers are summed in the same order as without other runs.
         return np.mean(np.subtract(total, outputs[..., np.arange(len(labels)), labels], order="C"), axis=-1)

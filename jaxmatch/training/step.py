@@ -1,7 +1,7 @@
-"""The training step of one run, and of a whole cohort."""
+"""The training step of one run, and of a chunk of runs: hyperparameters, learning rate, loss, optimizer and update."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -11,12 +11,125 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from jaxmatch.config import ADDED_DEFAULTS
 from jaxmatch.layers import core
-from jaxmatch.training import keys, schedule
-from jaxmatch.training.hyperparameters import Hyperparameters
-from jaxmatch.training.layouts import in_rows
-from jaxmatch.training.losses import losses
-from jaxmatch.training.replicas import over_replicas
+
+
+class Hyperparameters(NamedTuple):
+    """The numbers of one run that enter its program as arrays, each `<float32>[]` (stacked: `<float32>[replica]`).
+
+    Samples are training pairs, so that a setting means the same at every batch size.
+
+    Attributes:
+      learning_rate: the learning rate after warmup.
+      learning_rate_floor: the rate that warmup starts from and that decay stops at; never above `learning_rate`.
+      warmup_samples: the number of pairs over which the rate rises linearly.
+      decay_rate: the factor by which the rate is multiplied after every `decay_samples` pairs; 1 keeps the rate.
+      decay_samples: the number of pairs between two decays; 0: no decay.
+      dropout_rate: the share of units that are zeroed.
+      weight_decay: the L2 penalty added to the gradient.
+      gradient_clip: the largest global norm of the gradient; 0 does not clip.
+      added: the hyperparameters added with jaxmatch/extend.py, by name.
+    """
+
+    learning_rate: np.ndarray
+    learning_rate_floor: np.ndarray
+    warmup_samples: np.ndarray
+    decay_rate: np.ndarray
+    decay_samples: np.ndarray
+    dropout_rate: np.ndarray
+    weight_decay: np.ndarray
+    gradient_clip: np.ndarray
+    added: Mapping[str, np.ndarray]
+
+
+def stack(settings: Sequence[Mapping[str, float]]) -> Hyperparameters:
+    """Stacks the `optimizer` sections of several configs: every field becomes `<float32>[replica]`."""
+
+    def column(name: str, *default: float) -> np.ndarray:
+        return np.asarray([float(one.get(name, *default) if default else one[name]) for one in settings], np.float32)
+
+    added = {name.partition(".")[2]: default for name, default in ADDED_DEFAULTS.items()}
+    stacked = Hyperparameters(
+        *(column(name) for name in Hyperparameters._fields if name != "added"),
+        added={name: column(name, default) for name, default in added.items()},
+    )
+    return stacked._replace(learning_rate_floor=np.minimum(stacked.learning_rate_floor, stacked.learning_rate))
+
+
+def learning_rate(samples: jax.Array, hyperparameters: Hyperparameters) -> jax.Array:
+    """Computes the learning rate: linear warmup, then exponential decay in steps.
+
+    It follows RE2, section 3.2; the released settings count in samples.
+
+        samples < warmup:  floor + (rate - floor) * samples / warmup
+        afterwards:        min(rate, max(floor, rate * decay_rate ** floor((samples - warmup) / decay_samples)))
+
+    A floor above the rate does not raise the rate. Without `decay_samples`, there is no decay.
+
+    optax has these schedules, but with lengths and rates that are compiled in. Here they are traced, so that runs that
+    differ in them share a program.
+
+    Arguments:
+      samples: the number of pairs seen before this step, `<int32>[]`.
+      hyperparameters: the hyperparameters of one run.
+
+    Returns:
+      The rate, `<float32>[]`.
+    """
+    h = hyperparameters
+    seen = samples.astype(jnp.float32)
+    warmup_rate = h.learning_rate_floor + (h.learning_rate - h.learning_rate_floor) * seen / jnp.maximum(
+        h.warmup_samples, 1
+    )
+    periods = jnp.floor((seen - h.warmup_samples) / jnp.maximum(h.decay_samples, 1))
+    periods = jnp.where(h.decay_samples > 0, jnp.maximum(periods, 0), 0)
+    decayed_rate = jnp.maximum(h.learning_rate_floor, h.learning_rate * h.decay_rate**periods)
+    decayed_rate = jnp.minimum(decayed_rate, h.learning_rate)
+    return jnp.where(seen < h.warmup_samples, warmup_rate, decayed_rate)
+
+
+def cross_entropy(outputs: jax.Array, labels: jax.Array) -> jax.Array:
+    """Returns the softmax cross entropy, `<float32>[batch]`, of `<float32>[batch, classes]` and `<int32>[batch]`."""
+    return optax.softmax_cross_entropy_with_integer_labels(outputs, labels)
+
+
+def squared_error(outputs: jax.Array, labels: jax.Array) -> jax.Array:
+    """Returns the squared error, `<float32>[batch]`, of `<float32>[batch, 1]` and `<float32>[batch]`."""
+    return jnp.square(outputs[:, 0] - labels)
+
+
+# A ranking is trained by point-wise binary classification (RE2, section 3.5).
+LOSSES = {"classification": cross_entropy, "ranking": cross_entropy, "regression": squared_error}
+# Hyperparameter -> the function that changes the losses by it; filled by jaxmatch/extend.py.
+ADDED: dict[str, Callable[..., jax.Array]] = {}
+
+
+def losses(task: str, outputs: jax.Array, labels: jax.Array, added: Mapping[str, jax.Array]) -> jax.Array:
+    """Returns the loss of each pair, `<float32>[batch]`, as changed by the added hyperparameters."""
+    pair_losses = LOSSES[task](outputs, labels)
+    for name, function in ADDED.items():
+        pair_losses = function(pair_losses, outputs, labels, added[name])
+    return pair_losses
+
+
+# The random numbers of a run depend on its seed and the step, and on nothing else. Keys are derived by `fold_in`, never
+# by splitting and carrying, so a resumed run only needs (seed, step). They are always threefry keys: under `vmap`,
+# `rbg` keys take the bits of every slot from the first key, so another run's seed would change a run's dropout masks.
+# Each purpose has a stream of its own; the numbers are part of what makes a run reproducible.
+PURPOSES = {"parameters": 0, "dropout": 1}
+
+
+def run_key(seed: jax.Array | int, purpose: str) -> jax.Array:
+    """Returns the key of one run for one purpose. `seed` may be traced: `<uint32>[]`."""
+    # The key of `jax.random.key(seed)` by default, without the offset that `JAX_RANDOM_SEED_OFFSET` adds to the seed.
+    key = jax.random.wrap_key_data(jnp.array([0, seed], jnp.uint32), impl="threefry2x32")
+    return jax.random.fold_in(key, PURPOSES[purpose])
+
+
+def step_key(seed: jax.Array | int, purpose: str, step: jax.Array | int) -> jax.Array:
+    """Returns the key of one run for one purpose at one step."""
+    return jax.random.fold_in(run_key(seed, purpose), step)
 
 
 class BatchShape(NamedTuple):
@@ -25,14 +138,16 @@ class BatchShape(NamedTuple):
     Attributes:
       length: the number of tokens in a row.
       most_words: the most distinct words in a batch (layers/words.py); None: any number.
+      is_shared: whether the program also serves batches of shorter buckets, whose random numbers it has to draw.
     """
 
     length: int
     most_words: int | None = None
+    is_shared: bool = False
 
 
-class ReplicaState(NamedTuple):
-    """Everything that training changes in one run. In a cohort, each leaf has a leading replica axis.
+class State(NamedTuple):
+    """Everything that training changes in one run. In a chunk, each leaf has a leading slot axis.
 
     Attributes:
       parameters: the module's parameters in one array, `<float32>[parameters]`. With one array instead of a tree of
@@ -54,18 +169,57 @@ class ReplicaState(NamedTuple):
     diverged_at: jax.Array
 
 
-def optimizer(hyperparameters: Hyperparameters) -> optax.GradientTransformation:
-    """Returns the optimizer: global-norm clipping, L2 penalty, Adam (Kingma and Ba, 2015). Every number is traced.
+class Slot(NamedTuple):
+    """A run in a chunk. In a chunk, each leaf has a leading slot axis.
 
-    Its updates, `<float32>[parameters]`, are Adam's steps for a learning rate of 1, with the sign of the gradient:
-    `train_step` subtracts them times the learning rate.
+    Attributes:
+      state: its state.
+      seed: `<uint32>[]`.
+      hyperparameters: its hyperparameters.
+      active: whether it still learns, `<bool>[]`.
     """
+
+    state: State
+    seed: jax.Array
+    hyperparameters: Hyperparameters
+    active: jax.Array
+
+
+class Batch(NamedTuple):
+    """The pairs of one step of one run.
+
+    Attributes:
+      rows: their rows in the training set, `<int32>[batch]`.
+      weights: 1 for a pair, 0 for a row that only fills the batch, `<float32>[batch]`.
+    """
+
+    rows: jax.Array
+    weights: jax.Array
+
+
+class Shared(NamedTuple):
+    """What all runs of a step share.
+
+    Attributes:
+      split: the training set on the device: {"tokens": {"ids": <int32>[pairs, longest], ...},
+        "sentences": <int8>[pairs, longest], "labels"}.
+      vectors: the word vectors, `<float32>[words, dimensions]`.
+      length: the length of the bucket of the batch, `<int32>[]`; at most that of the compiled rows.
+    """
+
+    split: Mapping[str, Any]
+    vectors: jax.Array
+    length: jax.Array
+
+
+def optimizer(hyperparameters: Hyperparameters, rate: jax.Array) -> optax.GradientTransformation:
+    """Returns the optimizer: global-norm clipping, L2 penalty, Adam (Kingma and Ba, 2015). Every number is traced."""
     h = hyperparameters
-    clip = jnp.where(h.gradient_clip > 0, h.gradient_clip, jnp.inf)
     return optax.chain(
-        optax.clip_by_global_norm(clip),
+        optax.clip_by_global_norm(jnp.where(h.gradient_clip > 0, h.gradient_clip, jnp.inf)),
         optax.add_decayed_weights(h.weight_decay),
         optax.scale_by_adam(),
+        optax.scale(-rate),
     )
 
 
@@ -89,14 +243,13 @@ class Flattening(NamedTuple):
         """Returns a tree of parameters as one array, the inverse of `to_tree`."""
         return jax.flatten_util.ravel_pytree(tree)[0]
 
-    def match(self, parameters: jax.Array, *inputs: Any, most_words: int | None = None, **options: Any) -> jax.Array:
-        """Calls `match` of the model with `parameters`, `<float32>[count]`; `most_words` is as in `BatchShape`."""
+    def match(self, parameters: jax.Array, *inputs: Any, **options: Any) -> jax.Array:
+        """Calls `match` of the model with `parameters`, `<float32>[count]`."""
         module, params = self.module, self.to_tree(parameters)
         # A TPU gains nothing from this (benchmarks/NOTES.md), and a CPU prefers one layer at a time, for its cache.
         if self.platform in core.GPUS and module.config.weight_normalization != "none":
             module, params = core.fold_weight_norm_jointly(module, params)
-        with core.traced_for(self.platform, most_words):
-            return module.apply({"params": params}, *inputs, **options, method="match")
+        return module.apply({"params": params}, *inputs, **options, method="match")
 
 
 def words_trained(module: nn.Module, words: int) -> int:
@@ -125,9 +278,7 @@ def flattening(module: nn.Module, dimensions: int, words: int = 2, platform: str
     return Flattening(module, to_tree, flat.size, platform)
 
 
-def initial_state(
-    flat: Flattening, seed: jax.Array, hyperparameters: Hyperparameters, vectors: jax.Array
-) -> ReplicaState:
+def initial_state(flat: Flattening, seed: jax.Array, hyperparameters: Hyperparameters, vectors: jax.Array) -> State:
     """Returns the state of one run before its first step.
 
     Arguments:
@@ -140,21 +291,19 @@ def initial_state(
       Parameters drawn with the seed; moments and counts are 0.
     """
     a = b = {"ids": jnp.zeros((1, 1), jnp.int32)}  # parameters do not depend on how many pairs or tokens there are
-    tree = flat.module.init(keys.run_key(seed, "parameters"), a, b, vectors)["params"]
-    parameters = flat.to_array(tree)
+    parameters = flat.to_array(flat.module.init(run_key(seed, "parameters"), a, b, vectors)["params"])
     zero, count = jnp.float32(0), jnp.int32(0)
-    return ReplicaState(
-        parameters, optimizer(hyperparameters).init(parameters), count, count, zero, zero, jnp.int32(-1)
-    )
+    moments = optimizer(hyperparameters, hyperparameters.learning_rate).init(parameters)
+    return State(parameters, moments, count, count, zero, zero, jnp.int32(-1))
 
 
 def take_batch(split: Mapping[str, Any], rows: jax.Array, length: int) -> tuple[dict[str, jax.Array], jax.Array]:
-    """Returns the given rows of a split, cut to a bucket's length.
+    """Returns the given rows of a split, cut to a length.
 
     Arguments:
-      split: {"tokens": {"ids": <int32>[pairs, longest], ...}, "sentences": <int8>[pairs, longest], ...}.
+      split: as in `Shared`.
       rows: <int32>[batch].
-      length: the length of the bucket; static.
+      length: static.
 
     Returns:
       (tokens, sentences) as `match` of a model takes them.
@@ -163,54 +312,37 @@ def take_batch(split: Mapping[str, Any], rows: jax.Array, length: int) -> tuple[
 
 
 @core.jax_defaults()
-def train_step(
-    flat: Flattening,
-    task: str,
-    shape: BatchShape,
-    state: ReplicaState,
-    hyperparameters: Hyperparameters,
-    seed: jax.Array,
-    active: jax.Array,
-    rows: jax.Array,
-    weights: jax.Array,
-    split: Mapping[str, Any],
-    vectors: jax.Array,
-) -> ReplicaState:
+def train_step(flat: Flattening, task: str, shape: BatchShape, slot: Slot, batch: Batch, shared: Shared) -> State:
     """Makes one update of one run.
 
     A run that is not active or has diverged keeps its state bit for bit. It neither learns nor disturbs its neighbors.
 
     Arguments:
       flat, task, shape: static.
-      state, hyperparameters: those of this run.
-      seed: `<uint32>[]`.
-      active: `<bool>[]`.
-      rows: the rows of the batch in the split, `<int32>[batch]`.
-      weights: 1 for a pair, 0 for a row that only fills the batch, `<float32>[batch]`.
-      split: {"tokens", "sentences", "labels"}, the whole training set on the device.
-      vectors: `<float32>[words, dimensions]`.
+      slot, batch, shared: the run, its pairs, and what it shares with other runs.
 
     Returns:
       The state after the update; if the loss or its gradient is not finite, the old state with `diverged_at` set.
     """
-    tokens, sentences = take_batch(split, rows, shape.length)
-    labels = split["labels"][rows]
-    key = keys.step_key(seed, "dropout", state.step)
-    count = weights.sum()
+    state, hyperparameters = slot.state, slot.hyperparameters
+    tokens, sentences = take_batch(shared.split, batch.rows, shape.length)
+    labels = shared.split["labels"][batch.rows]
+    key = step_key(slot.seed, "dropout", state.step)
+    count = batch.weights.sum()
+    target = core.Target(flat.platform, shape.most_words, shape.length, shared.length if shape.is_shared else None)
 
     def mean_loss(parameters):
         options = {"dropout_rate": hyperparameters.dropout_rate, "rngs": {"dropout": key}}
-        outputs = flat.match(parameters, tokens, sentences, vectors, most_words=shape.most_words, **options)
-        return (losses(task, outputs, labels, hyperparameters.added) * weights).sum() / count
+        with core.traced_for(*target):
+            outputs = flat.match(parameters, tokens, sentences, shared.vectors, **options)
+        return (losses(task, outputs, labels, hyperparameters.added) * batch.weights).sum() / count
 
     loss, gradients = jax.value_and_grad(mean_loss)(state.parameters)
-    updates, optimizer_state = optimizer(hyperparameters).update(gradients, state.optimizer_state, state.parameters)
-    rate = schedule.learning_rate(state.samples, hyperparameters)
-    parameters = state.parameters - rate * updates
-
-    updated = ReplicaState(
-        parameters,
-        optimizer_state,
+    rate = learning_rate(state.samples, hyperparameters)
+    updates, moments = optimizer(hyperparameters, rate).update(gradients, state.optimizer_state, state.parameters)
+    updated = State(
+        optax.apply_updates(state.parameters, updates),
+        moments,
         state.step + 1,
         state.samples + count.astype(jnp.int32),
         state.loss_sum + loss * count,
@@ -218,73 +350,25 @@ def train_step(
         state.diverged_at,
     )
     finite = jnp.isfinite(loss) & jnp.isfinite(jnp.linalg.norm(gradients))
-    alive = active & (state.diverged_at < 0)
+    alive = slot.active & (state.diverged_at < 0)
     kept = jax.tree.map(lambda new, old: jnp.where(alive & finite, new, old), updated, state)
     return kept._replace(diverged_at=jnp.where(alive & ~finite, state.samples, state.diverged_at))
 
 
-def cohort_step(flat: Flattening, task: str) -> Callable:
-    """Returns `train_step` for every replica.
+def chunk_step(flat: Flattening, task: str) -> Callable:
+    """Returns `train_step` for every slot of a chunk.
 
     Returns:
-      A function of (shape, side_by_side, state, hyperparameters, seeds, active, order, weights, batch, split,
-      vectors). `order`, `<int32>[replica, batches, batch]`, and `weights`, `<float32>[replica, batches, batch]`, are a
-      bucket's batches of one epoch; `batch`, `<int32>[]`, is the index of the batch to use. `side_by_side` replicas
-      are computed in a turn (replicas.py).
+      A function (shape, state, others, batches, place, split, vectors) -> state. `others` are `seed`, `hyperparameters`
+      and `active` of the slots. `batches` holds the batches of an epoch, `<int32>[slot, batches, batch]` and
+      `<float32>[slot, batches, batch]`. `place`, `<int32>[2]`, is the index of the batch to use and the length of its
+      bucket.
     """
 
-    def step(shape, side_by_side, state, hyperparameters, seeds, active, order, weights, batch, split, vectors):
-        def one(state, hyperparameters, seed, active, order, weights):
-            return train_step(
-                flat,
-                task,
-                shape,
-                state,
-                hyperparameters,
-                seed,
-                active,
-                order[batch],
-                weights[batch],
-                split,
-                vectors,
-            )
-
-        return over_replicas(one, (state, hyperparameters, seeds, active, order, weights), side_by_side)
+    def step(shape, state, others, batches, place, split, vectors):
+        index, length = place
+        taken = Batch(*(values[:, index] for values in batches))
+        one = functools.partial(train_step, flat, task, shape)
+        return jax.vmap(one, in_axes=(0, 0, None))(Slot(state, *others), taken, Shared(split, vectors, length))
 
     return step
-
-
-def cohort_steps(flat: Flattening, task: str) -> Callable:
-    """Returns a function that repeats `cohort_step`, in one program that contains a step of each shape.
-
-    Consecutive steps seldom have the same shape, so each step selects its own. The number of steps is an argument, so
-    one program makes any number of steps.
-
-    Returns:
-      A function of (shapes, side_by_side, state, hyperparameters, seeds, active, batches, sequence, first, count,
-      split, vectors). `batches` has (order, weights) as `cohort_step` takes them for each of the shapes. `sequence`,
-      `<int32>[steps, 2]`, has (index of the shape, index of its batch) for each step of an epoch. `first` and `count`,
-      `<int32>[]`, are the index of the first step to make and the number of steps.
-    """
-    step = cohort_step(flat, task)
-
-    def steps(
-        shapes, side_by_side, state, hyperparameters, seeds, active, batches, sequence, first, count, split, vectors
-    ):
-        def of_shape(shape, order, weights):
-            def one(state, batch):
-                rows = in_rows(flat.platform, state)
-                given = rows, hyperparameters, seeds, active, order, weights, batch, split, vectors
-                made = step(shape, side_by_side, *jax.lax.optimization_barrier(given))
-                return in_rows(flat.platform, jax.lax.optimization_barrier(made))
-
-            return one
-
-        branches = [of_shape(shape, *given) for shape, given in zip(shapes, batches, strict=True)]
-
-        def one(index, state):
-            return jax.lax.switch(sequence[index, 0], branches, state, sequence[index, 1])
-
-        return jax.lax.fori_loop(first, first + count, one, state)
-
-    return steps

@@ -8,7 +8,7 @@ MUTANTS = [
     ("jaxmatch/cli/stream.py", "            number += 1\n", "", ["tests/test_cli_streams.py::test_a_last_line_that_is_too_long_is_reported_with_its_number"]),
     ("jaxmatch/cli/prediction_queue.py", "        waiting, self._waiting = self._waiting, []\n", "        waiting = self._waiting\n", ["tests/test_cli_streams.py::test_pairs_that_arrive_together_are_predicted_in_chunks"]),
     ("jaxmatch/cli/prediction_queue.py", "if late or len(self._waiting) >= CHUNK:", "if len(self._waiting) >= CHUNK:", ["tests/test_cli_streams.py::test_a_stream_without_pauses_is_predicted_after_the_longest_wait"]),
-    ("jaxmatch/cli/prediction_queue.py", "if needed > constants_of(device.platform).memory_fraction * available:", "if needed > 1000 * available:", ["tests/test_cli_streams.py::test_a_text_with_too_many_tokens_for_the_device_is_refused"]),
+    ("jaxmatch/cli/prediction_queue.py", "if needed > available:", "if needed > 1000 * available:", ["tests/test_cli_streams.py::test_a_text_with_too_many_tokens_for_the_device_is_refused"]),
     ("jaxmatch/cli/prediction_queue.py", "        except NotFinite as error:\n            predictions = self._predictions_before(waiting, error.pair)\n", "", ["tests/test_cli_streams.py::test_a_pair_that_cannot_be_predicted_is_reported_with_its_line"]),
     ("jaxmatch/cli/predict.py", "            answers.write()  # the pairs before the one that is wrong\n", "", ["tests/test_cli_streams.py::test_all_pairs_before_a_bad_line_are_predicted"]),
     ("jaxmatch/cli/output.py", "        print(printable(str(text), keep=\"\\n\"), end=end)", "        print(str(text), end=end)", ["tests/test_printable.py"]),

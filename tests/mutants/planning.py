@@ -1,6 +1,6 @@
 """Faults of planning (grids, cohorts, memory, halving, tuning) and of the programs that predict."""
 
-_PLAN, _MEMORY, _SWEEP, _WORK = (f"jaxmatch/sweep/{name}.py" for name in ("plan", "memory", "grid", "work"))
+_PLAN, _SWEEP = (f"jaxmatch/sweep/{name}.py" for name in ("plan", "grid"))
 _HALVING, _TUNING = "jaxmatch/sweep/halving.py", "jaxmatch/sweep/tuning.py"
 _OPTUNA = "jaxmatch/sweep/optuna_trials.py"
 _MINIMIZED = ["tests/test_optuna_trials.py::test_a_loss_is_minimized_and_a_setting_with_a_diverged_seed_has_no_mean"]
@@ -12,12 +12,8 @@ MUTANTS = [
     (_PLAN, "if other.variant != run.variant:", "if False:", ["tests/test_launch_refusals.py"]),
     (_PLAN, "range(0, len(runs), at_most)", "range(0, len(runs), len(runs))", ["tests/test_launch_plan.py", "tests/test_plan.py"]),
     ("jaxmatch/data/buckets.py", "if not kept or length > kept[-1][1]:", "if not kept:", ["tests/test_launch_plan.py", "tests/test_plan.py"]),
-    (_WORK, "(scored if training[\"best_on_test\"] else 1)", "1", ["tests/test_work.py"]),
-    (_WORK, "sum(rows * float(np.interp", "sum(float(np.interp", ["tests/test_work.py"]),
-    (_WORK, "SHARE_OF_FORWARD * scored", "scored", ["tests/test_work.py"]),
-    ("jaxmatch/sweep/matrix_products.py", "// kernel[outputs]", "", ["tests/test_benchmark_replicas.py"]),
-    (_MEMORY, "COPIES_OF_PARAMETERS = 4", "COPIES_OF_PARAMETERS = 3", ["tests/test_memory.py"]),
-    (_PLAN, "turns(self._replicas_per_device, side_by_side) * side_by_side", "self._replicas_per_device", ["tests/test_plan.py"]),
+    ("jaxmatch/sweep/plan.py", "(scored if training[\"best_on_test\"] else 1)", "1", ["tests/test_plan.py"]),
+    (_PLAN, "math.ceil(len(self.runs) / self.chunk_size) * self.chunk_size", "len(self.runs)", ["tests/test_plan.py"]),
     ("jaxmatch/sweep/changes.py", 'if key.startswith("model.") and "model.name" in grid:', "if False:",
      ["tests/test_changes.py::test_field_of_one_model_cannot_be_overridden_beside_an_axis_of_models"]),
     (_PLAN, "if not run.config.training.selection:", "if True:", ["tests/test_sweep_files.py::test_score_of_own_data_is_that_of_its_task"]),
@@ -28,9 +24,7 @@ MUTANTS = [
     ("jaxmatch/sweep/trainable.py", 'if training["selection"] in ADDED:', "if False:", ["tests/test_extend.py"]),
     ("jaxmatch/sweep/floors_kept.py", "tags=False, exact_match=False, characters=0)", "tags=False)",
      ["tests/test_floors_of_sweeps.py::test_models_with_other_features_of_words_share_floors"]),
-    ("jaxmatch/training/replicas.py", "-(-replicas // -(-replicas // devices))", "min(replicas, devices)", ["tests/test_device_jobs.py", "tests/test_plan.py"]),
-    ("jaxmatch/training/replicas.py", "0, turns(replicas, side_by_side), turn", "0, replicas // side_by_side, turn", ["tests/test_replicas.py"]),
-    (_MEMORY, "if len(line) != 3 or", "if len(line) != 2 or", ["tests/test_memory.py"]),
+    ("jaxmatch/training/chunks.py", "-(-runs // -(-runs // devices))", "min(runs, devices)", ["tests/test_device_jobs.py", "tests/test_plan.py"]),
     (_SWEEP, "f\"{_hash({'settings': self._identity_settings(), 'data': fingerprint})}-seed{self.seed}\"", "f\"{_hash({'settings': self._identity_settings()})}-seed{self.seed}\"",
      ["tests/test_sweep.py"]),
     (_SWEEP, "{**settings, **place}", "{**place, **settings}", ["tests/test_sweep.py"]),

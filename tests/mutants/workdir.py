@@ -33,7 +33,6 @@ MUTANTS = [
     (_CLAIMED, "        if self._stop.is_set():\n", "        if False:\n", ["tests/test_worker.py"]),
     (_CLAIMED, "folder.failure() in (None, failed_before)", "True", ["tests/test_worker.py"]),
     (_CLAIMED, "acquire(timeout=wait,", "acquire(timeout=0.0,", ["tests/test_worker.py"]),
-    ("jaxmatch/training/resuming.py", " or listener.wants_checkpoint()", "", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/events.py", "attempt != self.attempt or ", "", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/events.py", "content[: content.rfind(b\"\\n\") + 1]", "content", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/display.py", "leave_out(-self._counted)", "leave_out(0.0)", ["tests/test_display.py"]),
