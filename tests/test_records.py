@@ -14,6 +14,7 @@ import pytest
 import small_sweep
 
 from jaxmatch.cli.main import main
+from jaxmatch.config.scores import SCORES, Score
 from jaxmatch.errors import InputError
 from jaxmatch.printable import without_nan
 from jaxmatch.products import products_of
@@ -184,10 +185,12 @@ def test_a_damaged_or_missing_field_is_an_error_with_the_path_of_the_record(tmp_
     assert str(caught.value).endswith(f"; {REMEDY}")
 
 
-def test_undefined_numbers_and_fields_that_old_records_lack_are_valid(tmp_path):
+def test_undefined_numbers_added_scores_and_fields_that_old_records_lack_are_valid(tmp_path, monkeypatch):
     kept = next((Path(__file__).parent.parent / "results" / "snli" / "runs").glob("*/record.json"))
     record = json.loads(kept.read_text())
     assert "products" not in record
+    monkeypatch.setitem(SCORES, "spread", Score("spread", "spread"))
+    record |= {"selected_on": "dev.spread"}
     record["curve"][0] |= {"train_loss": None, "dev": {"mrr": math.nan}}
     (tmp_path / "record.json").write_text(json.dumps(record))
     assert read_record(tmp_path / "record.json")["curve"][0]["train_loss"] is None

@@ -49,7 +49,7 @@ _RECORD = {
     "overrides": Mapping,
     "config": Mapping,
     "status": STATUSES,
-    "selected_on": tuple(f"dev.{score}" for score in SCORES),
+    "selected_on": str,
     "dev": _OrNull(_SCORES_FORM),
     "test": _OrNull(_SCORES_FORM),
     "best_on_test": _OrNull({"scores": _SCORES_FORM}),
@@ -160,6 +160,7 @@ def read_record(path: Path) -> dict[str, Any]:
             problem, remedy = f"this is not a record of format {FORMAT}", "remove it, or use the version that wrote it"
             raise InputError(problem, path=path, remedy=remedy)
         _check_form(record, _RECORD)
+        _check_form(record["selected_on"], tuple(f"dev.{score}" for score in SCORES), "selected_on")
         if record["status"] == "finished" and record["dev"] is None:
             raise ValueError("a finished run has dev scores")
     return record
