@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from jaxmatch.inference.matcher import Matcher as Matcher
     from jaxmatch.inference.matcher import Prediction as Prediction
     from jaxmatch.inference.matcher import load as load
-    from jaxmatch.reporting.tables import Published as Published
-    from jaxmatch.reporting.tables import TableLayout as TableLayout
+    from jaxmatch.reporting.layout import Published as Published
+    from jaxmatch.reporting.layout import TableLayout as TableLayout
     from jaxmatch.results import evaluate as evaluate
     from jaxmatch.results import records as records
     from jaxmatch.results import table as table
@@ -32,10 +32,10 @@ MODULES = {
     "InputError": "jaxmatch.errors",
     "Matcher": "jaxmatch.inference.matcher",
     "Prediction": "jaxmatch.inference.matcher",
-    "Published": "jaxmatch.reporting.tables",
+    "Published": "jaxmatch.reporting.layout",
     "RunListener": "jaxmatch.sweep.display",
     "Sweep": "jaxmatch.sweep.grid",
-    "TableLayout": "jaxmatch.reporting.tables",
+    "TableLayout": "jaxmatch.reporting.layout",
     "attention": "jaxmatch.analysis.attention",
     "configs": "jaxmatch.sweep.named_files",
     "data": "jaxmatch",

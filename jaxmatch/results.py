@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxmatch.errors import InputError, NotInstalled
-from jaxmatch.reporting import folder_table
+from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.reporting.records import read_sweep_folder, scores_of
-from jaxmatch.reporting.tables import Table, TableLayout, make_table
+from jaxmatch.reporting.table import Table, make_table, table_of
 from jaxmatch.settings import flatten
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def table(results: str | Path | Sequence[Mapping[str, Any]], layout: TableLayout
     if isinstance(results, str | Path):
         folder = read_sweep_folder(Path(results))
         if layout is None:
-            return folder_table.table_of(folder)
+            return table_of(folder)
         results = list(folder.records.values())
     if layout is None:
         raise InputError(

@@ -2,7 +2,7 @@
 
 import re
 
-from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.reporting.layout import TableLayout
 
 ACCURACY = {1: 0.81, 2: 0.84, 3: 0.86}
 

@@ -35,7 +35,7 @@ SWEEP = '''"""A small sweep."""
 
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep.grid import Sweep
-from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.reporting.layout import TableLayout
 
 
 def get_sweep() -> Sweep:

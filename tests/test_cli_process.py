@@ -52,8 +52,8 @@ def test_a_broken_output_pipe_exits_with_141_and_no_message():
     os.close(reader)
     try:
         code = (
-            "import sys; from jaxmatch.cli.main import main; from jaxmatch.reporting import folder_table;"
-            "folder_table.table = lambda *_: 'a line'; sys.exit(main(['table', '.']))"
+            "import sys; from jaxmatch.cli.main import main; from jaxmatch.reporting import table;"
+            "table.folder_table = lambda *_: 'a line'; sys.exit(main(['table', '.']))"
         )
         done = run_python("-c", code, stdout=writer)
     finally:
@@ -92,9 +92,9 @@ def test_a_full_output_device_is_reported_in_one_line(words):
 def test_a_failing_command_does_not_also_report_a_full_output_device():
     code = (
         "import sys; from jaxmatch.cli.main import main; from jaxmatch.errors import InputError; from "
-        "jaxmatch.reporting import folder_table\n"
+        "jaxmatch.reporting import table as reporting\n"
         "def table(*_): print('a line'); raise InputError('it fails')\n"
-        "folder_table.table = table; sys.exit(main(['table', '.']))"
+        "reporting.folder_table = table; sys.exit(main(['table', '.']))"
     )
     with open("/dev/full", "wb") as full:
         done = run_python("-c", code, stdout=full, variables={"PYTHONUNBUFFERED": ""})  # empty counts as not set

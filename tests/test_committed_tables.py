@@ -9,9 +9,9 @@ from torture import report
 
 from jaxmatch.analysis.occlusion import Occlusion
 from jaxmatch.analysis.occlusion_table import Occluded, occlusions
-from jaxmatch.reporting.folder_table import table
 from jaxmatch.reporting.records import read_record
-from jaxmatch.reporting.tables.times import read_times, times
+from jaxmatch.reporting.table import folder_table
+from jaxmatch.reporting.times import read_times, times
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
@@ -25,7 +25,7 @@ def text_of(file):
 @pytest.mark.parametrize("file", TABLES, ids=lambda file: str(file.parent.relative_to(RESULTS)))
 def test_a_committed_table_equals_the_one_made_from_its_records(file):
     timing = file.parent / "timing.json"
-    made = times(read_times(timing), "markdown") if timing.exists() else table(file.parent)
+    made = times(read_times(timing), "markdown") if timing.exists() else folder_table(file.parent)
     assert made == text_of(file)
 
 

@@ -19,8 +19,9 @@ from jaxmatch.baselines.measuring import cross_encoder_measured
 from jaxmatch.data import catalog, encoding
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
+from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.reporting.records import floor_rows
-from jaxmatch.reporting.tables import TableLayout, make_table
+from jaxmatch.reporting.table import make_table
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import floors_kept, launch
 from jaxmatch.sweep.grid import Run, Sweep

@@ -11,7 +11,7 @@ import small_sweep
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
-from jaxmatch.reporting import folder_table
+from jaxmatch.reporting.table import folder_table
 from jaxmatch.sweep import execution, launch, tuning
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.workdir import CohortFolder, Workdir
@@ -52,7 +52,7 @@ def test_a_failed_cohort_does_not_stop_others_and_is_retried(small_files, undist
         "training failed; see error.json; run the same command to try again"
     )
     assert len(small_sweep.records(tmp_path)) == 2
-    assert f"2 of 4 runs have not finished; training failed, as {error} says" in folder_table.table(tmp_path)
+    assert f"2 of 4 runs have not finished; training failed, as {error} says" in folder_table(tmp_path)
     text, watcher = small_sweep.launched(small_files, tmp_path, **SWEEP)
     assert [len(runs) for runs in watcher.trained] == [2] and not error.exists()
     assert (text, small_sweep.results(tmp_path)) == undisturbed

@@ -18,7 +18,7 @@ SWEEP = '''"""A small sweep of a model with every feature."""
 
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep.grid import Sweep
-from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.reporting.layout import TableLayout
 
 
 def get_sweep() -> Sweep:

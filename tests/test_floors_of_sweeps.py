@@ -17,9 +17,9 @@ from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.baselines.measuring import measured
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.layout import FloorRow
+from jaxmatch.reporting.layout import FloorRow, Published, TableLayout
 from jaxmatch.reporting.records import floor_rows, read_floors
-from jaxmatch.reporting.tables import Published, TableLayout, make_table
+from jaxmatch.reporting.table import make_table
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.floors_kept import keep_floors

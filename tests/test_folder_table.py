@@ -9,30 +9,30 @@ import pytest
 import small_sweep
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting import folder_table
+from jaxmatch.reporting.table import folder_table
 
 
 @pytest.mark.slow
 def test_the_table_of_a_folder_in_all_formats(finished_sweep):
     workdir, text, _ = finished_sweep
-    assert folder_table.table(workdir) == text
-    assert r"\toprule" in folder_table.table(workdir, "latex")
-    assert json.loads(folder_table.table(workdir, "json"))
+    assert folder_table(workdir) == text
+    assert r"\toprule" in folder_table(workdir, "latex")
+    assert json.loads(folder_table(workdir, "json"))
     (record,) = (each for each in small_sweep.records(workdir).values() if each["status"] == "finished")
-    assert repr(record["test"]["accuracy"]) in folder_table.table(workdir, "csv")
-    assert len(list(csv.reader(io.StringIO(folder_table.table(workdir, "csv"))))) > 2
+    assert repr(record["test"]["accuracy"]) in folder_table(workdir, "csv")
+    assert len(list(csv.reader(io.StringIO(folder_table(workdir, "csv"))))) > 2
     with pytest.raises(InputError, match='did you mean "markdown"'):
-        folder_table.table(workdir, "markdwon")
+        folder_table(workdir, "markdwon")
 
 
 @pytest.mark.slow
 def test_runs_that_have_not_finished_are_noted(sweep_copy):
     run = next(run for run, record in small_sweep.records(sweep_copy).items() if record["status"] == "diverged")
     shutil.rmtree(sweep_copy / "runs" / run)
-    assert "1 of 2 runs has not finished" in folder_table.table(sweep_copy)
+    assert "1 of 2 runs has not finished" in folder_table(sweep_copy)
     shutil.rmtree(sweep_copy / "runs")
     with pytest.raises(InputError, match="no run has finished yet"):
-        folder_table.table(sweep_copy)
+        folder_table(sweep_copy)
 
 
 @pytest.mark.slow
@@ -41,7 +41,7 @@ def test_error_about_an_unknown_score_in_the_layout_names_the_file(sweep_copy):
     notes["layout"]["scores"] = ["x"]
     (sweep_copy / "sweep.json").write_text(json.dumps(notes))
     with pytest.raises(InputError, match="sweep.json: the table asks for 'x', which is not a score"):
-        folder_table.table(sweep_copy)
+        folder_table(sweep_copy)
 
 
 @pytest.mark.slow
@@ -49,9 +49,9 @@ def test_error_about_an_unknown_score_in_the_layout_names_the_file(sweep_copy):
 def test_damaged_sweep_json_is_an_error_and_the_next_launch_rewrites_it(small_files, sweep_copy, damage):
     (sweep_copy / "sweep.json").write_text(damage)
     with pytest.raises(InputError, match="sweep.json: the file is damaged"):
-        folder_table.table(sweep_copy)
+        folder_table(sweep_copy)
     small_sweep.launched(small_files, sweep_copy)
-    assert "A small sweep" in folder_table.table(sweep_copy)
+    assert "A small sweep" in folder_table(sweep_copy)
 
 
 @pytest.mark.slow
@@ -78,7 +78,7 @@ def test_wrong_types_in_sweep_json_are_an_error(sweep_copy, change):
             del place["overrides"]
     (sweep_copy / "sweep.json").write_text(json.dumps(notes))
     with pytest.raises(InputError, match="sweep.json: the file is damaged"):
-        folder_table.table(sweep_copy)
+        folder_table(sweep_copy)
 
 
 @pytest.mark.slow
@@ -86,9 +86,9 @@ def test_record_of_another_run_is_an_error(sweep_copy):
     one, other = small_sweep.records(sweep_copy)
     shutil.copy(sweep_copy / "runs" / one / "record.json", sweep_copy / "runs" / other / "record.json")
     with pytest.raises(InputError, match=f"{other}/record.json: this is the record of the run {one}"):
-        folder_table.table(sweep_copy)
+        folder_table(sweep_copy)
 
 
 def test_folder_without_a_sweep_is_an_error(tmp_path):
     with pytest.raises(InputError, match="no sweep was run in this folder"):
-        folder_table.table(tmp_path)
+        folder_table(tmp_path)

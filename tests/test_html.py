@@ -18,8 +18,8 @@ from jaxmatch.reporting.formats import Sheet, Text
 from jaxmatch.reporting.html import report, sections
 from jaxmatch.reporting.html.grid import grid, ranks
 from jaxmatch.reporting.html.page import templates
+from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.reporting.records import SweepFolder, read_sweep_folder
-from jaxmatch.reporting.tables import TableLayout
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 

@@ -17,7 +17,8 @@ from jaxmatch.printable import printable, printable_json
 from jaxmatch.reporting.html import charts
 from jaxmatch.reporting.html.grid import grid
 from jaxmatch.reporting.html.page import templates
-from jaxmatch.reporting.tables import TableLayout, make_table
+from jaxmatch.reporting.layout import TableLayout
+from jaxmatch.reporting.table import make_table
 from jaxmatch.sweep.display import Display
 
 EVIL = "a\x1b[31m\x07b\x9b2J\u202ec\ud800\x7f"

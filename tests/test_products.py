@@ -20,7 +20,7 @@ from jaxmatch.models.csran import co_stack_weights
 from jaxmatch.models.diin import convolve_grid
 from jaxmatch.models.re2 import Alignment, Connection
 from jaxmatch.products import products_of
-from jaxmatch.reporting.tables import make_table
+from jaxmatch.reporting.table import make_table
 
 CPU, TPU = (SimpleNamespace(platform=name) for name in ("cpu", "tpu"))
 V100, A100, H100, MI300 = (

@@ -14,9 +14,8 @@ from small_sweep import Stop, StopAt
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.reporting import folder_table
 from jaxmatch.reporting.records import read_sweep_folder
-from jaxmatch.reporting.tables import make_table
+from jaxmatch.reporting.table import folder_table, make_table
 from jaxmatch.sweep import halving, launch, rungs, tuning
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.workdir import Workdir
@@ -127,7 +126,7 @@ def test_rerun_trains_nothing_and_leaves_the_results_unchanged(small_files, halv
 
 
 def test_tables_count_dropped_runs_and_exclude_them_from_means(halved):
-    text = folder_table.table(halved[2])
+    text = folder_table(halved[2])
     assert text == make_table(halved[0], read_sweep_folder(halved[2]).layout).markdown()
     assert (
         "4 of 8 runs were dropped by successive halving (2 after epoch 1, 2 after epoch 3; the best 1/2 of the set"
@@ -138,7 +137,7 @@ def test_tables_count_dropped_runs_and_exclude_them_from_means(halved):
         and text.count("0 + 2 dropped") == 2
         and len(re.findall(r"\| +dropped", text)) == 4
     )
-    lines = folder_table.table(halved[2], "csv").splitlines()
+    lines = folder_table(halved[2], "csv").splitlines()
     assert lines[0].startswith("optimizer.learning_rate,parameters,finished,diverged,dropped,")
     assert main(["report", str(halved[2])]) == 0
     page = (halved[2] / "report.html").read_text()

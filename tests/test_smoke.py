@@ -8,7 +8,7 @@ from jaxmatch import models
 from jaxmatch.data import catalog
 from jaxmatch.data.synthetic import DIMENSIONS
 from jaxmatch.models import MODELS
-from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.grid import Sweep

@@ -10,7 +10,7 @@ import pytest
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.plain_file import check_plain_file
-from jaxmatch.reporting.tables.times import read_times
+from jaxmatch.reporting.times import read_times
 
 RESULTS = Path(__file__).parent.parent / "results"
 

@@ -7,7 +7,8 @@ import pytest
 from small_records import record
 
 from jaxmatch.reporting.formats import csv_text
-from jaxmatch.reporting.tables import TableLayout, make_table
+from jaxmatch.reporting.layout import TableLayout
+from jaxmatch.reporting.table import make_table
 
 
 def _cell(value):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.tables import Published, TableLayout
+from jaxmatch.reporting.layout import Published, TableLayout
 from jaxmatch.settings import default_config, flatten, with_overrides
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.changes import with_scores

@@ -8,7 +8,7 @@ import pytest
 from jaxmatch.data import catalog
 from jaxmatch.data.sources import CATALOG
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.changes import with_scores
@@ -64,7 +64,7 @@ def test_mistake_in_a_sweep_file_is_reported_with_its_line(tmp_path, mistake):
         "from ml_collections import ConfigDict\n"
         "from jaxmatch.settings import default_config\n"
         "from jaxmatch.sweep.grid import Sweep\n"
-        "from jaxmatch.reporting.tables import Published, TableLayout\n\n"
+        "from jaxmatch.reporting.layout import Published, TableLayout\n\n"
         "def get_sweep():\n"
         '    given = dict(name="mine", config=default_config(), grid={}, seeds=(0,), table=TableLayout("t", rows=()))\n'
         f"    return Sweep(**{{**given, **dict({mistake})}})\n"

@@ -5,8 +5,9 @@ import math
 import pytest
 from small_records import LAYOUT, record
 
-from jaxmatch.reporting.tables import TableLayout, make_table
-from jaxmatch.reporting.tables.captions import caption
+from jaxmatch.reporting.captions import caption
+from jaxmatch.reporting.layout import TableLayout
+from jaxmatch.reporting.table import make_table
 
 
 def test_caption_mentions_test_only_if_there_is_a_test_split():

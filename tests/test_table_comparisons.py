@@ -8,7 +8,8 @@ import pytest
 from small_records import LAYOUT, cells, record
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.tables import Published, TableLayout, make_table
+from jaxmatch.reporting.layout import Published, TableLayout
+from jaxmatch.reporting.table import make_table
 
 PAPER = Published(
     "RE2 (paper)",

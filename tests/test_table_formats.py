@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from small_records import LAYOUT, SMALL_GRID, cells, record
 
 from jaxmatch.reporting import formats
-from jaxmatch.reporting.tables import TableLayout, make_table
+from jaxmatch.reporting.layout import TableLayout
+from jaxmatch.reporting.table import make_table
 
 
 @settings(max_examples=20, deadline=None)

@@ -10,8 +10,8 @@ import pytest
 from small_records import LAYOUT, cells, record
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.layout import format_number, format_ranges, score_heading, setting_headings
-from jaxmatch.reporting.tables import TableLayout, make_table
+from jaxmatch.reporting.layout import TableLayout, format_number, format_ranges, score_heading, setting_headings
+from jaxmatch.reporting.table import make_table
 
 
 def test_mean_and_sample_deviation_over_seeds():

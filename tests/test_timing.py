@@ -15,7 +15,7 @@ from jaxmatch.data.dataset import Split
 from jaxmatch.data.tokens import Preprocessing
 from jaxmatch.errors import InputError
 from jaxmatch.papers import esan, re2
-from jaxmatch.reporting.tables.times import times
+from jaxmatch.reporting.times import times
 from jaxmatch.sweep import inference_times, launch, timing_plan
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"

@@ -8,7 +8,7 @@ import pytest
 from small_records import TIMING
 
 from jaxmatch.cli.main import main
-from jaxmatch.reporting.tables.times import times
+from jaxmatch.reporting.times import times
 
 
 def test_markdown_timing_table_equals_hand_computed_values():

@@ -11,9 +11,9 @@ from small_sweep import DIVERGING
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.reporting import folder_table
+from jaxmatch.reporting.layout import Published, TableLayout
 from jaxmatch.reporting.records import read_sweep_folder
-from jaxmatch.reporting.tables import Published, TableLayout
+from jaxmatch.reporting.table import folder_table
 from jaxmatch.settings import default_config, flatten
 from jaxmatch.sweep import tuning
 from jaxmatch.sweep.changes import with_scores
@@ -155,7 +155,7 @@ def test_tuning_trains_the_grid_then_the_final_sweep_and_resumes(small_files, tm
     final = small_sweep.records(tmp_path / "work" / "final")
     assert {record["seed"] for record in final.values()} == {1, 2}
     assert {record["config"]["optimizer"]["learning_rate"] for record in final.values()} == {0.01}
-    grid, chosen = folder_table.table(tmp_path / "work"), folder_table.table(tmp_path / "work" / "final")
+    grid, chosen = folder_table(tmp_path / "work"), folder_table(tmp_path / "work" / "final")
     assert text == f"{grid}\n{chosen}"
     assert "A small sweep: the chosen setting" in chosen
     assert "among 2 settings, 1 of which diverged: learning" in chosen.replace("\\", "")

@@ -11,8 +11,9 @@ from small_records import cells, record
 
 from jaxmatch.reporting import statistics
 from jaxmatch.reporting.html import certainty
+from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.reporting.records import SweepFolder, read_sweep_folder
-from jaxmatch.reporting.tables import TableLayout, make_table
+from jaxmatch.reporting.table import make_table
 
 RESULTS = Path(__file__).parent.parent / "results"
 LAYOUT = TableLayout("t", ("model.blocks",), scores=("dev.accuracy", "test.accuracy"))

@@ -13,8 +13,8 @@ from typing import Any, TextIO
 from benchmarks import fresh_process
 from benchmarks.device.budget import Budget, Stage, duration, say
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.folder_table import table
 from jaxmatch.reporting.records import read_sweep_folder
+from jaxmatch.reporting.table import folder_table
 
 # A sweep is interrupted this many seconds before the time is over, and killed at the end. It can be resumed from its
 # last checkpoint either way.
@@ -128,4 +128,4 @@ def sweep_results(workdir: Path) -> dict[str, Any]:
         return {"table": "", "runs": {}, "planned": 0}
     fields = ("seed", "variant", "overrides", "status", "dev", "test", "best_on_test", "times", "device", "commit")
     runs = {name: {field: record[field] for field in fields} for name, record in folder.records.items()}
-    return {"table": table(workdir) if runs else "", "runs": runs, "planned": len(folder.runs)}
+    return {"table": folder_table(workdir) if runs else "", "runs": runs, "planned": len(folder.runs)}

@@ -7,12 +7,11 @@ from typing import Any
 
 from jaxmatch.analysis.ensemble import EnsembleScores
 from jaxmatch.printable import printable_json, without_nan
-from jaxmatch.reporting import formats
+from jaxmatch.reporting import captions, formats
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text
 from jaxmatch.reporting.layout import Published, format_number, score_heading
 from jaxmatch.reporting.records import setting_name
 from jaxmatch.reporting.statistics import mean_and_deviation
-from jaxmatch.reporting.tables import captions
 
 
 @dataclasses.dataclass(frozen=True)

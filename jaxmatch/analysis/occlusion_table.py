@@ -9,9 +9,8 @@ import numpy as np
 
 from jaxmatch.analysis.occlusion import FEATURES, Occlusion
 from jaxmatch.printable import without_nan
-from jaxmatch.reporting import formats
+from jaxmatch.reporting import captions, formats
 from jaxmatch.reporting.formats import Sheet, Text, csv_text
-from jaxmatch.reporting.tables import captions
 
 
 @dataclasses.dataclass(frozen=True)

@@ -96,8 +96,8 @@ def print_status_or_table(arguments: argparse.Namespace, workdir: Path) -> bool:
     """
     if not (arguments.status or arguments.collect):
         return False
-    from jaxmatch.reporting import folder_table
     from jaxmatch.reporting.records import read_sweep_folder
+    from jaxmatch.reporting.table import folder_table
     from jaxmatch.sweep import on_slurm
     from jaxmatch.workdir import Workdir
 
@@ -108,7 +108,7 @@ def print_status_or_table(arguments: argparse.Namespace, workdir: Path) -> bool:
         return True
     folder = read_sweep_folder(workdir)
     if folder.records:
-        show(folder_table.table(workdir), end="")
+        show(folder_table(workdir), end="")
     # A sweep trains runs again that an earlier tuning dropped. Until then, their records are those of the tuning.
     if missing := folder.runs.keys() - Workdir(workdir).finished(folder.runs):
         are = "is" if len(missing) == 1 else "are"

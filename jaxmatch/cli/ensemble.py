@@ -21,7 +21,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting import FORMATS
 
 if TYPE_CHECKING:
-    from jaxmatch.reporting.tables import TableLayout
+    from jaxmatch.reporting.layout import TableLayout
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

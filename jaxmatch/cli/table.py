@@ -14,8 +14,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.reporting import folder_table
-    from jaxmatch.reporting.tables.times import read_times, times
+    from jaxmatch.reporting.table import folder_table
+    from jaxmatch.reporting.times import read_times, times
     from jaxmatch.workdir import TIMING_FILE
 
     check_folder(arguments.directory, "give the --workdir of a sweep or of a timing")
@@ -23,4 +23,4 @@ def run(arguments: argparse.Namespace) -> None:
     if file.is_file():
         show(times(read_times(file), arguments.format), end="")
     else:
-        show(folder_table.table(arguments.directory, arguments.format), end="")
+        show(folder_table(arguments.directory, arguments.format), end="")

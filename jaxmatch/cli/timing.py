@@ -59,7 +59,7 @@ def _batches(text: str) -> int:
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.analysis.labeled_pairs import official_split
     from jaxmatch.inference.matcher import load
-    from jaxmatch.reporting.tables.times import times
+    from jaxmatch.reporting.times import times
     from jaxmatch.sweep import inference_times, timing_plan
     from jaxmatch.sweep.named_files import SWEEPS, find
 

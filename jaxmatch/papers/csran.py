@@ -14,7 +14,7 @@ from ml_collections import ConfigDict
 
 from jaxmatch.papers.data_sets import unstated_values
 from jaxmatch.papers.printed import printed
-from jaxmatch.reporting.tables import Published
+from jaxmatch.reporting.layout import Published
 from jaxmatch.settings import default_config
 
 PRINTED = printed("csran")

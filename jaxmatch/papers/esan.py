@@ -13,7 +13,7 @@ from ml_collections import ConfigDict
 
 from jaxmatch.papers.data_sets import unstated_values
 from jaxmatch.papers.printed import printed
-from jaxmatch.reporting.tables import Published
+from jaxmatch.reporting.layout import Published
 
 PRINTED = printed("esan")
 DATA_SETS, data_set = PRINTED.data_sets, PRINTED.data_set

@@ -20,9 +20,8 @@ from typing import Any
 
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.papers.data_sets import PaperDataSet
-from jaxmatch.reporting.layout import score_heading
+from jaxmatch.reporting.layout import Published, score_heading
 from jaxmatch.reporting.records import grouped
-from jaxmatch.reporting.tables import Published
 
 PAPERS = ("re2", "esan", "csran")
 

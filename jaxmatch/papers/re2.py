@@ -19,7 +19,7 @@ from jaxmatch.papers.re2_settings import (
     setting_notes,
 )
 from jaxmatch.printable import count_text
-from jaxmatch.reporting.tables import Published
+from jaxmatch.reporting.layout import Published
 
 PRINTED = printed("re2")
 DATA_SETS, data_set = PRINTED.data_sets, PRINTED.data_set

@@ -4,7 +4,7 @@ import functools
 import tomllib
 from importlib import resources
 
-from jaxmatch.reporting.tables import Published
+from jaxmatch.reporting.layout import Published
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""What a table shows: its requested layout, the summaries that fill it, and the printed form of numbers and settings."""
+"""What a table shows: its layout, the summaries that fill it, and the printed form of numbers and settings."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence

@@ -9,10 +9,10 @@ from typing import Any
 
 from jaxmatch.printable import count_text
 from jaxmatch.reporting import statistics
+from jaxmatch.reporting.captions import p_text, seeds_text
 from jaxmatch.reporting.layout import format_number, higher_is_better, is_percent, plain_score_name, setting_text
 from jaxmatch.reporting.records import SweepFolder, best_record, by_pairs, grouped, score_of, setting_of_run
 from jaxmatch.reporting.statistics import LEVEL
-from jaxmatch.reporting.tables.uncertainty import p_text, seeds_text
 
 
 @dataclasses.dataclass(frozen=True)

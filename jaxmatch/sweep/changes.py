@@ -9,7 +9,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from jaxmatch.errors import InputError, nearest
-from jaxmatch.reporting.tables import Published, TableLayout
+from jaxmatch.reporting.layout import Published, TableLayout
 from jaxmatch.settings import NOT_A_LITERAL, flatten, with_overrides
 from jaxmatch.sweep.grid import NOT_IDENTITY, Sweep
 

@@ -14,7 +14,7 @@ from jaxmatch.baselines.cross_encoder import NAME as CROSS_ENCODER
 from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.config import ADDED_DEFAULTS, SECTIONS
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.settings import flatten, with_overrides
 
 # The section of settings that may differ inside one compiled program, as the seed may.

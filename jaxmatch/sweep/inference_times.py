@@ -23,7 +23,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.inference.matcher import Matcher
 from jaxmatch.models import count_parameters
-from jaxmatch.reporting.tables.times import read_times
+from jaxmatch.reporting.times import read_times
 from jaxmatch.sweep.preparation import data_settings
 from jaxmatch.sweep.recording import commit, device_name, versions
 from jaxmatch.sweep.timing_plan import NO_SPLIT, Timing, configs_of, labels_and_task

@@ -7,9 +7,8 @@ from typing import Any
 
 from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.errors import InputError
-from jaxmatch.reporting import folder_table
 from jaxmatch.reporting.records import best_record, name_of_sweep
-from jaxmatch.reporting.tables import check_layout
+from jaxmatch.reporting.table import check_layout, folder_table
 from jaxmatch.settings import flatten
 from jaxmatch.sweep import rungs
 from jaxmatch.sweep.changes import changed, with_scores
@@ -76,7 +75,7 @@ def sweep(
         show_plan(resolved, workdir, display, engine=engine)
         return ""
     run(resolved, workdir, display, listeners=listeners, engine=engine)
-    return folder_table.table(workdir)
+    return folder_table(workdir)
 
 
 def train(file: Path, **arguments: Any) -> str:
@@ -155,7 +154,7 @@ def run(
             records = rungs.execute(plan, folder, display, halving, engine)
     except FailedCohorts as failed:
         failed.records = records_of(plan, folder, folder.finished(plan.runs, rungs.any_record))
-        failed.table = folder_table.table(folder.path) if failed.records else ""
+        failed.table = folder_table(folder.path) if failed.records else ""
         raise
     finally:
         display.end()

@@ -8,7 +8,7 @@ from typing import Any
 from jaxmatch.baselines.floors import named_floors
 from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.tables import TableLayout
+from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep.changes import changed
 from jaxmatch.sweep.grid import Sweep

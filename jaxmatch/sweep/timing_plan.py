@@ -10,7 +10,7 @@ from ml_collections import ConfigDict
 from jaxmatch.data import catalog, synthetic
 from jaxmatch.errors import InputError
 from jaxmatch.models import build
-from jaxmatch.reporting.tables import Published, TableLayout
+from jaxmatch.reporting.layout import Published, TableLayout
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep.changes import changed
 from jaxmatch.sweep.grid import Sweep

@@ -18,10 +18,10 @@ from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.printable import count_text
-from jaxmatch.reporting import folder_table
+from jaxmatch.reporting import comparisons
 from jaxmatch.reporting.layout import format_number, plain_score_name, setting_text
 from jaxmatch.reporting.records import by_pairs, grouped, setting_of_run
-from jaxmatch.reporting.tables import comparisons
+from jaxmatch.reporting.table import folder_table
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import halving, launch, optuna_trials
 from jaxmatch.sweep.display import Display, listeners_of
@@ -257,10 +257,10 @@ def tune(
     final = final_sweep(
         sweep, choice, final_seeds, tested and "training.best_on_test" not in (arguments.get("overrides") or {})
     )
-    grid = folder_table.table(workdir)
+    grid = folder_table(workdir)
     try:
         launch.run(final, Path(workdir) / "final", display, engine=engine)
     except FailedCohorts as failed:
         failed.table = f"{grid}\n{failed.table}"
         raise
-    return f"{grid}\n{folder_table.table(Path(workdir) / 'final')}"
+    return f"{grid}\n{folder_table(Path(workdir) / 'final')}"

@@ -18,7 +18,7 @@ MUTANTS = [
     ("jaxmatch/reporting/formats.py", " and not _NUMBER.fullmatch(text)", "", ["tests/test_spreadsheet.py"]),
     ("jaxmatch/reporting/formats.py", "    return _MARKDOWN.sub(r\"\\\\\\g<0>\", printable(\" \".join(text.split())))", "    return _MARKDOWN.sub(r\"\\\\\\g<0>\", \" \".join(text.split()))", ["tests/test_printable.py"]),
     ("jaxmatch/reporting/records.py", '"curve": [{"samples": int, ', '"curve": [{', ["tests/test_records.py"]),
-    ("jaxmatch/reporting/tables/uncertainty.py", "-1 if higher_is_better(score) else 1", "-1", ["tests/test_tables.py"]),
+    ("jaxmatch/reporting/comparisons.py", "-1 if higher_is_better(score) else 1", "-1", ["tests/test_tables.py"]),
     ("jaxmatch/reporting/layout.py", "100.0 * value if percent else value, decimals", "100.0 * value, decimals", ["tests/test_tables.py"]),
     ("jaxmatch/reporting/statistics.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_tables.py", "tests/test_table_formats.py"]),
     ("jaxmatch/reporting/html/page.py", "autoescape=True", "autoescape=False", ["tests/test_html.py::test_sheet_renders_as_escaped_html_with_bold_cells_and_ranks"]),

@@ -1,9 +1,9 @@
 """Faults of what is measured and read: scores, times, significance, PyTorch's files, the parts of a cache key."""
 
 _SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/sweep/recording.py"
-_TIMES, _TIMING, _STATISTICS = "jaxmatch/reporting/tables/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/reporting/statistics.py"
+_TIMES, _TIMING, _STATISTICS = "jaxmatch/reporting/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/reporting/statistics.py"
 _FILES, _INTEROP, _ENCODING = "jaxmatch/inference/interop/torch_files.py", "jaxmatch/inference/interop/pytorch.py", "jaxmatch/data/encoding.py"
-_COMPARISONS, _UNCERTAINTY = (f"jaxmatch/reporting/tables/{name}.py" for name in ("comparisons", "uncertainty"))
+_COMPARISONS, _CAPTIONS = (f"jaxmatch/reporting/{name}.py" for name in ("comparisons", "captions"))
 _VERDICT, _CERTAINTY = "jaxmatch/reporting/verdict.py", "jaxmatch/reporting/html/certainty.py"
 _READ = ["tests/test_torch_files.py"]
 _PAIRED = ["tests/test_uncertainty.py::test_paired_table_uses_a_paired_t_test"]
@@ -48,11 +48,11 @@ MUTANTS = [
     ("jaxmatch/papers/re2_settings.py", ', "sick": 4_500}', "}", ["tests/test_released_settings.py::test_caption_states_differences_from_the_paper_setting"]),
     ("benchmarks/items/replicas.py", "PEER_GOALS if precision in PEER_PRECISIONS else {}", "PEER_GOALS", ["tests/test_benchmark_peer.py::test_goals_of_the_replicas_item_on_an_accelerator"]),
     ("benchmarks/peer_worker.py", "torch.backends.cudnn.allow_tf32 = tf32", "torch.backends.cudnn.allow_tf32 = False", ["tests/test_benchmark_peer.py::test_peer_uses_our_precision_of_matrix_products"]),
-    ("jaxmatch/reporting/tables/uncertainty.py", "None if test.p_value < LEVEL and not favors_best else test.p_value", "test.p_value",
+    ("jaxmatch/reporting/comparisons.py", "None if test.p_value < LEVEL and not favors_best else test.p_value", "test.p_value",
      ["tests/test_uncertainty.py::test_paired_table_shows_the_difference_that_it_tests"]),
-    ("jaxmatch/reporting/tables/comparisons.py", "test.difference if paired else own.mean - base.mean", "own.mean - base.mean",
+    ("jaxmatch/reporting/comparisons.py", "test.difference if paired else own.mean - base.mean", "own.mean - base.mean",
      ["tests/test_uncertainty.py::test_paired_table_shows_the_difference_that_it_tests"]),
-    ("jaxmatch/reporting/tables/__init__.py", "if not same and (differing", "if same and (differing",
+    ("jaxmatch/reporting/table.py", "if not same and (differing", "if same and (differing",
      ["tests/test_tables.py::test_runs_of_different_settings_are_not_averaged_as_seeds"]),
     ("jaxmatch/analysis/ensemble.py", 'exact = exact_in_float32 if first.task == "ranking" else', "exact =",
      ["tests/test_ensemble.py::test_a_right_candidate_that_is_barely_first_stays_first"]),
@@ -62,11 +62,11 @@ MUTANTS = [
     (_STATISTICS, "(lower > 0) == higher_is_better", "lower > 0", ["tests/test_statistics.py"]),
     (_STATISTICS, "variances.append((deviation**2 / count, count - 1))", "pass", ["tests/test_statistics.py"]),
     (_STATISTICS, "largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))", "largest = min(1.0, len(p_values) * p_values[place])", ["tests/test_statistics.py"]),
-    ("jaxmatch/reporting/tables/uncertainty.py", "max(statistics.holm(p_values)) < LEVEL", "min(p_values) < LEVEL", ["tests/test_tables.py", "tests/test_uncertainty.py"]),
-    ("jaxmatch/reporting/tables/captions.py", 'curve[-1].get("samples") == record.get("selected_at_samples")', 'record.get("selected_at_samples") is None', ["tests/test_uncertainty.py"]),
+    ("jaxmatch/reporting/comparisons.py", "max(statistics.holm(p_values)) < LEVEL", "min(p_values) < LEVEL", ["tests/test_tables.py", "tests/test_uncertainty.py"]),
+    ("jaxmatch/reporting/captions.py", 'curve[-1].get("samples") == record.get("selected_at_samples")', 'record.get("selected_at_samples") is None', ["tests/test_uncertainty.py"]),
     (_STATISTICS, "math.sqrt(share * (1 - share) / count", "math.sqrt(share / count", ["tests/test_statistics.py"]),
     ("jaxmatch/reporting/records.py", 'return record["data"]["name"], scored,', 'return record["data"]["name"],', ["tests/test_uncertainty.py", "tests/test_tuning.py"]),
-    ("jaxmatch/reporting/tables/uncertainty.py", "NORMAL_QUANTILE * deviation / math.sqrt(questions)", "NORMAL_QUANTILE * deviation / questions", ["tests/test_uncertainty.py"]),
+    ("jaxmatch/reporting/captions.py", "NORMAL_QUANTILE * deviation / math.sqrt(questions)", "NORMAL_QUANTILE * deviation / questions", ["tests/test_uncertainty.py"]),
     ("jaxmatch/training/ranking.py", "of_groups.std(axis=-1, ddof=1)", "of_groups.std(axis=-1)", ["tests/test_ranking_scores.py"]),
     ("jaxmatch/training/cohort.py", 'self.evaluator.deviations("test", outputs)', "[None] * len(group)", ["tests/test_cohort.py::test_regression_and_ranking_are_trained_and_scored"]),
     ("jaxmatch/training/cohort.py", "if self._training[\"best_on_test\"] and", "if improved and self._training[\"best_on_test\"] and", ["tests/test_selection.py::test_selection_by_accuracy_keeps_the_first_maximum"]),
@@ -79,9 +79,9 @@ MUTANTS = [
     # Comparisons, verdicts and figures made from records.
     (_COMPARISONS, "([summary.values[seed] for seed in seeds] for summary in (mine, other))",
      "(list(summary.values.values())[: len(seeds)] for summary in (mine, other))", _PAIRED),
-    (_UNCERTAINTY, "[one.values[seed] - other.values[seed] for seed in shared]",
+    (_CAPTIONS, "[one.values[seed] - other.values[seed] for seed in shared]",
      "[a - b for a, b in zip(one.values.values(), other.values.values())]", _PAIRED),
-    (_UNCERTAINTY, "else min(len(one.values), len(other.values))", "else max(len(one.values), len(other.values))",
+    (_CAPTIONS, "else min(len(one.values), len(other.values))", "else max(len(one.values), len(other.values))",
      ["tests/test_uncertainty.py::test_caption_states_how_many_seeds_separate_the_two_best_settings"]),
     (_COMPARISONS, "0.5 * 10.0 **", "1.0 * 10.0 **", _TO_PUBLISHED),
     (_COMPARISONS, "0.5 * 10.0 **", "0.0 * 10.0 **", _TO_PUBLISHED),
@@ -90,7 +90,7 @@ MUTANTS = [
      ["tests/test_table_comparisons.py::test_published_models_of_another_training_set_get_no_verdict"]),
     (_COMPARISONS, "if len(same) == 1:", "if same:",
      ["tests/test_table_comparisons.py::test_published_row_matching_two_rows_or_none_is_listed_below"]),
-    ("jaxmatch/reporting/tables/layout.py", "own = number == place", "own = True",
+    ("jaxmatch/reporting/table.py", "own = number == place", "own = True",
      ["tests/test_table_comparisons.py::test_published_row_of_a_column_is_shown_in_that_column_alone"]),
     (_VERDICT, "p_text(max(corrected))", "p_text(min(corrected))", ["tests/test_verdict.py::test_verdict_of_a_significantly_best_setting"]),
     (_VERDICT, 'test = score.replace("dev.", "test.", 1)', "test = score", ["tests/test_verdict.py::test_verdict_of_a_significantly_best_setting"]),
@@ -118,13 +118,13 @@ MUTANTS = [
      ["tests/test_curves.py::test_scores_that_are_nan_or_none_are_left_out"]),
     ("jaxmatch/reporting/score_vs_setting.py", "score = score or selections[0]", 'score = score or "dev.accuracy"',
      ["tests/test_score_vs_setting.py::test_curves_equal_hand_computed_means_and_deviations"]),
-    ("jaxmatch/reporting/tables/captions.py", "last = sum(", "last = len(records) - sum(",
+    ("jaxmatch/reporting/captions.py", "last = sum(", "last = len(records) - sum(",
      ["tests/test_uncertainty.py::test_caption_counts_runs_that_were_best_at_the_last_evaluation"]),
-    ("jaxmatch/reporting/tables/captions.py", '"more than 99.9%" if text == "100.0"', '"100%" if text == "100.0"',
+    ("jaxmatch/reporting/captions.py", '"more than 99.9%" if text == "100.0"', '"100%" if text == "100.0"',
      ["tests/test_table_captions.py::test_caption_states_the_share_of_tokens_with_a_vector"]),
-    (_UNCERTAINTY, 'best.records[0]["data"][part]', 'best.records[0]["data"]["test"]',
+    (_CAPTIONS, 'best.records[0]["data"][part]', 'best.records[0]["data"]["test"]',
      ["tests/test_uncertainty.py::test_caption_states_the_sampling_error_of_the_test_set"]),
-    (_UNCERTAINTY, "(sum(values) / len(deviations) for values", "(max(values) for values",
+    (_CAPTIONS, "(sum(values) / len(deviations) for values", "(max(values) for values",
      ["tests/test_uncertainty.py::test_caption_states_the_sampling_error_of_a_ranking"]),
     ("jaxmatch/reporting/records.py", 'f"{part}.{name}": value for part', 'f"dev.{name}": value for part',
      ["tests/test_floors_of_sweeps.py::test_floors_are_read_in_the_requested_order"]),

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxmatch.reporting import statistics
-from jaxmatch.reporting.folder_table import table_of
+from jaxmatch.reporting.captions import row_name
+from jaxmatch.reporting.comparisons import ranked
 from jaxmatch.reporting.formats import NO_VALUE, Sheet
 from jaxmatch.reporting.html.grid import grid
 from jaxmatch.reporting.layout import format_number, higher_is_better, score_heading
 from jaxmatch.reporting.records import SweepFolder
-from jaxmatch.reporting.tables import uncertainty
+from jaxmatch.reporting.table import table_of
 
 RESAMPLES, SEED = 5_000, 0
 
@@ -80,10 +81,10 @@ def certainty(folder: SweepFolder) -> list[tuple[str, Sheet]]:
         return []
     table = table_of(folder)
     found = []
-    for score in [score for score in table.layout.scores if uncertainty.ranked(table, score)][-1:]:
+    for score in [score for score in table.layout.scores if ranked(table, score)][-1:]:
         heading = score_heading(score)
         headings = ("setting", "seeds", heading, "95% interval", "the best beats it")
-        for data, cells in uncertainty.ranked(table, score).items():
+        for data, cells in ranked(table, score).items():
             best = list(cells[0][2].scores[score].values.values())
             rows = []
             for _, settings, cell in cells:
@@ -93,6 +94,6 @@ def certainty(folder: SweepFolder) -> list[tuple[str, Sheet]]:
                 better = (best, values) if higher_is_better(score) else (values, best)
                 share = NO_VALUE if cell is cells[0][2] else _improvement_text(*better)
                 mean = format_number(score, cell.scores[score].mean)
-                rows.append((uncertainty.setting_name(settings), str(len(values)), mean, shown, share))
+                rows.append((row_name(settings), str(len(values)), mean, shown, share))
             found.append((f"{heading}, {data}", grid(headings, rows, (False, True, True, True, True))))
     return found

@@ -7,7 +7,6 @@ from jaxmatch.errors import report_damage
 from jaxmatch.files import read_json
 from jaxmatch.printable import count_text
 from jaxmatch.reporting import verdict as verdicts
-from jaxmatch.reporting.folder_table import table_of
 from jaxmatch.reporting.formats import NO_VALUE, Sheet
 from jaxmatch.reporting.html import charts
 from jaxmatch.reporting.html.certainty import certainty
@@ -23,7 +22,7 @@ from jaxmatch.reporting.layout import (
     shared_text,
 )
 from jaxmatch.reporting.records import SweepFolder, grouped, score_of
-from jaxmatch.reporting.tables import layout
+from jaxmatch.reporting.table import sheet, table_of
 from jaxmatch.settings import flatten
 from jaxmatch.workdir import Workdir
 
@@ -90,7 +89,7 @@ def results(folder: SweepFolder) -> dict[str, Any] | None:
     if not folder.records:
         return None
     table = table_of(folder)
-    return {"sheet": layout.sheet(table), "copies": {"LaTeX": table.latex(), "CSV": table.csv()}}
+    return {"sheet": sheet(table), "copies": {"LaTeX": table.latex(), "CSV": table.csv()}}
 
 
 def failures(folder: SweepFolder) -> list[str]:

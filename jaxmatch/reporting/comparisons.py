@@ -1,4 +1,6 @@
-"""Comparisons of the rows of a table with the original row, and with published numbers of the same settings."""
+"""Comparisons of a table's numbers: with the original row, with published numbers of the same settings, and of the
+best mean with all others.
+"""
 
 import dataclasses
 import re
@@ -8,8 +10,9 @@ from typing import Any
 from jaxmatch.config.scores import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import statistics
-from jaxmatch.reporting.layout import Cell, Content, Published, Summary, TableLayout, is_percent
-from jaxmatch.reporting.records import has_setting, identity, setting_of
+from jaxmatch.reporting.layout import Cell, Content, Published, Summary, TableLayout, higher_is_better, is_percent
+from jaxmatch.reporting.records import by_pairs, has_setting, identity, setting_of
+from jaxmatch.reporting.statistics import LEVEL
 
 # The keys of a published row that are not settings of a run.
 NO_SETTINGS = ("parameters", "seeds")
@@ -172,3 +175,43 @@ def printed_spread(score: str, published: Published) -> tuple[float | None, int 
     seeds = published.settings.get("seeds")
     unit = 100.0 if is_percent(score) else 1.0
     return float(match[1]) / unit if match else None, seeds if isinstance(seeds, int) else None
+
+
+def ranked(table: Content, score: str) -> dict[str, list[tuple[Place, Mapping, Cell]]]:
+    """Returns data set -> the cells that have a mean of a dev or test score, the best first. It is empty for other
+    scores.
+
+    Scores of checkpoints that were chosen on the test set are not ranked.
+    """
+    if score.partition(".")[0] not in ("dev", "test") or higher_is_better(score) is None:
+        return {}
+    known = [found for found in cells(table) if found[2].scores[score].mean is not None]
+    sign = -1 if higher_is_better(score) else 1
+    ordered = sorted(known, key=lambda found: sign * found[2].scores[score].mean)
+    return by_pairs(ordered, lambda found: found[2].records[0])
+
+
+def p_value(table: Content, best: Cell, other: Cell, score: str) -> float | None:
+    """Returns the p value of the test of two means, the better one first; None if it cannot be tested.
+
+    A paired test compares the seeds that both have. If these tell the two apart in favor of the other mean, the result
+    is None.
+    """
+    test = test_of(best.scores[score], other.scores[score], table.layout.paired)
+    if test is None:
+        return None
+    favors_best = (test.difference > 0) == higher_is_better(score)
+    return None if test.p_value < LEVEL and not favors_best else test.p_value
+
+
+def beyond_chance(table: Content) -> set[tuple[Place, str]]:
+    """Returns (cell, score) of the best means that the table's tests tell apart from every other mean on the same data,
+    corrected by Holm for the number of tests.
+    """
+    found = set()
+    for score in table.layout.scores:
+        for (place, _, best), *others in ranked(table, score).values():
+            p_values = [p_value(table, best, cell, score) for _, _, cell in others]
+            if p_values and None not in p_values and max(statistics.holm(p_values)) < LEVEL:
+                found.add((place, score))
+    return found
