@@ -16,7 +16,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.data.dataset import Split
 from jaxmatch.errors import InputError
 from jaxmatch.papers import re2
-from jaxmatch.training.ranking import ranking_scores
+from jaxmatch.training.scores import ranking_scores
 
 # <float>[runs, pairs, classes]
 PROBABILITIES = np.array(

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from jaxmatch.training.evaluation_times import count, due, first_epoch
+from jaxmatch.training.evaluation import count, due, first_epoch
 
 PAIRS, STEPS = 40, [10, 20, 30, 40]
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_cohort import make_data
 
-from jaxmatch.training.mistakes import MOST_CHARACTERS, MOST_PAIRS, mistakes
-from jaxmatch.training.ranking import candidate_ranks, ranking_scores
+from jaxmatch.training.evaluation import MOST_CHARACTERS, MOST_PAIRS, mistakes
+from jaxmatch.training.scores import candidate_ranks, ranking_scores
 
 LOW, HIGH = -5.0, 5.0
 

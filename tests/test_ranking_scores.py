@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from random_scores import COARSE, QUICK, columns
 
 from jaxmatch.training import scores
-from jaxmatch.training.ranking import ranking_deviations, ranking_scores
+from jaxmatch.training.scores import ranking_deviations, ranking_scores
 
 
 def trec_eval(labels, values, groups, documents):

@@ -29,7 +29,7 @@ from jaxmatch.training import hosts
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.chunks import TooLarge
 from jaxmatch.training.cohort import Cohort, RunResult
-from jaxmatch.training.mistakes import mistakes
+from jaxmatch.training.evaluation import mistakes
 from jaxmatch.training.progress import Listener
 from jaxmatch.workdir import MISTAKES_FILE, CohortFolder, Workdir, trained_to_its_end
 

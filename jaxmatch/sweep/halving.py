@@ -17,7 +17,7 @@ from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.records import grouped, setting_of_run
 from jaxmatch.sweep.plan import Plan
-from jaxmatch.training import evaluation_times
+from jaxmatch.training import evaluation
 
 ETA = 3
 # The most rungs by default: scores of the first epochs say little, least of all about small learning rates and long
@@ -142,9 +142,7 @@ def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None) ->
         )
     first = 1
     for cohort in plan.cohorts:
-        first = max(
-            first, evaluation_times.first_epoch(cohort.runs[0].config.training, cohort.data.splits["train"].pairs)
-        )
+        first = max(first, evaluation.first_epoch(cohort.runs[0].config.training, cohort.data.splits["train"].pairs))
     if first >= epochs:
         raise InputError(
             f"dev is first scored by the end of epoch {first} of {epochs}: there is no time left to drop a setting",

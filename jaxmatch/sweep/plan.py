@@ -22,7 +22,7 @@ from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import preparation
 from jaxmatch.sweep.grid import Run, Sweep
 from jaxmatch.sweep.trainable import check_trainable
-from jaxmatch.training import evaluation_times
+from jaxmatch.training import evaluation
 from jaxmatch.training.chunks import OPERATIONS_A_PARAMETER, chunk_size, devices_filled, training_batches
 from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shapes
 from jaxmatch.training.step import flattening, words_trained
@@ -253,7 +253,7 @@ def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) ->
     Dev is scored at each evaluation. Test is scored once, or as often as dev with `best_on_test`.
     """
     tokens = {split: float(encoded.lengths.sum()) for split, encoded in data.splits.items()}
-    scored = evaluation_times.count(training, data.splits["train"].pairs, steps)
+    scored = evaluation.count(training, data.splits["train"].pairs, steps)
     return scored * tokens["dev"] + (scored if training["best_on_test"] else 1) * tokens.get("test", 0.0)
 
 

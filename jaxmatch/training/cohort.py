@@ -14,7 +14,7 @@ from jaxmatch.config.scores import SCORES
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.devices import is_out_of_memory
 from jaxmatch.errors import InputError
-from jaxmatch.training import evaluation_times, hosts
+from jaxmatch.training import evaluation, hosts
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.chunks import Chunk, Chunks, Epoch, TooLarge
 from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
@@ -262,7 +262,7 @@ class Cohort:
         chunks = self.chunks
         self._part = "training"
         epoch = self._begin_epoch()
-        due = evaluation_times.due(self._training, self.epoch, chunks.pairs, epoch.samples)
+        due = evaluation.due(self._training, self.epoch, chunks.pairs, epoch.samples)
         steps = len(epoch.sequence)
         stops = np.append(np.flatnonzero(due) + 1, steps)  # the host waits at each of these
         poll_every = 1
@@ -334,8 +334,8 @@ class Cohort:
                 zero = jnp.zeros_like(chunk.state.loss_sum)
                 chunk.state = chunk.state._replace(loss_sum=zero, loss_weight=jnp.zeros_like(zero))
         for number, run in enumerate(self.runs):
-            for evaluation in run.curve[noted[number] :]:
-                self._listener.noted(number, evaluation)
+            for entry in run.curve[noted[number] :]:
+                self._listener.noted(number, entry)
         epoch = int(np.ceil(samples / self.chunks.pairs))
         scores = [selection_scores[run] for run in sorted(selection_scores)]
         self._listener.evaluated(epoch, samples, self._training["selection"], scores)

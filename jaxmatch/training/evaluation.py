@@ -1,7 +1,17 @@
-"""Outputs of every run for every pair of a split, and their scores."""
+"""When runs are evaluated, the outputs of every run for every pair of a split, their scores, and wrong predictions.
 
+The times of evaluations are counted in training pairs, so they do not depend on the batch size. They follow these
+settings of `config.training`:
+
+- epochs: the last epoch always ends with an evaluation.
+- evaluate_every_samples: pairs between two evaluations; 0: only at the end of each epoch.
+- evaluate_each_epoch: whether each epoch also ends with an evaluation.
+- evaluate_every_samples_late: pairs between two evaluations after late_from_samples pairs; 0: no change.
+"""
+
+import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,9 +25,68 @@ from jaxmatch.data.vocabulary import PADDING
 from jaxmatch.layers import core
 from jaxmatch.training import hosts
 from jaxmatch.training.programs import Program
-from jaxmatch.training.ranking import ranking_deviations
-from jaxmatch.training.scores import replica_scores
+from jaxmatch.training.scores import candidate_ranks, ranking_deviations, replica_scores
 from jaxmatch.training.step import Flattening
+
+
+def due(training: Mapping[str, Any], epoch: int, pairs: int, samples: np.ndarray) -> np.ndarray:
+    """Returns which steps of an epoch end with an evaluation.
+
+    Arguments:
+      training: `config.training`; the module's docstring lists the settings.
+      epoch: the index of the epoch, from 0.
+      pairs: the number of training pairs in an epoch.
+      samples: the number of pairs seen since training began, after each step, `<int64>[steps]`.
+
+    Returns:
+      `<bool>[steps]`.
+    """
+    every, late_every = training["evaluate_every_samples"], training["evaluate_every_samples_late"]
+    before = np.concatenate([[epoch * pairs], samples[:-1]])
+    # A step may begin before the border and end after it.
+    border = training["late_from_samples"] if late_every else samples[-1]
+    is_due = np.zeros(len(samples), bool)
+    if every:
+        is_due |= np.minimum(samples, border) // every > before // every
+    if late_every:
+        is_due |= samples // late_every > np.maximum(before, border) // late_every
+    if not every or training["evaluate_each_epoch"] or epoch + 1 == training["epochs"]:
+        is_due[-1] = True
+    return is_due
+
+
+def first_epoch(training: Mapping[str, Any], pairs: int) -> int:
+    """Returns the first epoch, counted from 1, by whose end a run has been evaluated.
+
+    Arguments: as in `due`.
+    """
+    if training["evaluate_each_epoch"]:
+        return 1
+    first, late_every, late_from = (
+        training[name] for name in ("evaluate_every_samples", "evaluate_every_samples_late", "late_from_samples")
+    )
+    if late_every and first > late_from:  # the first late evaluation
+        first = late_every * (late_from // late_every + 1)
+    return max(1, math.ceil(first / pairs))
+
+
+def count(training: Mapping[str, Any], pairs: int, steps: int) -> int:
+    """Returns the approximate number of evaluations of a run that is not stopped early.
+
+    Arguments:
+      training: as in `due`.
+      pairs: as in `due`.
+      steps: the number of steps of the run. There is at most one evaluation per step.
+    """
+    every, late_every = training["evaluate_every_samples"], training["evaluate_every_samples_late"]
+    early = late = training["epochs"] * pairs
+    if late_every:
+        early = min(early, training["late_from_samples"])
+    at_ends = training["epochs"] if not every or training["evaluate_each_epoch"] else 1
+    in_time = early // every if every else 0
+    in_late_time = late // late_every - early // late_every if late_every else 0
+    return min(steps, at_ends + in_time + in_late_time)
+
 
 # The most lengths that dev and test are padded to: evaluation is little work, and every length costs a compilation.
 EVALUATION_BUCKETS = 4
@@ -235,3 +304,115 @@ def mean_loss(task: str, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
         total = highest + np.log(np.exp(outputs - highest[..., None]).sum(axis=-1))
         # In C order, so that a run's numbers are summed in the same order as without other runs.
         return np.mean(np.subtract(total, outputs[..., np.arange(len(labels)), labels], order="C"), axis=-1)
+
+
+MOST_PAIRS, MOST_CHARACTERS = 20, 300
+
+
+def mistakes(data: EncodedData, outputs: np.ndarray, split: str = "dev") -> dict[str, Any] | None:
+    """Returns the worst predictions of a model, as plain values for JSON.
+
+    Texts are the tokens that the model reads, cut to 300 characters.
+
+    Arguments:
+      data: the data set.
+      outputs: the outputs for the split, `<float32>[pairs, outputs]`.
+      split: the name of the split.
+
+    Returns:
+      "task", "split", "pairs" and "worst", at most 20 rows with "text_a" and "text_b", the worst first:
+
+      - classification: the wrong predictions with the highest probability: "label", "answer" (the predicted label) and
+        "probability"; next to "worst" also "labels" and "confusion", the number of pairs of each label (row) by their
+        predicted label (column);
+      - regression: the predictions with the largest errors: "label" and "answer" (the predicted number);
+      - ranking: the questions whose best right candidate (text_b) ranks lowest: "rank", the rank of that
+        candidate, "candidates", their number, and "preferred", the text that is ranked first.
+
+      None if an output is not finite.
+    """
+    encoded = data.splits[split]
+    outputs = np.asarray(outputs, np.float64)
+    if not np.isfinite(outputs).all():
+        return None
+    found: dict[str, Any] = {"task": data.task, "split": split, "pairs": encoded.pairs}
+    text = _Texts(encoded, data.vocabulary.words)
+    if data.task == "regression":
+        return found | {"worst": _largest_errors(encoded, outputs[:, 0], text)}
+    if data.task == "ranking":
+        return found | {"worst": _lowest_ranks(encoded, outputs[:, 1] - outputs[:, 0], data.filtered, text)}
+    answers = outputs.argmax(axis=1)
+    confusion = np.zeros((len(data.labels),) * 2, np.int64)
+    np.add.at(confusion, (encoded.labels, answers), 1)
+    found |= {"labels": list(data.labels), "confusion": confusion.tolist()}
+    return found | {"worst": _most_confident(encoded, outputs, answers, data.labels, text)}
+
+
+class _Texts:
+    """The texts of the pairs of a split, by row."""
+
+    def __init__(self, split: EncodedSplit, words: Sequence[str]):
+        self._split, self._words = split, words
+
+    def pair(self, row: int) -> dict[str, str]:
+        return {"text_a": self.first(row), "text_b": self.second(row)}
+
+    def first(self, row: int) -> str:
+        return self._text(self._split.tokens_a, self._split.offsets_a, row)
+
+    def second(self, row: int) -> str:
+        return self._text(self._split.tokens_b, self._split.offsets_b, row)
+
+    def _text(self, tokens: np.ndarray, offsets: np.ndarray, row: int) -> str:
+        text = " ".join(self._words[token] for token in tokens[offsets[row] : offsets[row + 1]])
+        return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+
+
+def _most_confident(
+    split: EncodedSplit, outputs: np.ndarray, answers: np.ndarray, labels: Sequence[str], text: _Texts
+) -> list[dict[str, Any]]:
+    exponents = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+    probability = exponents.max(axis=1) / exponents.sum(axis=1)
+    wrong = np.flatnonzero(answers != split.labels)
+    worst = wrong[np.argsort(-probability[wrong], kind="stable")][:MOST_PAIRS]
+    return [
+        {
+            **text.pair(row),
+            "label": labels[split.labels[row]],
+            "answer": labels[answers[row]],
+            "probability": round(float(probability[row]), 4),
+        }
+        for row in worst
+    ]
+
+
+def _largest_errors(split: EncodedSplit, answers: np.ndarray, text: _Texts) -> list[dict[str, Any]]:
+    worst = np.argsort(-np.abs(answers - split.labels), kind="stable")[:MOST_PAIRS]
+    return [
+        {**text.pair(row), "label": round(float(split.labels[row]), 4), "answer": round(float(answers[row]), 4)}
+        for row in worst
+    ]
+
+
+def _lowest_ranks(split: EncodedSplit, scores: np.ndarray, filtered: bool, text: _Texts) -> list[dict[str, Any]]:
+    right, groups = split.labels == 1, split.groups
+    ranks = candidate_ranks(split.labels, scores, groups, split.documents)
+    candidates, hits = np.bincount(groups), np.bincount(groups, weights=right)
+    found = []
+    # The best right candidate of each group is the first in ascending order of ranks.
+    rising = np.lexsort((ranks, groups))
+    for row in rising[right[rising]]:
+        if not found or groups[found[-1]] != groups[row]:
+            found.append(row)
+    counted = [row for row in found if hits[groups[row]] < candidates[groups[row]] or not filtered]
+    worst = sorted((row for row in counted if ranks[row] > 1), key=lambda row: -ranks[row])[:MOST_PAIRS]
+    first = dict(zip(groups[ranks == 1].tolist(), np.flatnonzero(ranks == 1), strict=True))
+    return [
+        {
+            **text.pair(row),
+            "rank": int(ranks[row]),
+            "candidates": int(candidates[groups[row]]),
+            "preferred": text.second(first[groups[row]]),
+        }
+        for row in worst
+    ]

@@ -4,7 +4,7 @@ WORKDIR/
   sweep.json              name, layout of the table and run names of the sweep started last
   floors.json             scores of the floors that its table shows (baselines/), if it shows any
   runs/RUN/record.json    the record of a run; the folder appears whole or not at all
-  runs/RUN/mistakes.json  its worst predictions on dev, if it has a model (training/mistakes.py)
+  runs/RUN/mistakes.json  its worst predictions on dev, if it has a model (training/evaluation.py)
   runs/RUN/model/         the trained model with all files that it needs to predict
   cohorts/COHORT/         cohort.json (its runs), checkpoints/, rung-EPOCHS.json (how its runs did by then), DONE, or
                           error.json (why it failed); events.jsonl (its training events, from a worker elsewhere);

@@ -64,7 +64,7 @@ MUTANTS = [
      ["tests/test_distinct_words.py::test_outputs_and_gradients_equal_those_of_encoding_each_token"]),
     ("jaxmatch/models/decatt.py", "position[:, None, :]), FARTHEST + 1)", "position[:, None, :]), FARTHEST)",
      ["tests/test_compared_models.py::test_logits_match_the_equations_wherever_the_padding_is"]),
-    ("jaxmatch/training/evaluation_times.py", "np.minimum(samples, border) // every", "samples // every",
+    ("jaxmatch/training/evaluation.py", "np.minimum(samples, border) // every", "samples // every",
      ["tests/test_evaluation_times.py"]),
     ("jaxmatch/data/distinct_words.py", "occurs[PADDING] = True", "pass",
      ["tests/test_distinct_words.py::test_distinct_word_counts_include_padding"]),
