@@ -8,8 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxmatch.data.batches import plan_batches
-from jaxmatch.data.buckets import assign, plan_buckets
+from jaxmatch.data.batches import assign, plan_batches, plan_buckets
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.training.chunks import Chunks
 

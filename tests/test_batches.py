@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxmatch.data.batches import BatchPlan, evaluation_batches, evaluation_rows
-from jaxmatch.data.buckets import assign, plan_buckets
+from jaxmatch.data.batches import BatchPlan, assign, evaluation_batches, evaluation_rows, plan_buckets
 from jaxmatch.errors import InputError
 
 BUCKETS = (5, 7, 14)

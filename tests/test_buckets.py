@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxmatch.data.buckets import assign, plan_buckets
+from jaxmatch.data.batches import assign, plan_buckets
 from jaxmatch.errors import InputError
 
 some_lengths = st.lists(st.integers(1, 14), min_size=1, max_size=60).map(lambda numbers: np.array(numbers, np.int32))

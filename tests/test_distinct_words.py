@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_cohort import MODEL, alike, make_cohort, make_data
 
-from jaxmatch.data import distinct_words
-from jaxmatch.data.batches import BatchPlan
+from jaxmatch.data.batches import BatchPlan, distinct_word_counts, most_in_evaluation, most_in_training, program_words
 from jaxmatch.data.characters import character_table
 from jaxmatch.data.vocabulary import WordTable
 from jaxmatch.layers.core import traced_for
 from jaxmatch.layers.words import distinct, encode_distinct_words
 from jaxmatch.models import build
+from jaxmatch.training import chunks as chunks_module
 from jaxmatch.training.step import BatchShape
 
 # All models encode words by one layer (layers/words.py), so two small models without LSTMs of their own are enough.
@@ -43,12 +43,10 @@ def test_distinct_word_counts_include_padding(sentences):
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
     batches = np.array([[0, 1], [1, 1]])
-    assert distinct_words.counts(ids, batches, WORDS).tolist() == [len(np.unique(ids[rows])) for rows in batches]
+    assert distinct_word_counts(ids, batches, WORDS).tolist() == [len(np.unique(ids[rows])) for rows in batches]
     full = 1 + np.arange(8).reshape(2, 4)  # no padding, but a model may add some
-    assert distinct_words.counts(full, np.array([[0, 1]]), WORDS) == [9]
-    assert distinct_words.most_in_evaluation({0: [1 + np.arange(64).reshape(4, 16).repeat(8, axis=1)]}, words=80) == {
-        0: 128
-    }
+    assert distinct_word_counts(full, np.array([[0, 1]]), WORDS) == [9]
+    assert most_in_evaluation({0: [1 + np.arange(64).reshape(4, 16).repeat(8, axis=1)]}, words=80) == {0: 128}
 
 
 def test_no_batch_of_other_seeds_and_epochs_has_more_words():
@@ -56,16 +54,16 @@ def test_no_batch_of_other_seeds_and_epochs_has_more_words():
     ids = random.zipf(1.2, (600, 12)).clip(1, 5_000).astype(np.int32)
     ids[:300, 6:] = 0
     plan = BatchPlan(np.repeat([0, 1], 300), (6, 12), 32)
-    most = distinct_words.most_in_training(plan, ids, 5_001)
+    most = most_in_training(plan, ids, 5_001)
     for seed in range(10, 15):
         for bucket, (batches, _) in plan.rows(seed, seed).items():
             length = plan.buckets[bucket]
-            assert distinct_words.counts(ids[:, :length], batches, 5_001).max() <= most[bucket] < 32 * length
+            assert distinct_word_counts(ids[:, :length], batches, 5_001).max() <= most[bucket] < 32 * length
 
 
 @pytest.mark.parametrize("tokens, words", [(1_000, 640), (641, 640), (640, None), (100, None)])
 def test_compiled_word_count_is_none_unless_below_the_token_count(tokens, words):
-    assert distinct_words.program_words(600, tokens) == words
+    assert program_words(600, tokens) == words
 
 
 def test_only_distinct_words_are_encoded():
@@ -154,7 +152,7 @@ def test_training_and_evaluation_encode_distinct_words():
 
 def test_an_epoch_with_more_words_than_expected_encodes_each_token(monkeypatch):
     expected = cohort(maximum_buckets=1).train()
-    monkeypatch.setattr(distinct_words, "most_in_training", lambda plan, ids, words: dict.fromkeys(plan.batch_rows, 12))
+    monkeypatch.setattr(chunks_module, "most_in_training", lambda plan, ids, words: dict.fromkeys(plan.batch_rows, 12))
     short = cohort(maximum_buckets=1)
     assert shapes_of(short) == {0: BatchShape(8)}
     alike(short.train(), expected, atol=1e-4)

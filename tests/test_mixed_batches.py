@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxmatch.data import distinct_words
-from jaxmatch.data.batches import BatchPlan, plan_batches
+from jaxmatch.data.batches import BatchPlan, distinct_word_counts, most_in_training, plan_batches
 from jaxmatch.errors import InputError
 
 lengths_of_pairs = st.lists(st.integers(1, 30), min_size=1, max_size=80).map(
@@ -97,14 +96,14 @@ def test_distinct_words_are_counted_in_the_batches_of_each_length():
     plan = mixed_plan(lengths, 8, maximum_buckets=2)
     drawn = plan.rows(3, 0)
     most = {
-        bucket: distinct_words.counts(ids[:, : plan.buckets[bucket]], rows, 50).max()
+        bucket: distinct_word_counts(ids[:, : plan.buckets[bucket]], rows, 50).max()
         for bucket, rows in plan.batches_of(drawn, 0).items()
     }
     # Padding and eight words; the batch with the long pair has six words of that pair and those of the other pairs.
     (long,) = np.flatnonzero(plan.bucket_sequence(0)[:, 0] == 1)
     others = len(set(drawn[0][0][long].tolist()) - {30})
     assert most == {0: 9, 1: 1 + 6 + others}
-    assert distinct_words.most_in_training(plan, ids, 50).keys() == {0, 1}
+    assert most_in_training(plan, ids, 50).keys() == {0, 1}
 
 
 def test_a_batch_without_pairs_is_refused():

@@ -1,34 +1,9 @@
-"""The batch shapes that a plan inspects, and the work of a cohort."""
+"""The work of a cohort."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from small_cohort import TRAINING, make_data
 
-from jaxmatch.data.buckets import largest
 from jaxmatch.sweep.plan import PlannedCohort, tokens_scored
-
-SIZES = st.integers(1, 12)
-
-
-def covers(one: tuple[int, int], other: tuple[int, int]) -> bool:
-    return one[0] >= other[0] and one[1] >= other[1]
-
-
-def test_only_the_longest_of_the_full_batches_is_kept():
-    assert largest([(512, 12), (512, 16), (512, 82), (37, 60)]) == [(512, 82)]
-
-
-def test_smaller_but_longer_batch_is_kept():
-    assert largest([(512, 16), (512, 12), (3, 82)]) == [(512, 16), (3, 82)]
-
-
-@given(st.lists(st.tuples(SIZES, SIZES), min_size=1))
-def test_kept_shapes_cover_all_shapes_but_not_each_other(shapes):
-    kept = largest(shapes)
-    assert set(kept) <= set(shapes)
-    assert all(any(covers(one, shape) for one in kept) for shape in shapes)
-    assert not any(covers(one, other) for one in kept for other in kept if one is not other)
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from benchmarks.accelerators.targets import TARGETS, Target
 
 # The sizes of SNLI's training set, with rows cut to 40 of 96 tokens, and of a vocabulary.
 PAIRS, LONGEST, LENGTH, WORDS, DIMENSIONS, CLASSES = 549_367, 96, 40, 40_000, 300, 3
-# Pairs of a batch -> its most distinct words (jaxmatch/data/distinct_words.py), for models that take characters. With
+# Pairs of a batch -> its most distinct words (jaxmatch/data/batches.py), for models that take characters. With
 # 41 tokens in a row, batches of 64 pairs of SNLI had at most 682 distinct words, and batches of 383 pairs 2,038. A
 # quarter is added.
 MOST_WORDS = {64: 896, 512: 3072}

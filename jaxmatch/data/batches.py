@@ -1,24 +1,90 @@
 """The batches of an epoch: their pairs, their shapes and their order.
 
-A batch holds pairs of one bucket, that is, of similar length. With mixed lengths, it holds pairs of all buckets, and is
-padded to the bucket of its longest pair.
+A compiled program has fixed shapes. The two sentences of a pair are stored side by side in one row of tokens, so that a
+shape is a single number, the length of the row. Length buckets are the few lengths that pairs are padded to, chosen so
+that they add the least possible padding. A batch holds pairs of one bucket, that is, of similar length. With mixed
+lengths, it holds pairs of all buckets, and is padded to the bucket of its longest pair.
 
 The pairs of a bucket, or all pairs, are split evenly. With n pairs and at most B pairs in a batch, there are
 ceil(n / B) batches of ceil(n / ceil(n / B)) rows. No batch is nearly empty, and at most one row of a batch is a filler.
 The batches of a bucket with few pairs are smaller; their shape is static like every other shape.
+
+Features that depend on a word alone, such as the encoding of its characters, are computed once for each distinct word
+of a batch (layers/words.py). A compiled program computes them for a fixed number of words. Padding always counts as a
+word, because a model may pad a batch further.
 
 The order is drawn from the raw bits of NumPy's Philox generator. These bits are the same in every release of NumPy;
 NumPy's shuffles are not. The key of the generator holds the values that the order may depend on, and nothing else.
 """
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jaxmatch.data import buckets as buckets_module
+from jaxmatch.data.vocabulary import PADDING
 from jaxmatch.errors import InputError
+
+
+def plan_buckets(lengths: np.ndarray, *, maximum_buckets: int) -> tuple[int, ...]:
+    """Chooses the lengths that pad a split with the fewest tokens. The solution is exact, by dynamic programming.
+
+    Arguments:
+      lengths: <int32>[pairs], the number of tokens in both sentences of each pair, 1 or more.
+      maximum_buckets: the maximum number of lengths.
+
+    Returns:
+      Distinct lengths, ascending; the last one is the length of the longest pair.
+
+    Raises:
+      InputError: the split has no pairs, or `maximum_buckets` is less than 1.
+    """
+    if maximum_buckets < 1:
+        raise InputError(f"{maximum_buckets} length buckets cannot hold a split", remedy="ask for 1 or more")
+    if len(lengths) == 0:
+        raise InputError("a split without pairs has no length buckets")
+    sizes, counts = np.unique(np.asarray(lengths, np.int64), return_counts=True)
+    pairs_up_to = np.concatenate([[0], np.cumsum(counts)])
+    # cost[i]: the number of tokens, padding included, in the pairs of the first i sizes with the buckets so far. The
+    # last of these buckets is sizes[i - 1].
+    cost = np.concatenate([[0.0], pairs_up_to[1:] * sizes.astype(np.float64)])
+    choices = []
+    for _ in range(min(maximum_buckets, len(sizes)) - 1):
+        # One more bucket: it ends at sizes[i - 1], and the buckets before it hold the first j sizes.
+        with_bucket = cost[None, :] + (pairs_up_to[1:, None] - pairs_up_to[None, :]) * sizes[:, None]
+        with_bucket[np.arange(len(sizes) + 1)[None, :] > np.arange(len(sizes))[:, None]] = np.inf
+        before = np.argmin(with_bucket, axis=1)
+        choices.append(before)
+        cost = np.concatenate([[0.0], with_bucket[np.arange(len(sizes)), before]])
+    chosen, end = [int(sizes[-1])], len(sizes)
+    for before in reversed(choices):
+        end = int(before[end - 1])
+        if end == 0:
+            break
+        chosen.append(int(sizes[end - 1]))
+    return tuple(sorted(chosen))
+
+
+def assign(lengths: np.ndarray, buckets: tuple[int, ...]) -> np.ndarray:
+    """Assigns each pair to the shortest bucket that holds it.
+
+    Arguments:
+      lengths: <int32>[pairs], the number of tokens in both sentences of each pair.
+      buckets: the lengths of the buckets, ascending.
+
+    Returns:
+      <int32>[pairs], indices in `buckets`.
+
+    Raises:
+      ValueError: a pair is longer than every bucket.
+    """
+    lengths = np.asarray(lengths)
+    if len(lengths) and lengths.max() > buckets[-1]:
+        raise ValueError(f"a pair of {lengths.max()} tokens does not fit a bucket of {buckets[-1]}")
+    return np.searchsorted(np.asarray(buckets), lengths).astype(np.int32)
+
 
 # Keeps the draw of a bucket's rows apart from the draw that is common to all seeds.
 _ROWS, _SEQUENCE = 1, 2
@@ -195,8 +261,8 @@ def plan_batches(lengths: np.ndarray, *, batch_size: int, maximum_buckets: int, 
     if mix_lengths:
         size = _checked_batch_size(batch_size)
         padded = np.concatenate([_longest(lengths, size, epoch) for epoch in range(_EPOCHS)])
-    buckets = buckets_module.plan_buckets(padded, maximum_buckets=maximum_buckets)
-    return BatchPlan(buckets_module.assign(lengths, buckets), buckets, batch_size, mixed=mix_lengths)
+    buckets = plan_buckets(padded, maximum_buckets=maximum_buckets)
+    return BatchPlan(assign(lengths, buckets), buckets, batch_size, mixed=mix_lengths)
 
 
 def evaluation_rows(splits: Sequence[np.ndarray], buckets: Sequence[int], batch_size: int) -> tuple[int, ...]:
@@ -213,7 +279,7 @@ def evaluation_rows(splits: Sequence[np.ndarray], buckets: Sequence[int], batch_
       One number for each bucket; 1 if no split has pairs in the bucket.
     """
     _checked_batch_size(batch_size)
-    counts = [np.bincount(buckets_module.assign(lengths, tuple(buckets)), minlength=len(buckets)) for lengths in splits]
+    counts = [np.bincount(assign(lengths, tuple(buckets)), minlength=len(buckets)) for lengths in splits]
     return tuple(_even_split(max(1, int(count)), batch_size)[1] for count in np.max(counts, axis=0))
 
 
@@ -225,7 +291,7 @@ def evaluation_batches(lengths: np.ndarray, buckets: Sequence[int], rows: Sequen
       buckets: the lengths of the buckets, ascending; every pair fits into the last one.
       rows: the number of rows in a batch of each bucket; the last batch of a bucket is filled up.
     """
-    assignment = buckets_module.assign(lengths, tuple(buckets))
+    assignment = assign(lengths, tuple(buckets))
     batches = []
     for bucket, members in _members(assignment, len(buckets)).items():
         for start in range(0, len(members), rows[bucket]):
@@ -293,3 +359,84 @@ def _random_order(count: int, seed: int, purpose: int, epoch: int, bucket: int) 
     mask = (1 << 64) - 1
     key = np.array([seed & mask, (purpose << 56 | bucket << 40 | epoch) & mask], np.uint64)
     return np.argsort(np.random.Philox(key=key).random_raw(count), kind="stable")
+
+
+# Training batches are drawn again in every epoch, so their maximum number of distinct words is estimated from a
+# few draws. Batches of one shape differ by a few percent: on SNLI and Quora, 25% are six standard deviations or more.
+_DRAWS, _BATCHES_OF_A_DRAW, _MARGIN = 4, 16, 1.25
+# Programs are compiled for multiples of this number, so that a few words more or less need no other program.
+_MULTIPLE = 64
+
+
+def distinct_word_counts(ids: np.ndarray, batches: np.ndarray, words: int) -> np.ndarray:
+    """Counts the distinct words in each batch, padding included.
+
+    Arguments:
+      ids: <int32>[pairs, length], the word ids of each pair.
+      batches: <int32>[batches, batch], the indices of the pairs in each batch.
+      words: the number of words in the vocabulary.
+
+    Returns:
+      <int64>[batches].
+    """
+    occurs = np.zeros(words, bool)
+    return np.array([_count(ids[rows], occurs) for rows in batches], np.int64)
+
+
+def _count(ids: np.ndarray, occurs: np.ndarray) -> int:
+    """Counts the distinct words in one batch, padding included. `occurs` <bool>[words] is overwritten."""
+    occurs[:] = False
+    occurs[PADDING] = True
+    occurs[ids] = True
+    return int(np.count_nonzero(occurs))
+
+
+def program_words(words: int, tokens: int) -> int | None:
+    """Returns how many distinct words a program is compiled for. None means that each token is encoded by itself,
+    because that costs no more.
+
+    Arguments:
+      words: the maximum number of distinct words in a batch.
+      tokens: the number of tokens in a batch.
+    """
+    rounded = -(-words // _MULTIPLE) * _MULTIPLE
+    return rounded if rounded < tokens else None
+
+
+def most_in_training(plan: BatchPlan, ids: np.ndarray, words: int) -> dict[int, int | None]:
+    """Returns bucket -> how many distinct words the program of its batches is compiled for (`program_words`).
+
+    The result depends on the data and the plan, not on a seed. A batch with more words is very unlikely, but not
+    impossible: check batches with `counts`.
+
+    Arguments:
+      plan: the plan of the batches.
+      ids: <int32>[pairs, longest], the word ids of the training split.
+      words: the number of words in the vocabulary.
+    """
+    most: dict[int, int] = {}
+    for seed, epoch in itertools.product(range(_DRAWS), range(plan.varied_epochs)):
+        for bucket, batches in plan.batches_of(plan.rows(seed, epoch), epoch).items():
+            of_bucket = ids[:, : plan.buckets[bucket]]
+            most[bucket] = max(
+                most.get(bucket, 0), *distinct_word_counts(of_bucket, batches[:_BATCHES_OF_A_DRAW], words)
+            )
+    largest: dict[tuple[int, int], int] = {}
+    for bucket, found in most.items():
+        shape = plan.compiled[bucket]
+        largest[shape] = max(largest.get(shape, 0), int(_MARGIN * found))
+    return {bucket: program_words(largest[shape := plan.compiled[bucket]], math.prod(shape)) for bucket in most}
+
+
+def most_in_evaluation(batches: Mapping[int, Sequence[np.ndarray]], words: int) -> dict[int, int | None]:
+    """Returns the same as `most_in_training`, for batches that are the same in every evaluation.
+
+    Arguments:
+      batches: bucket -> its batches, each <int32>[batch, length] of word ids.
+      words: the number of words in the vocabulary.
+    """
+    occurs = np.zeros(words, bool)
+    return {
+        bucket: program_words(max(_count(ids, occurs) for ids in of_bucket), max(ids.size for ids in of_bucket))
+        for bucket, of_bucket in batches.items()
+    }

@@ -88,7 +88,7 @@ _FLOORS = {
     ],
 }
 _TEXTS = {"text_a": str, "text_b": str}
-# Task -> the mistakes of a run (training/mistakes.py).
+# Task -> the mistakes of a run (training/evaluation.py).
 _MISTAKES = {
     task: {"split": str, "pairs": int, "worst": [_TEXTS | row], **more}
     for task, row, more in (
@@ -201,7 +201,7 @@ def _floor_row(row: Mapping[str, Any]) -> FloorRow:
 
 
 def read_mistakes(directory: Path, run: str) -> Mapping[str, Any] | None:
-    """Reads the worst predictions of a run on dev (training/mistakes.py). Returns None if it has no such file.
+    """Reads the worst predictions of a run on dev (training/evaluation.py). Returns None if it has no such file.
 
     Raises:
       InputError: the file is damaged.

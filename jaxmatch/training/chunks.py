@@ -15,8 +15,7 @@ import jax
 import numpy as np
 
 from jaxmatch import models
-from jaxmatch.data import distinct_words
-from jaxmatch.data.batches import BatchPlan, plan_batches
+from jaxmatch.data.batches import BatchPlan, distinct_word_counts, most_in_training, plan_batches
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.devices import is_out_of_memory
 from jaxmatch.training import hosts, step
@@ -183,7 +182,7 @@ class Chunks:
         self.vectors = self.replicate(data.word_table)
         split = device_split(train)
         ids = split["tokens"]["ids"] if module.takes_characters else None
-        self._most_words = {} if ids is None else distinct_words.most_in_training(self.batches, ids, words)
+        self._most_words = {} if ids is None else most_in_training(self.batches, ids, words)
         self._orders = _Orders(self.batches, self.seeds.tolist(), ids, words)
         self._split = self.replicate(split)
         self.limit: int | None = None
@@ -473,5 +472,5 @@ class _Orders:
         if self._ids is not None:
             for bucket, rows in self._plan.batches_of(batches, epoch).items():
                 ids = self._ids[:, : self._plan.buckets[bucket]]
-                most_words[bucket] = int(distinct_words.counts(ids, rows, self._words).max())
+                most_words[bucket] = int(distinct_word_counts(ids, rows, self._words).max())
         return _Order(batches, most_words)

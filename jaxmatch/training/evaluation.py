@@ -17,9 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from jaxmatch.data.batches import evaluation_batches, evaluation_rows
-from jaxmatch.data.buckets import plan_buckets
-from jaxmatch.data.distinct_words import most_in_evaluation
+from jaxmatch.data.batches import evaluation_batches, evaluation_rows, most_in_evaluation, plan_buckets
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.vocabulary import PADDING
 from jaxmatch.layers import core

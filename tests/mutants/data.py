@@ -166,7 +166,7 @@ MUTANTS = [
     ("jaxmatch/data/vectors.py", "functools.lru_cache(MOST_GRAMS)(_signs)", "functools.cache(_signs)",
      ["tests/test_hashed_vectors.py::test_hashing_many_words_needs_little_extra_memory"]),
     # Buckets and batches.
-    ("jaxmatch/data/buckets.py", "np.searchsorted(np.asarray(buckets), lengths)", 'np.searchsorted(np.asarray(buckets), lengths, "right")',
+    ("jaxmatch/data/batches.py", "np.searchsorted(np.asarray(buckets), lengths)", 'np.searchsorted(np.asarray(buckets), lengths, "right")',
      ["tests/test_buckets.py"]),
     ("jaxmatch/data/batches.py", "batches = math.ceil(count / batch_size)", "batches = max(1, count // batch_size)", ["tests/test_batches.py"]),
     ("jaxmatch/data/batches.py", "weights[batches - fillers :, -1] = 0.0", "weights[batches - fillers :, -1] = 1.0", ["tests/test_batches.py"]),

@@ -11,7 +11,6 @@ MUTANTS = [
     (_PLAN, "if (other := names.setdefault(name, run)) is not run:", "if other := None:", ["tests/test_launch_refusals.py"]),
     (_PLAN, "if other.variant != run.variant:", "if False:", ["tests/test_launch_refusals.py"]),
     (_PLAN, "range(0, len(runs), at_most)", "range(0, len(runs), len(runs))", ["tests/test_launch_plan.py", "tests/test_plan.py"]),
-    ("jaxmatch/data/buckets.py", "if not kept or length > kept[-1][1]:", "if not kept:", ["tests/test_launch_plan.py", "tests/test_plan.py"]),
     ("jaxmatch/sweep/plan.py", "(scored if training[\"best_on_test\"] else 1)", "1", ["tests/test_plan.py"]),
     (_PLAN, "math.ceil(len(self.runs) / self.chunk_size) * self.chunk_size", "len(self.runs)", ["tests/test_plan.py"]),
     ("jaxmatch/sweep/changes.py", 'if key.startswith("model.") and "model.name" in grid:', "if False:",
