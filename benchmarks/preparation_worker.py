@@ -4,7 +4,7 @@ import time
 
 from benchmarks import fresh_process
 from benchmarks.call_times import Watch, unattributed
-from jaxmatch.data import cache, catalog, encoding, vectors, vocabulary
+from jaxmatch.data import cache, catalog, encoding, vectors
 from jaxmatch.sweep import preparation
 
 PARTS = ("hash", "read", "tokenise", "vectors", "vocabulary", "write", "load", "other")
@@ -18,7 +18,7 @@ def prepare(config: dict) -> dict:
         (catalog, "load", "read"),
         (encoding, "Corpus", "tokenise"),
         (encoding, "read_word_vectors", "vectors"),
-        (vocabulary, "build", "vocabulary"),
+        (encoding, "build_vocabulary", "vocabulary"),
         (cache, "store", "write"),
         (cache, "load", "load"),
     ):

@@ -10,7 +10,7 @@ bimpm, cafe, diin and csran, separated by commas. `--features none` leaves out t
 """
 
 from jaxmatch import InputError, load_config, with_overrides
-from jaxmatch.data.characters import LONGEST_WORD
+from jaxmatch.data.text import LONGEST_WORD
 from jaxmatch.errors import nearest
 from jaxmatch.papers import data_sets, re2
 from jaxmatch.sweep.launcher_files import model_settings

@@ -36,11 +36,11 @@ def data_folder() -> Path:
 @pytest.fixture(scope="session")
 def tagger() -> None:
     """Skips the test if NLTK's tagger is not installed."""
-    from jaxmatch.data import tagging
+    from jaxmatch.data.text import tagger_files
     from jaxmatch.errors import InputError
 
     try:
-        tagging.model_files()
+        tagger_files()
     except InputError as error:
         pytest.skip(str(error))
 
@@ -84,12 +84,12 @@ def no_tagger(monkeypatch, tmp_path):
     """Hides the models of NLTK."""
     import nltk.data
 
-    from jaxmatch.data import tagging
+    from jaxmatch.data.text import nltk_tagger
 
     monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
-    tagging.nltk_tagger.cache_clear()
+    nltk_tagger.cache_clear()
     yield
-    tagging.nltk_tagger.cache_clear()
+    nltk_tagger.cache_clear()
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,7 @@ import numpy as np
 import reference_re2
 import saved_model
 
-from jaxmatch.data.tokens import Preprocessing
-from jaxmatch.data.vocabulary import Vocabulary
+from jaxmatch.data.text import Preprocessing, Vocabulary
 from jaxmatch.inference.interop import re2_from_pytorch
 from jaxmatch.inference.matcher import Matcher
 

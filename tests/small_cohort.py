@@ -4,8 +4,7 @@ import jax
 import numpy as np
 
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
-from jaxmatch.data.tokens import Preprocessing
-from jaxmatch.data.vocabulary import Vocabulary
+from jaxmatch.data.text import Preprocessing, Vocabulary
 from jaxmatch.training.cohort import Cohort
 from jaxmatch.training.progress import Listener
 

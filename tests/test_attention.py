@@ -11,8 +11,7 @@ import saved_model
 from random_parameters import random_parameters
 
 from jaxmatch.analysis.attention import PAPERS_PAIRS, attention, layer_order, papers_pair
-from jaxmatch.data.tokens import Preprocessing
-from jaxmatch.data.vocabulary import Vocabulary
+from jaxmatch.data.text import Preprocessing, Vocabulary
 from jaxmatch.errors import InputError
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.matcher import Matcher, Prediction

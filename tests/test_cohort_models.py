@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_cohort import MODEL, InterruptAfter, Interruption, leaves, make_cohort, make_data, same, steps_of
 
-from jaxmatch.data.characters import character_table
+from jaxmatch.data.text import character_table
 from jaxmatch.training import cohort as cohort_module
 from jaxmatch.training.checkpoints import Checkpoints
 

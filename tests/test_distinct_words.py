@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from small_cohort import MODEL, alike, make_cohort, make_data
 
 from jaxmatch.data.batches import BatchPlan, distinct_word_counts, most_in_evaluation, most_in_training, program_words
-from jaxmatch.data.characters import character_table
-from jaxmatch.data.vocabulary import WordTable
+from jaxmatch.data.text import WordTable, character_table
 from jaxmatch.layers.core import traced_for
 from jaxmatch.layers.words import distinct, encode_distinct_words
 from jaxmatch.models import build

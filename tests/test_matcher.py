@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import jaxmatch
 from jaxmatch import memory_mappings, models
-from jaxmatch.data.characters import character_table
+from jaxmatch.data.text import character_table
 from jaxmatch.errors import InputError
 from jaxmatch.inference import matcher, padding, similar_lengths
 from jaxmatch.inference.inference_model import InferenceModel

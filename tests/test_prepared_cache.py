@@ -33,7 +33,7 @@ def arrays_of(data):
 
 def assert_same(first, second):
     assert first.fingerprint == second.fingerprint and first.report == second.report
-    assert first.vocabulary == second.vocabulary
+    assert first.vocabulary.words == second.vocabulary.words
     assert (first.name, first.task, first.labels) == (second.name, second.task, second.labels)
     arrays, others = arrays_of(first), arrays_of(second)
     for key, array in arrays.items():

@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from jaxmatch import models
 from jaxmatch.config import MODELS, SECTIONS, DataConfig, RE2Config
 from jaxmatch.data.dataset import TASKS
-from jaxmatch.data.tokens import TOKENIZERS, TRUNCATION_SIDES
+from jaxmatch.data.text import TOKENIZERS
 from jaxmatch.errors import InputError
 from jaxmatch.layers.convolution import ACTIVATIONS
 from jaxmatch.layers.core import PRECISIONS
@@ -221,7 +221,6 @@ def test_literal_choices_match_the_registries():
         (RE2Config, "characters"): ("none", *CHARACTER_ENCODERS),
         (DataConfig, "tokenizer"): TOKENIZERS,
         (DataConfig, "task"): ("", *TASKS),
-        (DataConfig, "truncation_side"): TRUNCATION_SIDES,
     }
     for (config, name), known in registries.items():
         assert set(choices[config, name]) == set(known), (config, name)

@@ -61,24 +61,11 @@ def test_table_needs_scipy_but_not_jax(format):
 def test_nltk_tokenizer_is_loaded_without_the_rest_of_nltk(tokenizer, text, tokens):
     code = f"""
 import sys
-from jaxmatch.data.nltk_tokenizers import tokenizer
-print(*tokenizer({tokenizer!r}).tokenize({text!r}))
+from jaxmatch.data.text import nltk_tokenizer
+print(*nltk_tokenizer({tokenizer!r}).tokenize({text!r}))
 print("scipy" in sys.modules, [name for name in sys.modules if name.startswith("nltk")])
 import nltk  # the full package can still be imported
 print(*nltk.{tokenizer}().tokenize({text!r}))
 from nltk.tag import PerceptronTagger
 """
     assert run_python(code).splitlines() == [tokens, "False []", tokens]
-
-
-def test_nltk_tokenizer_falls_back_to_the_full_package_if_its_module_is_missing(monkeypatch):
-    from nltk.tokenize import NLTKWordTokenizer
-
-    from jaxmatch.data import nltk_tokenizers
-
-    for name in [each for each in sys.modules if each.partition(".")[0] == "nltk"]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr(nltk_tokenizers, "MODULES", {"NLTKWordTokenizer": "nltk.tokenize.elsewhere"})
-    nltk_tokenizers.tokenizer.cache_clear()
-    assert type(nltk_tokenizers.tokenizer("NLTKWordTokenizer")).__name__ == NLTKWordTokenizer.__name__
-    nltk_tokenizers.tokenizer.cache_clear()

@@ -12,7 +12,7 @@ from small_records import TIMING
 from jaxmatch.analysis import timing as measured
 from jaxmatch.cli.main import main
 from jaxmatch.data.dataset import Split
-from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.data.text import Preprocessing
 from jaxmatch.errors import InputError
 from jaxmatch.papers import esan, re2
 from jaxmatch.reporting.times import times

@@ -9,8 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nltk.tokenize import NLTKWordTokenizer
 
-from jaxmatch.data.tokenizer_rules import SENTENCE_END, substitutions
-from jaxmatch.data.tokens import TOKENIZERS
+from jaxmatch.data.text import SENTENCE_END, TOKENIZERS, substitutions
 
 RULES = {name: substitutions(name) for name in ("whitespace", "word", "characters")}
 PIECES = ["can't", "cannot", "gonna ", "He said. Then", "wait...", "``", '"', "'", "''", "(a)", "[b]", "--", " ", "\n"]

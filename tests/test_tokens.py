@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from nltk.tokenize import NLTKWordTokenizer
 
 from jaxmatch.data import catalog
-from jaxmatch.data.tokens import TOKENIZERS, Preprocessing, is_punctuation
+from jaxmatch.data.text import TOKENIZERS, Preprocessing, is_punctuation
 from jaxmatch.errors import InputError
 
 PIECES = [
@@ -111,10 +111,6 @@ def test_preprocessing_options_change_the_tokens():
     assert Preprocessing().tokens("« € — ») §") == ["<unknown>"]
 
 
-def test_invalid_preprocessing_options_are_errors():
+def test_unknown_tokenizer_is_an_error():
     with pytest.raises(InputError, match="no tokenizer 'words'; use one of whitespace, word"):
         Preprocessing("words")
-    with pytest.raises(InputError, match="maximum length is -1"):
-        Preprocessing(maximum_length=-1)
-    with pytest.raises(InputError, match="no side 'start' to cut; use one of right, left"):
-        Preprocessing(truncation_side="start")

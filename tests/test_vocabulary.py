@@ -4,13 +4,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxmatch.data.vocabulary import PADDING, UNKNOWN, Vocabulary, build
+from jaxmatch.data.text import PADDING, UNKNOWN, Vocabulary, build_vocabulary
 
 
 def test_words_are_selected_by_count_or_vector_and_sorted_by_count():
     counts = {"rare": 1, "known": 1, "often": 5, "b": 7, "a": 7, "almost": 4}
-    assert build(counts, {"known", "elsewhere"}).words == ("<padding>", "<unknown>", "a", "b", "often", "known")
-    assert build(counts, set(), minimum_count=6).words[2:] == ("a", "b")
+    assert build_vocabulary(counts, {"known", "elsewhere"}).words == (
+        "<padding>",
+        "<unknown>",
+        "a",
+        "b",
+        "often",
+        "known",
+    )
+    assert build_vocabulary(counts, set(), minimum_count=6).words[2:] == ("a", "b")
 
 
 def test_ids_of_known_and_unknown_words():
@@ -20,7 +27,7 @@ def test_ids_of_known_and_unknown_words():
 
 
 def test_text_that_spells_the_special_words_is_unknown_and_never_padding():
-    vocabulary = build({"<padding>": 9, "<unknown>": 9, "cat": 9}, {"<padding>", "<unknown>"})
+    vocabulary = build_vocabulary({"<padding>": 9, "<unknown>": 9, "cat": 9}, {"<padding>", "<unknown>"})
     assert vocabulary.words == ("<padding>", "<unknown>", "cat")
     assert vocabulary.ids(["<padding>", "<unknown>"]) == [UNKNOWN, UNKNOWN]
 
@@ -32,12 +39,12 @@ def test_text_that_spells_the_special_words_is_unknown_and_never_padding():
 )
 @settings(max_examples=50, deadline=None)
 def test_every_kept_word_round_trips_through_its_id(counts, has_vector, minimum):
-    vocabulary = build(counts, has_vector, minimum)
+    vocabulary = build_vocabulary(counts, has_vector, minimum)
     for word, count in counts.items():
         (number,) = vocabulary.ids([word])
         assert number != PADDING
         assert (vocabulary.words[number] == word) == (count >= minimum or word in has_vector)
-    assert vocabulary == build(dict(reversed(counts.items())), has_vector, minimum)
+    assert vocabulary.words == build_vocabulary(dict(reversed(counts.items())), has_vector, minimum).words
 
 
 def test_missing_special_words_and_duplicates_are_errors():

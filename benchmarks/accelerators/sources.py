@@ -21,12 +21,11 @@ _PROGRAM = (
         f"jaxmatch/training/{name}.py"
         for name in ("evaluation", "hyperparameters", "keys", "layouts", "losses", "replicas", "schedule", "step")
     ),
-    "jaxmatch/data/characters.py",
-    "jaxmatch/data/vocabulary.py",
     "benchmarks/accelerators/worker.py",
 )
-# The names in this module that do so. No program depends on the rest of it.
+# The names in these modules that do so. No program depends on the rest of them.
 _SHAPES, _NAMES = "jaxmatch/sweep/memory.py", ("_array", "_state", "step_shapes")
+_TEXT, _WORDS = "jaxmatch/data/text.py", ("PADDING", "UNKNOWN", "LONGEST_WORD", "WordTable")
 # What the programs for several devices depend on, too.
 _ON_SEVERAL = ("jaxmatch/training/programs.py", "jaxmatch/training/signature_programs.py")
 # The code that compiles the program and reads its figures, and the parts of the worker that do so.
@@ -41,7 +40,7 @@ def digests(spec: Mapping[str, Any], root: Path = ROOT) -> dict[str, str]:
     target = TARGETS[spec["target"]]
     files = [*_PROGRAM, *_ON_SEVERAL * ("devices" in spec), f"configs/{CONFIGS[spec['model']].partition('_')[0]}.py"]
     making = [ast.dump(_code(file)) for file in itertools.chain(*(sorted(root.glob(pattern)) for pattern in files))]
-    making += _parts(root / _SHAPES, _NAMES)
+    making += [*_parts(root / _SHAPES, _NAMES), *_parts(root / _TEXT, _WORDS)]
     reading = [ast.dump(_code(root / file)) for file in _READING] + _parts(root / _WORKER, _PARTS)
     described = root / "benchmarks" / "accelerators" / target.topology
     reading.append(described.read_text() if described.is_file() else target.topology)

@@ -7,7 +7,7 @@ from typing import Any
 from benchmarks.accelerators.targets import TARGETS, Target
 from benchmarks.accelerators.worker import CONFIGS, LENGTH
 from benchmarks.reports import DIGITS
-from jaxmatch.data.characters import LONGEST_WORD
+from jaxmatch.data.text import LONGEST_WORD
 from jaxmatch.reporting.records import short_commit
 
 INTRODUCTION = """# Programs compiled for accelerators

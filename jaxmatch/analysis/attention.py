@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from flax import traverse_util
 
-from jaxmatch.data.vocabulary import WordTable
+from jaxmatch.data.text import WordTable
 from jaxmatch.errors import InputError
 from jaxmatch.inference.matcher import Matcher, Prediction
 

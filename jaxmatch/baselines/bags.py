@@ -4,7 +4,7 @@ import numpy as np
 from scipy import sparse
 
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
-from jaxmatch.data.vocabulary import UNKNOWN
+from jaxmatch.data.text import UNKNOWN
 
 
 def bags(data: EncodedData, split: EncodedSplit) -> tuple[sparse.csr_array, sparse.csr_array]:

@@ -64,8 +64,13 @@ def _check(arguments: argparse.Namespace) -> None:
 
     if arguments.split_seed is not None and arguments.split is None:
         raise InputError("--split-seed needs --split", remedy="give the shares: --split 0.8/0.1/0.1")
-    numbers = {"minimum_count": arguments.minimum_count, "maximum_length": arguments.maximum_length}
-    check_data_settings(**numbers)
+    words = {
+        "tokenizer": arguments.tokenizer,
+        "minimum_count": arguments.minimum_count,
+        "maximum_length": arguments.maximum_length,
+        "truncation_side": arguments.truncation_side,
+    }
+    check_data_settings(**words)
     directory = data_directory(arguments.name, arguments.data_directory)
     settings = DataSettings(
         name=arguments.name,
@@ -73,10 +78,8 @@ def _check(arguments: argparse.Namespace) -> None:
         task=arguments.task,
         **own_data.layout_settings(arguments),
         vectors=vectors_file(arguments.vectors, directory),
-        tokenizer=arguments.tokenizer,
         lowercase=not arguments.keep_case,
         remove_punctuation=not arguments.keep_punctuation,
-        **numbers,
-        truncation_side=arguments.truncation_side,
+        **words,
     )
     show(check(settings))

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jaxmatch.data.vocabulary import PADDING
+from jaxmatch.data.text import PADDING
 from jaxmatch.errors import InputError
 
 

@@ -5,16 +5,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jaxmatch.data import catalog, vocabulary
-from jaxmatch.data.corpus import Corpus, coverage
+from jaxmatch.data import catalog
 from jaxmatch.data.dataset import DataSet, Split, pair_keys
 from jaxmatch.data.encoding import DataSettings, read_word_vectors
 from jaxmatch.data.kept_pairs import check_words, warnings_about
 from jaxmatch.data.readers import own
 from jaxmatch.data.readers.lines import escaped
 from jaxmatch.data.readers.pairs import NO_LABEL
+from jaxmatch.data.text import UNKNOWN_WORD, Corpus, build_vocabulary, coverage
 from jaxmatch.data.vectors import VectorReport
-from jaxmatch.data.vocabulary import UNKNOWN_WORD
 from jaxmatch.printable import count_text
 
 _QUANTILES = (0.5, 0.9, 0.99, 1.0)
@@ -183,7 +182,7 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
         lines.append("  no vectors were named, so their coverage is unknown")
         return "\n".join(lines)
     found, report = read_word_vectors(settings, corpus.words)
-    words = vocabulary.build(counts, found, settings.minimum_count)
+    words = build_vocabulary(counts, found, settings.minimum_count)
     shares = coverage(counts, words, found)
     lines += [
         f"  vectors {escaped(report.name)}: {report.lines:,} words of {report.dimensions} dimensions,"

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxmatch.data import catalog, rows
-from jaxmatch.data.tokens import Preprocessing
-from jaxmatch.data.vocabulary import Vocabulary, WordTable
+from jaxmatch.data.text import Preprocessing, Vocabulary, WordTable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +23,8 @@ class EncodedSplit:
       labels: <int32>[pairs], indices in the label names of the data set, or <float32>[pairs] for a regression.
       groups: <int32>[pairs], the group in which each candidate is ranked, numbered in order of appearance; or None.
       documents: <unicode>[pairs], the name of each candidate, or None.
-      tags_a, tags_b: <uint8>, the part of speech of each token (data/tagging.py), or None.
-      exact_match_a, exact_match_b: <int8>, 1 for a token that is in both sentences (data/exact_match.py); or None.
+      tags_a, tags_b: <uint8>, the part of speech of each token (`tags`), or None.
+      exact_match_a, exact_match_b: <int8>, 1 for a token that is in both sentences (`exact_matches`); or None.
     """
 
     tokens_a: np.ndarray
@@ -92,7 +91,7 @@ class EncodedData:
       preprocessing: how the texts became tokens.
       report: plain values for records: `counts`, `dropped`, `in_train`, `coverage`, `vectors`, ...
       fingerprint: a hash of everything that the arrays were made from, except the characters.
-      characters: <uint16 or uint32>[words, 16], the characters of each word (data/characters.py), or None. They depend
+      characters: <uint16 or uint32>[words, 16], the characters of each word (`character_table`), or None. They depend
         on the model, too, which may not take them, or know only some.
       files: 'train', 'dev', 'test' (and companions) -> the SHA-256 of its file; empty for embedded data.
     """

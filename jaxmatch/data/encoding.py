@@ -10,15 +10,25 @@ import filelock
 import numpy as np
 
 from jaxmatch.config import DataConfig
-from jaxmatch.data import cache, catalog, exact_match, synthetic, tagging, vectors, vocabulary
-from jaxmatch.data.characters import character_table
-from jaxmatch.data.corpus import Corpus, coverage, number_keys
+from jaxmatch.data import cache, catalog, synthetic, vectors
 from jaxmatch.data.dataset import DataSet, Split
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.kept_pairs import check_drop_length, check_words, warnings_about, without_long_pairs
 from jaxmatch.data.readers import own_layout
 from jaxmatch.data.readers.label_order import classes_of
-from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.data.text import (
+    Corpus,
+    Preprocessing,
+    Vocabulary,
+    build_vocabulary,
+    character_table,
+    coverage,
+    exact_matches,
+    folded,
+    number_keys,
+    tagger_files,
+    tags_of,
+)
 from jaxmatch.data.vectors import (
     DIMENSIONS,
     HASHED,
@@ -28,7 +38,6 @@ from jaxmatch.data.vectors import (
     WordVectors,
     hashed_vectors,
 )
-from jaxmatch.data.vocabulary import Vocabulary
 from jaxmatch.errors import InputError
 from jaxmatch.files import remove_abandoned
 
@@ -174,7 +183,7 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
     if settings.name == catalog.OWN and "train" in files:  # `jaxmatch.data.save` keeps them in a file of their own
         description["classes"] = classes_of(files["train"], settings.layout)
     if settings.tags:
-        description["tags"] = [cache.file_digest(path, cache_directory) for path in tagging.model_files()]
+        description["tags"] = [cache.file_digest(path, cache_directory) for path in tagger_files()]
     if settings.exact_match:
         description["exact_match"] = True
     if settings.name in catalog.EMBEDDED_TASKS:
@@ -205,12 +214,12 @@ def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any
         data = without_long_pairs(data, corpus, settings.drop_from_length)
     found, vector_report = read_word_vectors(settings, corpus.words)
     counts = dict(zip(corpus.words, corpus.counts.tolist(), strict=True))
-    words = vocabulary.build(counts, found, settings.minimum_count)
+    words = build_vocabulary(counts, found, settings.minimum_count)
     ids = np.array(words.ids(corpus.words), np.int32)
     arrays: dict[str, np.ndarray] = {"vectors": _table(words, found, vector_report.dimensions)}
-    tags = tagging.tags_of(corpus.texts, settings.preprocessing) if settings.tags else None
+    tags = tags_of(corpus.texts, settings.preprocessing) if settings.tags else None
     alike: dict[str, int] = {}
-    folded = np.array([alike.setdefault(exact_match.folded(word), len(alike)) for word in corpus.words], np.int64)
+    folded_words = np.array([alike.setdefault(folded(word), len(alike)) for word in corpus.words], np.int64)
     for name, split in data.splits.items():
         columns = []
         for side in ("a", "b"):
@@ -220,9 +229,9 @@ def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any
             if tags is not None:
                 arrays[f"{name}.tags_{side}"] = tags[positions]
             if settings.exact_match:
-                columns += [folded[tokens], offsets]
+                columns += [folded_words[tokens], offsets]
         if settings.exact_match:
-            arrays[f"{name}.exact_match_a"], arrays[f"{name}.exact_match_b"] = exact_match.exact_matches(*columns)
+            arrays[f"{name}.exact_match_a"], arrays[f"{name}.exact_match_b"] = exact_matches(*columns)
         arrays.update(_labels_and_groups(name, split, data))
     values = {
         "task": data.task,

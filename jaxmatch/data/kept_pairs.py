@@ -9,12 +9,9 @@ from collections import Counter
 
 import numpy as np
 
-from jaxmatch.data import vocabulary
-from jaxmatch.data.corpus import Corpus
 from jaxmatch.data.dataset import DataSet
 from jaxmatch.data.readers.pairs import is_number
-from jaxmatch.data.tokenizer_rules import CHARACTER
-from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.data.text import CHARACTER, UNKNOWN_WORD, Corpus, Preprocessing
 from jaxmatch.errors import InputError
 from jaxmatch.printable import count_text, shown
 
@@ -32,7 +29,7 @@ def check_words(data: DataSet, corpus: Corpus, preprocessing: Preprocessing) -> 
     Raises:
       InputError: tokenization leaves no word in a split.
     """
-    unknown = corpus.words.get(vocabulary.UNKNOWN_WORD)
+    unknown = corpus.words.get(UNKNOWN_WORD)
     if unknown is None:
         return
     for name, split in data.splits.items():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from jaxmatch.data.vocabulary import PADDING
+from jaxmatch.data.text import PADDING
 
 
 def pair_rows(

@@ -7,10 +7,17 @@ from collections.abc import Mapping, Sequence
 import jax
 import numpy as np
 
-from jaxmatch.data import tagging
-from jaxmatch.data.exact_match import exact_matches_of
-from jaxmatch.data.tokens import Preprocessing
-from jaxmatch.data.vocabulary import PADDING, PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary, WordTable
+from jaxmatch.data.text import (
+    PADDING,
+    PADDING_WORD,
+    UNKNOWN,
+    UNKNOWN_WORD,
+    Preprocessing,
+    Vocabulary,
+    WordTable,
+    exact_matches_of,
+    tags,
+)
 
 # Name -> the feature of each token of the first texts, and of each token of the second texts.
 Features = dict[str, tuple[list[list[int]], list[list[int]]]]
@@ -103,7 +110,7 @@ def token_features(names: Sequence[str], pairs: Sequence[tuple[str, str]], prepr
     """
     found = {}
     if "tags" in names:
-        tags_of = functools.cache(lambda text: tagging.tags(text, preprocessing))
+        tags_of = functools.cache(lambda text: tags(text, preprocessing))
         found["tags"] = tuple([tags_of(pair[side]) for pair in pairs] for side in (0, 1))
     if "exact_match" in names:
         tokens_of = functools.cache(preprocessing.tokens)

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch.data.vocabulary import WordTable
+from jaxmatch.data.text import WordTable
 from jaxmatch.devices import compiler_options
 from jaxmatch.inference.padding import MANY_LENGTHS, pad_batch, padded_size, token_rows
 from jaxmatch.layers import core
@@ -28,7 +28,7 @@ class InferenceModel:
       module: the model (jaxmatch/models).
       params: the parameters of the model, from one run.
       vectors: <float32>[words, dimensions], the table of word vectors that ids index.
-      characters: <uint16 or uint32>[words, 16], the characters of the same words (data/characters.py), for a model
+      characters: <uint16 or uint32>[words, 16], the characters of the same words (`character_table`), for a model
         that takes characters; otherwise None.
       optimize_for_cpu: whether a model on a CPU uses the optimizations of jaxmatch/inference/cpu. They use more memory:
         16.2 kB per word for RE2 with the paper's setting for SNLI, at most 1 GiB for all models of a process.

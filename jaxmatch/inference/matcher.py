@@ -11,11 +11,17 @@ import jax
 import numpy as np
 
 from jaxmatch.caches import keep_compiled_programs
-from jaxmatch.data import tagging
-from jaxmatch.data.characters import character_table
-from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.data.text import (
+    PADDING_WORD,
+    UNKNOWN,
+    UNKNOWN_WORD,
+    Preprocessing,
+    Vocabulary,
+    WordTable,
+    character_table,
+    nltk_tagger,
+)
 from jaxmatch.data.vectors import HASHED, hashed_vectors
-from jaxmatch.data.vocabulary import PADDING_WORD, UNKNOWN, UNKNOWN_WORD, Vocabulary, WordTable
 from jaxmatch.devices import available_devices
 from jaxmatch.errors import NotFinite
 from jaxmatch.inference import model_folder
@@ -281,7 +287,7 @@ def load(path: str | os.PathLike, *, optimize_for_cpu: bool = True) -> Matcher:
     stored = model_folder.read(path)
     module = stored.module
     if "tags" in module.token_features:
-        tagging.check_installed()
+        nltk_tagger()  # raises an error if its model is not installed
     characters = (
         character_table(stored.vocabulary.words, module.config.known_characters) if module.takes_characters else None
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.data.dataset import TASKS
-from jaxmatch.data.tokens import Preprocessing
+from jaxmatch.data.text import Preprocessing
 from jaxmatch.errors import InputError
 from jaxmatch.inference.checked_files import COPY_AGAIN, read_bytes
 from jaxmatch.printable import shown

@@ -11,7 +11,7 @@ no checksum of model.json itself. Checksums protect against accidents only. Shap
 well, before memory is allocated.
 
 The characters of words are computed from the vocabulary, and exact matches from the texts. Parts of speech need NLTK's
-tagger, whose model is not in the folder (data/tagging.py).
+tagger, whose model is not in the folder (data/text.py).
 """
 
 import contextlib
@@ -30,9 +30,7 @@ import safetensors.numpy
 from flax import traverse_util
 
 from jaxmatch import __version__, files, models
-from jaxmatch.data.characters import LEAST_KNOWN
-from jaxmatch.data.tokens import Preprocessing
-from jaxmatch.data.vocabulary import Vocabulary
+from jaxmatch.data.text import LEAST_CHARACTERS, Preprocessing, Vocabulary
 from jaxmatch.errors import WAIT_OR_RESUME, InputError
 from jaxmatch.files import hash_file
 from jaxmatch.inference import model_description, stored_arrays
@@ -85,7 +83,7 @@ def save(
       vectors: <float32>[words, dimensions]; may be None if `vectors_file` is given.
       labels: label names in the order of the outputs; empty for a regression.
       task: "classification", "ranking" or "regression".
-      preprocessing: the fields of `jaxmatch.data.tokens.Preprocessing`.
+      preprocessing: the fields of `jaxmatch.data.text.Preprocessing`.
       config: the run's whole configuration, which can be written as JSON.
       vectors_file: an .npy file with the vectors, used instead of `vectors`. It is hard-linked, or copied if the file
         system has no links, so that the runs of a sweep share one file on disk.
@@ -180,9 +178,10 @@ def _read(folder: Path) -> StoredModel:
     with _settings_of(folder / model_description.FILE):
         module = models.build(_tuples(description["model"]), outputs=len(labels) or 1)
         preprocessing = model_description.preprocessing_of(description)
-        if module.takes_characters and module.config.known_characters < LEAST_KNOWN:
+        if module.takes_characters and module.config.known_characters < LEAST_CHARACTERS:
             raise InputError(
-                f"model.known_characters is {module.config.known_characters}", remedy=f"it is {LEAST_KNOWN} or more"
+                f"model.known_characters is {module.config.known_characters}",
+                remedy=f"it is {LEAST_CHARACTERS} or more",
             )
     table = _shape_of_vectors(folder / _VECTORS)
     vocabulary = _vocabulary(folder / _VOCABULARY, digests.get(_VOCABULARY), table)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from jaxmatch.data.text import UNKNOWN
 from jaxmatch.data.vectors import hashed_vectors
-from jaxmatch.data.vocabulary import UNKNOWN
 from jaxmatch.errors import NotInstalled
 from jaxmatch.inference import stored_arrays
 from jaxmatch.inference.encoded_pairs import word_ids

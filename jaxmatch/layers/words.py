@@ -11,8 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config import ModelConfig
-from jaxmatch.data.characters import LONGEST_WORD
-from jaxmatch.data.vocabulary import PADDING, WordTable
+from jaxmatch.data.text import LONGEST_WORD, PADDING, WordTable
 from jaxmatch.errors import InputError
 from jaxmatch.layers.core import PRECISIONS, Parts, matmul, target
 from jaxmatch.layers.lstm import Lstm

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.config import ModelConfig
-from jaxmatch.data.vocabulary import WordTable
+from jaxmatch.data.text import WordTable
 from jaxmatch.layers.core import jax_defaults
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.pooling import Perceptron

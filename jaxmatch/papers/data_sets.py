@@ -56,7 +56,7 @@ def feature_settings(features: Mapping[str, Any], choice: str) -> dict[str, Any]
         return {**WORD_VECTORS_ONLY, "data.minimum_count": 5}
     found = WORD_VECTORS_ONLY | {f"model.{key}": value for key, value in features.items()}
     if features.get("characters", "none") != "none":
-        found["data.minimum_count"] = 1  # a word that the vocabulary lacks has no characters (data/characters.py)
+        found["data.minimum_count"] = 1  # a word that the vocabulary lacks has no characters (data/text.py)
     return found
 
 

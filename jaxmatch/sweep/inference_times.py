@@ -15,9 +15,10 @@ from ml_collections import ConfigDict
 
 from jaxmatch.analysis.scoring import pairs_of
 from jaxmatch.analysis.timing import batch_seconds, random_matcher, split_seconds
-from jaxmatch.data import catalog, tagging
+from jaxmatch.data import catalog
 from jaxmatch.data.dataset import Split
 from jaxmatch.data.places import data_directory
+from jaxmatch.data.text import nltk_tagger
 from jaxmatch.devices import available_devices
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
@@ -88,7 +89,7 @@ def run(
     load = os.getloadavg()[0]
     answers, pairs = labels_and_task(timing), None if split == NO_SPLIT else split_of(timing, split)
     if pairs is not None and any(config.model.get("tags") for config in configs_of(timing).values()):
-        tagging.check_installed()  # before anything is timed
+        nltk_tagger()  # before anything is timed
     with on_the_cpu() as device:
         rows = []
         for name, config in configs_of(timing).items():

@@ -5,9 +5,10 @@ from typing import Any
 
 from jaxmatch.caches import cache_folder
 from jaxmatch.config import DataConfig
-from jaxmatch.data import catalog, characters, encoding, tagging
+from jaxmatch.data import catalog, encoding
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.places import data_directory, vectors_file
+from jaxmatch.data.text import LEAST_CHARACTERS, LEAST_TAGS
 from jaxmatch.data.vectors import NO_VECTORS
 from jaxmatch.errors import InputError
 from jaxmatch.settings import check
@@ -47,8 +48,8 @@ def _features(model: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the word features that a model takes. A model without such settings takes no features."""
     found: dict[str, Any] = {}
     if model.get("characters", "none") != "none":
-        found["characters"] = _enough(model, "known_characters", characters.LEAST_KNOWN)
-    if model.get("tags", False) and _enough(model, "known_tags", tagging.LEAST_KNOWN):
+        found["characters"] = _enough(model, "known_characters", LEAST_CHARACTERS)
+    if model.get("tags", False) and _enough(model, "known_tags", LEAST_TAGS):
         found["tags"] = True
     if model.get("exact_match", False):
         found["exact_match"] = True

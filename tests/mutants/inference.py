@@ -58,6 +58,6 @@ MUTANTS = [
     (_FOLDER, 'check_replaceable(path, DESCRIPTION, "an export")', "pass", ["tests/test_export.py::test_export_does_not_replace_a_folder_with_other_files"]),
     (_FORMATS, "if not np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE):", "if False:", ["tests/test_export.py::test_exported_program_with_different_outputs_is_refused"]),
     (_FORMATS, "                setattr(module, name, value)", "                pass", ["tests/test_export.py::test_onnx_export_of_every_model_but_diin_gives_the_same_logits"]),
-    ("jaxmatch/data/tokenizer_rules.py", '(" {2,}", " ")', '(" {2,}", "")', ["tests/test_tokenizer_rules.py::test_space_stripping_rules_equal_the_quadratic_pattern"]),
-    ("jaxmatch/data/tokenizer_rules.py", '(r"\\A|\\Z", " "), ', "", ["tests/test_tokenizer_rules.py"]),
+    ("jaxmatch/data/text.py", '(" {2,}", " ")', '(" {2,}", "")', ["tests/test_tokenizer_rules.py::test_space_stripping_rules_equal_the_quadratic_pattern"]),
+    ("jaxmatch/data/text.py", '(r"\\A|\\Z", " "), ', "", ["tests/test_tokenizer_rules.py"]),
 ]

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from jaxmatch import memory_mappings
-from jaxmatch.data.vocabulary import WordTable
+from jaxmatch.data.text import WordTable
 from jaxmatch.inference.cpu.compiler_options import compiler_options
 from jaxmatch.inference.cpu.hoisting import HoistedProgram, hoist
 from jaxmatch.inference.cpu.product_table import TabulatedProgram, tabulate

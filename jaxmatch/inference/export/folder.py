@@ -2,7 +2,7 @@
 
 export.json                        task, labels, calibration, names of the inputs, vectors of new words, the model's
                                    settings, checksums
-tokenizer.json                     how texts become tokens (data/tokenizer_rules.py)
+tokenizer.json                     how texts become tokens (`substitutions` of data/text.py)
 vocabulary.json                    the words in the order of their ids
 vectors.npy                        <float32>[words, dimensions]
 program.stablehlo, program.onnx    (vectors, ids, sentences) -> logits <float32>[batch, outputs]; or instead
@@ -24,9 +24,8 @@ import safetensors.numpy
 from flax import traverse_util
 
 from jaxmatch import __version__, files
-from jaxmatch.data.tokenizer_rules import substitutions
+from jaxmatch.data.text import UNKNOWN_WORD, substitutions
 from jaxmatch.data.vectors import hashed_rule
-from jaxmatch.data.vocabulary import UNKNOWN_WORD
 from jaxmatch.errors import InputError
 from jaxmatch.files import hash_file
 from jaxmatch.inference.calibration import Calibration

@@ -1,0 +1,565 @@
+"""From texts to words and their features: tokens, vocabulary, characters, exact matches, parts of speech, corpus.
+
+Tokenization uses NLTK's rule-based tokenizers, which need no downloaded models. Parts of speech come from NLTK's
+averaged perceptron tagger for English, whose model is downloaded separately.
+"""
+
+import dataclasses
+import functools
+import importlib
+import importlib.util
+import itertools
+import re
+import sys
+import threading
+import unicodedata
+from array import array
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxmatch.config import DataConfig
+from jaxmatch.data.dataset import DataSet
+from jaxmatch.errors import InputError
+
+# --- Words and their ids ---
+
+PADDING = 0
+UNKNOWN = 1
+PADDING_WORD, UNKNOWN_WORD = "<padding>", "<unknown>"
+
+
+class Vocabulary:
+    """A fixed list of words. The id of a word is its index.
+
+    Arguments:
+      words: distinct words; the first two are '<padding>' and '<unknown>'.
+
+    Attributes:
+      words: the list, as a tuple.
+    """
+
+    def __init__(self, words: Sequence[str]):
+        self.words = tuple(words)
+        if self.words[:2] != (PADDING_WORD, UNKNOWN_WORD):
+            raise ValueError(f"a vocabulary begins with {PADDING_WORD} and {UNKNOWN_WORD}, not {self.words[:2]}")
+        # A text that spells out '<padding>' must not be masked: the token is an unknown word.
+        self._ids = {word: index for index, word in enumerate(self.words)}
+        if len(self._ids) != len(self.words):
+            raise ValueError("a vocabulary holds a word twice")
+        self._ids[PADDING_WORD] = UNKNOWN
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def ids(self, tokens: Iterable[str]) -> list[int]:
+        """Returns the id of each token: `UNKNOWN` for a token outside the vocabulary, never `PADDING`."""
+        find = self._ids.get
+        return [find(token, UNKNOWN) for token in tokens]
+
+
+def build_vocabulary(counts: Mapping[str, int], has_vector: Container[str], minimum_count: int = 5) -> Vocabulary:
+    """Builds a vocabulary of the words that have a vector or occur often enough, the most frequent first.
+
+    This is the rule of RE2's released code: words of all splits are counted, and a rare word is kept only if it has a
+    vector.
+
+    Arguments:
+      counts: word -> occurrences in all splits.
+      has_vector: the words of the vector file.
+      minimum_count: the number of occurrences from which a word without a vector is kept.
+    """
+    kept = [
+        word
+        for word, count in counts.items()
+        if (count >= minimum_count or word in has_vector) and word not in (PADDING_WORD, UNKNOWN_WORD)
+    ]
+    # Words of equal counts are ordered by the word itself, so that the order in which texts were read does not matter.
+    kept.sort(key=lambda word: (-counts[word], word))
+    return Vocabulary([PADDING_WORD, UNKNOWN_WORD, *kept])
+
+
+class WordTable(NamedTuple):
+    """The vectors and the characters of the words of a vocabulary. Models accept a table in place of the vectors.
+
+    Attributes:
+      vectors: <float32>[words, dimensions].
+      characters: <uint16 or uint32>[words, 16], 0 is padding (`character_table`).
+    """
+
+    vectors: Any
+    characters: Any
+
+
+# --- Tokenizers ---
+
+# The modules of NLTK that define the tokenizers.
+_NLTK_MODULES = {"NLTKWordTokenizer": "nltk.tokenize.destructive", "TweetTokenizer": "nltk.tokenize.casual"}
+_importing = threading.Lock()
+
+
+@functools.cache
+def nltk_tokenizer(name: str) -> Any:
+    """Returns NLTK's tokenizer "NLTKWordTokenizer" or "TweetTokenizer".
+
+    The rest of NLTK takes one to two seconds to import. Unless it is imported already, empty packages replace
+    `nltk/__init__.py` and `nltk/tokenize/__init__.py` during the import. They are removed afterwards, so that a later
+    import of NLTK imports all of it.
+    """
+    with _importing:
+        if "nltk" in sys.modules:
+            return getattr(importlib.import_module(_NLTK_MODULES[name]), name)()
+        (folder,) = importlib.util.find_spec("nltk").submodule_search_locations
+        for package, path in (("nltk", folder), ("nltk.tokenize", str(Path(folder, "tokenize")))):
+            sys.modules[package] = ModuleType(package)
+            sys.modules[package].__path__ = [path]
+        try:
+            return getattr(importlib.import_module(_NLTK_MODULES[name]), name)()
+        finally:
+            for loaded in [each for each in list(sys.modules) if each.partition(".")[0] == "nltk"]:
+                del sys.modules[loaded]
+
+
+# The end of a sentence inside a text: a lower-case word, a full stop, white space and a capital.
+# The pattern begins with the full stop, because a text has few of them.
+SENTENCE_END = re.compile(r"\.(?<=[a-z]{2}\.)(?=\s+[A-Z])")
+_UNSPACED = (
+    "\u0e00-\u109f\u1780-\u17ff"  # Thai, Lao, Tibetan, Myanmar, Khmer
+    "\u3001-\u30ff\u31f0-\u31ff\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff9f"  # kana and punctuation
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Han
+)
+_MARKS = (
+    "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u0f71-\u0f84\u0f8d-\u0fbc\u102b-\u103e\u1056-\u1059"
+    "\u17b4-\u17d3\u17dd\u302a-\u302f\u3099\u309a\ufe00-\ufe0f\uff9e\uff9f\U000e0100-\U000e01ef"
+)
+# A character of a script that is written without spaces, or of East Asian punctuation, with the marks that belong to
+# it. In Myanmar and Khmer, a letter after a virama is written below the letter before it.
+CHARACTER = re.compile(f"[{_UNSPACED}](?:[\u1039\u17d2][\u1000-\u102a\u1780-\u17b3]|[{_MARKS}])*")
+
+
+def substitutions(name: str) -> list[tuple[str, str]] | None:
+    """Returns the rules of a tokenizer, which a program without NLTK and without this package can follow: apply
+    `re.sub(pattern, replacement, text)` for each, then `text.split()`.
+
+    The patterns are NLTK's. NLTK itself compiles them with the module `re` or, from version 3.10.4 on, with `regex`.
+    The two modules differ in the characters that they take for letters: "¹" is a letter for `re` alone. Here the
+    patterns are always applied with `re`, so that tokens do not depend on the version.
+
+    Arguments:
+      name: a key of `TOKENIZERS`.
+
+    Returns:
+      (pattern, replacement) for Python's module `re`, in order; None for the tokenizers of tweets, which are not made
+      of substitutions.
+    """
+    if name == "whitespace":
+        return []
+    if name == "characters":
+        return [(CHARACTER.pattern, r" \g<0> "), *substitutions("word")]
+    if name != "word":
+        return None
+    found = nltk_tokenizer("NLTKWordTokenizer")
+    # NLTK takes a full stop for the end of a sentence only at the end of the text, hence the first rule. The second
+    # rule does not change the tokens. Without it, some rules would take time quadratic in the number of spaces.
+    rules = [(SENTENCE_END, " . "), (" {2,}", " "), (r"\A | \Z", ""), *found.STARTING_QUOTES, *found.PUNCTUATION]
+    rules += [found.PARENS_BRACKETS, found.DOUBLE_DASHES, (r"\A|\Z", " "), *found.ENDING_QUOTES]
+    rules += [(pattern, r" \1 \2 ") for pattern in (*found.CONTRACTIONS2, *found.CONTRACTIONS3)]
+    return [(_text_of(pattern), replacement) for pattern, replacement in rules]
+
+
+def _text_of(pattern: Any) -> str:
+    """Returns a pattern as text. The flag `re.IGNORECASE` becomes part of the text."""
+    text = getattr(pattern, "pattern", pattern)
+    either_case = getattr(pattern, "flags", 0) & re.IGNORECASE
+    return f"(?i){text}" if either_case and not text.startswith("(?i)") else text
+
+
+@functools.cache
+def _word_rules() -> list[tuple[re.Pattern[str], str]]:
+    return [(re.compile(pattern), replacement) for pattern, replacement in substitutions("word")]
+
+
+def _word(text: str) -> list[str]:
+    """Splits a text as NLTK's word tokenizer does (Penn Treebank rules): words, clitics such as n't, marks."""
+    tokens = _plain_words(SENTENCE_END.sub(" . ", text).strip(" "))
+    if tokens is not None:
+        return tokens
+    for pattern, replacement in _word_rules():
+        text = pattern.sub(replacement, text)
+    return text.split()
+
+
+# Plain text, for which the thirty rules of the word tokenizer reduce to a handful. It has only ASCII words, marks that
+# are always tokens of their own, commas before a space, single dashes and full stops, and the clitics of English. Most
+# text is plain. It is split 28 times faster than rule by rule, which takes two minutes for SNLI (benchmarks/NOTES.md).
+# The tests compare both ways.
+_PLAIN = re.compile(
+    r"""(?:[A-Za-z0-9 ?!();&%$\#@]++
+         |,(?=\ |$) | -(?!-) | \.(?!\.)
+         |'(?:[sSmMdD]|ll|LL|re|RE|ve|VE|(?<=n')t|(?<=N')T)(?![A-Za-z0-9'])
+       )*+""",
+    re.VERBOSE,
+)
+_PLAIN_MARKS = str.maketrans({mark: f" {mark} " for mark in "?!();&%$#@,"})
+_PLAIN_CLITIC = re.compile(r"(?<=[^' ])(?:'[sSmMdD]|'ll|'LL|'re|'RE|'ve|'VE|n't|N'T)(?= )")
+_CONTRACTED = ("cannot", "gimme", "gonna", "gotta", "lemme", "wanna")
+
+
+def _plain_words(text: str) -> list[str] | None:
+    """Returns the tokens of the word tokenizer for plain text, or None if the text is not plain."""
+    stem = text.removesuffix(".").rstrip(" ")
+    # The last full stop is a token of its own, even if brackets follow it. Only texts with a clear end are plain.
+    if not stem or not (stem[-1].isalnum() or stem[-1] in "?!,"):
+        return None
+    lower = stem.lower()
+    if text.endswith("..") or any(contraction in lower for contraction in _CONTRACTED):
+        return None
+    # Most plain text consists of words and commas alone.
+    apart = stem.replace(", ", " , ")
+    letters = apart.replace(" , ", "").replace(" ", "")
+    if letters.isascii() and letters.isalnum():
+        tokens = apart.split()
+    elif _PLAIN.fullmatch(stem):
+        tokens = _PLAIN_CLITIC.sub(r" \g<0>", f" {stem.translate(_PLAIN_MARKS)} ").split()
+    else:
+        return None
+    return [*tokens, "."] if text.endswith(".") else tokens
+
+
+def _characters(text: str) -> list[str]:
+    """Splits scripts that are written without spaces into characters, and other text as `_word` does."""
+    return _word(CHARACTER.sub(r" \g<0> ", text))
+
+
+def _tweet(text: str) -> list[str]:
+    """Splits a text as NLTK's TweetTokenizer does, which keeps emoticons, hashtags and addresses whole."""
+    return nltk_tokenizer("TweetTokenizer").tokenize(text)
+
+
+# The preprocessing of SciTail in RE2's released code: marks that become spaces, apostrophes outside clitics, clitics.
+_TWEET_MARKS = re.compile(r"[-.#\"/]")
+_LONE_APOSTROPHE = re.compile(r"'(?!(?:s|m|ve|t|re|d|ll)(?: |$))")
+_CLITIC = re.compile(r"'(?:s|m|ve|re|d|ll)|n't")
+
+
+def _tweet_split(text: str) -> list[str]:
+    """Splits a text as RE2's released code does for SciTail: `_tweet`, then at hyphens, slashes and clitics."""
+    text = " ".join(_tweet(text))
+    text = _LONE_APOSTROPHE.sub(" ", _TWEET_MARKS.sub(" ", text))
+    return _CLITIC.sub(lambda match: " " + match.group(), text).split()
+
+
+TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
+    "whitespace": str.split,
+    "word": _word,
+    "characters": _characters,
+    "tweet": _tweet,
+    "tweet_split": _tweet_split,
+}
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def is_punctuation(token: str) -> bool:
+    """Returns whether a token consists of punctuation and symbols alone (Unicode categories P and S)."""
+    return all(unicodedata.category(character)[0] in "PS" for character in token)
+
+
+@dataclasses.dataclass(frozen=True)
+class Preprocessing:
+    """The settings by which a text becomes tokens. A trained model stores them, to tokenize new text in the same way.
+
+    Attributes:
+      tokenizer: a key of `TOKENIZERS`.
+      lowercase: whether tokens are converted to lower case.
+      remove_punctuation: whether tokens that consist of punctuation alone are dropped.
+      maximum_length: the maximum number of tokens of a text; 0 for no limit.
+      truncation_side: the side on which a longer text loses tokens: "right", its end, or "left", its beginning.
+
+    Raises:
+      InputError: the tokenizer is unknown, as that of a model from a newer version.
+    """
+
+    tokenizer: str = DataConfig.tokenizer
+    lowercase: bool = DataConfig.lowercase
+    remove_punctuation: bool = DataConfig.remove_punctuation
+    maximum_length: int = DataConfig.maximum_length
+    truncation_side: str = DataConfig.truncation_side
+
+    def __post_init__(self):
+        if self.tokenizer not in TOKENIZERS:
+            raise InputError(f"there is no tokenizer {self.tokenizer!r}", remedy=f"use one of {', '.join(TOKENIZERS)}")
+
+    def tokens(self, text: str) -> list[str]:
+        """Returns the tokens of a text, or one '<unknown>' if no token is left, so that no sentence is empty."""
+        tokens = [token for piece in self.pieces(text) if (token := self.token(piece)) is not None]
+        return tokens[self.window] or [UNKNOWN_WORD]
+
+    @property
+    def window(self) -> slice:
+        """The slice of a text's tokens that is kept."""
+        if not self.maximum_length:
+            return slice(None)
+        return slice(self.maximum_length) if self.truncation_side == "right" else slice(-self.maximum_length, None)
+
+    def pieces(self, text: str) -> list[str]:
+        """Splits a text into pieces with the tokenizer."""
+        return TOKENIZERS[self.tokenizer](text)
+
+    def token(self, piece: str) -> str | None:
+        """Returns the token that a piece becomes, or None if it is dropped. The result depends on the piece alone."""
+        if self.remove_punctuation and is_punctuation(piece):
+            return None
+        return piece.lower() if self.lowercase else piece
+
+
+# --- Characters of words ---
+
+LONGEST_WORD = 16  # ESAN, section 3: "cropping or padding to limit each token to have 16 characters"
+# Padding is 0, and a character without a number of its own is 1. ASCII characters keep their code points, which are
+# below the least size of the character vocabulary.
+LEAST_CHARACTERS = 128
+_OTHER = 1
+
+
+def character_table(words: Sequence[str], known: int = LEAST_CHARACTERS) -> np.ndarray:
+    """Builds a table of the first sixteen characters of each word, as in ESAN (section 3) and CSRAN's released code.
+
+    CSRAN's code takes the characters before it converts a word to lower case. Here they are the characters of the
+    vocabulary's words, which `data.lowercase` has converted to lower case.
+
+    The characters depend on the word alone, so that one table per vocabulary is enough. It is indexed on the device by
+    the ids of the words. The number of a character depends on the character alone, so that a saved model needs no list
+    of characters. In training, all words outside the vocabulary share one row. To keep its characters, a word must be
+    in the vocabulary (`data.minimum_count` 1 keeps all words of the data). A model trained with that setting also gets
+    the characters of new words when it predicts (inference/matcher.py).
+
+    Arguments:
+      words: the words of a vocabulary in the order of their ids; the first two are padding and unknown.
+      known: the size of the character vocabulary, 128 or more. Characters beyond ASCII share the numbers from 128 on,
+        by their code points.
+
+    Returns:
+      <uint16>[words, 16], or <uint32>[words, 16] if `known` is more than 65,536; 0 is padding. The row of padding is
+      all padding. The row of unknown words holds one character without a number of its own.
+    """
+    text = np.array([word[:LONGEST_WORD] for word in words], np.dtype(("U", LONGEST_WORD)))
+    codes = np.ascontiguousarray(text).view(np.uint32).reshape(len(words), LONGEST_WORD)
+    lengths = np.fromiter((min(len(word), LONGEST_WORD) for word in words), np.int64, len(words))
+    in_word = np.arange(LONGEST_WORD) < lengths[:, None]
+    shared = known - LEAST_CHARACTERS
+    beyond = LEAST_CHARACTERS + codes % shared if shared else _OTHER
+    numbers = np.where(codes < LEAST_CHARACTERS, np.maximum(codes, _OTHER), beyond)
+    numbers = np.where(in_word, numbers, PADDING).astype(np.uint16 if known <= 1 << 16 else np.uint32)
+    numbers[PADDING : UNKNOWN + 1] = PADDING
+    numbers[UNKNOWN, 0] = _OTHER
+    return numbers
+
+
+# --- Exact matches: whether a word also occurs in the other sentence (ESAN, section 2.1; CSRAN's released code) ---
+
+
+def folded(word: str) -> str:
+    """Returns the form that matching words share: without case. Words are not lemmatized."""
+    return word.casefold()
+
+
+def exact_matches(
+    words_a: np.ndarray, offsets_a: np.ndarray, words_b: np.ndarray, offsets_b: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Marks the words that also occur in the other sentence of their pair.
+
+    Arguments:
+      words_a: <int>[total_a], the numbers, 0 or more, of the folded words of all first sentences, concatenated.
+      offsets_a: <int64>[pairs + 1], the start of each first sentence in `words_a`.
+      words_b, offsets_b: the same for the second sentences; the same word has the same number.
+
+    Returns:
+      <int8>[total_a] and <int8>[total_b], 1 for a match.
+    """
+    count = 1 + max(int(words_a.max(initial=0)), int(words_b.max(initial=0)))
+    keys_a, keys_b = (
+        np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets)) * count + words
+        for words, offsets in ((words_a, offsets_a), (words_b, offsets_b))
+    )
+    return np.isin(keys_a, keys_b).astype(np.int8), np.isin(keys_b, keys_a).astype(np.int8)
+
+
+def exact_matches_of(tokens_a: Iterable[str], tokens_b: Iterable[str]) -> tuple[list[int], list[int]]:
+    """Marks the tokens of one pair that also occur in the other sentence, as `exact_matches` does for arrays."""
+    words_a, words_b = ([folded(token) for token in tokens] for tokens in (tokens_a, tokens_b))
+    known_a, known_b = set(words_a), set(words_b)
+    return [int(word in known_b) for word in words_a], [int(word in known_a) for word in words_b]
+
+
+# --- Parts of speech ---
+
+TAGGER_MODEL = "averaged_perceptron_tagger_eng"
+# The tags of the Penn Treebank that the tagger predicts. Their order is part of every model trained with tags: never
+# change it.
+_TAGS = (
+    "# $ '' ( ) , . : CC CD DT EX FW IN JJ JJR JJS LS MD NN NNP NNPS NNS PDT POS PRP PRP$ RB RBR RBS RP SYM TO UH "
+    "VB VBD VBG VBN VBP VBZ WDT WP WP$ WRB ``"
+).split()
+# 0 is padding. 1 means no known tag: the text has no token left, or a later tagger predicted a new tag.
+NO_TAG = 1
+TAG_NUMBERS = {tag: number for number, tag in enumerate(_TAGS, start=NO_TAG + 1)}
+LEAST_TAGS = len(_TAGS) + 2  # the count of numbers, padding included
+
+
+def tagger_files() -> tuple[Path, ...]:
+    """Returns the files of the tagger's model, sorted by name.
+
+    Raises:
+      InputError: the model is not installed.
+    """
+    import nltk.data
+
+    try:
+        files = tuple(sorted(Path(str(nltk.data.find(f"taggers/{TAGGER_MODEL}/"))).glob("*.json")))
+    except LookupError:
+        files = ()
+    if not files:
+        raise InputError(
+            f"parts of speech need NLTK's model {TAGGER_MODEL!r}, which is not installed",
+            remedy=f"python -m nltk.downloader {TAGGER_MODEL}, or name the folder of NLTK's models in NLTK_DATA",
+        )
+    return files
+
+
+@functools.cache
+def nltk_tagger() -> Any:
+    """Returns NLTK's tagger.
+
+    Raises:
+      InputError: its model is not installed.
+    """
+    from nltk.tag.perceptron import PerceptronTagger
+
+    tagger_files()  # raises an error that names the download
+    return PerceptronTagger(lang="eng")
+
+
+def tags(text: str, preprocessing: Preprocessing) -> list[int]:
+    """Returns one number, 1 or more, for each of the tokens that `preprocessing.tokens` returns for the text.
+
+    The tagger reads the text as it is written, because it uses capitals and punctuation that the tokens lack.
+
+    Raises:
+      InputError: the tagger's model is not installed.
+    """
+    pieces = preprocessing.pieces(text)
+    tagged = nltk_tagger().tag(pieces)
+    kept = [TAG_NUMBERS.get(tag, NO_TAG) for piece, tag in tagged if preprocessing.token(piece) is not None]
+    return kept[preprocessing.window] or [NO_TAG]
+
+
+def tags_of(texts: Iterable[str], preprocessing: Preprocessing) -> np.ndarray:
+    """Returns the tags of all texts, concatenated, <uint8>[tokens]; see `tags`."""
+    return np.fromiter((tag for text in texts for tag in tags(text, preprocessing)), np.uint8)
+
+
+# --- The texts and words of a data set ---
+
+
+class Corpus:
+    """The distinct texts of a data set, each tokenized once.
+
+    The corpus numbers its words itself. A word number is not the id of the word in a vocabulary.
+
+    Arguments:
+      data: the data set.
+      preprocessing: how texts become tokens.
+
+    Attributes:
+      texts: the distinct texts.
+      words: word -> number, in order of first appearance.
+      tokens: <int32>[tokens], the word numbers of all distinct texts, concatenated.
+      counts: <int64>[words], the occurrences in all splits; a text counts once for each time that a pair contains it.
+      sentences: split -> side ('a', 'b') -> <int64>[pairs], indices in `texts`.
+    """
+
+    def __init__(self, data: DataSet, preprocessing: Preprocessing):
+        texts: dict[str, int] = {}
+        self.sentences: dict[str, dict[str, np.ndarray]] = {
+            name: {"a": number_keys(split.text_a, texts), "b": number_keys(split.text_b, texts)}
+            for name, split in data.splits.items()
+        }
+        self.texts = tuple(texts)
+        self.words: dict[str, int] = {}
+
+        @functools.cache  # texts have many pieces, but few distinct ones
+        def number_of(piece: str) -> int | None:
+            token = preprocessing.token(piece)
+            return None if token is None else self.words.setdefault(token, len(self.words))
+
+        flat, lengths = array("i"), array("q")
+        longest = preprocessing.maximum_length or None
+        truncate_left = bool(longest) and preprocessing.truncation_side == "left"
+        for text in texts:
+            # Pieces are numbered one by one, so that a word that occurs only in text that is cut off gets no number.
+            pieces = preprocessing.pieces(text)
+            kept = (
+                number
+                for piece in (reversed(pieces) if truncate_left else pieces)
+                if (number := number_of(piece)) is not None
+            )
+            found = list(itertools.islice(kept, longest)) or [self.words.setdefault(UNKNOWN_WORD, len(self.words))]
+            if truncate_left:
+                found.reverse()
+            lengths.append(len(found))
+            flat.extend(found)
+        self.tokens = np.frombuffer(flat, np.int32)
+        self._offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        repeats = sum(
+            np.bincount(side, minlength=len(texts)) for sides in self.sentences.values() for side in sides.values()
+        )
+        weights = np.repeat(repeats, np.diff(self._offsets))
+        self.counts = np.bincount(self.tokens, weights, minlength=len(self.words)).astype(np.int64)
+
+    def lengths(self, split: str, side: str) -> np.ndarray:
+        """Returns the number of tokens in each text of one column, <int64>[pairs]."""
+        return np.diff(self._offsets)[self.sentences[split][side]]
+
+    def keep(self, split: str, rows: np.ndarray) -> None:
+        """Removes all pairs of a split except those of the given rows. Texts, words and counts do not change.
+
+        Arguments:
+          rows: <int64>[kept], the indices of the pairs that stay.
+        """
+        self.sentences[split] = {side: column[rows] for side, column in self.sentences[split].items()}
+
+    def column(self, split: str, side: str) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the texts of one column, concatenated: tokens <int32>[total], offsets <int64>[pairs + 1]."""
+        positions, offsets = self.positions(split, side)
+        return self.tokens[positions], offsets
+
+    def positions(self, split: str, side: str) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the positions in `tokens` of the tokens of one column.
+
+        Returns:
+          positions <int64>[total], offsets <int64>[pairs + 1].
+        """
+        sentences = self.sentences[split][side]
+        starts = self._offsets[sentences]
+        lengths = self._offsets[sentences + 1] - starts
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths), offsets
+
+
+def number_keys(keys: Iterable[str], numbers: dict[str, int]) -> np.ndarray:
+    """Returns <int64>[keys], numbers in order of first appearance. New keys are added to `numbers`."""
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
+
+
+def coverage(counts: Mapping[str, int], words: Vocabulary, found: Container[str]) -> dict[str, float]:
+    """Computes shares from 0 to 1: vocabulary words with a vector, tokens with a vector, tokens in the vocabulary."""
+    kept = set(words.words[2:])
+    occurrences = max(1, sum(counts.values()))
+    return {
+        "words_with_vector": sum(word in found for word in kept) / max(1, len(kept)),
+        "tokens_with_vector": sum(count for word, count in counts.items() if word in found) / occurrences,
+        "tokens_in_vocabulary": sum(count for word, count in counts.items() if word in kept) / occurrences,
+    }
