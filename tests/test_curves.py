@@ -9,7 +9,7 @@ import pytest
 from small_records import setting_record
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.curves import curves
+from jaxmatch.reporting.figures import curves
 from jaxmatch.reporting.records import by_setting, setting_name
 
 

@@ -4,8 +4,6 @@ import json
 
 import pytest
 from figure_values import ATTENTION, CURVES, OCCLUSION, SCORES, TIMING
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import figures
@@ -47,34 +45,3 @@ def test_inconsistent_figure_values_are_refused_in_one_line(tmp_path, changed):
         figures.redraw(tmp_path / "values.json", tmp_path / "drawn")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "drawn").exists()
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.floats(-2, 2) | st.text(max_size=3),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-SHOWN = [
-    *((ATTENTION, key) for key in ("blocks", "tokens_a", "tokens_b", "label", "score")),
-    *((OCCLUSION, key) for key in ("change", "labels", "features")),
-    *((CURVES, key) for key in ("settings", "score")),
-    *((SCORES, key) for key in ("curves", "axis")),
-    *((TIMING, key) for key in ("rows", "published", "batch_size")),
-]
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.sampled_from(SHOWN), JSON)
-@example((ATTENTION, "tokens_b"), [None, 1.7592612819966262e-135])  # leaves no room for the panels
-def test_any_values_are_drawn_or_refused(tmp_path_factory, shown, other):
-    """One value of a figure is replaced by an arbitrary value."""
-    values, key = shown
-    values = {**values, key: other}
-    folder = tmp_path_factory.mktemp("any")
-    (folder / "values.json").write_text(json.dumps(values))
-    try:
-        figures.redraw(folder / "values.json", folder)
-    except InputError as error:
-        assert error.path == folder / "values.json"

@@ -11,7 +11,7 @@ import pytest
 from figure_values import ALL, ATTENTION, CURVES, OCCLUSION, SCORES, TIMING
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting import drawings, figures
+from jaxmatch.reporting import figures
 
 
 def test_missing_matplotlib_is_an_error_and_the_values_are_saved(tmp_path, monkeypatch):
@@ -153,7 +153,7 @@ def test_figure_of_long_texts_stays_below_the_size_limit():
     weights = np.full((500, 2), 0.5).tolist()
     blocks = [{"name": "block 1", "over_b": weights, "over_a": weights}]
     with figures.style_of(None):
-        figure = drawings.attention({**ATTENTION, "tokens_a": ["a"] * 500, "blocks": blocks * 3})
+        figure = figures.KINDS["attention"]({**ATTENTION, "tokens_a": ["a"] * 500, "blocks": blocks * 3})
     assert figure.get_size_inches().max() * 150 < 2**16  # the limit of a picture's side in pixels
 
 

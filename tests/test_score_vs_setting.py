@@ -6,7 +6,7 @@ import pytest
 from small_records import setting_record
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.score_vs_setting import scores_against
+from jaxmatch.reporting.figures import scores_against
 
 DEPTH = "model.stacked_layers"
 

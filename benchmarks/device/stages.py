@@ -13,8 +13,8 @@ from benchmarks.items.replicas import BATCHES, REPLICAS
 from benchmarks.reports import DIGITS
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import figures
+from jaxmatch.reporting.figures import scores_against
 from jaxmatch.reporting.records import read_sweep_folder, short_commit
-from jaxmatch.reporting.score_vs_setting import scores_against
 
 CASE = ("model", "replicas", "batch", "precision")
 SIZES = ((512, "float32"), (64, "bfloat16"), (512, "bfloat16"), (64, "float32"))

@@ -76,7 +76,7 @@ class PairAttention:
     blocks: tuple[BlockAttention, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the plain values from which `drawings.attention` draws the figure."""
+        """Returns the plain values from which `reporting.figures` draws the figure."""
         return {
             "kind": "attention",
             "text_a": self.text_a,

@@ -49,7 +49,7 @@ class Occlusion:
     change: np.ndarray
 
     def as_json(self) -> dict[str, Any]:
-        """Returns the plain values from which `drawings.occlusion` draws the figure; None stands for NaN."""
+        """Returns the plain values from which `reporting.figures` draws the figure; None stands for NaN."""
         return {
             "kind": "occlusion",
             "labels": list(self.labels),

@@ -41,8 +41,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.cli.runs import records_of
     from jaxmatch.reporting import figures
-    from jaxmatch.reporting.curves import curves
-    from jaxmatch.reporting.score_vs_setting import scores_against
     from jaxmatch.workdir import TIMING_FILE
 
     if arguments.score and not arguments.against:
@@ -55,12 +53,12 @@ def run(arguments: argparse.Namespace) -> None:
         )
     if arguments.against:
         records = [record for folder in arguments.sources for record in records_of(folder)]
-        values = scores_against(records, arguments.against, arguments.score or "")
+        values = figures.scores_against(records, arguments.against, arguments.score or "")
         written = figures.write(values, arguments.output, values["axis"].rpartition(".")[2])
     elif (source / TIMING_FILE).is_file():
         written = figures.redraw(source / TIMING_FILE, arguments.output)
     elif source.is_dir():
-        written = figures.write(curves(records_of(source)), arguments.output, "curves")
+        written = figures.write(figures.curves(records_of(source)), arguments.output, "curves")
     else:
         written = figures.redraw(source, arguments.output)
     show("\n".join(printable(str(file)) for file in written))

@@ -80,7 +80,7 @@ def run(
       say: a function that is called with the name of each model before the model is timed.
 
     Returns:
-      The record, as plain values for JSON. `drawings.timing` draws its figure, `tables.times` makes its table.
+      The record, as plain values for JSON. `figures` draws it, `times` makes its table.
 
     Raises:
       InputError: the split cannot be read, a model takes parts of speech and NLTK's tagger is not installed, or JAX
