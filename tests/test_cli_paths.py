@@ -13,7 +13,7 @@ import jaxmatch
 from jaxmatch.analysis import attention, occlusion
 from jaxmatch.cli.main import main
 from jaxmatch.inference import matcher
-from jaxmatch.reporting import html
+from jaxmatch.reporting import report
 
 
 def refused(capsys, *words):
@@ -31,7 +31,7 @@ def no_compute(monkeypatch):
     def fail(*_, **__):
         raise AssertionError("something is computed")
 
-    for module, name in ((matcher, "load"), (html, "report"), (attention, "attention"), (occlusion, "occlusion")):
+    for module, name in ((matcher, "load"), (report, "report"), (attention, "attention"), (occlusion, "occlusion")):
         monkeypatch.setattr(module, name, fail)
 
 
@@ -66,7 +66,7 @@ def test_output_that_replaces_a_file_of_an_input_folder_is_refused(run, tmp_path
         message = refused(capsys, *words, "--output", folder / name)
         assert message == f"{folder / name}: this is a file of {folder}, which is read; give --output another name"
         assert (folder / name).read_text() == "kept"
-    monkeypatch.setattr(html, "report", lambda _: "the page")
+    monkeypatch.setattr(report, "report", lambda _: "the page")
     assert main(["report", str(folder)]) == 0 and (folder / "report.html").read_text() == "the page"
     assert main(["report", str(folder), "--output", str(folder / "new")]) == 0
 

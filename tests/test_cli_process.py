@@ -19,8 +19,8 @@ WITH_A_PLAIN_PAGE = (
     "-W",
     "error",
     "-c",
-    "import sys; from jaxmatch.cli.main import main; from jaxmatch.reporting import html;"
-    "html.report = lambda *_: 'page ' * 9999; sys.exit(main(sys.argv[1:]))",
+    "import sys; from jaxmatch.cli.main import main; from jaxmatch.reporting import report;"
+    "report.report = lambda *_: 'page ' * 9999; sys.exit(main(sys.argv[1:]))",
 )
 
 

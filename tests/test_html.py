@@ -15,11 +15,9 @@ from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting.formats import Sheet, Text
-from jaxmatch.reporting.html import report, sections
-from jaxmatch.reporting.html.grid import grid, ranks
-from jaxmatch.reporting.html.page import templates
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.reporting.records import SweepFolder, read_sweep_folder
+from jaxmatch.reporting.report import grid, ranks, report, settings, shared_settings, templates
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -176,7 +174,7 @@ def test_report_on_a_folder_without_a_sweep_is_an_error(tmp_path, capsys):
 
 def test_settings_that_only_some_models_have_are_listed():
     folder = read_sweep_folder(RESULTS / "sick_comparison")
-    differing, common = sections.settings(folder)
+    differing, common = settings(folder)
     text = str(differing)
     assert "model.perspectives" in text and "model.heads" in text and "model.perspectives" not in str(common)
 
@@ -191,7 +189,7 @@ def test_shared_settings_hold_only_changes_common_to_all_runs():
             }
             for seed, rate in enumerate(rates)
         }
-        return sections.shared_settings(SweepFolder(Path("."), "s", TableLayout("t", ()), runs, {}), list(runs))
+        return shared_settings(SweepFolder(Path("."), "s", TableLayout("t", ()), runs, {}), list(runs))
 
     assert shared(0.1, 0.2) == "–"
     assert shared(0.1, 0.1) == "learning_rate=0.1"
@@ -239,9 +237,7 @@ def test_page_shows_the_plan_and_the_settings_dropped_by_halving(tmp_path, capsy
 
 @pytest.mark.parametrize("missing", ["jinja2", "altair", "vl_convert"])
 def test_missing_report_extra_is_a_one_line_error_with_the_install_command(tmp_path, monkeypatch, capsys, missing):
-    for module in [name for name in sys.modules if name.startswith("jaxmatch.reporting.html.")]:
-        monkeypatch.delitem(sys.modules, module)
-        monkeypatch.delattr(sys.modules["jaxmatch.reporting.html"], module.rpartition(".")[2])
+    monkeypatch.delitem(sys.modules, "jaxmatch.reporting.report")
     monkeypatch.setitem(sys.modules, missing, None)
     assert main(["report", str(RESULTS / "sick"), "--output", str(tmp_path / "page.html")]) == 2
     errors = capsys.readouterr().err

@@ -14,10 +14,8 @@ from small_records import record
 from jaxmatch.cli.output import note, show
 from jaxmatch.errors import InputError
 from jaxmatch.printable import printable, printable_json
-from jaxmatch.reporting.html import charts
-from jaxmatch.reporting.html.grid import grid
-from jaxmatch.reporting.html.page import templates
 from jaxmatch.reporting.layout import TableLayout
+from jaxmatch.reporting.report import grid, of_each_setting, templates
 from jaxmatch.reporting.table import make_table
 from jaxmatch.sweep.display import Display
 
@@ -71,7 +69,7 @@ def test_markdown_syntax_in_titles_and_notes_is_escaped():
 def test_html_pages_escape_control_characters():
     pieces = '{% from "pieces.html" import figures, table %}{{ table(sheet) }}{{ figures(drawn) }}<pre>{{ text }}</pre>'
     curve = [{"samples": 1, "train_loss": 1.0, "dev": {"accuracy": 1.0}}]
-    drawn = charts.of_each_setting({EVIL: [record(run=EVIL, curve=curve)]})[EVIL]
+    drawn = of_each_setting({EVIL: [record(run=EVIL, curve=curve)]})[EVIL]
     page = templates().from_string(pieces).render(sheet=grid([EVIL], [[f"<{EVIL}>"]]), drawn=drawn, text="a\nb")
     assert not CONTROL.search(page) and "<pre>a\nb</pre>" in page
     # A heading, a cell, two captions; the names of runs and of settings in two charts.

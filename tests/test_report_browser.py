@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxmatch.reporting.html import report
+from jaxmatch.reporting.report import report
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
 RESULTS = Path(__file__).resolve().parent.parent / "results"

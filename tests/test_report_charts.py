@@ -6,7 +6,7 @@ import pytest
 import vl_convert
 from small_records import record
 
-from jaxmatch.reporting.html import charts
+from jaxmatch.reporting.report import of_each_setting
 
 
 def curve(*values):
@@ -29,7 +29,7 @@ def drawn():
         record(1, seed=2, curve=curve(0.7, None, 0.5), selected_at_samples=10),
         record(1, seed=3, curve=curve(0.1, 0.1), selected_at_samples=20, status="diverged"),
     ]
-    dev, loss = charts.of_each_setting({"<s>": runs})["<s>"]
+    dev, loss = of_each_setting({"<s>": runs})["<s>"]
     assert (dev.caption, loss.caption) == ("dev accuracy (%): <s>", "training loss: <s>")
     return dev
 
@@ -60,7 +60,7 @@ def test_a_dot_marks_the_selected_checkpoint_of_each_finished_run(drawn):
 
 def test_settings_share_scales_and_a_single_value_has_a_nonempty_scale():
     def domains(**settings):
-        drawn = [dev.spec["layer"][1]["encoding"] for dev, _ in charts.of_each_setting(settings).values()]
+        drawn = [dev.spec["layer"][1]["encoding"] for dev, _ in of_each_setting(settings).values()]
         return [tuple(encoding[axis]["scale"]["domain"] for axis in "xy") for encoding in drawn]
 
     one, other = domains(a=[record(1, curve=curve(0.5))], b=[record(2, curve=curve(0.9, 0.8))])
@@ -70,4 +70,4 @@ def test_settings_share_scales_and_a_single_value_has_a_nonempty_scale():
 
 
 def test_an_empty_curve_has_no_chart():
-    assert charts.of_each_setting({"a": [record(1, curve=[])]}) == {"a": []}
+    assert of_each_setting({"a": [record(1, curve=[])]}) == {"a": []}

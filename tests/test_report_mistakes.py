@@ -7,8 +7,8 @@ import pytest
 from small_records import LAYOUT, record
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.html import report, sections
 from jaxmatch.reporting.records import SweepFolder
+from jaxmatch.reporting.report import mistakes, report
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 PAIR = {"text_a": "a <b>", "text_b": "c"}
@@ -32,7 +32,7 @@ def test_mistakes_of_the_best_run_are_on_the_page(tmp_path, task):
     row, expected = WORST[task]
     worst = {"task": task, "split": "dev", "pairs": 1500, "worst": [row]}
     worst |= {"labels": ["yes", "no"], "confusion": [[700, 90], [10, 700]]} if task == "classification" else {}
-    found = sections.mistakes(folder_with(tmp_path, worst))
+    found = mistakes(folder_with(tmp_path, worst))
     assert found["about"].startswith("Run run-1-0.001-2 (seed 2) on the 1,500 pairs of dev, ")
     *matrix, (_, sheet) = found["tables"]
     assert [text.content for text in sheet.sections[0][0]] == ["a <b>", "c", *expected]
@@ -49,7 +49,7 @@ def test_damaged_mistakes_file_is_an_error_naming_the_file(tmp_path, change):
     worst = {"task": "classification", "split": "dev", "pairs": 2, "labels": ["a", "b"], "confusion": [[1, 1], [0, 0]]}
     folder = folder_with(tmp_path, worst | {"worst": []} | change)
     with pytest.raises(InputError, match=r"mistakes.json: the file is damaged \(.*; remove the run's folder"):
-        sections.mistakes(folder)
+        mistakes(folder)
 
 
 def test_sweep_folder_without_mistakes_files_has_no_mistakes_section():

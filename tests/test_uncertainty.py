@@ -10,9 +10,9 @@ from scipy import stats
 from small_records import cells, record
 
 from jaxmatch.reporting import statistics
-from jaxmatch.reporting.html import certainty
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.reporting.records import SweepFolder, read_sweep_folder
+from jaxmatch.reporting.report import certainty
 from jaxmatch.reporting.table import make_table
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -185,12 +185,12 @@ def test_caption_counts_runs_that_were_best_at_the_last_evaluation(curves, note)
 
 def test_bootstrap_and_improvement_probability_equal_expected_values():
     values = np.random.default_rng(1).normal(0.8, 0.02, 30).tolist()
-    lower, upper = certainty.bootstrap_interval(values)
+    lower, upper = statistics.bootstrap_interval(values)
     error = np.std(values) / np.sqrt(len(values))  # the standard error of a normal mean of many values
     assert (lower, upper) == pytest.approx((np.mean(values) - 1.96 * error, np.mean(values) + 1.96 * error), abs=6e-4)
-    assert certainty.bootstrap_interval([0.8]) is None
+    assert statistics.bootstrap_interval([0.8]) is None
     # 0.5 beats 0.4 alone, 0.9 beats all three, and 0.5 ties with 0.5: (1 + 0.5 + 3) / 6.
-    assert certainty.probability_of_improvement([0.5, 0.9], [0.4, 0.5, 0.6]) == pytest.approx(4.5 / 6)
+    assert statistics.probability_of_improvement([0.5, 0.9], [0.4, 0.5, 0.6]) == pytest.approx(4.5 / 6)
 
 
 def test_improvement_interval_matches_scipy_and_needs_little_memory():
@@ -199,15 +199,15 @@ def test_improvement_interval_matches_scipy_and_needs_little_memory():
     def share(one, other):
         return stats.mannwhitneyu(one, other).statistic / (len(one) * len(other))
 
-    assert certainty.probability_of_improvement(values, others) == pytest.approx(share(values, others))
+    assert statistics.probability_of_improvement(values, others) == pytest.approx(share(values, others))
     judge = stats.bootstrap((values, others), share, n_resamples=2_000, vectorized=False, method="percentile", rng=0)
-    found = certainty.improvement_interval(values, others)
+    found = statistics.improvement_interval(values, others)
     assert found == pytest.approx(tuple(judge.confidence_interval), abs=0.051)  # one of the 20 pairs is 0.05
     tracemalloc.start()
-    certainty.improvement_interval(np.linspace(0, 1, 100), np.linspace(0, 1, 100))
+    statistics.improvement_interval(np.linspace(0, 1, 100), np.linspace(0, 1, 100))
     assert tracemalloc.get_traced_memory()[1] < 50e6  # all pairs of all draws would be 400 MB
     tracemalloc.stop()
-    assert certainty.improvement_interval([0.8], others) is certainty.improvement_interval(values, [0.8]) is None
+    assert statistics.improvement_interval([0.8], others) is statistics.improvement_interval(values, [0.8]) is None
 
 
 def test_a_lower_loss_beats_a_higher_one():
@@ -217,13 +217,13 @@ def test_a_lower_loss_beats_a_higher_one():
         record(blocks, seed=seed, dev={"loss": value}) for blocks in losses for seed, value in enumerate(losses[blocks])
     ]
     folder = SweepFolder(Path("."), "s", layout, {}, {one["run"]: one for one in found})
-    ((_, sheet),) = certainty.certainty(folder)
+    ((_, sheet),) = certainty(folder)
     assert [row[-1].content.partition(" ")[0] for row in sheet.sections[0]] == ["–", "75%"]
 
 
 def test_report_states_how_often_the_best_beats_the_others():
     folder = read_sweep_folder(RESULTS / "sick")
-    ((heading, sheet),) = certainty.certainty(folder)
+    ((heading, sheet),) = certainty(folder)
     text = " ".join(cell.content for row in sheet.sections[0] for cell in row)
     assert heading == "test accuracy (%), sick"
     # Of the test accuracies of five seeds each, 1 + 2 + 2 + 5 + 5 of 25 pairs are won.

@@ -8,8 +8,8 @@ from scipy import stats
 from small_records import LAYOUT, record
 
 from jaxmatch.reporting import statistics, verdict
-from jaxmatch.reporting.html.charts import points
 from jaxmatch.reporting.records import SweepFolder
+from jaxmatch.reporting.report import points
 
 FOLDER = SweepFolder(Path("runs/small"), "small", LAYOUT, {}, {}, command="jaxmatch sweep small.py")
 

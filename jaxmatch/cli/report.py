@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.reporting.html import report
+    from jaxmatch.reporting.report import report
 
     check_folder(arguments.directory)
     output = str(arguments.directory / "report.html") if arguments.output is None else arguments.output

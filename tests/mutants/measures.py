@@ -4,7 +4,7 @@ _SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/sweep/recording.py"
 _TIMES, _TIMING, _STATISTICS = "jaxmatch/reporting/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/reporting/statistics.py"
 _FILES, _INTEROP, _ENCODING = "jaxmatch/inference/interop/torch_files.py", "jaxmatch/inference/interop/pytorch.py", "jaxmatch/data/encoding.py"
 _COMPARISONS, _CAPTIONS = (f"jaxmatch/reporting/{name}.py" for name in ("comparisons", "captions"))
-_VERDICT, _CERTAINTY = "jaxmatch/reporting/verdict.py", "jaxmatch/reporting/html/certainty.py"
+_VERDICT, _REPORT = "jaxmatch/reporting/verdict.py", "jaxmatch/reporting/report.py"
 _READ = ["tests/test_torch_files.py"]
 _PAIRED = ["tests/test_uncertainty.py::test_paired_table_uses_a_paired_t_test"]
 _TO_PUBLISHED = ["tests/test_table_comparisons.py::test_published_number_of_the_same_settings_gets_a_verdict"]
@@ -70,8 +70,8 @@ MUTANTS = [
     ("jaxmatch/training/scores.py", "of_groups.std(axis=-1, ddof=1)", "of_groups.std(axis=-1)", ["tests/test_ranking_scores.py"]),
     ("jaxmatch/training/cohort.py", 'self.evaluator.deviations("test", outputs)', "[None] * len(group)", ["tests/test_cohort.py::test_regression_and_ranking_are_trained_and_scored"]),
     ("jaxmatch/training/cohort.py", "if self._training[\"best_on_test\"] and", "if improved and self._training[\"best_on_test\"] and", ["tests/test_selection.py::test_selection_by_accuracy_keeps_the_first_maximum"]),
-    ("jaxmatch/reporting/html/certainty.py", "np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 0.5)", "np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 1.0)", ["tests/test_uncertainty.py"]),
-    ("jaxmatch/reporting/html/certainty.py", "(times @ _wins(values, others) * times_of_others)", "(times @ _wins(values, others))", ["tests/test_uncertainty.py"]),
+    ("jaxmatch/reporting/statistics.py", "np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 0.5)", "np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 1.0)", ["tests/test_uncertainty.py"]),
+    ("jaxmatch/reporting/statistics.py", "(times @ _wins(values, others) * times_of_others)", "(times @ _wins(values, others))", ["tests/test_uncertainty.py"]),
     (_ENCODING, "        \"tokenizer_release\": importlib.metadata.version(\"nltk\"),\n", "",
      ["tests/test_features.py::test_encoding_fingerprint_depends_on_the_nltk_version"]),
     (_ENCODING, "description[\"embedded\"] = synthetic.VERSION", "pass",
@@ -98,15 +98,15 @@ MUTANTS = [
     (_VERDICT, "if p_value >= LEVEL]\n    if not", "if p_value >= 2 * LEVEL]\n    if not", _NOISE),
     (_VERDICT, "have = min(len(best.values), len(within[0].values))", "have = max(len(best.values), len(within[0].values))", _NOISE),
     (_VERDICT, "sign = 1 if higher_is_better(score) else -1", "sign = 1", ["tests/test_verdict.py::test_lower_is_better_for_a_loss"]),
-    (_CERTAINTY, "(best, values) if higher_is_better(score) else (values, best)", "(best, values)",
+    (_REPORT, "(best, values) if higher_is_better(score) else (values, best)", "(best, values)",
      ["tests/test_uncertainty.py::test_a_lower_loss_beats_a_higher_one"]),
-    (_CERTAINTY, "/ (len(values) * len(others))", "/ (len(values) * len(values))",
+    ("jaxmatch/reporting/statistics.py", "/ (len(values) * len(others))", "/ (len(values) * len(values))",
      ["tests/test_uncertainty.py::test_improvement_interval_matches_scipy_and_needs_little_memory"]),
-    ("jaxmatch/reporting/html/charts.py", "else 100 * value", "else value",
+    ("jaxmatch/reporting/report.py", "else 100 * value", "else value",
      ["tests/test_verdict.py::test_chart_points_are_means_over_samples_that_all_seeds_reached"]),
-    ("jaxmatch/reporting/html/charts.py", "if len(same) == len(setting.records):", "if same:",
+    ("jaxmatch/reporting/report.py", "if len(same) == len(setting.records):", "if same:",
      ["tests/test_verdict.py::test_chart_points_are_means_over_samples_that_all_seeds_reached"]),
-    ("jaxmatch/reporting/html/sections.py", "len(folder.records) - diverged - dropped", "len(folder.records) - diverged",
+    ("jaxmatch/reporting/report.py", "len(folder.records) - diverged - dropped", "len(folder.records) - diverged",
      ["tests/test_html.py::test_page_shows_the_plan_and_the_settings_dropped_by_halving"]),
     ("jaxmatch/reporting/records.py", 'if file.partition(".")[0] != "train"', "",
      ["tests/test_uncertainty.py::test_data_sets_of_equal_name_but_different_files_are_not_compared"]),
