@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from jaxmatch.data.dataset import Split
+from jaxmatch.data.pairs import Split
 
 # First sentence, second sentence, label.
 Pair = tuple[str, str, str]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jaxmatch.data.readers import wikiqa
+from jaxmatch.data import readers
 from jaxmatch.training.scores import replica_scores
 
 REPLICAS = 10
@@ -39,7 +39,7 @@ def dev_labels(data_directory: str) -> tuple[np.ndarray, np.ndarray, str]:
     """
     file = Path(data_directory) / DEV
     if data_directory and file.exists():
-        split = wikiqa.read(file)
+        split = readers.read_wikiqa(file)
         return np.asarray(split.labels, np.int32), np.unique(split.groups, return_inverse=True)[1], "its files"
     candidates, right = (np.array(text.split(), np.int32) for text in (CANDIDATES, RIGHT))
     questions = np.repeat(np.arange(len(candidates)), candidates)
@@ -54,7 +54,7 @@ def scoring(labels: np.ndarray, questions: np.ndarray, replicas: int = REPLICAS)
 
     def seconds() -> float:
         start = time.perf_counter()
-        found = replica_scores("ranking", labels, outputs, label_names=wikiqa.LABELS, groups=questions)
+        found = replica_scores("ranking", labels, outputs, label_names=readers.BINARY, groups=questions)
         taken = time.perf_counter() - start
         if not all(0 < scores[name] < 1 for scores in found for name in ("map", "mrr")):
             raise ValueError(f"no scores of random outputs: {found[0]}")

@@ -65,7 +65,7 @@ def add_score(score: Score, function: Callable[..., Any], task: str) -> None:
     Raises:
       InputError: the package has a score of this name, the name is not an identifier, or the task does not exist.
     """
-    from jaxmatch.data.dataset import TASKS
+    from jaxmatch.data.pairs import TASKS
     from jaxmatch.training import scores
 
     if task not in TASKS:

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 # C0, DEL and C1; marks that change the direction of what follows; line and paragraph separators; lone surrogates.
@@ -45,6 +45,12 @@ def shown(value: Any, limit: int = 60) -> str:
     """Returns the repr of `value` for an error message, cut to at most `limit` characters."""
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 4]}...{text[-1]}"
+
+
+def listed(names: Iterable[Any], most: int = 8) -> str:
+    """Joins the first `most` names with commas, for an error message."""
+    names = list(names)
+    return ", ".join([shown(name, 30) for name in names[:most]] + ["..."] * (len(names) > most))
 
 
 def without_nan(value: Any) -> Any:

@@ -15,7 +15,7 @@ from jaxmatch.settings import flatten
 if TYPE_CHECKING:
     import pandas
 
-    from jaxmatch.data.dataset import Split
+    from jaxmatch.data.pairs import Split
     from jaxmatch.inference.matcher import Matcher
 
 # Fields of a record that become columns unchanged.

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
-from jaxmatch.data.readers import mrpc, own, quora, rte, scitail, sick, snli, stsb, trecqa, twitter_url, ubuntu, wikiqa
+from jaxmatch.data import own, readers
 
 quick = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -73,23 +73,27 @@ UBUNTU = "".join(f"{int(not number)}\t{UBUNTU_CONTEXT}\tanswer {number}\n" for n
 OWN = "text_a\ttext_b\tlabel\tgroup\nwho ?\tme .\t1\tq1\nwho ?\tyou .\t0\tq1\n"
 # A reader, the name of its file, and a complete file of two or three pairs.
 FORMATS = {
-    "snli jsonl": (snli.read, "snli_1.0_dev.jsonl", SNLI_JSON),
-    "snli txt": (snli.read, "snli_1.0_dev.txt", SNLI_TEXT),
-    "scitail": (scitail.read, "scitail_1.0_dev.tsv", "Rain falls.\tRain is water.\tentails\nA b.\tC d.\tneutral\n"),
-    "quora": (quora.read, "dev.tsv", 'Why "so ?\tHow ?\t7\n'.join(["1\t", "0\t", ""])),
-    "wikiqa": (wikiqa.read, "WikiQA-dev.txt", "who ?\tme .\t1\nwho ?\tyou .\t0\nwhy ?\tso .\t0\n"),
-    "sick": (sick.read_entailment, "SICK_trial.txt", SICK),
-    "sick_relatedness": (sick.read_relatedness, "SICK_trial.txt", SICK),
-    "mrpc": (mrpc.read, "msr_paraphrase_train.txt", MRPC),
-    "rte": (rte.read, "dev.tsv", RTE),
-    "stsb": (stsb.read, "sts-dev.csv", STSB),
+    "snli jsonl": (readers.read_snli, "snli_1.0_dev.jsonl", SNLI_JSON),
+    "snli txt": (readers.read_snli, "snli_1.0_dev.txt", SNLI_TEXT),
+    "scitail": (
+        readers.read_scitail,
+        "scitail_1.0_dev.tsv",
+        "Rain falls.\tRain is water.\tentails\nA b.\tC d.\tneutral\n",
+    ),
+    "quora": (readers.read_quora, "dev.tsv", 'Why "so ?\tHow ?\t7\n'.join(["1\t", "0\t", ""])),
+    "wikiqa": (readers.read_wikiqa, "WikiQA-dev.txt", "who ?\tme .\t1\nwho ?\tyou .\t0\nwhy ?\tso .\t0\n"),
+    "sick": (readers.read_sick, "SICK_trial.txt", SICK),
+    "sick_relatedness": (readers.read_sick_relatedness, "SICK_trial.txt", SICK),
+    "mrpc": (readers.read_mrpc, "msr_paraphrase_train.txt", MRPC),
+    "rte": (readers.read_rte, "dev.tsv", RTE),
+    "stsb": (readers.read_stsb, "sts-dev.csv", STSB),
     "twitter_url": (
-        twitter_url.read,
+        readers.read_twitter_url,
         "Twitter_URL_Corpus_test.txt",
         "Rain ! \tit rains \t(4,6)\thttps://t.co/a\nRain ! \tsun \t(3,6)\thttps://t.co/a\nSo .\tno\t(2,6)\thttps://t.co/b\n",
     ),
-    "trecqa": (trecqa.read, "dev.xml", TREC),
-    "ubuntu": (ubuntu.read, "valid.txt", UBUNTU),
+    "trecqa": (readers.read_trecqa, "dev.xml", TREC),
+    "ubuntu": (readers.read_ubuntu, "valid.txt", UBUNTU),
     "own tsv": (lambda path: own.read(path, "ranking"), "dev.tsv", OWN),
     "own jsonl": (
         lambda path: own.read(path, "regression"),

@@ -11,7 +11,7 @@ import small_records
 import jaxmatch
 from jaxmatch.analysis import attention, occlusion
 from jaxmatch.cli.main import main
-from jaxmatch.data.readers import own
+from jaxmatch.data import own
 from jaxmatch.reporting import figures
 
 ROWS = [

@@ -10,7 +10,7 @@ from saved_model import TEXTS, write_tsv
 import jaxmatch
 from jaxmatch.cli.main import main
 from jaxmatch.data import catalog
-from jaxmatch.data.readers.own_layout import layout_of
+from jaxmatch.data.own import layout_of
 from jaxmatch.training.scores import score
 
 

@@ -17,7 +17,7 @@ from jaxmatch.baselines import cross_encoder
 from jaxmatch.baselines.cross_encoder import CrossEncoder, check_usable, fingerprint
 from jaxmatch.baselines.measuring import cross_encoder_measured
 from jaxmatch.data import catalog, encoding
-from jaxmatch.data.dataset import Split
+from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.reporting.records import floor_rows

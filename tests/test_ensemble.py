@@ -13,7 +13,7 @@ import jaxmatch
 from jaxmatch.analysis import ensemble, ensemble_table
 from jaxmatch.analysis.scoring import score_split
 from jaxmatch.cli.main import main
-from jaxmatch.data.dataset import Split
+from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
 from jaxmatch.papers import re2
 from jaxmatch.training.scores import ranking_scores

@@ -17,7 +17,7 @@ from jaxmatch.cli.imports import take_imports
 from jaxmatch.cli.main import main
 from jaxmatch.config.scores import Score
 from jaxmatch.data import encoding
-from jaxmatch.data.dataset import Split
+from jaxmatch.data.pairs import Split
 from jaxmatch.data.sources import CATALOG, Source
 from jaxmatch.errors import InputError
 from jaxmatch.models import MODELS

@@ -8,7 +8,7 @@ import small_sweep
 
 from jaxmatch.analysis.scoring import label_numbers, pairs_of, score_split
 from jaxmatch.cli.main import main
-from jaxmatch.data.readers import own
+from jaxmatch.data import own
 from jaxmatch.errors import InputError
 from jaxmatch.inference.matcher import load
 from jaxmatch.sweep import launch

@@ -7,8 +7,7 @@ import pyarrow
 import pytest
 
 from jaxmatch.data import catalog
-from jaxmatch.data.frames import save
-from jaxmatch.data.readers.own_layout import layout_of
+from jaxmatch.data.own import layout_of, save
 from jaxmatch.errors import InputError
 
 HALF = pandas.Series(["a"] * 19 + ["\ud800"], dtype=object)  # half a surrogate pair

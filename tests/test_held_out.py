@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reader_formats import columns, quick
 
-from jaxmatch.data.dataset import Split
-from jaxmatch.data.readers.held_out import SHARE, hold_out
+from jaxmatch.data.pairs import HELD_OUT_SHARE as SHARE
+from jaxmatch.data.pairs import Split, hold_out
 from jaxmatch.errors import InputError
 
 

@@ -7,9 +7,9 @@ import pandas
 import pytest
 
 from jaxmatch import InputError
-from jaxmatch.data import catalog, frames
+from jaxmatch.data import catalog, own
 from jaxmatch.data.encoding import DataSettings, fingerprint_of
-from jaxmatch.data.readers.own_layout import layout_of
+from jaxmatch.data.own import layout_of
 
 ROWS = "text_a\ttext_b\tlabel\n" + "".join(f"a{n}\tb{n}\t{n % 2}\n" for n in range(6))
 
@@ -44,11 +44,11 @@ class ClassLabelData:
 
 
 def test_saved_class_labels_keep_their_order(tmp_path):
-    frames.save({"train": ClassLabelData()}, tmp_path / "own")
+    own.save({"train": ClassLabelData()}, tmp_path / "own")
     assert labels_of(tmp_path / "own") == ("not_equivalent", "equivalent")
     assert labels_of(tmp_path / "own", "equivalent=b,not_equivalent=c") == ("c", "b")
     # Other names in the same order, which are sorted, need no entry.
-    frames.save(
+    own.save(
         {"train": ClassLabelData()}, tmp_path / "sorted", labels={"not_equivalent": "different", "equivalent": "same"}
     )
     assert labels_of(tmp_path / "sorted") == ("different", "same")
@@ -68,7 +68,7 @@ def test_parquet_class_labels_keep_their_order(tmp_path):
 
 
 def test_damaged_order_of_a_saved_folder_is_an_error(tmp_path):
-    frames.save({"train": ClassLabelData()}, tmp_path / "own")
+    own.save({"train": ClassLabelData()}, tmp_path / "own")
     for text in ("{", '{"labels": 3}', "[]"):
         (tmp_path / "own" / ".saved").write_text(text)
         with pytest.raises(InputError, match=r"\.saved: the file is damaged .*save the data again"):
@@ -76,7 +76,7 @@ def test_damaged_order_of_a_saved_folder_is_an_error(tmp_path):
 
 
 def test_another_order_of_saved_labels_has_another_fingerprint(tmp_path):
-    frames.save({"train": ClassLabelData()}, tmp_path / "own")
+    own.save({"train": ClassLabelData()}, tmp_path / "own")
     settings = DataSettings(name="own", directory=str(tmp_path / "own"), vectors="hashed")
     before = fingerprint_of(settings, tmp_path / "cache")[0]
     (tmp_path / "own" / ".saved").write_text('{"labels": ["equivalent", "not_equivalent"]}')

@@ -13,7 +13,7 @@ import jaxmatch
 from jaxmatch import extend
 from jaxmatch.cli.main import main
 from jaxmatch.cli.runs import records_of as runs_of
-from jaxmatch.data.readers import own
+from jaxmatch.data import own
 from jaxmatch.data.sources import Source
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json

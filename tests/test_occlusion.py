@@ -13,7 +13,7 @@ import saved_model
 import jaxmatch
 from jaxmatch.analysis import occlusion
 from jaxmatch.analysis.occlusion_table import Occluded, occlusions
-from jaxmatch.data.dataset import Split
+from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
 from jaxmatch.models import build
 

@@ -14,10 +14,9 @@ from reader_formats import columns, write
 from refusals import refused
 
 from jaxmatch.cli import main
-from jaxmatch.data import cache, catalog, encoding
+from jaxmatch.data import cache, catalog, encoding, own
 from jaxmatch.data.encoding import DataSettings
-from jaxmatch.data.readers import own, own_layout
-from jaxmatch.data.readers.own_layout import Layout, layout_of
+from jaxmatch.data.own import Layout, layout_of
 from jaxmatch.errors import InputError
 
 PAIRS = [("A dog, a cat.", 'He said "so".', "yes"), ("Two\nlines", "a\ttab", "no"), ("é 猫", "x", "yes")]
@@ -99,7 +98,7 @@ def test_csv_errors_name_the_first_line_of_the_row(tmp_path):
     assert "b.csv:2: 2 columns where the header names 3" in str(refused(own.read, path, "classification"))
     path = write(tmp_path, "c.csv", 'text_a,text_b,label\na,b,x\nc,"d,x\n')
     error = refused(own.read, path, "classification")
-    assert error.line == 3 and "is a quotation mark not closed?" in str(error)
+    assert error.line == 3 and "is a quotation mark not closed, or" in str(error)
     path = write(tmp_path, "d.csv", 'text_a,text_b,label\na,b,x\nc,"d" e,x\n')
     assert refused(own.read, path, "classification").line == 3
 
@@ -274,7 +273,7 @@ def test_the_layout_is_part_of_the_cache_key(tmp_path):
         for settings in variants
     }
     assert len(keys) == len(variants)
-    assert own_layout.changed_settings({"columns": "", "split_seed": 0, "quoted": False}) == {}
+    assert own.changed_settings({"columns": "", "split_seed": 0, "quoted": False}) == {}
     assert cache.content_hash({}) not in keys
 
 

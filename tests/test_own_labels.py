@@ -6,8 +6,8 @@ import pytest
 from reader_formats import write
 from refusals import refused
 
-from jaxmatch.data.readers import own
-from jaxmatch.data.readers.own_layout import Layout
+from jaxmatch.data import own
+from jaxmatch.data.own import Layout
 
 
 @pytest.mark.parametrize(

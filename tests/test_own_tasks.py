@@ -6,9 +6,8 @@ import pytest
 from reader_formats import columns, fill, write
 from refusals import refused
 
-from jaxmatch.data import catalog
-from jaxmatch.data.readers import own
-from jaxmatch.data.readers.own_layout import Layout, layout_of
+from jaxmatch.data import catalog, own
+from jaxmatch.data.own import Layout, layout_of
 
 HEADER = "text_a\ttext_b\tlabel\n"
 
@@ -60,16 +59,14 @@ def test_own_data_with_groups_is_a_ranking_unless_a_task_is_given(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("dev", "problem"),
+    "dev",
     [
-        (
-            {"dev_tsv": "text_a\ttext_b\tlabel\tgroup\na\tb\tx\tq\n"},
-            "the header has a 'group', that of the training file",
-        ),
-        ({"dev_jsonl": '{"text_a": "a", "text_b": "b", "label": "x", "group": "q"}'}, "the pair has a 'group'"),
+        {"dev_tsv": "text_a\ttext_b\tlabel\tgroup\na\tb\tx\tq\n"},
+        {"dev_jsonl": '{"text_a": "a", "text_b": "b", "label": "x", "group": "q"}'},
     ],
 )
-def test_own_groups_missing_from_train_are_errors_unless_a_task_is_given(tmp_path, dev, problem):
+def test_own_groups_missing_from_train_are_errors_unless_a_task_is_given(tmp_path, dev):
+    problem = "there is a 'group', but none at the beginning of the training file"
     fill(tmp_path, train_tsv="text_a\ttext_b\tlabel\na\tb\tx\na\tc\ty\n", **dev)
     error = refused(catalog.load, "own", tmp_path)
     assert error.line == 1 and problem in str(error) and "set the task to 'classification' to ignore them" in str(error)
@@ -143,6 +140,9 @@ def test_the_first_text_may_be_the_group(tmp_path, content):
     data = catalog.load("own", fill(tmp_path, **content), layout=layout)
     assert data.task == "ranking" and data.splits["train"].groups == ["who", "who", "why"]
     assert columns(data.splits["train"]) == [("who", "me", "1"), ("who", "you", "0"), ("why", "so", "0")]
+    other = layout_of({"columns": "text_a=Q1,text_b=q2,group=Q1"})
+    error = refused(catalog.load, "own", tmp_path, task="ranking", layout=other)
+    assert str(error).endswith("--columns text_a=NAME")
 
 
 def test_integer_labels_written_as_floats_by_pandas_match_integer_labels(tmp_path):
@@ -180,7 +180,7 @@ def test_a_missing_key_error_suggests_the_columns_option(tmp_path):
     problem = ":1: the object has no key 'text_b'; it has 'text_a', 'b', 'label'; rename it, or name the column: "
     assert str(refused(own.read, path, "classification")).endswith(problem + "--columns text_b=NAME")
     path = write(tmp_path, "array.jsonl", "[1, 2]\n")
-    remedy = 'write it like {"text_a": "...", "text_b": "...", "label": "..."}, or delete it'
+    remedy = 'write it like {"NAME": "TEXT", ...}, or delete it'
     assert remedy in str(refused(own.read, path, "classification"))
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from reader_formats import TREC, TREC_FIRST, columns, quick, write
 from refusals import refused
 
-from jaxmatch.data.readers import trecqa
+from jaxmatch.data import readers
 from jaxmatch.errors import InputError
 
 tokens = st.text(st.characters(exclude_categories=["Cs", "Zs", "Cc"]), min_size=1, max_size=6).filter(
@@ -25,7 +25,7 @@ def block(kind, words, *below):
 
 
 def test_sentences_are_read_and_annotation_lines_are_ignored(tmp_path):
-    split = trecqa.read(write(tmp_path, "dev.xml", TREC))
+    split = readers.read_trecqa(write(tmp_path, "dev.xml", TREC))
     assert columns(split) == [
         ("Who is it ?", "Hugo & Young .", "1"),
         ("Who is it ?", "<num> of < b >", "0"),
@@ -35,18 +35,18 @@ def test_sentences_are_read_and_annotation_lines_are_ignored(tmp_path):
 
 
 def test_clean_drops_and_counts_questions_with_answers_of_one_kind(tmp_path):
-    split = trecqa.read_clean(write(tmp_path, "dev.xml", TREC))
-    assert split.groups == ["1.4", "1.4"] and split.dropped == {trecqa.ONE_KIND: 1}
-    assert trecqa.read_clean(write(tmp_path, "dev.xml", TREC_FIRST)).dropped == {}
+    split = readers.read_trecqa_clean(write(tmp_path, "dev.xml", TREC))
+    assert split.groups == ["1.4", "1.4"] and split.dropped == {readers.ONE_KIND: 1}
+    assert readers.read_trecqa_clean(write(tmp_path, "dev.xml", TREC_FIRST)).dropped == {}
     only_wrong = TREC_FIRST.replace("positive", "negative")
-    error = refused(trecqa.read_clean, write(tmp_path, "dev.xml", only_wrong))
+    error = refused(readers.read_trecqa_clean, write(tmp_path, "dev.xml", only_wrong))
     assert "no question has both right and wrong answers" in str(error)
 
 
 def test_blank_lines_and_spaces_around_tags_do_not_matter(tmp_path):
-    expected = columns(trecqa.read(write(tmp_path, "dev.xml", TREC)))
+    expected = columns(readers.read_trecqa(write(tmp_path, "dev.xml", TREC)))
     loose = TREC.replace("</question>", "\n</question> ").replace("</QApairs>", "\n</QApairs>\n ")
-    assert columns(trecqa.read(write(tmp_path, "dev.xml", loose))) == expected
+    assert columns(readers.read_trecqa(write(tmp_path, "dev.xml", loose))) == expected
 
 
 @quick
@@ -61,7 +61,7 @@ def test_round_trip_preserves_any_sentence(tmp_path, rows):
             expected.append((" ".join(question), " ".join(words), "1" if kind == "positive" else "0"))
             groups.append(str(number))
         content += "</QApairs>\n"
-    split = trecqa.read(write(tmp_path, "train.xml", content))
+    split = readers.read_trecqa(write(tmp_path, "train.xml", content))
     assert columns(split) == expected and split.groups == groups
 
 
@@ -70,10 +70,12 @@ def test_a_truncated_file_is_refused_unless_it_ends_after_a_question(tmp_path, l
     content = "".join(TREC.splitlines(keepends=True)[:lines])
     path = write(tmp_path, "dev.xml", content)
     if content.endswith("</QApairs>\n"):
-        assert set(columns(trecqa.read(path))) <= set(columns(trecqa.read(write(tmp_path, "whole.xml", TREC))))
+        assert set(columns(readers.read_trecqa(path))) <= set(
+            columns(readers.read_trecqa(write(tmp_path, "whole.xml", TREC)))
+        )
     else:
         with pytest.raises(InputError, match="the file ends inside of"):
-            trecqa.read(path)
+            readers.read_trecqa(path)
 
 
 @pytest.mark.parametrize(
@@ -82,14 +84,14 @@ def test_a_truncated_file_is_refused_unless_it_ends_after_a_question(tmp_path, l
 )
 def test_published_files_have_the_expected_counts(data_folder, name, pairs, questions, clean_pairs, clean_questions):
     path = data_folder / "jacana-qa-naacl2013-data-results" / f"{name}.xml"
-    whole, clean = trecqa.read(path), trecqa.read_clean(path)
+    whole, clean = readers.read_trecqa(path), readers.read_trecqa_clean(path)
     assert (len(whole), len(set(whole.groups))) == (pairs, questions)
     assert (len(clean), len(set(clean.groups))) == (clean_pairs, clean_questions)
-    assert clean.dropped == {trecqa.ONE_KIND: pairs - clean_pairs}
+    assert clean.dropped == {readers.ONE_KIND: pairs - clean_pairs}
 
 
 def test_published_test_file_has_the_expected_first_pair(data_folder):
-    split = trecqa.read(data_folder / "jacana-qa-naacl2013-data-results" / "test.xml")
+    split = readers.read_trecqa(data_folder / "jacana-qa-naacl2013-data-results" / "test.xml")
     question, answer, label = columns(split)[0]
     assert (question, label, split.groups[0]) == ("What do practitioners of Wicca worship ?", "1", "32.1")
     assert answer == "An estimated 50,000 Americans practice Wicca , a form of polytheistic nature worship ."

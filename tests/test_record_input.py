@@ -82,6 +82,9 @@ def test_values_without_a_json_type_become_text_or_null(run, tmp_path, capsys):
     parquet.write_table(pyarrow.table(columns), tmp_path / "pairs.parquet")
     first, second = answers(run, capsys, "--input", tmp_path / "pairs.parquet")
     assert (first["day"], first["share"], second["day"], second["share"]) == ("2020-02-29", None, None, 0.5)
+    (tmp_path / "pairs.jsonl").write_text('{"text_a": "a", "text_b": "\\ud800", "shares": [NaN, 1]}\n\n')
+    (found,) = answers(run, capsys, "--input", tmp_path / "pairs.jsonl")
+    assert (found["text_b"], found["shares"]) == ("\ud800", [None, 1])
 
 
 @pytest.mark.parametrize(
@@ -105,17 +108,17 @@ def test_values_without_a_json_type_become_text_or_null(run, tmp_path, capsys):
             "--columns text_b=NAME\n",
         ),
         ("in.csv", b"text_a,text_b,n,n\n", [], "in.csv:1: the header names column 'n' twice; rename one\n"),
-        ("in.csv", b"text_a,text_b\ra,b\r", [], "in.csv:1: its lines end in carriage returns alone; save it with line"),
-        ("in.csv", b"PK\x03\x04\x00\x00\x00\x00", [], "in.csv: this is an Excel or zip file; save it as CSV\n"),
+        ("in.csv", b"text_a,text_b\ra,b\r", [], "in.csv:1: the row that begins here cannot be read (new-line"),
+        ("in.csv", b"PK\x03\x04\x00\xff", [], "in.csv:1: it is not UTF-8 text ('utf-8' codec can't decode byte 0xff"),
         ("in.csv", b"text_a,text_b\n", ["--columns", "text_c=x"], "columns: 'text_c' is not a part of a pair; did you"),
         ("in.csv", b"text_a,text_b\n", AS_RENAMED, "in.csv:1: the header has no column 'question1', 'question2'"),
         (
             "in.csv.gz",
             b"text_a,text_b\na,b\n",
             [],
-            "in.csv.gz: this is not compressed with gzip; remove .gz from its name\n",
+            "in.csv.gz: it cannot be read (Not a gzipped file (b'te'))\n",
         ),
-        ("in.csv.gz", PACKED + b"more", [], "in.csv.gz: the archive is damaged"),
+        ("in.csv.gz", PACKED + b"more", [], "in.csv.gz: it cannot be read (Not a gzipped file (b'mo'))"),
         ("in.parquet", b"PAR1", [], "in.parquet: it is not a readable Parquet file"),
         ("-", b"PAR1", ["--format", "parquet"], "standard input: Parquet cannot be read from a stream; give a file"),
     ],

@@ -8,7 +8,7 @@ import small_sweep
 from IPython.core.formatters import MarkdownFormatter
 
 import jaxmatch
-from jaxmatch.data.dataset import Split
+from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
 from jaxmatch.settings import flatten
 from jaxmatch.sweep.launcher_files import load_module

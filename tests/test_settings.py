@@ -11,7 +11,7 @@ from ml_collections import ConfigDict
 
 from jaxmatch import models
 from jaxmatch.config import MODELS, SECTIONS, DataConfig, RE2Config
-from jaxmatch.data.dataset import TASKS
+from jaxmatch.data.pairs import TASKS
 from jaxmatch.data.text import TOKENIZERS
 from jaxmatch.errors import InputError
 from jaxmatch.layers.convolution import ACTIVATIONS

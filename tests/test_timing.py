@@ -11,7 +11,7 @@ from small_records import TIMING
 
 from jaxmatch.analysis import timing as measured
 from jaxmatch.cli.main import main
-from jaxmatch.data.dataset import Split
+from jaxmatch.data.pairs import Split
 from jaxmatch.data.text import Preprocessing
 from jaxmatch.errors import InputError
 from jaxmatch.papers import esan, re2

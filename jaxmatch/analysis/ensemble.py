@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from jaxmatch.analysis.scoring import label_numbers, pairs_of, score_outputs
-from jaxmatch.data.dataset import Split
+from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
 from jaxmatch.inference.matcher import Matcher, probabilities_of
 

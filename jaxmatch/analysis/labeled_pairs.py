@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.data import catalog
-from jaxmatch.data.dataset import Split
+from jaxmatch.data import catalog, own
+from jaxmatch.data.own import PLAIN, layout_of
+from jaxmatch.data.pairs import Split
 from jaxmatch.data.places import data_directory
-from jaxmatch.data.readers import own
-from jaxmatch.data.readers.own_layout import PLAIN, layout_of
 from jaxmatch.errors import InputError
 from jaxmatch.files import hash_file, read_json
 from jaxmatch.inference.matcher import Matcher

@@ -19,7 +19,7 @@ import numpy as np
 
 from jaxmatch import memory_mappings
 from jaxmatch.analysis.scoring import label_numbers, pairs_of
-from jaxmatch.data.dataset import Split
+from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
 from jaxmatch.inference.matcher import Matcher
 from jaxmatch.inference.padding import pad_batch

@@ -3,7 +3,7 @@
 import numpy as np
 
 from jaxmatch.data import catalog
-from jaxmatch.data.dataset import Split
+from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
 from jaxmatch.inference.matcher import Matcher
 from jaxmatch.training.scores import score

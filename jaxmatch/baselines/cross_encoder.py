@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxmatch.data.dataset import Split
+from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.files import hash_file
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from jaxmatch.baselines import cross_encoder, tfidf
 from jaxmatch.baselines.floors import FLOORS
-from jaxmatch.data.dataset import DataSet
 from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.pairs import DataSet
 from jaxmatch.printable import without_nan
 from jaxmatch.training.scores import score
 

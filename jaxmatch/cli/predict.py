@@ -23,7 +23,7 @@ from jaxmatch.cli.output import open_whole
 from jaxmatch.cli.paths import check_output
 from jaxmatch.cli.prediction_queue import PredictionQueue
 from jaxmatch.cli.runs import add_run_arguments, chosen_run
-from jaxmatch.data.readers.own_layout import EXAMPLE, KNOWN
+from jaxmatch.data.own import EXAMPLE, KNOWN
 from jaxmatch.errors import InputError
 
 WHEN_INTERRUPTED = "interrupted; an output file was left as it was"

@@ -4,16 +4,22 @@ import argparse
 import contextlib
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jaxmatch.cli.stream import STANDARD_INPUT, lines_of, opened
-from jaxmatch.data.readers.json_lines import object_of, text_of
-from jaxmatch.data.readers.lines import check_unique, decode_lines, read_lines, read_table
-from jaxmatch.data.readers.own import errors_name_rows
-from jaxmatch.data.readers.own_layout import columns_of
-from jaxmatch.data.readers.parquet import read_parquet
+from jaxmatch.data.own import columns_of, errors_name_rows
+from jaxmatch.data.tables import (
+    check_unique,
+    decode_lines,
+    object_of,
+    read_lines,
+    read_parquet,
+    read_table,
+    text_of,
+    without_blank,
+)
 from jaxmatch.errors import InputError
 from jaxmatch.printable import without_nan
 
@@ -67,9 +73,7 @@ def naming_rows(source: Path | str, layout: str | None) -> Iterator[None]:
         yield
 
 
-def lines_in(
-    source: Path | str, on_idle: Callable[[], None] | None = None, keep_blank: bool = False
-) -> Iterator[tuple[int, str]]:
+def lines_in(source: Path | str, on_idle: Callable[[], None] | None = None) -> Iterator[tuple[int, str]]:
     """Yields (line number, line) for a file, or for a stream as its lines arrive.
 
     A file whose name ends in .gz is decompressed.
@@ -77,16 +81,15 @@ def lines_in(
     Arguments:
       source: the input, as `source_of` returns it.
       on_idle: as in `lines_of`, for a stream.
-      keep_blank: as in `decode_lines`.
 
     Raises:
       InputError: as in `read_lines` for a file; as in `opened`, `lines_of` and `decode_lines` for a stream.
     """
     if is_file(source):
-        yield from read_lines(Path(source), keep_blank=keep_blank)
+        yield from read_lines(Path(source))
         return
     with opened(source) as descriptor:
-        yield from decode_lines(lines_of(descriptor, source, on_idle), source, keep_blank=keep_blank)
+        yield from decode_lines(lines_of(descriptor, source, on_idle), source)
 
 
 def records(
@@ -97,6 +100,8 @@ def records(
     on_idle: Callable[[], None] | None = None,
 ) -> Iterator[Record]:
     """Yields (line number, fields) for each record, with all its fields. Rows of Parquet are counted from 0.
+
+    Values that JSON cannot hold become texts or, as NaN does, null.
 
     Arguments:
       source: the input, as `source_of` returns it.
@@ -111,41 +116,25 @@ def records(
     """
     layout = layout or format_of(source) or ("tsv" if quoted else None)
     if layout == "parquet":
-        found = _parquet(source, parts)
+        if source == STANDARD_INPUT:
+            raise InputError("Parquet cannot be read from a stream", path=source, remedy="give a file")
+        rows = read_parquet(Path(source), parts, parts=parts)[1]
+        found = ((number, json.loads(json.dumps(without_nan(row), default=str))) for number, row in rows)
     else:
         quoted_by = "," if layout == "csv" else "\t" if layout == "tsv" and quoted else None
-        lines = lines_in(source, on_idle, keep_blank=quoted_by is not None)
+        lines = lines_in(source, on_idle)
         if layout is None:
+            lines = without_blank(lines)
             first = list(itertools.islice(lines, 1))
             layout = "jsonl" if first and first[0][1].lstrip().startswith("{") else "tsv"
             lines = itertools.chain(first, lines)
         if layout == "jsonl":
-            found = ((number, _object(line, source, number, parts)) for number, line in lines)
+            found = ((number, without_nan(object_of(line, source, number))) for number, line in without_blank(lines))
         else:
-            names, rows = read_table(source, list(parts), quoted_by=quoted_by, lines=lines, parts=parts)
+            names, found = read_table(source, list(parts), quoted_by=quoted_by, lines=lines, parts=parts)
             check_unique(names, filter(None, names), source)  # all of them go to the output
-            found = ((number, dict(zip(names, row, strict=True))) for number, row in rows)
     for number, fields in found:
         for key in parts:
             if not text_of(fields, key, source, number, parts).strip():
                 raise InputError(f"{key} is empty", path=source, line=number)
         yield number, fields
-
-
-def _parquet(source: Path | str, parts: Mapping[str, str]) -> Iterator[Record]:
-    if source == STANDARD_INPUT:
-        raise InputError("Parquet cannot be read from a stream", path=source, remedy="give a file")
-    for number, record in read_parquet(Path(source), parts, parts=parts):
-        # Dates and numbers that JSON cannot hold become texts; NaN and infinity become null.
-        yield number, json.loads(json.dumps(without_nan(record), default=str))
-
-
-def _object(line: str, name: Path | str, number: int, keys: Iterable[str]) -> dict[str, Any]:
-    value = object_of(line, name, number, keys)
-    try:
-        json.dumps(value, allow_nan=False)  # raises an error for a value that could not be written again
-    except RecursionError:
-        raise InputError("the JSON is nested too deeply", path=name, line=number) from None
-    except ValueError as error:
-        raise InputError(f"not valid JSON ({error})", path=name, line=number) from None
-    return value

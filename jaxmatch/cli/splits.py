@@ -10,7 +10,7 @@ from jaxmatch.cli import own_data, paths
 from jaxmatch.errors import InputError
 
 if TYPE_CHECKING:
-    from jaxmatch.data.dataset import Split
+    from jaxmatch.data.pairs import Split
     from jaxmatch.inference.matcher import Matcher
 
 SPLITS = ("train", "dev", "test")

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jaxmatch.cli import record_input
+from jaxmatch.data.tables import without_blank
 from jaxmatch.errors import InputError
 
 FORMATS = ("text", *record_input.FORMATS)
@@ -52,7 +53,7 @@ def texts_of(source: Path | str, arguments: argparse.Namespace, *, alone: bool =
             for number, fields in record_input.records(source, {column: _COLUMN}, layout, arguments.quoted):
                 yield number, fields[column]
             return
-        for number, text in record_input.lines_in(source):
+        for number, text in without_blank(record_input.lines_in(source)):
             if not text.strip():
                 raise InputError("the text is empty", path=source, line=number, remedy="fill it in, or remove the line")
             yield number, text

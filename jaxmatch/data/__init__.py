@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jaxmatch.data.catalog import load as load
     from jaxmatch.data.catalog import names as names
-    from jaxmatch.data.frames import save as save
+    from jaxmatch.data.own import save as save
 
-_MODULES = {"load": "catalog", "names": "catalog", "save": "frames"}  # name -> module, imported on first use
+_MODULES = {"load": "catalog", "names": "catalog", "save": "own"}  # name -> module, imported on first use
 
 
 def __getattr__(name: str) -> Any:

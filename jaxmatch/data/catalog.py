@@ -5,12 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jaxmatch import plain_file
-from jaxmatch.data.dataset import TASKS, DataSet, Split
-from jaxmatch.data.readers import own
-from jaxmatch.data.readers.label_order import classes_of, in_order
-from jaxmatch.data.readers.own_layout import PLAIN, Layout
-from jaxmatch.data.readers.pairs import NO_LABEL, dropped_text
-from jaxmatch.data.readers.splitting import split_by_shares
+from jaxmatch.data import own
+from jaxmatch.data.own import PLAIN, Layout, classes_of, in_order
+from jaxmatch.data.pairs import NO_LABEL, TASKS, DataSet, Split, dropped_text, split_by_shares
 from jaxmatch.data.sources import CATALOG, SPLITS
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.printable import shown
@@ -152,7 +149,7 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "", layo
 
     Returns:
       The data set with the splits that exist; "train" is always among them. The labels of an own classification are
-      those of its training file, or of the one file that is split, in the order of readers/label_order.py.
+      those of its training file, or of the one file that is split, in the order of `own.in_order`.
 
     Raises:
       InputError: as in `find_files`; or the training file does not exist, or a file or a line of it is damaged. A label

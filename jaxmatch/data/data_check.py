@@ -5,16 +5,13 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from jaxmatch.data import catalog
-from jaxmatch.data.dataset import DataSet, Split, pair_keys
+from jaxmatch.data import catalog, own
 from jaxmatch.data.encoding import DataSettings, read_word_vectors
 from jaxmatch.data.kept_pairs import check_words, warnings_about
-from jaxmatch.data.readers import own
-from jaxmatch.data.readers.lines import escaped
-from jaxmatch.data.readers.pairs import NO_LABEL
+from jaxmatch.data.pairs import NO_LABEL, DataSet, Split
 from jaxmatch.data.text import UNKNOWN_WORD, Corpus, build_vocabulary, coverage
 from jaxmatch.data.vectors import VectorReport
-from jaxmatch.printable import count_text
+from jaxmatch.printable import count_text, printable
 
 _QUANTILES = (0.5, 0.9, 0.99, 1.0)
 # A vector coverage below the first share is a problem, and so is a label with the second share or more.
@@ -185,7 +182,7 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
     words = build_vocabulary(counts, found, settings.minimum_count)
     shares = coverage(counts, words, found)
     lines += [
-        f"  vectors {escaped(report.name)}: {report.lines:,} words of {report.dimensions} dimensions,"
+        f"  vectors {printable(report.name)}: {report.lines:,} words of {report.dimensions} dimensions,"
         f" {count_text(report.broken, 'broken line')}",
         f"  vocabulary: {len(words) - 2:,} words, {_percent_covered(shares['words_with_vector'])} of them with a "
         "vector",
@@ -196,7 +193,7 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
     if missing:
         lines.append(
             "  most frequent without a vector: "
-            + ", ".join(f"{escaped(word)} ({counts[word]})" for word in missing[:8])
+            + ", ".join(f"{printable(word)} ({counts[word]})" for word in missing[:8])
         )
     _judge_vectors(shares, report, problems)
     return "\n".join(lines)
@@ -208,7 +205,7 @@ def _judge_vectors(shares: Mapping[str, float], report: VectorReport, problems: 
     if report.broken:
         shown = "; ".join(report.broken_examples)
         problems.append(
-            f"vectors {escaped(report.name)}: {count_text(report.broken, 'broken line')} left out ({shown})"
+            f"vectors {printable(report.name)}: {count_text(report.broken, 'broken line')} left out ({shown})"
         )
 
 
@@ -242,7 +239,7 @@ def _look_for_repetition(data: DataSet, problems: list[str]) -> None:
     """Reports pairs that occur twice in a split, with different labels in a split, or in the training split too."""
     in_train = data.in_train()
     for name, split in data.splits.items():
-        repeated = len(split) - len(set(pair_keys(split)))
+        repeated = len(split) - len(set(split.pair_keys()))
         if repeated:
             problems.append(f"{name}: {count_text(repeated, 'pair repeats', 'pairs repeat')} an earlier one{_UP_TO}")
         contradicting = _contradicting(split)

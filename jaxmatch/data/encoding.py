@@ -10,12 +10,10 @@ import filelock
 import numpy as np
 
 from jaxmatch.config import DataConfig
-from jaxmatch.data import cache, catalog, synthetic, vectors
-from jaxmatch.data.dataset import DataSet, Split
+from jaxmatch.data import cache, catalog, own, synthetic, vectors
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.kept_pairs import check_drop_length, check_words, warnings_about, without_long_pairs
-from jaxmatch.data.readers import own_layout
-from jaxmatch.data.readers.label_order import classes_of
+from jaxmatch.data.pairs import DataSet, Split
 from jaxmatch.data.text import (
     Corpus,
     Preprocessing,
@@ -65,9 +63,9 @@ class DataSettings(DataConfig):
     exact_match: bool = False
 
     @property
-    def layout(self) -> own_layout.Layout:
+    def layout(self) -> own.Layout:
         """The layout of the files of own data."""
-        return own_layout.layout_of(dataclasses.asdict(self))
+        return own.layout_of(dataclasses.asdict(self))
 
     @property
     def preprocessing(self) -> Preprocessing:
@@ -178,10 +176,10 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
     }
     if settings.drop_from_length:
         description["drop_from_length"] = settings.drop_from_length
-    if layout := own_layout.changed_settings(dataclasses.asdict(settings)):
+    if layout := own.changed_settings(dataclasses.asdict(settings)):
         description["layout"] = layout
     if settings.name == catalog.OWN and "train" in files:  # `jaxmatch.data.save` keeps them in a file of their own
-        description["classes"] = classes_of(files["train"], settings.layout)
+        description["classes"] = own.classes_of(files["train"], settings.layout)
     if settings.tags:
         description["tags"] = [cache.file_digest(path, cache_directory) for path in tagger_files()]
     if settings.exact_match:

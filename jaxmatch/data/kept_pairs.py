@@ -9,8 +9,7 @@ from collections import Counter
 
 import numpy as np
 
-from jaxmatch.data.dataset import DataSet
-from jaxmatch.data.readers.pairs import is_number
+from jaxmatch.data.pairs import DataSet, is_number
 from jaxmatch.data.text import CHARACTER, UNKNOWN_WORD, Corpus, Preprocessing
 from jaxmatch.errors import InputError
 from jaxmatch.printable import count_text, shown

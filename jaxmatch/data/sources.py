@@ -4,8 +4,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from jaxmatch.data.dataset import Split
-from jaxmatch.data.readers import mrpc, quora, rte, scitail, sick, snli, stsb, trecqa, twitter_url, ubuntu, wikiqa
+from jaxmatch.data import readers
+from jaxmatch.data.pairs import Split, hold_out
 
 SPLITS = ("train", "dev", "test")
 
@@ -54,16 +54,20 @@ def _trecqa(name: str, train: str, *, clean: bool) -> Source:
     return Source(
         name=name,
         task="ranking",
-        labels=trecqa.LABELS,
+        labels=readers.BINARY,
         folder=_TREC_FOLDER,
         files={"train": (train,), "dev": ("dev.xml",), "test": ("test.xml",)},
-        read=trecqa.read_clean if clean else trecqa.read,
+        read=readers.read_trecqa_clean if clean else readers.read_trecqa,
         selection="map",
         # The clean sets differ in dev and test (Rao et al., 2016, Table 1). Training uses all questions.
-        read_split={"train": trecqa.read},
+        read_split={"train": readers.read_trecqa},
         about=dict.fromkeys(("dev", "test"), kept if clean else counted),
         filtered=clean,
     )
+
+
+def _held_out(read: Callable[[Path], Split]) -> dict[str, Callable[[Path], Split]]:
+    return {"train": lambda path: hold_out(read(path))[0], "dev": lambda path: hold_out(read(path))[1]}
 
 
 _SICK_FILES = {"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)}
@@ -75,47 +79,47 @@ CATALOG: dict[str, Source] = {
     "snli": Source(
         name="snli",
         task="classification",
-        labels=snli.LABELS,
+        labels=readers.INFERENCE,
         folder="snli_1.0",
         files={split: (f"snli_1.0_{split}.jsonl", f"snli_1.0_{split}.txt") for split in SPLITS},
-        read=snli.read,
+        read=readers.read_snli,
         selection="accuracy",
     ),
     "scitail": Source(
         name="scitail",
         task="classification",
-        labels=scitail.LABELS,
+        labels=readers.SCITAIL,
         folder="SciTailV1.1/tsv_format",
         files={split: (f"scitail_1.0_{split}.tsv",) for split in SPLITS},
-        read=scitail.read,
+        read=readers.read_scitail,
         selection="accuracy",
     ),
     "quora": Source(
         name="quora",
         task="classification",
-        labels=quora.LABELS,
+        labels=readers.BINARY,
         folder="Quora_question_pair_partition",
         files={split: (f"{split}.tsv",) for split in SPLITS},
-        read=quora.read,
+        read=readers.read_quora,
         selection="accuracy",
     ),
     "wikiqa": Source(
         name="wikiqa",
         task="ranking",
-        labels=wikiqa.LABELS,
+        labels=readers.BINARY,
         folder="WikiQACorpus",
         files={split: (f"WikiQA-{split}.txt",) for split in SPLITS},
-        read=wikiqa.read,
+        read=readers.read_wikiqa,
         selection="mrr",
-        companion_suffix=wikiqa.COMPANION_SUFFIX,
+        companion_suffix=readers.WIKIQA_COMPANION,
     ),
     "sick": Source(
         name="sick",
         task="classification",
-        labels=sick.LABELS,
+        labels=readers.INFERENCE,
         folder="SICK",
         files=_SICK_FILES,
-        read=sick.read_entailment,
+        read=readers.read_sick,
         selection="accuracy",
     ),
     "sick_relatedness": Source(
@@ -124,20 +128,20 @@ CATALOG: dict[str, Source] = {
         labels=(),
         folder="SICK",
         files=_SICK_FILES,
-        read=sick.read_relatedness,
+        read=readers.read_sick_relatedness,
         selection="pearson",
     ),
     "multinli": Source(
         name="multinli",
         task="classification",
-        labels=snli.LABELS,
+        labels=readers.INFERENCE,
         folder="multinli_1.0",
         files={
             "train": ("multinli_1.0_train.jsonl", "multinli_1.0_train.txt"),
             "dev": ("multinli_1.0_dev_matched.jsonl", "multinli_1.0_dev_matched.txt"),
             "test": ("multinli_1.0_dev_mismatched.jsonl", "multinli_1.0_dev_mismatched.txt"),
         },
-        read=snli.read,
+        read=readers.read_snli,
         selection="accuracy",
         about={
             "dev": "the matched development pairs",
@@ -151,50 +155,50 @@ CATALOG: dict[str, Source] = {
     "twitter_url": Source(
         name="twitter_url",
         task="classification",
-        labels=twitter_url.LABELS,
+        labels=readers.BINARY,
         folder="Twitter_URL_Corpus",
         files={
             "train": _TWITTER_TRAIN,
             "dev": _TWITTER_TRAIN,
             "test": ("Twitter_URL_Corpus_test.txt", "Twitter_URL_Corpus_test_sample.txt"),
         },
-        read=twitter_url.read,
+        read=readers.read_twitter_url,
         selection="max_f1",
-        read_split={"train": twitter_url.read_train, "dev": twitter_url.read_dev},
+        read_split=_held_out(readers.read_twitter_url),
         about={"dev": _HELD_OUT},
     ),
     "ubuntu": Source(
         name="ubuntu",
         task="ranking",
-        labels=ubuntu.LABELS,
+        labels=readers.BINARY,
         folder="ubuntu_data",
         files={"train": ("train.txt",), "dev": ("valid.txt",), "test": ("test.txt",)},
-        read=ubuntu.read,
+        read=readers.read_ubuntu,
         selection="recall_at_1",
-        read_split={"train": ubuntu.read_train},
+        read_split={"train": readers.read_ubuntu_train},
     ),
     "mrpc": Source(
         name="mrpc",
         task="classification",
-        labels=mrpc.LABELS,
+        labels=readers.BINARY,
         folder="MRPC",
         files={
             "train": ("msr_paraphrase_train.txt",),
             "dev": ("msr_paraphrase_train.txt",),
             "test": ("msr_paraphrase_test.txt",),
         },
-        read=mrpc.read,
+        read=readers.read_mrpc,
         selection="accuracy",
-        read_split={"train": mrpc.read_train, "dev": mrpc.read_dev},
+        read_split=_held_out(readers.read_mrpc),
         about={"dev": _HELD_OUT},
     ),
     "rte": Source(
         name="rte",
         task="classification",
-        labels=rte.LABELS,
+        labels=readers.RTE,
         folder="RTE",
         files={"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ()},
-        read=rte.read,
+        read=readers.read_rte,
         selection="accuracy",
         about={"test": "the official test file has no labels"},
     ),
@@ -204,7 +208,7 @@ CATALOG: dict[str, Source] = {
         labels=(),
         folder="stsbenchmark",
         files={split: (f"sts-{split}.csv",) for split in SPLITS},
-        read=stsb.read,
+        read=readers.read_stsb,
         selection="pearson",
     ),
 }

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxmatch.config import DataConfig
-from jaxmatch.data.dataset import DataSet
+from jaxmatch.data.pairs import DataSet
 from jaxmatch.errors import InputError
 
 # --- Words and their ids ---

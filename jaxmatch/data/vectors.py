@@ -27,9 +27,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from jaxmatch import plain_file
-from jaxmatch.data.readers.lines import listed
 from jaxmatch.errors import InputError
-from jaxmatch.printable import shown
+from jaxmatch.printable import listed, shown
 
 # The values of `data.vectors` that are not files: hashed vectors, and none for a model that trains its own.
 HASHED, NO_VECTORS = "hashed", "none"

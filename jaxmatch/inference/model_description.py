@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.data.dataset import TASKS
+from jaxmatch.data.pairs import TASKS
 from jaxmatch.data.text import Preprocessing
 from jaxmatch.errors import InputError
 from jaxmatch.inference.checked_files import COPY_AGAIN, read_bytes

@@ -16,7 +16,7 @@ MUTANTS = [
     (_SCORES, "positive: int = 1) -> np.ndarray:", "positive: int = 0) -> np.ndarray:", ["tests/test_scores.py::test_binary_f1_uses_the_second_label_as_positive"]),
     (_SCORES, "\"f1\": f1(labels, predictions)", "\"f1\": f1(labels, predictions, 0)",
      ["tests/test_scores.py::test_binary_f1_uses_the_second_label_as_positive"]),
-    ("jaxmatch/data/readers/twitter_url.py", "\"1\" if positive > 3 else \"0\"", "\"0\" if positive > 3 else \"1\"",
+    ("jaxmatch/data/readers.py", "\"1\" if positive > 3 else \"0\"", "\"0\" if positive > 3 else \"1\"",
      ["tests/test_scores.py::test_twitter_url_labels_come_from_votes_and_f1_counts_paraphrases"]),
     (_SCORES, "\"auc\": auc(labels, difference),\n        }", "\"auc\": auc(labels, -difference),\n        }", ["tests/test_scores.py"]),
     (_SCORES, "stats.rankdata(values, axis=-1)", "stats.rankdata(values, \"max\", axis=-1)", ["tests/test_scores.py"]),

@@ -5,7 +5,7 @@ The labels follow from the meanings of the sentences (`semantics`), and the word
 a model has to compare the words in their context.
 """
 
-from jaxmatch.data.dataset import DataSet
+from jaxmatch.data.pairs import DataSet
 from jaxmatch.data.synthetic import entailment, paraphrase, questions
 from jaxmatch.data.synthetic.taxonomy_vectors import DIMENSIONS, word_vectors
 from jaxmatch.errors import InputError, nearest

@@ -4,7 +4,7 @@ Every second sentence occurs with three first sentences, one for each label, so 
 The first sentences are chosen so that their words and the overlap of the two sentences hardly predict it (`balance`).
 """
 
-from jaxmatch.data.dataset import DataSet, Split
+from jaxmatch.data.pairs import DataSet, Split
 from jaxmatch.data.synthetic import edits, grammar, semantics
 from jaxmatch.data.synthetic.balance import Balance, shallow_features
 from jaxmatch.data.synthetic.draws import Draws

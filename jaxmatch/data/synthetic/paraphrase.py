@@ -5,7 +5,7 @@ sentence occurs once with a paraphrase and once with a near miss: swapped adject
 word.
 """
 
-from jaxmatch.data.dataset import DataSet, Split
+from jaxmatch.data.pairs import DataSet, Split
 from jaxmatch.data.synthetic import edits, grammar, semantics
 from jaxmatch.data.synthetic.balance import Balance, shallow_features
 from jaxmatch.data.synthetic.draws import Draws

@@ -7,7 +7,7 @@ There are three kinds of question:
 - "do all dogs run": a sentence answers the question if it entails or contradicts that they do.
 """
 
-from jaxmatch.data.dataset import DataSet, Split
+from jaxmatch.data.pairs import DataSet, Split
 from jaxmatch.data.synthetic import edits, grammar, semantics
 from jaxmatch.data.synthetic.balance import Balance, shallow_features
 from jaxmatch.data.synthetic.draws import Draws
