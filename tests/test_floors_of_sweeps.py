@@ -105,14 +105,18 @@ def test_models_with_other_features_of_words_share_floors(tmp_path):
 def test_floors_of_other_data_or_of_another_request_are_computed_anew(tmp_path, monkeypatch, changed):
     write_floors(tmp_path)
     file = tmp_path / "floors.json"
-    stored = json.loads(file.read_text()) | {"asked": ["overlap"]}
+    stored = json.loads(file.read_text()) | {"asked": ["overlap", "bm25"]}
     file.write_text(json.dumps(stored | changed))
-    new = [{**row, "title": "anew"} for row in stored["rows"]]
-    monkeypatch.setattr("jaxmatch.sweep.floors_kept.measured", lambda data, names: new)
+    new, messages = [{**row, "title": f"new {row['title']}"} for row in stored["rows"]], []
+    monkeypatch.setattr(
+        "jaxmatch.sweep.floors_kept.measured", lambda data, names: [row for row in new if row["name"] in names]
+    )
     plan = plan_of({"data.name": "embedded_inference"})
-    keep_floors(plan, types.SimpleNamespace(path=tmp_path), types.SimpleNamespace(say=print))
-    assert [row.title for row in floor_rows(tmp_path, ("overlap",))] == ["anew"]
-    assert (read_floors(tmp_path)["fingerprint"], read_floors(tmp_path)["asked"]) == ("f", ["overlap"])
+    plan.sweep.floors = ("overlap", "bm25")
+    keep_floors(plan, types.SimpleNamespace(path=tmp_path), types.SimpleNamespace(say=messages.append))
+    assert messages == ["fitting the floors: overlap (bm25: not for a classification)"]
+    assert [row.title for row in floor_rows(tmp_path, ("overlap", "bm25"))] == ["new word overlap"]
+    assert (read_floors(tmp_path)["fingerprint"], read_floors(tmp_path)["asked"]) == ("f", ["overlap", "bm25"])
 
 
 def write_floors(folder, **changes):

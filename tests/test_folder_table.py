@@ -1,15 +1,18 @@
 """The table of a sweep's folder in all formats, and one-line errors about damaged files."""
 
 import csv
+import dataclasses
 import io
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import small_sweep
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.table import folder_table
+from jaxmatch.reporting.records import read_sweep_folder
+from jaxmatch.reporting.table import folder_table, table_of
 
 
 @pytest.mark.slow
@@ -33,6 +36,13 @@ def test_runs_that_have_not_finished_are_noted(sweep_copy):
     shutil.rmtree(sweep_copy / "runs")
     with pytest.raises(InputError, match="no run has finished yet"):
         folder_table(sweep_copy)
+
+
+def test_missing_runs_of_a_large_sweep_are_counted():
+    folder = read_sweep_folder(Path(__file__).parent.parent / "results" / "quickstart")
+    nine = dict(list(folder.records.items())[3:])
+    table = table_of(dataclasses.replace(folder, records=nine)).markdown()
+    assert "- 3 of 12 runs have not finished" in table
 
 
 @pytest.mark.slow

@@ -83,7 +83,8 @@ def test_standing_is_the_best_dev_score_up_to_the_given_samples():
     run = {"curve": curve(0.5, 0.8, 0.7, 0.9), "diverged_at_samples": None}
     assert [standing(run, "accuracy", samples).score for samples in (9, 10, 20, 30, 40)] == [None, 0.5, 0.8, 0.8, 0.9]
     diverged = run | {"diverged_at_samples": 25}
-    assert standing(diverged, "accuracy", 20) == Standing(0.8)
+    # A run that diverges in the first step after a rung has not diverged at the rung.
+    assert standing(diverged, "accuracy", 20) == standing(diverged, "accuracy", 25) == Standing(0.8)
     assert standing(diverged, "accuracy", 30) == Standing(None, diverged=True)
     losses = {
         "curve": [{"samples": 1, "dev": {"loss": 0.3}}, {"samples": 2, "dev": {"loss": 0.5}}],

@@ -17,7 +17,7 @@ from jaxmatch.files import write_json
 from jaxmatch.reporting.formats import Sheet, Text
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.reporting.records import SweepFolder, read_sweep_folder
-from jaxmatch.reporting.report import grid, ranks, report, settings, shared_settings, templates
+from jaxmatch.reporting.report import grid, ranks, report, runs, settings, shared_settings, templates
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -172,8 +172,13 @@ def test_report_on_a_folder_without_a_sweep_is_an_error(tmp_path, capsys):
     assert "no sweep was run in this folder" in capsys.readouterr().err
 
 
-def test_settings_that_only_some_models_have_are_listed():
+def test_settings_that_only_some_models_have_are_listed_and_each_run_says_where_it_stopped():
     folder = read_sweep_folder(RESULTS / "sick_comparison")
+    rows = {row[0].content: (row[4].content, row[5].content) for row in runs(folder).sections[0]}
+    assert rows == {
+        name: ("yes" if record["stopped_early"] else "no", f"{record['selected_at_samples']:,}")
+        for name, record in folder.records.items()
+    }
     differing, common = settings(folder)
     text = str(differing)
     assert "model.perspectives" in text and "model.heads" in text and "model.perspectives" not in str(common)

@@ -48,6 +48,11 @@ def test_a_batch_shares_all_settings_but_the_traced_ones():
     )
 
 
+def test_suggested_integers_are_the_steps_of_their_range():
+    params = suggested(space(RATES | {"model.hidden_size": "8:40:16"}), None, at_once=1, trials=12)
+    assert {param["model.hidden_size"] for param in params} == {8, 24, 40}
+
+
 def test_batch_size_is_one_without_a_traced_setting():
     assert optuna_trials.Study(space(BLOCKS), None, 8).at_once == 1
 

@@ -36,10 +36,11 @@ def test_caption_counts_the_test_pairs_that_are_in_train():
 
 def test_caption_states_that_test_was_scored_at_every_evaluation():
     config = record()["config"] | {"training": {"best_on_test": True}}
-    (text,) = make_table([record(config=config)], LAYOUT).caption[1:2]
-    assert (
-        text == "Checkpoint chosen on dev accuracy; test scored with that checkpoint, and besides at every evaluation."
-    )
+    others = record(2), record(3, selected_on="dev.loss")
+    text = "Checkpoint chosen on dev accuracy; test scored with that checkpoint, and besides at every evaluation."
+    assert make_table([record(config=config)], LAYOUT).caption[1] == text
+    assert make_table([record(config=config), *others[:1]], LAYOUT).caption[1] == text
+    assert make_table([record(config=config), *others], LAYOUT).caption[1] == text.replace(";", " or dev loss;")
 
 
 def test_caption_states_seeds_selection_data_vectors_and_device():
@@ -61,6 +62,8 @@ def test_caption_states_seeds_selection_data_vectors_and_device():
             assert part in text
     uneven = make_table([record(1, seed=1), record(1, seed=2), record(2, seed=1)], LAYOUT)
     assert uneven.caption[0] == "Mean ± sample standard deviation over as many of the seeds 1, 2 as the row says."
+    others = make_table([record(blocks, seed=seed) for blocks, seed in ((1, 1), (1, 2), (2, 2), (2, 3))], LAYOUT)
+    assert others.caption[0] == "Mean ± sample standard deviation over as many of the seeds 1–3 as the row says."
 
 
 def test_caption_omits_the_vector_coverage_if_a_run_lacks_it():

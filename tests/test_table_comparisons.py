@@ -103,6 +103,24 @@ def test_smaller_loss_beats_and_ranking_scores_are_not_in_percent():
     assert cells(compared("0.82", values=(0.82,), score="mrr"))[1][-1] == "0.82"
 
 
+@pytest.mark.parametrize(
+    ("texts", "legend"),
+    [
+        (("80.0 ± 0.2", "70.0 ± 0.1"), "The interval includes the paper's own deviation over its seeds."),
+        (("80.0 ± 0.2", "70.0"), "paper's own deviation over its seeds where the paper prints one."),
+        (("80.0", "70.0"), "The interval does not include how much the published number depends on seeds."),
+    ],
+)
+def test_legend_says_whether_intervals_include_the_deviation_of_the_paper(texts, legend):
+    records = [*with_accuracies(1, (0.80, 0.82, 0.84)), *with_accuracies(2, (0.70, 0.72, 0.74))]
+    papers = [
+        Published("P", {"dev.accuracy": text}, "Table 1", {"model.blocks": blocks, "seeds": 10})
+        for blocks, text in enumerate(texts, start=1)
+    ]
+    layout = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), published=tuple(papers))
+    assert legend in make_table(records, layout).markdown()
+
+
 def test_seeds_with_equal_scores_give_no_verdict():
     assert cells(compared("86.9", values=(0.82, 0.82, 0.82)))[1][-1] == "86.9"
 
@@ -182,6 +200,7 @@ def test_differences_to_the_original_have_p_values_of_welch_tests():
     assert r"$-$10.0 (p = 0.004)" in table.latex()
     one, two, three = csv.DictReader(io.StringIO(table.csv()))
     assert (one["dev.accuracy.difference"], one["dev.accuracy.p_value"], three["dev.accuracy.p_value"]) == ("", "", "")
+    assert float(three["dev.accuracy.difference"]) == pytest.approx(0.03)
     assert float(two["dev.accuracy.p_value"]) == pytest.approx(0.0036, abs=1e-5)
     assert float(two["dev.accuracy.lower"]) == pytest.approx(
         0.72 - 0.04968, abs=1e-5

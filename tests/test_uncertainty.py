@@ -30,9 +30,12 @@ def test_p_values_of_a_column_are_corrected_for_multiple_tests():
     layout = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), original={"model.blocks": 1})
     first, second = runs(1, (0.80, 0.82, 0.84)), runs(2, (0.70, 0.72, 0.74))
     alone = cells(make_table([*first, *second], layout))[2][-1]
-    beside = cells(make_table([*first, *second, *runs(3, (0.81, 0.83, 0.82))], layout))
+    table = make_table([*first, *second, *runs(3, (0.81, 0.83, 0.82))], layout)
+    beside = cells(table)
     assert alone == "−10.0 (p = 0.004)" and beside[2][-1] == "−10.0 (p = 0.007)"
     assert beside[3][-1] == "+0.0 (p = 1.000)"
+    exported = json.loads(table.json())["rows"][1]["scores"]["dev.accuracy"]["difference"]
+    assert exported["p_holm"] == pytest.approx(2 * exported["p_value"])
 
 
 def test_caption_states_how_many_seeds_separate_the_two_best_settings():

@@ -6,6 +6,7 @@ _FOLDER, _FORMATS = _INFERENCE + "export/folder.py", _INFERENCE + "export/format
 _ON_CALIBRATION, _ON_SEARCH = ["tests/test_calibration.py"], ["tests/test_search.py"]
 _CALIBRATED = ["tests/test_calibration.py::test_a_calibrated_run_predicts_with_its_temperature_and_threshold"]
 _ON_DEV = ["tests/test_calibration.py::test_dev_can_choose_a_threshold_of_the_first_label_for_a_target_precision"]
+_FEATURES = ["tests/test_feature_sweep.py::test_the_saved_model_reproduces_the_scores_of_its_record"]
 _TIES = ["tests/test_calibration.py::test_ties_of_thresholds_go_to_fewer_false_positives_and_then_to_the_nearest_to_one_half"]
 _QUALITY = ["tests/test_calibration.py::test_precision_recall_and_f1_of_the_positive_label_equal_sklearn"]
 _ON_INDEX = ["tests/test_search_index.py"]
@@ -47,6 +48,13 @@ MUTANTS = [
     (_INFERENCE + "prefilters.py", "means.ndim != 2 or means.shape[1] != dimensions", "False", _ON_INDEX),
     (_INFERENCE + "search_index.py", "[hashed_rule()] if matcher.hashed else []", "[]", _ON_INDEX),
     (_INFERENCE + "search_index.py", "files.read_json(folder / _LINES) if _LINES in names else ", "", _ON_INDEX),
+    (_INFERENCE + "matcher.py", "calibration.decisive(logits, self.labels).argmax(axis=1)", "calibration.scaled(logits).argmax(axis=1)", _CALIBRATED),
+    (_INFERENCE + "matcher.py", 'and model.get("words", "fixed") == "fixed"', "",
+     ["tests/test_hashed_vectors.py::test_unseen_words_are_unknown_if_word_vectors_were_trained"]),
+    (_INFERENCE + "encoded_pairs.py", "tags_of(pair[side]) for pair", "tags_of(pair[0]) for pair", _FEATURES),
+    (_INFERENCE + "encoded_pairs.py", "[mark[side] for mark in marks]", "[mark[1 - side] for mark in marks]", _FEATURES),
+    (_INFERENCE + "encoded_pairs.py", "(padded([a[row] for row in rows]), padded([b[row] for row in rows]))",
+     "(padded([b[row] for row in rows]), padded([a[row] for row in rows]))", _FEATURES),
     (_INFERENCE + "matcher.py", "(min(batch, most), batch % most)", "(batch,)", ["tests/test_warmup.py::test_warmup_prepares_the_given_batch_sizes"]),
     ("docs/how_to/serve.md", "@app.exception_handler(RequestValidationError)", "", ["tests/test_serve.py"]),
     ("jaxmatch/cli/runs.py", 'if not (directory / "runs").is_dir():', "if False:", ["tests/test_best_run.py"]),

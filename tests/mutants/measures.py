@@ -5,7 +5,9 @@ _TIMES, _TIMING, _STATISTICS = "jaxmatch/reporting/times.py", "jaxmatch/analysis
 _FILES, _INTEROP, _ENCODING = "jaxmatch/inference/interop/torch_files.py", "jaxmatch/inference/interop/pytorch.py", "jaxmatch/data/encoding.py"
 _COMPARISONS, _CAPTIONS = (f"jaxmatch/reporting/{name}.py" for name in ("comparisons", "captions"))
 _VERDICT, _REPORT = "jaxmatch/reporting/verdict.py", "jaxmatch/reporting/report.py"
+_TABLE = "jaxmatch/reporting/table.py"
 _READ = ["tests/test_torch_files.py"]
+_BESIDES = ["tests/test_table_captions.py::test_caption_states_that_test_was_scored_at_every_evaluation"]
 _PAIRED = ["tests/test_uncertainty.py::test_paired_table_uses_a_paired_t_test"]
 _TO_PUBLISHED = ["tests/test_table_comparisons.py::test_published_number_of_the_same_settings_gets_a_verdict"]
 _NOISE = ["tests/test_verdict.py::test_settings_within_seed_noise_are_listed_with_the_seeds_needed"]
@@ -52,7 +54,7 @@ MUTANTS = [
      ["tests/test_uncertainty.py::test_paired_table_shows_the_difference_that_it_tests"]),
     ("jaxmatch/reporting/comparisons.py", "test.difference if paired else own.mean - base.mean", "own.mean - base.mean",
      ["tests/test_uncertainty.py::test_paired_table_shows_the_difference_that_it_tests"]),
-    ("jaxmatch/reporting/table.py", "if not same and (differing", "if same and (differing",
+    (_TABLE, "if not same and (differing", "if same and (differing",
      ["tests/test_tables.py::test_runs_of_different_settings_are_not_averaged_as_seeds"]),
     ("jaxmatch/analysis/ensemble.py", 'exact = exact_in_float32 if first.task == "ranking" else', "exact =",
      ["tests/test_ensemble.py::test_a_right_candidate_that_is_barely_first_stays_first"]),
@@ -90,7 +92,7 @@ MUTANTS = [
      ["tests/test_table_comparisons.py::test_published_models_of_another_training_set_get_no_verdict"]),
     (_COMPARISONS, "if len(same) == 1:", "if same:",
      ["tests/test_table_comparisons.py::test_published_row_matching_two_rows_or_none_is_listed_below"]),
-    ("jaxmatch/reporting/table.py", "own = number == place", "own = True",
+    (_TABLE, "own = number == place", "own = True",
      ["tests/test_table_comparisons.py::test_published_row_of_a_column_is_shown_in_that_column_alone"]),
     (_VERDICT, "p_text(max(corrected))", "p_text(min(corrected))", ["tests/test_verdict.py::test_verdict_of_a_significantly_best_setting"]),
     (_VERDICT, 'test = score.replace("dev.", "test.", 1)', "test = score", ["tests/test_verdict.py::test_verdict_of_a_significantly_best_setting"]),
@@ -108,6 +110,12 @@ MUTANTS = [
      ["tests/test_verdict.py::test_chart_points_are_means_over_samples_that_all_seeds_reached"]),
     ("jaxmatch/reporting/report.py", "len(folder.records) - diverged - dropped", "len(folder.records) - diverged",
      ["tests/test_html.py::test_page_shows_the_plan_and_the_settings_dropped_by_halving"]),
+    (_REPORT, '"yes" if record.get("stopped_early") else "no"', '"no"',
+     ["tests/test_html.py::test_settings_that_only_some_models_have_are_listed_and_each_run_says_where_it_stopped"]),
+    (_TABLE, 'note = f"{len(folder.missing)} of', 'note = f"{len(folder.records)} of',
+     ["tests/test_folder_table.py::test_missing_runs_of_a_large_sweep_are_counted"]),
+    ("jaxmatch/sweep/claimed.py", "for run, result in zip(runs, results, strict=True):",
+     "for run, result in zip(runs, results[::-1], strict=True):", ["tests/test_records.py::test_a_diverged_run_has_no_scores_and_no_model"]),
     ("jaxmatch/reporting/records.py", 'if file.partition(".")[0] != "train"', "",
      ["tests/test_uncertainty.py::test_data_sets_of_equal_name_but_different_files_are_not_compared"]),
     ("jaxmatch/reporting/records.py", "* (1 if SCORES[score].higher_is_better else -1)", "",
@@ -118,9 +126,24 @@ MUTANTS = [
      ["tests/test_curves.py::test_scores_that_are_nan_or_none_are_left_out"]),
     ("jaxmatch/reporting/figures.py", "score = score or selections[0]", 'score = score or "dev.accuracy"',
      ["tests/test_score_vs_setting.py::test_curves_equal_hand_computed_means_and_deviations"]),
-    ("jaxmatch/reporting/captions.py", "last = sum(", "last = len(records) - sum(",
+    (_CAPTIONS, 'if len({frozenset(record["seed"] for record in cell) for cell in cells}) == 1:', "if len({len(cell) for cell in cells}) == 1:",
+     ["tests/test_table_captions.py::test_caption_states_seeds_selection_data_vectors_and_device"]),
+    (_CAPTIONS, 'if any(setting_of(record, "training.best_on_test") for',
+     'if all(setting_of(record, "training.best_on_test") for', _BESIDES),
+    (_CAPTIONS, '_distinct(r["selected_on"] for r in records)', '_distinct(r["selected_on"] for r in records[:1])', _BESIDES),
+    (_TABLE, '"n": len(summary.values)', '"n": len(cell.finished)',
+     ["tests/test_tables.py::test_missing_and_undefined_scores_are_not_averaged"]),
+    (_TABLE, '"difference": difference.value, "p_holm"', '"p_holm"',
+     ["tests/test_table_comparisons.py::test_differences_to_the_original_have_p_values_of_welch_tests"]),
+    (_TABLE, '"p_holm": difference.corrected', '"p_holm": difference.test and difference.test.p_value',
+     ["tests/test_uncertainty.py::test_p_values_of_a_column_are_corrected_for_multiple_tests"]),
+    (_TABLE, "if all(spread)", "if any(spread)",
+     ["tests/test_table_comparisons.py::test_legend_says_whether_intervals_include_the_deviation_of_the_paper"]),
+    (_COMPARISONS, "if score in published.unlike or", "if",
+     ["tests/test_table_comparisons.py::test_published_scores_of_another_quantity_get_a_note_and_no_verdict"]),
+    (_CAPTIONS, "last = sum(", "last = len(records) - sum(",
      ["tests/test_uncertainty.py::test_caption_counts_runs_that_were_best_at_the_last_evaluation"]),
-    ("jaxmatch/reporting/captions.py", '"more than 99.9%" if text == "100.0"', '"100%" if text == "100.0"',
+    (_CAPTIONS, '"more than 99.9%" if text == "100.0"', '"100%" if text == "100.0"',
      ["tests/test_table_captions.py::test_caption_states_the_share_of_tokens_with_a_vector"]),
     (_CAPTIONS, 'best.records[0]["data"][part]', 'best.records[0]["data"]["test"]',
      ["tests/test_uncertainty.py::test_caption_states_the_sampling_error_of_the_test_set"]),
