@@ -13,9 +13,9 @@ __all__ = ["DATA_SETS", "SEEDS", "UP_TO", "Row", "rows"]
 
 # Data set -> (config, number of training pairs of the full set).
 DATA_SETS = {
-    re2.DATA_SETS[name].title: (re2.DATA_SETS[name].config, re2.DATA_SETS[name].training_pairs) for name in re2.PAPER
+    re2.DATA_SETS[name].title: (re2.DATA_SETS[name].config, re2.DATA_SETS[name].training_pairs) for name in re2.IN_PAPER
 }
-_MAIN = {re2.DATA_SETS[name].title: re2.DATA_SETS[name].main_table for name in re2.PAPER}
+_MAIN = {re2.DATA_SETS[name].title: re2.DATA_SETS[name].main_table for name in re2.IN_PAPER}
 _ROBUSTNESS = tuple(re2.DATA_SETS[name].title for name in re2.ROBUSTNESS)
 
 

@@ -25,7 +25,7 @@ from jaxmatch import InputError, Published, Sweep, TableLayout, default_config, 
 from jaxmatch.baselines.floors import FLOORS
 from jaxmatch.config import MODELS
 from jaxmatch.errors import nearest
-from jaxmatch.papers import csran, data_sets, esan, re2, re2_settings, systems
+from jaxmatch.papers import csran, esan, published, re2
 from jaxmatch.sweep.launcher_files import known_data_sets, model_settings
 
 TITLES = {name: config.title for name, config in MODELS.items()}
@@ -55,7 +55,7 @@ def published_of(model: str, dataset: str, config: ConfigDict) -> tuple[Publishe
     """
     below = csran.published_below_train(TITLES[model]) if dataset == "trecqa_clean" else ()
     if model not in PAPERS:
-        return systems.published(model, dataset) + quoted(model, dataset, config) + below
+        return published.of_system(model, dataset) + quoted(model, dataset, config) + below
     paper = PAPERS[model]
     found = [name for name, data in paper.DATA_SETS.items() if data.config == f"{model}_{dataset}"]
     rows = [row for name in found for row in paper.published_main(name, config) if "model.name" in row.settings]
@@ -84,7 +84,7 @@ def quoted(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...
 
 def setting_notes(config: ConfigDict, shown: set[str], variants: Mapping[str, Any]) -> tuple[str, ...]:
     """Returns notes about the settings of the models that stand beside the numbers of their own papers."""
-    notes = re2_settings.setting_notes(config, of=TITLES["re2"]) if "re2" in shown else ()
+    notes = re2.setting_notes(config, of=TITLES["re2"]) if "re2" in shown else ()
     for name, paper in (("esan", esan), ("csran", csran)):
         if name in shown:
             title = TITLES[name]
@@ -104,7 +104,7 @@ def punctuation_note(names: Sequence[str], config: ConfigDict) -> tuple[str, ...
 def get_sweep(
     dataset: str = "embedded_inference",
     models: str = "re2,esan,csran,cafe",
-    features: str = data_sets.NONE,
+    features: str = published.NONE,
     cross_encoder: str = "",
 ) -> Sweep:
     known = known_data_sets("re2")
@@ -114,7 +114,7 @@ def get_sweep(
     for name in names:
         if name not in TITLES:
             raise InputError(f'there is no model "{name}" in this sweep', remedy=nearest(name, list(TITLES)))
-    feature_settings = {name: data_sets.feature_settings(features_of(name, dataset), features) for name in names}
+    feature_settings = {name: published.feature_settings(features_of(name, dataset), features) for name in names}
     # Data settings that one model needs apply to all models, which are to see the same words.
     shared = {
         key: value
@@ -131,7 +131,7 @@ def get_sweep(
         TITLES[name]: model_settings(name, dataset, "optimizer.", "training.batch_size") | feature_settings[name]
         for name in names
     }
-    published = [
+    printed = [
         row for name in names for row in published_of(name, dataset, with_overrides(config, variants[TITLES[name]]))
     ]
     return Sweep(
@@ -146,9 +146,9 @@ def get_sweep(
             title=f"Models on {dataset}",
             rows=("variant",),
             scores=TIMES,  # after the score that chooses the checkpoint, which depends on the data
-            published=tuple(published),
+            published=tuple(printed),
             notes=(
-                *setting_notes(config, {row.settings.get("model.name") for row in published}, variants),
+                *setting_notes(config, {row.settings.get("model.name") for row in printed}, variants),
                 *(esan.NOTES.get(dataset, ()) if {"esan", "cafe", "diin"} & set(names) else ()),
                 *punctuation_note(names, config),
                 "A run's training time is its share of that of the runs it was trained with, the same for each of "

@@ -9,18 +9,18 @@ words' characters. `--smoke` tries it in seconds, without data files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides
-from jaxmatch.papers import csran, data_sets
+from jaxmatch.papers import csran, published
 
 
-def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER) -> Sweep:
+def get_sweep(dataset: str = "snli", features: str = published.PAPER) -> Sweep:
     data = csran.data_set(dataset, csran.ABLATION)
     config = with_overrides(load_config(data.config), {"model.stacked_layers": csran.ABLATION_LAYERS})
-    config = data_sets.with_features(config, csran.FEATURES, features)
+    config = published.with_features(config, csran.FEATURES, features)
     return Sweep(
         name=f"csran-ablation-{dataset}",
         config=config,
         grid={},
-        variants=data_sets.settings(csran.ABLATIONS),
+        variants=published.variants(csran.ABLATIONS),
         seeds=tuple(range(csran.SEEDS)),
         table=TableLayout(
             title=f"Ablation of CSRAN on {data.title}",

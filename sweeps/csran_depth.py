@@ -12,18 +12,18 @@ tries it in seconds.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.papers import csran, data_sets
+from jaxmatch.papers import csran, published
 
 
-def get_sweep(dataset: str = "scitail", features: str = data_sets.PAPER) -> Sweep:
+def get_sweep(dataset: str = "scitail", features: str = published.PAPER) -> Sweep:
     data = csran.data_set(dataset, tuple(csran.CURVES))
-    config = data_sets.with_features(load_config(data.config), csran.FEATURES, features)
+    config = published.with_features(load_config(data.config), csran.FEATURES, features)
     curves = csran.CURVES[dataset]
     return Sweep(
         name=f"csran-depth-{dataset}",
         config=config,
         grid={"model.stacked_layers": csran.DEPTHS},
-        variants=data_sets.settings(curves),
+        variants=published.variants(curves),
         seeds=tuple(range(csran.SEEDS)),
         table=TableLayout(
             title=f"Depth of CSRAN's stack on {data.title}",

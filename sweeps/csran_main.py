@@ -11,12 +11,12 @@ which needs scikit-learn. `--smoke` tries it in seconds, without data files.
 
 from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.baselines.floors import WITHOUT_EXTRAS
-from jaxmatch.papers import csran, data_sets
+from jaxmatch.papers import csran, published
 
 
-def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER) -> Sweep:
+def get_sweep(dataset: str = "snli", features: str = published.PAPER) -> Sweep:
     data = csran.data_set(dataset)
-    config = data_sets.with_features(load_config(data.config), csran.FEATURES, features)
+    config = published.with_features(load_config(data.config), csran.FEATURES, features)
     return Sweep(
         name=f"csran-main-{dataset}",
         config=config,

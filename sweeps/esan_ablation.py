@@ -9,17 +9,17 @@ data files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.papers import data_sets, esan
+from jaxmatch.papers import esan, published
 
 
-def get_sweep(dataset: str = "quora", features: str = data_sets.PAPER) -> Sweep:
+def get_sweep(dataset: str = "quora", features: str = published.PAPER) -> Sweep:
     data = esan.data_set(dataset)
-    config = data_sets.with_features(load_config(data.config), esan.features(dataset), features)
+    config = published.with_features(load_config(data.config), esan.features(dataset), features)
     return Sweep(
         name=f"esan-ablation-{dataset}",
         config=config,
         grid={},
-        variants=data_sets.settings(esan.ABLATIONS),
+        variants=published.variants(esan.ABLATIONS),
         seeds=tuple(range(esan.SEEDS)),
         table=TableLayout(
             title=f"Ablation of ESAN on {data.title}",

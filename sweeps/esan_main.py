@@ -12,12 +12,12 @@ seconds.
 
 from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.baselines.floors import WITHOUT_EXTRAS
-from jaxmatch.papers import data_sets, esan
+from jaxmatch.papers import esan, published
 
 
-def get_sweep(dataset: str = "snli", features: str = data_sets.PAPER) -> Sweep:
+def get_sweep(dataset: str = "snli", features: str = published.PAPER) -> Sweep:
     data = esan.data_set(dataset)
-    config = data_sets.with_features(load_config(data.config), esan.features(dataset), features)
+    config = published.with_features(load_config(data.config), esan.features(dataset), features)
     return Sweep(
         name=f"esan-main-{dataset}",
         config=config,

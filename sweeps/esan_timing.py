@@ -13,15 +13,15 @@ from typing import Any
 
 from jaxmatch import InputError, load_config
 from jaxmatch.errors import nearest
-from jaxmatch.papers import csran, data_sets, esan
+from jaxmatch.papers import csran, esan, published
 from jaxmatch.sweep.launcher_files import model_settings
 from jaxmatch.sweep.timing_plan import Timing
 
 # Name on the command line -> name of the row.
 ROWS = {"esan": "ESAN", "esan3": "ESAN (3 alignment layers)", "re2": "RE2", "cafe": "CAFE", "csran": "CSRAN"}
 INPUT_NOTES = {
-    data_sets.PAPER: "ESAN, CAFE and CSRAN are given what ESAN's and CSRAN's papers give, RE2 its vector alone",
-    data_sets.NONE: "all are given its vector alone",
+    published.PAPER: "ESAN, CAFE and CSRAN are given what ESAN's and CSRAN's papers give, RE2 its vector alone",
+    published.NONE: "all are given its vector alone",
 }
 
 
@@ -33,12 +33,12 @@ def settings_of(row: str, dataset: str, features: str) -> dict[str, Any]:
     ]
     return {
         **model_settings(model, dataset),
-        **data_sets.feature_settings(features_of_model, features),
+        **published.feature_settings(features_of_model, features),
         **({"model.alignment_layers": 3} if row == "esan3" else {}),
     }
 
 
-def get_timing(dataset: str = "quora", models: str = ",".join(ROWS), features: str = data_sets.PAPER) -> Timing:
+def get_timing(dataset: str = "quora", models: str = ",".join(ROWS), features: str = published.PAPER) -> Timing:
     data = esan.data_set(dataset)
     rows = list(dict.fromkeys(models.split(",")))
     for row in rows:

@@ -10,19 +10,19 @@ files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.papers import data_sets, re2, re2_settings
+from jaxmatch.papers import published, re2
 
 
-def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> Sweep:
+def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
-    config = re2_settings.with_setting(dataset, load_config(data.config), setting)
-    name_suffix, title_suffix = re2_settings.name_and_title_suffix(setting)
+    config = re2.with_setting(dataset, load_config(data.config), setting)
+    name_suffix, title_suffix = re2.name_and_title_suffix(setting)
     variants = re2.ablations(config.model)
     return Sweep(
         name=f"re2-ablation-{dataset}{name_suffix}",
         config=config,
         grid={},
-        variants=data_sets.settings(variants),
+        variants=published.variants(variants),
         seeds=tuple(range(re2.SEEDS)),
         table=TableLayout(
             title=f"Ablation of RE2 on {data.title}{title_suffix}",

@@ -10,18 +10,16 @@ without data files.
 """
 
 from jaxmatch import InputError, Sweep, TableLayout, load_config, with_overrides
-from jaxmatch.papers import re2, re2_settings
+from jaxmatch.papers import re2
 
 
-def get_sweep(
-    dataset: str = "snli", setting: str = re2_settings.CONFIGURED, first: str = "", second: str = ""
-) -> Sweep:
+def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED, first: str = "", second: str = "") -> Sweep:
     if bool(first.strip()) != bool(second.strip()):
         raise InputError("one text is no pair", remedy="give both --first and --second, or neither")
     data = re2.data_set(dataset)
-    config = re2_settings.with_setting(dataset, load_config(data.config), setting)
+    config = re2.with_setting(dataset, load_config(data.config), setting)
     config = with_overrides(config, {"model.blocks": re2.ANALYSED_BLOCKS})
-    name_suffix, title_suffix = re2_settings.name_and_title_suffix(setting)
+    name_suffix, title_suffix = re2.name_and_title_suffix(setting)
     return Sweep(
         name=f"re2-attention-{dataset}{name_suffix}",
         config=config,
@@ -31,7 +29,7 @@ def get_sweep(
             title=f"RE2 on {data.title}{title_suffix}, the runs of the case study",
             rows=(),
             scores=data.scores,
-            notes=re2_settings.setting_notes(config, setting),
+            notes=re2.setting_notes(config, setting),
         ),
         analyses={"inspect": {"pair": [first, second]} if first.strip() else {}},
     )

@@ -11,7 +11,7 @@ data files.
 
 from jaxmatch import InputError, Sweep, TableLayout, load_config, with_overrides
 from jaxmatch.errors import nearest
-from jaxmatch.papers import re2, re2_settings
+from jaxmatch.papers import re2
 
 ALL = "all"
 
@@ -19,8 +19,8 @@ ALL = "all"
 def get_sweep(dataset: str = "wikiqa", changes: str = ALL) -> Sweep:
     data = re2.data_set(dataset)
     config = load_config(data.config)
-    variants = re2_settings.differences(dataset, config)
-    short = re2_settings.short_training(dataset)
+    variants = re2.differences(dataset, config)
+    short = re2.short_training(dataset)
     chosen = list(variants) if changes == ALL else changes.split(",")
     for name in chosen:
         if name not in variants:
@@ -37,6 +37,6 @@ def get_sweep(dataset: str = "wikiqa", changes: str = ALL) -> Sweep:
             order={"variant": tuple(variants)},
             original={"variant": re2.ORIGINAL},
             paired=True,  # a seed draws the same parameters in every row, except for gains, and mostly the same batches
-            notes=re2_settings.setting_notes(config, of="Original row"),
+            notes=re2.setting_notes(config, of="Original row"),
         ),
     )

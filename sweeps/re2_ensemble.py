@@ -8,13 +8,13 @@ tries it in seconds, without data files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.papers import re2, re2_settings
+from jaxmatch.papers import re2
 
 
-def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> Sweep:
+def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
-    config = re2_settings.with_setting(dataset, load_config(data.config), setting)
-    name_suffix, title_suffix = re2_settings.name_and_title_suffix(setting)
+    config = re2.with_setting(dataset, load_config(data.config), setting)
+    name_suffix, title_suffix = re2.name_and_title_suffix(setting)
     return Sweep(
         name=f"re2-ensemble-{dataset}{name_suffix}",
         config=config,
@@ -25,7 +25,7 @@ def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> 
             rows=(),
             scores=data.scores,
             published=re2.published_main(dataset, config)[:1],
-            notes=re2_settings.setting_notes(config, setting),
+            notes=re2.setting_notes(config, setting),
             ensembles=re2.published_ensembles(dataset),
         ),
         analyses={"ensemble": {}},

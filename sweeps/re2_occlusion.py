@@ -9,14 +9,14 @@ does the same for any run. `--smoke` tries it without data files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides
-from jaxmatch.papers import re2, re2_settings
+from jaxmatch.papers import re2
 
 
-def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> Sweep:
+def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
-    config = re2_settings.with_setting(dataset, load_config(data.config), setting)
+    config = re2.with_setting(dataset, load_config(data.config), setting)
     config = with_overrides(config, {"model.blocks": re2.ANALYSED_BLOCKS})
-    name_suffix, title_suffix = re2_settings.name_and_title_suffix(setting)
+    name_suffix, title_suffix = re2.name_and_title_suffix(setting)
     return Sweep(
         name=f"re2-occlusion-{dataset}{name_suffix}",
         config=config,
@@ -26,7 +26,7 @@ def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> 
             title=f"RE2 on {data.title}{title_suffix}, the runs of the occlusion",
             rows=(),
             scores=data.scores,
-            notes=re2_settings.setting_notes(config, setting),
+            notes=re2.setting_notes(config, setting),
         ),
         analyses={"occlusion": {}},
     )

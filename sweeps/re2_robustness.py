@@ -9,18 +9,18 @@ each.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.papers import data_sets, re2, re2_settings
+from jaxmatch.papers import published, re2
 
 
-def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> Sweep:
+def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
     data = re2.data_set(dataset)
-    config = re2_settings.with_setting(dataset, load_config(data.config), setting)
-    name_suffix, title_suffix = re2_settings.name_and_title_suffix(setting)
+    config = re2.with_setting(dataset, load_config(data.config), setting)
+    name_suffix, title_suffix = re2.name_and_title_suffix(setting)
     return Sweep(
         name=f"re2-robustness-{dataset}{name_suffix}",
         config=config,
         grid={},
-        variants=data_sets.settings(re2.distinct(re2.robustness(), config.model.to_dict())),
+        variants=published.variants(re2.distinct(re2.robustness(), config.model.to_dict())),
         seeds=tuple(range(re2.SEEDS)),
         table=TableLayout(
             title=f"Robustness of RE2 to blocks and encoder layers on {data.title}{title_suffix}",
@@ -28,7 +28,7 @@ def get_sweep(dataset: str = "snli", setting: str = re2_settings.CONFIGURED) -> 
             scores=data.scores[:1],
             published=re2.published_robustness(dataset, config),
             notes=(
-                *re2_settings.setting_notes(config, setting, chosen_on_dev="Table 7"),
+                *re2.setting_notes(config, setting, chosen_on_dev="Table 7"),
                 "2 blocks with 2 encoder layers are in both series of the paper and are trained once",
             ),
         ),

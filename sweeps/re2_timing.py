@@ -12,28 +12,28 @@ bimpm, cafe, diin and csran, separated by commas. `--features none` leaves out t
 from jaxmatch import InputError, load_config, with_overrides
 from jaxmatch.data.text import LONGEST_WORD
 from jaxmatch.errors import nearest
-from jaxmatch.papers import data_sets, re2
+from jaxmatch.papers import published, re2
 from jaxmatch.sweep.launcher_files import model_settings
 from jaxmatch.sweep.timing_plan import Timing
 
 MODELS = ("re2", *re2.TIMED_BESIDE)
 INPUT_NOTES = {
-    data_sets.PAPER: f"Here all but RE2 are given up to {LONGEST_WORD} characters of a word besides its vector; in the "
+    published.PAPER: f"Here all but RE2 are given up to {LONGEST_WORD} characters of a word besides its vector; in the "
     "paper up to 12",
-    data_sets.NONE: "Here all are given a word's vector alone",
+    published.NONE: "Here all are given a word's vector alone",
 }
 
 
-def get_timing(dataset: str = "snli", models: str = ",".join(MODELS), features: str = data_sets.PAPER) -> Timing:
+def get_timing(dataset: str = "snli", models: str = ",".join(MODELS), features: str = published.PAPER) -> Timing:
     data = re2.data_set(dataset)
     timed = {}
     for model in dict.fromkeys(models.split(",")):
         if model not in MODELS:
             raise InputError(f'there is no model "{model}" in this timing', remedy=nearest(model, list(MODELS)))
         if model == "re2":
-            timed |= data_sets.settings(re2.timed())
+            timed |= published.variants(re2.timed())
         else:
-            characters = data_sets.feature_settings({"characters": re2.TIMED_CHARACTERS[model]}, features)
+            characters = published.feature_settings({"characters": re2.TIMED_CHARACTERS[model]}, features)
             timed[re2.TIMED_BESIDE[model]] = model_settings(model, dataset) | characters
     return Timing(
         name=f"re2-timing-{dataset}",

@@ -12,7 +12,7 @@ and a quarter of the steps remains.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.papers import re2, re2_settings
+from jaxmatch.papers import re2
 
 
 def get_sweep(dataset: str = "wikiqa") -> Sweep:
@@ -29,6 +29,6 @@ def get_sweep(dataset: str = "wikiqa") -> Sweep:
             rows=tuple(grid),
             scores=data.scores,
             published=re2.published_main(dataset, config)[:1],
-            notes=re2_settings.setting_notes(config),
+            notes=re2.setting_notes(config),
         ),
     )

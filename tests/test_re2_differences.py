@@ -6,7 +6,7 @@ import pytest
 
 from jaxmatch import load_config
 from jaxmatch.errors import InputError
-from jaxmatch.papers import re2_settings
+from jaxmatch.papers import re2
 from jaxmatch.settings import flatten, with_overrides
 from jaxmatch.sweep import launch
 
@@ -31,7 +31,7 @@ def test_all_single_changes_combined_equal_the_tensorflow_code(dataset):
     planned = launch.resolve(SWEEPS / "re2_differences.py", options={"dataset": dataset})
     changes = {name: dict(change) for name, change in planned.variants.items()}
     whole = with_overrides(planned.config, changes.pop("TensorFlow code"))
-    released = re2_settings.with_setting(dataset, load_config("re2", dataset=dataset), "released_tensorflow")
+    released = re2.with_setting(dataset, load_config("re2", dataset=dataset), "released_tensorflow")
     assert flatten(whole) == flatten(with_overrides(released, {"training.best_on_test": True}))
     assert changes.pop("TensorFlow code without mixed lengths")["training.epochs"] == released.training.epochs
     combined = flatten(

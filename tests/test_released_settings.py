@@ -9,7 +9,7 @@ from jaxmatch import load_config
 from jaxmatch.data import catalog
 from jaxmatch.data.sources import CATALOG
 from jaxmatch.data.vectors import read_vectors
-from jaxmatch.papers import re2, re2_settings
+from jaxmatch.papers import re2
 from jaxmatch.settings import flatten
 from jaxmatch.sweep import launch
 from jaxmatch.training import step
@@ -271,15 +271,15 @@ STATED = {
     [
         (dataset, setting)
         for dataset in re2.DATA_SETS
-        for setting in re2_settings.SETTINGS
+        for setting in re2.SETTINGS
         if dataset in RELEASED_FILES or not setting.startswith("released")
     ],
 )
 def test_caption_states_differences_from_the_paper_setting(dataset, setting):
     file = load_config(re2.data_set(dataset).config)
-    paper = re2_settings.with_setting(dataset, file, "paper")
-    config = re2_settings.with_setting(dataset, file, setting)
-    caption = " ".join(re2_settings.setting_notes(config, setting))
+    paper = re2.with_setting(dataset, file, "paper")
+    config = re2.with_setting(dataset, file, setting)
+    caption = " ".join(re2.setting_notes(config, setting))
     ours, paper_values = flatten(config), flatten(paper)
     for key, words in STATED.items():
         assert (words in caption) == (ours[key] != paper_values[key]), key

@@ -12,8 +12,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from jaxmatch.papers.data_sets import unstated_values
-from jaxmatch.papers.printed import printed
+from jaxmatch.papers.published import printed, unstated_values
 from jaxmatch.reporting.layout import Published
 from jaxmatch.settings import default_config
 

@@ -61,7 +61,7 @@ MUTANTS = [
     ("jaxmatch/models/transformer.py", " / math.sqrt(queries.shape[-1])", "", [_COMPARED]),
     ("jaxmatch/models/transformer.py", "is_token[:, None, :, None] & is_token[:, None, None, :]", "is_token[:, None, :, None]", [_COMPARED]),
     (_LAYERS + "pooling.py", "position = jnp.argmax(jax.lax.stop_gradient(masked)", "position = jnp.argmin(jax.lax.stop_gradient(masked)", [_COMPARED]),
-    ("sweeps/comparison.py", "systems.published(model, dataset) + quoted(", "quoted(", ["tests/test_comparison.py"]),
+    ("sweeps/comparison.py", "published.of_system(model, dataset) + quoted(", "quoted(", ["tests/test_comparison.py"]),
     ("sweeps/comparison.py", ", \"DecompAtt\": {}", "", ["tests/test_comparison.py"]),
     ("jaxmatch/models/csran.py", "functools.reduce(jnp.maximum, (", "functools.reduce(jnp.add, (", ["tests/test_layers_csran.py"]),
     (_FOLDER, "_check_finite(name, array, parameters)", "pass", ["tests/test_model_folder.py::test_non_finite_parameters_and_vectors_are_refused"]),
