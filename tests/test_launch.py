@@ -19,7 +19,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.settings import with_overrides
-from jaxmatch.sweep import execution, launch
+from jaxmatch.sweep import execution, launch, recording
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import CohortFolder, Workdir
 
@@ -106,6 +106,22 @@ def test_a_removed_run_is_retrained_alone_with_the_same_scores(small_files, fini
     assert after[other] == before[other]
     for split in ("dev", "test"):
         assert after[run][split] == pytest.approx(before[run][split], abs=1e-5)
+
+
+@pytest.mark.slow
+def test_a_record_names_all_versions_that_trained_it(small_files, finished_sweep, tmp_path, monkeypatch):
+    monkeypatch.setattr(recording, "commit", lambda: "a" * 40)
+    stopped = small_sweep.StopAt("evaluated", 3)
+    with pytest.raises(small_sweep.Stop):
+        settings = small_sweep.overrides(small_files)
+        launch.sweep(small_files / "small.py", workdir=tmp_path, overrides=settings, display=stopped)
+    monkeypatch.setattr(recording, "commit", lambda: "b" * 40)
+    text, _ = small_sweep.launched(small_files, tmp_path)
+    for record in small_sweep.records(tmp_path).values():
+        assert [each["commit"] for each in record["trained_by"]] == ["a" * 40, "b" * 40]
+        assert record["trained_by"][-1] == {name: record[name] for name in ("commit", "versions", "device")}
+    assert "commits aaaaaaaa, bbbbbbbb." in text
+    assert not any("trained_by" in record for record in small_sweep.records(finished_sweep[0]).values())
 
 
 @pytest.mark.slow

@@ -219,7 +219,7 @@ def test_short_commit_keeps_the_sign_of_changed_code():
     assert short_commit("") == short_commit(None) == ""
 
 
-def test_changes_of_other_files_mark_a_commit_only_where_they_count(tmp_path, monkeypatch):
+def test_changed_and_new_files_mark_a_commit_where_they_count(tmp_path, monkeypatch):
     for name in ("jaxmatch/__init__.py", "benchmarks/a/b.py"):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
@@ -228,7 +228,11 @@ def test_changes_of_other_files_mark_a_commit_only_where_they_count(tmp_path, mo
     monkeypatch.setattr(recording.jaxmatch, "__file__", str(tmp_path / "jaxmatch" / "__init__.py"))
     (tmp_path / "benchmarks" / "a" / "b.py").write_text("changed")
     of = commit.__wrapped__  # without the cache
-    assert len(of()) == 40 and of("benchmarks/*.py") == f"{of()}+"
+    unchanged = of()
+    assert len(unchanged) == 40 and of("benchmarks/*.py") == f"{unchanged}+"
+    subprocess.run(["git", "config", "status.showUntrackedFiles", "no"], cwd=tmp_path, check=True)
+    (tmp_path / "jaxmatch" / "new.py").touch()
+    assert of() == f"{unchanged}+"
 
 
 def test_devices_are_counted_and_named():

@@ -112,6 +112,27 @@ def test_caption_shows_the_descriptions_of_splits():
         )
 
 
+@pytest.mark.parametrize(
+    ("versions", "earlier", "text"),
+    [
+        (({"jax": "1", "numpy": "2"}, {"jax": "1", "numpy": "2"}), {}, None),
+        (({"jax": "1", "numpy": "2"}, {"jax": "3", "numpy": "2"}), {}, "jax 1, 3."),
+        (({"jax": "1"}, {"jax": "3", "jaxmatch": "4"}), {}, "jax 1, 3; jaxmatch 4, unknown."),
+        (({"jax": "1"}, {"jax": "1"}), {"commit": "cccc", "versions": {"jax": "2"}}, "commits abc, cccc; jax 1, 2."),
+    ],
+)
+def test_caption_names_the_versions_if_several_trained_the_runs_of_a_mean(versions, earlier, text):
+    one, other = (record(seed=seed, versions=each) for seed, each in enumerate(versions))
+    if earlier:
+        last = {name: one[name] for name in ("commit", "versions", "device")}
+        one["trained_by"] = [earlier | {"device": "another"}, last]
+    caption = make_table([one, other], LAYOUT).caption
+    if text:
+        assert caption[-1] == f"Several versions of the program trained the runs of one mean: {text}"
+    assert any(line.startswith("Device: ") and ("another" in line) == bool(earlier) for line in caption)
+    assert any("Several versions" in line for line in caption) == (text is not None)
+
+
 def test_caption_names_the_commits_if_several_trained_the_runs_of_a_mean():
     runs = [record(seed=1, commit="aaaaaaaaaaaa"), record(seed=2, commit="bbbbbbbbbbbb"), record(2, seed=1, commit="")]
     last = make_table(runs, LAYOUT).caption[-1]

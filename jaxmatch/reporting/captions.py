@@ -149,13 +149,24 @@ def _percent(share: float) -> str:
 
 
 def _versions(cells: Sequence[Sequence[Mapping]]) -> list[str]:
-    """Describes the versions of the program if several of them trained the runs of one mean."""
-    mixed = [cell for cell in cells if len({record.get("commit") for record in cell}) > 1]
-    commits = {short_commit(record.get("commit")) or "unknown" for cell in mixed for record in cell}
-    if not commits:
+    """Describes the commits and the versions of packages if several of them trained the runs of one mean."""
+    found: dict[str, set[str]] = {}
+    for cell in cells:
+        origins = [_origin(each) for record in cell for each in (record, *record.get("trained_by", ()))]
+        for name in dict.fromkeys(name for each in origins for name in each):
+            values = {each.get(name, "unknown") for each in origins}
+            if len(values) > 1:
+                found.setdefault(name, set()).update(values)
+    if not found:
         return []
     mean = "one mean" if len(cells) == 1 else "a mean"
-    return [f"Several versions of the program trained the runs of {mean}: commits {', '.join(sorted(commits))}."]
+    versions = "; ".join(f"{name} {', '.join(sorted(values))}" for name, values in found.items())
+    return [f"Several versions of the program trained the runs of {mean}: {versions}."]
+
+
+def _origin(record: Mapping) -> dict[str, str]:
+    """Returns the commit, and the versions of the packages, that a record names."""
+    return {"commits": short_commit(record.get("commit")) or "unknown", **record.get("versions", {})}
 
 
 def _precisions(records: Sequence[Mapping]) -> list[str]:
@@ -220,7 +231,8 @@ def caption(
         )
     sentences += _data(records)
     sentences += _precisions(records)
-    sentences.append(f"Device: {'; '.join(_distinct(record['device'] for record in records))}.")
+    devices = _distinct(each["device"] for record in records for each in (record, *record.get("trained_by", ())))
+    sentences.append(f"Device: {'; '.join(devices)}.")
     sentences += _versions(cells)
     return tuple(sentences)
 

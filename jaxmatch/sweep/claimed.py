@@ -24,7 +24,7 @@ from jaxmatch.sweep.device_jobs import Stopped
 from jaxmatch.sweep.failures import mark_failed, prevents_all_training
 from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.plan import Plan
-from jaxmatch.sweep.recording import commit, make_record
+from jaxmatch.sweep.recording import make_record, origin
 from jaxmatch.training import hosts
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.chunks import TooLarge
@@ -168,7 +168,6 @@ def _train(
     devices: tuple[jax.Device, ...],
 ) -> bool:
     """Trains a cohort to the end of the stage. Returns whether its records are written."""
-    commit()  # cached for the records: the code that trains, not what the checkout holds at the end
     cohort = plan.cohort_of(folder.runs)
     runs, data, config = cohort.runs, cohort.data, cohort.runs[0].config
     dropped: dict[int, list[int]] = {}
@@ -187,6 +186,7 @@ def _train(
     try:
         with several_hosts.train_on_all_hosts(settings, stage.until, dropped), _default_device_from(devices):
             cohort = Cohort(**settings, devices=devices)
+            cohort.origins.append(origin(devices))  # the code that trains, not that of the checkout at the end
             results = cohort.train(checkpoints, listener, until=stage.until, dropped=dropped)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         if not isinstance(error, MemoryError) and not is_out_of_memory(error):
@@ -223,6 +223,7 @@ def _train(
             replicas=len(runs),
             devices=devices,
             steps=cohort.steps,
+            origins=cohort.origins,
             halving=stage.halving,
             ran_out=cohort.ran_out,
         )

@@ -73,7 +73,7 @@ def _first_processor() -> dict[str, str]:
 def commit(*others: str) -> str:
     """Returns the commit of the checkout that this package runs from.
 
-    The commit ends in "+" if the package was changed since, and is "" outside of a checkout.
+    The commit ends in "+" if files of the package were changed or added since, and is "" outside of a checkout.
 
     Arguments:
       others: patterns of other files of the checkout whose changes count, such as "benchmarks/*.py".
@@ -87,10 +87,17 @@ def commit(*others: str) -> str:
             return ""
         head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=True)
         files = [".", *(f":/{pattern}" for pattern in others)]
-        changed = subprocess.run(["git", "diff", "--quiet", "HEAD", "--", *files], cwd=folder, check=False)
+        # Other processes may use git at the same time, hence no locks. The user's own settings may hide new files.
+        status = ["git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=normal", "--", *files]
+        changed = subprocess.run(status, cwd=folder, capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return head.stdout.strip() + ("+" if changed.returncode else "")
+    return head.stdout.strip() + "+" * bool(changed.stdout)
+
+
+def origin(devices: Iterable[jax.Device]) -> dict[str, Any]:
+    """Returns what trains in this process: the "commit", the "versions" of packages, and the "device"."""
+    return {"commit": commit(), "versions": versions(), "device": device_name(devices)}
 
 
 def make_record(
@@ -105,6 +112,7 @@ def make_record(
     replicas: int,
     devices: Sequence[jax.Device],
     steps: Mapping[str, int],
+    origins: Sequence[Mapping[str, Any]] = (),
     halving: Mapping[str, Any] | None = None,
     ran_out: Sequence[RanOut] = (),
 ) -> dict[str, Any]:
@@ -115,7 +123,8 @@ def make_record(
     comparable. `dropped` tells how far a run with the status "dropped" was trained, and by which rule it was dropped
     (`halving`, see `halving.Halving`). `products` is the precision that matrix products actually have on the devices
     (`products.products_of`). `ran_out` exists if a device ran out of memory, and tells how training continued
-    (`cohort.RanOut`). `test_sampling` exists if a ranking was scored on test (`ranking.ranking_deviations`).
+    (`cohort.RanOut`). `trained_by` exists if training was resumed with other code, packages or devices; it holds the
+    `origins` in order. `test_sampling` exists if a ranking was scored on test (`ranking.ranking_deviations`).
     """
     progress = result.progress
     dropped = None
@@ -152,10 +161,9 @@ def make_record(
             if answered["pairs"]
             else None,
         },
-        "versions": versions(),
-        "device": device_name(devices),
+        **origin(devices),
+        **({"trained_by": list(origins)} if len(origins) > 1 else {}),
         "products": products_of(run.config.model.precision, devices[0]),
-        "commit": commit(),
         "data": {
             "name": data.name,
             "fingerprint": data.fingerprint,

@@ -92,6 +92,7 @@ class Cohort:
       steps: the number of steps so far: "lockstep" counts each step once, "replica" counts it once for each slot that
         was computed.
       ran_out: the events in which memory ran out so far, over all interruptions.
+      origins: what trained so far, over all interruptions (`sweep.recording.origin`); that of this process is last.
 
     Raises:
       InputError: the data has no train split or no dev split.
@@ -128,6 +129,7 @@ class Cohort:
             maximum_buckets=self.chunks.lengths,
         )
         self.ran_out: list[RanOut] = []
+        self.origins: list[Mapping[str, Any]] = []
         self._compilations: dict[str, int] = {}
         self._begin()
 
@@ -431,6 +433,7 @@ class Cohort:
             "answered": self.evaluator.totals,
             "steps": self.steps,
             "ran_out": [dataclasses.asdict(event) for event in self.ran_out],
+            "origins": self.origins,
         }
         number = self.epoch * self.chunks.batches.steps_per_epoch + self.index
         self._checkpoints.save(number, {"states": states, "best": best}, notes)
@@ -453,6 +456,7 @@ class Cohort:
         self.seconds.update(notes["seconds"])
         self.evaluator.totals.update(notes["answered"])
         self.steps.update(notes["steps"])
+        self.origins = [*(each for each in notes["origins"] if each not in self.origins), *self.origins]
         events = [RanOut(**event) for event in notes["ran_out"]]
         self.ran_out = [*events, *(event for event in self.ran_out if event not in events)]
         for event in self.ran_out:
