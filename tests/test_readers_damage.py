@@ -111,9 +111,9 @@ DAMAGE = [
     ("stsb", "\t0\t", "\t-0.5\t", 2, "score '-0.5' is not between 0 and 5"),
     ("stsb", "\t0\t", "\tsame\t", 2, "score 'same' is not a number"),
     ("own jsonl", "2.5", "true", 1, "label True is not a number"),
-    ("own jsonl", "2.5", "1" + "0" * 400, 1, "is not a number"),
+    ("own jsonl", "2.5", "1" + "0" * 400, 1, "is not between"),
     ("own jsonl", "2.5", "1e39", 1, "is not between"),
-    ("own jsonl", '"-1e1"', '"-1e999"', 2, "is not a number"),
+    ("own jsonl", '"-1e1"', '"-1e999"', 2, "is not between"),
     # JSON.
     ("snli jsonl", '"An animal."', "An animal.", 1, "not valid JSON"),
     ("snli jsonl", '"pairID": "1"}', '"pairID": ', 2, "not valid JSON"),

@@ -10,6 +10,7 @@ import filelock
 import numpy as np
 
 from jaxmatch.config import DataConfig
+from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.data import cache, catalog, own, synthetic, vectors
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.kept_pairs import check_drop_length, check_words, warnings_about, without_long_pairs
@@ -173,11 +174,10 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
         "preprocessing": dataclasses.asdict(settings.preprocessing),
         "tokenizer_release": importlib.metadata.version("nltk"),
         "minimum_count": settings.minimum_count,
+        "layout": {name: getattr(settings, name) for name in OWN_LAYOUT},
     }
     if settings.drop_from_length:
         description["drop_from_length"] = settings.drop_from_length
-    if layout := own.changed_settings(dataclasses.asdict(settings)):
-        description["layout"] = layout
     if settings.name == catalog.OWN and "train" in files:  # `jaxmatch.data.save` keeps them in a file of their own
         description["classes"] = own.classes_of(files["train"], settings.layout)
     if settings.tags:

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from jaxmatch import files
-from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.data.pairs import (
     NO_LABEL,
     TASKS,
@@ -102,11 +101,6 @@ def layout_of(settings: Mapping[str, Any]) -> Layout:
         shares=shares_of(settings.get("split", "")),
         seed=settings.get("split_seed", 0),
     )
-
-
-def changed_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the layout settings that differ from their defaults."""
-    return {name: settings[name] for name in OWN_LAYOUT if settings.get(name)}
 
 
 def _parse_assignments(text: str, setting: str, example: str) -> dict[str, str]:

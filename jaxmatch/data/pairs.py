@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import hashlib
 import json
-import math
 import re
 import sys
 import unicodedata
@@ -258,17 +257,10 @@ def number_of(
     Raises:
       InputError: the value is not a finite number in this range.
     """
-    number = math.nan
-    if isinstance(value, str):
-        if is_number(value):
-            number = float(value)
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.inf
-    if not math.isfinite(number):
+    text = str(value)
+    if isinstance(value, bool) or not is_number(text):
         raise InputError(f"{what} {shown(value)} is not a number", path=path, line=line, remedy="write it as in 3.5")
+    number = float(text)
     if not lowest <= number <= highest:
         raise InputError(f"{what} {shown(value)} is not between {lowest:g} and {highest:g}", path=path, line=line)
     return number

@@ -304,8 +304,6 @@ def read_parquet(
                     yield row, record
                     row += 1
         except (ValueError, OSError) as error:  # pyarrow's errors derive from these
-            if isinstance(error, InputError):
-                raise
             raise InputError(f"the file is damaged ({first_line(error)})", path=path, remedy="copy it again") from None
 
     return names, rows()

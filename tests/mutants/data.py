@@ -96,7 +96,7 @@ MUTANTS = [
      ["tests/test_own_tasks.py::test_another_separator_is_named"]),
     ("jaxmatch/data/catalog.py", '    if name == OWN and "dev" not in found:', "    if False:",
      ["tests/test_own_tasks.py::test_a_dev_file_of_another_name_is_named"]),
-    ("jaxmatch/data/encoding.py", '        description["layout"] = layout\n', "        pass\n",
+    ("jaxmatch/data/encoding.py", '        "layout": {name: getattr(settings, name) for name in OWN_LAYOUT},\n', "",
      ["tests/test_own_formats.py::test_the_layout_is_part_of_the_cache_key"]),
     ("jaxmatch/data/tables.py", '[column.strip("\\ufeff ") for column in columns] == names', "columns == names",
      ["tests/test_own_labels.py::test_repeated_header_is_an_error"]),
