@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from jaxmatch.settings import default_config as default_config
     from jaxmatch.settings import with_overrides as with_overrides
     from jaxmatch.sweep.display import RunListener as RunListener
-    from jaxmatch.sweep.grid import Sweep as Sweep
     from jaxmatch.sweep.launch import run as run
     from jaxmatch.sweep.launcher_files import load_config as load_config
     from jaxmatch.sweep.named_files import configs as configs
+    from jaxmatch.sweep.sweep import Sweep as Sweep
 
 __version__ = "0.1.0"
 
@@ -34,7 +34,7 @@ MODULES = {
     "Prediction": "jaxmatch.inference.matcher",
     "Published": "jaxmatch.reporting.layout",
     "RunListener": "jaxmatch.sweep.display",
-    "Sweep": "jaxmatch.sweep.grid",
+    "Sweep": "jaxmatch.sweep.sweep",
     "TableLayout": "jaxmatch.reporting.layout",
     "attention": "jaxmatch.analysis.attention",
     "configs": "jaxmatch.sweep.named_files",

@@ -6,7 +6,7 @@ from jaxmatch.data import catalog
 from jaxmatch.data.sources import CATALOG
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.changes import with_scores
+from jaxmatch.sweep.sweep import with_scores
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 

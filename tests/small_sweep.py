@@ -20,8 +20,8 @@ from rich.console import Console
 from jaxmatch.settings import default_config
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.space import Space, space_of
+from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.training.cohort import Cohort
 
 WORDS = ("ba", "bo", "bu", "da", "do", "du", "ka", "ko", "ku", "ma", "mo", "mu")
@@ -34,7 +34,7 @@ DIVERGING = 1e30
 SWEEP = '''"""A small sweep."""
 
 from jaxmatch.settings import default_config, with_overrides
-from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.reporting.layout import TableLayout
 
 

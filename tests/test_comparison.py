@@ -7,7 +7,7 @@ from jaxmatch.config import MODELS
 from jaxmatch.errors import InputError
 from jaxmatch.papers import esan
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.changes import with_scores
+from jaxmatch.sweep.sweep import with_scores
 
 
 def compare(**options):

@@ -23,8 +23,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.models import MODELS
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import make_plan
+from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.training import scores
 
 SOURCE = "\n".join(fenced(ROOT / "docs" / "how_to" / "extend.md", "python"))

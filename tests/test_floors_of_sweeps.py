@@ -23,7 +23,7 @@ from jaxmatch.reporting.table import make_table
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.floors_kept import keep_floors
-from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.sweep import Sweep
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 COMPARISON = SWEEPS / "comparison.py"

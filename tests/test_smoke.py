@@ -11,9 +11,8 @@ from jaxmatch.models import MODELS
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.launcher_files import load_module
-from jaxmatch.sweep.smoke import NOTE, smoke_sweep
+from jaxmatch.sweep.sweep import NOTE, Sweep, smoke_sweep
 from jaxmatch.training.scores import score_names
 from jaxmatch.training.step import flattening
 

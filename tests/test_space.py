@@ -5,8 +5,8 @@ from small_sweep import space
 
 from jaxmatch.errors import InputError
 from jaxmatch.settings import default_config
-from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.space import Range, space_of
+from jaxmatch.sweep.sweep import Sweep
 
 
 def test_search_space_combines_the_sweep_file_and_the_command_line():

@@ -10,8 +10,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import Published, TableLayout
 from jaxmatch.settings import default_config, flatten, with_overrides
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.changes import with_scores
-from jaxmatch.sweep.grid import Run, Sweep
+from jaxmatch.sweep.sweep import Run, Sweep, with_scores
 
 ROOT = Path(__file__).parent.parent
 LAYOUT = TableLayout(title="", rows=())

@@ -16,8 +16,7 @@ from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.reporting.table import folder_table
 from jaxmatch.settings import default_config, flatten
 from jaxmatch.sweep import tuning
-from jaxmatch.sweep.changes import with_scores
-from jaxmatch.sweep.grid import Sweep
+from jaxmatch.sweep.sweep import Sweep, with_scores
 
 ROOT = Path(__file__).parent.parent
 

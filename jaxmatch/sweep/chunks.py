@@ -5,8 +5,8 @@ import heapq
 import math
 from collections.abc import Iterable
 
-from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.plan import Plan, PlannedCohort
+from jaxmatch.sweep.sweep import Run
 
 # With this many cohorts for each worker, all workers finish at about the same time anyway.
 ENOUGH_COHORTS = 8

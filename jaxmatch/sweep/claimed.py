@@ -22,9 +22,9 @@ from jaxmatch.printable import count_text, without_nan
 from jaxmatch.sweep import several_hosts
 from jaxmatch.sweep.device_jobs import Stopped
 from jaxmatch.sweep.failures import mark_failed, prevents_all_training
-from jaxmatch.sweep.grid import Run
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.recording import make_record, origin
+from jaxmatch.sweep.sweep import Run
 from jaxmatch.training import hosts
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.chunks import TooLarge

@@ -11,8 +11,8 @@ from jaxmatch.devices import available_devices
 from jaxmatch.sweep.claimed import Stage, train_claimed
 from jaxmatch.sweep.device_jobs import DeviceJob, run_jobs
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import Plan, make_plan
+from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.training import hosts
 from jaxmatch.training.chunks import devices_filled
 from jaxmatch.workdir import CohortFolder, Workdir

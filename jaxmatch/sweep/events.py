@@ -16,7 +16,7 @@ from typing import Any
 
 from jaxmatch.sweep.display import CohortDisplay
 from jaxmatch.sweep.engines import TaskContext
-from jaxmatch.sweep.grid import Run
+from jaxmatch.sweep.sweep import Run
 from jaxmatch.workdir import CohortFolder
 
 FILE = "events.jsonl"

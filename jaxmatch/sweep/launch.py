@@ -11,18 +11,17 @@ from jaxmatch.reporting.records import best_record, name_of_sweep
 from jaxmatch.reporting.table import check_layout, folder_table
 from jaxmatch.settings import flatten
 from jaxmatch.sweep import rungs
-from jaxmatch.sweep.changes import changed, with_scores
 from jaxmatch.sweep.display import Display, RunListener, listeners_of, plan_text
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.execution import execute, records_of, resumed_text
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.floors_kept import check_floors, keep_floors
-from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.halving import Halving
 from jaxmatch.sweep.launcher_files import config_file, load_module
 from jaxmatch.sweep.notes import write_notes
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.resolving import resolve
+from jaxmatch.sweep.sweep import Sweep, changed, with_scores
 from jaxmatch.training.scores import score_names
 from jaxmatch.workdir import TIMING_FILE, Workdir
 from jaxmatch.workdir.usable import check_usable

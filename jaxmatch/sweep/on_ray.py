@@ -26,9 +26,9 @@ from jaxmatch.sweep import chunks, ray_cluster, worker
 from jaxmatch.sweep.engines import Engine, Task, TaskContext
 from jaxmatch.sweep.events import Replay
 from jaxmatch.sweep.failures import MOST_DEATHS, Deaths, mark_failed
-from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, make_plan, multiply_adds_a_second
 from jaxmatch.sweep.ray_places import ObjectStore, SharedFolder, TrainFunction
+from jaxmatch.sweep.sweep import Sweep
 
 SECONDS_BETWEEN_POLLS = 1.0
 SECONDS_UNTIL_NOTICE = 10.0

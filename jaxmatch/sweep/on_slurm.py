@@ -40,8 +40,8 @@ from jaxmatch.sweep.device_jobs import Stopped
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.engines import Engine, Submitted, Task, TaskContext
 from jaxmatch.sweep.failures import failure_message, mark_failed
-from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, make_plan, multiply_adds_a_second
+from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.training.chunks import devices_filled
 from jaxmatch.workdir import CohortFolder, Workdir
 

@@ -18,9 +18,9 @@ from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.sweep import launch, preparation
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.engines import Engine
-from jaxmatch.sweep.grid import TRACED, Run
 from jaxmatch.sweep.journals import lock_journal
 from jaxmatch.sweep.space import Points, Space
+from jaxmatch.sweep.sweep import TRACED, Run
 
 AT_ONCE = 8
 JOURNAL = "optuna.journal"

@@ -20,7 +20,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import setting_text
 from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import preparation
-from jaxmatch.sweep.grid import Run, Sweep
+from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.sweep.trainable import check_trainable
 from jaxmatch.training import evaluation
 from jaxmatch.training.chunks import OPERATIONS_A_PARAMETER, chunk_size, devices_filled, training_batches

@@ -18,7 +18,7 @@ from jaxmatch.data.encoded import EncodedData
 from jaxmatch.models import count_parameters
 from jaxmatch.products import products_of
 from jaxmatch.reporting.records import FORMAT
-from jaxmatch.sweep.grid import Run
+from jaxmatch.sweep.sweep import Run
 from jaxmatch.training.cohort import RanOut, RunResult
 from jaxmatch.workdir import CohortFolder
 

@@ -10,10 +10,8 @@ from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.settings import with_overrides
-from jaxmatch.sweep.changes import changed
-from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.launcher_files import called, config_file, load_config, load_module, user_file_errors
-from jaxmatch.sweep.smoke import smoke_sweep
+from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
 
 # Options of the command line that change a setting of the data.
 OF_THE_DATA = {

@@ -8,8 +8,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.printable import shown
 from jaxmatch.settings import flatten, with_overrides
 from jaxmatch.sweep import halving
-from jaxmatch.sweep.changes import changed
-from jaxmatch.sweep.grid import Run, Sweep
+from jaxmatch.sweep.sweep import Run, Sweep, changed
 
 DIGITS = 4
 

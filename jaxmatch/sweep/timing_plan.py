@@ -12,10 +12,8 @@ from jaxmatch.errors import InputError
 from jaxmatch.models import build
 from jaxmatch.reporting.layout import Published, TableLayout
 from jaxmatch.settings import with_overrides
-from jaxmatch.sweep.changes import changed
-from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.launcher_files import called, load_module
-from jaxmatch.sweep.smoke import smoke_sweep
+from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
 from jaxmatch.training.step import flattening
 
 NO_SPLIT = "none"  # no throughput is measured

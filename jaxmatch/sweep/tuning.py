@@ -27,9 +27,9 @@ from jaxmatch.sweep import halving, launch, optuna_trials
 from jaxmatch.sweep.display import Display, listeners_of
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.failures import FailedCohorts
-from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.resolving import resolve
 from jaxmatch.sweep.space import space_of
+from jaxmatch.sweep.sweep import Sweep
 
 FINAL_SEEDS, SMOKE_FINAL_SEEDS = 10, 2
 # A smoke run has one epoch, but a rung needs two.

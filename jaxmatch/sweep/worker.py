@@ -19,8 +19,8 @@ from jaxmatch.sweep import several_hosts
 from jaxmatch.sweep.claimed import Stage, train_claimed
 from jaxmatch.sweep.device_jobs import Stopped
 from jaxmatch.sweep.events import Report, Reporter
-from jaxmatch.sweep.grid import Sweep
 from jaxmatch.sweep.plan import Plan
+from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.workdir import CohortFolder, Workdir
 
 # How long a dead worker may seem to hold its cohort. This is longer than NFS waits for a client (90 s).

@@ -188,7 +188,7 @@ MUTANTS = [
      ["tests/test_encoding.py::test_training_pairs_with_a_long_text_are_left_out_and_counted"]),
     ("jaxmatch/data/encoding.py", '        description["drop_from_length"] = settings.drop_from_length\n', "        pass\n",
      ["tests/test_prepared_cache.py::test_every_setting_has_a_separate_cache_entry"]),
-    ("jaxmatch/sweep/grid.py", '    "data.drop_from_length": 0,\n', "", ["tests/test_sweep.py::test_identity_and_signature_are_stable_across_versions"]),
+    ("jaxmatch/sweep/sweep.py", '    "data.drop_from_length": 0,\n    "data.columns": "",\n', '    "data.columns": "",\n', ["tests/test_sweep.py::test_identity_and_signature_are_stable_across_versions"]),
     # The cache.
     ("jaxmatch/data/encoding.py", '"preprocessing": dataclasses.asdict(settings.preprocessing)', '"preprocessing": {"truncation_side": ""}',
      ["tests/test_prepared_cache.py::test_every_setting_has_a_separate_cache_entry"]),

@@ -173,6 +173,6 @@ MUTANTS = [
     (".ci/run", "    export NLTK_DATA\n", "", ["tests/test_packaging.py::test_continuous_integration_runs_the_tests_on_the_data_beside_the_project"]),
     (_RECORDS, '"--untracked-files=normal", ', "", ["tests/test_records.py::test_changed_and_new_files_mark_a_commit_where_they_count"]),
     ("jaxmatch/training/cohort.py", "[*(each for each in notes[\"origins\"] if each not in self.origins), *self.origins]", "self.origins", ["tests/test_launch.py::test_a_record_names_all_versions_that_trained_it"]),
-    ("jaxmatch/reporting/tables/captions.py", "for each in (record, *record.get(\"trained_by\", ()))]\n", "for each in (record,)]\n", ["tests/test_table_captions.py"]),
-    ("jaxmatch/reporting/tables/captions.py", ', **record.get("versions", {})}', "}", ["tests/test_table_captions.py"]),
+    ("jaxmatch/reporting/captions.py", "for each in (record, *record.get(\"trained_by\", ()))]\n", "for each in (record,)]\n", ["tests/test_table_captions.py"]),
+    ("jaxmatch/reporting/captions.py", ', **record.get("versions", {})}', "}", ["tests/test_table_captions.py"]),
 ]
