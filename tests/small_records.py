@@ -44,6 +44,8 @@ def record(blocks=1, rate=0.001, seed=1, status="finished", **changes):
     }
     if status == "diverged":
         made |= {"dev": None, "test": None, "best_on_test": None}
+    if status == "dropped":
+        made |= {"dropped": {"after_epochs": 1, "at_samples": 4500}}
     return made | changes
 
 

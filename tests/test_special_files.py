@@ -93,7 +93,6 @@ def test_a_symbolic_link_is_checked_by_its_target(tmp_path):
     ("field", "value"),
     [
         ("batch_seconds", None),
-        ("batch_seconds", []),
         ("batch_seconds", ["x"]),
         ("parameters", "many"),
         ("split", {"data": 1}),

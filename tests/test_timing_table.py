@@ -62,10 +62,10 @@ def test_timing_table_omits_empty_columns():
 def test_invalid_timing_record_is_refused(tmp_path, capsys):
     (tmp_path / "timing.json").write_text('{"kind": "timing", "format": 2}')
     assert main(["table", str(tmp_path)]) == 2
-    assert "this is not the record of a timing, format 1; run jaxmatch timing again" in capsys.readouterr().err
+    assert "the record is damaged (format cannot be 2); run jaxmatch timing again" in capsys.readouterr().err
     for lacking, problem in (
-        ({key: value for key, value in TIMING.items() if key != "device"}, "the record lacks device"),
-        ({**TIMING, "rows": [{"model": "RE2"}]}, "the record lacks parameters of rows"),
+        ({key: value for key, value in TIMING.items() if key != "device"}, "there is no device"),
+        ({**TIMING, "rows": [{"model": "RE2"}]}, "there is no rows.1.parameters"),
     ):
         (tmp_path / "timing.json").write_text(json.dumps(lacking))
         assert main(["table", str(tmp_path)]) == 2

@@ -130,7 +130,7 @@ def test_data_sets_of_equal_name_but_different_files_are_not_compared():
 def test_bold_caption_states_that_unfinished_settings_are_excluded():
     found = [*runs(1, (0.80, 0.82, 0.84)), *runs(2, (0.70, 0.72, 0.74))]
     assert "Bold: better than every other on the same data" in make_table(found, LAYOUT).markdown()
-    dropped = [one | {"status": "dropped"} for one in runs(3, (0.9, 0.9, 0.9))]
+    dropped = [one | {"status": "dropped", "dropped": {"after_epochs": 1}} for one in runs(3, (0.9, 0.9, 0.9))]
     text = make_table([*found, *dropped], LAYOUT).markdown()
     assert "Bold: better than every other that finished on the same data" in text
 

@@ -45,48 +45,34 @@ def _seeds(finished: Sequence[Mapping], cells: Sequence[Sequence[Mapping]], each
 
 def _dropped(records: Sequence[Mapping]) -> list[str]:
     """Describes how many runs successive halving dropped, and when."""
-    found = [record.get("dropped") for record in records if record["status"] == "dropped"]
+    found = [record["dropped"] for record in records if record["status"] == "dropped"]
     if not found:
         return []
-    after = [
-        each["after_epochs"]
-        for each in found
-        if isinstance(each, Mapping) and isinstance(each.get("after_epochs"), int)
-    ]
-    when = ", ".join(f"{after.count(epoch):,} after epoch {epoch}" for epoch in sorted(set(after)))
-    shares = {each.get("eta") for each in found if isinstance(each, Mapping)}
-    share = (
-        f"the best 1/{shares.pop()} of the settings continued each time"
-        if len(shares) == 1 and None not in shares
-        else ""
-    )
-    why = "; ".join(part for part in (when, share) if part)
+    after = [each["after_epochs"] for each in found]
+    why = ", ".join(f"{after.count(epoch):,} after epoch {epoch}" for epoch in sorted(set(after)))
+    shares = {each.get("eta") for each in found}
+    if len(shares) == 1 and None not in shares:
+        why += f"; the best 1/{shares.pop()} of the settings continued each time"
     verb = "was" if len(found) == 1 else "were"
-    why = f" ({why})" if why else ""
-    return [f"{len(found)} of {len(records)} runs {verb} dropped by successive halving{why}, and count in no mean."]
+    return [f"{len(found)} of {len(records)} runs {verb} dropped by successive halving ({why}), and count in no mean."]
 
 
 def _converged(records: Sequence[Mapping]) -> list[str]:
     """Describes whether training was long enough. A run whose best checkpoint is its last evaluation might have reached
     a better one with more training. The list is empty if there are no records, or one has no curve.
     """
-    curves = [record.get("curve") for record in records]
-    if not curves or not all(isinstance(curve, list) and curve for curve in curves):
+    counts = sorted({len(record["curve"]) for record in records})
+    if not counts or not counts[0]:
         return []
-    last = sum(
-        curve[-1].get("samples") == record.get("selected_at_samples")
-        for record, curve in zip(records, curves, strict=True)
-    )
-    counts = sorted({len(curve) for curve in curves})
+    last = sum(record["curve"][-1]["samples"] == record["selected_at_samples"] for record in records)
     had = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     noun = "evaluation" if counts == [1] else "evaluations"
     return [f"Best at the last evaluation: {last} of {len(records)} runs, which had {had} {noun}."]
 
 
 def _about(record: Mapping) -> str:
-    """Describes the splits whose names do not describe them. Older records have no descriptions."""
-    about = record["data"].get("about")
-    known = about if isinstance(about, Mapping) else {}
+    """Describes the splits whose names do not describe them. Old records have no descriptions."""
+    known = record["data"].get("about") or {}
     return "".join(f"; {split}: {known[split]}" for split in ("train", "dev", "test") if split in known)
 
 
@@ -99,22 +85,23 @@ def _data(records: Sequence[Mapping]) -> list[str]:
         sentences.append(f"Data: {name} ({', '.join(sizes)} pairs{about}).")
     sentences += _in_train(records)
     for vectors in _distinct(record["data"]["vectors"] for record in records):
-        shares = {_share(record["data"].get("coverage")) for record in records if record["data"]["vectors"] == vectors}
+        shares = {
+            (record["data"].get("coverage") or {}).get("tokens_with_vector")
+            for record in records
+            if record["data"]["vectors"] == vectors
+        }
         sentences.append(f"Word vectors: {vectors or OWN_VECTORS}{_covered(shares)}.")
     return [*sentences, *_punctuation(records)]
 
 
 def _in_train(records: Sequence[Mapping]) -> list[str]:
-    """Describes how many test pairs a model has seen in training. Older records do not contain the number."""
-    found = []
-    for record in records:
-        counts = record["data"].get("in_train")
-        if count := counts.get("test") if isinstance(counts, Mapping) else 0:
-            found.append((record["data"]["name"], count))
+    """Describes how many test pairs a model has seen in training. Old records do not contain the number."""
+    found = ((record["data"]["name"], (record["data"].get("in_train") or {}).get("test")) for record in records)
     return [
         f"{count_text(count, 'test pair')} of {name} {'is' if count == 1 else 'are'} in the training set too, up to "
         "order, case and punctuation."
         for name, count in _distinct(found)
+        if count
     ]
 
 
@@ -126,12 +113,6 @@ def _punctuation(records: Sequence[Mapping]) -> list[str]:
     if removed == {True, False}:
         return ["Punctuation is removed in some runs and kept in others."]
     return {(True,): ["Punctuation is removed."], (False,): ["Punctuation is kept."]}.get(tuple(removed), [])
-
-
-def _share(coverage: Any) -> float | None:
-    """Returns the fraction of tokens that have a word vector, in [0, 1], or None if the record does not contain it."""
-    share = coverage.get("tokens_with_vector") if isinstance(coverage, Mapping) else None
-    return share if isinstance(share, float) and 0 <= share <= 1 else None
 
 
 def _covered(shares: set[float | None]) -> str:

@@ -30,18 +30,18 @@ Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 
 
-# The forms of files, as `_check_form` takes them
+# The forms of files, as `check_form` takes them
 
 
 @dataclasses.dataclass(frozen=True)
-class _OrNull:
+class OrNull:
     """A form, or null."""
 
     form: Any
 
 
 _NUMBER = (int, float)
-_SCORES_FORM = {str: _OrNull(_NUMBER)}
+_SCORES_FORM = {str: OrNull(_NUMBER)}
 _RECORD = {
     "run": str,
     "seed": int,
@@ -50,26 +50,30 @@ _RECORD = {
     "config": Mapping,
     "status": STATUSES,
     "selected_on": str,
-    "dev": _OrNull(_SCORES_FORM),
-    "test": _OrNull(_SCORES_FORM),
-    "best_on_test": _OrNull({"scores": _SCORES_FORM}),
+    "dev": OrNull(_SCORES_FORM),
+    "test": OrNull(_SCORES_FORM),
+    "best_on_test": OrNull({"scores": _SCORES_FORM}),
     "test_sampling?": {"questions": int, "deviations": _SCORES_FORM},
     "device": str,
-    "products?": _OrNull(str),
+    "products?": OrNull(str),
+    "dropped?": OrNull({"after_epochs": int}),
     "data": {
         "name": str,
         "fingerprint": str,
         "train": int,
-        "dev": _OrNull(int),
-        "test": _OrNull(int),
-        "vectors": _OrNull(str),
+        "dev": OrNull(int),
+        "test": OrNull(int),
+        "vectors": OrNull(str),
+        "coverage?": OrNull({"tokens_with_vector": OrNull(_NUMBER)}),
+        "about?": OrNull({str: str}),
+        "in_train?": OrNull({str: int}),
     },
     "parameters": int,
-    "curve": [{"samples": int, "train_loss": _OrNull(_NUMBER), "dev": _SCORES_FORM}],
+    "curve": [{"samples": int, "train_loss": OrNull(_NUMBER), "dev": _SCORES_FORM}],
     "times": _SCORES_FORM,
     "versions": Mapping,
-    "selected_at_samples": _OrNull(int),
-    "diverged_at_samples": _OrNull(int),
+    "selected_at_samples": OrNull(int),
+    "diverged_at_samples": OrNull(int),
     "cohort": str,
 }
 _FLOORS = {
@@ -80,8 +84,8 @@ _FLOORS = {
             "name": str,
             "title": str,
             "parameters": int,
-            "dev": _OrNull(_SCORES_FORM),
-            "test": _OrNull(_SCORES_FORM),
+            "dev": OrNull(_SCORES_FORM),
+            "test": OrNull(_SCORES_FORM),
             "times": _SCORES_FORM,
             "pretrained?": (True, False),
         }
@@ -103,12 +107,12 @@ _MISTAKES = {
 }
 
 
-def _check_form(value: Any, form: Any, place: str = "") -> None:
+def check_form(value: Any, form: Any, place: str = "") -> None:
     """Checks the form of a value read from JSON.
 
     Arguments:
       value: the value.
-      form: a type or a tuple of types; a tuple of allowed values; `_OrNull`; [form], for a list of this form; or
+      form: a type or a tuple of types; a tuple of allowed values; `OrNull`; [form], for a list of this form; or
         {field: form}, for an object with these fields at least. A field may be absent if its name ends in "?". The
         field `str` stands for every field.
       place: the dotted path of the value, for the error.
@@ -116,9 +120,9 @@ def _check_form(value: Any, form: Any, place: str = "") -> None:
     Raises:
       ValueError: the value has another form. The text of the error names its place.
     """
-    if isinstance(form, _OrNull):
+    if isinstance(form, OrNull):
         if value is not None:
-            _check_form(value, form.form, place)
+            check_form(value, form.form, place)
         return
     if isinstance(form, (dict, list)):
         right = isinstance(value, type(form))
@@ -130,14 +134,14 @@ def _check_form(value: Any, form: Any, place: str = "") -> None:
         raise ValueError(f"{place.removeprefix('.')} cannot be {json.dumps(value)[:60]}")
     if isinstance(form, list):
         for number, each in enumerate(value, start=1):
-            _check_form(each, form[0], f"{place}.{number}")
+            check_form(each, form[0], f"{place}.{number}")
     elif isinstance(form, dict):
         for field, inner in form.items():
             if field is str:
                 for name, each in value.items():
-                    _check_form(each, inner, f"{place}.{name}")
+                    check_form(each, inner, f"{place}.{name}")
             elif (name := field.removesuffix("?")) in value:
-                _check_form(value[name], inner, f"{place}.{name}")
+                check_form(value[name], inner, f"{place}.{name}")
             elif name == field:
                 raise ValueError(f"there is no {place.removeprefix('.')}.{name}".replace(" .", " "))
 
@@ -159,8 +163,8 @@ def read_record(path: Path) -> dict[str, Any]:
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             problem, remedy = f"this is not a record of format {FORMAT}", "remove it, or use the version that wrote it"
             raise InputError(problem, path=path, remedy=remedy)
-        _check_form(record, _RECORD)
-        _check_form(record["selected_on"], tuple(f"dev.{score}" for score in SCORES), "selected_on")
+        check_form(record, _RECORD)
+        check_form(record["selected_on"], tuple(f"dev.{score}" for score in SCORES), "selected_on")
         if record["status"] == "finished" and record["dev"] is None:
             raise ValueError("a finished run has dev scores")
     return record
@@ -177,7 +181,7 @@ def read_floors(directory: Path) -> Mapping[str, Any] | None:
         return None
     with report_damage(file, "remove it, and run the sweep again"):
         found = read_json(file)
-        _check_form(found, _FLOORS)
+        check_form(found, _FLOORS)
     return found
 
 
@@ -211,7 +215,7 @@ def read_mistakes(directory: Path, run: str) -> Mapping[str, Any] | None:
         return None
     with report_damage(file, REMEDY):
         found = read_json(file)
-        _check_form(found, _MISTAKES[found["task"]])
+        check_form(found, _MISTAKES[found["task"]])
     return found
 
 

@@ -308,7 +308,7 @@ def runs(folder: SweepFolder) -> Sheet | None:
             str(record["seed"]),
             record["status"],
             "yes" if record.get("stopped_early") else "no",
-            NO_VALUE if record.get("selected_at_samples") is None else f"{record['selected_at_samples']:,}",
+            NO_VALUE if record["selected_at_samples"] is None else f"{record['selected_at_samples']:,}",
             *(_score(record, score) for score in scores),
         ]
         for record in records
@@ -391,7 +391,7 @@ def _surroundings(record: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a result depends on besides the config of its run."""
     around = {"device": record["device"], "commit": record.get("commit") or "unknown"}
     around |= {"matrix products": record["products"]} if "products" in record else {}
-    around |= {f"version of {name}": version for name, version in record.get("versions", {}).items()}
+    around |= {f"version of {name}": version for name, version in record["versions"].items()}
     return around | {f"data: {name}": value for name, value in flatten(record["data"]).items()}
 
 
@@ -433,7 +433,7 @@ def _times(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     if not records:
         return [NO_VALUE] * 4
-    times = records[-1].get("times", {})
+    times = records[-1]["times"]
     texts = [times.get(f"{name}_seconds") for name in ("compile", "train", "evaluate")]
     return [*(NO_VALUE if seconds is None else duration_text(seconds) for seconds in texts), records[-1]["device"]]
 

@@ -4,18 +4,34 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import report_damage
 from jaxmatch.files import read_json
-from jaxmatch.plain_file import check_plain_file
 from jaxmatch.printable import printable_json
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text, latex, markdown
+from jaxmatch.reporting.records import OrNull, check_form
 from jaxmatch.reporting.statistics import mean_and_deviation
 
-_REMEDY = "run jaxmatch timing again"
-_FIELDS = ("title", "command", "device", "versions", "batch_size", "length", "batches", "rows", "published", "notes")
-_ROW_FIELDS = {
-    "rows": ("model", "parameters", "batch_seconds", "split"),
-    "published": ("model", "source", "parameters", "seconds"),
+_NUMBER = (int, float)
+_FORM = {
+    "kind": ("timing",),
+    "format": (1,),
+    "title": str,
+    "command": str,
+    "device": str,
+    "versions": {"jax": str},
+    "batch_size": int,
+    "length": int,
+    "batches": int,
+    "rows": [
+        {
+            "model": str,
+            "parameters": int,
+            "batch_seconds": [_NUMBER],
+            "split": OrNull({"data": str, "pairs": int, "seconds": [_NUMBER]}),
+        }
+    ],
+    "published": [{"model": str, "source": str, "parameters": OrNull(str), "seconds": OrNull(str)}],
+    "notes": [str],
 }
 
 
@@ -32,37 +48,10 @@ def read_times(file: Path) -> dict[str, Any]:
     Raises:
       InputError: the file cannot be read or is not the record of a timing.
     """
-    check_plain_file(file, _REMEDY)
-    try:
+    with report_damage(file, "run jaxmatch timing again", "the record"):
         record = read_json(file)
-    except (OSError, ValueError) as error:
-        raise InputError(f"the record cannot be read ({error})", path=file, remedy=_REMEDY) from None
-    if not isinstance(record, dict) or (record.get("kind"), record.get("format")) != ("timing", 1):
-        raise InputError("this is not the record of a timing, format 1", path=file, remedy=_REMEDY)
-    missing = [field for field in _FIELDS if field not in record]
-    missing += [
-        f"{field} of {part}"
-        for part, fields in _ROW_FIELDS.items()
-        for row in _rows_of(record, part, file)
-        for field in fields
-        if field not in row
-    ]
-    if missing:
-        raise InputError(f"the record lacks {missing[0]}", path=file, remedy=_REMEDY)
-    try:
-        markdown(sheet(record)), as_csv(record)
-    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as error:
-        raise InputError(
-            f"the record is damaged ({type(error).__name__}: {error})", path=file, remedy=_REMEDY
-        ) from None
+        check_form(record, _FORM)
     return record
-
-
-def _rows_of(record: Mapping[str, Any], part: str, file: Path) -> list[Mapping[str, Any]]:
-    rows = record.get(part, [])
-    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-        raise InputError(f"{part} of the record is damaged", path=file, remedy=_REMEDY)
-    return rows
 
 
 def sheet(record: Mapping[str, Any]) -> Sheet:

@@ -78,7 +78,7 @@ def verdict(folder: SweepFolder) -> list[str]:
         sentences.append(
             f"Run to use: {folder.path / 'runs' / run['run']} (the best of them on dev, seed {run['seed']})."
         )
-    if "test" in best.records[0] and best.records[0]["test"]:
+    if best.records[0]["test"]:
         test = score.replace("dev.", "test.", 1)
         values = [value for record in best.records if (value := score_of(record, test)) is not None]
         if values:

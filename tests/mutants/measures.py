@@ -65,7 +65,7 @@ MUTANTS = [
     (_STATISTICS, "variances.append((deviation**2 / count, count - 1))", "pass", ["tests/test_statistics.py"]),
     (_STATISTICS, "largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))", "largest = min(1.0, len(p_values) * p_values[place])", ["tests/test_statistics.py"]),
     ("jaxmatch/reporting/comparisons.py", "max(statistics.holm(p_values)) < LEVEL", "min(p_values) < LEVEL", ["tests/test_tables.py", "tests/test_uncertainty.py"]),
-    ("jaxmatch/reporting/captions.py", 'curve[-1].get("samples") == record.get("selected_at_samples")', 'record.get("selected_at_samples") is None', ["tests/test_uncertainty.py"]),
+    ("jaxmatch/reporting/captions.py", 'record["curve"][-1]["samples"] == record["selected_at_samples"]', 'record["selected_at_samples"] is None', ["tests/test_uncertainty.py"]),
     (_STATISTICS, "math.sqrt(share * (1 - share) / count", "math.sqrt(share / count", ["tests/test_statistics.py"]),
     ("jaxmatch/reporting/records.py", 'return record["data"]["name"], scored,', 'return record["data"]["name"],', ["tests/test_uncertainty.py", "tests/test_tuning.py"]),
     ("jaxmatch/reporting/captions.py", "NORMAL_QUANTILE * deviation / math.sqrt(questions)", "NORMAL_QUANTILE * deviation / questions", ["tests/test_uncertainty.py"]),
