@@ -22,7 +22,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from jaxmatch import InputError, Published, Sweep, TableLayout, default_config, load_config, with_overrides
-from jaxmatch.baselines.floors import FLOORS
+from jaxmatch.baselines import FLOORS
 from jaxmatch.config import MODELS
 from jaxmatch.errors import nearest
 from jaxmatch.papers import csran, esan, published, re2

@@ -10,7 +10,7 @@ which needs scikit-learn. `--smoke` tries it in seconds, without data files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.baselines.floors import WITHOUT_EXTRAS
+from jaxmatch.baselines import WITHOUT_EXTRAS
 from jaxmatch.papers import csran, published
 
 

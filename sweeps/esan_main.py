@@ -11,7 +11,7 @@ seconds.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.baselines.floors import WITHOUT_EXTRAS
+from jaxmatch.baselines import WITHOUT_EXTRAS
 from jaxmatch.papers import esan, published
 
 

@@ -13,7 +13,7 @@ test; `--config.training.best_on_test=False` leaves it out. All simple baselines
 """
 
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides
-from jaxmatch.baselines.floors import WITHOUT_EXTRAS
+from jaxmatch.baselines import WITHOUT_EXTRAS
 from jaxmatch.papers import re2
 
 

@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 from small_records import record
 
-from jaxmatch.baselines import cross_encoder
-from jaxmatch.baselines.cross_encoder import CrossEncoder, check_usable, fingerprint
-from jaxmatch.baselines.measuring import cross_encoder_measured
+from jaxmatch import baselines
+from jaxmatch.baselines import CrossEncoder, check_cross_encoder, cross_encoder_fingerprint, cross_encoder_measured
 from jaxmatch.data import catalog, encoding
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
@@ -142,16 +141,16 @@ def test_check_usable_reports_missing_files_and_packages(monkeypatch, tmp_path):
     for package in ("transformers", "torch"):
         monkeypatch.setitem(sys.modules, package, SimpleNamespace(__spec__=SimpleNamespace()))
     with pytest.raises(InputError, match="the folder has no config.json or no "):
-        check_usable(tmp_path)
+        check_cross_encoder(tmp_path)
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "pytorch_model.bin").write_bytes(b"")  # pickles are not read
     with pytest.raises(InputError, match="the folder has no config.json or no "):
-        check_usable(tmp_path)
+        check_cross_encoder(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"")
-    check_usable(tmp_path)
+    check_cross_encoder(tmp_path)
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(InputError, match="needs torch, which is not installed; pip install 'jaxmatch"):
-        check_usable(tmp_path)
+        check_cross_encoder(tmp_path)
 
 
 class FakeEncoder:
@@ -170,8 +169,9 @@ class FakeEncoder:
 
 
 def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, monkeypatch):
-    monkeypatch.setattr(cross_encoder, "check_usable", lambda folder: None)
-    monkeypatch.setattr(cross_encoder, "CrossEncoder", FakeEncoder)
+    monkeypatch.setattr(baselines, "check_cross_encoder", lambda folder: None)
+    monkeypatch.setattr(floors_kept, "check_cross_encoder", lambda folder: None)
+    monkeypatch.setattr(baselines, "CrossEncoder", FakeEncoder)
     folder = tmp_path / "some-encoder"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
@@ -196,9 +196,9 @@ def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, m
         "cross-encoder some-encoder",
     ]
     # A changed file in the folder changes the fingerprint, so the cross-encoder is scored again.
-    before = fingerprint(folder)
+    before = cross_encoder_fingerprint(folder)
     (folder / "config.json").write_text("{ }")
-    assert fingerprint(folder) != before
+    assert cross_encoder_fingerprint(folder) != before
     floors_kept.keep_floors(plan, work, SimpleNamespace(say=messages.append))
     assert FakeEncoder.loaded == 2
     kept = json.loads((work.path / "floors.json").read_text())

@@ -11,8 +11,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from small_cohort import make_data
 
-from jaxmatch.baselines.floors import FLOORS
-from jaxmatch.baselines.measuring import measured
+from jaxmatch.baselines import FLOORS, measured
 from jaxmatch.data import encoding
 from jaxmatch.data.encoded import EncodedData
 

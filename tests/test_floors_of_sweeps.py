@@ -13,8 +13,7 @@ import small_sweep
 from small_cohort import MODEL, make_data
 from small_records import cells, record
 
-from jaxmatch.baselines.floors import FLOORS
-from jaxmatch.baselines.measuring import measured
+from jaxmatch.baselines import FLOORS, measured
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import FloorRow, Published, TableLayout

@@ -162,7 +162,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class FloorRow:
-    """A line about a floor or a pretrained model (baselines/), which have no runs and no seeds.
+    """A line about a floor or a pretrained model (baselines.py), which have no runs and no seeds.
 
     Attributes:
       title: the name of the floor or model.

@@ -2,9 +2,15 @@
 
 import dataclasses
 
-from jaxmatch.baselines import cross_encoder
-from jaxmatch.baselines.floors import FLOORS
-from jaxmatch.baselines.measuring import check_installed, cross_encoder_measured, measured
+from jaxmatch.baselines import (
+    CROSS_ENCODER,
+    FLOORS,
+    check_cross_encoder,
+    check_installed,
+    cross_encoder_fingerprint,
+    cross_encoder_measured,
+    measured,
+)
 from jaxmatch.data import catalog
 from jaxmatch.files import write_json
 from jaxmatch.reporting.records import FLOORS_FORMAT, read_floors
@@ -24,7 +30,7 @@ def check_floors(sweep: Sweep) -> None:
     """
     check_installed(sweep.floors)
     if sweep.cross_encoder:
-        cross_encoder.check_usable(sweep.cross_encoder)
+        check_cross_encoder(sweep.cross_encoder)
 
 
 def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
@@ -42,7 +48,7 @@ def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
     """
     requested, pretrained = list(plan.sweep.floors), plan.sweep.cross_encoder
     if pretrained:
-        requested.append(f"{cross_encoder.NAME} {cross_encoder.fingerprint(pretrained)}")
+        requested.append(f"{CROSS_ENCODER} {cross_encoder_fingerprint(pretrained)}")
     if not requested:
         return
     run, cohort = next(iter(plan.runs.values()))

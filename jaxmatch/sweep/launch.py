@@ -53,7 +53,7 @@ def sweep(
       overrides: dotted setting -> value or its text, for all runs.
       grid_overrides: dotted setting -> comma-separated values of a grid axis; "" removes the axis.
       options: the options of `resolving.OF_THE_DATA`, and those that the file's `get_sweep` takes.
-      floors: the simple baselines of the table (`baselines.floors.named_floors`). None: those of the file.
+      floors: the simple baselines of the table (`baselines.named_floors`). None: those of the file.
       smoke: whether to shrink everything to seconds, on generated data (see `smoke.smoke_sweep`).
       display: the display that shows the progress.
       log: the names of listeners (`display.listeners_of`).

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.baselines.floors import named_floors
+from jaxmatch.baselines import named_floors
 from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import TableLayout

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
-from jaxmatch.baselines.cross_encoder import NAME as CROSS_ENCODER
-from jaxmatch.baselines.floors import FLOORS
+from jaxmatch.baselines import CROSS_ENCODER, FLOORS
 from jaxmatch.config import ADDED_DEFAULTS, SECTIONS, DataConfig
 from jaxmatch.config.sections import OWN_LAYOUT
 from jaxmatch.data import catalog
@@ -131,7 +130,7 @@ class Sweep:
       analyses: command -> its options: the analyses of the trained runs, in this order (`ANALYSES`).
       floors: the simple baselines that the table shows below the runs, out of "majority", "overlap", "cosine", "tfidf"
         and "bm25" (docs/how_to/papers.md).
-      cross_encoder: the folder of a pretrained cross-encoder (`baselines/cross_encoder.py`) that the table shows below
+      cross_encoder: the folder of a pretrained cross-encoder (`baselines.py`) that the table shows below
         the floors, or "".
       command: the command line that started the sweep, so that it can be repeated, or "" for a start from Python.
       space: dotted setting -> a range as text, "1:3", "8:64:8" or "log:1e-4:1e-2", which `jaxmatch tune --optuna`

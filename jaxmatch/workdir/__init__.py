@@ -2,7 +2,7 @@
 
 WORKDIR/
   sweep.json              name, layout of the table and run names of the sweep started last
-  floors.json             scores of the floors that its table shows (baselines/), if it shows any
+  floors.json             scores of the floors that its table shows (baselines.py), if it shows any
   runs/RUN/record.json    the record of a run; the folder appears whole or not at all
   runs/RUN/mistakes.json  its worst predictions on dev, if it has a model (training/evaluation.py)
   runs/RUN/model/         the trained model with all files that it needs to predict

@@ -12,7 +12,7 @@ _PAIRED = ["tests/test_uncertainty.py::test_paired_table_uses_a_paired_t_test"]
 _TO_PUBLISHED = ["tests/test_table_comparisons.py::test_published_number_of_the_same_settings_gets_a_verdict"]
 _NOISE = ["tests/test_verdict.py::test_settings_within_seed_noise_are_listed_with_the_seeds_needed"]
 _COUNTED = ["tests/test_cli_evaluate.py::test_evaluate_ranks_within_groups_and_counts_those_that_the_data_set_counts"]
-_FLOORS, _FITTED = "jaxmatch/baselines/floors.py", ["tests/test_floors.py"]
+_FLOORS, _FITTED = "jaxmatch/baselines.py", ["tests/test_floors.py"]
 
 MUTANTS = [
     (_SCORES, "positive: int = 1) -> np.ndarray:", "positive: int = 0) -> np.ndarray:", ["tests/test_scores.py::test_binary_f1_uses_the_second_label_as_positive"]),
@@ -32,7 +32,7 @@ MUTANTS = [
     (_STATISTICS, "equal_var=False", "equal_var=True", ["tests/test_statistics.py"]),
     (_STATISTICS, "    if not all(map(math.isfinite, values)):\n        return", "    if False:\n        return", ["tests/test_statistics.py"]),
     ("jaxmatch/reporting/verdict.py", ", LEVEL / len(others))", ")", ["tests/test_verdict.py"]),
-    ("jaxmatch/baselines/measuring.py", "FLOORS[name].title_of(data.task)", "FLOORS[name].title", ["tests/test_floors.py::test_titles_of_floors_depend_on_the_task"]),
+    ("jaxmatch/baselines.py", "FLOORS[name].title_of(data.task)", "FLOORS[name].title", ["tests/test_floors.py::test_titles_of_floors_depend_on_the_task"]),
     ("jaxmatch/papers/re2.py", "if chosen_on_dev else _BY_DEV", "if False else _BY_DEV",
      ["tests/test_released_settings.py::test_released_settings_equal_the_authors_config_files"]),
     ("jaxmatch/papers/re2.py", "; the paper has decay and warmup", "; the paper has both",
@@ -167,9 +167,9 @@ MUTANTS = [
     (_INTEROP, "checkpoint[\"state_dict\"][\"model\"]", "checkpoint[\"state_dict\"]",
      ["tests/test_interop.py::test_a_checkpoint_file_gives_the_logits_of_the_released_code"]),
     (_FLOORS, "_K1 * (1 - _B + _B * candidates", "_K1 * (_B * candidates", _FITTED),
-    (_FLOORS, "train = data.splits[\"train\"]", "train = data.splits[\"dev\"]", _FITTED),
-    ("jaxmatch/baselines/bags.py", "np.asarray(tokens) > UNKNOWN", "np.asarray(tokens) >= UNKNOWN", _FITTED),
-    ("jaxmatch/baselines/tfidf.py", "found.min(axis=1, keepdims=True) - 1", "found.max(axis=1, keepdims=True) + 1", _FITTED),
+    (_FLOORS, "data.splits[\"train\"]\n    parameters", "data.splits[\"dev\"]\n    parameters", _FITTED),
+    ("jaxmatch/baselines.py", "np.asarray(tokens) > UNKNOWN", "np.asarray(tokens) >= UNKNOWN", _FITTED),
+    ("jaxmatch/baselines.py", "found.min(axis=1, keepdims=True) - 1", "found.max(axis=1, keepdims=True) + 1", _FITTED),
     (".ci/run", "    export NLTK_DATA\n", "", ["tests/test_packaging.py::test_continuous_integration_runs_the_tests_on_the_data_beside_the_project"]),
     (_RECORDS, '"--untracked-files=normal", ', "", ["tests/test_records.py::test_changed_and_new_files_mark_a_commit_where_they_count"]),
     ("jaxmatch/training/cohort.py", "[*(each for each in notes[\"origins\"] if each not in self.origins), *self.origins]", "self.origins", ["tests/test_launch.py::test_a_record_names_all_versions_that_trained_it"]),
