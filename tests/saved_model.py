@@ -6,10 +6,9 @@ from pathlib import Path
 
 import jax
 import numpy as np
-import safetensors.numpy
 
 from jaxmatch import models
-from jaxmatch.inference import model_description, model_folder
+from jaxmatch.inference import model_folder
 
 WORDS = ("<padding>", "<unknown>", "a", "b", "c", "d", "e", "no", "new york", '"', "\u2028", "é")
 SETTINGS = {
@@ -88,18 +87,8 @@ def edit(model: Path, /, **changed) -> None:
         for name in description["sha256"].keys() - {"model.json"}:
             if (model / name).is_file():
                 description["sha256"][name] = hashlib.sha256((model / name).read_bytes()).hexdigest()
-        if description["format"] != 1:
-            description["sha256"]["model.json"] = model_description.description_checksum(description)
+        description["sha256"]["model.json"] = model_folder.checksum_of(description)
     path.write_text(json.dumps(description))
-
-
-def to_first_format(model: Path, write=np.savez) -> Path:
-    """Converts a model folder to format 1, whose arrays NumPy's `write` saves."""
-    arrays = safetensors.numpy.load_file(model / "parameters.safetensors")
-    (model / "parameters.safetensors").unlink()
-    write(model / "parameters.npz", **arrays)
-    edit(model, format=1, sha256=dict.fromkeys(("parameters.npz", "vocabulary.txt", "vectors.npy")))
-    return model
 
 
 def write_tsv(path: Path, rows, header: str = "text_a\ttext_b") -> Path:

@@ -14,9 +14,8 @@ from sklearn.metrics import log_loss, precision_recall_fscore_support
 import jaxmatch
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.inference import calibrating
-from jaxmatch.inference.calibrating import chosen_calibration, chosen_temperature, chosen_threshold
-from jaxmatch.inference.calibration import Calibration
+from jaxmatch.inference import calibration
+from jaxmatch.inference.calibration import Calibration, chosen_calibration, chosen_temperature, chosen_threshold
 from jaxmatch.inference.matcher import probabilities_of
 
 BINARY = ("0", "1")
@@ -45,8 +44,8 @@ def test_temperature_recovers_the_factor_of_overconfident_logits(labels):
 def test_temperature_is_bounded_for_always_right_and_always_wrong_models():
     numbers = np.array([0, 1] * 20)
     right = np.where(np.eye(2)[numbers] > 0, 1, 0).astype(np.float32)
-    assert chosen_temperature(right, numbers) == pytest.approx(calibrating.MIN_TEMPERATURE, rel=0.01)
-    assert chosen_temperature(right[::-1], numbers) == pytest.approx(calibrating.MAX_TEMPERATURE, rel=0.01)
+    assert chosen_temperature(right, numbers) == pytest.approx(calibration.MIN_TEMPERATURE, rel=0.01)
+    assert chosen_temperature(right[::-1], numbers) == pytest.approx(calibration.MAX_TEMPERATURE, rel=0.01)
 
 
 @settings(max_examples=100, deadline=None)
@@ -111,13 +110,13 @@ def test_expected_calibration_error_equals_sklearn_calibration_curve():
     gaps = (shares - confidences) * counts
     assert gaps.min() < 0 < gaps.max()
     expected = np.abs(gaps).sum() / len(numbers)
-    assert calibrating.expected_calibration_error(probabilities, numbers) == pytest.approx(expected)
+    assert calibration.expected_calibration_error(probabilities, numbers) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("column", [0, 1])
 def test_precision_recall_and_f1_of_the_positive_label_equal_sklearn(column):
     logits, numbers = overconfident(200)
-    found = calibrating.quality(Calibration(threshold=0.8, positive=BINARY[column]), logits, numbers, BINARY)
+    found = calibration.quality(Calibration(threshold=0.8, positive=BINARY[column]), logits, numbers, BINARY)
     guessed = probabilities_of(logits)[:, column] >= 0.8
     expected = precision_recall_fscore_support(numbers == column, guessed, average="binary")[:3]
     assert [found[name] for name in ("precision", "recall", "f1")] == pytest.approx(expected)

@@ -4,20 +4,20 @@ import jax
 import numpy as np
 import pytest
 
-from jaxmatch.inference.cpu import compiler_options
+from jaxmatch.inference import cpu
 
 
 @pytest.fixture
 def empty_cache():
     """Clears the cache of compiler options before and after the test."""
-    compiler_options.compiler_options.cache_clear()
+    cpu.compiler_options.cache_clear()
     yield
-    compiler_options.compiler_options.cache_clear()
+    cpu.compiler_options.cache_clear()
 
 
 def test_options_unknown_to_the_compiler_are_left_out(monkeypatch, empty_cache):
-    monkeypatch.setattr(compiler_options, "OPTIONS", {"xla_no_such_option": True, "xla_cpu_prefer_vector_width": 256})
-    assert compiler_options.compiler_options() == {"xla_cpu_prefer_vector_width": 256}
+    monkeypatch.setattr(cpu, "OPTIONS", {"xla_no_such_option": True, "xla_cpu_prefer_vector_width": 256})
+    assert cpu.compiler_options() == {"xla_cpu_prefer_vector_width": 256}
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="the options are for the CPU compiler")
@@ -30,4 +30,4 @@ def test_matrix_products_use_eigen_instead_of_ynnpack():
 
     if not library(None):
         pytest.skip("this version of JAX leaves products to Eigen itself")
-    assert not library(compiler_options.compiler_options())
+    assert not library(cpu.compiler_options())

@@ -23,9 +23,10 @@ from jaxmatch import config, models
 from jaxmatch.cli import export as command
 from jaxmatch.cli.main import main
 from jaxmatch.data.vectors import hashed_rule, hashed_vectors
+from jaxmatch.inference import export as export_module
 from jaxmatch.inference import model_folder
 from jaxmatch.inference.calibration import Calibration
-from jaxmatch.inference.export import FORMATS, export, formats
+from jaxmatch.inference.export import FORMATS, export
 from jaxmatch.inference.inference_model import InferenceModel
 
 PAGE = Path(__file__).parent.parent / "docs" / "how_to" / "export.md"
@@ -43,7 +44,7 @@ SHAPES = ((1, 2), (5, 17))
 
 
 def needs_jax2onnx():
-    with formats.quiet():
+    with export.quiet():
         pytest.importorskip("jax2onnx", reason="pip install --no-deps 'jax2onnx>=0.17.1,<0.18'")
 
 
@@ -160,11 +161,11 @@ def expected(name, shape):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPORTED)
 def test_stablehlo_export_of_every_model_but_diin_takes_any_batch_and_length(name, monkeypatch):
-    monkeypatch.setattr(formats, "check", lambda *_: None)  # the comparison below is stricter
+    monkeypatch.setattr(export_module, "check", lambda *_: None)  # the comparison below is stricter
     model = small(name)
-    content = formats.stablehlo(formats.function_of(model), model.vectors.shape)
+    content = export.stablehlo(export.function_of(model), model.vectors.shape)
     program = jax.export.deserialize(bytearray(content))
-    assert program.platforms == formats.PLATFORMS
+    assert program.platforms == export.PLATFORMS
     more = np.concatenate([model.vectors, np.ones((3, 12), np.float32)])
     for shape, words in zip(SHAPES, (model.vectors, more)):
         np.testing.assert_allclose(program.call(words, *rows(*shape)), expected(name, shape), atol=1e-5)
@@ -174,18 +175,18 @@ def test_stablehlo_export_of_every_model_but_diin_takes_any_batch_and_length(nam
 @pytest.mark.parametrize("name", EXPORTED)
 def test_onnx_export_of_every_model_but_diin_gives_the_same_logits(name, monkeypatch):
     needs_jax2onnx()
-    monkeypatch.setattr(formats, "check", lambda *_: None)  # the comparison below is stricter
+    monkeypatch.setattr(export_module, "check", lambda *_: None)  # the comparison below is stricter
     if name != "re2" and jax.__version_info__ >= (0, 12):
         pytest.skip("of the models, jax2onnx 0.17 converts only RE2 with JAX 0.12")
     import onnxruntime
 
     model, before = small(name), dict(vars(jnp))
     onnxruntime.set_default_logger_severity(3)
-    session = onnxruntime.InferenceSession(formats.onnx(formats.function_of(model), model.vectors.shape))
-    assert [value.name for value in session.get_inputs()] == list(formats.INPUTS)
+    session = onnxruntime.InferenceSession(export.onnx(export.function_of(model), model.vectors.shape))
+    assert [value.name for value in session.get_inputs()] == list(export.INPUTS)
     assert {key: value for key, value in vars(jnp).items() if key in before} == before  # the converter patches JAX
     for shape in SHAPES:
-        (found,) = session.run(["logits"], dict(zip(formats.INPUTS, (np.asarray(model.vectors), *rows(*shape)))))
+        (found,) = session.run(["logits"], dict(zip(export.INPUTS, (np.asarray(model.vectors), *rows(*shape)))))
         np.testing.assert_allclose(found, expected(name, shape), atol=1e-5)
 
 
@@ -241,7 +242,7 @@ def test_unsupported_model_is_reported_in_one_line_and_nothing_is_written(tmp_pa
 def test_stablehlo_export_failure_is_reported_in_one_line():
     diin = small("diin")
     with pytest.raises(jaxmatch.InputError, match=r"cannot be exported to StableHLO \(TypeError: .*safetensors$"):
-        formats.stablehlo(formats.function_of(diin), diin.vectors.shape)
+        export.stablehlo(export.function_of(diin), diin.vectors.shape)
 
 
 @pytest.mark.slow
@@ -249,7 +250,7 @@ def test_onnx_conversion_failure_is_reported_in_one_line():
     needs_jax2onnx()
     diin = small("diin")
     with pytest.raises(jaxmatch.InputError, match=r"cannot be exported to ONNX \(.*; --format stablehlo may$"):
-        formats.onnx(formats.function_of(diin), diin.vectors.shape)
+        export.onnx(export.function_of(diin), diin.vectors.shape)
 
 
 def test_exported_program_with_different_outputs_is_refused():
@@ -261,7 +262,7 @@ def test_exported_program_with_different_outputs_is_refused():
         return vectors[ids].sum(axis=1) + len(calls)
 
     with pytest.raises(jaxmatch.InputError, match="gives other outputs than the model, so it was not written"):
-        formats.stablehlo(function, (30, 12))
+        export.stablehlo(function, (30, 12))
 
 
 def test_missing_jax2onnx_is_reported_and_nothing_is_written(run, tmp_path, monkeypatch, capsys):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from random_parameters import compiled, random_parameters
 
-from jaxmatch.inference.cpu.hoisting import hoist
+from jaxmatch.inference.cpu import hoist
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.models import build
 

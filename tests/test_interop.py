@@ -3,19 +3,20 @@
 import argparse
 import dataclasses
 import itertools
+import os
+import sys
 from pathlib import Path
 
 import golden_networks
 import numpy as np
 import pytest
 import reference_re2
-import torch_format
 from golden_networks import IDS_A, IDS_B, assert_close
 from random_parameters import random_parameters
 
 from jaxmatch.errors import InputError
 from jaxmatch.inference.inference_model import InferenceModel
-from jaxmatch.inference.interop.pytorch import (
+from jaxmatch.inference.interop import (
     model_of,
     re2_from_pytorch,
     re2_to_pytorch,
@@ -157,28 +158,32 @@ def test_parameters_and_settings_that_do_not_fit_are_errors():
         re2_from_pytorch(state, {**settings, "connection": "augmented"})
 
 
-@pytest.mark.parametrize("layout", [torch_format.zip_layout, torch_format.legacy_layout])
-def test_a_checkpoint_file_gives_the_logits_of_the_released_code(tmp_path, layout):
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_checkpoint_file_gives_the_logits_of_the_released_code(tmp_path, zipped):
+    torch = pytest.importorskip("torch", reason="reads a file of PyTorch")
     state, settings, ids_a, ids_b, logits = load(GOLDEN[0])
-    path = tmp_path / "best.pt"
-    path.write_bytes(layout(torch_format.checkpoint(state, settings)))
-    arrays, known = read_pytorch_checkpoint(path)
+    tensors = {name: torch.tensor(value) for name, value in state.items()}
+    content = {"state_dict": {"model": tensors}, "args": argparse.Namespace(**settings)}
+    torch.save(content, tmp_path / "best.pt", _use_new_zipfile_serialization=zipped)
+    arrays, known = read_pytorch_checkpoint(tmp_path / "best.pt")
     assert arrays.keys() == state.keys() and known == settings
     for name, value in state.items():
         np.testing.assert_array_equal(arrays[name], value)
     assert_close(re2_from_pytorch(arrays, known).logits(ids_a, ids_b), logits)
 
 
-def test_a_pytorch_file_that_is_not_an_re2_checkpoint_is_refused(tmp_path):
+@pytest.mark.parametrize("content", [{}, {"state_dict": {"model": {"a": 1}}}, [1], os.getcwd, b"damaged"])
+def test_a_pytorch_file_that_is_not_an_re2_checkpoint_is_refused(tmp_path, content):
+    torch = pytest.importorskip("torch", reason="reads a file of PyTorch")
     path = tmp_path / "best.pt"
-    for content in (
-        {},
-        {"state_dict": {"model": {"a": 1}}, "args": argparse.Namespace()},
-        {"state_dict": {"model": {}}, "args": {}},
-        [1],
+    path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
+    with pytest.raises(
+        InputError, match=r"best\.pt: this is not a checkpoint of the authors' RE2 \(.*give the best.pt"
     ):
-        path.write_bytes(torch_format.zip_layout(content))
-        with pytest.raises(
-            InputError, match=r"best\.pt: this is not a checkpoint of the authors' RE2 \(.*give the best.pt"
-        ):
-            read_pytorch_checkpoint(path)
+        read_pytorch_checkpoint(path)
+
+
+def test_a_checkpoint_without_pytorch_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(InputError, match=r"pip install 'jaxmatch\[torch\]'"):
+        read_pytorch_checkpoint(tmp_path / "best.pt")

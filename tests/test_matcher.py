@@ -20,7 +20,7 @@ import jaxmatch
 from jaxmatch import memory_mappings, models
 from jaxmatch.data.text import character_table
 from jaxmatch.errors import InputError
-from jaxmatch.inference import matcher, padding, similar_lengths
+from jaxmatch.inference import inference_model, matcher
 from jaxmatch.inference.inference_model import InferenceModel
 
 PAIRS = [
@@ -165,7 +165,7 @@ def test_load_is_a_lazy_attribute_that_does_not_import_jax():
 @given(st.lists(st.integers(0, 9000), max_size=40), st.integers(1, 70))
 def test_batches_are_sorted_by_length_and_bounded_in_size(lengths, most):
     sides = [[0] * (length // 2) for length in lengths], [[0] * (length - length // 2) for length in lengths]
-    batches = list(similar_lengths.batches(*sides, most))
+    batches = list(inference_model.batches(*sides, most))
     assert sorted(number for batch in batches for number in batch) == list(range(len(lengths)))
     in_turn = [lengths[number] for batch in batches for number in batch]
     assert in_turn == sorted(lengths)
@@ -191,8 +191,8 @@ def test_compiled_programs_are_evicted_when_memory_mappings_are_scarce(tmp_path,
 
 
 def test_batch_size_is_padded_except_for_long_rows():
-    assert [padding.padded_batch_size(batch, 20) for batch in (1, 8, 9, 64)] == [8, 8, 16, 64]
-    assert [padding.padded_batch_size(batch, 6000) for batch in (1, 3)] == [1, 3]
+    assert [inference_model.padded_batch_size(batch, 20) for batch in (1, 8, 9, 64)] == [8, 8, 16, 64]
+    assert [inference_model.padded_batch_size(batch, 6000) for batch in (1, 3)] == [1, 3]
 
 
 def with_characters(folder, **data):

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from jaxmatch import files
 from jaxmatch.errors import InputError
-from jaxmatch.inference import model_folder, vocabulary_file
+from jaxmatch.inference import model_folder
+from jaxmatch.inference.files import decode_words, encode_words
 
 
 def test_saving_twice_gives_the_same_bytes(run, tmp_path):
@@ -67,4 +68,4 @@ def test_several_kernel_sizes_are_saved_and_read_back(tmp_path):
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.text(st.characters(), max_size=8)))
 def test_vocabulary_encoding_round_trips_any_words(words):
-    assert vocabulary_file.decode_words(vocabulary_file.encode_words(words), "vocabulary.txt") == tuple(words)
+    assert decode_words(encode_words(words)) == tuple(words)

@@ -10,8 +10,8 @@ import pytest
 from jax import lax
 from random_parameters import applied, random_parameters
 
-from jaxmatch.inference.cpu import predictor
-from jaxmatch.inference.cpu.product_table import tabulate
+from jaxmatch.inference import cpu
+from jaxmatch.inference.cpu import tabulate
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.models import build
 
@@ -231,7 +231,7 @@ def test_model_with_a_product_table_equals_the_model_without(settings, columns, 
     assert (table is None) == (columns is None)
     assert columns in (None, ...) or table.shape == (WORDS, columns)
 
-    monkeypatch.setattr(predictor, "MAX_TABLE_BYTES", 0)
+    monkeypatch.setattr(cpu, "MAX_TABLE_BYTES", 0)
     computing = InferenceModel(module, model.params, vectors, characters)
     np.testing.assert_allclose(answer, computing.logits(a, b, features), rtol=1e-4, atol=1e-4)
     assert tables(computing) == [None]
@@ -264,14 +264,14 @@ def _direct(model, a, b, words):
 
 def test_tables_of_all_models_share_one_memory_limit(monkeypatch):
     gc.collect()
-    held = predictor.table_bytes()
+    held = cpu.table_bytes()
     ids, size = np.array([[2, 8, 3]]), 4 * WORDS * (24 + 8 + 24 + 16)
-    monkeypatch.setattr(predictor, "MAX_TABLE_BYTES", held + 2 * size)
+    monkeypatch.setattr(cpu, "MAX_TABLE_BYTES", held + 2 * size)
     models = [small_model(seed) for seed in range(3)]
     answers = [model.logits(ids, ids) for model in models]
     first, second, third = (tables(model)[0] for model in models)
     assert third is None and np.abs(first - second).max() > 0.1  # each has its own weights
-    assert predictor.table_bytes() == held + 2 * size
+    assert cpu.table_bytes() == held + 2 * size
     del first, second, models[0]
     gc.collect()
     again = small_model(2)

@@ -13,8 +13,7 @@ from random_parameters import compiled, equations, random_parameters
 from test_models import RE2, A, B
 
 from jaxmatch.errors import InputError
-from jaxmatch.inference.inference_model import InferenceModel
-from jaxmatch.inference.padding import padded_size
+from jaxmatch.inference.inference_model import InferenceModel, padded_size
 from jaxmatch.layers import core
 from jaxmatch.layers.core import Dropout
 from jaxmatch.models import build, count_parameters

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.extend.core import Literal
 
-from jaxmatch.inference.cpu.rewriting import RewrittenJaxpr
+from jaxmatch.inference.cpu import RewrittenJaxpr
 
 CONSTANT = jnp.arange(6.0).reshape(2, 3)
 ARGUMENTS = np.full((2, 3), 0.5, np.float32), np.array([1.0, -2.0, 3.0], np.float32)

@@ -13,9 +13,9 @@ from saved_model import save
 import jaxmatch
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.inference import prefilters, search_index
+from jaxmatch.inference import search
 from jaxmatch.inference.calibration import Calibration
-from jaxmatch.inference.candidates import Candidate
+from jaxmatch.inference.matcher import Candidate
 
 QUERY = "a b c"
 
@@ -123,7 +123,7 @@ def test_texts_of_unknown_words_are_found(matcher, prefilter):
     found = matcher.index(["zzz", "yyy", "a b"], prefilter).search("xxx", top_k=3)
     assert sorted(one.index for one in found) == [0, 1, 2]
     if prefilter == "bm25":  # a word without a vector counts
-        scores = prefilters.Bm25.of(matcher, ["zzz", "yyy", "a b"]).scores("yyy")
+        scores = search.Bm25.of(matcher, ["zzz", "yyy", "a b"]).scores("yyy")
         assert scores.argmax() == 1 and scores[0] == scores[2] == 0
 
 
@@ -258,5 +258,5 @@ def test_a_hundred_thousand_texts_are_searched_in_two_seconds(matcher):
 def test_the_names_of_prefilters_are_those_of_the_command():
     from jaxmatch.cli import search
 
-    assert set(search.PREFILTERS) == set(prefilters.PREFILTERS)
-    assert search_index.FORMAT == 1
+    assert set(search.PREFILTERS) == set(search.PREFILTERS)
+    assert search.FORMAT == 1

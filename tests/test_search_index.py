@@ -14,8 +14,8 @@ import jaxmatch
 from jaxmatch.cli.main import main
 from jaxmatch.data.vectors import hashed_vectors
 from jaxmatch.errors import InputError
-from jaxmatch.inference import prefilters
-from jaxmatch.inference.search_index import SearchIndex
+from jaxmatch.inference import search
+from jaxmatch.inference.search import SearchIndex
 
 QUERY = "a b c"
 
@@ -192,11 +192,11 @@ def test_words_outside_the_vocabulary_have_hashed_vectors(hashed, matcher, tmp_p
     found = index.search("zebrafication", candidates=5)
     assert 40 in [one.index for one in found]
     vector = hashed_vectors(["a", "zebrafications"]).sum(axis=0)
-    (mean,) = prefilters.mean_vectors(hashed, ["a zebrafications"])
+    (mean,) = search.mean_vectors(hashed, ["a zebrafications"])
     np.testing.assert_allclose(mean, vector / np.linalg.norm(vector), rtol=1e-4)
     index.save(tmp_path / "index")
     assert hashed.load_index(tmp_path / "index").search("zebrafication", candidates=5) == found
-    assert not prefilters.mean_vectors(matcher, ["zebrafications"]).any()
+    assert not search.mean_vectors(matcher, ["zebrafications"]).any()
 
 
 def test_old_index_without_vectors_of_new_words_is_refused(hashed, texts, tmp_path):

@@ -13,9 +13,8 @@ from benchmarks import stopwatch
 from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import Peer
 from jaxmatch.analysis.timing import random_model
-from jaxmatch.inference.cpu import predictor
+from jaxmatch.inference.calibration import probabilities_of
 from jaxmatch.inference.inference_model import InferenceModel
-from jaxmatch.inference.matcher import probabilities_of
 
 # RE2, Table 5: 8 pairs of 20 tokens a sentence, 3 encoder layers.
 BATCH, LENGTH, BLOCKS = 8, 20, (1, 2, 3)

@@ -15,7 +15,7 @@ from benchmarks import ceiling, stopwatch
 from benchmarks.item import Column, Item, Settings
 from benchmarks.worker_process import WorkerProcess, WorkerStopped
 from jaxmatch import devices
-from jaxmatch.inference.cpu.compiler_options import compiler_options
+from jaxmatch.inference.cpu import compiler_options
 from jaxmatch.layers.core import traced_for
 from jaxmatch.layers.lstm import Lstm
 

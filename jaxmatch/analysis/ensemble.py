@@ -11,7 +11,8 @@ import numpy as np
 from jaxmatch.analysis.scoring import label_numbers, pairs_of, score_outputs
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
-from jaxmatch.inference.matcher import Matcher, probabilities_of
+from jaxmatch.inference.calibration import probabilities_of
+from jaxmatch.inference.matcher import Matcher
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,9 +21,8 @@ from jaxmatch import memory_mappings
 from jaxmatch.analysis.scoring import label_numbers, pairs_of
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
+from jaxmatch.inference.inference_model import batches, pad_batch
 from jaxmatch.inference.matcher import Matcher
-from jaxmatch.inference.padding import pad_batch
-from jaxmatch.inference.similar_lengths import batches
 from jaxmatch.models.re2 import RE2, Block
 from jaxmatch.printable import without_nan
 

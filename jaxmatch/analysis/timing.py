@@ -9,9 +9,13 @@ import jax
 import numpy as np
 
 from jaxmatch import models
-from jaxmatch.data.text import UNKNOWN, Preprocessing, WordTable, build_vocabulary, character_table
+from jaxmatch.data import vocabulary
+from jaxmatch.data.text import character_table
+from jaxmatch.data.text import Preprocessing
+from jaxmatch.data.text import UNKNOWN, WordTable
+from jaxmatch.inference.calibration import probabilities_of
 from jaxmatch.inference.inference_model import InferenceModel
-from jaxmatch.inference.matcher import Matcher, probabilities_of
+from jaxmatch.inference.matcher import Matcher
 
 # Predictions before the first that is timed. The first compiles and makes the lookup tables of words; the next may
 # still find a cold cache.
@@ -58,7 +62,7 @@ def random_matcher(
     """Builds a `Matcher` around a `random_model` with random word vectors.
 
     The number of words can change a time, because the table of their products may be too large to be used
-    (inference/cpu/predictor.py).
+    (inference/cpu.py).
 
     Arguments:
       model: the settings that `jaxmatch.models.build` takes.
@@ -74,7 +78,7 @@ def random_matcher(
     outputs = len(labels) or 1
     module = models.build(model, outputs=outputs)
     counts = collections.Counter(token for text in texts for token in preprocessing.tokens(text))
-    words = build_vocabulary(counts, (), minimum_count=1)
+    words = vocabulary.build(counts, (), minimum_count=1)
     vectors = np.random.default_rng(0).normal(size=(len(words), dimensions)).astype(np.float32)
     vectors[: UNKNOWN + 1] = 0
     characters = character_table(words.words, module.config.known_characters) if module.takes_characters else None

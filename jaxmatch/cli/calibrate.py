@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> None:
         path.unlink()
         return
     from jaxmatch.analysis.scoring import label_numbers, pairs_of
-    from jaxmatch.inference.calibrating import chosen_calibration
+    from jaxmatch.inference.calibration import chosen_calibration
     from jaxmatch.inference.matcher import load
 
     matcher = load(folder)

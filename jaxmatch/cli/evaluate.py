@@ -42,8 +42,7 @@ def run(arguments: argparse.Namespace) -> None:
     logits = matcher.logits(pairs_of(split))
     scores, calibrated = score_outputs(matcher, split, logits), None
     if matcher.calibration is not None:
-        from jaxmatch.inference.calibrating import quality
-        from jaxmatch.inference.calibration import Calibration
+        from jaxmatch.inference.calibration import Calibration, quality
 
         decisive = matcher.calibration.decisive(logits, matcher.labels)
         calibrated = score_outputs(matcher, split, decisive) | quality(

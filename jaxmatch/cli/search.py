@@ -27,7 +27,7 @@ from jaxmatch.cli.text_input import all_texts, layout_of, texts_of
 from jaxmatch.errors import InputError
 
 CHECKS_OUTPUT = True
-# The names in jaxmatch/inference/prefilters.py.
+# The names in jaxmatch/inference/search.py.
 PREFILTERS = ("vectors", "bm25")
 
 
@@ -77,9 +77,8 @@ def run(arguments: argparse.Namespace) -> None:
         checked_query(arguments.query)
     if arguments.texts is not None:
         lines, texts = all_texts(source_of(arguments.texts), arguments, alone=arguments.input is None)
-    from jaxmatch.inference.candidates import matched_label
     from jaxmatch.inference.matcher import load
-    from jaxmatch.inference.search_index import SearchIndex
+    from jaxmatch.inference.search import SearchIndex, matched_label
 
     matcher = load(folder)
     if arguments.query is not None or arguments.input is not None:

@@ -1,5 +1,7 @@
 """Predicts labels, probabilities or scores for pairs of texts."""
 
+from __future__ import annotations
+
 import dataclasses
 import itertools
 import operator
@@ -25,13 +27,17 @@ from jaxmatch.data.vectors import HASHED, hashed_vectors
 from jaxmatch.devices import available_devices
 from jaxmatch.errors import NotFinite
 from jaxmatch.inference import model_folder
-from jaxmatch.inference.calibration import Calibration
-from jaxmatch.inference.candidates import Candidate, ranked
-from jaxmatch.inference.encoded_pairs import Encoded, Features, token_features, word_ids
-from jaxmatch.inference.inference_model import InferenceModel
-from jaxmatch.inference.padding import FEW_LENGTHS, MANY_LENGTHS, padded_batch_size, padded_size
-from jaxmatch.inference.search_index import SearchIndex
-from jaxmatch.inference.similar_lengths import batches
+from jaxmatch.inference.calibration import Calibration, probabilities_of
+from jaxmatch.inference.inference_model import (
+    FEW_LENGTHS,
+    MANY_LENGTHS,
+    InferenceModel,
+    batches,
+    padded_batch_size,
+    padded_size,
+)
+from jaxmatch.inference.pairs import Encoded, token_features, word_ids
+from jaxmatch.inference.search import Candidate, SearchIndex, ranked
 
 # Up to so many pairs in a call, compiling another program costs more than the padding that it would save.
 FEW_PAIRS = 4096
@@ -261,14 +267,6 @@ class Matcher:
     def features(self, pairs: Sequence[tuple[str, str]]) -> Features:
         """Computes the features besides word ids that the model takes; see `encoded_pairs.token_features`."""
         return token_features(self.model.module.token_features, pairs, self.preprocessing)
-
-
-def probabilities_of(logits: np.ndarray) -> np.ndarray:
-    """Computes the softmax: <float32>[pairs, classes] -> <float64>[pairs, classes]. Each row sums to 1."""
-    logits = logits.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        powers = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
-        return powers / powers.sum(axis=1, keepdims=True)
 
 
 def load(path: str | os.PathLike, *, optimize_for_cpu: bool = True) -> Matcher:

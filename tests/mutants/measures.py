@@ -2,7 +2,7 @@
 
 _SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/sweep/recording.py"
 _TIMES, _TIMING, _STATISTICS = "jaxmatch/reporting/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/reporting/statistics.py"
-_FILES, _INTEROP, _ENCODING = "jaxmatch/inference/interop/torch_files.py", "jaxmatch/inference/interop/pytorch.py", "jaxmatch/data/encoding.py"
+_FILES, _INTEROP, _ENCODING = "jaxmatch/inference/interop/torch_files.py", "jaxmatch/inference/interop.py", "jaxmatch/data/encoding.py"
 _COMPARISONS, _CAPTIONS = (f"jaxmatch/reporting/{name}.py" for name in ("comparisons", "captions"))
 _VERDICT, _REPORT = "jaxmatch/reporting/verdict.py", "jaxmatch/reporting/report.py"
 _TABLE = "jaxmatch/reporting/table.py"
@@ -58,7 +58,7 @@ MUTANTS = [
      ["tests/test_tables.py::test_runs_of_different_settings_are_not_averaged_as_seeds"]),
     ("jaxmatch/analysis/ensemble.py", 'exact = exact_in_float32 if first.task == "ranking" else', "exact =",
      ["tests/test_ensemble.py::test_a_right_candidate_that_is_barely_first_stays_first"]),
-    ("jaxmatch/inference/calibrating.py", "(hits / taken >= precision)", "(hits >= precision * taken)",
+    ("jaxmatch/inference/calibration.py", "(hits / taken >= precision)", "(hits >= precision * taken)",
      ["tests/test_calibration.py::test_a_precision_that_is_reached_exactly_is_enough"]),
     (_STATISTICS, "stats.t.isf(level / 2, freedom)", "stats.t.isf(level, freedom)", ["tests/test_statistics.py"]),
     (_STATISTICS, "(lower > 0) == higher_is_better", "lower > 0", ["tests/test_statistics.py"]),

@@ -4,7 +4,7 @@ _LAYERS = "jaxmatch/layers/"
 _FOLDER, _ARRAYS, _MATCHER = (f"jaxmatch/inference/{name}.py" for name in ("model_folder", "stored_arrays", "matcher"))
 _COMPARED = "tests/test_compared_models.py"
 _ROUNDED = "tests/test_products.py::test_bfloat16_results_are_rounded_once"
-_MODEL, _PREDICTOR = "jaxmatch/inference/inference_model.py", "jaxmatch/inference/cpu/predictor.py"
+_MODEL, _PREDICTOR = "jaxmatch/inference/inference_model.py", "jaxmatch/inference/cpu.py"
 
 MUTANTS = [
     ("jaxmatch/models/csran.py", 'refinement_place == "before" else number - 1', 'refinement_place == "before" else number',

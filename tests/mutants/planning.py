@@ -7,7 +7,7 @@ _SPACE = "jaxmatch/sweep/space.py"
 _STANDING = ["tests/test_halving.py::test_standing_is_the_best_dev_score_up_to_the_given_samples"]
 _MINIMIZED = ["tests/test_optuna_trials.py::test_a_loss_is_minimized_and_a_setting_with_a_diverged_seed_has_no_mean"]
 _ANEW = ["tests/test_floors_of_sweeps.py::test_floors_of_other_data_or_of_another_request_are_computed_anew"]
-_WORDS = "jaxmatch/inference/cpu/product_table.py"
+_WORDS = "jaxmatch/inference/cpu.py"
 
 MUTANTS = [
     (_PLAN, "if (other := names.setdefault(name, run)) is not run:", "if other := None:", ["tests/test_launch_refusals.py"]),

@@ -1,14 +1,16 @@
-"""Reads the files of a model folder, an index or an export. A damaged file raises an InputError with its path."""
+"""The files of a model folder, an index or an export: their checksums, and a vocabulary as lines of text.
+
+A file whose checksum is right holds what was written, and its content is trusted. No code in a file is executed.
+"""
 
 import contextlib
 import hashlib
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json
-from jaxmatch.plain_file import check_plain_file
 from jaxmatch.printable import shown
 
 COPY_AGAIN = "copy the folder again"
@@ -23,39 +25,16 @@ def reading(path: Path) -> Iterator[None]:
         raise InputError(f"cannot be read ({error.strerror or error})", path=path, remedy=COPY_AGAIN) from error
 
 
-@contextlib.contextmanager
-def array_file(path: Path) -> Iterator[None]:
-    """Checks that a file is a plain file, which has an end, and turns an OSError or ValueError into an InputError."""
-    try:
-        with reading(path):
-            check_plain_file(path, COPY_AGAIN)
-            yield
-    except InputError:
-        raise
-    except ValueError as error:
-        raise InputError(f"is damaged: {error!s:.300}", path=path, remedy=COPY_AGAIN) from error
-
-
-def read_bytes(path: Path, most: int | None = None) -> bytes:
-    """Reads a plain file of at most `most` bytes.
+def read_checked(folder: Path, name: str, checksums: Mapping[str, str], remedy: str = COPY_AGAIN) -> bytes:
+    """Reads a file of a folder, and checks its SHA-256 checksum.
 
     Raises:
-      InputError: the file cannot be read, is not a plain file, or is larger.
+      InputError: the file cannot be read, or has another checksum.
     """
-    with reading(path):
-        check_plain_file(path, COPY_AGAIN, most)
-        return path.read_bytes()
-
-
-def read_checked_bytes(path: Path, expected: Any, most: int | None = None) -> bytes:
-    """Reads a plain file of at most `most` bytes, and checks that its SHA-256 checksum is `expected`.
-
-    Raises:
-      InputError: the file cannot be read, is not a plain file, is larger, or has another checksum.
-    """
-    content = read_bytes(path, most)
-    if hashlib.sha256(content).hexdigest() != expected:
-        raise InputError("is damaged: its checksum is not the one in model.json", path=path, remedy=COPY_AGAIN)
+    with reading(folder / name):
+        content = (folder / name).read_bytes()
+    if hashlib.sha256(content).hexdigest() != checksums.get(name):
+        raise InputError("is damaged: its checksum differs", path=folder / name, remedy=remedy)
     return content
 
 
@@ -81,3 +60,19 @@ def check_replaceable(folder: Path, description: str, kind: str) -> None:
     present = {PurePosixPath(path.relative_to(folder).as_posix()) for path in folder.rglob("*")}
     if other := sorted(present - known):
         raise InputError(f"{problem}: {shown(str(other[0]))}", path=folder, remedy=remedy)
+
+
+def encode_words(words: Sequence[str]) -> bytes:
+    """Encodes words in UTF-8, one per line. A word that a line cannot store unchanged is written as JSON, in quotes."""
+    return "".join(f"{_escaped(word)}\n" for word in words).encode()
+
+
+def _escaped(word: str) -> str:
+    # Line ends, blanks of other scripts and lone surrogates would not be read as they were written.
+    return word if word and word.isprintable() and not word.startswith('"') else json.dumps(word)
+
+
+def decode_words(content: bytes) -> tuple[str, ...]:
+    """Decodes the words that `encode_words` encoded."""
+    lines = content.split(b"\n")[:-1]
+    return tuple(json.loads(line) if line.startswith(b'"') else line.decode() for line in lines)
