@@ -44,7 +44,7 @@ SHAPES = ((1, 2), (5, 17))
 
 
 def needs_jax2onnx():
-    with export.quiet():
+    with export_module.quiet():
         pytest.importorskip("jax2onnx", reason="pip install --no-deps 'jax2onnx>=0.17.1,<0.18'")
 
 
@@ -163,7 +163,7 @@ def expected(name, shape):
 def test_stablehlo_export_of_every_model_but_diin_takes_any_batch_and_length(name, monkeypatch):
     monkeypatch.setattr(export_module, "check", lambda *_: None)  # the comparison below is stricter
     model = small(name)
-    content = export.stablehlo(export.function_of(model), model.vectors.shape)
+    content = export_module.stablehlo(export_module.function_of(model), model.vectors.shape)
     program = jax.export.deserialize(bytearray(content))
     assert program.platforms == export.PLATFORMS
     more = np.concatenate([model.vectors, np.ones((3, 12), np.float32)])
@@ -182,7 +182,7 @@ def test_onnx_export_of_every_model_but_diin_gives_the_same_logits(name, monkeyp
 
     model, before = small(name), dict(vars(jnp))
     onnxruntime.set_default_logger_severity(3)
-    session = onnxruntime.InferenceSession(export.onnx(export.function_of(model), model.vectors.shape))
+    session = onnxruntime.InferenceSession(export_module.onnx(export_module.function_of(model), model.vectors.shape))
     assert [value.name for value in session.get_inputs()] == list(export.INPUTS)
     assert {key: value for key, value in vars(jnp).items() if key in before} == before  # the converter patches JAX
     for shape in SHAPES:
@@ -242,7 +242,7 @@ def test_unsupported_model_is_reported_in_one_line_and_nothing_is_written(tmp_pa
 def test_stablehlo_export_failure_is_reported_in_one_line():
     diin = small("diin")
     with pytest.raises(jaxmatch.InputError, match=r"cannot be exported to StableHLO \(TypeError: .*safetensors$"):
-        export.stablehlo(export.function_of(diin), diin.vectors.shape)
+        export_module.stablehlo(export_module.function_of(diin), diin.vectors.shape)
 
 
 @pytest.mark.slow
@@ -250,7 +250,7 @@ def test_onnx_conversion_failure_is_reported_in_one_line():
     needs_jax2onnx()
     diin = small("diin")
     with pytest.raises(jaxmatch.InputError, match=r"cannot be exported to ONNX \(.*; --format stablehlo may$"):
-        export.onnx(export.function_of(diin), diin.vectors.shape)
+        export_module.onnx(export_module.function_of(diin), diin.vectors.shape)
 
 
 def test_exported_program_with_different_outputs_is_refused():
@@ -262,7 +262,7 @@ def test_exported_program_with_different_outputs_is_refused():
         return vectors[ids].sum(axis=1) + len(calls)
 
     with pytest.raises(jaxmatch.InputError, match="gives other outputs than the model, so it was not written"):
-        export.stablehlo(function, (30, 12))
+        export_module.stablehlo(function, (30, 12))
 
 
 def test_missing_jax2onnx_is_reported_and_nothing_is_written(run, tmp_path, monkeypatch, capsys):

@@ -13,6 +13,7 @@ from benchmarks import stopwatch
 from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import Peer
 from jaxmatch.analysis.timing import random_model
+from jaxmatch.inference import cpu
 from jaxmatch.inference.calibration import probabilities_of
 from jaxmatch.inference.inference_model import InferenceModel
 
@@ -81,7 +82,7 @@ def _row(model: InferenceModel, blocks: int, sides: np.ndarray, rounds: int, pee
         return work
 
     candidates: dict[str, Callable] = {"ours": repeated_predictions(model), "plain": repeated_predictions(plain)}
-    with mock.patch.object(predictor, "MAX_TABLE_BYTES", 0):  # it is read by the first call, which prepares the program
+    with mock.patch.object(cpu, "MAX_TABLE_BYTES", 0):  # it is read by the first call, which prepares the program
         candidates["computed"] = repeated_predictions(computed)
     if peer:
         peer_settings = {

@@ -9,10 +9,8 @@ from ml_collections import ConfigDict
 from benchmarks import stopwatch
 from benchmarks.item import Column, Item, Settings
 from benchmarks.steps import SMALL, Steps
-from jaxmatch.data.text import LONGEST_WORD
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
-from jaxmatch.data.text import Preprocessing
-from jaxmatch.data.text import Vocabulary
+from jaxmatch.data.text import LONGEST_WORD, Preprocessing, Vocabulary
 from jaxmatch.inference.calibration import probabilities_of
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.models import build

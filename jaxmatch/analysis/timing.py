@@ -9,10 +9,7 @@ import jax
 import numpy as np
 
 from jaxmatch import models
-from jaxmatch.data import vocabulary
-from jaxmatch.data.text import character_table
-from jaxmatch.data.text import Preprocessing
-from jaxmatch.data.text import UNKNOWN, WordTable
+from jaxmatch.data.text import UNKNOWN, Preprocessing, WordTable, build_vocabulary, character_table
 from jaxmatch.inference.calibration import probabilities_of
 from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.matcher import Matcher
@@ -78,7 +75,7 @@ def random_matcher(
     outputs = len(labels) or 1
     module = models.build(model, outputs=outputs)
     counts = collections.Counter(token for text in texts for token in preprocessing.tokens(text))
-    words = vocabulary.build(counts, (), minimum_count=1)
+    words = build_vocabulary(counts, (), minimum_count=1)
     vectors = np.random.default_rng(0).normal(size=(len(words), dimensions)).astype(np.float32)
     vectors[: UNKNOWN + 1] = 0
     characters = character_table(words.words, module.config.known_characters) if module.takes_characters else None

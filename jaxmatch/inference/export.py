@@ -36,9 +36,8 @@ import safetensors.numpy
 from flax import traverse_util
 
 from jaxmatch import __version__, files
-from jaxmatch.data.text import substitutions
+from jaxmatch.data.text import UNKNOWN_WORD, substitutions
 from jaxmatch.data.vectors import hashed_rule
-from jaxmatch.data.text import UNKNOWN_WORD
 from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.files import hash_file
 from jaxmatch.inference.calibration import Calibration

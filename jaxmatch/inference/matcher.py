@@ -36,7 +36,7 @@ from jaxmatch.inference.inference_model import (
     padded_batch_size,
     padded_size,
 )
-from jaxmatch.inference.pairs import Encoded, token_features, word_ids
+from jaxmatch.inference.pairs import Encoded, Features, token_features, word_ids
 from jaxmatch.inference.search import Candidate, SearchIndex, ranked
 
 # Up to so many pairs in a call, compiling another program costs more than the padding that it would save.
@@ -265,7 +265,7 @@ class Matcher:
         return model.words_with(vectors, characters)
 
     def features(self, pairs: Sequence[tuple[str, str]]) -> Features:
-        """Computes the features besides word ids that the model takes; see `encoded_pairs.token_features`."""
+        """Computes the features besides word ids that the model takes; see `pairs.token_features`."""
         return token_features(self.model.module.token_features, pairs, self.preprocessing)
 
 

@@ -27,8 +27,7 @@ import safetensors.numpy
 from flax import traverse_util
 
 from jaxmatch import __version__, files, models
-from jaxmatch.data.text import Preprocessing
-from jaxmatch.data.text import Vocabulary
+from jaxmatch.data.text import Preprocessing, Vocabulary
 from jaxmatch.errors import WAIT_OR_RESUME, InputError
 from jaxmatch.files import hash_file
 from jaxmatch.inference.calibration import FILE as CALIBRATION

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from jaxmatch import files
-from jaxmatch.data.vectors import hashed_rule, hashed_vectors
 from jaxmatch.data.text import UNKNOWN
+from jaxmatch.data.vectors import hashed_rule, hashed_vectors
 from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.inference.files import check_replaceable, read_checked, reading
 from jaxmatch.inference.pairs import word_ids
@@ -342,7 +342,7 @@ class SearchIndex:
         """
         folder = Path(folder)
         described = _description(folder)
-        if described["vocabulary"] != fingerprint(matcher):
+        if described.get("vocabulary") != fingerprint(matcher):
             raise InputError(
                 "was made with other words, vectors or preprocessing than the model's", path=folder, remedy=_REMEDY
             )
