@@ -165,7 +165,7 @@ def test_stablehlo_export_of_every_model_but_diin_takes_any_batch_and_length(nam
     model = small(name)
     content = export_module.stablehlo(export_module.function_of(model), model.vectors.shape)
     program = jax.export.deserialize(bytearray(content))
-    assert program.platforms == export.PLATFORMS
+    assert program.platforms == export_module.PLATFORMS
     more = np.concatenate([model.vectors, np.ones((3, 12), np.float32)])
     for shape, words in zip(SHAPES, (model.vectors, more)):
         np.testing.assert_allclose(program.call(words, *rows(*shape)), expected(name, shape), atol=1e-5)
@@ -183,10 +183,10 @@ def test_onnx_export_of_every_model_but_diin_gives_the_same_logits(name, monkeyp
     model, before = small(name), dict(vars(jnp))
     onnxruntime.set_default_logger_severity(3)
     session = onnxruntime.InferenceSession(export_module.onnx(export_module.function_of(model), model.vectors.shape))
-    assert [value.name for value in session.get_inputs()] == list(export.INPUTS)
+    assert [value.name for value in session.get_inputs()] == list(export_module.INPUTS)
     assert {key: value for key, value in vars(jnp).items() if key in before} == before  # the converter patches JAX
     for shape in SHAPES:
-        (found,) = session.run(["logits"], dict(zip(export.INPUTS, (np.asarray(model.vectors), *rows(*shape)))))
+        (found,) = session.run(["logits"], dict(zip(export_module.INPUTS, (np.asarray(model.vectors), *rows(*shape)))))
         np.testing.assert_allclose(found, expected(name, shape), atol=1e-5)
 
 

@@ -55,7 +55,7 @@ def test_links_to_the_files_are_followed(model, tmp_path):
 @pytest.mark.parametrize("content", ["", "[]", "{", "{}", '{"format": "x"}', "[" * 100_000])
 def test_a_broken_description_is_refused(model, content):
     (model / "model.json").write_text(content)
-    with pytest.raises(InputError, match="model.json: is not the description of a jaxmatch model"):
+    with pytest.raises(InputError, match="model.json: is (damaged|not the description of a jaxmatch model)"):
         jaxmatch.load(model)
 
 

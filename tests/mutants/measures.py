@@ -2,7 +2,7 @@
 
 _SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/sweep/recording.py"
 _TIMES, _TIMING, _STATISTICS = "jaxmatch/reporting/times.py", "jaxmatch/analysis/timing.py", "jaxmatch/reporting/statistics.py"
-_FILES, _INTEROP, _ENCODING = "jaxmatch/inference/interop/torch_files.py", "jaxmatch/inference/interop.py", "jaxmatch/data/encoding.py"
+_INTEROP, _ENCODING = "jaxmatch/inference/interop.py", "jaxmatch/data/encoding.py"
 _COMPARISONS, _CAPTIONS = (f"jaxmatch/reporting/{name}.py" for name in ("comparisons", "captions"))
 _VERDICT, _REPORT = "jaxmatch/reporting/verdict.py", "jaxmatch/reporting/report.py"
 _TABLE = "jaxmatch/reporting/table.py"
