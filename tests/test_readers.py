@@ -2,6 +2,7 @@
 
 import codecs
 import json
+from decimal import Decimal
 
 import pytest
 from hypothesis import example, given
@@ -218,7 +219,9 @@ def test_invalid_numbers_are_errors(text):
         number_of(text, None, 1, what="x")
 
 
-@pytest.mark.parametrize("text, number", [(" 4.5 ", 4.5), ("4.", 4.0), (".5", 0.5), ("-1E+2", -100.0), ("+007", 7.0)])
+@pytest.mark.parametrize(
+    "text, number", [(" 4.5 ", 4.5), ("4.", 4.0), (".5", 0.5), ("-1E+2", -100.0), ("+007", 7.0), (Decimal("2.50"), 2.5)]
+)
 def test_valid_numbers_are_parsed(text, number):
     assert number_of(text, None, 1, what="x") == number
 
