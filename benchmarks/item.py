@@ -9,7 +9,7 @@ from ml_collections import ConfigDict
 
 from jaxmatch.errors import InputError
 from jaxmatch.settings import with_overrides
-from jaxmatch.sweep.launcher_files import load_config
+from jaxmatch.sweep.files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
 

@@ -5,7 +5,7 @@ import time
 from benchmarks import fresh_process
 from benchmarks.call_times import Watch, unattributed
 from jaxmatch.data import cache, catalog, encoding, vectors
-from jaxmatch.sweep import preparation
+from jaxmatch.sweep import files
 
 PARTS = ("hash", "read", "tokenise", "vectors", "vocabulary", "write", "load", "other")
 
@@ -24,7 +24,7 @@ def prepare(config: dict) -> dict:
     ):
         watch.on(owner, function, part)
     start = time.perf_counter()
-    data = preparation.prepare(config)
+    data = files.prepare(config)
     seconds = time.perf_counter() - start
     return {
         "seconds": seconds,

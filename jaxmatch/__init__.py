@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from jaxmatch.settings import default_config as default_config
     from jaxmatch.settings import with_overrides as with_overrides
     from jaxmatch.sweep.display import RunListener as RunListener
+    from jaxmatch.sweep.files import configs as configs
+    from jaxmatch.sweep.files import load_config as load_config
     from jaxmatch.sweep.launch import run as run
-    from jaxmatch.sweep.launcher_files import load_config as load_config
-    from jaxmatch.sweep.named_files import configs as configs
     from jaxmatch.sweep.sweep import Sweep as Sweep
 
 __version__ = "0.1.0"
@@ -37,14 +37,14 @@ MODULES = {
     "Sweep": "jaxmatch.sweep.sweep",
     "TableLayout": "jaxmatch.reporting.layout",
     "attention": "jaxmatch.analysis.attention",
-    "configs": "jaxmatch.sweep.named_files",
+    "configs": "jaxmatch.sweep.files",
     "data": "jaxmatch",
     "default_config": "jaxmatch.settings",
     "evaluate": "jaxmatch.results",
     "extend": "jaxmatch",
     "interop": "jaxmatch.inference",
     "load": "jaxmatch.inference.matcher",
-    "load_config": "jaxmatch.sweep.launcher_files",
+    "load_config": "jaxmatch.sweep.files",
     "records": "jaxmatch.results",
     "run": "jaxmatch.sweep.launch",
     "table": "jaxmatch.results",

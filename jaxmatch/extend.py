@@ -144,7 +144,7 @@ def load(names: Iterable[str]) -> None:
       InputError: a module or file does not exist, or its import fails.
     """
     for name in names:
-        from jaxmatch.sweep.launcher_files import load_module, load_named  # only for commands that load a module
+        from jaxmatch.sweep.files import load_module, load_named  # only for commands that load a module
 
         if name.endswith(".py") or os.sep in name:
             load_module(Path(name))

@@ -26,7 +26,7 @@ from jaxmatch.baselines import FLOORS
 from jaxmatch.config import MODELS
 from jaxmatch.errors import nearest
 from jaxmatch.papers import csran, esan, published, re2
-from jaxmatch.sweep.launcher_files import known_data_sets, model_settings
+from jaxmatch.sweep.files import known_data_sets, model_settings
 
 TITLES = {name: config.title for name, config in MODELS.items()}
 SEEDS = 5

@@ -14,7 +14,7 @@ from typing import Any
 from jaxmatch import InputError, load_config
 from jaxmatch.errors import nearest
 from jaxmatch.papers import csran, esan, published
-from jaxmatch.sweep.launcher_files import model_settings
+from jaxmatch.sweep.files import model_settings
 from jaxmatch.sweep.timing_plan import Timing
 
 # Name on the command line -> name of the row.

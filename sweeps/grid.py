@@ -10,7 +10,7 @@ embedded set and more. Any other setting can be an axis too: --grid.NAME=VALUE,V
 
 from jaxmatch import InputError, Sweep, TableLayout, load_config
 from jaxmatch.errors import nearest
-from jaxmatch.sweep.launcher_files import known_data_sets
+from jaxmatch.sweep.files import known_data_sets
 
 
 def get_sweep(dataset: str = "embedded_inference") -> Sweep:

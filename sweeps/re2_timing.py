@@ -13,7 +13,7 @@ from jaxmatch import InputError, load_config, with_overrides
 from jaxmatch.data.text import LONGEST_WORD
 from jaxmatch.errors import nearest
 from jaxmatch.papers import published, re2
-from jaxmatch.sweep.launcher_files import model_settings
+from jaxmatch.sweep.files import model_settings
 from jaxmatch.sweep.timing_plan import Timing
 
 MODELS = ("re2", *re2.TIMED_BESIDE)

@@ -50,6 +50,7 @@ MAY_IMPORT = {
     "results": {"settings", "data", "reporting", "inference", "analysis"},
     "cli": {
         "config",
+        "settings",
         "extend",
         "data",
         "reporting",

@@ -7,7 +7,7 @@ import pytest
 from jaxmatch.config import MODELS
 from jaxmatch.errors import InputError
 from jaxmatch.settings import default_config, flatten, validate
-from jaxmatch.sweep.launcher_files import load_config, load_module
+from jaxmatch.sweep.files import load_config, load_module
 
 ROOT = Path(__file__).parent.parent
 

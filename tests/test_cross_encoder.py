@@ -23,7 +23,7 @@ from jaxmatch.reporting.records import floor_rows
 from jaxmatch.reporting.table import make_table
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import floors_kept, launch
-from jaxmatch.sweep.preparation import data_settings
+from jaxmatch.sweep.files import data_settings
 from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.workdir import Workdir
 

@@ -21,8 +21,7 @@ from jaxmatch.cli import launching, main
 from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.imports import take_imports
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.launcher_files import load_module
-from jaxmatch.sweep.named_files import CONFIGS, SWEEPS, find
+from jaxmatch.sweep.files import CONFIGS, SWEEPS, find, load_module
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -19,7 +19,7 @@ from jaxmatch.data.text import (
 )
 from jaxmatch.errors import InputError
 from jaxmatch.settings import default_config, with_overrides
-from jaxmatch.sweep import preparation
+from jaxmatch.sweep import files
 
 FIRST = ("<padding>", "<unknown>")
 
@@ -155,7 +155,7 @@ def test_features_are_cached_with_the_encoded_data(own, tmp_path, tagger, monkey
 def test_config_requests_the_features_of_its_model():
     def requested(model, **changes):
         config = with_overrides(default_config(model), {f"model.{key}": value for key, value in changes.items()})
-        settings = preparation.data_settings(config)
+        settings = files.data_settings(config)
         return settings.characters, settings.tags, settings.exact_match
 
     assert requested("re2") == requested("esan") == (0, False, False)

@@ -13,8 +13,7 @@ import setuptools
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import launch, timing_plan
-from jaxmatch.sweep.launcher_files import load_config
-from jaxmatch.sweep.named_files import CONFIGS, SWEEPS, configs, files, find, title
+from jaxmatch.sweep.files import CONFIGS, SWEEPS, configs, files, find, load_config, title
 
 ROOT = Path(__file__).parent.parent
 

@@ -13,7 +13,7 @@ from small_sweep import space
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import launch, optuna_trials, preparation, tuning
+from jaxmatch.sweep import files, launch, optuna_trials, tuning
 from jaxmatch.sweep.journals import lock_journal
 from jaxmatch.sweep.space import space_of
 from jaxmatch.workdir import Workdir
@@ -187,7 +187,7 @@ def test_incompatible_settings_are_pruned_and_not_trained(small_files, tmp_path,
     assert trained == {(8, 3), (8, (1, 3)), (9, 3)}
     # A setting that is suggested twice is trained once.
     assert [len(runs) for runs in launches[-1:]] == [3]
-    data = preparation.prepare(searched.sweep.config).fingerprint
+    data = files.prepare(searched.sweep.config).fingerprint
     study = optuna_trials.Study(searched, tmp_path / "optuna.journal", 4, data)
     states = {trial.state.name for trial in study.batch(0, 12)}
     assert states <= {"COMPLETE", "PRUNED"} and "COMPLETE" in states

@@ -11,7 +11,7 @@ import jaxmatch
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
 from jaxmatch.settings import flatten
-from jaxmatch.sweep.launcher_files import load_module
+from jaxmatch.sweep.files import load_module
 
 
 def test_data_frame_has_a_row_per_run_with_settings_and_scores(finished_sweep):

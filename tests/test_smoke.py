@@ -11,7 +11,7 @@ from jaxmatch.models import MODELS
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.launcher_files import load_module
+from jaxmatch.sweep.files import load_module
 from jaxmatch.sweep.sweep import NOTE, Sweep, smoke_sweep
 from jaxmatch.training.scores import score_names
 from jaxmatch.training.step import flattening

@@ -11,7 +11,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.launcher_files import load_config, load_module
+from jaxmatch.sweep.files import load_config, load_module
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.sweep.sweep import with_scores
 from jaxmatch.training.scores import score_names

@@ -21,8 +21,8 @@ from benchmarks.device import kernels
 from benchmarks.items.dispatch import STEPS_AT_ONCE, Dispatches
 from jaxmatch.devices import compiler_options
 from jaxmatch.settings import with_overrides
-from jaxmatch.sweep import preparation
-from jaxmatch.sweep.launcher_files import load_config
+from jaxmatch.sweep import files
+from jaxmatch.sweep.files import load_config
 
 # A GPU raises its clocks only under load.
 STEPS_TO_WARM, STEPS_TO_MEASURE, ROUNDS = 2 * STEPS_AT_ONCE, 4 * STEPS_AT_ONCE, 3
@@ -52,7 +52,7 @@ def measured(spec: Mapping[str, Any]) -> dict[str, Any]:
             **spec.get("overrides", {}),
         },
     )
-    data = preparation.prepare(config)
+    data = files.prepare(config)
     compile_seconds, busy_seconds, candidates = {}, {}, {}
     for count in (1, STEPS_AT_ONCE):
         steps = Dispatches(config, data, count, spec["replicas"])

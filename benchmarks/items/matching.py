@@ -17,7 +17,7 @@ from benchmarks.steps import SMALL
 from jaxmatch.analysis.timing import random_model
 from jaxmatch.data import catalog
 from jaxmatch.inference.matcher import Matcher
-from jaxmatch.sweep import preparation
+from jaxmatch.sweep import files
 
 # The minimum of our pairs per second, as a multiple of the sorted peer's.
 GOAL = 3.0
@@ -30,7 +30,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     """Returns one row, for the test set with the released setting, and notes."""
     name, small = ("re2_embedded_inference", SMALL) if settings.quick else ("re2_snli", {})
     config = settings.config(name, **small)
-    data = preparation.prepare(config)
+    data = files.prepare(config)
     split = catalog.load(data.name, settings.data_directory if not settings.quick else "").splits["test"]
     pairs = list(zip(split.text_a, split.text_b, strict=True))[: QUICK_PAIRS if settings.quick else None]
     model = random_model(config.model.to_dict(), vectors=data.vectors, outputs=len(data.labels))

@@ -15,7 +15,7 @@ from benchmarks.peer_data import write_peer_data
 from benchmarks.peer_settings import peer_settings
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import preparation
+from jaxmatch.sweep import files
 from jaxmatch.training.evaluation import EVALUATION_BUCKETS
 
 # The numbers of runs at once to try on an accelerator. A CPU trains one, because a run costs the same there with
@@ -178,7 +178,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
                 settings.config("re2_embedded_inference", **steps.SMALL) if settings.quick else settings.config(file)
             )
             try:
-                data = preparation.prepare(config)
+                data = files.prepare(config)
             except InputError as error:
                 missing.append(f"{name} is left out, and the sum is without it: {error.args[0]}.")
                 continue

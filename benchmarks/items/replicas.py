@@ -14,7 +14,7 @@ from benchmarks.peer import SORT_BY_LEN, Peer, PeerEnded
 from benchmarks.peer_data import write_peer_data
 from benchmarks.peer_settings import peer_settings
 from jaxmatch.data.encoded import EncodedData
-from jaxmatch.sweep import preparation
+from jaxmatch.sweep import files
 
 REPLICAS = (1, 2, 4, 8, 10, 16, 32, 64)
 BATCHES = (64, 128, 512)
@@ -55,7 +55,7 @@ def measuring(settings: Settings) -> Iterator[tuple[Callable[..., list[dict[str,
     """
     name, small = ("re2_embedded_inference", steps.SMALL) if settings.quick else ("re2_snli", {})
     base = settings.config(name, **small)
-    data = preparation.prepare(base)
+    data = files.prepare(base)
     length = steps.typical_length(base, data)
     operations = ceiling.measure(settings.rounds, sides=(128,) if settings.quick else None)
     notes = _notes(data, length, operations, max(1, settings.rounds // 3))

@@ -14,7 +14,7 @@ from benchmarks.item import CONFIGS, Column, Item, Settings
 from benchmarks.items.inference import CLASSES, DIMENSIONS, WORDS
 from jaxmatch.analysis.timing import random_model
 from jaxmatch.inference import model_folder
-from jaxmatch.sweep.launcher_files import load_config
+from jaxmatch.sweep.files import load_config
 
 DATA, PAIRS, TOKENS = "sick", 1000, (4, 20)  # the pairs to evaluate, and the bounds of a text's tokens
 SWEEP = fresh_process.ROOT / "results" / "sick_ablation"

@@ -14,7 +14,7 @@ from benchmarks.peer_data import write_peer_data
 from benchmarks.peer_settings import peer_settings
 from benchmarks.steps import SMALL
 from jaxmatch.data.encoded import EncodedData
-from jaxmatch.sweep import preparation
+from jaxmatch.sweep import files
 from jaxmatch.training.cohort import Cohort
 
 # Batch size -> the minimum of our pairs per second on a CPU, as a multiple of the sorted peer's.
@@ -69,7 +69,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     rows, notes = [], []
     name, small = ("re2_embedded_inference", SMALL) if settings.quick else ("re2_snli", {})
     base = settings.config(name, **small)
-    data = preparation.prepare(base)
+    data = files.prepare(base)
     with contextlib.ExitStack() as stack:
         peer = stack.enter_context(Peer(settings.peer, settings.peer_python)) if settings.peer else None
         folder = str(write_peer_data(data, settings.scratch / "peer")) if peer else ""

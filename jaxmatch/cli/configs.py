@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from jaxmatch.sweep.named_files import CONFIGS, SWEEPS, files, find, title
+    from jaxmatch.sweep.files import CONFIGS, SWEEPS, config_file, files, find, title
 
     if arguments.name is None:
         if arguments.copy:
@@ -36,8 +36,6 @@ def run(arguments: argparse.Namespace) -> None:
             for name, file in known.items():
                 show(f"  {name:<{width}}  {printable(title(file))}")
         return
-    from jaxmatch.sweep.launcher_files import config_file  # imports more than the list needs
-
     file, options = config_file(find(arguments.name, (SWEEPS, CONFIGS)))
     if not file.is_file():
         raise InputError("there is no such file", path=file, remedy="jaxmatch configs lists them")

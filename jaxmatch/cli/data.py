@@ -57,10 +57,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
+    from jaxmatch.config import DataConfig
     from jaxmatch.data.data_check import check
     from jaxmatch.data.encoding import DataSettings
     from jaxmatch.data.places import data_directory, vectors_file
-    from jaxmatch.sweep.preparation import check_data_settings
+    from jaxmatch.settings import check as check_settings
 
     if arguments.split_seed is not None and arguments.split is None:
         raise InputError("--split-seed needs --split", remedy="give the shares: --split 0.8/0.1/0.1")
@@ -70,7 +71,7 @@ def _check(arguments: argparse.Namespace) -> None:
         "maximum_length": arguments.maximum_length,
         "truncation_side": arguments.truncation_side,
     }
-    check_data_settings(**words)
+    check_settings(DataConfig, words, "data")
     directory = data_directory(arguments.name, arguments.data_directory)
     settings = DataSettings(
         name=arguments.name,

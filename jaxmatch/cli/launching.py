@@ -86,7 +86,7 @@ def parse_file_options(words: Sequence[str]) -> dict[str, str]:
     Raises:
       InputError: a word is not an option, or an option has no value.
     """
-    from jaxmatch.sweep.resolving import OF_THE_DATA
+    from jaxmatch.sweep.files import OF_THE_DATA
 
     options: dict[str, str] = {}
     rest = iter(words)
@@ -115,7 +115,7 @@ def settings_of(arguments: argparse.Namespace) -> dict[str, str]:
     Raises:
       InputError: a setting is given in two ways.
     """
-    from jaxmatch.sweep.resolving import OF_THE_DATA
+    from jaxmatch.sweep.files import OF_THE_DATA
 
     settings = dict(arguments.dotted["config"])
     for name, setting in (SHORT | OF_THE_DATA).items():
@@ -148,7 +148,7 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
     Arguments:
       function: the launcher, such as `jaxmatch.sweep.launch.sweep`. Its first argument is the file.
       arguments: the arguments of the command.
-      kinds: the kinds of files among which a name is looked up (sweep/named_files.py).
+      kinds: the kinds of files among which a name is looked up (sweep/files.py).
 
     Returns:
       Whether all requested runs are trained.
@@ -159,7 +159,7 @@ def launch(function: Callable[..., str], arguments: argparse.Namespace, kinds: S
     """
     from jaxmatch.sweep.engines import Submitted
     from jaxmatch.sweep.failures import FailedCohorts
-    from jaxmatch.sweep.named_files import find
+    from jaxmatch.sweep.files import find
 
     with suggestions.suggesting_options(arguments.parser):
         options = parse_file_options(arguments.rest)

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @on_all_hosts
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.sweep import launch
-    from jaxmatch.sweep.named_files import CONFIGS, SWEEPS
+    from jaxmatch.sweep.files import CONFIGS, SWEEPS
 
     if launching.launch(launch.sweep, arguments, (SWEEPS, CONFIGS)):
         analyses.run(launching.workdir_of(arguments), arguments.data_directory)

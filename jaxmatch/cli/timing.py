@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.inference.matcher import load
     from jaxmatch.reporting.times import times
     from jaxmatch.sweep import inference_times, timing_plan
-    from jaxmatch.sweep.named_files import SWEEPS, find
+    from jaxmatch.sweep.files import SWEEPS, find
 
     with suggestions.suggesting_options(arguments.parser):
         options = launching.parse_file_options(arguments.rest)

@@ -28,6 +28,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @on_all_hosts
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.sweep import launch
-    from jaxmatch.sweep.named_files import CONFIGS
+    from jaxmatch.sweep.files import CONFIGS
 
     launching.launch(launch.train, arguments, (CONFIGS,))

@@ -104,7 +104,7 @@ def _search(arguments: argparse.Namespace) -> Mapping[str, Any]:
 @on_all_hosts
 def run(arguments: argparse.Namespace) -> None:
     from jaxmatch.sweep import tuning
-    from jaxmatch.sweep.named_files import CONFIGS, SWEEPS
+    from jaxmatch.sweep.files import CONFIGS, SWEEPS
 
     tune = functools.partial(
         tuning.tune, final_seeds=arguments.final_seeds, **_halving(arguments), **_search(arguments)

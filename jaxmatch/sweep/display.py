@@ -21,7 +21,7 @@ from jaxmatch.printable import count_text, printable
 from jaxmatch.reporting.layout import duration_text, shared_text
 from jaxmatch.reporting.records import read_record
 from jaxmatch.sweep.device_jobs import DeviceJob, makespan
-from jaxmatch.sweep.launcher_files import load_module, load_named, user_file_errors
+from jaxmatch.sweep.files import load_module, load_named, user_file_errors
 from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, PlannedCohort, multiply_adds_a_second, program_counts
 from jaxmatch.sweep.sweep import Run
 from jaxmatch.training.progress import Listener

@@ -15,8 +15,8 @@ from jaxmatch.data import catalog
 from jaxmatch.files import write_json
 from jaxmatch.reporting.records import FLOORS_FORMAT, read_floors
 from jaxmatch.sweep.display import Display
+from jaxmatch.sweep.files import data_settings
 from jaxmatch.sweep.plan import Plan
-from jaxmatch.sweep.preparation import data_settings
 from jaxmatch.sweep.recording import commit, versions
 from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.workdir import FLOORS_FILE, Workdir

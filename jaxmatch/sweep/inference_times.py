@@ -25,7 +25,7 @@ from jaxmatch.files import write_json
 from jaxmatch.inference.matcher import Matcher
 from jaxmatch.models import count_parameters
 from jaxmatch.reporting.times import read_times
-from jaxmatch.sweep.preparation import data_settings
+from jaxmatch.sweep.files import data_settings
 from jaxmatch.sweep.recording import commit, device_name, versions
 from jaxmatch.sweep.timing_plan import NO_SPLIT, Timing, configs_of, labels_and_task
 from jaxmatch.workdir import TIMING_FILE, Workdir

@@ -15,12 +15,11 @@ from jaxmatch.sweep.display import Display, RunListener, listeners_of, plan_text
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.execution import execute, records_of, resumed_text
 from jaxmatch.sweep.failures import FailedCohorts
+from jaxmatch.sweep.files import config_file, load_module, resolve
 from jaxmatch.sweep.floors_kept import check_floors, keep_floors
 from jaxmatch.sweep.halving import Halving
-from jaxmatch.sweep.launcher_files import config_file, load_module
 from jaxmatch.sweep.notes import write_notes
 from jaxmatch.sweep.plan import Plan
-from jaxmatch.sweep.resolving import resolve
 from jaxmatch.sweep.sweep import Sweep, changed, with_scores
 from jaxmatch.training.scores import score_names
 from jaxmatch.workdir import TIMING_FILE, Workdir
@@ -52,9 +51,9 @@ def sweep(
       dry_run: whether to show the plan and train nothing.
       overrides: dotted setting -> value or its text, for all runs.
       grid_overrides: dotted setting -> comma-separated values of a grid axis; "" removes the axis.
-      options: the options of `resolving.OF_THE_DATA`, and those that the file's `get_sweep` takes.
+      options: the options of `files.OF_THE_DATA`, and those that the file's `get_sweep` takes.
       floors: the simple baselines of the table (`baselines.named_floors`). None: those of the file.
-      smoke: whether to shrink everything to seconds, on generated data (see `smoke.smoke_sweep`).
+      smoke: whether to shrink everything to seconds, on generated data (see `smoke_sweep`).
       display: the display that shows the progress.
       log: the names of listeners (`display.listeners_of`).
       command: the command line that the user gave. It is stored beside the records.

@@ -15,7 +15,7 @@ from typing import Any
 from jaxmatch.config.scores import SCORES
 from jaxmatch.data import catalog
 from jaxmatch.errors import InputError, NotInstalled
-from jaxmatch.sweep import launch, preparation
+from jaxmatch.sweep import files, launch
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.journals import lock_journal
@@ -172,7 +172,7 @@ def execute(
     engine = engine or Engine()
     launch.check_sweep_folder(space.sweep, workdir)
     engine.begin(workdir, space.sweep.name)
-    data = preparation.prepare(space.sweep.config)  # raises its errors before anything is written
+    data = files.prepare(space.sweep.config)  # raises its errors before anything is written
     places: dict[str, Mapping[str, Any]] = {}
     records: list[dict[str, Any]] = []
     with lock_journal(workdir / JOURNAL) as journal:

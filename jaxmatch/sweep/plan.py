@@ -19,7 +19,7 @@ from jaxmatch.devices import available_devices, device_bytes
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import setting_text
 from jaxmatch.settings import with_overrides
-from jaxmatch.sweep import preparation
+from jaxmatch.sweep import files
 from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.sweep.trainable import check_trainable
 from jaxmatch.training import evaluation
@@ -185,9 +185,9 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
     data_of: dict[str, EncodedData] = {}
     names: dict[str, Run] = {}
     for run in sweep.runs():
-        key = preparation.data_settings(run.config)
+        key = files.data_settings(run.config)
         if key not in encoded:
-            encoded[key] = preparation.prepare(run.config)
+            encoded[key] = files.prepare(run.config)
         data = encoded[key]
         if not run.config.training.selection:
             own = {"training.selection": catalog.selection(data.name, data.task)}

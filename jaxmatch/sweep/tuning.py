@@ -27,7 +27,7 @@ from jaxmatch.sweep import halving, launch, optuna_trials
 from jaxmatch.sweep.display import Display, listeners_of
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.failures import FailedCohorts
-from jaxmatch.sweep.resolving import resolve
+from jaxmatch.sweep.files import resolve
 from jaxmatch.sweep.space import space_of
 from jaxmatch.sweep.sweep import Sweep
 
