@@ -7,8 +7,9 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from jaxmatch.config.settings import with_overrides
 from jaxmatch.errors import InputError
-from jaxmatch.settings import with_overrides
+from jaxmatch.config.settings import with_overrides
 from jaxmatch.sweep.files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"

@@ -15,7 +15,7 @@ part of speech, as in the authors' setting. Runs that were trained here are in r
 from ml_collections import ConfigDict
 
 from jaxmatch import default_config, with_overrides
-from jaxmatch.settings import of_data_set
+from jaxmatch.config.settings import of_data_set
 
 _PAPER = {
     "model.hidden_size": 300,

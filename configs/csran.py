@@ -19,7 +19,7 @@ authors' notes name.
 from ml_collections import ConfigDict
 
 from jaxmatch import default_config, with_overrides
-from jaxmatch.settings import of_data_set
+from jaxmatch.config.settings import of_data_set
 
 _PAPER = {
     "model.stacked_layers": 3,  # 2 to 5 in the paper

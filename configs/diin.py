@@ -19,7 +19,7 @@ fixed, and zeros for such words. Runs that were trained here are in results/.
 from ml_collections import ConfigDict
 
 from jaxmatch import default_config, with_overrides
-from jaxmatch.settings import of_data_set
+from jaxmatch.config.settings import of_data_set
 
 _PAPER = {
     "model.grid_length": 48,

@@ -16,7 +16,7 @@ in results/.
 from ml_collections import ConfigDict
 
 from jaxmatch import default_config, with_overrides
-from jaxmatch.settings import of_data_set
+from jaxmatch.config.settings import of_data_set
 
 _PAPER = {
     "model.alignment_layers": 2,  # 2 or 3 in the paper

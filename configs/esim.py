@@ -12,7 +12,7 @@ down to 6e-5). Other data sets: `sweeps/comparison.py --models esim`. Runs that 
 from ml_collections import ConfigDict
 
 from jaxmatch import default_config, with_overrides
-from jaxmatch.settings import of_data_set
+from jaxmatch.config.settings import of_data_set
 
 _PAPER = {
     "model.hidden_size": 300,

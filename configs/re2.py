@@ -15,7 +15,7 @@ on an H200.
 from ml_collections import ConfigDict
 
 from jaxmatch import default_config, with_overrides
-from jaxmatch.settings import of_data_set
+from jaxmatch.config.settings import of_data_set
 
 # The released settings of SNLI, which MultiNLI also has.
 _INFERENCE = {

@@ -12,7 +12,7 @@ every 128,000 pairs, down to 6e-5) and the default limit of the gradient's norm 
 from ml_collections import ConfigDict
 
 from jaxmatch import default_config, with_overrides
-from jaxmatch.settings import of_data_set
+from jaxmatch.config.settings import of_data_set
 
 _PAPER = {
     "model.hidden_size": 300,

@@ -12,7 +12,7 @@ that were trained here are in results/.
 from ml_collections import ConfigDict
 
 from jaxmatch import default_config, with_overrides
-from jaxmatch.settings import of_data_set
+from jaxmatch.config.settings import of_data_set
 
 _SETTING = {
     "data.tokenizer": "word",

@@ -13,8 +13,9 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from jaxmatch import config
 from jaxmatch.cli import imports, main
+from jaxmatch.config.models import MODELS, ModelConfig
+from jaxmatch.config.settings import SECTIONS
 
 FOLDER = Path(__file__).parent / "reference"
 KINDS = {int: "whole number", float: "number", str: "text", bool: "`True` or `False`"}
@@ -59,20 +60,20 @@ def settings_table(section: type, prefix: str, without: Collection[str] = ()) ->
 
 def settings_page() -> str:
     """Returns docs/reference/settings.md, from the dataclasses of jaxmatch/config/."""
-    shared = {field.name: field.default for field in dataclasses.fields(config.ModelConfig)}
+    shared = {field.name: field.default for field in dataclasses.fields(ModelConfig)}
     parts = [
         "# Settings",
         "On the command line, `--config.NAME=VALUE` changes a setting. The files in `configs/` change the defaults "
         "for\n"
         "each data set. This page is generated from `jaxmatch/config/` by `docs/generate.py`.",
         "## Every model",
-        "`model.name` is one of " + ", ".join(f"`{name}`" for name in config.MODELS) + ".",
-        settings_table(config.ModelConfig, "model"),
+        "`model.name` is one of " + ", ".join(f"`{name}`" for name in MODELS) + ".",
+        settings_table(ModelConfig, "model"),
     ]
-    for model in config.MODELS.values():
+    for model in MODELS.values():
         same = {field.name for field in dataclasses.fields(model) if shared.get(field.name) == field.default}
         parts += [f"## {model.title}", inspect.cleandoc(model.__doc__), settings_table(model, "model", same)]
-    for name, section in config.SECTIONS.items():
+    for name, section in SECTIONS.items():
         parts += [f"## {name.capitalize()}", inspect.cleandoc(section.__doc__), settings_table(section, name)]
     return "\n\n".join(parts) + "\n"
 

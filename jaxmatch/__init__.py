@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from jaxmatch import data as data
     from jaxmatch import extend as extend
     from jaxmatch.analysis.attention import attention as attention
+    from jaxmatch.config.settings import default_config as default_config
+    from jaxmatch.config.settings import with_overrides as with_overrides
     from jaxmatch.errors import InputError as InputError
     from jaxmatch.inference import interop as interop
     from jaxmatch.inference.matcher import Matcher as Matcher
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from jaxmatch.results import evaluate as evaluate
     from jaxmatch.results import records as records
     from jaxmatch.results import table as table
-    from jaxmatch.settings import default_config as default_config
-    from jaxmatch.settings import with_overrides as with_overrides
     from jaxmatch.sweep.display import RunListener as RunListener
     from jaxmatch.sweep.files import configs as configs
     from jaxmatch.sweep.files import load_config as load_config
@@ -39,7 +39,7 @@ MODULES = {
     "attention": "jaxmatch.analysis.attention",
     "configs": "jaxmatch.sweep.files",
     "data": "jaxmatch",
-    "default_config": "jaxmatch.settings",
+    "default_config": "jaxmatch.config.settings",
     "evaluate": "jaxmatch.results",
     "extend": "jaxmatch",
     "interop": "jaxmatch.inference",
@@ -48,7 +48,7 @@ MODULES = {
     "records": "jaxmatch.results",
     "run": "jaxmatch.sweep.launch",
     "table": "jaxmatch.results",
-    "with_overrides": "jaxmatch.settings",
+    "with_overrides": "jaxmatch.config.settings",
 }
 SUBMODULES = ("data", "extend", "interop")
 __all__ = [*MODULES]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, MutableMapping
 from pathlib import Path
 from typing import Any
 
-from jaxmatch import config
-from jaxmatch.config.scores import SCORES, Score
+from jaxmatch.config.models import MODELS, ModelConfig
+from jaxmatch.config.settings import ADDED_DEFAULTS, SCORES, SECTIONS, OptimizerConfig, Score
 from jaxmatch.errors import InputError
 
 ENTRY_POINTS = "jaxmatch"
@@ -33,12 +33,12 @@ def _add(registry: MutableMapping[str, Any], kind: str, name: str, value: Any) -
     ADDED[kind, name] = value
 
 
-def add_model(settings: type[config.ModelConfig], module: type) -> None:
+def add_model(settings: type[ModelConfig], module: type) -> None:
     """Adds a model.
 
     Arguments:
       settings: a frozen dataclass, a subclass of `ModelConfig`, with `name` and `title`. Its fields are made with
-        `jaxmatch.config.fields.setting`.
+        `jaxmatch.config.models.setting`.
       module: a Flax module, a subclass of `PairModel` (jaxmatch/models/pair_model.py). It is constructed with the
         settings and the number of outputs.
 
@@ -47,7 +47,7 @@ def add_model(settings: type[config.ModelConfig], module: type) -> None:
     """
     from jaxmatch import models  # imports flax
 
-    _add(config.MODELS, "model", settings.name, settings)
+    _add(MODELS, "model", settings.name, settings)
     models.MODELS[settings.name] = module
 
 
@@ -117,17 +117,17 @@ def add_hyperparameter(
     Raises:
       InputError: the optimizer has a setting of this name, or the name is not an identifier.
     """
-    from jaxmatch.config.fields import setting
+    from jaxmatch.config.models import setting
 
     field = setting(float(default), help, least=least, most=most, below=below)
-    fields = [(each.name, each.type, each) for each in dataclasses.fields(config.SECTIONS["optimizer"])]
+    fields = [(each.name, each.type, each) for each in dataclasses.fields(SECTIONS["optimizer"])]
     known = {each: None for each, *_ in fields}
     _add(known, "setting of the optimizer", name, None)
     fields = [each for each in fields if each[0] != name]
     optimizer = dataclasses.make_dataclass("OptimizerConfig", [*fields, (name, float, field)], frozen=True)
-    optimizer.__doc__ = config.OptimizerConfig.__doc__
-    config.SECTIONS["optimizer"] = optimizer
-    config.ADDED_DEFAULTS[f"optimizer.{name}"] = float(default)
+    optimizer.__doc__ = OptimizerConfig.__doc__
+    SECTIONS["optimizer"] = optimizer
+    ADDED_DEFAULTS[f"optimizer.{name}"] = float(default)
 
     from jaxmatch.training import step
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jaxmatch.config.settings import flatten
 from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.reporting.records import read_sweep_folder, scores_of
 from jaxmatch.reporting.table import Table, make_table, table_of
-from jaxmatch.settings import flatten
 
 if TYPE_CHECKING:
     import pandas

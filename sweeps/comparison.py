@@ -23,7 +23,7 @@ from ml_collections import ConfigDict
 
 from jaxmatch import InputError, Published, Sweep, TableLayout, default_config, load_config, with_overrides
 from jaxmatch.baselines import FLOORS
-from jaxmatch.config import MODELS
+from jaxmatch.config.models import MODELS
 from jaxmatch.errors import nearest
 from jaxmatch.papers import csran, esan, published, re2
 from jaxmatch.sweep.files import known_data_sets, model_settings

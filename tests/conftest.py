@@ -163,13 +163,14 @@ def sweep_copy(finished_sweep, tmp_path) -> Path:
 @pytest.fixture
 def restored_registries():
     """Removes what a test added to the package (jaxmatch/extend.py)."""
-    from jaxmatch import config, extend, models
-    from jaxmatch.config.scores import SCORES
+    from jaxmatch import extend, models
+    from jaxmatch.config.models import MODELS
+    from jaxmatch.config.settings import ADDED_DEFAULTS, SCORES, SECTIONS
     from jaxmatch.data.sources import CATALOG
     from jaxmatch.training import scores, step
 
     registries = (
-        *(models.MODELS, config.MODELS, config.SECTIONS, config.ADDED_DEFAULTS),
+        *(models.MODELS, MODELS, SECTIONS, ADDED_DEFAULTS),
         *(SCORES, CATALOG, step.ADDED, scores.ADDED, extend.ADDED),
     )
     before = [dict(registry) for registry in registries]

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from jaxmatch.config.settings import with_overrides
 from jaxmatch.data import catalog
 from jaxmatch.data.sources import CATALOG
-from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.sweep import with_scores
 

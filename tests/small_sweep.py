@@ -17,7 +17,7 @@ import pytest
 import safetensors.numpy
 from rich.console import Console
 
-from jaxmatch.settings import default_config
+from jaxmatch.config.settings import default_config
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.space import Space, space_of
@@ -33,7 +33,7 @@ DIVERGING = 1e30
 
 SWEEP = '''"""A small sweep."""
 
-from jaxmatch.settings import default_config, with_overrides
+from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.reporting.layout import TableLayout
 

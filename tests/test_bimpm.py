@@ -9,10 +9,10 @@ from random_parameters import compiled, equations, random_parameters
 from test_layers_lstm import expected_states, read
 from test_models import FEATURES, A, B, side
 
+from jaxmatch.config.settings import model_config
 from jaxmatch.errors import InputError
 from jaxmatch.models import build, count_parameters
 from jaxmatch.models.bimpm import STRATEGIES, PerspectiveMatching
-from jaxmatch.settings import model_config
 
 HIDDEN, PERSPECTIVES = 16, 3
 SMALL = {"name": "bimpm", "hidden_size": HIDDEN, "perspectives": PERSPECTIVES, "head_size": 10}

@@ -4,7 +4,7 @@ import numpy as np
 from random_parameters import compiled
 from test_models import CAFE, FEATURES, VECTORS, A, B, side, start
 
-from jaxmatch.config import CSRANConfig
+from jaxmatch.config.models import CSRANConfig
 from jaxmatch.layers.core import HighwayLayer
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.models.cafe import AttentionRefinement

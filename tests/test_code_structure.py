@@ -12,16 +12,15 @@ PACKAGE = Path(__file__).parents[1] / "jaxmatch"
 FILES = {"errors", "printable", "plain_file", "files"}
 MAY_IMPORT = {
     "config": set(),
-    "settings": {"config"},
     "data": {"config"},
     "layers": {"config", "data"},
-    "models": {"config", "settings", "data", "layers"},
+    "models": {"config", "data", "layers"},
     "training": {"config", "data", "layers", "models", "memory_mappings", "devices"},
     "workdir": {"training"},
     "store": set(),
     "baselines": {"data", "training"},
-    "reporting": {"config", "settings", "training", "workdir"},
-    "papers": {"settings", "reporting"},
+    "reporting": {"config", "training", "workdir"},
+    "papers": {"config", "reporting"},
     "products": {"layers"},
     "devices": set(),
     "memory_mappings": set(),
@@ -30,7 +29,6 @@ MAY_IMPORT = {
     "analysis": {"memory_mappings", "data", "models", "training", "reporting", "inference"},
     "sweep": {
         "config",
-        "settings",
         "data",
         "layers",
         "models",
@@ -47,7 +45,7 @@ MAY_IMPORT = {
         "__init__",
     },
     "extend": {"config", "data", "models", "training", "sweep"},
-    "results": {"settings", "data", "reporting", "inference", "analysis"},
+    "results": {"config", "data", "reporting", "inference", "analysis"},
     "cli": {
         "config",
         "settings",
@@ -61,7 +59,7 @@ MAY_IMPORT = {
         "devices",
         "__init__",
     },
-    "__init__": {"data", "extend", "results", "settings", "reporting", "inference", "analysis", "sweep", "cli"},
+    "__init__": {"config", "data", "extend", "results", "reporting", "inference", "analysis", "sweep", "cli"},
     "__main__": {"cli"},
 }
 

@@ -3,7 +3,7 @@
 import pytest
 from paper_sweeps import SWEEPS
 
-from jaxmatch.config import MODELS
+from jaxmatch.config.models import MODELS
 from jaxmatch.errors import InputError
 from jaxmatch.papers import esan
 from jaxmatch.sweep import launch

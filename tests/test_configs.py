@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from jaxmatch.config import MODELS
+from jaxmatch.config.models import MODELS
+from jaxmatch.config.settings import default_config, flatten, validate
 from jaxmatch.errors import InputError
-from jaxmatch.settings import default_config, flatten, validate
+from jaxmatch.config.settings import default_config, flatten, validate
 from jaxmatch.sweep.files import load_config, load_module
 
 ROOT = Path(__file__).parent.parent
@@ -70,7 +71,7 @@ def test_a_broken_config_file_is_reported_with_its_line(tmp_path, text, problem,
 def test_a_misspelt_setting_is_reported_with_its_line_and_a_suggestion(tmp_path):
     file = tmp_path / "misspelt.py"
     file.write_text(
-        "from jaxmatch.settings import default_config\n"
+        "from jaxmatch.config.settings import default_config\n"
         "def get_config():\n    config = default_config()\n    config.model.block = 3\n    return config\n"
     )
     with pytest.raises(InputError, match='"blocks"') as caught:
@@ -87,7 +88,7 @@ def test_missing_and_non_python_config_files_are_refused(tmp_path):
 
 
 def test_an_existing_config_file_takes_precedence_over_a_data_set_suffix(tmp_path):
-    text = "from jaxmatch.settings import default_config, of_data_set, with_overrides\n"
+    text = "from jaxmatch.config.settings import default_config, of_data_set, with_overrides\n"
     text += "def get_config(dataset='a'):\n"
     text += " return with_overrides(default_config(), of_data_set({name: {} for name in ('a', 'b_c')}, dataset))\n"
     (tmp_path / "my_model.py").write_text(text)

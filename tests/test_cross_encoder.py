@@ -15,13 +15,13 @@ from small_records import record
 
 from jaxmatch import baselines
 from jaxmatch.baselines import CrossEncoder, check_cross_encoder, cross_encoder_fingerprint, cross_encoder_measured
+from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.data import catalog, encoding
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.reporting.records import floor_rows
 from jaxmatch.reporting.table import make_table
-from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import floors_kept, launch
 from jaxmatch.sweep.files import data_settings
 from jaxmatch.sweep.sweep import Run, Sweep

@@ -19,9 +19,10 @@ from flax import traverse_util
 from saved_model import TEXTS
 
 import jaxmatch
-from jaxmatch import config, models
+from jaxmatch import models
 from jaxmatch.cli import export as command
 from jaxmatch.cli.main import main
+from jaxmatch.config.models import MODELS
 from jaxmatch.data.vectors import hashed_rule, hashed_vectors
 from jaxmatch.inference import export as export_module
 from jaxmatch.inference import model_folder
@@ -38,7 +39,7 @@ PAIRS = [
     ("?", "no, no"),
     ("a" * 9, "<padding>"),
 ]
-EXPORTED = sorted(config.MODELS.keys() - {"diin"})
+EXPORTED = sorted(MODELS.keys() - {"diin"})
 # The shapes of the inputs of each program: (pairs, tokens).
 SHAPES = ((1, 2), (5, 17))
 
@@ -129,7 +130,7 @@ def small(name):
     """Returns a small model of this name, with random parameters and word vectors."""
     sizes = {"hidden_size": 8, "head_size": 8, "blocks": 2, "encoder_layers": 1}
     sizes |= {"stacked_layers": 2, "characters": "none"}
-    known = {field.name for field in dataclasses.fields(config.MODELS[name])}
+    known = {field.name for field in dataclasses.fields(MODELS[name])}
     settings = {"name": name} | {key: value for key, value in sizes.items() if key in known}
     vectors = np.random.default_rng(0).normal(size=(30, 12)).astype(np.float32)
     module, side = models.build(settings, outputs=3), {"ids": np.ones((1, 2), np.int32)}

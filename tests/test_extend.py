@@ -12,16 +12,17 @@ import small_sweep
 from small_cohort import make_cohort
 from test_docs import ROOT, fenced
 
-from jaxmatch import config, extend
+from jaxmatch import extend
 from jaxmatch.cli.imports import take_imports
 from jaxmatch.cli.main import main
-from jaxmatch.config.scores import Score
+from jaxmatch.config import models as settings_of_models
+from jaxmatch.config.models import RE2Config
+from jaxmatch.config.settings import Score, default_config, with_overrides
 from jaxmatch.data import encoding
 from jaxmatch.data.pairs import Split
 from jaxmatch.data.sources import CATALOG, Source
 from jaxmatch.errors import InputError
 from jaxmatch.models import MODELS
-from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.sweep.sweep import Sweep
@@ -86,7 +87,7 @@ def test_user_defined_model_without_its_file_is_a_one_line_error(file, tmp_path,
 
     settings = {"name": "mean", "hidden_size": 4}
     run = save(tmp_path / "run", model_settings=settings, params=parameters(3, settings=settings))
-    config.MODELS.pop("mean")
+    settings_of_models.MODELS.pop("mean")
     assert main(["evaluate", str(run)]) == 2
     assert "there is no model 'mean'" in (message := capsys.readouterr().err)
     assert "--import FILE loads one of your own" in message and message.count("\n") == 1
@@ -161,7 +162,7 @@ def test_built_in_names_cannot_be_replaced_but_user_defined_scores_can():
         with pytest.raises(InputError, match=f'there is a data set "{name}" already'):
             extend.add_data_set(dataclasses.replace(CATALOG["sick"], name=name))
     with pytest.raises(InputError, match='there is a model "re2" already'):
-        extend.add_model(config.RE2Config, MODELS["re2"])
+        extend.add_model(RE2Config, MODELS["re2"])
     with pytest.raises(InputError, match="there is no task 'sorting'"):
         extend.add_score(Score("best", "best"), lambda labels, outputs: 0, "sorting")
     for value in (1.0, 2.0):  # like a notebook cell that runs twice
@@ -206,7 +207,7 @@ def test_import_option_is_accepted_at_any_position():
 
 PLUGIN = """
 from jaxmatch import extend
-from jaxmatch.config.scores import Score
+from jaxmatch.config.settings import Score
 extend.add_score(Score("half", "half"), lambda labels, outputs: outputs[:, 0, 0] * 0 + 0.5, "classification")
 """
 
@@ -229,6 +230,6 @@ def test_installed_entry_points_are_loaded(tmp_path):
     assert 'the extension "broken" (plugin:nothing) fails with AttributeError' in failed.stderr
     points.write_text("[jaxmatch]\nplugin = plugin\n")
     program = (
-        "import jaxmatch; jaxmatch.TableLayout; from jaxmatch.config.scores import SCORES; print('half' in SCORES)"
+        "import jaxmatch; jaxmatch.TableLayout; from jaxmatch.config.settings import SCORES; print('half' in SCORES)"
     )
     assert ran("-c", program).stdout == "True\n"

@@ -16,7 +16,7 @@ from jaxmatch.training.evaluation import mean_loss
 
 SWEEP = '''"""A small sweep of a model with every feature."""
 
-from jaxmatch.settings import default_config, with_overrides
+from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.reporting.layout import TableLayout
 

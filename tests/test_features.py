@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.data import encoding
 from jaxmatch.data.encoding import DataSettings, prepare
 from jaxmatch.data.text import (
@@ -18,7 +19,7 @@ from jaxmatch.data.text import (
     tags,
 )
 from jaxmatch.errors import InputError
-from jaxmatch.settings import default_config, with_overrides
+from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.sweep import files
 
 FIRST = ("<padding>", "<unknown>")

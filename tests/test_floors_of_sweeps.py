@@ -15,11 +15,11 @@ from small_records import cells, record
 
 from jaxmatch.baselines import FLOORS, measured
 from jaxmatch.cli.main import main
+from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import FloorRow, Published, TableLayout
 from jaxmatch.reporting.records import floor_rows, read_floors
 from jaxmatch.reporting.table import make_table
-from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.floors_kept import keep_floors
 from jaxmatch.sweep.sweep import Sweep

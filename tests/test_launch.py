@@ -13,12 +13,12 @@ import jaxmatch
 from jaxmatch import extend
 from jaxmatch.cli.main import main
 from jaxmatch.cli.runs import records_of as runs_of
+from jaxmatch.config.settings import with_overrides
 from jaxmatch.data import own
 from jaxmatch.data.sources import Source
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting.records import read_sweep_folder
-from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import execution, launch, recording
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import CohortFolder, Workdir

@@ -112,7 +112,9 @@ def test_missing_required_split_is_refused(small_files, tmp_path, split, overrid
 )
 def test_invalid_config_file_error_names_the_file(tmp_path, text, problem):
     file = tmp_path / "mine.py"
-    file.write_text(f"from ml_collections import ConfigDict\nfrom jaxmatch.settings import default_config\n{text}")
+    file.write_text(
+        f"from ml_collections import ConfigDict\nfrom jaxmatch.config.settings import default_config\n{text}"
+    )
     if problem is None:
         assert launch.resolve(file).name == "mine"
         return

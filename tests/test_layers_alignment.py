@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from random_parameters import applied, compiled
 
-from jaxmatch.config import RE2Config
+from jaxmatch.config.models import RE2Config
 from jaxmatch.layers.core import WeightNormDense
 from jaxmatch.models.re2 import Alignment
 

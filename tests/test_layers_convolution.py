@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from random_parameters import applied, compiled, random_parameters
 
-from jaxmatch.config import RE2Config
+from jaxmatch.config.models import RE2Config
 from jaxmatch.layers.convolution import Convolution, convolve
 from jaxmatch.layers.core import gelu
 from jaxmatch.models.re2 import ConvolutionalEncoder

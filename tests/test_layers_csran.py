@@ -12,7 +12,7 @@ import pytest
 from random_parameters import applied, compiled, random_parameters
 from scipy.special import softmax
 
-from jaxmatch.config import CSRANConfig
+from jaxmatch.config.models import CSRANConfig
 from jaxmatch.layers.core import Highway, HighwayLayer
 from jaxmatch.layers.pooling import Perceptron
 from jaxmatch.models.cafe import AttentionRefinement, FactorizationMachine

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from random_parameters import applied, random_parameters
 
-from jaxmatch.config import RE2Config
+from jaxmatch.config.models import RE2Config
 from jaxmatch.layers import core
 from jaxmatch.layers.core import (
     WeightNormDense,

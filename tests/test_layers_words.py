@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from random_parameters import applied, compiled, random_parameters
 
-from jaxmatch.config import RE2Config
+from jaxmatch.config.models import RE2Config
 from jaxmatch.errors import InputError
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.words import CharacterConvolution, CharacterFeatures, CharacterLstm, WordFeatures

@@ -8,9 +8,9 @@ import pytest
 from paper_sweeps import SWEEPS, chosen_by, resolved, shown
 
 from jaxmatch.cli.main import main
+from jaxmatch.config.settings import flatten
 from jaxmatch.errors import InputError
 from jaxmatch.papers import csran, re2
-from jaxmatch.settings import flatten
 from jaxmatch.sweep import launch, timing_plan
 
 PAPER_SWEEPS = """

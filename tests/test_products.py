@@ -11,7 +11,7 @@ from small_records import LAYOUT, record
 
 from benchmarks import ceiling
 from benchmarks.accelerators.products import Product, products
-from jaxmatch.config import RE2Config
+from jaxmatch.config.models import RE2Config
 from jaxmatch.layers.attention import DotProductAttention
 from jaxmatch.layers.convolution import convolve
 from jaxmatch.layers.core import PRECISIONS, Dropout, gelu, matmul, matmul_in_parts

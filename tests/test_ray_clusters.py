@@ -24,7 +24,7 @@ if sys.argv[0].endswith("default_worker.py"):
 """
 # Another score, which the workers must know, too.
 SCORE = """
-from jaxmatch.config.scores import Score
+from jaxmatch.config.settings import Score
 from jaxmatch.extend import add_score
 add_score(Score("always", "always"), lambda labels, outputs: outputs[..., 0].mean(-1) * 0 + 0.5, "classification")
 """

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from jaxmatch import load_config
+from jaxmatch.config.settings import flatten, with_overrides
 from jaxmatch.errors import InputError
 from jaxmatch.papers import re2
-from jaxmatch.settings import flatten, with_overrides
 from jaxmatch.sweep import launch
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"

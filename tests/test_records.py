@@ -14,7 +14,7 @@ import pytest
 import small_sweep
 
 from jaxmatch.cli.main import main
-from jaxmatch.config.scores import SCORES, Score
+from jaxmatch.config.settings import SCORES, Score
 from jaxmatch.errors import InputError
 from jaxmatch.printable import without_nan
 from jaxmatch.products import products_of

@@ -8,9 +8,10 @@ import small_sweep
 from IPython.core.formatters import MarkdownFormatter
 
 import jaxmatch
+from jaxmatch.config.settings import flatten
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
-from jaxmatch.settings import flatten
+from jaxmatch.config.settings import flatten
 from jaxmatch.sweep.files import load_module
 
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from random_scores import COARSE, QUICK, columns
 
-from jaxmatch.config.scores import SCORES
+from jaxmatch.config.settings import SCORES
 from jaxmatch.data import catalog
 from jaxmatch.training import scores
 from jaxmatch.training.evaluation import mean_loss

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from ml_collections import ConfigDict
 
 from jaxmatch import models
-from jaxmatch.config import MODELS, SECTIONS, DataConfig, RE2Config
+from jaxmatch.config.models import MODELS, RE2Config
+from jaxmatch.config.settings import (
+    SECTIONS,
+    DataConfig,
+    default_config,
+    flatten,
+    model_config,
+    validate,
+    with_overrides,
+)
 from jaxmatch.data.pairs import TASKS
 from jaxmatch.data.text import TOKENIZERS
 from jaxmatch.errors import InputError
@@ -18,7 +27,6 @@ from jaxmatch.layers.convolution import ACTIVATIONS
 from jaxmatch.layers.core import PRECISIONS
 from jaxmatch.layers.pooling import PREDICTIONS
 from jaxmatch.layers.words import CHARACTER_ENCODERS
-from jaxmatch.settings import default_config, flatten, model_config, validate, with_overrides
 
 KNOWN = flatten(default_config())
 

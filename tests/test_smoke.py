@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from jaxmatch import models
+from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.data import catalog
 from jaxmatch.data.synthetic import DIMENSIONS
 from jaxmatch.models import MODELS
 from jaxmatch.reporting.layout import TableLayout
-from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.files import load_module
 from jaxmatch.sweep.sweep import NOTE, Sweep, smoke_sweep

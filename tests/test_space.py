@@ -3,8 +3,8 @@
 import pytest
 from small_sweep import space
 
+from jaxmatch.config.settings import default_config
 from jaxmatch.errors import InputError
-from jaxmatch.settings import default_config
 from jaxmatch.sweep.space import Range, space_of
 from jaxmatch.sweep.sweep import Sweep
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jaxmatch.config.settings import default_config, flatten, with_overrides
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import Published, TableLayout
-from jaxmatch.settings import default_config, flatten, with_overrides
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.sweep import Run, Sweep, with_scores
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.data import catalog
 from jaxmatch.data.sources import CATALOG
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import TableLayout
-from jaxmatch.settings import default_config, with_overrides
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.files import load_config, load_module
 from jaxmatch.sweep.plan import make_plan
@@ -56,7 +56,7 @@ def test_mistake_in_a_sweep_file_is_reported_with_its_line(tmp_path, mistake):
     file = tmp_path / "mine.py"
     file.write_text(
         "from ml_collections import ConfigDict\n"
-        "from jaxmatch.settings import default_config\n"
+        "from jaxmatch.config.settings import default_config\n"
         "from jaxmatch.sweep.sweep import Sweep\n"
         "from jaxmatch.reporting.layout import Published, TableLayout\n\n"
         "def get_sweep():\n"
@@ -74,7 +74,7 @@ def test_mistake_in_a_sweep_file_is_reported_with_its_line(tmp_path, mistake):
         ("import sys\nsys.exit(0)", "2: the file fails with SystemExit: 0"),
         ("def get_sweep():\n    raise SystemExit(0)", "2: the file fails with SystemExit: 0"),
         (
-            "from jaxmatch.settings import default_config, with_overrides\n"
+            "from jaxmatch.config.settings import default_config, with_overrides\n"
             "def get_sweep():\n    with_overrides(default_config(), {'model.blok': 1})",
             'there is no setting "config.model.blok"; did you mean',
         ),

@@ -10,11 +10,11 @@ from small_records import tried
 from small_sweep import DIVERGING
 
 from jaxmatch.cli.main import main
+from jaxmatch.config.settings import default_config, flatten
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import Published, TableLayout
 from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.reporting.table import folder_table
-from jaxmatch.settings import default_config, flatten
 from jaxmatch.sweep import tuning
 from jaxmatch.sweep.sweep import Sweep, with_scores
 

@@ -53,7 +53,7 @@ ENVIRONMENT = {
 
 def config_of(spec: Mapping[str, Any]) -> Any:
     """Loads the config of a spec. The spec's "overrides" change settings by their dotted names."""
-    from jaxmatch.settings import with_overrides
+    from jaxmatch.config.settings import with_overrides
     from jaxmatch.sweep.files import load_config
 
     file = Path(__file__).parents[2] / "configs" / f"{CONFIGS[spec['model']]}.py"

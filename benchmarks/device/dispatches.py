@@ -19,8 +19,9 @@ import jax
 from benchmarks import fresh_process, stopwatch
 from benchmarks.device import kernels
 from benchmarks.items.dispatch import STEPS_AT_ONCE, Dispatches
+from jaxmatch.config.settings import with_overrides
 from jaxmatch.devices import compiler_options
-from jaxmatch.settings import with_overrides
+from jaxmatch.config.settings import with_overrides
 from jaxmatch.sweep import files
 from jaxmatch.sweep.files import load_config
 

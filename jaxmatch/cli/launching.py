@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jaxmatch.cli import distributed, engine_options, own_data, paths, suggestions
 from jaxmatch.cli.output import note, show
-from jaxmatch.config.sections import OWN_LAYOUT
+from jaxmatch.config.settings import OWN_LAYOUT
 from jaxmatch.errors import InputError, UnknownOption
 
 # Option of the command -> the setting that it is short for.

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from jaxmatch.config.sections import OWN_LAYOUT
+from jaxmatch.config.settings import OWN_LAYOUT
 
 # The options for the layout of a single file.
 LAYOUT = ("columns", "labels", "quoted")

@@ -39,7 +39,7 @@ def near_option(word: str, known: Iterable[str], dotted: bool = False) -> str:
         return (_setting_of(option) if dotted else "") or did_you_mean(option, known)
     if not dotted:
         return ""
-    from jaxmatch.config import SECTIONS
+    from jaxmatch.config.settings import SECTIONS
 
     sections = {f"--{each}": f"--config.{each}" for each in ("model", *SECTIONS)}
     meant = {f"--{kind}": f"--{kind}" for kind in KINDS} | sections
@@ -49,7 +49,8 @@ def near_option(word: str, known: Iterable[str], dotted: bool = False) -> str:
 
 def _setting_of(option: str) -> str:
     """Returns the remedy that names the setting whose last part an option is, such as --hidden-size, or ""."""
-    from jaxmatch.config import MODELS, SECTIONS  # imported only for an error
+    from jaxmatch.config.models import MODELS
+    from jaxmatch.config.settings import SECTIONS  # imported only for an error
 
     name = option.removeprefix("--").replace("-", "_")
     for section, settings in {"model": MODELS["re2"], **SECTIONS}.items():

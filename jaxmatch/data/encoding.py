@@ -9,8 +9,7 @@ from typing import Any
 import filelock
 import numpy as np
 
-from jaxmatch.config import DataConfig
-from jaxmatch.config.sections import OWN_LAYOUT
+from jaxmatch.config.settings import OWN_LAYOUT, DataConfig
 from jaxmatch.data import cache, catalog, own, synthetic, vectors
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.kept_pairs import check_drop_length, check_words, warnings_about, without_long_pairs

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxmatch.config import DataConfig
+from jaxmatch.config.settings import DataConfig
 from jaxmatch.data.pairs import DataSet
 from jaxmatch.errors import InputError
 

@@ -8,7 +8,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.config import RE2Config
+from jaxmatch.config.models import RE2Config
 from jaxmatch.layers.core import Parts, gelu, matmul_in_parts, normalized_kernel, sizes
 
 # The paper and the PyTorch code of RE2 use GeLU. The TensorFlow code uses it for dense layers only.

@@ -20,7 +20,7 @@ import flax.traverse_util
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.config import RE2Config
+from jaxmatch.config.models import RE2Config
 
 Parts = tuple[jax.Array, ...]
 

@@ -10,7 +10,7 @@ import flax.traverse_util
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.config import ModelConfig
+from jaxmatch.config.models import ModelConfig
 from jaxmatch.data.text import LONGEST_WORD, PADDING, WordTable
 from jaxmatch.errors import InputError
 from jaxmatch.layers.core import PRECISIONS, Parts, matmul, target

@@ -10,6 +10,7 @@ from typing import Any
 import flax.linen as nn
 import jax
 
+from jaxmatch.config.settings import model_config
 from jaxmatch.models.bimpm import BiMPM
 from jaxmatch.models.cafe import CAFE
 from jaxmatch.models.csran import CSRAN
@@ -20,7 +21,6 @@ from jaxmatch.models.esim import ESIM
 from jaxmatch.models.re2 import RE2
 from jaxmatch.models.siamese import Siamese
 from jaxmatch.models.transformer import Transformer
-from jaxmatch.settings import model_config
 
 MODELS = {
     "re2": RE2,

@@ -13,7 +13,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.config import BiMPMConfig
+from jaxmatch.config.models import BiMPMConfig
 from jaxmatch.errors import InputError
 from jaxmatch.layers.attention import of_other_sentence
 from jaxmatch.layers.core import Dropout, lowest, matmul, of_scores

@@ -17,7 +17,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.config import CAFEConfig, RefinementConfig
+from jaxmatch.config.models import CAFEConfig, RefinementConfig
 from jaxmatch.layers.attention import attention_weights, of_other_sentence, of_same_sentence
 from jaxmatch.layers.core import Dense, Dropout, Highway, Parts, dot_products, matmul, matmul_in_parts, sizes
 from jaxmatch.layers.pooling import mean_and_max

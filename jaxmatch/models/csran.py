@@ -18,7 +18,7 @@ import itertools
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.config import CSRANConfig
+from jaxmatch.config.models import CSRANConfig
 from jaxmatch.layers.attention import attention_weights, compared, of_other_sentence
 from jaxmatch.layers.core import Dropout, Highway, Parts, dot_products, matmul
 from jaxmatch.layers.pooling import sum_over_time

@@ -16,7 +16,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.config import DecAttConfig
+from jaxmatch.config.models import DecAttConfig
 from jaxmatch.layers.attention import DotProductAttention, attention_weights, of_same_sentence
 from jaxmatch.layers.core import Dense, Dropout, Parts, dot_products, matmul
 from jaxmatch.layers.pooling import sum_over_time

@@ -22,7 +22,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.config import DIINConfig
+from jaxmatch.config.models import DIINConfig
 from jaxmatch.errors import InputError
 from jaxmatch.layers.attention import attention_weights
 from jaxmatch.layers.core import Dense, Dropout, Highway, Parts, dot_products, matmul, of_scores, split

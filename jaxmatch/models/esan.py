@@ -9,7 +9,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.config import ESANConfig
+from jaxmatch.config.models import ESANConfig
 from jaxmatch.layers.attention import ComparisonFusion, attention_weights, of_other_sentence
 from jaxmatch.layers.core import Dense, Dropout, Parts, dot_products, matmul, sizes
 from jaxmatch.layers.lstm import Lstm

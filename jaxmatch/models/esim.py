@@ -9,7 +9,7 @@ paper's HIM is left out because it needs parsed sentences.
 
 import jax
 
-from jaxmatch.config import ESIMConfig
+from jaxmatch.config.models import ESIMConfig
 from jaxmatch.layers.attention import ComparisonFusion, DotProductAttention
 from jaxmatch.layers.core import Dropout
 from jaxmatch.layers.pooling import mean_and_max

@@ -4,7 +4,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.config import ModelConfig
+from jaxmatch.config.models import ModelConfig
 from jaxmatch.data.text import WordTable
 from jaxmatch.layers.core import jax_defaults
 from jaxmatch.layers.lstm import Lstm

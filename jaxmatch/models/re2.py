@@ -14,7 +14,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.config import RE2Config
+from jaxmatch.config.models import RE2Config
 from jaxmatch.layers.attention import attention_weights, of_other_sentence
 from jaxmatch.layers.convolution import Convolution
 from jaxmatch.layers.core import (

@@ -8,7 +8,7 @@ hidden prediction layer has ReLU, and the LSTM and both prediction layers have d
 
 import jax
 
-from jaxmatch.config import SiameseConfig
+from jaxmatch.config.models import SiameseConfig
 from jaxmatch.layers.core import Dropout
 from jaxmatch.layers.pooling import max_over_time
 from jaxmatch.layers.words import WordFeatures

@@ -12,7 +12,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.config import TransformerConfig
+from jaxmatch.config.models import TransformerConfig
 from jaxmatch.layers.attention import attention_weights
 from jaxmatch.layers.core import Dense, Dropout, dot_products, gelu, matmul
 from jaxmatch.layers.pooling import max_by_argmax, mean_over_time

@@ -12,9 +12,9 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from jaxmatch.config.settings import default_config
 from jaxmatch.papers.published import printed, unstated_values
 from jaxmatch.reporting.layout import Published
-from jaxmatch.settings import default_config
 
 PRINTED = printed("csran")
 DATA_SETS, data_set = PRINTED.data_sets, PRINTED.data_set

@@ -21,10 +21,10 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from jaxmatch.config.settings import with_overrides
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.reporting.layout import Published, score_heading
 from jaxmatch.reporting.records import grouped
-from jaxmatch.settings import with_overrides
 
 PAPERS = ("re2", "esan", "csran")
 ACCURACY = ("dev.accuracy", "test.accuracy")

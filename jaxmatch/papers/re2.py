@@ -13,11 +13,11 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from jaxmatch.config.settings import with_overrides
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.papers.published import WORD_VECTORS_ONLY, printed
 from jaxmatch.printable import count_text
 from jaxmatch.reporting.layout import Published
-from jaxmatch.settings import with_overrides
 
 PRINTED = printed("re2")
 DATA_SETS, data_set = PRINTED.data_sets, PRINTED.data_set

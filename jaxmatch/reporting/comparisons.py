@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jaxmatch.config.scores import SCORES
+from jaxmatch.config.settings import SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import statistics
 from jaxmatch.reporting.layout import Cell, Content, Published, Summary, TableLayout, higher_is_better, is_percent

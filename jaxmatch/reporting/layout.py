@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jaxmatch.config.scores import SCORES
+from jaxmatch.config.settings import SCORES
 
 OWN = "this work"  # the name of our rows in a table with other rows
 VARIANT = "variant"  # the column whose values are names, if a table has it

@@ -10,8 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from jaxmatch.config.scores import SCORES
-from jaxmatch.config.sections import OWN_LAYOUT
+from jaxmatch.config.settings import OWN_LAYOUT, SCORES
 from jaxmatch.errors import InputError, report_damage
 from jaxmatch.files import read_json
 from jaxmatch.printable import without_nan

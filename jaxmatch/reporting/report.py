@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
+from jaxmatch.config.settings import flatten
 from jaxmatch.errors import NotInstalled, report_damage
 from jaxmatch.files import read_json
 from jaxmatch.printable import count_text, printable
@@ -29,7 +30,6 @@ from jaxmatch.reporting.layout import (
 )
 from jaxmatch.reporting.records import Record, SweepFolder, grouped, read_mistakes, read_sweep_folder, score_of
 from jaxmatch.reporting.table import sheet, table_of
-from jaxmatch.settings import flatten
 from jaxmatch.workdir import Workdir
 
 try:

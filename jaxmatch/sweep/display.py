@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from jaxmatch.config.scores import SCORES
+from jaxmatch.config.settings import SCORES
 from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.printable import count_text, printable
 from jaxmatch.reporting.layout import duration_text, shared_text

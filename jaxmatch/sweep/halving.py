@@ -12,8 +12,7 @@ import statistics
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from jaxmatch.config.scores import SCORES
-from jaxmatch.config.sections import OWN_LAYOUT
+from jaxmatch.config.settings import OWN_LAYOUT, SCORES
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.records import grouped, setting_of_run
 from jaxmatch.sweep.plan import Plan

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.caches import keep_compiled_programs
+from jaxmatch.config.settings import flatten
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.records import best_record, name_of_sweep
 from jaxmatch.reporting.table import check_layout, folder_table
-from jaxmatch.settings import flatten
 from jaxmatch.sweep import rungs
 from jaxmatch.sweep.display import Display, RunListener, listeners_of, plan_text
 from jaxmatch.sweep.engines import Engine

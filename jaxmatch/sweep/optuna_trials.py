@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.config.scores import SCORES
+from jaxmatch.config.settings import SCORES
 from jaxmatch.data import catalog
 from jaxmatch.errors import InputError, NotInstalled
 from jaxmatch.sweep import files, launch

@@ -12,13 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch import models
+from jaxmatch.config.settings import with_overrides
 from jaxmatch.data import catalog
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.encoding import DataSettings
 from jaxmatch.devices import available_devices, device_bytes
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import setting_text
-from jaxmatch.settings import with_overrides
+from jaxmatch.config.settings import with_overrides
 from jaxmatch.sweep import files
 from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.sweep.trainable import check_trainable

@@ -15,12 +15,18 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from jaxmatch.baselines import CROSS_ENCODER, FLOORS
-from jaxmatch.config import ADDED_DEFAULTS, SECTIONS, DataConfig
-from jaxmatch.config.sections import OWN_LAYOUT
+from jaxmatch.config.settings import (
+    ADDED_DEFAULTS,
+    NOT_A_LITERAL,
+    OWN_LAYOUT,
+    SECTIONS,
+    DataConfig,
+    flatten,
+    with_overrides,
+)
 from jaxmatch.data import catalog
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.reporting.layout import Published, TableLayout
-from jaxmatch.settings import NOT_A_LITERAL, flatten, with_overrides
 from jaxmatch.training.scores import score_names
 
 # The section of settings that may differ inside one compiled program, as the seed may.

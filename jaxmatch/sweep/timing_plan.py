@@ -7,11 +7,12 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from jaxmatch.config.settings import with_overrides
 from jaxmatch.data import catalog, synthetic
 from jaxmatch.errors import InputError
 from jaxmatch.models import build
 from jaxmatch.reporting.layout import Published, TableLayout
-from jaxmatch.settings import with_overrides
+from jaxmatch.config.settings import with_overrides
 from jaxmatch.sweep.files import called, load_module
 from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
 from jaxmatch.training.step import flattening

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch.config import SECTIONS
+from jaxmatch.config.settings import SECTIONS
 from jaxmatch.devices import compiler_options
 from jaxmatch.errors import first_line
 from jaxmatch.layers.core import PRECISIONS

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.config.scores import SCORES
+from jaxmatch.config.settings import SCORES, with_overrides
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.printable import count_text
@@ -22,7 +22,6 @@ from jaxmatch.reporting import comparisons
 from jaxmatch.reporting.layout import format_number, plain_score_name, setting_text
 from jaxmatch.reporting.records import by_pairs, grouped, setting_of_run
 from jaxmatch.reporting.table import folder_table
-from jaxmatch.settings import with_overrides
 from jaxmatch.sweep import halving, launch, optuna_trials
 from jaxmatch.sweep.display import Display, listeners_of
 from jaxmatch.sweep.engines import Engine

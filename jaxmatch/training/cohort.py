@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch.config.scores import SCORES
+from jaxmatch.config.settings import SCORES
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.devices import is_out_of_memory
 from jaxmatch.errors import InputError

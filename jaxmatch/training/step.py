@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jaxmatch.config import ADDED_DEFAULTS
+from jaxmatch.config.settings import ADDED_DEFAULTS
 from jaxmatch.layers import core
 
 

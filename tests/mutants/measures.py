@@ -23,7 +23,7 @@ MUTANTS = [
     (_SCORES, "\"auc\": auc(labels, difference),\n        }", "\"auc\": auc(labels, -difference),\n        }", ["tests/test_scores.py"]),
     (_SCORES, "stats.rankdata(values, axis=-1)", "stats.rankdata(values, \"max\", axis=-1)", ["tests/test_scores.py"]),
     ("jaxmatch/training/scores.py", "(right > 0) & (right < sizes) if filtered", "(right > 0) if filtered", ["tests/test_ranking_scores.py"]),
-    ("jaxmatch/config/scores.py", "Score(\"mse\", \"MSE\", higher_is_better=False)", "Score(\"mse\", \"MSE\")", ["tests/test_scores.py::test_lower_is_better_only_for_mse_and_loss"]),
+    ("jaxmatch/config/settings.py", "Score(\"mse\", \"MSE\", higher_is_better=False)", "Score(\"mse\", \"MSE\")", ["tests/test_scores.py::test_lower_is_better_only_for_mse_and_loss"]),
     (_RECORDS, "round(1e6 * answered", "round(1e3 * answered", ["tests/test_records.py::test_inference_time_is_in_microseconds_per_pair"]),
     (_RECORDS, "seconds[\"train\"] / replicas", "seconds[\"train\"]", ["tests/test_records.py::test_inference_time_is_in_microseconds_per_pair"]),
     (_TIMES, "[split[\"pairs\"] / seconds", "[split[\"pairs\"] / 1e3 / seconds", ["tests/test_timing_table.py::test_markdown_timing_table_equals_hand_computed_values"]),
