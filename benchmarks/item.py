@@ -9,7 +9,6 @@ from ml_collections import ConfigDict
 
 from jaxmatch.config.settings import with_overrides
 from jaxmatch.errors import InputError
-from jaxmatch.config.settings import with_overrides
 from jaxmatch.sweep.files import load_config
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"

@@ -7,7 +7,6 @@ import pytest
 from jaxmatch.config.models import MODELS
 from jaxmatch.config.settings import default_config, flatten, validate
 from jaxmatch.errors import InputError
-from jaxmatch.config.settings import default_config, flatten, validate
 from jaxmatch.sweep.files import load_config, load_module
 
 ROOT = Path(__file__).parent.parent

@@ -19,7 +19,6 @@ from jaxmatch.data.text import (
     tags,
 )
 from jaxmatch.errors import InputError
-from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.sweep import files
 
 FIRST = ("<padding>", "<unknown>")

@@ -11,7 +11,6 @@ import jaxmatch
 from jaxmatch.config.settings import flatten
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
-from jaxmatch.config.settings import flatten
 from jaxmatch.sweep.files import load_module
 
 

@@ -21,7 +21,6 @@ from benchmarks.device import kernels
 from benchmarks.items.dispatch import STEPS_AT_ONCE, Dispatches
 from jaxmatch.config.settings import with_overrides
 from jaxmatch.devices import compiler_options
-from jaxmatch.config.settings import with_overrides
 from jaxmatch.sweep import files
 from jaxmatch.sweep.files import load_config
 

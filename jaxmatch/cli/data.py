@@ -58,10 +58,10 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     from jaxmatch.config.settings import DataConfig
+    from jaxmatch.config.settings import check as check_settings
     from jaxmatch.data.data_check import check
     from jaxmatch.data.encoding import DataSettings
     from jaxmatch.data.places import data_directory, vectors_file
-    from jaxmatch.config.settings import check as check_settings
 
     if arguments.split_seed is not None and arguments.split is None:
         raise InputError("--split-seed needs --split", remedy="give the shares: --split 0.8/0.1/0.1")

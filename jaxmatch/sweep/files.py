@@ -24,7 +24,7 @@ from ml_collections import ConfigDict
 import jaxmatch
 from jaxmatch.baselines import named_floors
 from jaxmatch.caches import cache_folder
-from jaxmatch.config.settings import OWN_LAYOUT
+from jaxmatch.config.settings import OWN_LAYOUT, flatten, with_overrides
 from jaxmatch.data import catalog, encoding
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.places import data_directory, vectors_file
@@ -33,7 +33,6 @@ from jaxmatch.data.vectors import NO_VECTORS
 from jaxmatch.errors import InputError, UnknownOption, did_you_mean
 from jaxmatch.plain_file import check_plain_file
 from jaxmatch.reporting.layout import TableLayout
-from jaxmatch.config.settings import flatten, with_overrides
 from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
 
 CONFIGS, SWEEPS = "configs", "sweeps"

@@ -19,7 +19,6 @@ from jaxmatch.data.encoding import DataSettings
 from jaxmatch.devices import available_devices, device_bytes
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import setting_text
-from jaxmatch.config.settings import with_overrides
 from jaxmatch.sweep import files
 from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.sweep.trainable import check_trainable

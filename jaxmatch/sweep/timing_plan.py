@@ -12,7 +12,6 @@ from jaxmatch.data import catalog, synthetic
 from jaxmatch.errors import InputError
 from jaxmatch.models import build
 from jaxmatch.reporting.layout import Published, TableLayout
-from jaxmatch.config.settings import with_overrides
 from jaxmatch.sweep.files import called, load_module
 from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
 from jaxmatch.training.step import flattening
