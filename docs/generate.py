@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from jaxmatch.cli import imports, main
+from jaxmatch.cli import common, main
 from jaxmatch.config.models import MODELS, ModelConfig
 from jaxmatch.config.settings import SECTIONS
 
@@ -101,13 +101,15 @@ def arguments_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, st
 
 def command_line_page() -> str:
     """Returns docs/reference/command_line.md, from the parsers of jaxmatch/cli."""
-    names = [(f"[`jaxmatch {name}`](#jaxmatch-{name})", line) for name, line in main.SUBCOMMANDS.items()]
+    names = [
+        (f"[`jaxmatch {name}`](#jaxmatch-{name})", subcommand.line) for name, subcommand in main.SUBCOMMANDS.items()
+    ]
     parts = [
         "# Command line",
         "`jaxmatch COMMAND --help` prints what is written here.\n"
         "This page is generated from the parsers of `jaxmatch/cli/` by `docs/generate.py`.",
         table(("command", ""), names),
-        f"`{imports.OPTION} FILE_OR_MODULE` goes with every command: it [adds models and more](../how_to/extend.md) of "
+        f"`{common.IMPORT} FILE_OR_MODULE` goes with every command: it [adds models and more](../how_to/extend.md) of "
         "your own first.",
         "The exit status is 0; 2 if the input cannot be used, if a command that trains ends with runs failed or "
         "missing, or if the operating system refuses memory, disk space or access to a file; 130 after an interrupt; "
@@ -121,10 +123,10 @@ def command_line_page() -> str:
         for action, each in inner.items() or [("", parser)]:
             parts += [f"The arguments of `jaxmatch {name} {action}`:"] if action else []
             parts.append(table(("argument", "meaning", "values"), arguments_of(each)))
-        module = main.module_of(name)
-        if getattr(module, "TAKES_OVERRIDES", False):
-            space = SPACE if getattr(module, "TAKES_SPACE", False) else ""
-            options = OPTIONS if getattr(module, "TAKES_OPTIONS", False) else ""
+        taken = main.SUBCOMMANDS[name]
+        if taken.dotted:
+            space = SPACE if "space" in taken.dotted else ""
+            options = OPTIONS if taken.takes_options else ""
             parts.append(DOTTED + (GRID if name in ("sweep", "tune") else "") + space + options + ".")
     return "\n\n".join(parts) + "\n"
 

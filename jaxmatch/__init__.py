@@ -68,9 +68,9 @@ def __getattr__(name: str) -> Any:
 
 def load_ipython_extension(shell: Any) -> None:
     """Adds the command to a notebook as `%jaxmatch`; `%load_ext jaxmatch` calls this function."""
-    from jaxmatch.cli import magic
+    from jaxmatch.cli import main
 
-    magic.register(shell)
+    main.register_magic(shell)
 
 
 def __dir__() -> list[str]:

@@ -10,10 +10,10 @@ from saved_model import write_tsv
 
 import jaxmatch
 import jaxmatch.sweep.inference_times  # imports the real launcher now, so that it does not replace the fake one later
-from jaxmatch.cli import table
-from jaxmatch.cli.dotted import take_dotted
+from jaxmatch.cli.common import take_dotted
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
+from jaxmatch.reporting import FORMATS
 
 
 @pytest.fixture
@@ -170,7 +170,7 @@ def test_a_smoke_run_has_a_separate_workdir(launch):
     assert (launch.calls[0][2]["workdir"], launch.calls[0][2]["smoke"]) == (Path("runs/a-smoke"), True)
 
 
-@pytest.mark.parametrize("layout", table.FORMATS)
+@pytest.mark.parametrize("layout", FORMATS)
 def test_table_prints_the_records(launch, capsys, layout, tmp_path):
     assert main(["table", str(tmp_path), "--format", layout]) == 0
     assert launch.calls == [("table", (tmp_path, layout), {})]

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import jax
 import pytest
 
-from jaxmatch.cli import devices
+from jaxmatch.cli import data
 from jaxmatch.cli.main import main
 from jaxmatch.layers.core import PRECISIONS
 from jaxmatch.products import products_of
@@ -69,7 +69,7 @@ def test_a_precision_that_fails_is_reported_and_the_others_are_tried(monkeypatch
 
     monkeypatch.setattr(trial, "seconds_of", seconds)
     monkeypatch.setattr(jax, "default_device", lambda device: jax.default_matmul_precision(None))
-    devices.try_device(H100)
+    data.try_device(H100)
     assert capsys.readouterr().out.splitlines()[1:] == [
         "  model.precision=highest (float32 products): UNIMPLEMENTED: no such products",
         "  model.precision=float32 or tensorfloat32 (TF32 products): UNIMPLEMENTED: no such products",
@@ -79,7 +79,7 @@ def test_a_precision_that_fails_is_reported_and_the_others_are_tried(monkeypatch
 
 def test_memory_text_shows_the_memory_stats_of_the_platform():
     def text(platform, stats):
-        return devices.memory_text(SimpleNamespace(platform=platform, memory_stats=lambda: stats))
+        return data.memory_text(SimpleNamespace(platform=platform, memory_stats=lambda: stats))
 
     assert (
         text("gpu", {"bytes_limit": 60 * 2**30, "bytes_in_use": 2**29}) == "60.0 GiB for this process, 0.5 GiB in use"

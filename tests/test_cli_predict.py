@@ -13,7 +13,7 @@ from saved_model import TEXTS, save, write_tsv
 
 import jaxmatch
 from jaxmatch.cli.main import main
-from jaxmatch.cli.record_input import records
+from jaxmatch.cli.streams import records
 from jaxmatch.errors import InputError
 
 
@@ -34,7 +34,7 @@ def test_predict_keeps_the_row_order_of_a_table(run, tmp_path):
 
 
 def test_predict_keeps_the_fields_of_json_lines(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("jaxmatch.cli.prediction_queue.CHUNK", 2)  # the order must hold across chunks
+    monkeypatch.setattr("jaxmatch.cli.streams.CHUNK", 2)  # the order must hold across chunks
     rows = [
         {"text_b": b, "meta": {"n": [number, None, 1.5]}, "text_a": a, "label": "mine", "input_label": number}
         for number, (a, b) in enumerate(TEXTS)
@@ -128,7 +128,7 @@ def test_malformed_input_is_an_error_and_nothing_is_written(run, tmp_path, capsy
 
 
 def test_malformed_line_late_in_a_pipe_leaves_no_partial_output(run, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("jaxmatch.cli.prediction_queue.CHUNK", 2)
+    monkeypatch.setattr("jaxmatch.cli.streams.CHUNK", 2)
     source = write_tsv(tmp_path / "source", [*TEXTS, ("alone",)])
     target = tmp_path / "out.jsonl"
     with open(source) as stream:

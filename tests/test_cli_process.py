@@ -66,7 +66,7 @@ def test_a_closed_standard_error_loses_only_the_messages(small_files, tmp_path):
     closed = "import os, sys; os.close(2); os.execv(sys.argv[1], sys.argv[1:])"
     done = run_python("-c", closed, *words)
     assert (done.returncode, done.stdout) == (0, "")
-    code = "import sys; sys.stderr = None; from jaxmatch.cli.output import note; note('a note')"
+    code = "import sys; sys.stderr = None; from jaxmatch.cli.common import note; note('a note')"
     assert run_python("-c", code).stdout == ""
 
 

@@ -15,8 +15,7 @@ from saved_model import TEXTS, save, write_tsv
 import jaxmatch
 import jaxmatch.inference.matcher
 from jaxmatch.cli.main import main
-from jaxmatch.cli.prediction_queue import PredictionQueue
-from jaxmatch.cli.stream import lines_of
+from jaxmatch.cli.streams import PredictionQueue, lines_of
 from jaxmatch.errors import InputError, NotFinite
 
 LONG = 20.0  # seconds; everything here takes less
@@ -105,7 +104,7 @@ def test_a_prediction_does_not_wait_for_the_next_pair(run, matcher, monkeypatch,
 
 
 def test_pairs_that_arrive_together_are_predicted_in_chunks(run, matcher, monkeypatch):
-    monkeypatch.setattr("jaxmatch.cli.prediction_queue.CHUNK", 50)
+    monkeypatch.setattr("jaxmatch.cli.streams.CHUNK", 50)
     command = _Command(monkeypatch, run)
     command.send(("text_a", "text_b"), *[("a b", "c")] * 120)
     assert len(command.end()) == 120
@@ -113,7 +112,7 @@ def test_pairs_that_arrive_together_are_predicted_in_chunks(run, matcher, monkey
 
 
 def test_a_stream_without_pauses_is_predicted_after_the_longest_wait(run, matcher, monkeypatch):
-    monkeypatch.setattr("jaxmatch.cli.predict.LONGEST_WAIT", 0.0)
+    monkeypatch.setattr("jaxmatch.cli.models.LONGEST_WAIT", 0.0)
     command = _Command(monkeypatch, run)
     command.send(("text_a", "text_b"), *[("a b", "c")] * 5)
     assert len(command.end()) == 5
@@ -210,7 +209,7 @@ def test_a_prediction_that_is_not_finite_is_reported_with_its_line(tmp_path, cap
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 100])
 def test_lines_do_not_depend_on_the_block_size(tmp_path, monkeypatch, block):
-    monkeypatch.setattr("jaxmatch.cli.stream.BLOCK_BYTES", block)
+    monkeypatch.setattr("jaxmatch.cli.streams.BLOCK_BYTES", block)
     for content in (b"", b"\n", b"a", b"a\n", b"a\nb", b"\n\nab\r\ncd\n\n", b"long line of text\n" * 3):
         file = tmp_path / "file"
         file.write_bytes(content)
@@ -220,7 +219,7 @@ def test_lines_do_not_depend_on_the_block_size(tmp_path, monkeypatch, block):
 
 
 def test_an_endless_line_is_an_error(monkeypatch):
-    monkeypatch.setattr("jaxmatch.cli.stream.MAX_LINE_BYTES", 10_000_000)
+    monkeypatch.setattr("jaxmatch.cli.streams.MAX_LINE_BYTES", 10_000_000)
     with (
         open("/dev/zero", "rb") as endless,
         pytest.raises(InputError, match="/dev/zero:1: the line has more than 10,000,000 bytes"),
@@ -229,7 +228,7 @@ def test_an_endless_line_is_an_error(monkeypatch):
 
 
 def test_a_last_line_that_is_too_long_is_reported_with_its_number(tmp_path, monkeypatch):
-    monkeypatch.setattr("jaxmatch.cli.stream.MAX_LINE_BYTES", 10)
+    monkeypatch.setattr("jaxmatch.cli.streams.MAX_LINE_BYTES", 10)
     file = tmp_path / "file"
     file.write_bytes(b"a\nb\nlonger than ten\n"[:-1])
     with open(file, "rb") as opened, pytest.raises(InputError, match="more than 10 bytes") as caught:

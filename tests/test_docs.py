@@ -17,9 +17,8 @@ import pytest
 import saved_model
 
 import jaxmatch
-from jaxmatch.cli import launching, main
-from jaxmatch.cli.dotted import take_dotted
-from jaxmatch.cli.imports import take_imports
+from jaxmatch.cli import main, train
+from jaxmatch.cli.common import take_dotted, take_imports
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.files import CONFIGS, SWEEPS, find, load_module
 
@@ -131,9 +130,10 @@ def test_commands_parse(page, monkeypatch, restored_registries, tmp_path):
                 parsed, more = main.build_parser().parse_known_args(rest)
             except SystemExit as end:
                 raise AssertionError(f"{shlex.join(words)}: {stderr.getvalue()}") from end
-        assert not more or getattr(parsed.module, "TAKES_OPTIONS", False), words
-        assert not any(dotted.values()) or getattr(parsed.module, "TAKES_OVERRIDES", False), words
-        options = launching.parse_file_options(more)
+        taken = main.SUBCOMMANDS[parsed.subcommand]
+        assert not more or taken.takes_options, words
+        assert {kind for kind, names in dotted.items() if names} <= set(taken.dotted), words
+        options = train.parse_file_options(more)
         kinds = {"timing": (SWEEPS,), "train": (CONFIGS,)}.get(parsed.subcommand, (SWEEPS, CONFIGS))
         file = find(parsed.file, kinds) if hasattr(parsed, "file") and "my" not in str(parsed.file) else None
         if parsed.subcommand == "timing":
@@ -141,7 +141,7 @@ def test_commands_parse(page, monkeypatch, restored_registries, tmp_path):
             assert set(options) <= set(known), words
         elif file is not None and parsed.subcommand in ("sweep", "train", "tune"):
             parsed.dotted = dotted
-            overrides = {"overrides": launching.settings_of(parsed), "grid_overrides": dotted["grid"]}
+            overrides = {"overrides": train.settings_of(parsed), "grid_overrides": dotted["grid"]}
             launch.resolve(file, **overrides, options=options, smoke=parsed.smoke).runs()
         elif parsed.subcommand in ("sweep", "train", "tune"):
             assert "my" in str(parsed.file), words

@@ -20,8 +20,8 @@ from saved_model import TEXTS
 
 import jaxmatch
 from jaxmatch import models
-from jaxmatch.cli import export as command
 from jaxmatch.cli.main import main
+from jaxmatch.cli.models import EXPORT_FORMATS
 from jaxmatch.config.models import MODELS
 from jaxmatch.data.vectors import hashed_rule, hashed_vectors
 from jaxmatch.inference import export as export_module
@@ -214,7 +214,7 @@ def test_export_states_the_calibration(binary, tmp_path):
 
 
 def test_formats_are_those_of_the_command():
-    assert set(FORMATS) == set(command.FORMATS)
+    assert set(FORMATS) == set(EXPORT_FORMATS)
 
 
 @pytest.mark.parametrize(

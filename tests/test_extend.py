@@ -13,7 +13,7 @@ from small_cohort import make_cohort
 from test_docs import ROOT, fenced
 
 from jaxmatch import extend
-from jaxmatch.cli.imports import take_imports
+from jaxmatch.cli.common import take_imports
 from jaxmatch.cli.main import main
 from jaxmatch.config import models as settings_of_models
 from jaxmatch.config.models import RE2Config

@@ -11,8 +11,8 @@ import small_sweep
 
 import jaxmatch
 from jaxmatch import extend
+from jaxmatch.cli.common import records_of as runs_of
 from jaxmatch.cli.main import main
-from jaxmatch.cli.runs import records_of as runs_of
 from jaxmatch.config.settings import with_overrides
 from jaxmatch.data import own
 from jaxmatch.data.sources import Source

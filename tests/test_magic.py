@@ -6,8 +6,7 @@ import pytest
 from rich.console import Console
 
 import jaxmatch
-from jaxmatch.cli import magic
-from jaxmatch.cli.output import open_whole
+from jaxmatch.cli.common import open_whole
 from jaxmatch.sweep.display import Display
 
 
@@ -30,7 +29,7 @@ def command():
 
 def test_words_are_split_as_in_a_shell(command, monkeypatch):
     seen = []
-    monkeypatch.setattr(magic, "main", lambda words: seen.append(words) or 0)
+    monkeypatch.setattr("jaxmatch.cli.main.main", lambda words: seen.append(words) or 0)
     assert command("inspect runs/a --pair \"a man\" 'no one'") is None
     assert seen == [["inspect", "runs/a", "--pair", "a man", "no one"]]
 

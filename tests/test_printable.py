@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from small_records import record
 
-from jaxmatch.cli.output import note, show
+from jaxmatch.cli.common import note, show
 from jaxmatch.errors import InputError
 from jaxmatch.printable import printable, printable_json
 from jaxmatch.reporting.layout import TableLayout

@@ -11,7 +11,7 @@ import saved_model
 from saved_model import save
 
 import jaxmatch
-from jaxmatch.cli import search as command
+from jaxmatch.cli import models
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.inference import search
@@ -257,4 +257,4 @@ def test_a_hundred_thousand_texts_are_searched_in_two_seconds(matcher):
 
 
 def test_the_names_of_prefilters_are_those_of_the_command():
-    assert set(command.PREFILTERS) == set(search.PREFILTERS)
+    assert set(models.PREFILTERS) == set(search.PREFILTERS)

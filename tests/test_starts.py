@@ -41,7 +41,7 @@ def test_help_of_one_subcommand_imports_no_other():
         "print('\\n', *(name for name in sys.modules if name.startswith('jaxmatch.cli.')))"
     )
     loaded = run_python(code).splitlines()[-1].split()
-    assert "jaxmatch.cli.table" in loaded and "jaxmatch.cli.predict" not in loaded
+    assert "jaxmatch.cli.results" in loaded and "jaxmatch.cli.models" not in loaded
 
 
 @pytest.mark.parametrize("format", ["markdown", "latex", "csv", "json"])

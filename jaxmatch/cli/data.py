@@ -1,23 +1,20 @@
-"""Fetch published data, and look at data before training on it.
-
-    jaxmatch data fetch                                            # lists what can be fetched
-    jaxmatch data fetch snli glove.840B --data-directory ~/data
-    jaxmatch data check snli --data-directory ~/data
-
-`fetch` downloads releases from their owners, or from a mirror, and unpacks them. `check` shows counts, labels, lengths,
-how many words have a vector, and problems such as pairs that occur in two splits.
-"""
+"""Commands for data and devices: data fetch, data check, devices."""
 
 import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
-from jaxmatch.cli import fetch, own_data
-from jaxmatch.cli.output import show
+from jaxmatch.cli.common import add_own_data_arguments, layout_settings, note, show
 from jaxmatch.errors import InputError
+from jaxmatch.printable import printable
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    fetch.add_parser(actions)
+    add_fetch_parser(actions)
     check = actions.add_parser(
         "check", help="counts, labels, lengths, vocabulary coverage and problems", allow_abbrev=False
     )
@@ -28,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder with the data files (default for public data sets: $JAXMATCH_DATA)",
     )
     check.add_argument("--task", default="", help='task of "own" data: classification, regression or ranking')
-    own_data.add_arguments(check)
+    add_own_data_arguments(check)
     check.add_argument(
         "--vectors", default="", metavar="FILE", help="word vectors, whose coverage is reported; or hashed"
     )
@@ -52,7 +49,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     check.set_defaults(act=_check)
 
 
-def run(arguments: argparse.Namespace) -> None:
+def data(arguments: argparse.Namespace) -> None:
+    """Fetch published data, and look at data before training on it.
+
+        jaxmatch data fetch                                            # lists what can be fetched
+        jaxmatch data fetch snli glove.840B --data-directory ~/data
+        jaxmatch data check snli --data-directory ~/data
+
+    `fetch` downloads releases from their owners, or from a mirror, and unpacks them. `check` shows counts, labels,
+    lengths, how many words have a vector, and problems such as pairs that occur in two splits.
+    """
     arguments.act(arguments)
 
 
@@ -77,10 +83,121 @@ def _check(arguments: argparse.Namespace) -> None:
         name=arguments.name,
         directory=directory,
         task=arguments.task,
-        **own_data.layout_settings(arguments),
+        **layout_settings(arguments),
         vectors=vectors_file(arguments.vectors, directory),
         lowercase=not arguments.keep_case,
         remove_punctuation=not arguments.keep_punctuation,
         **words,
     )
     show(check(settings))
+
+
+def add_fetch_parser(actions: Any) -> None:
+    """Adds `fetch` to the actions of `jaxmatch data`."""
+    fetch = actions.add_parser("fetch", help="download data sets and word vectors", allow_abbrev=False)
+    fetch.add_argument("names", nargs="*", metavar="NAME", help="what to fetch (default: list what there is)")
+    fetch.add_argument("--data-directory", metavar="DIR", help="folder to put it into (default: $JAXMATCH_DATA)")
+    fetch.add_argument(
+        "--from", dest="source", default="", metavar="URL|FOLDER", help="mirror or folder with files of the same names"
+    )
+    fetch.add_argument("--accept-licenses", action="store_true", help="accept the licenses shown, without being asked")
+    fetch.set_defaults(act=_fetch)
+
+
+def _fetch(arguments: argparse.Namespace) -> None:
+    from jaxmatch.data.fetch import fetch, release_of, releases
+    from jaxmatch.data.places import DATA_VARIABLE
+
+    if not arguments.names:
+        show(_list(releases().values()))
+        return
+    # A data set that has several names is fetched once.
+    chosen = list({release.name: release for release in map(release_of, arguments.names)}.values())
+    directory = arguments.data_directory or os.environ.get(DATA_VARIABLE, "")
+    if not directory:
+        raise InputError(
+            "no data directory is named", remedy="give --data-directory, or set the variable JAXMATCH_DATA"
+        )
+    place_of = {release.name: release.place(Path(directory)) for release in chosen}
+    _accept([release for release in chosen if not place_of[release.name].exists()], arguments.accept_licenses)
+    for release in chosen:
+        fetch(release, Path(directory), arguments.source)
+        show(f"{place_of[release.name]} is there")
+
+
+def _list(releases: Any) -> str:
+    lines = []
+    for release in releases:
+        how = release.title if all(file.address for file in release.files) else f"{release.title}; only with --from"
+        lines.append(f"{release.name:<12}  {how}\n{'':<12}  {release.license}; {release.home}")
+    return printable("\n".join(lines), keep="\n")
+
+
+def _accept(releases: Sequence[Any], accepted: bool) -> None:
+    """Shows the license of each release, and asks the user to accept it unless `accepted` is true.
+
+    Raises:
+      InputError: a license is not accepted, or the user cannot be asked because standard input is not a terminal.
+    """
+    for release in releases:
+        note(f"{release.title}: license {release.license}; see {release.home}")
+        if accepted:
+            continue
+        if sys.stdin is None or not sys.stdin.isatty():
+            raise InputError(
+                f"the license of {release.name} is not accepted", remedy="read it, then give --accept-licenses"
+            )
+        print("Do you accept it? [y/N] ", end="", file=sys.stderr, flush=True)
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            raise InputError(f"the license of {release.name} is not accepted", remedy="nothing was fetched")
+
+
+GIB = 2**30
+
+
+def add_devices_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--no-trial", action="store_true", help="list devices only, without a trial training step")
+
+
+def devices(arguments: argparse.Namespace) -> None:
+    """List the devices that JAX finds, and try a training step in each precision.
+
+        jaxmatch devices
+        jaxmatch devices --no-trial
+
+    The trial shows that training works here and what a step costs. Precisions that give the same matrix products on the
+    device are tried once. Run nothing else meanwhile.
+    """
+    import jax
+
+    from jaxmatch.devices import available_devices
+    from jaxmatch.sweep.recording import device_name
+
+    devices = available_devices()
+    show(f"JAX {jax.__version__} computes on {device_name(devices)}")
+    for device in devices:
+        show(f"  {device.platform} {device.id}: {memory_text(device)}")
+    if not arguments.no_trial:
+        try_device(devices[0])
+
+
+def memory_text(device) -> str:
+    """Describes a device's memory, as the platform reports it: "60.0 GiB for this process, 0.4 GiB in use"."""
+    from jaxmatch.devices import device_bytes
+
+    statistics = device.memory_stats() or {}
+    if "bytes_limit" in statistics:
+        limit, used = statistics["bytes_limit"] / GIB, statistics.get("bytes_in_use", 0) / GIB
+        return f"{limit:.1f} GiB for this process, {used:.1f} GiB in use"
+    if device.platform == "cpu":
+        return f"{device_bytes(device) / GIB:.1f} GiB, its share of this machine's memory"
+    return "it does not report its memory"
+
+
+def try_device(device) -> None:
+    from jaxmatch.sweep import trial
+
+    show(f"A training step on {device.platform} {device.id} ({trial.WHAT}):")
+    for tried in trial.trials(device):
+        outcome = tried.problem or f"{1000 * tried.step_seconds:.3g} ms, compiled in {tried.compile_seconds:.1f} s"
+        show(f"  model.precision={' or '.join(tried.precisions)} ({tried.products} products): {outcome}")

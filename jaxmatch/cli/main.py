@@ -2,8 +2,10 @@
 
 import argparse
 import contextlib
+import dataclasses
 import errno
 import importlib
+import inspect
 import io
 import os
 import shlex
@@ -13,14 +15,20 @@ from types import ModuleType
 from typing import IO, Any
 
 from jaxmatch import __version__
-from jaxmatch.cli import interrupts, suggestions
+from jaxmatch.cli import interrupts
+from jaxmatch.cli.common import (
+    IMPORT_HELP,
+    OUTPUT,
+    near_option,
+    options_of,
+    plain_option,
+    take_dotted,
+    take_imports,
+    with_choice,
+)
 from jaxmatch.cli.distributed import exit_if_needed
-from jaxmatch.cli.dotted import take_dotted
 from jaxmatch.cli.huge_pages import restart_with_huge_pages
-from jaxmatch.cli.imports import HELP as HELP_OF_IMPORT
-from jaxmatch.cli.imports import take_imports
 from jaxmatch.cli.interrupts import INTERRUPTED
-from jaxmatch.cli.output import OUTPUT
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.files import add_path_to_errors
 from jaxmatch.printable import printable, shown
@@ -28,31 +36,79 @@ from jaxmatch.printable import printable, shown
 # The status that a shell reports for a program that a closed pipe ended, and the status for wrong input.
 PIPE_CLOSED, WRONG_INPUT = 141, 2
 
-# Subcommand -> its help, in one line. Its code is the module of this name here, which is imported when it is used.
-SUBCOMMANDS = {
-    "sweep": "train a grid of runs and print its table",
-    "train": "train one config",
-    "tune": "choose a setting on dev, then train it with many seeds",
-    "configs": "list the configs and sweeps that there are, or copy one",
-    "table": "print the table of finished runs",
-    "report": "write an HTML page about a sweep",
-    "evaluate": "score a run on dev, test or a file",
-    "calibrate": "choose a run's threshold and the temperature of its probabilities on dev",
-    "ensemble": "score the seeds of each setting together",
-    "timing": "measure how fast models predict on the CPU",
-    "predict": "predict labels and probabilities of new pairs",
-    "rank": "order texts by how well they match a query",
-    "search": "find the texts that match a query, among many",
-    "export": "write a run as StableHLO, ONNX or safetensors, for other programs",
-    "inspect": "show the attention weights of a pair",
-    "occlusion": "measure the accuracy of a trained RE2 without a feature",
-    "figure": "draw curves of a sweep, or a figure again from its values",
-    "data": "download public data sets, and check data before training",
-    "devices": "list what JAX can compute on, and try it",
-}
 
-# The subcommands that compute nothing that huge pages would make faster.
-WITHOUT_JAX = {"table", "report", "figure", "configs"}
+@dataclasses.dataclass(frozen=True)
+class Subcommand:
+    """A subcommand: a function of its name, whose docstring is its help, and `add_NAME_arguments(parser)`.
+
+    Attributes:
+      file: the module here that has both functions. It is imported when the subcommand is used.
+      line: the help, in one line.
+      dotted: the kinds of dotted options that it takes (`common.DOTTED`).
+      takes_options: whether it takes options that argparse does not know.
+      checks_output: whether it checks standard output itself.
+      uses_jax: whether it computes something that huge pages would make faster.
+      interrupted: the message after an interrupt.
+    """
+
+    file: str
+    line: str
+    dotted: tuple[str, ...] = ()
+    takes_options: bool = False
+    checks_output: bool = False
+    uses_jax: bool = True
+    interrupted: str = "interrupted"
+
+    @property
+    def module(self) -> ModuleType:
+        return importlib.import_module(f"jaxmatch.cli.{self.file}")
+
+
+RESUME = "interrupted; run the same command to resume"
+SUBCOMMANDS = {
+    "sweep": Subcommand(
+        "train",
+        "train a grid of runs and print its table",
+        dotted=("config", "grid"),
+        takes_options=True,
+        interrupted=RESUME,
+    ),
+    "train": Subcommand("train", "train one config", dotted=("config", "grid"), takes_options=True, interrupted=RESUME),
+    "tune": Subcommand(
+        "train",
+        "choose a setting on dev, then train it with many seeds",
+        dotted=("config", "grid", "space"),
+        takes_options=True,
+        interrupted=RESUME,
+    ),
+    "configs": Subcommand("results", "list the configs and sweeps that there are, or copy one", uses_jax=False),
+    "table": Subcommand("results", "print the table of finished runs", uses_jax=False),
+    "report": Subcommand("results", "write an HTML page about a sweep", uses_jax=False),
+    "evaluate": Subcommand("models", "score a run on dev, test or a file"),
+    "calibrate": Subcommand("models", "choose a run's threshold and the temperature of its probabilities on dev"),
+    "ensemble": Subcommand("analyses", "score the seeds of each setting together"),
+    "timing": Subcommand(
+        "results", "measure how fast models predict on the CPU", dotted=("config", "grid"), takes_options=True
+    ),
+    "predict": Subcommand(
+        "models",
+        "predict labels and probabilities of new pairs",
+        checks_output=True,
+        interrupted="interrupted; an output file was left as it was",
+    ),
+    "rank": Subcommand("models", "order texts by how well they match a query", checks_output=True),
+    "search": Subcommand("models", "find the texts that match a query, among many", checks_output=True),
+    "export": Subcommand(
+        "models",
+        "write a run as StableHLO, ONNX or safetensors, for other programs",
+        interrupted="interrupted; nothing was written",
+    ),
+    "inspect": Subcommand("analyses", "show the attention weights of a pair"),
+    "occlusion": Subcommand("analyses", "measure the accuracy of a trained RE2 without a feature"),
+    "figure": Subcommand("results", "draw curves of a sweep, or a figure again from its values", uses_jax=False),
+    "data": Subcommand("data", "download public data sets, and check data before training"),
+    "devices": Subcommand("data", "list what JAX can compute on, and try it"),
+}
 
 # The errno of a failed write -> its remedy.
 _REMEDIES = {
@@ -72,7 +128,7 @@ class _Parser(argparse.ArgumentParser):
     """
 
     def error(self, message: str) -> Any:
-        message = printable(" ".join(suggestions.with_choice(message).split()))
+        message = printable(" ".join(with_choice(message).split()))
         self.exit(2, f"{self.prog}: error: {message}\n")  # one line, without the usage
 
     def _print_message(self, message: str, file: IO[str] | None = None) -> None:
@@ -84,19 +140,8 @@ class _Parser(argparse.ArgumentParser):
             super()._print_message(message, file)
 
 
-def module_of(subcommand: str) -> ModuleType:
-    """Imports the module of a subcommand.
-
-    A module has `add_arguments(parser)`, `run(arguments)` and its help as a docstring. These constants are optional:
-    `TAKES_OVERRIDES` (it takes --config and --grid), `TAKES_SPACE` (--space), `TAKES_OPTIONS` (it takes options that
-    argparse does not know), `CHECKS_OUTPUT` (it checks standard output itself) and `WHEN_INTERRUPTED` (the message
-    after an interrupt).
-    """
-    return importlib.import_module(f"jaxmatch.cli.{subcommand}")
-
-
 def build_parser(subcommands: Collection[str] = tuple(SUBCOMMANDS)) -> argparse.ArgumentParser:
-    """Builds the parser of the whole command line. Dotted options (`dotted.py`) are taken out before it parses.
+    """Builds the parser of the whole command line. Dotted options (`take_dotted`) are taken out before it parses.
 
     Arguments:
       subcommands: the subcommands whose arguments it can parse; the others are only named in its help.
@@ -104,23 +149,23 @@ def build_parser(subcommands: Collection[str] = tuple(SUBCOMMANDS)) -> argparse.
     parser = _Parser(
         prog="jaxmatch",
         description="Compact text-matching models, trained as whole sweeps.",
-        epilog=f"{HELP_OF_IMPORT}.",
+        epilog=f"{IMPORT_HELP}.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"jaxmatch {__version__}")
     subparsers = parser.add_subparsers(dest="subcommand", metavar="COMMAND", required=True)
-    for name, line in SUBCOMMANDS.items():
-        module = module_of(name) if name in subcommands else None
+    for name, subcommand in SUBCOMMANDS.items():
+        module = subcommand.module if name in subcommands else None
         subparser = subparsers.add_parser(
             name,
-            help=line,
-            description=module and module.__doc__,
+            help=subcommand.line,
+            description=module and inspect.getdoc(getattr(module, name)),
             allow_abbrev=False,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if module:
-            module.add_arguments(subparser)
-            subparser.set_defaults(module=module, parser=subparser)
+            getattr(module, f"add_{name}_arguments")(subparser)
+            subparser.set_defaults(parser=subparser)
     return parser
 
 
@@ -170,7 +215,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
       The exit status: 0; 2 for input that cannot be used; 130 after an interrupt; 141 if the output was closed.
     """
-    module = None
+    interrupted = "interrupted"
     try:
         words = sys.argv[1:] if arguments is None else arguments
         rest, imports = take_imports(words)
@@ -180,25 +225,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen and chosen[0] not in SUBCOMMANDS:
             parser.error(f"there is no command {shown(chosen[0])}; {nearest(chosen[0], SUBCOMMANDS)}")
         parsed, parsed.rest = parser.parse_known_args(rest)
-        module = parsed.module
-        if parsed.rest and not getattr(module, "TAKES_OPTIONS", False):
-            known, dotted_too = suggestions.options_of(parsed.parser), getattr(module, "TAKES_OVERRIDES", False)
-            remedy = suggestions.near_option(parsed.rest[0], known, dotted_too)
+        subcommand = SUBCOMMANDS[parsed.subcommand]
+        interrupted = subcommand.interrupted
+        if parsed.rest and not subcommand.takes_options:
+            remedy = near_option(parsed.rest[0], options_of(parsed.parser), bool(subcommand.dotted))
             parser.error(f"unrecognized arguments: {' '.join(parsed.rest)}{remedy and '; '}{remedy}")
         for kind, names in dotted.items():
-            takes = "TAKES_SPACE" if kind == "space" else "TAKES_OVERRIDES"
-            if names and not getattr(module, takes, False):
+            if names and kind not in subcommand.dotted:
                 name = next(iter(names))
-                remedy = suggestions.plain_option(name, suggestions.options_of(parsed.parser))
+                remedy = plain_option(name, options_of(parsed.parser))
                 parser.error(f"{parsed.subcommand} takes no --{kind}.{name}{remedy and '; '}{remedy}")
         parsed.dotted, parsed.imports, parsed.command_line = dotted, imports, shlex.join(["jaxmatch", *words])
-        if sys.stdout is None and not getattr(module, "CHECKS_OUTPUT", False):
+        if sys.stdout is None and not subcommand.checks_output:
             raise InputError("standard output is closed", remedy="give it a file or a pipe; /dev/null will do")
         from jaxmatch import extend  # not for --help, which needs fewer imports
 
         extend.load_installed()
         extend.load(imports)
-        module.run(parsed)
+        getattr(subcommand.module, parsed.subcommand)(parsed)
         if sys.stdout is not None:
             with add_path_to_errors(OUTPUT):
                 sys.stdout.flush()
@@ -207,7 +251,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _say(str(error))
         return WRONG_INPUT
     except KeyboardInterrupt as interrupt:  # an interrupt that Python raises has no text
-        _say(str(interrupt) or getattr(module, "WHEN_INTERRUPTED", "interrupted"))
+        _say(str(interrupt) or interrupted)
         return INTERRUPTED
     except BrokenPipeError:
         _close_quietly()
@@ -236,7 +280,7 @@ def command() -> int:
     interrupts.exit_on_interrupt()
     if sys.stderr is None:  # closed, as by 2>&-
         sys.stderr = open(os.devnull, "w", encoding="utf-8")
-    if not WITHOUT_JAX.issuperset(_chosen(sys.argv[1:])):
+    if any(name not in SUBCOMMANDS or SUBCOMMANDS[name].uses_jax for name in _chosen(sys.argv[1:])):
         with interrupts.blocked():  # an interrupt during the start of Python would print a traceback
             restart_with_huge_pages()
     interrupts.raise_lost_interrupts()
@@ -252,3 +296,35 @@ def command() -> int:
         status = INTERRUPTED
     exit_if_needed(status, interrupted=status == INTERRUPTED)
     return status
+
+
+def register_magic(shell: Any) -> None:
+    """Adds `%jaxmatch` to an IPython shell."""
+    shell.register_magic_function(magic, magic_kind="line", magic_name="jaxmatch")
+
+
+def magic(line: str) -> None:
+    """Runs `jaxmatch` with the words after `%jaxmatch`, which are split as in a shell, in the notebook's own process.
+
+        %load_ext jaxmatch
+        %jaxmatch sweep sweeps/quickstart.py --workdir runs/quickstart
+
+    A process of its own would start and compile everything again for each command, and would find the accelerator's
+    memory taken by the notebook. Progress is printed as lines, and Stop interrupts as Ctrl-C does in a shell.
+
+    Raises:
+      UsageError: the line cannot be split, or the command failed and has printed why. IPython prints the error as one
+        line and runs no further cell.
+    """
+    from IPython.core.error import UsageError  # the caller has IPython; no other code needs it
+
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise UsageError(printable(f"jaxmatch: {error}: {line}")) from None
+    try:
+        status = main(words)
+    except SystemExit as end:  # argparse exits this way, also after --help
+        status = end.code
+    if status:
+        raise UsageError(f"jaxmatch ended with status {status}")

@@ -90,7 +90,7 @@ MUTANTS = [
      ["tests/test_own_tasks.py::test_the_first_text_may_be_the_group"]),
     ("jaxmatch/data/tables.py", "    for name in read:\n", "    for name in names:\n",
      ["tests/test_own_tasks.py::test_only_columns_that_are_read_need_a_unique_name"]),
-    ("jaxmatch/cli/record_input.py", "filter(None, names)", "names",
+    ("jaxmatch/cli/streams.py", "filter(None, names)", "names",
      ["tests/test_record_input.py::test_the_format_option_applies_to_files_and_streams"]),
     ("jaxmatch/data/tables.py", "if len(names) == 1 and (other", "if len(names) == 0 and (other",
      ["tests/test_own_tasks.py::test_another_separator_is_named"]),
