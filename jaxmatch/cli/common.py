@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from jaxmatch.config.settings import OWN_LAYOUT
 from jaxmatch.errors import WAIT_OR_RESUME, InputError, UnknownOption, did_you_mean
 from jaxmatch.files import add_path_to_errors, open_atomically, remove_abandoned
 from jaxmatch.plain_file import FILE, FOLDER, kind
@@ -356,7 +355,7 @@ def add_own_data_arguments(parser: argparse.ArgumentParser) -> None:
     own.add_argument("--split-seed", type=_seed, metavar="N", help="seed of the split (default: 0)")
 
 
-def layout_settings(arguments: argparse.Namespace, names: Sequence[str] = OWN_LAYOUT) -> dict[str, Any]:
+def layout_settings(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
     """Returns setting of the data section -> value, for the options that were given."""
     return {name: value for name in names if (value := getattr(arguments, name)) is not None}
 

@@ -63,7 +63,7 @@ def data(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    from jaxmatch.config.settings import DataConfig
+    from jaxmatch.config.settings import OWN_LAYOUT, DataConfig
     from jaxmatch.config.settings import check as check_settings
     from jaxmatch.data.data_check import check
     from jaxmatch.data.encoding import DataSettings
@@ -83,7 +83,7 @@ def _check(arguments: argparse.Namespace) -> None:
         name=arguments.name,
         directory=directory,
         task=arguments.task,
-        **layout_settings(arguments),
+        **layout_settings(arguments, OWN_LAYOUT),
         vectors=vectors_file(arguments.vectors, directory),
         lowercase=not arguments.keep_case,
         remove_punctuation=not arguments.keep_punctuation,

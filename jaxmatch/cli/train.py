@@ -12,7 +12,6 @@ from typing import Any
 from jaxmatch.cli import distributed
 from jaxmatch.cli.common import add_own_data_arguments, nonempty_path, note, positive, show, suggesting_options
 from jaxmatch.cli.distributed import on_all_hosts
-from jaxmatch.config.settings import OWN_LAYOUT
 from jaxmatch.errors import InputError, UnknownOption, nearest
 
 ENGINES = ("ray", "slurm")
@@ -283,6 +282,7 @@ def run_launcher(function: Callable[..., str], arguments: argparse.Namespace, ki
       InputError: no file has this name, or the request cannot be carried out.
       FailedCohorts: some runs failed.
     """
+    from jaxmatch.config.settings import OWN_LAYOUT
     from jaxmatch.sweep.engines import Submitted
     from jaxmatch.sweep.failures import FailedCohorts
     from jaxmatch.sweep.files import find
