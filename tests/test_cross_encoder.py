@@ -22,7 +22,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.reporting.records import floor_rows
 from jaxmatch.reporting.table import make_table
-from jaxmatch.sweep import floors_kept, launch
+from jaxmatch.sweep import launch
 from jaxmatch.sweep.files import data_settings
 from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.workdir import Workdir
@@ -170,7 +170,7 @@ class FakeEncoder:
 
 def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, monkeypatch):
     monkeypatch.setattr(baselines, "check_cross_encoder", lambda folder: None)
-    monkeypatch.setattr(floors_kept, "check_cross_encoder", lambda folder: None)
+    monkeypatch.setattr(launch, "check_cross_encoder", lambda folder: None)
     monkeypatch.setattr(baselines, "CrossEncoder", FakeEncoder)
     folder = tmp_path / "some-encoder"
     folder.mkdir()
@@ -182,7 +182,7 @@ def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, m
     work = Workdir(tmp_path / "w")
     work.path.mkdir()
     for _ in range(2):
-        floors_kept.keep_floors(plan, work, SimpleNamespace(say=messages.append))
+        launch.keep_floors(plan, work, SimpleNamespace(say=messages.append))
     assert FakeEncoder.loaded == 1 and len(messages) == 2 and messages[1] == f"scoring the cross-encoder {folder}"
     assert sweep.rows_without_runs == ("majority", "cross_encoder")
     floor, pretrained = floor_rows(work.path, sweep.rows_without_runs)
@@ -199,7 +199,7 @@ def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, m
     before = cross_encoder_fingerprint(folder)
     (folder / "config.json").write_text("{ }")
     assert cross_encoder_fingerprint(folder) != before
-    floors_kept.keep_floors(plan, work, SimpleNamespace(say=messages.append))
+    launch.keep_floors(plan, work, SimpleNamespace(say=messages.append))
     assert FakeEncoder.loaded == 2
     kept = json.loads((work.path / "floors.json").read_text())
     kept["rows"][1]["pretrained"] = "yes"

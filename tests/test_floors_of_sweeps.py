@@ -21,7 +21,7 @@ from jaxmatch.reporting.layout import FloorRow, Published, TableLayout
 from jaxmatch.reporting.records import floor_rows, read_floors
 from jaxmatch.reporting.table import make_table
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.floors_kept import keep_floors
+from jaxmatch.sweep.launch import keep_floors
 from jaxmatch.sweep.sweep import Sweep
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
@@ -108,7 +108,7 @@ def test_floors_of_other_data_or_of_another_request_are_computed_anew(tmp_path, 
     file.write_text(json.dumps(stored | changed))
     new, messages = [{**row, "title": f"new {row['title']}"} for row in stored["rows"]], []
     monkeypatch.setattr(
-        "jaxmatch.sweep.floors_kept.measured", lambda data, names: [row for row in new if row["name"] in names]
+        "jaxmatch.sweep.launch.measured", lambda data, names: [row for row in new if row["name"] in names]
     )
     plan = plan_of({"data.name": "embedded_inference"})
     plan.sweep.floors = ("overlap", "bm25")
@@ -226,7 +226,7 @@ def test_the_table_is_reproduced_from_the_folder_without_refitting_floors(few_pa
     assert [line.split("|")[1].strip() for line in first.splitlines()[2:7]][2:] == ["DecAtt", "BM25", "word overlap"]
     assert main(["table", str(tmp_path / "w")]) == 0
     assert capsys.readouterr().out == first
-    monkeypatch.setattr("jaxmatch.sweep.floors_kept.measured", lambda *_: pytest.fail("fitted again"))
+    monkeypatch.setattr("jaxmatch.sweep.launch.measured", lambda *_: pytest.fail("fitted again"))
     assert main([*words, "--floors", "bm25,overlap"]) == 0
     assert capsys.readouterr().out == first
     # With "none", the file stays in the folder, and no table shows its floors.

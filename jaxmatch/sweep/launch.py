@@ -1,28 +1,38 @@
-"""The launchers behind the commands: plan, train what is missing, make the table."""
+"""What the commands do with a sweep: plan it, train what is missing, make the table and its baselines."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from jaxmatch.baselines import (
+    CROSS_ENCODER,
+    FLOORS,
+    check_cross_encoder,
+    check_installed,
+    cross_encoder_fingerprint,
+    cross_encoder_measured,
+    measured,
+)
 from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.config.settings import flatten
+from jaxmatch.data import catalog
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.records import best_record, name_of_sweep
+from jaxmatch.files import write_json
+from jaxmatch.reporting.records import FLOORS_FORMAT, best_record, name_of_sweep, notes_file, read_floors
 from jaxmatch.reporting.table import check_layout, folder_table
 from jaxmatch.sweep import rungs
 from jaxmatch.sweep.display import Display, RunListener, listeners_of, plan_text
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.execution import execute, records_of, resumed_text
 from jaxmatch.sweep.failures import FailedCohorts
-from jaxmatch.sweep.files import config_file, load_module, resolve
-from jaxmatch.sweep.floors_kept import check_floors, keep_floors
+from jaxmatch.sweep.files import config_file, data_settings, load_module, resolve
 from jaxmatch.sweep.halving import Halving
-from jaxmatch.sweep.notes import write_notes
 from jaxmatch.sweep.plan import Plan
+from jaxmatch.sweep.recording import commit, versions
 from jaxmatch.sweep.sweep import Sweep, changed, with_scores
 from jaxmatch.training.scores import score_names
-from jaxmatch.workdir import TIMING_FILE, Workdir
+from jaxmatch.workdir import FLOORS_FILE, TIMING_FILE, Workdir
 from jaxmatch.workdir.usable import check_usable
 
 
@@ -100,8 +110,7 @@ def show_plan(
     """
     display, folder = display or Display(), Workdir(workdir)
     plan, halving = _checked_plan(sweep, folder, engine or Engine(), halve, dry_run=True)
-    settled = (rungs.any_record,) if halving else ()
-    finished = folder.finished(plan.runs, *settled)
+    finished = folder.finished(plan.runs, *((rungs.any_record,) if halving else ()))
     lines = [plan_text(plan, finished), *filter(None, [resumed_text(plan, folder)])]
     if halving is not None:
         lines.append(halving.text(plan.replica_steps))
@@ -143,7 +152,7 @@ def run(
     if halving is not None:
         rungs.store_or_check_rule(plan, folder, halving)
     folder.clean()
-    write_notes(folder, plan, plan_text(plan, set()))
+    _write_notes(folder, plan, plan_text(plan, set()))
     keep_floors(plan, folder, display)
     try:
         if halving is None:
@@ -170,7 +179,9 @@ def _checked_plan(
     """Plans a sweep, and checks all that can be checked before anything is written."""
     keep_compiled_programs(sweep.config.execution.cache_directory)
     check_sweep_folder(sweep, folder.path)
-    check_floors(sweep)
+    check_installed(sweep.floors)
+    if sweep.cross_encoder:
+        check_cross_encoder(sweep.cross_encoder)
     engine.begin(folder.path, sweep.name, dry_run)
     plan = engine.plan(sweep)
     scores = {name for cohort in plan.cohorts for name in score_names(cohort.data.task, len(cohort.data.labels))}
@@ -187,11 +198,86 @@ def check_sweep_folder(sweep: Sweep, workdir: Path) -> None:
     Raises:
       InputError: the folder cannot be written, or belongs to a timing or another sweep.
     """
-    folder = Workdir(workdir)
-    check_usable(folder.path)
-    if (folder.path / TIMING_FILE).exists():
-        raise InputError("this folder holds a timing", path=folder.path, remedy="give a --workdir of its own")
-    name = name_of_sweep(folder.path)
+    check_usable(workdir)
+    if (workdir / TIMING_FILE).exists():
+        raise InputError("this folder holds a timing", path=workdir, remedy="give a --workdir of its own")
+    name = name_of_sweep(workdir)
     if name not in (None, sweep.name):
         problem = f'this folder holds the sweep "{name}", not "{sweep.name}"'
-        raise InputError(problem, path=folder.path, remedy="give a --workdir of its own")
+        raise InputError(problem, path=workdir, remedy="give a --workdir of its own")
+
+
+def _write_notes(folder: Workdir, plan: Plan, text: str) -> None:
+    """Writes the notes of a sweep, which `read_sweep_folder` reads besides records. `text` is the plan in words."""
+    places = {
+        name: {"variant": run.variant, "overrides": dict(run.overrides), "seed": run.seed}
+        for name, (run, _) in plan.runs.items()
+    }
+    notes = {
+        "name": plan.sweep.name,
+        "layout": dataclasses.asdict(plan.sweep.table),
+        "runs": list(places),
+        "places": places,
+        "analyses": {name: dict(options) for name, options in plan.sweep.analyses.items()},
+        **({"floors": list(plan.sweep.rows_without_runs)} if plan.sweep.rows_without_runs else {}),
+        **({"command": plan.sweep.command} if plan.sweep.command else {}),
+        "plan": text,
+    }
+    write_json(notes_file(folder.path), notes)
+
+
+def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
+    """Computes the rows without runs that a sweep requests, unless its folder holds them for the same data.
+
+    The rows of one data set say nothing about other data sets, so a sweep over several data sets has none.
+
+    Arguments:
+      plan: the plan of the sweep.
+      folder: the folder that stores the rows.
+      display: the display, which reports the computation. It takes minutes on the largest data sets.
+
+    Raises:
+      InputError: a row cannot be computed here, or the stored rows are damaged.
+    """
+    requested, pretrained = list(plan.sweep.floors), plan.sweep.cross_encoder
+    if pretrained:
+        requested.append(f"{CROSS_ENCODER} {cross_encoder_fingerprint(pretrained)}")
+    if not requested:
+        return
+    run, cohort = next(iter(plan.runs.values()))
+    # Floors read the texts, and no other feature of their words.
+    texts = {
+        dataclasses.replace(data_settings(each.config), tags=False, exact_match=False, characters=0)
+        for each, _ in plan.runs.values()
+    }
+    if len(texts) > 1:
+        display.say("the runs are of several data sets: the table has no floors")
+        (folder.path / FLOORS_FILE).unlink(missing_ok=True)
+        return
+    kept = read_floors(folder.path)
+    if kept and kept["fingerprint"] == cohort.data.fingerprint and kept.get("asked") == requested:
+        return
+    rows = []
+    if plan.sweep.floors:
+        task = cohort.data.task
+        floors = [name for name in plan.sweep.floors if task in FLOORS[name].tasks]
+        left_out = [name for name in plan.sweep.floors if name not in floors]
+        note = f" ({', '.join(left_out)}: not for a {task})" if left_out else ""
+        display.say(f"fitting the floors: {', '.join(floors)}{note}")
+        rows += measured(cohort.data, floors)
+    if pretrained:
+        display.say(f"scoring the cross-encoder {pretrained}")
+        settings = data_settings(run.config)
+        texts = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
+        rows.append(cross_encoder_measured(pretrained, cohort.data, texts))
+    write_json(
+        folder.path / FLOORS_FILE,
+        {
+            "format": FLOORS_FORMAT,
+            "asked": requested,
+            "fingerprint": cohort.data.fingerprint,
+            "rows": rows,
+            "versions": versions(),
+            "commit": commit(),
+        },
+    )
