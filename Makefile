@@ -3,11 +3,11 @@
 # make bench   every benchmark that can run here; make bench ARGUMENTS="training --vectors FILE --peer CHECKOUT"
 # make papers  the tables and figures of the papers, with ten seeds (the ensemble eight, the figures of RE2 three), one sweep after another,
 #              each in a folder of runs/; resumable; make papers ARGUMENTS="--data-directory DATA --vectors FILE --dry-run"
-# make accelerators  compiles the programs for TPUs and GPUs that need not be present, and reports memory and traffic; hours, resumable;
-#              make accelerators ARGUMENTS="--target h100 --model re2"
-# make device  on a machine with a GPU or TPU: the measurements that need one (docs/how_to/devices.md, Measurements); elsewhere with
-#              --quick; make device ARGUMENTS="--data-directory DATA --vectors FILE --peer CHECKOUT"; installs JAX for CUDA 12
-#              where there is nvidia-smi, make device ACCELERATOR=cuda13 or ACCELERATOR=tpu for another device
+# make accelerators  compiles the programs for a TPU v5e and an H100, which need not be present, and reports memory and traffic; hours,
+#              resumable; make accelerators ARGUMENTS="--target h100 --model re2"
+# make device  on a machine with a GPU or TPU: the measurements that need one, at most nine minutes (docs/how_to/devices.md,
+#              Measurements); elsewhere with --quick; installs JAX for CUDA 12 where there is nvidia-smi, make device ACCELERATOR=cuda13
+#              or ACCELERATOR=tpu for another device
 # make mutants puts single faults into the code, one at a time, and says which the tests catch; about 15 minutes on two cores
 # make torture every kind of attack, about 27 minutes: kills, limits, damage, broken inputs; make torture ARGUMENTS="--only inputs"
 # make clusters  clusters of Ray and of Slurm on this machine: workers, nodes and commands that die, jobs that are cancelled or reach their

@@ -17,10 +17,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import reports
+from benchmarks import device, reports
 from benchmarks.item import Settings
 from benchmarks.items import ITEMS, paper
-from benchmarks.placeholders import with_placeholders
 from jaxmatch.cli import huge_pages
 from jaxmatch.data.places import DATA_VARIABLE
 from jaxmatch.errors import InputError
@@ -61,9 +60,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _displayed_command(arguments: list[str]) -> str:
-    return shlex.join(
-        ["python", "-m", "benchmarks", *with_placeholders(arguments, {"--vectors": lambda file: file.name})]
-    )
+    words = reports.with_placeholders(arguments, {"--vectors": lambda file: file.name})
+    return shlex.join(["python", "-m", "benchmarks", *words])
 
 
 def _measure(name: str, settings: Settings, results: Path, command: str) -> None:
@@ -73,14 +71,16 @@ def _measure(name: str, settings: Settings, results: Path, command: str) -> None
     rows, notes = item.run(settings)
     more = {"seconds": round(time.perf_counter() - began, 1), "load_before": round(load, 1)}
     more["huge_pages"] = huge_pages.enabled()
-    result = reports.result_of(name, item, rows, notes, command, **more)
-    print(reports.markdown(result, item), flush=True)
+    result = reports.result_of(name, item.title, rows, notes, command, **more)
+    print(reports.markdown(result, item.columns), flush=True)
     if not settings.quick:
         reports.write_result(results, result)
 
 
 def tables_of(results: Path) -> str:
     """Returns all results of a folder as Markdown, with one section for each device."""
+    columns = {name: item.columns for name, item in ITEMS.items()}
+    columns |= {f"device-{name}": own for name, (_, own) in device.STAGES.items()}
     sections = [
         "# Benchmarks: what was measured",
         "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`. Our processes start as the command "
@@ -92,19 +92,17 @@ def tables_of(results: Path) -> str:
     ]
     for found in reports.read_results(results).values():
         sections.append(f"## {next(iter(found.values()))['device']}")
-        sections += [reports.markdown(found[name], item) for name, item in ITEMS.items() if name in found]
+        sections += [reports.markdown(found[name], own) for name, own in columns.items() if name in found]
     sections.append(
-        "## Accelerators\n\n`make device` writes its results to [device/README.md](device/README.md). Not measured "
-        f"on an accelerator: the hours for all that RE2's tables train; the goal is {paper.GOAL}."
+        f"Not measured on an accelerator: the hours for all that RE2's tables train; the goal is {paper.GOAL}. "
+        "[Earlier measurements](earlier.md) are of benchmarks that were removed since."
     )
     return "\n\n".join(section.rstrip() for section in sections) + "\n"
 
 
 def write_tables(results: Path) -> None:
-    """Writes `tables_of` a folder as its README.md, and the figures of its results."""
+    """Writes `tables_of` a folder as its README.md."""
     write_atomically(results / "README.md", tables_of(results).encode())
-    if problem := reports.write_figures(results, ITEMS):
-        print(f"benchmarks: {problem}", file=sys.stderr)
 
 
 def main() -> int:

@@ -71,14 +71,12 @@ class Item:
       needs: the fields of `Settings` without which it cannot run.
       columns: the columns of its table.
       run: measures, and returns the rows (plain values by the keys of the columns) and the notes below the table.
-      figure: draws stored rows. It depends on the rows alone, and needs matplotlib.
     """
 
     title: str
     needs: Sequence[str]
     columns: Sequence[Column]
     run: Callable[[Settings], tuple[list[dict[str, Any]], list[str]]]
-    figure: Callable[[list[dict[str, Any]]], Any] | None = None
 
     def check(self, settings: Settings) -> None:
         """Checks that the settings have everything that the benchmark needs.

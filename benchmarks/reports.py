@@ -1,13 +1,13 @@
 """The results as JSON, one file for each item and device, and the tables and figures that are made from them."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 
-from benchmarks.item import Column, Item
+from benchmarks.item import Column
 from jaxmatch.errors import InputError
 from jaxmatch.files import read_json, write_json
 from jaxmatch.reporting.records import short_commit
@@ -17,6 +17,14 @@ RESULTS = Path(__file__).with_name("results")
 NOT_MEASURED = "not measured"
 # The digits of a commit in the tables.
 DIGITS = 7
+_NAMES = {
+    "--data-directory": "DATA",
+    "--vectors": "VECTORS",
+    "--peer": "PEER",
+    "--peer-python": "PEER_PYTHON",
+    "--results": "RESULTS",
+    "--workdir": "WORKDIR",
+}
 
 
 def folder_of(device: str) -> str:
@@ -29,17 +37,17 @@ def commit_of_code() -> str:
     return commit("benchmarks/*.py")
 
 
-def result_of(name: str, item: Item, rows: list[dict], notes: list[str], command: str, **more: Any) -> dict[str, Any]:
+def result_of(name: str, title: str, rows: list[dict], notes: list[str], command: str, **more: Any) -> dict[str, Any]:
     """Returns the result of an item, with everything that is needed to measure it again.
 
     Arguments:
-      name: the name of the item.
-      item, rows, notes: the item, and what it measured.
+      name, title: the name and the title of the item.
+      rows, notes: what it measured.
       command: the whole command line.
       more: other values to store, such as the seconds that the item took.
     """
     about = {"device": device_name(jax.devices()), "versions": versions(), "commit": commit_of_code()}
-    return {"item": name, "title": item.title, "command": command, **about, **more, "rows": rows, "notes": notes}
+    return {"item": name, "title": title, "command": command, **about, **more, "rows": rows, "notes": notes}
 
 
 def write_result(folder: Path, result: Mapping[str, Any]) -> Path:
@@ -59,7 +67,7 @@ def _cell(value: Any, column: Column) -> str:
     return format(value, column.style) if column.style and not isinstance(value, str) else str(value)
 
 
-def markdown(result: Mapping[str, Any], item: Item) -> str:
+def markdown(result: Mapping[str, Any], columns: Sequence[Column]) -> str:
     """Returns the table of one result as Markdown: medians, with quartiles in brackets."""
     about = f"{result['device']}; jax {result['versions']['jax']}"
     if result["commit"]:
@@ -68,7 +76,7 @@ def markdown(result: Mapping[str, Any], item: Item) -> str:
         about += f"; load before the run {result['load_before']:g}"
     if "huge_pages" in result:
         about += f"; huge pages {'for all' if result['huge_pages'] else 'for none'}"
-    parts = [f"**{result['title']}** {about}.", "", *table_lines(result["rows"], item.columns)]
+    parts = [f"**{result['title']}** {about}.", "", *table_lines(result["rows"], columns)]
     parts += ["", *(f"- {note}" for note in result["notes"])]
     return "\n".join(parts).rstrip() + f"\n\n    {result['command']}\n"
 
@@ -80,27 +88,6 @@ def table_lines(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) ->
     for row in rows:
         lines.append("| " + " | ".join(_cell(row.get(column.key), column) for column in columns) + " |")
     return lines
-
-
-def write_figures(folder: Path, items: Mapping[str, Item]) -> str:
-    """Writes the figures of all results that have one, as PNG and SVG next to the JSON.
-
-    Returns:
-      "", or a line for the user that says why no figures were written.
-    """
-    try:
-        import matplotlib
-    except ModuleNotFoundError:
-        return "no figures without matplotlib: pip install 'jaxmatch[figures]'"
-    # No clock and no random names in the files: the same rows give the same bytes.
-    matplotlib.rcParams.update({"svg.hashsalt": "jaxmatch", "backend": "agg"})
-    for device, results in read_results(folder).items():
-        for name, result in results.items():
-            if name in items and items[name].figure:
-                figure = items[name].figure(result["rows"])
-                figure.savefig(folder / device / f"{name}.svg", metadata={"Date": None})
-                figure.savefig(folder / device / f"{name}.png", metadata={"Software": None}, dpi=120)
-    return ""
 
 
 def read_result(path: Path) -> dict[str, Any]:
@@ -128,4 +115,22 @@ def read_results(folder: Path) -> dict[str, dict[str, dict[str, Any]]]:
         result = read_result(path)
         if "item" in result:
             found.setdefault(path.parent.name, {})[path.stem] = result
+    return found
+
+
+def with_placeholders(words: list[str], shown: Mapping[str, Callable[[Path], str]] | None = None) -> list[str]:
+    """Returns the words of a command with a placeholder for each folder or file.
+
+    Arguments:
+      words: the words of the command.
+      shown: option -> a function of its file that returns what to show instead of the placeholder.
+    """
+    names = {option: (lambda _, name=name: name) for option, name in _NAMES.items()} | dict(shown or {})
+    found = []
+    for before, word in zip(["", *words], words, strict=False):
+        option, equals, value = word.partition("=")
+        if before in names:
+            found.append(names[before](Path(word)))
+        else:
+            found.append(f"{option}={names[option](Path(value))}" if equals and option in names else word)
     return found

@@ -1,6 +1,7 @@
 """Training steps of one shape, ready to be timed."""
 
 import dataclasses
+import functools
 import math
 import time
 from typing import Any
@@ -8,9 +9,13 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxmatch import models
 from jaxmatch.data.batches import assign, plan_batches, plan_buckets
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
+from jaxmatch.data.text import LONGEST_WORD, WordTable
+from jaxmatch.training import step
 from jaxmatch.training.chunks import Chunks
+from jaxmatch.training.evaluation import chunk_outputs
 
 # Steps are timed in series that last at least this long. As in training, no step waits for the one before.
 MIN_SERIES_SECONDS = 0.1
@@ -128,7 +133,72 @@ def typical_length(config: Any, data: EncodedData) -> int:
     return round(plan.tokens() / len(lengths))
 
 
-def operations_of_a_step(steps: Steps) -> float:
-    """Returns the floating-point operations of a training step of one chunk, as XLA counts them."""
-    (executable, *_) = steps.chunks.programs.train.executables.values()
-    return executable.cost_analysis()["flops"]
+def operations_of_a_step(config: Any, data: EncodedData, length: int) -> float:
+    """Returns the floating-point operations of a training step of one run, as XLA counts them before it compiles."""
+    return lowered_for(config, data, length).cost_analysis()["flops"]
+
+
+def lowered_for(config: Any, data: EncodedData, length: int) -> jax.stages.Lowered:
+    """Returns the `lowered` training step of one run on some data."""
+    shape = {"task": data.task, "outputs": data.outputs, "dimensions": data.vectors.shape[1]}
+    return lowered(config, **shape, length=length)
+
+
+def lowered(
+    config: Any,
+    *,
+    task: str,
+    outputs: int,
+    dimensions: int,
+    length: int,
+    runs: int = 1,
+    program: str = "train",
+    sizes: tuple[int, int, int] = (4096, 96, 10_000),
+    most_words: int | None = None,
+    platform: str = "cpu",
+    sharding: Any = None,
+) -> jax.stages.Lowered:
+    """Lowers the program of a chunk for arrays that need not exist.
+
+    Arguments:
+      config: the model, the batch size and the names of the hyperparameters.
+      task: the task of the data.
+      outputs: the number of outputs of the model.
+      dimensions: the dimensions of the word vectors.
+      length: the tokens of a row, padding included.
+      runs: the number of slots of the chunk.
+      program: "train" or "evaluate".
+      sizes: the numbers of training pairs, of tokens of the longest pair, and of words.
+      most_words: as in `BatchShape`; None for a model without characters.
+      platform: the platform that the program is for, as `step.Flattening` names it.
+      sharding: the sharding of all arrays; None means the device of this machine.
+    """
+    module, batch = models.build(config.model.to_dict(), outputs=outputs), config.training.batch_size
+    pairs, longest, words = sizes
+
+    def array(dtype: Any, *shape: int) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+
+    def of_slots(tree: Any) -> Any:
+        return jax.tree.map(lambda leaf: array(leaf.dtype, runs, *leaf.shape), tree)
+
+    def tokens(rows: int, columns: int) -> dict[str, Any]:
+        kinds = {"ids": np.int32} | {name: np.uint8 if name == "tags" else np.int8 for name in module.token_features}
+        return {name: array(kind, rows, columns) for name, kind in kinds.items()}
+
+    vectors = array(np.float32, words, dimensions)
+    flat = step.flattening(module, dimensions, step.words_trained(module, words), platform)
+    seed, hyperparameters = array(np.uint32), step.stack([config.optimizer.to_dict()])
+    hyperparameters = jax.tree.map(lambda leaf: array(leaf.dtype), hyperparameters)
+    state = of_slots(jax.eval_shape(functools.partial(step.initial_state, flat), seed, hyperparameters, vectors))
+    if module.takes_characters:
+        vectors = WordTable(vectors, array(np.uint16, words, LONGEST_WORD))
+    if program == "evaluate":
+        function = functools.partial(chunk_outputs(flat), most_words)
+        return jax.jit(function).lower(state.parameters, tokens(batch, length), array(np.int8, batch, length), vectors)
+    function = functools.partial(step.chunk_step(flat, task), step.BatchShape(length, most_words))
+    labels = array(np.float32 if task == "regression" else np.int32, pairs)
+    split = {"tokens": tokens(pairs, longest), "sentences": array(np.int8, pairs, longest), "labels": labels}
+    others = of_slots((seed, hyperparameters, array(bool)))
+    batches = of_slots((array(np.int32, pairs // batch, batch), array(np.float32, pairs // batch, batch)))
+    return jax.jit(function, donate_argnums=0).lower(state, others, batches, array(np.int32, 2), split, vectors)

@@ -46,14 +46,6 @@ def tagger() -> None:
 
 
 @pytest.fixture
-def quick(tmp_path):
-    """Settings of a benchmark without a peer. The size is so small that it only shows that the benchmark runs."""
-    from benchmarks.item import Settings
-
-    return Settings(data_directory="", vectors="", peer="", peer_python="", rounds=1, quick=True, scratch=tmp_path)
-
-
-@pytest.fixture
 def few_pairs(monkeypatch) -> None:
     """Makes the generated data sets small, because a training step is slow without XLA's optimizations."""
     from jaxmatch.data.synthetic import entailment, paraphrase, questions

@@ -3,10 +3,7 @@
 The checkout also holds a fake `torch`, so that `benchmarks/peer_worker.py` runs with any Python.
 """
 
-import sys
 from pathlib import Path
-
-from benchmarks.item import Settings
 
 FILES = {
     "torch.py": """
@@ -116,10 +113,3 @@ def checkout(folder: Path) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return str(folder)
-
-
-def settings_with_peer(folder: Path, rounds: int = 1) -> Settings:
-    """Returns quick settings of a benchmark that compares with the fake peer."""
-    scratch = folder / "scratch"
-    scratch.mkdir()
-    return Settings("", "", checkout(folder / "peer"), sys.executable, rounds, True, scratch)

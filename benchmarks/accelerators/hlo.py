@@ -1,4 +1,4 @@
-"""The work of a compiled program, read from its text: kernels, the bytes that they move, collectives, padding."""
+"""The work of a compiled program, read from its text: kernels and the bytes that they move."""
 
 import dataclasses
 import math
@@ -26,7 +26,6 @@ _FREE = {
     "copy-done",
     "slice-done",
 }
-_COLLECTIVE = re.compile(r"^(all-|reduce-scatter|collective-|send|recv|ragged-all)")
 # A gather reads rows of a table, not the whole table, so an operand counts at most this many times the result.
 MOST_READ = 8
 
@@ -51,19 +50,16 @@ class Work:
       in_loops: the number of these kernels that are inside loops.
       moved: the bytes of their operands and results. An operand counts at most `MOST_READ` times the result. If an
         array is sliced, or updated in place, only the slice counts.
-      collectives: the number of operations that devices do together.
     """
 
     kernels: int = 0
     in_loops: int = 0
     moved: float = 0.0
-    collectives: int = 0
 
     def add(self, other: "Work", times: int = 1, in_loop: bool = False) -> None:
         self.kernels += times * other.kernels
         self.in_loops += times * (other.kernels if in_loop else other.in_loops)
         self.moved += times * other.moved
-        self.collectives += times * other.collectives
 
 
 def array_bytes(text: str) -> int:
@@ -139,7 +135,7 @@ def _work(found: Mapping[str, Mapping[str, Instruction]], name: str, known: dict
             for called in re.findall(r"(?:to_apply|calls)=\{?%?([\w.\-]+)", instruction.rest):
                 total.add(_work(found, called, known))
         elif opcode not in _FREE:
-            total.add(Work(1, 0, _moved(found, found[name], instruction), int(bool(_COLLECTIVE.match(opcode)))))
+            total.add(Work(1, 0, _moved(found, found[name], instruction)))
     known[name] = total
     return total
 
@@ -188,26 +184,3 @@ def _read(inside: Mapping[str, Instruction], name: str, size: int, updates: list
     if not all(one.operands.index(name) == 0 and (one.opcode == "dynamic-slice" or one in updates) for one in uses):
         return size
     return min(size, sum(one.size for one in uses if one.opcode == "dynamic-slice"))
-
-
-def worst_padding(text: str) -> tuple[float, str]:
-    """Returns how many times its own size the most padded array of a TPU program takes, and the type of this array.
-    Only arrays of more than a megabyte count.
-
-    The last two axes, in the order of the layout, are padded to tiles: `{1,0:T(8,128)}`.
-    """
-    worst = 1.0, ""
-    for kind, extents, layout in set(_ARRAY.findall(text)):
-        tile = re.search(r"T\(([0-9,]+)\)", layout)
-        sizes = [int(extent) for extent in extents.split(",") if extent]
-        order = re.match(r"\{([0-9,]+)", layout)
-        if not tile or not order or not sizes:
-            continue
-        tiles = [int(extent) for extent in tile.group(1).split(",")]
-        minor = [int(axis) for axis in order.group(1).split(",")]
-        padded = list(sizes)
-        for axis, extent in zip(minor, reversed(tiles), strict=False):
-            padded[axis] = -(-sizes[axis] // extent) * extent
-        if math.prod(padded) * _bits(kind) / 8 > 2**20:
-            worst = max(worst, (math.prod(padded) / math.prod(sizes), f"{kind}[{extents}]{layout}"))
-    return worst

@@ -8,7 +8,7 @@ from jax.lax import Precision
 
 from jaxmatch.products import rounded
 
-_ARRAY = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = ([a-z]+[0-9]+\w*)\[", re.MULTILINE)
+_ARRAY = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = ([a-z]+[0-9]*\w*)\[", re.MULTILINE)
 # On a TPU, a product is a convolution without a window. On a GPU, cuBLAS computes most products, and XLA's own kernels
 # contain a dot.
 _PRODUCT = re.compile(r' (?:dot|convolution|custom-call(?=.*custom_call_target="__cublas))\(([^)]*)\)(.*)')

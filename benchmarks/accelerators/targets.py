@@ -17,7 +17,6 @@ class Target:
         Float32 products are TensorFloat-32 on a GPU and passes of bfloat16 on a TPU.
       kinds: the names that JAX has for such devices (`jax.Device.device_kind`). Other devices with a similar name, such
         as an H100 PCIe, have other figures.
-      compiled_as: the name of the target that has the same programs, if nothing is compiled for this one.
     """
 
     name: str
@@ -27,7 +26,6 @@ class Target:
     bandwidth: float
     peak: dict[str, float]
     kinds: tuple[str, ...]
-    compiled_as: str = ""
 
     def least_seconds(self, precision: str, moved: float, operations: float, kernels: int) -> float:
         """Returns a lower bound on a program's time, from the published figures."""
@@ -37,42 +35,15 @@ class Target:
 
 # Seconds that a GPU takes to start a kernel.
 SECONDS_A_KERNEL = 4e-6
-# NVIDIA's data sheets (A100 80GB SXM, H100 SXM, dense), Google's "TPU architecture" pages. A TPU's default for float32
-# is one pass of bfloat16.
-TARGETS = {
-    target.name: target
-    for target in (
-        Target(
-            "h100",
-            "cuda",
-            "h100.txt",
-            80e9,
-            3.35e12,
-            {"float32": 495e12, "bfloat16": 989e12},
-            ("NVIDIA H100 80GB HBM3",),
-        ),
-        Target(
-            "a100",
-            "cuda",
-            "a100.txt",
-            80e9,
-            2.04e12,
-            {"float32": 156e12, "bfloat16": 312e12},
-            ("NVIDIA A100-SXM4-80GB",),
-        ),
-        Target(
-            "v5e", "tpu", "v5e:2x2", 16e9, 0.819e12, {"float32": 197e12, "bfloat16": 197e12}, ("TPU v5e", "TPU v5 lite")
-        ),
-        Target(
-            "v6e", "tpu", "v6e:2x2", 32e9, 1.64e12, {"float32": 918e12, "bfloat16": 918e12}, ("TPU v6e", "TPU v6 lite")
-        ),
-        Target(
-            "v5p", "tpu", "v5p:2x2x1", 95e9, 2.765e12, {"float32": 459e12, "bfloat16": 459e12}, ("TPU v5p", "TPU v5")
-        ),
-    )
-}
+# NVIDIA's data sheet (H100 SXM, dense), Google's "TPU architecture" pages. A TPU's default for float32 is one pass of
+# bfloat16.
+_OF_HOPPER = {"float32": 495e12, "bfloat16": 989e12}
+_H100 = Target("h100", "cuda", "h100.txt", 80e9, 3.35e12, _OF_HOPPER, ("NVIDIA H100 80GB HBM3",))
+_OF_V5E = {"float32": 197e12, "bfloat16": 197e12}
+_V5E = Target("v5e", "tpu", "v5e:2x2", 16e9, 0.819e12, _OF_V5E, ("TPU v5e", "TPU v5 lite"))
+TARGETS = {target.name: target for target in (_H100, _V5E)}
 # The H200 is an H100 with more and faster memory, and runs the same programs.
-_H200 = Target("h200", "cuda", "", 141e9, 4.8e12, TARGETS["h100"].peak, ("NVIDIA H200",), compiled_as="h100")
+_H200 = Target("h200", "cuda", "", 141e9, 4.8e12, _OF_HOPPER, ("NVIDIA H200",))
 
 
 def target_of(kind: str) -> Target | None:

@@ -37,7 +37,7 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     rows, notes = [], []
     with contextlib.ExitStack() as stack:
         peer = stack.enter_context(Peer(settings.peer, settings.peer_python)) if settings.peer else None
-        for blocks in BLOCKS:
+        for blocks in BLOCKS[: 1 if settings.quick else None]:
             model = random_model({**MODEL, **small, "blocks": blocks}, vectors=vectors, outputs=CLASSES)
             rows.append(_row(model, blocks, sides, settings.rounds, peer))
             notes += _product_table_note(model, blocks, sides)

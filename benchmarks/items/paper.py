@@ -2,19 +2,19 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from benchmarks import paper_tables, steps, stopwatch
+from benchmarks import steps, stopwatch
 from benchmarks.item import Column, Item, Settings
-from benchmarks.peer import SORT_BY_LEN, Peer
-from benchmarks.peer_data import write_peer_data
-from benchmarks.peer_settings import peer_settings
+from benchmarks.peer import SORT_BY_LEN, Peer, peer_settings, write_peer_data
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.errors import InputError
+from jaxmatch.papers import re2
+from jaxmatch.papers.re2 import SEEDS, UP_TO
 from jaxmatch.sweep import files
 from jaxmatch.training.evaluation import EVALUATION_BUCKETS
 
@@ -31,6 +31,49 @@ EVALUATION_COST = 1 / 3
 PEER_PAIRS = 1024
 GOAL = "under 4 on an H100 or H200"
 HOUR = 3600.0
+# Data set -> (config, number of training pairs of the full set).
+DATA_SETS = {
+    re2.DATA_SETS[name].title: (re2.DATA_SETS[name].config, re2.DATA_SETS[name].training_pairs) for name in re2.IN_PAPER
+}
+_MAIN = {re2.DATA_SETS[name].title: re2.DATA_SETS[name].main_table for name in re2.IN_PAPER}
+_ROBUSTNESS = tuple(re2.DATA_SETS[name].title for name in re2.ROBUSTNESS)
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A row of a table for one data set.
+
+    Attributes:
+      table: the number of the table in the paper.
+      data_set: a key of `DATA_SETS`.
+      name: the name of the row.
+      changes: the fields of the released `config.model` that the row changes.
+      new: whether no earlier row has the same settings.
+    """
+
+    table: str
+    data_set: str
+    name: str
+    changes: Mapping[str, Any]
+    new: bool
+
+
+def paper_rows(models: Mapping[str, Mapping[str, Any]], up_to: int = UP_TO) -> Iterator[Row]:
+    """Yields all rows, table by table.
+
+    Arguments:
+      models: data set -> its released `config.model`. Data sets that are not in it are left out.
+      up_to: the highest number of blocks and of encoder layers in Table 7.
+    """
+    trained: list[tuple[str, dict[str, Any]]] = []
+    main = [(_MAIN[name], name, {"RE2": {}}) for name in models]
+    sixth = [("6", name, re2.ablations(model)) for name, model in models.items()]
+    seventh = [("7", name, re2.robustness(up_to)) for name in models if name in _ROBUSTNESS]
+    for table, data_set, variants in main + sixth + seventh:
+        for name, changes in variants.items():
+            settings = (data_set, {**models[data_set], **changes})
+            yield Row(table, data_set, name, changes, settings not in trained)
+            trained.append(settings)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,15 +185,21 @@ def row_hours(throughput: Throughput, full_pairs: int, changes: Mapping[str, Any
     variant = config.copy_and_resolve_references()
     with variant.unlocked():
         variant.model.update(changes)
-    base, own = (steps.products_of_a_step(one, data, throughput.length) for one in (config, variant))
+    base, own = (_work(one, data, throughput.length) for one in (config, variant))
     dev = data.splits["dev"].pairs if "dev" in data.splits else 0
-    pairs = paper_tables.SEEDS * config.training.epochs * (full_pairs + EVALUATION_COST * dev)
-    work = own.multiply_adds / base.multiply_adds
+    pairs = SEEDS * config.training.epochs * (full_pairs + EVALUATION_COST * dev)
+    work = own[0] / base[0]
     hours = {
         "train": work * pairs * throughput.pair_seconds / HOUR,
-        "compile": own.products / base.products * throughput.compile_seconds / HOUR,
+        "compile": own[1] / base[1] * throughput.compile_seconds / HOUR,
     }
     return hours | {key: work * pairs * one / HOUR for key, one in throughput.peer_pair_seconds.items()}
+
+
+def _work(config: Any, data: EncodedData, length: int) -> tuple[float, int]:
+    """Returns the operations of a training step of one run, as XLA counts them, and the number of its products."""
+    program = steps.lowered_for(config, data, length)
+    return program.cost_analysis()["flops"], program.as_text().count("dot_general")
 
 
 def summed(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -170,10 +219,9 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     missing: list[str] = []
     with contextlib.ExitStack() as stack:
         peer = stack.enter_context(Peer(settings.peer, settings.peer_python)) if settings.peer else None
-        for name, (file, _) in paper_tables.DATA_SETS.items():
+        for name, (file, _) in DATA_SETS.items():
             if settings.quick and measured:  # one data set shows as well as four that it runs
-                measured[name] = next(iter(measured.values()))
-                continue
+                break
             config = (
                 settings.config("re2_embedded_inference", **steps.SMALL) if settings.quick else settings.config(file)
             )
@@ -184,19 +232,19 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
                 continue
             folder = str(write_peer_data(data, settings.scratch / f"paper-{name}")) if peer else ""
             measured[name] = measure(settings, config, data, peer, folder)
-    rows = table_rows(measured, up_to=2 if settings.quick else paper_tables.UP_TO)
+    rows = table_rows(measured, up_to=1 if settings.quick else UP_TO)
     named = [f"The peer is {peer.name}."] if peer else []
     return rows, missing + _notes(measured, rows) + named
 
 
-def table_rows(measured: Mapping[str, Throughput], up_to: int = paper_tables.UP_TO) -> list[dict[str, Any]]:
-    """Computes the rows of the tables from the throughput of each data set. `up_to` is that of `paper_tables.rows`."""
+def table_rows(measured: Mapping[str, Throughput], up_to: int = UP_TO) -> list[dict[str, Any]]:
+    """Computes the rows of the tables from the throughput of each data set. `up_to` is that of `paper_rows`."""
     parts: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in paper_tables.rows({name: one.config.model.to_dict() for name, one in measured.items()}, up_to):
+    for row in paper_rows({name: one.config.model.to_dict() for name, one in measured.items()}, up_to):
         hours = {"train": 0.0, "compile": 0.0, "peer": 0.0, "sorted": 0.0}
         if row.new:
-            hours = row_hours(measured[row.data_set], paper_tables.DATA_SETS[row.data_set][1], row.changes)
-        hours |= {"rows": 1, "runs": paper_tables.SEEDS * row.new, "total": hours["train"] + hours["compile"]}
+            hours = row_hours(measured[row.data_set], DATA_SETS[row.data_set][1], row.changes)
+        hours |= {"rows": 1, "runs": SEEDS * row.new, "total": hours["train"] + hours["compile"]}
         parts.setdefault((row.table, row.data_set), []).append(hours)
     peer = all(one.peer_pair_seconds for one in measured.values())
     rows = [{"table": table, "data_set": data_set, **summed(own)} for (table, data_set), own in parts.items()]
@@ -227,15 +275,15 @@ def _notes(measured: Mapping[str, Throughput], rows: Sequence[Mapping[str, Any]]
         for key, words in (("peer", "as released"), ("sorted", "sorted"))
         if all(one.ratios for one in measured.values())
     )
-    sizes = ", ".join(f"{pairs:,} {name}" for name, (_, pairs) in paper_tables.DATA_SETS.items())
+    sizes = ", ".join(f"{pairs:,} {name}" for name, (_, pairs) in DATA_SETS.items())
     return [
         f"{dominant} dominates: {shares}; compilation {rows[-1]['compile'] / total:.0%} of all.",
         f"Measured, the released settings: {speeds}.",
-        f"{paper_tables.SEEDS} seeds a row on the full sets ({sizes} pairs an epoch) and dev after every epoch, a pair "
+        f"{SEEDS} seeds a row on the full sets ({sizes} pairs an epoch) and dev after every epoch, a pair "
         "of which counts as a third.",
         "All epochs of the released settings: an upper bound, early stopping would end most runs sooner.",
-        "Settings that are in several rows are trained once. Variants are scaled by the multiply-adds of a training "
-        "step, counted in its program.",
+        "Settings that are in several rows are trained once. Variants are scaled by the operations of a training "
+        "step, as XLA counts them in its program.",
         "Lengths of the given data; on a CPU two are measured and the others lie on the line through them, on an "
         "accelerator all are.",
         "Compilation: every length of every variant, by the time of those measured, scaled by the number of products.",

@@ -10,9 +10,7 @@ import jax
 
 from benchmarks import ceiling, steps, stopwatch
 from benchmarks.item import Column, Item, Settings
-from benchmarks.peer import SORT_BY_LEN, Peer, PeerEnded
-from benchmarks.peer_data import write_peer_data
-from benchmarks.peer_settings import peer_settings
+from benchmarks.peer import SORT_BY_LEN, Peer, PeerEnded, peer_settings, write_peer_data
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.sweep import files
 
@@ -122,7 +120,7 @@ def _series(
         rounds = max(1, min(settings.rounds // 3, int(LONG_POINT_SECONDS / (count * alone))))
         seconds = time_long_point(config, data, length, count, points[1], peers, rounds)
         times[count] = seconds["all"], seconds["alone"], {key: seconds[key] for key in peers}
-    steps_at_the_ceiling = operations[precision] / steps.operations_of_a_step(points[1])
+    steps_at_the_ceiling = operations[precision] / steps.operations_of_a_step(config, data, length)
     rows = []
     named = name_of_products(config.model.precision, precision)
     for count in replicas:
@@ -221,7 +219,7 @@ def _notes(data: EncodedData, length: int, operations: Mapping[str, float], roun
     return [
         f"{data.name}: pairs of {length} tokens, the mean over an epoch with padding; one device.",
         f"Ceiling: the fastest product of large square matrices in the same run, {measured}. Counted for a share of "
-        "it: the multiply-adds of all matrix products of a step, forward and backward, nothing else.",
+        "it: the floating-point operations of a step, as XLA counts them.",
         f"Matrix products of float32 numbers run in {ceiling.default_products()} on this device, JAX's default for it.",
         "A run's cost: its part of a step, of the step of one run alone, timed in turn with it. Where the step of all "
         f"lasts more than {LONG_STEP_SECONDS:.0f} s, and it is not the first after a run alone, it is timed by itself, "

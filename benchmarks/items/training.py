@@ -9,9 +9,7 @@ import numpy as np
 
 from benchmarks import stopwatch
 from benchmarks.item import Column, Item, Settings
-from benchmarks.peer import Peer
-from benchmarks.peer_data import write_peer_data
-from benchmarks.peer_settings import peer_settings
+from benchmarks.peer import Peer, peer_settings, write_peer_data
 from benchmarks.steps import SMALL
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.sweep import files

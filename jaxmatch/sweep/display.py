@@ -32,8 +32,8 @@ SECONDS_BETWEEN_LINES = 60.0
 # The time left follows the speed of training over this long. It includes compilation and scoring.
 SECONDS_OF_SPEED = 600.0
 # The seconds that a program is assumed to take to compile. On a CPU, 36 programs of RE2 with one to five blocks took
-# 359 s (benchmarks/results/README.md, "9 programs, first launch"). For an H200, programs of RE2 took 12 to 14 s beside
-# eleven others (benchmarks/results/device/README.md). A TPU's compiler takes longer.
+# 359 s (benchmarks/results/earlier.md, "9 programs, first launch"). For an H200, programs of RE2 took 12 to 14 s beside
+# eleven others (benchmarks/results/README.md). A TPU's compiler takes longer.
 SECONDS_TO_COMPILE_ON_A_CPU, SECONDS_TO_COMPILE_ELSEWHERE = 10.0, 20.0
 TENSORBOARD = "tensorboard"
 METHODS = ("started", "evaluated", "ended")

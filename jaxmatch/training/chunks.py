@@ -28,7 +28,7 @@ PAIRS_AT_ONCE_ON_A_CPU = 128
 # The largest share of slots without a run that a larger chunk may cost on a CPU.
 FILLERS_ON_A_CPU = 0.2
 # The operations of a run's training in the time that a compilation takes: 5 to 10 s of two cores, and 12 s of an H200,
-# which computes 20 to 60 times as fast (benchmarks/results/README.md, benchmarks/results/device/README.md).
+# which computes 20 to 60 times as fast (benchmarks/results).
 OPERATIONS_A_COMPILATION = {"cpu": 1.5e11}
 OPERATIONS_A_COMPILATION_ELSEWHERE = 1e14
 # The operations of a training step for each token and parameter: a multiply-add forward, and two backward.

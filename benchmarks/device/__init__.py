@@ -1,1 +1,0 @@
-"""The measurements that need a device, the most informative first: `python -m benchmarks.device --help`."""
