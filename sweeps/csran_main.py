@@ -28,6 +28,6 @@ def get_sweep(dataset: str = "snli", features: str = published.PAPER) -> Sweep:
             rows=(),
             scores=data.scores,
             published=csran.published_main(dataset, config),
-            notes=(*csran.setting_notes(config), *csran.NOTES.get(dataset, ())),
+            notes=csran.setting_notes(config),
         ),
     )

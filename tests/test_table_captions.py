@@ -64,6 +64,13 @@ def test_caption_states_seeds_selection_data_vectors_and_device():
     assert others.caption[0] == "Mean ± sample standard deviation over as many of the seeds 1–3 as the row says."
 
 
+def test_caption_explains_the_best_f1_over_thresholds():
+    layout = TableLayout("t", (), scores=("dev.max_f1",))
+    found = make_table([record(dev={"max_f1": 0.84, "accuracy": 0.9})], layout)
+    assert "Max F1 is the best F1 over all thresholds on the scored pairs themselves." in found.caption
+    assert "84.0" in found.markdown() and "Max F1" not in make_table([record()], LAYOUT).markdown()
+
+
 def test_caption_omits_the_vector_coverage_if_a_run_lacks_it():
     for coverage in (None, {"tokens_with_vector": None}):
         bare = make_table([record(seed=1), record(seed=2, data=record()["data"] | {"coverage": coverage})], LAYOUT)

@@ -18,7 +18,6 @@ from jaxmatch.reporting.layout import Published
 
 PRINTED = printed("csran")
 DATA_SETS, data_set = PRINTED.data_sets, PRINTED.data_set
-NOTES = PRINTED.notes
 SEEDS = 5
 ORIGINAL = "Original"
 # The features of each word in the paper (section 2.1). The released code also has part of speech and exact match.

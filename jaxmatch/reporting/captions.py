@@ -210,6 +210,8 @@ def caption(
             "Scores under “best on test” are those of a checkpoint chosen on the test set itself; "
             "they flatter and are there only for comparison with results obtained in that way."
         )
+    if any(score.endswith(".max_f1") for score in scores):
+        sentences.append("Max F1 is the best F1 over all thresholds on the scored pairs themselves.")
     sentences += _data(records)
     sentences += _precisions(records)
     devices = _distinct(each["device"] for record in records for each in (record, *record.get("trained_by", ())))

@@ -43,6 +43,7 @@ MUTANTS = [
      ["tests/test_paper_figures.py::test_sources_of_rows_name_the_other_figures_that_papers_print_for_a_model"]),
     ("jaxmatch/papers/published.py", ", down to {optimizer.learning_rate_floor:g}", "", ["tests/test_paper_figures.py"]),
     ("jaxmatch/layers/words.py", "    size: int = 20", "    size: int = 24", ["tests/test_paper_figures.py"]),
+    ("jaxmatch/reporting/captions.py", 'score.endswith(".max_f1")', 'score.endswith(".f1")', ["tests/test_table_captions.py"]),
     ("sweeps/csran_depth.py", "scores=data.scores,", "scores=data.scores[:1],", ["tests/test_paper_figures.py"]),
     ("sweeps/esan_ablation.py", "notes=esan.setting_notes(config),", "", ["tests/test_paper_figures.py"]),
     (_SCORES, "np.where(last, values, 0.0)", "np.where(True, values, 0.0)", ["tests/test_scores.py"]),
