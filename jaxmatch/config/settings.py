@@ -12,13 +12,14 @@ import functools
 import sys
 import typing
 from collections.abc import Mapping
-from typing import Any, Literal
-
-from ml_collections import ConfigDict
+from typing import TYPE_CHECKING, Any, Literal
 
 from jaxmatch.config.models import MODELS, MOST, MOST_LAYERS, WIDEST, ModelConfig, setting
 from jaxmatch.errors import InputError, nearest
 from jaxmatch.printable import shown
+
+if TYPE_CHECKING:  # the functions that make one import it, so that tables and help start without it
+    from ml_collections import ConfigDict
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,7 +180,7 @@ ADDED_DEFAULTS: dict[str, float] = {}
 OR_IMPORT = "; --import FILE loads one of your own"
 
 
-def default_config(model: str = "re2") -> ConfigDict:
+def default_config(model: str = "re2") -> "ConfigDict":
     """Returns a locked config with every setting at its default. The files in configs/ change it for each data set.
 
     Arguments:
@@ -188,6 +189,8 @@ def default_config(model: str = "re2") -> ConfigDict:
     Raises:
       InputError: the model does not exist.
     """
+    from ml_collections import ConfigDict
+
     config = ConfigDict({"model": {"name": model, **dataclasses.asdict(model_config({"name": model}))}})
     for name, section in SECTIONS.items():
         config[name] = ConfigDict(dataclasses.asdict(section()))
@@ -212,11 +215,11 @@ def model_config(settings: Mapping[str, Any]) -> ModelConfig:
     return check(MODELS[name], fields, "model")
 
 
-def flatten(config: Mapping[str, Any] | ConfigDict, prefix: str = "") -> dict[str, Any]:
+def flatten(config: "Mapping[str, Any] | ConfigDict", prefix: str = "") -> dict[str, Any]:
     """Flattens a config: {"model": {"blocks": 2}} becomes {"model.blocks": 2}."""
     flat = {}
     for name, value in config.items():
-        if isinstance(value, Mapping | ConfigDict):
+        if hasattr(value, "items"):
             flat.update(flatten(value, f"{prefix}{name}."))
         else:
             flat[prefix + name] = value
@@ -256,7 +259,7 @@ def _parsed(value: Any, default: Any) -> Any:
     return value
 
 
-def with_overrides(config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDict:
+def with_overrides(config: "ConfigDict", overrides: Mapping[str, Any]) -> "ConfigDict":
     """Returns a locked copy of `config` with some settings changed.
 
     Arguments:
@@ -267,6 +270,8 @@ def with_overrides(config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDi
     Raises:
       InputError: a name is unknown (the error names the nearest known name), or a value is not allowed.
     """
+    from ml_collections import ConfigDict
+
     changed = config.to_dict()
     name = overrides.get("model.name", config.model.name)
     if name != config.model.name:
