@@ -19,9 +19,8 @@ from scipy import sparse
 from jaxmatch.data.encoded import EncodedData, EncodedSplit
 from jaxmatch.data.pairs import DataSet, Split
 from jaxmatch.data.text import UNKNOWN
-from jaxmatch.errors import InputError, NotInstalled, nearest
+from jaxmatch.errors import InputError, NotInstalled, nearest, without_nan
 from jaxmatch.files import hash_file
-from jaxmatch.printable import without_nan
 from jaxmatch.training.scores import score
 
 

@@ -1,11 +1,90 @@
-"""The errors that are written for the user, and the remedy that they name most often."""
+"""Errors that are written for the user; text that is safe to print in them; and the kinds of files.
+
+Characters that a terminal would obey, or draw out of order, are shown as escapes. The kind of a file is checked before
+it is read as a whole: a pipe or a device may never end.
+"""
 
 import contextlib
+import json
+import math
 import os
-from collections.abc import Iterable, Iterator
+import re
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from jaxmatch.printable import printable
+# C0, DEL and C1; marks that change the direction of what follows; line and paragraph separators; lone surrogates.
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_NAMED = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
+
+
+def count_text(number: int, singular: str, plural: str = "") -> str:
+    """Returns a number with its noun: "1 run" or "2,000 runs".
+
+    Arguments:
+      number: the number.
+      singular: the singular of the noun.
+      plural: the plural of the noun; empty: `singular` with an s.
+    """
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""Returns `text` with its control characters written as `\n`, `\x1b` or `\u202e`; all other characters stay.
+
+    A byte of a file name that is not UTF-8 reaches Python as a surrogate. It is written as that byte.
+
+    Arguments:
+      text: the text to print.
+      keep: control characters that stay, such as "\n".
+    """
+    return _CONTROL.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        code -= 0xDC00
+    return _NAMED.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+
+
+def shown(value: Any, limit: int = 60) -> str:
+    """Returns the repr of `value` for an error message, cut to at most `limit` characters."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 4]}...{text[-1]}"
+
+
+def listed(names: Iterable[Any], most: int = 8) -> str:
+    """Joins the first `most` names with commas, for an error message."""
+    names = list(names)
+    return ", ".join([shown(name, 30) for name in names[:most]] + ["..."] * (len(names) > most))
+
+
+def without_nan(value: Any) -> Any:
+    """Returns `value` with None for every NaN and infinity, which JSON cannot represent.
+
+    Arguments:
+      value: plain values, also nested. Mappings become dicts with string keys; lists and tuples become lists.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): without_nan(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def printable_json(value: Any, **options: Any) -> str:
+    """Returns `value` as JSON that any program reads back unchanged and that is safe to print.
+
+    Arguments:
+      value: a value that JSON can represent.
+      options: options of `json.dumps`.
+
+    Raises:
+      TypeError, ValueError: as in `json.dumps`.
+    """
+    text = json.dumps(value, ensure_ascii=False, **options)
+    return _CONTROL.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
 class InputError(ValueError):
@@ -125,3 +204,73 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Returns `did you mean "…"?` with the closest of the known names, or "" if no name is close."""
     remedy = nearest(word, known)
     return remedy if remedy.endswith("?") else ""
+
+
+FILE, FOLDER = "a file", "a folder"
+_KINDS = {
+    stat.S_IFREG: FILE,
+    stat.S_IFDIR: FOLDER,
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def kind(path: str | os.PathLike) -> str:
+    """Returns the kind of file at `path`, such as `FILE`; "" if neither a file nor a link exists. Opens no file.
+
+    Raises:
+      InputError: the path cannot be looked up.
+    """
+    try:
+        mode = os.stat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return "a link to a file that is not there" if os.path.islink(path) else ""
+    except (OSError, ValueError) as error:  # a folder that may not be entered; a name too long, or with a NUL
+        raise InputError(f"it cannot be looked up ({getattr(error, 'strerror', error)})", path=path) from None
+    return _KINDS.get(stat.S_IFMT(mode), "something else")
+
+
+def require_plain_file(
+    path: str | os.PathLike, *, missing: str = "there is no such file", remedy: str | None = None
+) -> None:
+    """Checks that a plain file exists at a path.
+
+    Arguments:
+      path: the file, or a link to it.
+      missing: the problem in the error about a file that does not exist.
+      remedy: the remedy in the error.
+
+    Raises:
+      InputError: the file does not exist, cannot be looked up, or is not a plain file.
+    """
+    if not is_plain_file(path, remedy=remedy):
+        raise InputError(missing, path=path, remedy=remedy)
+
+
+def is_plain_file(path: str | os.PathLike, *, remedy: str | None = None) -> bool:
+    """Returns whether a plain file exists at a path; anything else at the path raises an error.
+
+    Raises:
+      InputError: the path cannot be looked up, or is not a plain file.
+    """
+    found_kind = kind(path)
+    if found_kind and found_kind != FILE:
+        raise InputError(f"this is {found_kind}, not a file", path=path, remedy=remedy)
+    return bool(found_kind)
+
+
+def check_plain_file(path: str | os.PathLike, remedy: str, most_bytes: int | None = None) -> None:
+    """Checks, before a file is opened, that it is a plain file of limited length. A missing file is not an error.
+
+    Arguments:
+      path: the file, or a link to it.
+      remedy: the remedy in the error.
+      most_bytes: the greatest length of the file; None: no limit.
+
+    Raises:
+      InputError: the path cannot be looked up, is not a plain file, or the file is longer than `most_bytes`.
+    """
+    if is_plain_file(path, remedy=remedy) and most_bytes is not None and (size := os.path.getsize(path)) > most_bytes:
+        raise InputError(f"the file has {size:,} bytes, more than {most_bytes:,}", path=path, remedy=remedy)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from jaxmatch.plain_file import check_plain_file
+from jaxmatch.errors import check_plain_file
 
 try:
     import fcntl

@@ -9,7 +9,7 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "jaxmatch"
 # Component (a folder or file of the package) -> the components that it may import. FILES belong to no component.
-FILES = {"errors", "printable", "plain_file", "files"}
+FILES = {"errors", "files"}
 MAY_IMPORT = {
     "config": set(),
     "data": {"config"},

@@ -12,8 +12,7 @@ from rich.console import Console
 from small_records import record
 
 from jaxmatch.cli.common import note, show
-from jaxmatch.errors import InputError
-from jaxmatch.printable import printable, printable_json
+from jaxmatch.errors import InputError, printable, printable_json
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.reporting.report import grid, of_each_setting, templates
 from jaxmatch.reporting.table import make_table

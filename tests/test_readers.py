@@ -12,8 +12,7 @@ from refusals import refused
 
 from jaxmatch.data import own, readers, tables
 from jaxmatch.data.pairs import number_of
-from jaxmatch.errors import InputError
-from jaxmatch.printable import shown
+from jaxmatch.errors import InputError, shown
 
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\n"), min_size=1, max_size=20).filter(
     lambda text: not text.isspace()

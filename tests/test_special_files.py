@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from jaxmatch.cli.main import main
-from jaxmatch.errors import InputError
-from jaxmatch.plain_file import check_plain_file
+from jaxmatch.errors import InputError, check_plain_file
 from jaxmatch.reporting.times import read_times
 
 RESULTS = Path(__file__).parent.parent / "results"

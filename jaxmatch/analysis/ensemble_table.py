@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxmatch.analysis.ensemble import EnsembleScores
-from jaxmatch.printable import printable_json, without_nan
+from jaxmatch.errors import printable_json, without_nan
 from jaxmatch.reporting import captions, formats
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text
 from jaxmatch.reporting.layout import Published, format_number, score_heading

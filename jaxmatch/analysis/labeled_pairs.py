@@ -9,10 +9,9 @@ from jaxmatch.data import catalog, own
 from jaxmatch.data.own import PLAIN, layout_of
 from jaxmatch.data.pairs import Split
 from jaxmatch.data.places import data_directory
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, check_plain_file
 from jaxmatch.files import hash_file, read_json
 from jaxmatch.inference.matcher import Matcher
-from jaxmatch.plain_file import check_plain_file
 
 
 def own_file(matcher: Matcher, path: Path, changes: Mapping[str, Any] | None = None) -> Split:

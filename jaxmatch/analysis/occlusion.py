@@ -20,11 +20,10 @@ import numpy as np
 from jaxmatch import memory_mappings
 from jaxmatch.analysis.scoring import label_numbers, pairs_of
 from jaxmatch.data.pairs import Split
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, without_nan
 from jaxmatch.inference.inference_model import batches, pad_batch
 from jaxmatch.inference.matcher import Matcher
 from jaxmatch.models.re2 import RE2, Block
-from jaxmatch.printable import without_nan
 
 FEATURES = ("embedding", "residual", "contextual")  # the paper's "embed", "residual" and "enc-out"
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxmatch.analysis.occlusion import FEATURES, Occlusion
-from jaxmatch.printable import without_nan
+from jaxmatch.errors import without_nan
 from jaxmatch.reporting import captions, formats
 from jaxmatch.reporting.formats import Sheet, Text, csv_text
 

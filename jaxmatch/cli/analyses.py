@@ -17,8 +17,7 @@ from jaxmatch.cli.common import (
     show,
     slug,
 )
-from jaxmatch.errors import InputError
-from jaxmatch.printable import printable, printable_json
+from jaxmatch.errors import InputError, printable, printable_json
 from jaxmatch.reporting import FORMATS
 
 if TYPE_CHECKING:

@@ -13,10 +13,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from jaxmatch.errors import WAIT_OR_RESUME, InputError, UnknownOption, did_you_mean
+from jaxmatch.errors import (
+    FILE,
+    FOLDER,
+    WAIT_OR_RESUME,
+    InputError,
+    UnknownOption,
+    count_text,
+    did_you_mean,
+    kind,
+    printable,
+)
 from jaxmatch.files import add_path_to_errors, open_atomically, remove_abandoned
-from jaxmatch.plain_file import FILE, FOLDER, kind
-from jaxmatch.printable import count_text, printable
 
 STANDARD_INPUT, OUTPUT = "standard input", "standard output"  # their names in error messages
 

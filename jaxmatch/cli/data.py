@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.cli.common import add_own_data_arguments, layout_settings, note, show
-from jaxmatch.errors import InputError
-from jaxmatch.printable import printable
+from jaxmatch.errors import InputError, printable
 
 
 def add_data_arguments(parser: argparse.ArgumentParser) -> None:

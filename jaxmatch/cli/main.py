@@ -29,9 +29,8 @@ from jaxmatch.cli.common import (
 from jaxmatch.cli.distributed import exit_if_needed
 from jaxmatch.cli.huge_pages import restart_with_huge_pages
 from jaxmatch.cli.interrupts import INTERRUPTED
-from jaxmatch.errors import InputError, nearest
+from jaxmatch.errors import InputError, nearest, printable, shown
 from jaxmatch.files import add_path_to_errors
-from jaxmatch.printable import printable, shown
 
 # The status that a shell reports for a program that a closed pipe ended, and the status for wrong input.
 PIPE_CLOSED, WRONG_INPUT = 141, 2

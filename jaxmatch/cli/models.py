@@ -35,8 +35,7 @@ from jaxmatch.cli.streams import (
     source_of,
     texts_of,
 )
-from jaxmatch.errors import InputError
-from jaxmatch.printable import count_text, printable, printable_json, without_nan
+from jaxmatch.errors import InputError, count_text, printable, printable_json, without_nan
 
 # The most seconds that a pair waits for others in a stream that never pauses.
 LONGEST_WAIT = 1.0

@@ -16,8 +16,7 @@ from jaxmatch.cli.common import (
     show,
     suggesting_options,
 )
-from jaxmatch.errors import InputError
-from jaxmatch.printable import printable
+from jaxmatch.errors import InputError, printable
 from jaxmatch.reporting import FORMATS
 
 

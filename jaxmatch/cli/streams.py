@@ -25,9 +25,7 @@ from jaxmatch.data.tables import (
     text_of,
     without_blank,
 )
-from jaxmatch.errors import InputError, NotFinite
-from jaxmatch.plain_file import FOLDER, kind
-from jaxmatch.printable import printable_json, without_nan
+from jaxmatch.errors import FOLDER, InputError, NotFinite, kind, printable_json, without_nan
 
 IDLE_SECONDS = 0.05  # seconds without a byte, after which the lines that have arrived are processed
 MAX_LINE_BYTES = 2**26

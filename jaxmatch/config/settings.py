@@ -15,8 +15,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from jaxmatch.config.models import MODELS, MOST, MOST_LAYERS, WIDEST, ModelConfig, setting
-from jaxmatch.errors import InputError, nearest
-from jaxmatch.printable import shown
+from jaxmatch.errors import InputError, nearest, shown
 
 if TYPE_CHECKING:  # the functions that make one import it, so that tables and help start without it
     from ml_collections import ConfigDict

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxmatch import files, plain_file
+from jaxmatch import errors, files
 from jaxmatch.errors import InputError
 from jaxmatch.files import hash_file
 
@@ -44,7 +44,7 @@ def file_digest(path: Path, cache_directory: Path) -> str:
       InputError: the file does not exist, is not a regular file, or cannot be read.
     """
     path = path.resolve()
-    plain_file.require_plain_file(path)
+    errors.require_plain_file(path)
     before = file_state(path)
     note = cache_directory / "digests" / f"{content_hash(str(path))}.json"
     cached = cached_digest(note, before)
@@ -133,7 +133,7 @@ def load(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
 
 
 def _value(path: Path) -> Any:
-    plain_file.require_plain_file(path)
+    errors.require_plain_file(path)
     return files.read_json(path)
 
 

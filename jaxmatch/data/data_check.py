@@ -11,7 +11,7 @@ from jaxmatch.data.kept_pairs import check_words, warnings_about
 from jaxmatch.data.pairs import NO_LABEL, DataSet, Split
 from jaxmatch.data.text import UNKNOWN_WORD, Corpus, build_vocabulary, coverage
 from jaxmatch.data.vectors import VectorReport
-from jaxmatch.printable import count_text, printable
+from jaxmatch.errors import count_text, printable
 
 _QUANTILES = (0.5, 0.9, 0.99, 1.0)
 # A vector coverage below the first share is a problem, and so is a label with the second share or more.

@@ -19,8 +19,7 @@ import filelock
 
 from jaxmatch import files
 from jaxmatch.data import catalog
-from jaxmatch.errors import InputError, NotInstalled, nearest, report_damage
-from jaxmatch.printable import shown
+from jaxmatch.errors import InputError, NotInstalled, nearest, report_damage, shown
 
 # The record of the fetched files: {file name: {"address", "sha256", "fetched"}}.
 RECORD = "fetched.json"

@@ -11,8 +11,7 @@ import numpy as np
 
 from jaxmatch.data.pairs import DataSet, is_number
 from jaxmatch.data.text import CHARACTER, UNKNOWN_WORD, Corpus, Preprocessing
-from jaxmatch.errors import InputError
-from jaxmatch.printable import count_text, shown
+from jaxmatch.errors import InputError, count_text, shown
 
 # What pandas, R and SQL write for a missing value, in lower case.
 _MISSING = ("nan", "<na>", "nat", "na", "n/a", "#n/a", "none", "null")

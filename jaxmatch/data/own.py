@@ -30,8 +30,7 @@ from jaxmatch.data.pairs import (
     split_by_shares,
 )
 from jaxmatch.data.tables import Record, class_names, read_objects, read_parquet, read_table, text_of
-from jaxmatch.errors import InputError, nearest, report_damage
-from jaxmatch.printable import listed, shown
+from jaxmatch.errors import InputError, listed, nearest, report_damage, shown
 
 FORMATS = (".tsv", ".csv", ".jsonl", ".parquet")
 SUFFIXES = (*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS))

@@ -13,8 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import InputError
-from jaxmatch.printable import listed, shown
+from jaxmatch.errors import InputError, listed, shown
 
 TASKS = ("classification", "regression", "ranking")
 NO_LABEL = "no label"  # a reason for which a pair is dropped

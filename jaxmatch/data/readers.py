@@ -10,8 +10,7 @@ from pathlib import Path
 
 from jaxmatch.data.pairs import PairCollector, Split, number_of
 from jaxmatch.data.tables import read_columns, read_lines, read_objects, read_table, text_of, without_blank
-from jaxmatch.errors import InputError
-from jaxmatch.printable import shown
+from jaxmatch.errors import InputError, shown
 
 BINARY = ("0", "1")
 INFERENCE = ("entailment", "neutral", "contradiction")

@@ -12,8 +12,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import InputError, NotInstalled, first_line
-from jaxmatch.printable import listed, shown
+from jaxmatch.errors import InputError, NotInstalled, first_line, listed, shown
 
 _SEPARATORS = {"\t": "tabs", ";": "semicolons", ",": "commas"}
 _PARQUET_ROWS_AT_ONCE = 4096

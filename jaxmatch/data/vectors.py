@@ -26,9 +26,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from jaxmatch import plain_file
-from jaxmatch.errors import InputError
-from jaxmatch.printable import listed, shown
+from jaxmatch import errors
+from jaxmatch.errors import InputError, listed, shown
 
 # The values of `data.vectors` that are not files: hashed vectors, and none for a model that trains its own.
 HASHED, NO_VECTORS = "hashed", "none"
@@ -180,7 +179,7 @@ def file_of(path: str | Path) -> Path:
       InputError: the file does not exist, or is not a regular file.
     """
     archive, _ = split_path(path)
-    plain_file.require_plain_file(archive, missing="there is no such vector file", remedy=REMEDY)
+    errors.require_plain_file(archive, missing="there is no such vector file", remedy=REMEDY)
     return archive
 
 

@@ -9,9 +9,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, shown
 from jaxmatch.files import read_json
-from jaxmatch.printable import shown
 
 COPY_AGAIN = "copy the folder again"
 

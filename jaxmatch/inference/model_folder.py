@@ -28,12 +28,11 @@ from flax import traverse_util
 
 from jaxmatch import __version__, files, models
 from jaxmatch.data.text import Preprocessing, Vocabulary
-from jaxmatch.errors import WAIT_OR_RESUME, InputError
+from jaxmatch.errors import WAIT_OR_RESUME, InputError, count_text
 from jaxmatch.files import hash_file
 from jaxmatch.inference.calibration import FILE as CALIBRATION
 from jaxmatch.inference.calibration import Calibration
 from jaxmatch.inference.files import COPY_AGAIN, decode_words, encode_words, read_checked, reading
-from jaxmatch.printable import count_text
 
 FILE = "model.json"
 FORMAT = 2

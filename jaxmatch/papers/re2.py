@@ -14,9 +14,8 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from jaxmatch.config.settings import with_overrides
-from jaxmatch.errors import InputError, nearest
+from jaxmatch.errors import InputError, count_text, nearest
 from jaxmatch.papers.published import WORD_VECTORS_ONLY, printed
-from jaxmatch.printable import count_text
 from jaxmatch.reporting.layout import Published
 
 PRINTED = printed("re2")

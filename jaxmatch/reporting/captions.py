@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from jaxmatch.printable import count_text
+from jaxmatch.errors import count_text
 from jaxmatch.reporting import statistics
 from jaxmatch.reporting.comparisons import p_value, ranked
 from jaxmatch.reporting.layout import (

@@ -21,10 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxmatch.errors import InputError, NotInstalled
+from jaxmatch.errors import InputError, NotInstalled, count_text, require_plain_file
 from jaxmatch.files import read_json, write_atomically, write_json
-from jaxmatch.plain_file import require_plain_file
-from jaxmatch.printable import count_text
 from jaxmatch.reporting.records import by_pairs, by_setting, setting_name
 from jaxmatch.reporting.statistics import mean_and_deviation
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from jaxmatch.printable import printable
+from jaxmatch.errors import printable
 
 NO_VALUE = "–"  # the text of a cell that has no value
 

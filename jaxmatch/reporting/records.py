@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from jaxmatch.config.settings import OWN_LAYOUT, SCORES
-from jaxmatch.errors import InputError, report_damage
+from jaxmatch.errors import InputError, report_damage, without_nan
 from jaxmatch.files import read_json
-from jaxmatch.printable import without_nan
 from jaxmatch.reporting.layout import FloorRow, Published, TableLayout
 from jaxmatch.workdir import FLOORS_FILE, MISTAKES_FILE, Workdir
 

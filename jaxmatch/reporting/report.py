@@ -9,9 +9,8 @@ from statistics import mean
 from typing import Any, NamedTuple
 
 from jaxmatch.config.settings import flatten
-from jaxmatch.errors import NotInstalled, report_damage
+from jaxmatch.errors import NotInstalled, count_text, printable, report_damage
 from jaxmatch.files import read_json
-from jaxmatch.printable import count_text, printable
 from jaxmatch.reporting import statistics
 from jaxmatch.reporting import verdict as verdicts
 from jaxmatch.reporting.captions import row_name

@@ -5,8 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import WAIT_OR_RESUME, InputError, nearest
-from jaxmatch.printable import printable_json, without_nan
+from jaxmatch.errors import WAIT_OR_RESUME, InputError, nearest, printable_json, without_nan
 from jaxmatch.reporting import FORMATS, captions, comparisons, formats, statistics
 from jaxmatch.reporting.comparisons import Difference, Place
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text

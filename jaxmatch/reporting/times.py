@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import report_damage
+from jaxmatch.errors import printable_json, report_damage
 from jaxmatch.files import read_json
-from jaxmatch.printable import printable_json
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text, latex, markdown
 from jaxmatch.reporting.records import OrNull, check_form
 from jaxmatch.reporting.statistics import mean_and_deviation

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from statistics import mean
 from typing import Any
 
-from jaxmatch.printable import count_text
+from jaxmatch.errors import count_text
 from jaxmatch.reporting import statistics
 from jaxmatch.reporting.captions import p_text, seeds_text
 from jaxmatch.reporting.layout import format_number, higher_is_better, is_percent, plain_score_name, setting_text

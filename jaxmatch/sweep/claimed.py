@@ -14,11 +14,10 @@ from filelock import Timeout
 
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.devices import is_out_of_memory
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, count_text, without_nan
 from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.inference import model_folder
 from jaxmatch.layers.words import with_fixed_words
-from jaxmatch.printable import count_text, without_nan
 from jaxmatch.sweep import several_hosts
 from jaxmatch.sweep.device_jobs import Stopped
 from jaxmatch.sweep.failures import mark_failed, prevents_all_training

@@ -16,8 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from jaxmatch.config.settings import SCORES
-from jaxmatch.errors import InputError, NotInstalled
-from jaxmatch.printable import count_text, printable
+from jaxmatch.errors import InputError, NotInstalled, count_text, printable
 from jaxmatch.reporting.layout import duration_text, shared_text
 from jaxmatch.reporting.records import read_record
 from jaxmatch.sweep.device_jobs import DeviceJob, makespan

@@ -4,7 +4,7 @@ import time
 from collections.abc import Container
 from typing import Any
 
-from jaxmatch.printable import count_text
+from jaxmatch.errors import count_text
 from jaxmatch.reporting.records import placed, read_record
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.display import Display

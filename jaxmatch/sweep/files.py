@@ -30,8 +30,7 @@ from jaxmatch.data.encoded import EncodedData
 from jaxmatch.data.places import data_directory, vectors_file
 from jaxmatch.data.text import LEAST_CHARACTERS, LEAST_TAGS
 from jaxmatch.data.vectors import NO_VECTORS
-from jaxmatch.errors import InputError, UnknownOption, did_you_mean
-from jaxmatch.plain_file import check_plain_file
+from jaxmatch.errors import InputError, UnknownOption, check_plain_file, did_you_mean
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
 

@@ -30,10 +30,8 @@ from filelock import FileLock
 import jaxmatch
 from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.devices import available_devices, cores
-from jaxmatch.errors import InputError, NotInstalled, report_damage
+from jaxmatch.errors import InputError, NotInstalled, check_plain_file, count_text, report_damage
 from jaxmatch.files import read_json, write_atomically, write_json
-from jaxmatch.plain_file import check_plain_file
-from jaxmatch.printable import count_text
 from jaxmatch.sweep import chunks, worker
 from jaxmatch.sweep.claimed import Stage, train_claimed
 from jaxmatch.sweep.device_jobs import Stopped

@@ -5,8 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxmatch.config.settings import flatten, with_overrides
-from jaxmatch.errors import InputError
-from jaxmatch.printable import shown
+from jaxmatch.errors import InputError, shown
 from jaxmatch.sweep import halving
 from jaxmatch.sweep.sweep import Run, Sweep, changed
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.config.settings import SCORES, with_overrides
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, count_text
 from jaxmatch.files import write_json
-from jaxmatch.printable import count_text
 from jaxmatch.reporting import comparisons
 from jaxmatch.reporting.layout import format_number, plain_score_name, setting_text
 from jaxmatch.reporting.records import by_pairs, grouped, setting_of_run

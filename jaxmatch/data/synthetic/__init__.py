@@ -8,8 +8,7 @@ a model has to compare the words in their context.
 from jaxmatch.data.pairs import DataSet
 from jaxmatch.data.synthetic import entailment, paraphrase, questions
 from jaxmatch.data.synthetic.taxonomy_vectors import DIMENSIONS, word_vectors
-from jaxmatch.errors import InputError, nearest
-from jaxmatch.printable import shown
+from jaxmatch.errors import InputError, nearest, shown
 
 __all__ = ["DIMENSIONS", "KINDS", "VERSION", "generate", "word_vectors"]
 
