@@ -1,12 +1,15 @@
 """Features of words and tokens besides their ids: characters, parts of speech, exact matches."""
 
+import importlib.metadata
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxmatch.config.settings import default_config, with_overrides
-from jaxmatch.data import encoding
+from jaxmatch.data import encoding, text
 from jaxmatch.data.encoding import DataSettings, prepare
 from jaxmatch.data.text import (
     LEAST_TAGS,
@@ -168,20 +171,20 @@ def test_config_requests_the_features_of_its_model():
     assert requested("re2", characters="bilstm", tags=True, exact_match=True) == (128, True, True)
 
 
-def fingerprint_of(tmp_path):
-    return encoding.fingerprint_of(DataSettings("embedded_ranking"), tmp_path)[0]
+def fingerprint_of(tmp_path, **settings):
+    return encoding.fingerprint_of(DataSettings("embedded_ranking", **settings), tmp_path)[0]
 
 
-def test_encoding_fingerprint_depends_on_the_nltk_version(tmp_path, monkeypatch):
-    """Another release may tokenize text differently."""
-    before, version = fingerprint_of(tmp_path), encoding.importlib.metadata.version
-    requested = []
-    monkeypatch.setattr(
-        encoding.importlib.metadata, "version", lambda name: requested.append(name) or (version(name) + ".1")
-    )
-    assert fingerprint_of(tmp_path) != before and set(requested) == {"nltk"}
-    monkeypatch.undo()
-    assert fingerprint_of(tmp_path) == before
+@pytest.mark.parametrize("tokenizer", ["whitespace", "word", "tweet"])
+def test_encoding_fingerprint_depends_on_the_rules_of_nltk_and_not_on_its_version(tmp_path, monkeypatch, tokenizer):
+    before, version = fingerprint_of(tmp_path, tokenizer=tokenizer), importlib.metadata.version
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: version(name) + ".1")
+    assert fingerprint_of(tmp_path, tokenizer=tokenizer) == before
+    words = text.nltk_tokenizer("NLTKWordTokenizer")
+    monkeypatch.setattr(words, "PUNCTUATION", [*words.PUNCTUATION, (re.compile("x"), " x ")], raising=False)
+    (tmp_path / "casual.py").write_bytes(text.nltk_file("tokenize", "casual.py").read_bytes() + b"#")
+    monkeypatch.setattr(encoding, "nltk_file", lambda *names: tmp_path / names[-1])
+    assert (fingerprint_of(tmp_path, tokenizer=tokenizer) == before) == (tokenizer == "whitespace")
 
 
 def test_encoding_fingerprint_depends_on_the_version_of_generated_data(tmp_path, monkeypatch):

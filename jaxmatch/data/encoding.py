@@ -1,7 +1,6 @@
 """The encoding of text as arrays: its settings, and the cache of its results."""
 
 import dataclasses
-import importlib.metadata
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,9 @@ from jaxmatch.data.text import (
     coverage,
     exact_matches,
     folded,
+    nltk_file,
     number_keys,
+    substitutions,
     tagger_files,
     tags_of,
 )
@@ -171,16 +172,20 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
         "task": settings.task,
         "files": {key: [path.name, digests[key]] for key, path in files.items()},
         "preprocessing": dataclasses.asdict(settings.preprocessing),
-        "tokenizer_release": importlib.metadata.version("nltk"),
         "minimum_count": settings.minimum_count,
         "layout": {name: getattr(settings, name) for name in OWN_LAYOUT},
     }
+    # Not the version of NLTK: most new versions give the same tokens.
+    if (rules := substitutions(settings.tokenizer)) is None:
+        rules = cache.file_digest(nltk_file("tokenize", "casual.py"), cache_directory)
+    description["tokenizer"] = rules
     if settings.drop_from_length:
         description["drop_from_length"] = settings.drop_from_length
     if settings.name == catalog.OWN and "train" in files:  # `jaxmatch.data.save` keeps them in a file of their own
         description["classes"] = own.classes_of(files["train"], settings.layout)
     if settings.tags:
-        description["tags"] = [cache.file_digest(path, cache_directory) for path in tagger_files()]
+        code = nltk_file("tag", "perceptron.py")
+        description["tags"] = [cache.file_digest(path, cache_directory) for path in (*tagger_files(), code)]
     if settings.exact_match:
         description["exact_match"] = True
     if settings.name in catalog.EMBEDDED_TASKS:

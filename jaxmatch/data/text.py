@@ -96,6 +96,12 @@ class WordTable(NamedTuple):
 
 # --- Tokenizers ---
 
+
+def nltk_file(*names: str) -> Path:
+    """Returns a file of the installed NLTK, without importing it."""
+    return Path(*importlib.util.find_spec("nltk").submodule_search_locations, *names)
+
+
 # The modules of NLTK that define the tokenizers.
 _NLTK_MODULES = {"NLTKWordTokenizer": "nltk.tokenize.destructive", "TweetTokenizer": "nltk.tokenize.casual"}
 _importing = threading.Lock()
@@ -112,10 +118,9 @@ def nltk_tokenizer(name: str) -> Any:
     with _importing:
         if "nltk" in sys.modules:
             return getattr(importlib.import_module(_NLTK_MODULES[name]), name)()
-        (folder,) = importlib.util.find_spec("nltk").submodule_search_locations
-        for package, path in (("nltk", folder), ("nltk.tokenize", str(Path(folder, "tokenize")))):
+        for package, path in (("nltk", nltk_file()), ("nltk.tokenize", nltk_file("tokenize"))):
             sys.modules[package] = ModuleType(package)
-            sys.modules[package].__path__ = [path]
+            sys.modules[package].__path__ = [str(path)]
         try:
             return getattr(importlib.import_module(_NLTK_MODULES[name]), name)()
         finally:
