@@ -90,7 +90,7 @@ mutants: $(INSTALLED)
 clusters: $(INSTALLED)
 	@mkdir -p results/clusters
 	@ended=0; for each in ray slurm; do \
-		.venv/bin/python -m pytest -v -rs --no-header -m "" tests/test_*on_$$each.py tests/test_$${each}_*.py \
+		.venv/bin/python -m pytest -v -rs --no-header -m "" tests/test_on_$$each.py tests/test_$${each}_*.py \
 			> results/clusters/$$each.txt 2>&1 || ended=1; \
 		cat results/clusters/$$each.txt; \
 	done; exit $$ended

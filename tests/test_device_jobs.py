@@ -46,46 +46,6 @@ def test_jobs_that_do_not_fit_together_run_in_order_in_this_thread():
     assert run_jobs([], DEVICES) == []
 
 
-@pytest.mark.parametrize("size", [2, 8])
-def test_jobs_added_later_run_before_waiting_jobs(size):
-    """This holds for concurrent jobs (size 2) and for jobs that run one at a time (size 8)."""
-    started, more, later = [], {"a": ["x", "y"], "x": ["z"]}, threading.Event()
-
-    def job(name):
-        def run(devices, stop):
-            started.append(name)
-            if name == "x":
-                later.set()
-            elif size == 2 and name in "bcd":  # they begin beside "a", and leave its devices to the next job
-                later.wait(60)
-            ended.append(name)
-            return name
-
-        return DeviceJob(size, 1.0, run)
-
-    ended: list[str] = []
-    names = ["a", *"bcdefg"]
-    returned = run_jobs(
-        [job(name) for name in names],
-        DEVICES,
-        lambda: [job(new) for name in more.keys() & ended for new in more.pop(name)],
-    )
-    assert sorted(started) == sorted([*names, *"xyz"]) and returned == [*names, *"xyz"]
-    if size == 8:
-        assert started == [*"axzybcdefg"]
-    else:
-        assert started.index("x") <= 4  # before "e", which waits
-
-
-def test_jobs_added_after_all_others_ended_are_run():
-    later = [[DeviceJob(3, 1.0, lambda devices, stop: 2), DeviceJob(3, 1.0, lambda devices, stop: 3)], []]
-    assert run_jobs([DeviceJob(8, 1.0, lambda devices, stop: 1)], DEVICES, lambda: later.pop(0) if later else []) == [
-        1,
-        2,
-        3,
-    ]
-
-
 def test_exception_of_a_job_stops_the_others_and_is_raised():
     stopped = []
 
@@ -162,7 +122,7 @@ assert all(record["times"]["replica_steps"] == 3 * record["times"]["lockstep_ste
 # Sequentially, on three devices and on all: bitwise equal results.
 with pytest.MonkeyPatch.context() as patch:
     alone = threading.Event()
-    in_turn = lambda jobs, devices, more: [job.run(tuple(devices[:job.devices]), alone) for job in jobs]
+    in_turn = lambda jobs, devices: [job.run(tuple(devices[:job.devices]), alone) for job in jobs]
     patch.setattr(engines, "run_jobs", in_turn)
     other, watcher = launched("in turn")
     lines = [line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")]

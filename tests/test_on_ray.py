@@ -1,190 +1,303 @@
-"""A sweep on a local Ray cluster of three nodes gives the records of one process, even if processes die."""
+"""Cohorts as tasks of Ray give the records of one process, even if workers die.
 
-import os
+Most tests replace Ray's scheduler by one in this process. test_ray_clusters.py has clusters of several nodes.
+"""
+
+import dataclasses
+import pickle
+import shutil
 import signal
-import socket
-import subprocess
 import sys
-from pathlib import Path
+from collections import Counter
 from types import SimpleNamespace
 
 import pytest
-import s3_server
 import small_sweep
-from ray_driver import LONG, Driver, on, refused
+from ray_driver import Driver, on
 from ray_nodes import Nodes
 
 from jaxmatch.cli.main import main
-from jaxmatch.sweep import on_ray, ray_cluster
+from jaxmatch.errors import InputError
+from jaxmatch.sweep import halving, launch, worker
+from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.on_ray import RayEngine
 
-pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[ray]'")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[ray]'")
 
 
-@pytest.fixture(scope="module")
-def bucket():
-    """A local S3 server that the nodes can reach, too."""
-    with s3_server.serving():
-        yield f"s3://{s3_server.BUCKET}"
+class Scheduler:
+    """A stand-in for the module `ray` that runs tasks in this process.
+
+    Arguments:
+      deaths: number of a task, counted from 1 -> the event at which its worker dies.
+    """
+
+    exceptions = ray.exceptions
+
+    def __init__(self, deaths):
+        self.started, self._deaths, self.events = 0, deaths, Counter()
+
+    def init(self, address, **options):
+        assert address == "auto"
+
+    def nodes(self):
+        return [{"Alive": True, "Resources": {"CPU": 1.0}}, {"Alive": False, "Resources": {"CPU": 64.0}}]
+
+    def remote(self, **options):
+        def task(function, *arguments):
+            found = function(*pickle.loads(pickle.dumps(arguments)))
+            if not hasattr(found, "send"):  # the measurement
+                return found
+            self.started += 1
+            return Events(found, self._deaths.get(self.started), self.events)
+
+        return lambda function: SimpleNamespace(remote=lambda *arguments: task(function, *arguments))
+
+    def put(self, value):
+        return value
+
+    def get(self, value):
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    def wait(self, tasks, timeout, num_returns=1):
+        return tasks[:num_returns], tasks[num_returns:]
+
+    def cancel(self, task, force=False):
+        task.close()
+
+    def shutdown(self):
+        pass
 
 
-@pytest.fixture(scope="module")
-def nodes(bucket, tmp_path_factory):
-    cluster = Nodes(3, NODE_FOLDERS=str(tmp_path_factory.mktemp("nodes")))
-    assert cluster.address
-    yield cluster
-    cluster.close()
+class Interrupted(small_sweep.Watcher):
+    """Ends the command after the first epoch."""
+
+    def say(self, line):
+        super().say(line)
+        if "epoch 1," in line:
+            raise KeyboardInterrupt
 
 
-@pytest.mark.clusters
-def test_records_equal_one_process_after_node_worker_and_driver_die(small_files, tmp_path, nodes, one_process):
-    first = Driver(small_files, tmp_path, *on(nodes, *LONG))
-    first.until("epoch 2,")
-    nodes.remove(2)
-    first.until("its node died; it resumes from its last checkpoint")
-    os.kill(nodes.workers()[0], signal.SIGKILL)
-    first.until("its worker died; it resumes from its last checkpoint")
-    first.until("epoch")
-    first.kill()
-    assert len(small_sweep.records(tmp_path)) < 6
+class Events:
+    """The events of a task, until its worker dies."""
 
-    second = Driver(small_files, tmp_path, *on(nodes, *LONG))
-    assert second.finished(tmp_path) == one_process and len(one_process[1]) == 6
-    assert "resumed from a checkpoint" in "".join(second.lines)
-    assert not list(tmp_path.glob("cohorts/*/error.json")) and not list(tmp_path.glob(".reached-*"))
+    def __init__(self, task, death, events):
+        self._task, self._death, self._events = task, death, events
 
+    def __next__(self):
+        try:
+            event = next(self._task)
+        except StopIteration:
+            raise
+        except Exception as error:
+            return ray.exceptions.RayTaskError("task", "", error, "process", 1, "node")
+        if event[0] == self._death:
+            self.close()
+            return ray.exceptions.WorkerCrashedError()
+        self._events[event[0]] += 1
+        return event
 
-@pytest.mark.clusters
-def test_an_object_store_replaces_the_shared_folder(small_files, tmp_path, nodes, bucket):
-    work, here = tmp_path / "work", tmp_path / "here"
-    table, found = Driver(small_files, work, *on(nodes, "--store", f"{bucket}/small")).finished(work)
-    assert table == small_sweep.launched(small_files, here)[0] and found == small_sweep.results(here)
-    assert not list(tmp_path.glob("*/cohorts/*/events.jsonl"))
+    def completed(self):
+        return self
 
-
-@pytest.mark.clusters
-def test_workers_that_cannot_train_are_refused_before_anything_is_written(small_files, tmp_path, nodes):
-    """They have another version, do not reach the folder, or do not reach the store."""
-    patched = (
-        "import sys; from jaxmatch.sweep import several_hosts; several_hosts.versions = lambda: {'jaxmatch': '9.9', "
-        "'jax': '0.1'};"
-        "from jaxmatch.cli import main; sys.exit(main.command())"
-    )
-    versions = Driver(small_files, tmp_path / "a" / "b", *on(nodes), program=("-c", patched))
-    refused(
-        versions, "the workers on ", " run jaxmatch 0.", "(here 9.9), jax 0.", "(here 0.1); install the same versions"
-    )
-    # In another process, /proc/self/cwd is another folder.
-    folder = Driver(small_files, Path("/proc/self/cwd") / "not-reached", *on(nodes))
-    refused(
-        folder, "not-reached: the workers on ", "do not reach this folder; give a --workdir on a file system that all"
-    )
-    # The memory of another process is another store.
-    store = Driver(small_files, tmp_path / "a", *on(nodes, "--store", "memory://some"))
-    refused(store, "the workers on ", " cannot use --store: the store cannot be reached (it does not return what was")
-    assert not (tmp_path / "a").exists() and not Path("not-reached").exists()
+    def close(self):
+        self._task.close()
 
 
 @pytest.fixture
-def no_ray(monkeypatch, tmp_path):
-    """Neither this machine nor the environment has the address of a cluster."""
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "nothing"))
+def engine(monkeypatch):
+    """A function that makes an engine on a `Scheduler`."""
+
+    def made(deaths=(), store=""):
+        monkeypatch.setitem(sys.modules, "ray", Scheduler(dict(deaths)))
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+        return RayEngine(store=store)
+
+    before = signal.getsignal(signal.SIGINT)  # a worker, which is this process here, handles it
+    yield made
+    signal.signal(signal.SIGINT, before)
+
+
+def test_records_and_display_equal_those_of_one_process(small_files, tmp_path, engine, finished_sweep):
+    workdir, table, watcher = finished_sweep
+    found, seen = small_sweep.launched(small_files, tmp_path, engine=engine())
+    assert found == table and small_sweep.results(tmp_path) == small_sweep.results(workdir)
+    assert sys.modules["ray"].events["stepped"] < 12  # not all of its steps: at most one a second, and the last
+
+    def shown(text):
+        return [line for line in text.splitlines() if "estimated" not in line and "best on dev" not in line]
+
+    assert [line for line in shown(seen.text) if "trained by 1 worker at once" not in line] == shown(watcher.text)
+    assert small_sweep.launched(small_files, tmp_path, engine=engine())[1].trained == []
+
+
+# With so many epochs, a cohort is not done before this process has handled a death or an interrupt.
+LONG = {"training.epochs": "8"}
+
+
+@pytest.fixture(scope="module")
+def long_sweep(small_files, tmp_path_factory):
+    """The table and the results of a longer training in one process."""
+    workdir = tmp_path_factory.mktemp("long")
+    table, _ = small_sweep.launched(small_files, workdir, overrides=LONG)
+    return table, small_sweep.results(workdir)
+
+
+def test_a_cohort_whose_worker_dies_is_resumed(small_files, tmp_path, engine, long_sweep):
+    """Deaths count since the last checkpoint, and all but the first come after one."""
+    dying = engine({1: "begun", 2: "evaluated", 3: "evaluated"})
+    table, watcher = small_sweep.launched(small_files, tmp_path, engine=dying, overrides=LONG)
+    assert (table, small_sweep.results(tmp_path)) == long_sweep
+    assert watcher.text.count("its worker died (WorkerCrashedError); it resumes from its last checkpoint") == 3
+    assert watcher.text.count("resumed from a checkpoint at step") >= 2
+
+
+def test_a_cohort_whose_workers_keep_dying_fails_and_the_others_are_trained(small_files, tmp_path, engine):
+    rates = {
+        "grid_overrides": {"optimizer.learning_rate": "0.01,0.003"},
+        "overrides": {"execution.maximum_replicas": "1"},
+    }
+    dying = engine({number: "begun" for number in (1, 3, 4)})
+    with pytest.raises(FailedCohorts, match=r"WorkerCrashedError\), 3 times without a new checkpoint; 1 of 2 runs are"):
+        small_sweep.launched(small_files, tmp_path, engine=dying, **rates)
+    assert len(small_sweep.records(tmp_path)) == 1
+    _, watcher = small_sweep.launched(small_files, tmp_path, engine=engine(), **rates)
+    assert len(watcher.trained) == 1 and len(small_sweep.records(tmp_path)) == 2
+
+
+def test_a_cohort_that_fails_is_reported_and_tried_by_the_next_launch(small_files, tmp_path, engine, monkeypatch):
+    small_sweep.fail_training(monkeypatch, RuntimeError("no"))
+    with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 2 runs are missing"):
+        small_sweep.launched(small_files, tmp_path, engine=engine())
+    _, watcher = small_sweep.launched(small_files, tmp_path, engine=engine())
+    assert len(watcher.trained) == 1 and len(small_sweep.records(tmp_path)) == 2
+
+
+def test_an_interrupted_cohort_saves_a_checkpoint_and_is_resumed(small_files, tmp_path, engine):
+    settings = small_sweep.overrides(small_files) | LONG | {"execution.checkpoint_seconds": "3600"}
+    launched = lambda display, name: launch.sweep(  # noqa: E731
+        small_files / "small.py", workdir=tmp_path / name, display=display, overrides=settings, engine=engine()
+    )
+    with pytest.raises(KeyboardInterrupt):
+        launched(Interrupted(), "work")
+    assert len(list(tmp_path.glob("work/cohorts/*/checkpoints/*"))) == 1 and not small_sweep.records(tmp_path / "work")
+    watcher = small_sweep.Watcher()
+    assert launched(watcher, "work") == launched(small_sweep.Watcher(), "other")
+    assert "resumed from a checkpoint" in watcher.text
+    assert small_sweep.results(tmp_path / "work") == small_sweep.results(tmp_path / "other")
+
+
+def test_halving_equals_halving_in_one_process(small_files, tmp_path, engine):
+    changes = {"overrides": small_sweep.overrides(small_files)}
+    planned = launch.resolve(
+        small_files / "small.py", **changes, grid_overrides={"optimizer.learning_rate": "0.01,0.003,0.03"}
+    )
+    rule = lambda plan: halving.settle(plan, rungs=(1,), eta=3)  # noqa: E731
+    found = []
+    for name, where in (("here", None), ("ray", engine())):
+        launch.run(planned, tmp_path / name, small_sweep.Watcher(), rule, engine=where)
+        found.append(small_sweep.results(tmp_path / name))
+    assert found[0] == found[1]
+    assert sorted(record["status"] for record, _ in found[0].values()) == ["dropped", "dropped", "finished"]
+
+
+def test_a_store_replaces_the_shared_folder(small_files, tmp_path, engine, long_sweep):
+    """The first command and its folder are lost. A worker of the second command dies."""
+    url, settings = f"file://{tmp_path}/store", small_sweep.overrides(small_files) | LONG
+    planned = launch.resolve(small_files / "small.py", overrides=settings)
+    where = engine(store=url)
+    with pytest.raises(KeyboardInterrupt):
+        launch.run(planned, tmp_path / "lost", Interrupted(), engine=where)
+    with pytest.raises(InputError, match="another command trains this sweep; wait for it"):
+        launch.run(planned, tmp_path / "lost", small_sweep.Watcher(), engine=engine(store=url))
+    where.close()
+    shutil.rmtree(tmp_path / "lost")
+    dying = engine({1: "evaluated"}, store=url)
+    table, watcher = small_sweep.launched(small_files, tmp_path / "work", engine=dying, overrides=LONG)
+    assert (table, small_sweep.results(tmp_path / "work")) == long_sweep
+    assert watcher.text.count("resumed from a checkpoint at step") == 2
+    # What the store holds is not trained again.
+    watcher = small_sweep.Watcher()
+    launch.run(planned, tmp_path / "other", watcher, engine=engine(store=url))
+    assert not watcher.trained and small_sweep.results(tmp_path / "other") == long_sweep[1]
+    other = dataclasses.replace(planned, name="other")
+    with pytest.raises(InputError, match='this store holds the sweep "small", not "other"; give a --store of its own'):
+        launch.run(other, tmp_path / "third", small_sweep.Watcher(), engine=engine(store=url))
+
+
+def test_runs_that_halving_dropped_are_trained_again_with_a_store(small_files, tmp_path, engine):
+    """The store holds their cohort, which is done."""
+    changes = {
+        "overrides": small_sweep.overrides(small_files) | {"execution.maximum_replicas": "1"},
+        "grid_overrides": {"optimizer.learning_rate": "0.01,0.003"},
+    }
+    planned, url = launch.resolve(small_files / "small.py", **changes), f"file://{tmp_path}/store"
+    rule = lambda plan: halving.settle(plan, rungs=(1,), eta=2)  # noqa: E731
+    for halve, statuses in ((rule, ["dropped", "finished"]), (None, ["finished", "finished"])):
+        launch.run(planned, tmp_path / "work", small_sweep.Watcher(), halve, engine=(where := engine(store=url)))
+        where.close()
+        assert sorted(record["status"] for record in small_sweep.records(tmp_path / "work").values()) == statuses
+
+
+def other_versions(monkeypatch):
+    found = iter(({"jax": "0.1"}, {"jax": "0.2"}))  # of the command, of the worker
+    monkeypatch.setattr(worker, "versions", lambda: next(found))
+
+
+def no_folder(monkeypatch):
+    prepare = worker.part_of
+    monkeypatch.setattr(worker, "part_of", lambda plan, folder: shutil.rmtree(folder.path) or prepare(plan, folder))
+
+
+def full_disk(monkeypatch):
+    small_sweep.fail_training(monkeypatch, OSError(28, "No space left on device"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (other_versions, "runs {'jax': '0.2'}, not {'jax': '0.1'}; install the same versions there"),
+        (no_folder, "does not reach this folder; give a --workdir on a file system that all nodes share"),
+        (full_disk, r"cannot continue \(\[Errno 28\] No space left on device\); fix that there"),
+    ],
+)
+def test_a_worker_that_cannot_train_ends_the_command(small_files, tmp_path, engine, monkeypatch, fault, message):
+    fault(monkeypatch)
+    with pytest.raises(InputError, match=message):
+        small_sweep.launched(small_files, tmp_path, engine=engine())
+
+
+@pytest.mark.slow
+def test_a_cluster_makes_the_same_records(small_files, tmp_path, finished_sweep):
+    nodes = Nodes(1)
+    try:
+        table, found = Driver(small_files, tmp_path, *on(nodes)).finished(tmp_path)
+        assert table == finished_sweep[1] and found == small_sweep.results(finished_sweep[0])
+    finally:
+        nodes.close()
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--on", "ray"), "no Ray runs on this machine; start one with ray start --head, or give --on ray:HOST:PORT"),
-        (("--on", "ray:127.0.0.1:1"), "no answer from Ray at 127.0.0.1:1 ("),
-        (
-            ("--on", "ray:ray://head:1"),
-            "ray://head:1 is not an address of a Ray cluster; give --on ray:HOST:PORT of its head",
-        ),
-        (
-            ("--on", "ray:somewhere"),
-            "somewhere is not an address of a Ray cluster; give --on ray:HOST:PORT of its head",
-        ),
-        (
-            ("--on", "ray", "--store", "runs/some"),
-            "'runs/some' is not a URL of an object store; give --store as s3://BUCKET",
-        ),
-        (("--on", "slurm", "--store", "s3://bucket"), "--store needs --on ray"),
-        (("--store", "s3://bucket"), "--store needs --on ray"),
+        (("--on", "ray"), "Ray cannot be used at auto (Could not find any running Ray instance."),
+        (("--on", "ray:127.0.0.1:1"), "Ray cannot be used at 127.0.0.1:1 ([Errno 111] Connection refused); start it"),
+        (("--on", "ray:somewhere"), "Ray cannot be used at somewhere ("),
         (("--on", "rai"), "cohorts cannot be trained on 'rai'; did you mean \"ray\"?"),
         (("--on", "ray", "--distributed"), "--on and --distributed cannot be combined; give one"),
     ],
 )
 @pytest.mark.parametrize("command", ["sweep", "train", "tune"])
-def test_invalid_options_are_reported_in_one_line(small_files, tmp_path, capsys, no_ray, command, words, message):
+def test_invalid_options_are_reported_in_one_line(small_files, tmp_path, capsys, monkeypatch, command, words, message):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "nothing"))  # where Ray notes the cluster of this machine
     file, *options = small_sweep.command(small_files, tmp_path / "runs", *words)[1:]
     assert main([command, "re2_own" if command == "train" else file, *options]) == 2
     output, errors = capsys.readouterr()
     assert not output and errors.startswith(f"jaxmatch: {message}") and errors.count("\n") == 1
     assert not (tmp_path / "runs").exists()
-
-
-def test_a_cluster_without_nodes_is_reported_once(tmp_path, monkeypatch):
-    fake = SimpleNamespace(
-        remote=lambda **options: lambda function: SimpleNamespace(remote=lambda *arguments: "measurement"),
-        wait=lambda tasks, timeout: (tasks, []),
-        get=lambda task: ("cpu", "cpu", 2**30, 1e9),
-        exceptions=SimpleNamespace(RayError=RuntimeError),
-    )
-    node = {"Resources": {"CPU": 2}}
-    looks = iter([[node], [node], [], [], []])
-    monkeypatch.setattr(ray_cluster, "connect", lambda address: fake)
-    monkeypatch.setattr(ray_cluster, "check_workers", lambda *arguments: None)
-    monkeypatch.setattr(ray_cluster, "nodes", lambda ray: next(looks))
-    monkeypatch.setattr(on_ray, "SECONDS_BETWEEN_POLLS", 0.0)
-    engine, lines = RayEngine(), []
-    engine.begin(tmp_path, "sweep")
-    with pytest.raises(StopIteration):  # at the last look at the nodes
-        engine.run([SimpleNamespace(duration=1.0)], SimpleNamespace(display=SimpleNamespace(say=lines.append)))
-    assert lines == ["no node of the Ray cluster can train a cohort now; waiting for one"]
-
-
-@pytest.fixture
-def silent_host():
-    """The address of a server that never answers."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-
-
-def test_a_server_that_does_not_reply_is_refused(small_files, tmp_path, capsys, monkeypatch, silent_host):
-    monkeypatch.setattr("jaxmatch.sweep.ray_cluster.SECONDS_FOR_HEALTH", 2.0)
-    assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", f"ray:{silent_host}")) == 2
-    message = f"jaxmatch: {silent_host} does not answer as Ray within 2 seconds; see ray status there, and try again\n"
-    assert capsys.readouterr().err == message
-
-
-def test_a_server_that_fails_the_ray_health_check_is_refused(small_files, tmp_path, capsys, monkeypatch, silent_host):
-    def refuses(words, **options):
-        raise subprocess.CalledProcessError(1, words)
-
-    monkeypatch.setattr("jaxmatch.sweep.ray_cluster.subprocess.run", refuses)
-    assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", f"ray:{silent_host}")) == 2
-    message = f"jaxmatch: {silent_host} answers, but is not Ray or is too busy; start it with ray start --head"
-    assert capsys.readouterr().err.startswith(message)
-
-
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("auto", "no Ray runs on this machine; start one with ray start --head"),
-        (
-            "http://127.0.0.1:8265",
-            "RAY_ADDRESS=http://127.0.0.1:8265 is not an address of a Ray cluster; unset it, or give",
-        ),
-    ],
-)
-def test_bad_ray_address_is_refused_or_overridden(small_files, tmp_path, capsys, no_ray, monkeypatch, address, message):
-    monkeypatch.setenv("RAY_ADDRESS", address)
-    assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", "ray")) == 2
-    assert capsys.readouterr().err.startswith(f"jaxmatch: {message}")
-    # The address in the command takes precedence.
-    assert main(small_sweep.command(small_files, tmp_path / "runs", "--on", "ray:127.0.0.1:1")) == 2
-    assert capsys.readouterr().err.startswith("jaxmatch: no answer from Ray at 127.0.0.1:1 (")
 
 
 def test_missing_ray_is_reported_with_an_install_command(small_files, tmp_path, capsys, monkeypatch):

@@ -251,9 +251,9 @@ GIVE_WORKDIR = "give the --workdir of a sweep"
 # What commands read in the folder of a sweep, a run or an index: files with these names, and all files below these
 # folders.
 _FILES = """
-    arrivals.jsonl calibration.json choice.json cohort.json config.json error.json events.jsonl floors.json halving.json
+    calibration.json choice.json cohort.json config.json error.json floors.json halving.json
     index.json jobs.json lines.json mistakes.json model.json parameters.npz parameters.safetensors record.json
-    state.json sweep.json texts.jsonl timing.json tokenizer.json vectors.npy vocabulary.json vocabulary.txt
+    sweep.json texts.jsonl timing.json tokenizer.json vectors.npy vocabulary.json vocabulary.txt
 """.split()
 _FOLDERS = {"model", "prefilter", "checkpoints", "vectors"}
 

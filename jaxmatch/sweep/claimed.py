@@ -67,7 +67,7 @@ class Stage:
 
 
 class ProgressDisplay(Protocol):
-    """An object that shows the progress of cohorts: a `Display`, or `events.Reporter` in a worker."""
+    """An object that shows the progress of cohorts: a `Display`, or one in a worker that passes it on."""
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> Any:
         """Shows that a cohort begins.
@@ -135,6 +135,7 @@ class _Stoppable:
         return self._stop.is_set()
 
     def saved(self) -> None:
+        self._listener.saved()
         if self._stop.is_set():
             raise Stopped
 

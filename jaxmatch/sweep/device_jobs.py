@@ -48,9 +48,7 @@ def makespan(jobs: Iterable[DeviceJob], devices: int) -> float:
     return now
 
 
-def run_jobs(
-    jobs: Sequence[DeviceJob], devices: Sequence[jax.Device], more: Callable[[], Iterable[DeviceJob]] = tuple
-) -> list[Any]:
+def run_jobs(jobs: Sequence[DeviceJob], devices: Sequence[jax.Device]) -> list[Any]:
     """Runs jobs on devices: the longest first, and others at the same time on the devices that it leaves free.
 
     As long as no two jobs fit on the devices together, jobs run in this thread, in the given order.
@@ -58,27 +56,18 @@ def run_jobs(
     Arguments:
       jobs: the jobs, none of which takes more devices than there are.
       devices: the devices that the jobs share.
-      more: a function that returns jobs to run before those that wait. This thread calls it whenever a job has ended.
 
     Returns:
-      The results of the jobs, in their order. The results of jobs from `more` follow.
+      The results of the jobs, in their order.
 
     Raises:
       BaseException: the first job that failed raised it, or this thread was interrupted, for example by Ctrl-C. All
         jobs that had begun have stopped by then.
     """
-    stop, jobs = threading.Event(), list(jobs)
-    waiting, returned = list(range(len(jobs))), {}
-
-    def ended(number: int, result: Any) -> None:
-        returned[number] = result
-        new = list(more())
-        waiting[:0] = range(len(jobs), len(jobs) + len(new))
-        jobs.extend(new)
-
+    stop, waiting, returned = threading.Event(), list(range(len(jobs))), {}
     while waiting and (len(waiting) < 2 or sum(sorted(jobs[number].devices for number in waiting)[:2]) > len(devices)):
         number = waiting.pop(0)
-        ended(number, jobs[number].run(tuple(devices[: jobs[number].devices]), stop))
+        returned[number] = jobs[number].run(tuple(devices[: jobs[number].devices]), stop)
     if not waiting:
         return [returned[number] for number in range(len(jobs))]
     free = list(devices)
@@ -96,7 +85,7 @@ def run_jobs(
                 for future in done:
                     number, taken = running.pop(future)
                     free = sorted((*free, *taken), key=list(devices).index)
-                    ended(number, future.result())
+                    returned[number] = future.result()
         finally:
             stop.set()
     return [returned[number] for number in range(len(jobs))]

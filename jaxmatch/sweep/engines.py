@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import jax
@@ -26,13 +26,11 @@ class Task:
       folder: the folder of the cohort.
       devices: the number of devices that it takes (`Engine.devices_for`).
       duration: the expected duration, in proportion to the other tasks.
-      stage: the stage to train it to. None: the common one (`TaskContext.stage`).
     """
 
     folder: CohortFolder
     devices: int
     duration: float
-    stage: Stage | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,11 +83,11 @@ class Engine:
         # All processes train a cohort together, so it cannot use the devices of one of them alone.
         return devices if hosts.is_multiprocess() else devices_filled(runs, devices)
 
-    def task(self, plan: Plan, folder: CohortFolder, stage: Stage | None = None) -> Task:
-        """Returns the task that trains a cohort of a plan; see `Task` for `stage`."""
-        return Task(folder, self.devices_for(len(folder.runs)), plan.cohort_of(folder.runs).device_work, stage)
+    def task(self, plan: Plan, folder: CohortFolder) -> Task:
+        """Returns the task that trains a cohort of a plan."""
+        return Task(folder, self.devices_for(len(folder.runs)), plan.cohort_of(folder.runs).device_work)
 
-    def run(self, tasks: Sequence[Task], context: TaskContext, more: Callable[[], Iterable[Task]] = tuple) -> bool:
+    def run(self, tasks: Sequence[Task], context: TaskContext) -> bool:
         """Trains cohorts: the longest first, and others beside it on the devices that it leaves free.
 
         A cohort that fails is marked. A cohort that another process trains is left to it.
@@ -97,8 +95,6 @@ class Engine:
         Arguments:
           tasks: the tasks to do.
           context: what the tasks have in common.
-          more: a function that is called in this thread whenever a task is over, and returns tasks to do before those
-            that wait.
 
         Returns:
           Whether any cohort was trained.
@@ -113,11 +109,10 @@ class Engine:
 
             def train(devices: tuple[jax.Device, ...], stop: threading.Event) -> bool:
                 before = context.before.get(folder.name)
-                stage = task.stage or context.stage
                 return train_claimed(
-                    context.plan, folder, context.workdir, context.display, stage, devices, stop, before
+                    context.plan, folder, context.workdir, context.display, context.stage, devices, stop, before
                 )
 
             return DeviceJob(task.devices, task.duration, train)
 
-        return any(run_jobs([job(task) for task in tasks], tuple(available_devices()), lambda: map(job, more())))
+        return any(run_jobs([job(task) for task in tasks], tuple(available_devices())))

@@ -10,32 +10,6 @@ from jaxmatch.files import read_json, write_json
 from jaxmatch.workdir import CohortFolder
 
 _LONGEST = 400
-# A cohort has failed once its workers or jobs have died this often without a newer checkpoint.
-MOST_DEATHS = 3
-
-
-class Deaths:
-    """The counts of the deaths of workers or jobs, by cohort."""
-
-    def __init__(self) -> None:
-        self._counted: dict[str, tuple[int, int]] = {}
-
-    def count(self, name: str, newest: int) -> int:
-        """Counts a death. After `MOST_DEATHS` deaths, the count of the cohort starts again.
-
-        Arguments:
-          name: the name of the cohort.
-          newest: the number of its newest checkpoint, or -1 (`CohortFolder.newest_checkpoint`).
-
-        Returns:
-          The number of deaths without a newer checkpoint, including this one.
-        """
-        before, newest_before = self._counted.get(name, (0, -1))
-        deaths = 1 if newest > newest_before else before + 1
-        self._counted[name] = deaths, newest
-        if deaths >= MOST_DEATHS:
-            del self._counted[name]
-        return deaths
 
 
 def prevents_all_training(error: Exception) -> bool:

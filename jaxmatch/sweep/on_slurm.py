@@ -20,7 +20,7 @@ import threading
 import time
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +176,7 @@ class SlurmEngine(Engine):
     def devices_for(self, runs: int) -> int:
         return devices_filled(runs, max(1, self._options.gpus))
 
-    def run(self, tasks: Sequence[Task], context: TaskContext, more: Callable[[], Iterable[Task]] = tuple) -> bool:
+    def run(self, tasks: Sequence[Task], context: TaskContext) -> bool:
         """Submits the cohorts that no job trains yet, the longest first.
 
         Raises:

@@ -86,13 +86,13 @@ class Study:
             raise InputError(
                 f"the file is damaged ({error})",
                 path=journal,
-                remedy="remove it (with --store, in the store, too) and start again",
+                remedy="remove it and start again",
             ) from None
         if self._study.user_attrs.get("rule", rule) != rule:
             raise InputError(
                 "the trials of this folder had another space, other seeds, other settings or other data",
                 path=journal,
-                remedy="give another --workdir (with --store, another --store, too)",
+                remedy="give another --workdir",
             )
         self._study.set_user_attr("rule", rule)
         for trial in self._study.trials:  # its process was killed before the trial was complete

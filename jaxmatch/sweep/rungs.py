@@ -24,7 +24,7 @@ from jaxmatch.sweep.halving import Halving, ranking, settings_of, standing
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.workdir import CohortFolder, Workdir
 
-START_AGAIN = "remove it (with --store, in the store, too) and start again"
+START_AGAIN = "remove it and start again"
 
 
 def store_or_check_rule(plan: Plan, workdir: Workdir, halving: Halving) -> None:
@@ -43,7 +43,7 @@ def store_or_check_rule(plan: Plan, workdir: Workdir, halving: Halving) -> None:
         raise InputError(
             "the grid of this folder was halved at other rungs or with other runs",
             path=file,
-            remedy="give another --workdir (with --store, another --store, too)",
+            remedy="give another --workdir",
         )
 
 

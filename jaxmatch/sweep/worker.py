@@ -1,27 +1,17 @@
-"""Training of a cohort that another process has planned and claimed. Ray tasks and Slurm jobs call it.
-
-A worker receives the part of the plan that its cohort needs, and finds the cohort's folder by its name. It takes the
-lock, trains and writes the records, as the driver would. It never claims or cleans, and leaves sweep.json alone.
-"""
+"""What tasks of Ray and jobs of Slurm need: the part of a plan that a cohort needs, the device, the environment."""
 
 import dataclasses
 import os
 import sys
-import threading
-from pathlib import Path
 
 import jaxlib
 
-from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.data.encoded import EncodedData
-from jaxmatch.devices import available_devices, cores
+from jaxmatch.devices import cores
 from jaxmatch.sweep import several_hosts
-from jaxmatch.sweep.claimed import Stage, train_claimed
-from jaxmatch.sweep.device_jobs import Stopped
-from jaxmatch.sweep.events import Report, Reporter
-from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.sweep import Sweep
-from jaxmatch.workdir import CohortFolder, Workdir
+from jaxmatch.sweep.plan import Plan
+from jaxmatch.workdir import CohortFolder
 
 # How long a dead worker may seem to hold its cohort. This is longer than NFS waits for a client (90 s).
 SECONDS_FOR_THE_LOCK = 120.0
@@ -39,34 +29,17 @@ class WorkerDevice:
       platform: the platform of the device, such as "gpu".
       device_kind: the name that the manufacturer gives the device.
       bytes: the memory of the device, in bytes.
+      process_index: that of this process, as if the device were here.
     """
 
     platform: str
     device_kind: str
     bytes: int
+    process_index: int = 0
 
     def memory_stats(self) -> dict[str, int]:
         """Returns the memory limit as `jax.Device.memory_stats` does."""
         return {"bytes_limit": self.bytes}
-
-
-@dataclasses.dataclass(frozen=True)
-class Order:
-    """An order for a worker to train a cohort.
-
-    Attributes:
-      plan: a plan that holds the runs of the cohort.
-      cohort: the name of the cohort's folder.
-      stage: how far the cohort is trained.
-      failed_before: the failure of the cohort when the stage began (`CohortFolder.failure`).
-      attempt: an id that distinguishes this attempt from others to train the cohort.
-    """
-
-    plan: Plan
-    cohort: str
-    stage: Stage
-    failed_before: bytes | None
-    attempt: str = ""
 
 
 def versions() -> dict[str, str]:
@@ -95,47 +68,3 @@ def part_of(plan: Plan, folder: CohortFolder) -> tuple[Plan, EncodedData]:
 def with_data(part: Plan, data: EncodedData) -> Plan:
     """Returns a plan from `part_of` with its data."""
     return dataclasses.replace(part, cohorts=tuple(dataclasses.replace(each, data=data) for each in part.cohorts))
-
-
-def execute_cohort(order: Order, workdir: Path, report: Report, stop: threading.Event, devices: int = 1) -> bool:
-    """Trains a cohort as far as a stage goes, and marks the cohort as failed if training fails.
-
-    If another process holds the cohort, this process waits for a while: the other may be a worker that has died.
-
-    Arguments:
-      order: the order that names the cohort and the stage.
-      workdir: the working folder of the sweep.
-      report: a function that reports events (`events.writer`).
-      stop: an event that ends training before the stage is reached, with a checkpoint.
-      devices: the number of devices of this process to train on.
-
-    Returns:
-      Whether the cohort was trained here as far as the stage goes, or was marked as failed here.
-
-    Raises:
-      InputError: a file of the folder is damaged, or a device does not exist.
-      OSError: the system prevents training, for example because the disk is full.
-    """
-    folder = _folder(Workdir(workdir), order.cohort)
-    if folder is None:  # a launcher has removed the cohort
-        return False
-    config = order.plan.runs[folder.runs[0]][0].config
-    keep_compiled_programs(config.execution.cache_directory)
-    try:
-        return train_claimed(
-            order.plan,
-            folder,
-            Workdir(workdir),
-            Reporter(report),
-            order.stage,
-            tuple(available_devices()[:devices]),
-            stop,
-            order.failed_before,
-            wait=SECONDS_FOR_THE_LOCK,
-        )
-    except Stopped:
-        return False
-
-
-def _folder(workdir: Workdir, cohort: str) -> CohortFolder | None:
-    return CohortFolder.read(workdir.path / "cohorts" / cohort)

@@ -7,8 +7,7 @@ WORKDIR/
   runs/RUN/mistakes.json  its worst predictions on dev, if it has a model (training/evaluation.py)
   runs/RUN/model/         the trained model with all files that it needs to predict
   cohorts/COHORT/         cohort.json (its runs), checkpoints/, rung-EPOCHS.json (how its runs did by then), DONE, or
-                          error.json (why it failed); events.jsonl (its training events, from a worker elsewhere);
-                          stored.json (what an object store holds of the cohort, sweep/stored_sweep.py)
+                          error.json (why it failed)
   vectors/                embedding tables that the models of this folder share by hard links
   slurm/                  jobs.json (which job trains which cohort), logs, and the input of jobs (sweep/on_slurm.py)
 """

@@ -4,17 +4,13 @@ import contextlib
 import dataclasses
 import hashlib
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
 from jaxmatch.errors import InputError, report_damage
 from jaxmatch.files import read_json, remove_abandoned, write_atomically, write_json
 from jaxmatch.training.unfinished_checkpoints import half_written, remove_half_written
-
-STORED = "stored.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,23 +74,8 @@ class CohortFolder:
         return sorted(int(path.name) for path in self.checkpoints.glob("*") if path.name.isdigit())
 
     def newest_checkpoint(self) -> int:
-        """Returns the number of the newest checkpoint, in this folder or in an object store, or -1 if none exists."""
-        return max((*self.checkpoint_numbers(), *self.stored().get("checkpoints", ())), default=-1)
-
-    @property
-    def place(self) -> str | Path:
-        """The location of the checkpoints: the folder of the cohort, or a URL in an object store."""
-        return self.stored().get("url") or self.path
-
-    def stored(self) -> Mapping[str, Any]:
-        """Returns what an object store held of the cohort when the store was last read: "url", "folder" (an archive)
-        and "checkpoints" (numbers). It is empty without a store, or if the file is damaged.
-        """
-        try:
-            found = read_json(self.path / STORED)
-        except (OSError, ValueError):
-            return {}
-        return found if isinstance(found, dict) else {}
+        """Returns the number of the newest checkpoint, or -1 if none exists."""
+        return max(self.checkpoint_numbers(), default=-1)
 
     def failure(self) -> bytes | None:
         """Returns the content of `error_file`, unique to each failure, or None if the cohort has not failed."""
@@ -117,8 +98,6 @@ class CohortFolder:
                         shutil.rmtree(self.checkpoints, ignore_errors=True)
             except Timeout:
                 pass
-        if self.done:
-            (self.path / "events.jsonl").unlink(missing_ok=True)
 
     def abandon(self) -> bool:
         """Removes the cohort because it holds runs that are no longer needed, unless a process is training it.
@@ -134,9 +113,8 @@ class CohortFolder:
                 if self.newest_checkpoint() >= 0:
                     raise InputError(
                         f"this cohort of {len(self.runs)} unfinished runs contains runs that are not in the sweep now",
-                        path=self.place,
-                        remedy="use the earlier seeds and values to resume it, or remove this folder (with --store, in "
-                        "the workdir, too)",
+                        path=self.path,
+                        remedy="use the earlier seeds and values to resume it, or remove this folder",
                     )
                 shutil.rmtree(self.path)
                 return True

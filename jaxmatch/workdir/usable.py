@@ -14,7 +14,6 @@ _FILES = (
     "optuna.journal",
     "cohorts/*/*.json",
     "cohorts/*/DONE",
-    "cohorts/*/events.jsonl",
     "runs/*/record.json",
     "vectors/*.npy",
 )

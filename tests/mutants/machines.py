@@ -1,9 +1,9 @@
-"""Faults of jobs of Slurm, and of what launchers report about a process."""
+"""Faults of jobs of Slurm and of tasks of Ray."""
 
 _SWEEP = "jaxmatch/sweep/"
-_SLURM, _LAUNCHERS, _RAY = _SWEEP + "on_slurm.py", "jaxmatch/cli/launchers.py", _SWEEP + "ray_cluster.py"
-_ADDRESS = ["tests/test_on_ray.py::test_bad_ray_address_is_refused_or_overridden"]
-_ON_SLURM, _COUNTED = "tests/test_on_slurm.py::", ["tests/test_launchers.py"]
+_SLURM, _RAY, _STORE = _SWEEP + "on_slurm.py", _SWEEP + "on_ray.py", _SWEEP + "store.py"
+_ON_SLURM, _ON_RAY = "tests/test_on_slurm.py::", "tests/test_on_ray.py::"
+_STORED = [_ON_RAY + "test_a_store_replaces_the_shared_folder"]
 _ASKED = [_ON_SLURM + "test_jobs_are_submitted_as_an_array_and_status_shows_their_states"]
 _CPUS = [_ON_SLURM + "test_job_script_sets_the_number_of_cpus_and_the_platform"]
 _OF_OPTIONS = [_ON_SLURM + "test_invalid_job_options_are_refused"]
@@ -34,7 +34,11 @@ MUTANTS = [
     (_SLURM, "if newest == self.newest:", "if False:", _LIMIT),
     (_SLURM, "dataclasses.replace(self, newest=newest)", "self", _LIMIT),
     (_SLURM, "        STOP.set()\n        if", "        if", _LIMIT),
-    (_RAY, 'if from_variable == "auto":', "if False:", _ADDRESS),
-    (_RAY, "of_variable=bool(from_variable) and not address", "of_variable=False", _ADDRESS),
-    (_RAY, "except subprocess.TimeoutExpired:", "except ZeroDivisionError:", ["tests/test_on_ray.py::test_a_server_that_does_not_reply_is_refused"]),
+    (_RAY, "if done == total or time", "if True or time", [_ON_RAY + "test_records_and_display_equal_those_of_one_process"]),
+    (_RAY, "                self.deaths = 0\n", "                pass\n", [_ON_RAY + "test_a_cohort_whose_worker_dies_is_resumed"]),
+    (_RAY, "self.deaths == MOST_DEATHS", "self.deaths > MOST_DEATHS", [_ON_RAY + "test_a_cohort_whose_workers_keep_dying_fails_and_the_others_are_trained"]),
+    (_RAY, "if (versions := worker.versions()) != self.versions:", "if False:", [_ON_RAY + "test_a_worker_that_cannot_train_ends_the_command"]),
+    (_STORE, "paths.append(folder.checkpoints / str(checkpoints[-1]))", "pass", _STORED),
+    (_STORE, "        if owner != name:\n", "        if False:\n", _STORED),
+    (_RAY, "for cohort in stored - done:", "for cohort in ():", _STORED),
 ]

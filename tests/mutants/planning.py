@@ -83,7 +83,6 @@ MUTANTS = [
     (_OPTUNA, "self._study.enqueue_trial(shape)", "pass", ["tests/test_optuna_trials.py"]),
     (_OPTUNA, "TPESampler(seed=place)", "TPESampler()", ["tests/test_optuna_trials.py"]),
     (_OPTUNA, "if trial.state.name == \"RUNNING\" and not self._whole(trial):", "if False:", ["tests/test_optuna_trials.py"]),
-    ("jaxmatch/sweep/device_jobs.py", "waiting[:0] = range", "waiting[len(waiting) :] = range", ["tests/test_device_jobs.py"]),
     (_WORDS, "return [self.products[0].attended, *own] if tokens < dimensions else []",
      "return [self.products[0].attended, *own]", ["tests/test_product_table.py"]),
 ]
