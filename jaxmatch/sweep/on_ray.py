@@ -33,9 +33,9 @@ from jaxmatch.sweep.claimed import Stage, train_claimed
 from jaxmatch.sweep.device_jobs import Stopped
 from jaxmatch.sweep.engines import Engine, Task, TaskContext
 from jaxmatch.sweep.failures import mark_failed
-from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, make_plan, multiply_adds_a_second
 from jaxmatch.sweep.store import Store
+from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.workdir import CohortFolder, Workdir
 
 SECONDS_TO_ANSWER = 10.0

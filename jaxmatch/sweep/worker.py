@@ -9,8 +9,8 @@ import jaxlib
 from jaxmatch.data.encoded import EncodedData
 from jaxmatch.devices import cores
 from jaxmatch.sweep import several_hosts
-from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.sweep.plan import Plan
+from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.workdir import CohortFolder
 
 # How long a dead worker may seem to hold its cohort. This is longer than NFS waits for a client (90 s).
