@@ -76,7 +76,7 @@ def test_cohorts_are_split_to_fill_the_workers(small_files):
         launch.resolve(small_files / "small.py", **changes, grid_overrides={"optimizer.learning_rate": ""})
     )
     work = plan.cohorts[0].device_work
-    assert sizes(plan) == [10] and sizes(chunks.split(plan, 1, 0.0)) == [10]
+    assert sizes(plan) == [10] and sizes(chunks.split(plan, 1, work)) == [10]
     assert sizes(chunks.split(plan, 3, 0.0)) == [4, 4, 2]  # 4, 3, 3 would be packed as 4, 4, 2
     assert sizes(chunks.split(plan, 4, work / 20)) == [3, 3, 3, 1]
     assert sizes(chunks.split(plan, 10, 0.0)) == [1] * 10
