@@ -43,7 +43,7 @@ MUTANTS = [
     ("jaxmatch/sweep/device_jobs.py", "key=lambda number: -jobs[number].duration", "key=lambda number: 0", ["tests/test_device_jobs.py"]),
     ("jaxmatch/sweep/device_jobs.py", "            stop.set()\n", "            pass\n", ["tests/test_device_jobs.py"]),
     (_FAILURES, "return isinstance(error, OSError) and error.errno is not None", "return False", ["tests/test_failures.py"]),
-    (_LAUNCH, "    check_usable(folder.path)\n", "", ["tests/test_failures.py"]),
+    (_LAUNCH, "    check_usable(workdir)\n", "", ["tests/test_failures.py"]),
     (_RUNGS, "check_number(entry[\"samples\"], *(", "check_number(*(", ["tests/test_rungs.py"]),
     (_RUNGS, "for setting, runs in remaining.items() if setting not in staying for run", "for setting, runs in remaining.items() if setting in staying for run",
      ["tests/test_rungs.py"]),
