@@ -56,7 +56,7 @@ def test_the_committed_occlusion_table_matches_its_file_and_records():
     mean = Occlusion(tuple(kept["labels"]), np.array(kept["pairs"]), array("accuracy"), array("change"))
     deviations = array("accuracy_deviation"), array("change_deviation")
     made = occlusions([Occluded(mean, kept["data"], records, kept["setting"], *deviations)], "markdown")
-    assert made.strip() in text_of(RESULTS / "README.md")
+    assert made.strip() in text_of(RESULTS / "snli" / "README.md")
     for name in ("accuracy", "change"):
         single = np.stack([array(name, one) for one in kept["single"]])
         np.testing.assert_allclose(single.mean(axis=0), array(name))
