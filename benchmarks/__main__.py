@@ -21,7 +21,7 @@ from benchmarks import device, reports
 from benchmarks.item import Settings
 from benchmarks.items import ITEMS, paper
 from jaxmatch.cli import huge_pages
-from jaxmatch.data.places import DATA_VARIABLE
+from jaxmatch.data.catalog import DATA_VARIABLE
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_atomically
 

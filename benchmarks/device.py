@@ -36,7 +36,7 @@ from benchmarks.accelerators.targets import target_of
 from benchmarks.item import Column, Settings
 from benchmarks.items import first_table
 from benchmarks.steps import SMALL, Steps, operations_of_a_step
-from jaxmatch.data.encoded import EncodedData, EncodedSplit
+from jaxmatch.data.encoding import EncodedData, EncodedSplit
 from jaxmatch.data.text import LONGEST_WORD, Preprocessing, Vocabulary
 from jaxmatch.errors import InputError
 from jaxmatch.models import build

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 
 from benchmarks import ceiling
-from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.encoding import EncodedData
 from jaxmatch.errors import InputError
 
 WORKER = Path(__file__).with_name("peer_worker.py")

@@ -11,7 +11,7 @@ import numpy as np
 
 from jaxmatch import models
 from jaxmatch.data.batches import assign, plan_batches, plan_buckets
-from jaxmatch.data.encoded import EncodedData, EncodedSplit
+from jaxmatch.data.encoding import EncodedData, EncodedSplit
 from jaxmatch.data.text import LONGEST_WORD, WordTable
 from jaxmatch.training import step
 from jaxmatch.training.chunks import Chunks

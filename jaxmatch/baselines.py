@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from jaxmatch.data.encoded import EncodedData, EncodedSplit
+from jaxmatch.data.encoding import EncodedData, EncodedSplit
 from jaxmatch.data.pairs import DataSet, Split
 from jaxmatch.data.text import UNKNOWN
 from jaxmatch.errors import InputError, NotInstalled, nearest, without_nan

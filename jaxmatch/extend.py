@@ -84,8 +84,7 @@ def add_data_set(source: Any) -> None:
     Raises:
       InputError: the package has a data set of this name, or the name is not an identifier.
     """
-    from jaxmatch.data.catalog import EMBEDDED_TASKS, OWN
-    from jaxmatch.data.sources import CATALOG
+    from jaxmatch.data.catalog import CATALOG, EMBEDDED_TASKS, OWN
 
     if source.name in (OWN, *EMBEDDED_TASKS):  # these are not in the catalog
         raise InputError(f'there is a data set "{source.name}" already', remedy="choose another name")

@@ -57,9 +57,9 @@ def few_pairs(monkeypatch) -> None:
 @pytest.fixture
 def settled(monkeypatch):
     """Makes files that a test has just written count as old, so that their digests are stored."""
-    from jaxmatch.data import cache
+    from jaxmatch.data import encoding
 
-    monkeypatch.setattr(cache, "TIMESTAMP_RESOLUTION_NS", -(10**10))
+    monkeypatch.setattr(encoding, "TIMESTAMP_RESOLUTION_NS", -(10**10))
 
 
 @pytest.fixture
@@ -158,7 +158,7 @@ def restored_registries():
     from jaxmatch import extend, models
     from jaxmatch.config.models import MODELS
     from jaxmatch.config.settings import ADDED_DEFAULTS, SCORES, SECTIONS
-    from jaxmatch.data.sources import CATALOG
+    from jaxmatch.data.catalog import CATALOG
     from jaxmatch.training import scores, step
 
     registries = (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from jaxmatch.config.settings import with_overrides
 from jaxmatch.data import catalog
-from jaxmatch.data.sources import CATALOG
+from jaxmatch.data.catalog import CATALOG
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.sweep import with_scores
 

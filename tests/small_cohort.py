@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from jaxmatch.data.encoded import EncodedData, EncodedSplit
+from jaxmatch.data.encoding import EncodedData, EncodedSplit
 from jaxmatch.data.text import Preprocessing, Vocabulary
 from jaxmatch.training.cohort import Cohort
 from jaxmatch.training.progress import Listener

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from own_data_set import DEV, own_data, words_of
 
 from jaxmatch.data import catalog, data_check, encoding
-from jaxmatch.data.encoded import EncodedSplit
-from jaxmatch.data.encoding import DataSettings, prepare
+from jaxmatch.data.encoding import DataSettings, EncodedSplit, prepare
 from jaxmatch.data.pairs import DataSet, Split
 from jaxmatch.data.text import Corpus, Preprocessing
 from jaxmatch.errors import InputError

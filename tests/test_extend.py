@@ -19,8 +19,8 @@ from jaxmatch.config import models as settings_of_models
 from jaxmatch.config.models import RE2Config
 from jaxmatch.config.settings import Score, default_config, with_overrides
 from jaxmatch.data import encoding
+from jaxmatch.data.catalog import CATALOG, Source
 from jaxmatch.data.pairs import Split
-from jaxmatch.data.sources import CATALOG, Source
 from jaxmatch.errors import InputError
 from jaxmatch.models import MODELS
 from jaxmatch.sweep import launch

@@ -128,7 +128,7 @@ def test_word_vector_archive_is_kept_compressed_and_found(tmp_path):
     (mirror / "glove.840B.300d.zip").write_bytes(vectors)
     assert fetch(data, "glove.840B", "--from", str(mirror)) == 0
     assert (data / "glove.840B.300d.zip").read_bytes() == vectors
-    from jaxmatch.data.places import vectors_file
+    from jaxmatch.data.catalog import vectors_file
 
     assert vectors_file("glove.840B.300d.zip", str(data)) == str(data / "glove.840B.300d.zip")
 

@@ -13,7 +13,7 @@ from small_cohort import make_data
 
 from jaxmatch.baselines import FLOORS, measured
 from jaxmatch.data import encoding
-from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.encoding import EncodedData
 
 
 def with_splits(data: EncodedData, **changes) -> EncodedData:

@@ -15,7 +15,7 @@ from jaxmatch.cli.common import records_of as runs_of
 from jaxmatch.cli.main import main
 from jaxmatch.config.settings import with_overrides
 from jaxmatch.data import own
-from jaxmatch.data.sources import Source
+from jaxmatch.data.catalog import Source
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting.records import read_sweep_folder

@@ -1,7 +1,6 @@
 """Prepared data is cached, is invalidated when files change, and is rebuilt if its cache entry is damaged."""
 
 import dataclasses
-import json
 import multiprocessing
 import os
 import time
@@ -11,7 +10,7 @@ import pytest
 from own_data_set import TRAIN, VECTORS, own_data, words_of
 
 from jaxmatch import files
-from jaxmatch.data import cache, catalog, encoding
+from jaxmatch.data import catalog, encoding
 from jaxmatch.data.encoding import DataSettings, prepare
 from jaxmatch.errors import InputError
 
@@ -50,8 +49,8 @@ def test_a_second_preparation_reads_no_data_files(own, tmp_path, monkeypatch):
     monkeypatch.setattr(encoding, "read_word_vectors", unexpected)
     assert_same(first, prepare(own, tmp_path / "cache"))
     # Unchanged files are not hashed again, either; only the files of the entry are.
-    whole, hashed = cache.hash_file, []
-    monkeypatch.setattr(cache, "hash_file", lambda path: hashed.append(path) or whole(path))
+    whole, hashed = encoding.hash_file, []
+    monkeypatch.setattr(encoding, "hash_file", lambda path: hashed.append(path) or whole(path))
     prepare(own, tmp_path / "cache")
     assert hashed and all(first.fingerprint in str(path) for path in hashed)
 
@@ -132,11 +131,6 @@ def damage_by_truncated_json(entry):
     (entry / "values.json").write_text((entry / "values.json").read_text()[:-20])
 
 
-def damage_by_another_format(entry):
-    value = json.loads((entry / "entry.json").read_text())
-    (entry / "entry.json").write_text(json.dumps({**value, "format": -1}))
-
-
 @pytest.mark.parametrize(
     "damage",
     [
@@ -145,19 +139,18 @@ def damage_by_another_format(entry):
         damage_by_a_missing_file,
         damage_by_a_wrong_json_type,
         damage_by_truncated_json,
-        damage_by_another_format,
     ],
 )
 def test_a_damaged_entry_is_rebuilt(own, tmp_path, damage):
     first = prepare(own, tmp_path / "cache")
     good = {key: None if array is None else np.array(array) for key, array in arrays_of(first).items()}
     damage(tmp_path / "cache" / "encoded" / first.fingerprint)
-    with pytest.raises(cache.DamagedEntry):
-        cache.load(tmp_path / "cache" / "encoded" / first.fingerprint)
+    with pytest.raises(encoding.DamagedEntry):
+        encoding.load_entry(tmp_path / "cache" / "encoded" / first.fingerprint)
     second = prepare(own, tmp_path / "cache")
     for key, array in arrays_of(second).items():
         np.testing.assert_array_equal(array, good[key])
-    cache.load(tmp_path / "cache" / "encoded" / first.fingerprint)
+    encoding.load_entry(tmp_path / "cache" / "encoded" / first.fingerprint)
 
 
 def test_a_damaged_digest_file_does_not_change_the_fingerprint(own, tmp_path):
@@ -186,7 +179,7 @@ def test_an_unreadable_file_error_names_the_file_and_not_the_cache(own, tmp_path
     def refused(path):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(cache, "hash_file", refused)
+    monkeypatch.setattr(encoding, "hash_file", refused)
     with pytest.raises(InputError, match=r"it cannot be read \(Permission denied\); ask its owner for it") as caught:
         prepare(own, tmp_path / "cache")
     assert caught.value.path.parent.samefile(own.directory) or caught.value.path.samefile(own.vectors)

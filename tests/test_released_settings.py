@@ -8,7 +8,7 @@ import pytest
 from jaxmatch import load_config
 from jaxmatch.config.settings import flatten
 from jaxmatch.data import catalog
-from jaxmatch.data.sources import CATALOG
+from jaxmatch.data.catalog import CATALOG
 from jaxmatch.data.vectors import read_vectors
 from jaxmatch.papers import re2
 from jaxmatch.sweep import launch

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from small_cohort import make_cohort, make_data, states, steps_of
 
-from jaxmatch.data.encoded import EncodedSplit
+from jaxmatch.data.encoding import EncodedSplit
 
 # Fast enough that a run learns within an epoch which way the labels point.
 FAST = {"learning_rate": 0.02, "dropout_rate": 0.0, "decay_rate": 1.0}

@@ -7,7 +7,7 @@ import pytest
 
 from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.data import catalog
-from jaxmatch.data.sources import CATALOG
+from jaxmatch.data.catalog import CATALOG
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.sweep import launch

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks import steps, stopwatch
 from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import SORT_BY_LEN, Peer, peer_settings, write_peer_data
-from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.encoding import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.papers import re2
 from jaxmatch.papers.re2 import SEEDS, UP_TO

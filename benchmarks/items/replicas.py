@@ -11,7 +11,7 @@ import jax
 from benchmarks import ceiling, steps, stopwatch
 from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import SORT_BY_LEN, Peer, PeerEnded, peer_settings, write_peer_data
-from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.encoding import EncodedData
 from jaxmatch.sweep import files
 
 REPLICAS = (1, 2, 4, 8, 10, 16, 32, 64)

@@ -11,7 +11,7 @@ from benchmarks import stopwatch
 from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import Peer, peer_settings, write_peer_data
 from benchmarks.steps import SMALL
-from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.encoding import EncodedData
 from jaxmatch.sweep import files
 from jaxmatch.training.cohort import Cohort
 

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.data import catalog, own
+from jaxmatch.data.catalog import data_directory
 from jaxmatch.data.own import PLAIN, layout_of
 from jaxmatch.data.pairs import Split
-from jaxmatch.data.places import data_directory
 from jaxmatch.errors import InputError, check_plain_file
 from jaxmatch.files import hash_file, read_json
 from jaxmatch.inference.matcher import Matcher

@@ -64,9 +64,9 @@ def data(arguments: argparse.Namespace) -> None:
 def _check(arguments: argparse.Namespace) -> None:
     from jaxmatch.config.settings import OWN_LAYOUT, DataConfig
     from jaxmatch.config.settings import check as check_settings
+    from jaxmatch.data.catalog import data_directory, vectors_file
     from jaxmatch.data.data_check import check
     from jaxmatch.data.encoding import DataSettings
-    from jaxmatch.data.places import data_directory, vectors_file
 
     if arguments.split_seed is not None and arguments.split is None:
         raise InputError("--split-seed needs --split", remedy="give the shares: --split 0.8/0.1/0.1")
@@ -104,8 +104,8 @@ def add_fetch_parser(actions: Any) -> None:
 
 
 def _fetch(arguments: argparse.Namespace) -> None:
+    from jaxmatch.data.catalog import DATA_VARIABLE
     from jaxmatch.data.fetch import fetch, release_of, releases
-    from jaxmatch.data.places import DATA_VARIABLE
 
     if not arguments.names:
         show(_list(releases().values()))

@@ -4,12 +4,13 @@ import itertools
 from collections.abc import Mapping
 from pathlib import Path
 
-from jaxmatch import errors
+from jaxmatch import plain_file
 from jaxmatch.data import own
+from jaxmatch.data.catalog import CATALOG, SPLITS
 from jaxmatch.data.own import PLAIN, Layout, classes_of, in_order
 from jaxmatch.data.pairs import NO_LABEL, TASKS, DataSet, Split, dropped_text, split_by_shares
-from jaxmatch.data.sources import CATALOG, SPLITS
-from jaxmatch.errors import InputError, nearest, shown
+from jaxmatch.errors import InputError, nearest
+from jaxmatch.printable import shown
 
 OWN = "own"
 _OF_THE_PACKAGE = frozenset(CATALOG)
@@ -66,7 +67,7 @@ def find_files(
     found: dict[str, Path] = {}
     for root in roots:
         for split in SPLITS:
-            existing = [root / file for file in candidates[split] if errors.is_plain_file(root / file)]
+            existing = [root / file for file in candidates[split] if plain_file.is_plain_file(root / file)]
             if name == OWN and len(existing) > 1:
                 raise InputError(
                     f"both {' and '.join(path.name for path in existing)} are there",
@@ -87,7 +88,7 @@ def find_files(
     if companion_suffix:
         for split in tuple(found):
             companion = found[split].with_suffix(companion_suffix)
-            if not errors.is_plain_file(companion):
+            if not plain_file.is_plain_file(companion):
                 raise InputError(
                     f"there is no such file, which is needed with {found[split].name}",
                     path=companion,
@@ -104,7 +105,7 @@ def missing_split(name: str, directory: str | Path | None, split: str) -> InputE
     candidates, folder, _ = _file_candidates(name)
     if split not in candidates:
         return InputError(f"there is no split {shown(split)}", remedy=f"the splits are {', '.join(SPLITS)}")
-    if name == OWN and directory and errors.kind(directory) == errors.FILE:
+    if name == OWN and directory and plain_file.kind(directory) == plain_file.FILE:
         return InputError(
             f"the file was split without a {split} part", path=directory, remedy="give its share in --split"
         )
@@ -221,7 +222,7 @@ def _single_file(directory: str | Path | None, layout: Layout) -> Path | None:
     if not directory:
         return None
     path = Path(directory)
-    if errors.kind(path) == errors.FILE:
+    if plain_file.kind(path) == plain_file.FILE:
         if not layout.shares:
             raise InputError(
                 "this is one file",
@@ -287,8 +288,8 @@ def _roots(name: str, directory: str | Path | None, folder: str) -> list[Path]:
             f"{', or the variable JAXMATCH_DATA' if folder else ''})",
         )
     directory = Path(directory)
-    kind = errors.kind(directory)
-    if kind != errors.FOLDER:
+    kind = plain_file.kind(directory)
+    if kind != plain_file.FOLDER:
         problem = f"this is {kind}, not a directory" if kind else "there is no such directory"
         raise InputError(
             problem, path=directory, remedy=f"give the directory that holds {folder or 'the files'} (--data-directory)"

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from jaxmatch.data import catalog, own
-from jaxmatch.data.encoding import DataSettings, read_word_vectors
-from jaxmatch.data.kept_pairs import check_words, warnings_about
+from jaxmatch.data.encoding import DataSettings, check_words, read_word_vectors, warnings_about
 from jaxmatch.data.pairs import NO_LABEL, DataSet, Split
 from jaxmatch.data.text import UNKNOWN_WORD, Corpus, build_vocabulary, coverage
 from jaxmatch.data.vectors import VectorReport

@@ -1,6 +1,12 @@
-"""The encoding of text as arrays: its settings, and the cache of its results."""
+"""The encoding of text as arrays: its settings, its result, and the cache of results on disk."""
 
 import dataclasses
+import functools
+import hashlib
+import importlib.metadata
+import json
+import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -8,23 +14,24 @@ from typing import Any
 import filelock
 import numpy as np
 
+from jaxmatch import plain_file
 from jaxmatch.config.settings import OWN_LAYOUT, DataConfig
-from jaxmatch.data import cache, catalog, own, synthetic, vectors
-from jaxmatch.data.encoded import EncodedData, EncodedSplit
-from jaxmatch.data.kept_pairs import check_drop_length, check_words, warnings_about, without_long_pairs
-from jaxmatch.data.pairs import DataSet, Split
+from jaxmatch.data import catalog, own, synthetic, vectors
+from jaxmatch.data.pairs import DataSet, Split, is_number
 from jaxmatch.data.text import (
+    CHARACTER,
+    PADDING,
+    UNKNOWN_WORD,
     Corpus,
     Preprocessing,
     Vocabulary,
+    WordTable,
     build_vocabulary,
     character_table,
     coverage,
     exact_matches,
     folded,
-    nltk_file,
     number_keys,
-    substitutions,
     tagger_files,
     tags_of,
 )
@@ -38,12 +45,22 @@ from jaxmatch.data.vectors import (
     hashed_vectors,
 )
 from jaxmatch.errors import InputError
-from jaxmatch.files import remove_abandoned
+from jaxmatch.files import directory_atomically, hash_file, read_json, remove_abandoned, write_json
+from jaxmatch.printable import count_text, shown
 
-# Increased when a change makes the same input give other arrays or another report.
-_FORMAT = 2
+# Increased when a change makes the same input give other arrays, another report, or other files in the cache.
+_FORMAT = 3
 # A smaller share of tokens with a vector is worth a warning.
 LOW_COVERAGE = 0.5
+# The digest of a file that changed less than this many nanoseconds ago is not stored: no file system has coarser
+# timestamps.
+TIMESTAMP_RESOLUTION_NS = 2_000_000_000
+# What pandas, R and SQL write for a missing value, in lower case.
+_MISSING = ("nan", "<na>", "nat", "na", "n/a", "#n/a", "none", "null")
+# A classification has no more labels than this if there are few pairs of each label, and no more than that otherwise.
+_FEW, _MANY, _PAIRS_OF_A_LABEL = 10, 100, 10
+# Words of Chinese, Japanese and Thai have two to four characters on average. A few names in English text do not matter.
+_LONG_TOKEN, _SHARE_OF_TOKENS = 5, 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +97,144 @@ class DataSettings(DataConfig):
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class EncodedSplit:
+    """The pairs of one split as numbers. The tokens of all sentences of one side are concatenated.
+
+    Attributes:
+      tokens_a: <int32>[total_a], the word ids of all first sentences.
+      offsets_a: <int64>[pairs + 1], the start of each first sentence in `tokens_a`; the last entry is `total_a`.
+      tokens_b, offsets_b: the same for the second sentences.
+      labels: <int32>[pairs], indices in the label names of the data set, or <float32>[pairs] for a regression.
+      groups: <int32>[pairs], the group in which each candidate is ranked, numbered in order of appearance; or None.
+      documents: <unicode>[pairs], the name of each candidate, or None.
+      tags_a, tags_b: <uint8>, the part of speech of each token (`tags`), or None.
+      exact_match_a, exact_match_b: <int8>, 1 for a token that is in both sentences (`exact_matches`); or None.
+    """
+
+    tokens_a: np.ndarray
+    offsets_a: np.ndarray
+    tokens_b: np.ndarray
+    offsets_b: np.ndarray
+    labels: np.ndarray
+    groups: np.ndarray | None = None
+    documents: np.ndarray | None = None
+    tags_a: np.ndarray | None = None
+    tags_b: np.ndarray | None = None
+    exact_match_a: np.ndarray | None = None
+    exact_match_b: np.ndarray | None = None
+
+    @property
+    def pairs(self) -> int:
+        return len(self.offsets_a) - 1
+
+    @property
+    def lengths_a(self) -> np.ndarray:
+        """The number of tokens in each first sentence, <int32>[pairs]; 1 or more."""
+        return np.diff(self.offsets_a).astype(np.int32)
+
+    @property
+    def lengths_b(self) -> np.ndarray:
+        """The number of tokens in each second sentence, <int32>[pairs]; 1 or more."""
+        return np.diff(self.offsets_b).astype(np.int32)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The number of tokens in both sentences of each pair together, <int32>[pairs]; 2 or more."""
+        return self.lengths_a + self.lengths_b
+
+    def pair_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns `pair_rows` of the words: ids <int32>[pairs, longest] and sentences <int8>[pairs, longest]."""
+        return self._lay_out(self.tokens_a, self.tokens_b)
+
+    def features(self) -> dict[str, np.ndarray]:
+        """Returns the features of each token in the rows of `pair_rows`: 'tags' <uint8>[pairs, longest] and
+        'exact_match' <int8>[pairs, longest], if the data was encoded with them.
+        """
+        known = {"tags": (self.tags_a, self.tags_b), "exact_match": (self.exact_match_a, self.exact_match_b)}
+        return {name: self._lay_out(*sides)[0] for name, sides in known.items() if sides[0] is not None}
+
+    def _lay_out(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return pair_rows(first, self.lengths_a, second, self.lengths_b, int(self.lengths.max(initial=0)))
+
+
+def pair_rows(
+    tokens_a: np.ndarray, lengths_a: np.ndarray, tokens_b: np.ndarray, lengths_b: np.ndarray, length: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lays out each pair as a row: the tokens of the first sentence, then those of the second, then padding.
+
+    Arguments:
+      tokens_a: <int32>[total], the word ids of all first sentences, concatenated; or another feature of each token, in
+        which 0 is padding, too.
+      lengths_a: <int32>[pairs], the number of tokens in each first sentence.
+      tokens_b, lengths_b: the same for the second sentences.
+      length: the length of a row; the tokens of every pair fit into it.
+
+    Returns:
+      ids <int32>[pairs, length], or the dtype of another feature, and sentences <int8>[pairs, length]: the sentence of
+      each token, 1 or 2; 0 is padding.
+    """
+    columns = np.arange(length)
+    first = columns < lengths_a[:, None]
+    second = ~first & (columns < (lengths_a + lengths_b)[:, None])
+    ids = np.full(first.shape, PADDING, np.asarray(tokens_a).dtype)
+    ids[first], ids[second] = tokens_a, tokens_b
+    return ids, first.astype(np.int8) + 2 * second.astype(np.int8)
+
+
+@dataclasses.dataclass(frozen=True)
+class EncodedData:
+    """An encoded data set, ready for training.
+
+    Attributes:
+      name, task: the name and the task of the data set (`DataSet`).
+      labels: label names in the order of the model's outputs; empty for a regression.
+      splits: 'train', 'dev', 'test' (those that exist) -> EncodedSplit.
+      vocabulary: the words behind the ids.
+      vectors: <float32>[words, dimensions]; the rows of padding, the unknown word and words without a vector are 0.
+      preprocessing: how the texts became tokens.
+      report: plain values for records: `counts`, `dropped`, `in_train`, `coverage`, `vectors`, ...
+      fingerprint: a hash of everything that the arrays were made from, except the characters.
+      characters: <uint16 or uint32>[words, 16], the characters of each word (`character_table`), or None. They depend
+        on the model, too, which may not take them, or know only some.
+      files: 'train', 'dev', 'test' (and companions) -> the SHA-256 of its file; empty for embedded data.
+    """
+
+    name: str
+    task: str
+    labels: tuple[str, ...]
+    splits: Mapping[str, EncodedSplit]
+    vocabulary: Vocabulary
+    vectors: np.ndarray
+    preprocessing: Preprocessing
+    report: Mapping[str, Any]
+    fingerprint: str
+    characters: np.ndarray | None = None
+    files: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    @functools.cached_property
+    def content(self) -> str:
+        """The fingerprint and, if there are characters, a hash of them. It is equal only for equal data."""
+        if self.characters is None:
+            return self.fingerprint
+        return f"{self.fingerprint}-{hashlib.sha256(self.characters.tobytes()).hexdigest()[:16]}"
+
+    @property
+    def outputs(self) -> int:
+        """The number of outputs of a model for a pair: one per class, or 1 for a regression."""
+        return 1 if self.task == "regression" else len(self.labels)
+
+    @property
+    def word_table(self) -> np.ndarray | WordTable:
+        """The word vectors for a model, together with the characters of each word if the data has them."""
+        return self.vectors if self.characters is None else WordTable(self.vectors, self.characters)
+
+    @property
+    def filtered(self) -> bool:
+        """Whether only questions with right and wrong candidates count in the scores of a ranking."""
+        return catalog.filtered(self.name)
+
+
 def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
     """Encodes a data set and its word vectors as arrays, or loads the arrays from the cache.
 
@@ -104,15 +259,15 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
             remove_abandoned(folder)
         with filelock.FileLock(entry.with_name(f"{fingerprint}.lock")):
             try:
-                arrays, values = cache.load(entry)
-            except cache.DamagedEntry:
+                arrays, values = load_entry(entry)
+            except DamagedEntry:
                 encoded = encode(settings)
                 if fingerprint_of(settings, cache_directory)[0] != fingerprint:
                     raise InputError(
                         "its files changed while they were read", path=settings.directory or None, remedy="start again"
                     ) from None
-                cache.store(entry, *encoded)
-                arrays, values = cache.load(entry)
+                store_entry(entry, *encoded)
+                arrays, values = load_entry(entry)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise InputError(
             f"the cache cannot be written ({error.strerror})",
@@ -127,67 +282,58 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
             remedy="give vectors of the language of the texts, or train anyway: --config.data.minimum_coverage=0; "
             "`jaxmatch data check` lists words without a vector",
         )
-    return _from_entry(settings, fingerprint, files, arrays, values)
-
-
-def read_word_vectors(settings: DataSettings, words: Mapping[str, int]) -> tuple[WordVectors, VectorReport]:
-    """Returns vectors of the wanted words: from a file, from the spelling, from an embedded data set, or no vectors.
-
-    Raises:
-      InputError: no vectors are given for data without vectors of its own, or the file cannot be used.
-    """
-    if settings.vectors == HASHED:
-        report = VectorReport("hashed character n-grams", DIMENSIONS, len(words), len(words))
-        return WordVectors({word: row for row, word in enumerate(words)}, hashed_vectors(words)), report
-    if settings.vectors == NO_VECTORS:
-        nothing = WordVectors({}, np.zeros((0, DIMENSIONS), np.float32))
-        return nothing, VectorReport("none", DIMENSIONS, 0, 0)
-    if settings.vectors:
-        return vectors.read_vectors(settings.vectors, words, lowercase=settings.lowercase)
-    _check_vectors_named(settings)
-    embedded = synthetic.word_vectors()
-    found = [word for word in embedded if word in words]
-    matrix = np.stack([embedded[word] for word in found]).astype(np.float32)
-    report = VectorReport(f"embedded {synthetic.VERSION}", matrix.shape[1], len(embedded), len(found))
-    return WordVectors({word: row for row, word in enumerate(found)}, matrix), report
-
-
-def _check_vectors_named(settings: DataSettings) -> None:
-    if not settings.vectors and settings.name not in catalog.EMBEDDED_TASKS:
-        raise InputError(
-            f"data set {settings.name!r} has no word vectors of its own",
-            remedy=f"{vectors.REMEDY}, or use --vectors hashed",
-        )
+    names = [field.name for field in dataclasses.fields(EncodedSplit)]
+    return EncodedData(
+        name=settings.name,
+        task=values["task"],
+        labels=tuple(values["labels"]),
+        splits={
+            split: EncodedSplit(**{name: arrays.get(f"{split}.{name}") for name in names}) for split in values["splits"]
+        },
+        vocabulary=Vocabulary(values["words"]),
+        vectors=arrays["vectors"],
+        preprocessing=settings.preprocessing,
+        report=values["report"],
+        fingerprint=fingerprint,
+        # Computing this table takes less time than reading it from a file and checking its hash.
+        characters=character_table(values["words"], settings.characters) if settings.characters else None,
+        files=files,
+    )
 
 
 def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, dict[str, str]]:
-    """Returns the hash of everything that the arrays are made from, and the hashes of the data files."""
-    _check_vectors_named(settings)
-    check_drop_length(settings.drop_from_length, settings.maximum_length)
+    """Returns the hash of everything that the arrays are made from, and the hashes of the data files.
+
+    Raises:
+      InputError: a file is missing or cannot be read, or the settings do not fit the data.
+    """
+    if settings.maximum_length and settings.drop_from_length > settings.maximum_length:
+        raise InputError(
+            f"data.drop_from_length = {settings.drop_from_length} drops nothing: "
+            f"data.maximum_length cuts texts to {settings.maximum_length} tokens",
+            remedy="give the maximum length or less",
+        )
+
+    def digest_of(path: Path) -> str:
+        return file_digest(path, cache_directory)
+
     files = catalog.find_files(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
-    digests = {key: cache.file_digest(path, cache_directory) for key, path in files.items()}
-    description: dict[str, Any] = {
+    digests = {key: digest_of(path) for key, path in files.items()}
+    description = {
         "format": _FORMAT,
         "name": settings.name,
         "task": settings.task,
         "files": {key: [path.name, digests[key]] for key, path in files.items()},
         "preprocessing": dataclasses.asdict(settings.preprocessing),
+        "tokenizer_release": importlib.metadata.version("nltk"),
         "minimum_count": settings.minimum_count,
+        "drop_from_length": settings.drop_from_length,
         "layout": {name: getattr(settings, name) for name in OWN_LAYOUT},
+        "tags": [digest_of(path) for path in tagger_files()] if settings.tags else [],
+        "exact_match": settings.exact_match,
     }
-    # Not the version of NLTK: most new versions give the same tokens.
-    if (rules := substitutions(settings.tokenizer)) is None:
-        rules = cache.file_digest(nltk_file("tokenize", "casual.py"), cache_directory)
-    description["tokenizer"] = rules
-    if settings.drop_from_length:
-        description["drop_from_length"] = settings.drop_from_length
     if settings.name == catalog.OWN and "train" in files:  # `jaxmatch.data.save` keeps them in a file of their own
         description["classes"] = own.classes_of(files["train"], settings.layout)
-    if settings.tags:
-        code = nltk_file("tag", "perceptron.py")
-        description["tags"] = [cache.file_digest(path, cache_directory) for path in (*tagger_files(), code)]
-    if settings.exact_match:
-        description["exact_match"] = True
     if settings.name in catalog.EMBEDDED_TASKS:
         description["embedded"] = synthetic.VERSION
     if catalog.is_added(settings.name):  # the code that reads it may have changed
@@ -197,13 +343,102 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
     elif settings.vectors == NO_VECTORS:
         description["vectors"] = [NO_VECTORS, DIMENSIONS]
     elif settings.vectors:
-        digest = cache.file_digest(vectors.file_of(settings.vectors), cache_directory)
-        description["vectors"] = [
-            vectors.file_name(settings.vectors),
-            vectors.split_path(settings.vectors)[1],
-            digest,
-        ]
-    return cache.content_hash(description), digests
+        name, member = vectors.file_name(settings.vectors), vectors.split_path(settings.vectors)[1]
+        description["vectors"] = [name, member, digest_of(vectors.file_of(settings.vectors))]
+    else:
+        _check_vectors_named(settings)
+    text = json.dumps(description, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32], digests
+
+
+def file_digest(path: Path, cache_directory: Path) -> str:
+    """Returns the SHA-256 of a file. The cache stores the digest for as long as the file does not change.
+
+    Hashing a large vector file takes seconds. A second start must not hash it again.
+
+    Raises:
+      InputError: the file does not exist, is not a regular file, or cannot be read.
+    """
+    path = path.resolve()
+    plain_file.require_plain_file(path)
+    before = file_state(path)
+    note = (
+        cache_directory
+        / "digests"
+        / f"{hashlib.sha256(str(path).encode(errors='surrogateescape')).hexdigest()[:32]}.json"
+    )
+    try:
+        stored = read_json(note)
+        if stored["state"] == before:
+            return stored["sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # there is no note, or it is damaged
+    started = time.time_ns()
+    try:
+        digest = hash_file(path)
+    except OSError as error:
+        reason = error.strerror or error
+        remedy = "ask its owner for it" if isinstance(error, PermissionError) else None
+        raise InputError(f"it cannot be read ({reason})", path=path, remedy=remedy) from None
+    # The timestamps of some file systems are coarse: a change just after another one may leave them as they are.
+    settled = before["changed"] + TIMESTAMP_RESOLUTION_NS <= started
+    if settled and before == file_state(path):
+        write_json(note, {"state": before, "sha256": digest})
+    return digest
+
+
+def file_state(path: Path) -> dict[str, Any]:
+    """Returns properties of a file that change when the file changes.
+
+    A program can reset the modification time of a file, but not its change time and its inode.
+    """
+    status = path.stat()
+    return {
+        "path": str(path),
+        "size": status.st_size,
+        "modified": status.st_mtime_ns,
+        "changed": status.st_ctime_ns,
+        "inode": status.st_ino,
+    }
+
+
+class DamagedEntry(Exception):
+    """Raised if an entry of the cache is missing, or differs from what was written."""
+
+
+def store_entry(folder: Path, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
+    """Writes an entry of the cache in one step. An existing entry is replaced.
+
+    Arguments:
+      folder: the folder of the entry. It will hold a `.npy` file of each array, `values.json`, and `entry.json`, which
+        lists the SHA-256 of the other files.
+      arrays: name -> array without Python objects.
+      values: plain values.
+    """
+    with directory_atomically(folder) as scratch:
+        for name, array in arrays.items():
+            np.save(scratch / f"{name}.npy", array, allow_pickle=False)
+        write_json(scratch / "values.json", values)
+        write_json(scratch / "entry.json", {path.name: hash_file(path) for path in sorted(scratch.iterdir())})
+
+
+def load_entry(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Returns the arrays and the values of an entry. Large arrays are memory-mapped read-only.
+
+    Raises:
+      DamagedEntry: the entry does not exist, or one of its files is not the one that was written.
+    """
+    try:
+        for name, digest in read_json(folder / "entry.json").items():
+            if hash_file(folder / name) != digest:
+                raise DamagedEntry(f"{folder / name} has changed")
+        arrays = {}
+        for path in folder.glob("*.npy"):
+            # A memory map keeps its file open. Small arrays are read instead; empty arrays cannot be mapped at all.
+            arrays[path.stem] = np.load(path, mmap_mode="r" if path.stat().st_size > 4096 else None)
+        return arrays, read_json(folder / "values.json")
+    except (OSError, ValueError, AttributeError) as error:
+        raise DamagedEntry(f"{folder}: {error}") from error
 
 
 def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -286,28 +521,122 @@ def _report(
     }
 
 
-def _from_entry(
-    settings: DataSettings,
-    fingerprint: str,
-    files: Mapping[str, str],
-    arrays: Mapping[str, np.ndarray],
-    values: Mapping[str, Any],
-) -> EncodedData:
-    names = [field.name for field in dataclasses.fields(EncodedSplit)]
-    # Computing this table takes less time than reading it from a file and checking its hash.
-    characters = character_table(values["words"], settings.characters) if settings.characters else None
-    return EncodedData(
-        name=settings.name,
-        task=values["task"],
-        labels=tuple(values["labels"]),
-        splits={
-            split: EncodedSplit(**{name: arrays.get(f"{split}.{name}") for name in names}) for split in values["splits"]
-        },
-        vocabulary=Vocabulary(values["words"]),
-        vectors=arrays["vectors"],
-        preprocessing=settings.preprocessing,
-        report=values["report"],
-        fingerprint=fingerprint,
-        characters=characters,
-        files=files,
-    )
+def read_word_vectors(settings: DataSettings, words: Mapping[str, int]) -> tuple[WordVectors, VectorReport]:
+    """Returns vectors of the wanted words: from a file, from the spelling, from an embedded data set, or no vectors.
+
+    Raises:
+      InputError: no vectors are given for data without vectors of its own, or the file cannot be used.
+    """
+    if settings.vectors == HASHED:
+        report = VectorReport("hashed character n-grams", DIMENSIONS, len(words), len(words))
+        return WordVectors({word: row for row, word in enumerate(words)}, hashed_vectors(words)), report
+    if settings.vectors == NO_VECTORS:
+        nothing = WordVectors({}, np.zeros((0, DIMENSIONS), np.float32))
+        return nothing, VectorReport("none", DIMENSIONS, 0, 0)
+    if settings.vectors:
+        return vectors.read_vectors(settings.vectors, words, lowercase=settings.lowercase)
+    _check_vectors_named(settings)
+    embedded = synthetic.word_vectors()
+    found = [word for word in embedded if word in words]
+    matrix = np.stack([embedded[word] for word in found]).astype(np.float32)
+    report = VectorReport(f"embedded {synthetic.VERSION}", matrix.shape[1], len(embedded), len(found))
+    return WordVectors({word: row for row, word in enumerate(found)}, matrix), report
+
+
+def _check_vectors_named(settings: DataSettings) -> None:
+    if not settings.vectors and settings.name not in catalog.EMBEDDED_TASKS:
+        raise InputError(
+            f"data set {settings.name!r} has no word vectors of its own",
+            remedy=f"{vectors.REMEDY}, or use --vectors hashed",
+        )
+
+
+def check_words(data: DataSet, corpus: Corpus, preprocessing: Preprocessing) -> None:
+    """Checks that tokenization leaves a word in each split. Without words, nothing distinguishes the pairs of a split.
+
+    Raises:
+      InputError: tokenization leaves no word in a split.
+    """
+    unknown = corpus.words.get(UNKNOWN_WORD)
+    if unknown is None:
+        return
+    for name, split in data.splits.items():
+        if len(split) and all((corpus.column(name, side)[0] == unknown).all() for side in ("a", "b")):
+            by = f"tokenizer {preprocessing.tokenizer!r}" + (
+                " without punctuation" if preprocessing.remove_punctuation else ""
+            )
+            raise InputError(
+                f"no text of the {name} split of data set {data.name!r} has a word left after {by}",
+                path=split.source,
+                remedy="keep punctuation (remove_punctuation), or use another tokenizer",
+            )
+
+
+def warnings_about(data: DataSet, corpus: Corpus, task: str) -> list[str]:
+    """Returns lines about labels that are probably no classes, and about texts that are not split into words.
+
+    Arguments:
+      data: the data set.
+      corpus: the texts of the data set.
+      task: the task that the user named, or "".
+    """
+    warnings = _label_warnings(data, task) if data.task == "classification" else []
+    characters = np.array([len(CHARACTER.findall(word)) for word in corpus.words])
+    tokens = int(corpus.counts[characters > 0].sum())
+    mean = int(corpus.counts @ characters) / max(tokens, 1)
+    if mean >= _LONG_TOKEN and tokens >= _SHARE_OF_TOKENS * corpus.counts.sum():
+        warnings.append(
+            f"texts are written without spaces: a token has {mean:.1f} characters on average; split them with "
+            "data.tokenizer=characters"
+        )
+    return warnings
+
+
+def _label_warnings(data: DataSet, task: str) -> list[str]:
+    counts = Counter(data.splits["train"].labels)
+    missing = [label for label in data.labels if label.lower() in _MISSING]
+    warnings = [
+        f"label {shown(label)} of {count_text(counts[label], 'training pair')} looks like a missing label; "
+        "if it is, leave it empty: such pairs are left out"
+        for label in missing
+    ]
+    others = [label for label in data.labels if label not in missing]
+    whole = all(label.removeprefix("-").isdecimal() for label in others)
+    if not task and all(map(is_number, others)) and (len(others) > _FEW or not whole):
+        warnings.append(
+            f"looks like a regression: {len(others):,} numeric labels; set data.task=regression, or "
+            "data.task=classification if they are classes"
+        )
+    elif len(others) > max(_FEW, min(_MANY, counts.total() / _PAIRS_OF_A_LABEL)):
+        warnings.append(f"{len(others):,} labels in {counts.total():,} training pairs; are they classes?")
+    return warnings
+
+
+def without_long_pairs(data: DataSet, corpus: Corpus, length: int) -> DataSet:
+    """Leaves out the training pairs that have a text of `length` tokens or more, and counts them as dropped.
+
+    As in the code of RE2's authors, dev and test do not change. The words of the corpus and their counts do not change
+    either.
+
+    Arguments:
+      data: the data set.
+      corpus: the texts of the data set; the same pairs are removed from it.
+      length: a number of tokens, which are counted as for the maximum length.
+
+    Raises:
+      InputError: no training pair is left.
+    """
+    train = data.splits["train"]
+    short = np.maximum(corpus.lengths("train", "a"), corpus.lengths("train", "b")) < length
+    rows = np.flatnonzero(short)
+    if len(rows) == len(train):
+        return data
+    if not len(rows):
+        raise InputError(
+            f"every training pair of data set {data.name!r} has a text of {length} tokens or more",
+            path=train.source,
+            remedy="raise data.drop_from_length, or set it to 0",
+        )
+    corpus.keep("train", rows)
+    dropped = {**train.dropped, f"a text of {length} tokens or more": len(train) - len(rows)}
+    return dataclasses.replace(data, splits={**data.splits, "train": train.part(rows.tolist(), dropped)})

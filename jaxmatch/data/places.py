@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from jaxmatch.data.sources import CATALOG
+from jaxmatch.data.catalog import CATALOG
 from jaxmatch.data.vectors import HASHED, NO_VECTORS
 
 # The environment variable that names the folder with the official folders of the data sets.

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch.data.rows import pair_rows
+from jaxmatch.data.encoding import pair_rows
 from jaxmatch.data.text import WordTable
 from jaxmatch.devices import compiler_options
 from jaxmatch.errors import InputError

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from filelock import Timeout
 
-from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import is_out_of_memory
 from jaxmatch.errors import InputError, count_text, without_nan
 from jaxmatch.files import directory_atomically, write_atomically, write_json

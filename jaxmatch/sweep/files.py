@@ -26,8 +26,8 @@ from jaxmatch.baselines import named_floors
 from jaxmatch.caches import cache_folder
 from jaxmatch.config.settings import OWN_LAYOUT, flatten, with_overrides
 from jaxmatch.data import catalog, encoding
-from jaxmatch.data.encoded import EncodedData
-from jaxmatch.data.places import data_directory, vectors_file
+from jaxmatch.data.catalog import data_directory, vectors_file
+from jaxmatch.data.encoding import EncodedData
 from jaxmatch.data.text import LEAST_CHARACTERS, LEAST_TAGS
 from jaxmatch.data.vectors import NO_VECTORS
 from jaxmatch.errors import InputError, UnknownOption, check_plain_file, did_you_mean

@@ -16,8 +16,8 @@ from ml_collections import ConfigDict
 from jaxmatch.analysis.scoring import pairs_of
 from jaxmatch.analysis.timing import batch_seconds, random_matcher, split_seconds
 from jaxmatch.data import catalog
+from jaxmatch.data.catalog import data_directory
 from jaxmatch.data.pairs import Split
-from jaxmatch.data.places import data_directory
 from jaxmatch.data.text import nltk_tagger
 from jaxmatch.devices import available_devices
 from jaxmatch.errors import InputError

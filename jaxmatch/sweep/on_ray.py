@@ -25,7 +25,7 @@ import jax
 from filelock import FileLock, Timeout
 
 from jaxmatch.caches import keep_compiled_programs
-from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import cores, device_bytes
 from jaxmatch.errors import InputError, NotInstalled, first_line
 from jaxmatch.sweep import chunks, worker

@@ -14,8 +14,7 @@ import numpy as np
 from jaxmatch import models
 from jaxmatch.config.settings import with_overrides
 from jaxmatch.data import catalog
-from jaxmatch.data.encoded import EncodedData
-from jaxmatch.data.encoding import DataSettings
+from jaxmatch.data.encoding import DataSettings, EncodedData
 from jaxmatch.devices import available_devices, device_bytes
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import setting_text

@@ -14,7 +14,7 @@ import jax
 
 import jaxmatch
 from jaxmatch.data import catalog
-from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.encoding import EncodedData
 from jaxmatch.models import count_parameters
 from jaxmatch.products import products_of
 from jaxmatch.reporting.records import FORMAT

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.encoding import EncodedData
 from jaxmatch.errors import InputError
 from jaxmatch.training.scores import ADDED, score, score_names
 

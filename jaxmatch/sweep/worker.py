@@ -6,7 +6,7 @@ import sys
 
 import jaxlib
 
-from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import cores
 from jaxmatch.sweep import several_hosts
 from jaxmatch.sweep.plan import Plan

@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan, distinct_word_counts, most_in_training, plan_batches
-from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import is_out_of_memory
 from jaxmatch.training import hosts, step
 from jaxmatch.training.evaluation import chunk_outputs, device_split

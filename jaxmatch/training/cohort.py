@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch.config.settings import SCORES
-from jaxmatch.data.encoded import EncodedData
+from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import is_out_of_memory
 from jaxmatch.errors import InputError
 from jaxmatch.training import evaluation, hosts

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from jaxmatch.data.batches import evaluation_batches, evaluation_rows, most_in_evaluation, plan_buckets
-from jaxmatch.data.encoded import EncodedData, EncodedSplit
+from jaxmatch.data.encoding import EncodedData, EncodedSplit
 from jaxmatch.data.text import PADDING
 from jaxmatch.layers import core
 from jaxmatch.training import hosts
