@@ -79,7 +79,7 @@ def add_data_set(source: Any) -> None:
     """Adds a data set.
 
     Arguments:
-      source: a `jaxmatch.data.sources.Source`, which names the files of the data set and the functions that read them.
+      source: a `jaxmatch.data.catalog.Source`, which names the files of the data set and the functions that read them.
 
     Raises:
       InputError: the package has a data set of this name, or the name is not an identifier.

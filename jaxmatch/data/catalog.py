@@ -1,19 +1,22 @@
 """The available data sets, and the functions that find and read their files."""
 
+import dataclasses
 import itertools
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from jaxmatch import plain_file
-from jaxmatch.data import own
-from jaxmatch.data.catalog import CATALOG, SPLITS
+from jaxmatch import errors
+from jaxmatch.data import own, readers
 from jaxmatch.data.own import PLAIN, Layout, classes_of, in_order
-from jaxmatch.data.pairs import NO_LABEL, TASKS, DataSet, Split, dropped_text, split_by_shares
-from jaxmatch.errors import InputError, nearest
-from jaxmatch.printable import shown
+from jaxmatch.data.pairs import NO_LABEL, TASKS, DataSet, Split, dropped_text, hold_out, split_by_shares
+from jaxmatch.data.vectors import HASHED, NO_VECTORS
+from jaxmatch.errors import InputError, nearest, shown
 
+# The environment variable that names the folder with the official folders of the data sets.
+DATA_VARIABLE = "JAXMATCH_DATA"
+SPLITS = ("train", "dev", "test")
 OWN = "own"
-_OF_THE_PACKAGE = frozenset(CATALOG)
 EMBEDDED_TASKS = {
     "embedded_inference": "classification",
     "embedded_paraphrase": "classification",
@@ -21,6 +24,211 @@ EMBEDDED_TASKS = {
 }
 # Task -> the score that chooses a checkpoint, for data sets that are not in `CATALOG`.
 _SELECTION = {"classification": "accuracy", "regression": "pearson", "ranking": "mrr"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """A data set that can be read from its official files.
+
+    Attributes:
+      name: the name of the data set.
+      task: "classification", "regression" or "ranking".
+      labels: label names in the order of the model's outputs; empty for a regression.
+      folder: the official folder, relative to the data directory.
+      files: split -> candidate file names in that folder. The first file that exists is read. Empty if the official
+        release has no such split.
+      read: the function that reads the file of a split.
+      selection: the score that chooses a checkpoint.
+      read_split: split -> the function that reads it instead of `read`.
+      about: split -> a description, if its name does not describe it, or the reason why it does not exist.
+      filtered: whether only questions with right and wrong candidates count in the scores of a ranking; otherwise all
+        questions with a right candidate count.
+      companion_suffix: the suffix of a second file that each split's file needs in the same folder; empty if no second
+        file is needed.
+    """
+
+    name: str
+    task: str
+    labels: tuple[str, ...]
+    folder: str
+    files: Mapping[str, tuple[str, ...]]
+    read: Callable[[Path], Split]
+    selection: str
+    read_split: Mapping[str, Callable[[Path], Split]] = dataclasses.field(default_factory=dict)
+    about: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    filtered: bool = True
+    companion_suffix: str = ""
+
+
+_HELD_OUT = "a tenth of the official training file, whose other pairs are train; there is no official dev file"
+_TREC_FOLDER = "jacana-qa-naacl2013-data-results"
+
+
+def _trecqa(name: str, train: str, *, clean: bool) -> Source:
+    kept = "questions with right and wrong answers only"
+    counted = "MAP and MRR over the questions with a right answer, those without a wrong one among them"
+    return Source(
+        name=name,
+        task="ranking",
+        labels=readers.BINARY,
+        folder=_TREC_FOLDER,
+        files={"train": (train,), "dev": ("dev.xml",), "test": ("test.xml",)},
+        read=readers.read_trecqa_clean if clean else readers.read_trecqa,
+        selection="map",
+        # The clean sets differ in dev and test (Rao et al., 2016, Table 1). Training uses all questions.
+        read_split={"train": readers.read_trecqa},
+        about=dict.fromkeys(("dev", "test"), kept if clean else counted),
+        filtered=clean,
+    )
+
+
+def _held_out(read: Callable[[Path], Split]) -> dict[str, Callable[[Path], Split]]:
+    return {"train": lambda path: hold_out(read(path))[0], "dev": lambda path: hold_out(read(path))[1]}
+
+
+_SICK_FILES = {"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)}
+
+# The repository of the corpus holds samples of the files that its authors send on request.
+_TWITTER_TRAIN = ("Twitter_URL_Corpus_train.txt", "Twitter_URL_Corpus_train_sample.txt")
+
+CATALOG: dict[str, Source] = {
+    "snli": Source(
+        name="snli",
+        task="classification",
+        labels=readers.INFERENCE,
+        folder="snli_1.0",
+        files={split: (f"snli_1.0_{split}.jsonl", f"snli_1.0_{split}.txt") for split in SPLITS},
+        read=readers.read_snli,
+        selection="accuracy",
+    ),
+    "scitail": Source(
+        name="scitail",
+        task="classification",
+        labels=readers.SCITAIL,
+        folder="SciTailV1.1/tsv_format",
+        files={split: (f"scitail_1.0_{split}.tsv",) for split in SPLITS},
+        read=readers.read_scitail,
+        selection="accuracy",
+    ),
+    "quora": Source(
+        name="quora",
+        task="classification",
+        labels=readers.BINARY,
+        folder="Quora_question_pair_partition",
+        files={split: (f"{split}.tsv",) for split in SPLITS},
+        read=readers.read_quora,
+        selection="accuracy",
+    ),
+    "wikiqa": Source(
+        name="wikiqa",
+        task="ranking",
+        labels=readers.BINARY,
+        folder="WikiQACorpus",
+        files={split: (f"WikiQA-{split}.txt",) for split in SPLITS},
+        read=readers.read_wikiqa,
+        selection="mrr",
+        companion_suffix=readers.WIKIQA_COMPANION,
+    ),
+    "sick": Source(
+        name="sick",
+        task="classification",
+        labels=readers.INFERENCE,
+        folder="SICK",
+        files=_SICK_FILES,
+        read=readers.read_sick,
+        selection="accuracy",
+    ),
+    "sick_relatedness": Source(
+        name="sick_relatedness",
+        task="regression",
+        labels=(),
+        folder="SICK",
+        files=_SICK_FILES,
+        read=readers.read_sick_relatedness,
+        selection="pearson",
+    ),
+    "multinli": Source(
+        name="multinli",
+        task="classification",
+        labels=readers.INFERENCE,
+        folder="multinli_1.0",
+        files={
+            "train": ("multinli_1.0_train.jsonl", "multinli_1.0_train.txt"),
+            "dev": ("multinli_1.0_dev_matched.jsonl", "multinli_1.0_dev_matched.txt"),
+            "test": ("multinli_1.0_dev_mismatched.jsonl", "multinli_1.0_dev_mismatched.txt"),
+        },
+        read=readers.read_snli,
+        selection="accuracy",
+        about={
+            "dev": "the matched development pairs",
+            "test": "the mismatched development pairs; the labels of the official test pairs are not public",
+        },
+    ),
+    "trecqa": _trecqa("trecqa", "train.xml", clean=False),
+    "trecqa_clean": _trecqa("trecqa_clean", "train.xml", clean=True),
+    "trecqa_all": _trecqa("trecqa_all", "train-all.xml", clean=False),
+    "trecqa_all_clean": _trecqa("trecqa_all_clean", "train-all.xml", clean=True),
+    "twitter_url": Source(
+        name="twitter_url",
+        task="classification",
+        labels=readers.BINARY,
+        folder="Twitter_URL_Corpus",
+        files={
+            "train": _TWITTER_TRAIN,
+            "dev": _TWITTER_TRAIN,
+            "test": ("Twitter_URL_Corpus_test.txt", "Twitter_URL_Corpus_test_sample.txt"),
+        },
+        read=readers.read_twitter_url,
+        selection="max_f1",
+        read_split=_held_out(readers.read_twitter_url),
+        about={"dev": _HELD_OUT},
+    ),
+    "ubuntu": Source(
+        name="ubuntu",
+        task="ranking",
+        labels=readers.BINARY,
+        folder="ubuntu_data",
+        files={"train": ("train.txt",), "dev": ("valid.txt",), "test": ("test.txt",)},
+        read=readers.read_ubuntu,
+        selection="recall_at_1",
+        read_split={"train": readers.read_ubuntu_train},
+    ),
+    "mrpc": Source(
+        name="mrpc",
+        task="classification",
+        labels=readers.BINARY,
+        folder="MRPC",
+        files={
+            "train": ("msr_paraphrase_train.txt",),
+            "dev": ("msr_paraphrase_train.txt",),
+            "test": ("msr_paraphrase_test.txt",),
+        },
+        read=readers.read_mrpc,
+        selection="accuracy",
+        read_split=_held_out(readers.read_mrpc),
+        about={"dev": _HELD_OUT},
+    ),
+    "rte": Source(
+        name="rte",
+        task="classification",
+        labels=readers.RTE,
+        folder="RTE",
+        files={"train": ("train.tsv",), "dev": ("dev.tsv",), "test": ()},
+        read=readers.read_rte,
+        selection="accuracy",
+        about={"test": "the official test file has no labels"},
+    ),
+    "stsb": Source(
+        name="stsb",
+        task="regression",
+        labels=(),
+        folder="stsbenchmark",
+        files={split: (f"sts-{split}.csv",) for split in SPLITS},
+        read=readers.read_stsb,
+        selection="pearson",
+    ),
+}
+_OF_THE_PACKAGE = frozenset(CATALOG)
 
 
 def selection(name: str, task: str) -> str:
@@ -38,6 +246,30 @@ def is_added(name: str) -> bool:
     return name in CATALOG and name not in _OF_THE_PACKAGE
 
 
+def data_directory(name: str, *given: str | None) -> str:
+    """Returns the folder to read data set `name` from: the first in `given`, else $JAXMATCH_DATA, else "".
+
+    $JAXMATCH_DATA is the folder of the official data sets, so the user's own data is never looked for there.
+    """
+    places = [place for place in given if place]
+    if not places and name in CATALOG:
+        places = [os.environ.get(DATA_VARIABLE, "")]
+    return places[0] if places else ""
+
+
+def vectors_file(name: str, directory: str) -> str:
+    """Returns the path of a vector file that is named by its path or by its place below the data directory.
+
+    "hashed" and "none" are not files and are returned as they are.
+    """
+    if name in (HASHED, NO_VECTORS):
+        return name
+    directory = directory or os.environ.get(DATA_VARIABLE, "")
+    if name and directory and not Path(name).exists() and (Path(directory) / name).exists():
+        return str(Path(directory) / name)
+    return name
+
+
 def find_files(
     name: str, directory: str | Path | None = None, *, task: str = "", layout: Layout = PLAIN
 ) -> dict[str, Path]:
@@ -52,7 +284,14 @@ def find_files(
         a regular file is in the place of a file, a companion file is missing, or a layout is given for data other than
         "own".
     """
-    _check_name_and_task(name, task)
+    if name not in names():
+        raise InputError(f"there is no data set {shown(name)}", remedy=nearest(name, names()))
+    if task and task not in TASKS:
+        raise InputError(f"there is no task {shown(task)}", remedy=nearest(task, TASKS))
+    only = CATALOG[name].task if name in CATALOG else EMBEDDED_TASKS.get(name, task)
+    if task and task != only:
+        also = "; the regression is 'sick_relatedness'" if name == "sick" else ""
+        raise InputError(f"data set {name!r} is a {only}, not a {task}", remedy=f"leave the task out{also}")
     if name != OWN and layout != PLAIN:
         raise InputError(
             f"--columns, --labels, --quoted and --split apply only to the data set {OWN!r}, not to {name!r}"
@@ -67,7 +306,7 @@ def find_files(
     found: dict[str, Path] = {}
     for root in roots:
         for split in SPLITS:
-            existing = [root / file for file in candidates[split] if plain_file.is_plain_file(root / file)]
+            existing = [root / file for file in candidates[split] if errors.is_plain_file(root / file)]
             if name == OWN and len(existing) > 1:
                 raise InputError(
                     f"both {' and '.join(path.name for path in existing)} are there",
@@ -88,7 +327,7 @@ def find_files(
     if companion_suffix:
         for split in tuple(found):
             companion = found[split].with_suffix(companion_suffix)
-            if not plain_file.is_plain_file(companion):
+            if not errors.is_plain_file(companion):
                 raise InputError(
                     f"there is no such file, which is needed with {found[split].name}",
                     path=companion,
@@ -105,7 +344,7 @@ def missing_split(name: str, directory: str | Path | None, split: str) -> InputE
     candidates, folder, _ = _file_candidates(name)
     if split not in candidates:
         return InputError(f"there is no split {shown(split)}", remedy=f"the splits are {', '.join(SPLITS)}")
-    if name == OWN and directory and plain_file.kind(directory) == plain_file.FILE:
+    if name == OWN and directory and errors.kind(directory) == errors.FILE:
         return InputError(
             f"the file was split without a {split} part", path=directory, remedy="give its share in --split"
         )
@@ -222,7 +461,7 @@ def _single_file(directory: str | Path | None, layout: Layout) -> Path | None:
     if not directory:
         return None
     path = Path(directory)
-    if plain_file.kind(path) == plain_file.FILE:
+    if errors.kind(path) == errors.FILE:
         if not layout.shares:
             raise InputError(
                 "this is one file",
@@ -246,17 +485,6 @@ def _single_file(directory: str | Path | None, layout: Layout) -> Path | None:
             remedy="leave out --split, or name the file in --data-directory",
         )
     return files["train"]
-
-
-def _check_name_and_task(name: str, task: str) -> None:
-    if name not in names():
-        raise InputError(f"there is no data set {shown(name)}", remedy=nearest(name, names()))
-    if task and task not in TASKS:
-        raise InputError(f"there is no task {shown(task)}", remedy=nearest(task, TASKS))
-    only = CATALOG[name].task if name in CATALOG else EMBEDDED_TASKS.get(name, task)
-    if task and task != only:
-        also = "; the regression is 'sick_relatedness'" if name == "sick" else ""
-        raise InputError(f"data set {name!r} is a {only}, not a {task}", remedy=f"leave the task out{also}")
 
 
 def _file_candidates(name: str) -> tuple[Mapping[str, tuple[str, ...]], str, str]:
@@ -288,8 +516,8 @@ def _roots(name: str, directory: str | Path | None, folder: str) -> list[Path]:
             f"{', or the variable JAXMATCH_DATA' if folder else ''})",
         )
     directory = Path(directory)
-    kind = plain_file.kind(directory)
-    if kind != plain_file.FOLDER:
+    kind = errors.kind(directory)
+    if kind != errors.FOLDER:
         problem = f"this is {kind}, not a directory" if kind else "there is no such directory"
         raise InputError(
             problem, path=directory, remedy=f"give the directory that holds {folder or 'the files'} (--data-directory)"

@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import hashlib
-import importlib.metadata
 import json
 import time
 from collections import Counter
@@ -14,7 +13,6 @@ from typing import Any
 import filelock
 import numpy as np
 
-from jaxmatch import plain_file
 from jaxmatch.config.settings import OWN_LAYOUT, DataConfig
 from jaxmatch.data import catalog, own, synthetic, vectors
 from jaxmatch.data.pairs import DataSet, Split, is_number
@@ -31,7 +29,9 @@ from jaxmatch.data.text import (
     coverage,
     exact_matches,
     folded,
+    nltk_file,
     number_keys,
+    substitutions,
     tagger_files,
     tags_of,
 )
@@ -44,9 +44,8 @@ from jaxmatch.data.vectors import (
     WordVectors,
     hashed_vectors,
 )
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, count_text, require_plain_file, shown
 from jaxmatch.files import directory_atomically, hash_file, read_json, remove_abandoned, write_json
-from jaxmatch.printable import count_text, shown
 
 # Increased when a change makes the same input give other arrays, another report, or other files in the cache.
 _FORMAT = 3
@@ -319,17 +318,21 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
 
     files = catalog.find_files(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     digests = {key: digest_of(path) for key, path in files.items()}
-    description = {
+    # Not the version of NLTK: most new versions give the same tokens.
+    if (rules := substitutions(settings.tokenizer)) is None:
+        rules = digest_of(nltk_file("tokenize", "casual.py"))
+    tagged_by = (*tagger_files(), nltk_file("tag", "perceptron.py")) if settings.tags else ()
+    description: dict[str, Any] = {
         "format": _FORMAT,
         "name": settings.name,
         "task": settings.task,
         "files": {key: [path.name, digests[key]] for key, path in files.items()},
         "preprocessing": dataclasses.asdict(settings.preprocessing),
-        "tokenizer_release": importlib.metadata.version("nltk"),
+        "tokenizer": rules,
         "minimum_count": settings.minimum_count,
         "drop_from_length": settings.drop_from_length,
         "layout": {name: getattr(settings, name) for name in OWN_LAYOUT},
-        "tags": [digest_of(path) for path in tagger_files()] if settings.tags else [],
+        "tags": [digest_of(path) for path in tagged_by],
         "exact_match": settings.exact_match,
     }
     if settings.name == catalog.OWN and "train" in files:  # `jaxmatch.data.save` keeps them in a file of their own
@@ -360,13 +363,10 @@ def file_digest(path: Path, cache_directory: Path) -> str:
       InputError: the file does not exist, is not a regular file, or cannot be read.
     """
     path = path.resolve()
-    plain_file.require_plain_file(path)
+    require_plain_file(path)
     before = file_state(path)
-    note = (
-        cache_directory
-        / "digests"
-        / f"{hashlib.sha256(str(path).encode(errors='surrogateescape')).hexdigest()[:32]}.json"
-    )
+    place = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:32]
+    note = cache_directory / "digests" / f"{place}.json"
     try:
         stored = read_json(note)
         if stored["state"] == before:
