@@ -13,7 +13,7 @@ from small_records import tried
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import halving, launch, tuning
-from jaxmatch.sweep.halving import Halving, Standing, default_rungs, ranking, standing
+from jaxmatch.sweep.halving import Halving, RungResult, default_rungs, ranking, result_at
 from jaxmatch.sweep.plan import make_plan
 
 
@@ -79,38 +79,38 @@ def curve(*scores):
     return [{"samples": 10 * number, "dev": {"accuracy": score}} for number, score in enumerate(scores, start=1)]
 
 
-def test_standing_is_the_best_dev_score_up_to_the_given_samples():
+def test_result_at_a_rung_is_the_best_dev_score_up_to_the_given_samples():
     run = {"curve": curve(0.5, 0.8, 0.7, 0.9), "diverged_at_samples": None}
-    assert [standing(run, "accuracy", samples).score for samples in (9, 10, 20, 30, 40)] == [None, 0.5, 0.8, 0.8, 0.9]
+    assert [result_at(run, "accuracy", samples).score for samples in (9, 10, 20, 30, 40)] == [None, 0.5, 0.8, 0.8, 0.9]
     diverged = run | {"diverged_at_samples": 25}
     # A run that diverges in the first step after a rung has not diverged at the rung.
-    assert standing(diverged, "accuracy", 20) == standing(diverged, "accuracy", 25) == Standing(0.8)
-    assert standing(diverged, "accuracy", 30) == Standing(None, diverged=True)
+    assert result_at(diverged, "accuracy", 20) == result_at(diverged, "accuracy", 25) == RungResult(0.8)
+    assert result_at(diverged, "accuracy", 30) == RungResult(None, diverged=True)
     losses = {
         "curve": [{"samples": 1, "dev": {"loss": 0.3}}, {"samples": 2, "dev": {"loss": 0.5}}],
         "diverged_at_samples": None,
     }
-    assert standing(losses, "loss", 2).score == 0.3
+    assert result_at(losses, "loss", 2).score == 0.3
     # An undefined score is null in a record.
-    assert standing(run | {"curve": curve(None, 0.1)}, "accuracy", 20).score == 0.1
-    assert standing(run | {"curve": curve(None)}, "accuracy", 20).score is None
+    assert result_at(run | {"curve": curve(None, 0.1)}, "accuracy", 20).score == 0.1
+    assert result_at(run | {"curve": curve(None)}, "accuracy", 20).score is None
 
 
 def test_settings_are_ranked_by_the_mean_of_their_seeds():
-    standings = {
-        "one good seed": [Standing(0.9), Standing(0.1)],
-        "first of equals": [Standing(0.6), Standing(0.6)],
-        "second of equals": [Standing(0.7), Standing(0.5)],
-        "a diverged seed": [Standing(0.99), Standing(None, diverged=True)],
-        "not yet known": [Standing(0.99), Standing(None)],
+    results = {
+        "one good seed": [RungResult(0.9), RungResult(0.1)],
+        "first of equals": [RungResult(0.6), RungResult(0.6)],
+        "second of equals": [RungResult(0.7), RungResult(0.5)],
+        "a diverged seed": [RungResult(0.99), RungResult(None, diverged=True)],
+        "not yet known": [RungResult(0.99), RungResult(None)],
     }
-    assert [name for name, _ in ranking(standings, "accuracy")] == [
+    assert [name for name, _ in ranking(results, "accuracy")] == [
         "first of equals",
         "second of equals",
         "one good seed",
         "not yet known",
     ]
-    assert [name for name, _ in ranking(standings, "loss")] == [
+    assert [name for name, _ in ranking(results, "loss")] == [
         "one good seed",
         "first of equals",
         "second of equals",
@@ -126,12 +126,12 @@ def planned(files, grid="0.01,0.003,0.001", epochs=9, **arguments):
 
 def test_settle_uses_the_default_or_given_rungs_of_a_plan(small_files):
     plan = make_plan(planned(small_files, seeds=2))
-    assert halving.settle(plan) == Halving(3, (3,), 9, 3)
-    assert halving.settle(plan, eta=2, rungs=(1, 4)) == Halving(2, (1, 4), 9, 3)
+    assert halving.halving_rule(plan) == Halving(3, (3,), 9, 3)
+    assert halving.halving_rule(plan, eta=2, rungs=(1, 4)) == Halving(2, (1, 4), 9, 3)
     assert [len(runs) for runs in halving.settings_of(plan).values()] == [2, 2, 2]
     # There are 64 pairs per epoch, so dev is first scored in the second epoch.
     late = make_plan(planned(small_files, overrides={"training.evaluate_every_samples": "100"}))
-    assert halving.settle(late, eta=9).rungs == (2,)
+    assert halving.halving_rule(late, eta=9).rungs == (2,)
 
 
 @pytest.mark.parametrize(
@@ -154,19 +154,19 @@ def test_settle_uses_the_default_or_given_rungs_of_a_plan(small_files):
 )
 def test_plans_and_rungs_that_cannot_be_halved_are_errors(small_files, changes, arguments, problem):
     with pytest.raises(InputError, match=problem):
-        halving.settle(make_plan(planned(small_files, **changes)), **arguments)
+        halving.halving_rule(make_plan(planned(small_files, **changes)), **arguments)
 
 
 def test_settings_with_different_numbers_of_epochs_are_errors(small_files):
     sweep = planned(small_files)
     grid = {**sweep.grid, "training.epochs": (3, 9)}
     with pytest.raises(InputError, match=r"differ in training.epochs \(3, 9\)"):
-        halving.settle(make_plan(dataclasses.replace(sweep, grid=grid)))
+        halving.halving_rule(make_plan(dataclasses.replace(sweep, grid=grid)))
 
 
 def test_the_plan_shows_rungs_and_saving(small_files, tmp_path):
     watcher = small_sweep.Watcher()
-    rule = functools.partial(halving.settle, rungs=(1, 3))
+    rule = functools.partial(halving.halving_rule, rungs=(1, 3))
     launch.show_plan(planned(small_files, grid="0.01,0.003,0.001,0.0003", seeds=2), tmp_path / "work", watcher, rule)
     # 4 steps per epoch; (4 x 1 + 2 x 2 + 1 x 6) x 2 seeds x 4 steps of 4 x 9 x 2 x 4
     rungs = "of 4 settings over 9 epochs keeps 2 after epoch 1, 1 after epoch 3"

@@ -180,7 +180,7 @@ def test_incompatible_settings_are_pruned_and_not_trained(small_files, tmp_path,
     planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
     given = {"model.hidden_size": "8,9", "model.kernel_size": "3,(1,3)", "optimizer.learning_rate": ""}
     searched = space_of(planned, given)
-    records = optuna_trials.execute(searched, tmp_path, small_sweep.Watcher(), trials=12, at_once=4)
+    records = optuna_trials.search(searched, tmp_path, small_sweep.Watcher(), trials=12, at_once=4)
     trained = {
         (record["overrides"]["model.hidden_size"], record["overrides"]["model.kernel_size"]) for record in records
     }
@@ -205,7 +205,7 @@ def test_a_loss_is_minimized_and_a_setting_with_a_diverged_seed_has_no_mean(smal
     changes = small_sweep.overrides(small_files) | {"training.selection": "loss"}
     planned = launch.resolve(small_files / "small.py", seeds=2, overrides=changes)
     searched = space_of(planned, {"optimizer.learning_rate": "log:1e-3:1e-1"})
-    optuna_trials.execute(searched, tmp_path, small_sweep.Watcher(), trials=6, at_once=3)
+    optuna_trials.search(searched, tmp_path, small_sweep.Watcher(), trials=6, at_once=3)
     journals = optuna.storages.journal
     storage = optuna.storages.JournalStorage(journals.JournalFileBackend(str(tmp_path / optuna_trials.JOURNAL)))
     study = optuna.load_study(study_name="trials", storage=storage)

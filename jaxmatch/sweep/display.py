@@ -525,7 +525,7 @@ class Display:
         self.say(f"rung after epoch {epochs}: {go_on} of {settings} settings continue{spread}")
 
     def saved(self, saving: Mapping[str, Mapping[str, float]]) -> None:
-        """Shows, at the end, what successive halving has saved (`rungs.saving`)."""
+        """Shows, at the end, what successive halving has saved (`halving.saving`)."""
         steps = ", ".join(
             f"{saving[part]['made']:,.0f} of {saving[part]['whole']:,.0f} {part.replace('_', ' ')}"
             + (f" ({100 * saving[part]['made'] / saving[part]['whole']:.0f}%)" if saving[part]["whole"] else "")

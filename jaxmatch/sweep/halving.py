@@ -1,23 +1,38 @@
 """Successive halving: at a few rungs of training, only the best settings of a grid continue.
 
 Algorithm 1 of Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization" (AISTATS
-2016), which keeps one half at a time. The share of 1/eta is from Li et al., "Hyperband" (JMLR 18, 2018). This module
-decides which settings continue; `rungs` trains them.
+2016), which keeps one half at a time. The share of 1/eta is from Li et al., "Hyperband" (JMLR 18, 2018).
+
+Every cohort pauses at a rung with a checkpoint. When all cohorts have paused, the worst settings are dropped. Their
+runs stop there, and the other runs of a cohort continue in a smaller program (on an accelerator, if that pays off). A
+decision depends only on files: the rung files of paused cohorts, and records. So launchers that are killed, or that
+work on one folder at the same time, make the same decisions.
+
+    WORKDIR/halving.json    the rule, the decision at each rung, and the training that halving avoided
 """
 
+import contextlib
 import dataclasses
 import math
 import operator
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from jaxmatch.config.settings import OWN_LAYOUT, SCORES
-from jaxmatch.errors import InputError
-from jaxmatch.reporting.records import grouped, setting_of_run
+from jaxmatch.errors import InputError, report_damage
+from jaxmatch.files import read_json, write_json
+from jaxmatch.reporting.records import grouped, read_record, setting_of_run
+from jaxmatch.sweep.claimed import Stage
+from jaxmatch.sweep.display import Display
+from jaxmatch.sweep.engines import Engine
+from jaxmatch.sweep.execution import execute_stage, records_of
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.training import evaluation
+from jaxmatch.workdir import Workdir
 
+START_AGAIN = "remove it and start again"
 ETA = 3
 # The most rungs by default: scores of the first epochs say little, least of all about small learning rates and long
 # warmups.
@@ -115,7 +130,7 @@ def settings_of(plan: Plan) -> dict[str, tuple[str, ...]]:
     return {setting: tuple(runs) for setting, runs in grouped(plan.runs, setting_of_run).items()}
 
 
-def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None) -> Halving:
+def halving_rule(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None) -> Halving:
     """Returns the rule by which a plan is halved.
 
     Arguments:
@@ -157,7 +172,7 @@ def settle(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None) ->
 
 
 @dataclasses.dataclass(frozen=True)
-class Standing:
+class RungResult:
     """The state of a run at a rung.
 
     Attributes:
@@ -169,7 +184,7 @@ class Standing:
     diverged: bool = False
 
 
-def standing(history: Mapping[str, Any], score: str, samples: int) -> Standing:
+def result_at(history: Mapping[str, Any], score: str, samples: int) -> RungResult:
     """Returns the state of a run at a rung, regardless of later evaluations.
 
     Arguments:
@@ -179,13 +194,13 @@ def standing(history: Mapping[str, Any], score: str, samples: int) -> Standing:
     """
     diverged_at = history["diverged_at_samples"]
     if diverged_at is not None and diverged_at < samples:
-        return Standing(None, diverged=True)
+        return RungResult(None, diverged=True)
     values = [entry["dev"].get(score) for entry in history["curve"] if entry["samples"] <= samples]
     known = [value for value in values if value is not None]
-    return Standing((max if SCORES[score].higher_is_better else min)(known, default=None))
+    return RungResult((max if SCORES[score].higher_is_better else min)(known, default=None))
 
 
-def ranking(standings: Mapping[str, Collection[Standing]], score: str) -> list[tuple[str, float | None]]:
+def ranking(results: Mapping[str, Collection[RungResult]], score: str) -> list[tuple[str, float | None]]:
     """Ranks the settings that may continue, best first, each with its seeds' mean score. Ties keep their order.
 
     A setting with a diverged run is left out, because it could not be chosen in the end. A setting whose mean is not
@@ -193,8 +208,142 @@ def ranking(standings: Mapping[str, Collection[Standing]], score: str) -> list[t
     """
     sign = -1 if SCORES[score].higher_is_better else 1
     means: list[tuple[str, float | None]] = []
-    for setting, runs in standings.items():
+    for setting, runs in results.items():
         if not any(run.diverged for run in runs):
             scores = [run.score for run in runs]
             means.append((setting, None if None in scores else statistics.fmean(scores)))
     return sorted(means, key=lambda each: math.inf if each[1] is None else sign * each[1])
+
+
+def store_or_check_rule(plan: Plan, workdir: Workdir, halving: Halving) -> None:
+    """Writes down the rule by which the grid of a folder is halved, or compares it with the earlier one.
+
+    Raises:
+      InputError: the grid was halved by another rule or with other runs before, so its decisions would not be those of
+        this rule.
+    """
+    notes = {"rule": halving.rule(), "epochs": halving.epochs, "runs": sorted(plan.runs)}
+    file = workdir.path / "halving.json"
+    stored = _read(file)
+    if stored is None:
+        write_json(file, notes)
+    elif any(stored.get(key) != value for key, value in notes.items()):
+        raise InputError(
+            "the grid of this folder was halved at other rungs or with other runs",
+            path=file,
+            remedy="give another --workdir",
+        )
+
+
+def execute_halving(
+    plan: Plan, workdir: Workdir, display: Display, halving: Halving, engine: Engine | None = None
+) -> list[dict[str, Any]]:
+    """Trains the runs of a plan that have no record, as far as halving lets them, and returns all records of the plan.
+
+    Arguments:
+      plan: the plan of a grid.
+      workdir: the working folder, for which `store_or_check_rule` was called.
+      display: the display of the progress.
+      halving: when settings are dropped, and how many.
+      engine: the engine that trains the cohorts; default: this process.
+
+    Raises:
+      FailedCohorts: some cohorts failed, so that nothing can be decided at the next rung. The others have reached it.
+    """
+    display.begin(
+        plan, workdir.finished(plan.runs, any_record), note=halving.text(plan.replica_steps), share=halving.share()
+    )
+    score = next(iter(plan.runs.values()))[0].config.training.selection
+    remaining, dropped = settings_of(plan), {}
+    decisions = []
+    for rung, count in zip(halving.rungs, halving.counts()[1:], strict=True):
+        execute_stage(plan, workdir, display, Stage(rung, dropped, halving.rule()), engine)
+        known = histories(workdir, plan.runs, rung)
+        results = {
+            setting: [result_at(known[run], score, rung * plan.runs[run][1].data.splits["train"].pairs) for run in runs]
+            for setting, runs in remaining.items()
+        }
+        order = ranking(results, score)
+        staying = [setting for setting, _ in order[:count]]
+        decisions.append({"after_epochs": rung, "settings": len(remaining), "ranking": order, "go_on": staying})
+        display.rung(rung, f"dev.{score}", [mean for _, mean in order], len(remaining), len(staying))
+        dropped = dropped | {run: rung for setting, runs in remaining.items() if setting not in staying for run in runs}
+        remaining = {setting: runs for setting, runs in remaining.items() if setting in staying}
+    execute_stage(plan, workdir, display, Stage(None, dropped, halving.rule()), engine)
+    display.end()
+    records = records_of(plan, workdir)
+    made = saving(plan, workdir, halving, records)
+    agreed = _read(workdir.path / "halving.json") or {}
+    write_json(workdir.path / "halving.json", {**agreed, "decisions": decisions, "saving": made})
+    display.saved(made)
+    return records
+
+
+def any_record(run: str, record: Mapping[str, Any]) -> bool:
+    """Returns True: every record is complete, also that of a dropped run, which is not trained any further."""
+    return True
+
+
+def saving(
+    plan: Plan, workdir: Workdir, halving: Halving, records: Sequence[Mapping[str, Any]]
+) -> dict[str, dict[str, float]]:
+    """Returns the training steps and seconds of the grid with halving, and those that it would take without halving.
+
+    Returns:
+      "lockstep_steps", "replica_steps" (steps times replica slots) and "train_seconds" -> {"made", "whole"}. `made` is
+      with halving. `whole` is without halving if no run stops early; its seconds are estimated from the speed up to
+      the first rung. "compile_seconds" has only `made`, because smaller cohorts need programs of their own.
+    """
+    times = {record["cohort"]: record["times"] for record in records}
+    parts = ("lockstep_steps", "replica_steps", "train_seconds", "compile_seconds")
+    made = {part: sum(each.get(part, 0) for each in times.values()) for part in parts}
+    whole = dict.fromkeys(parts[:3], 0.0)
+    for folder in workdir.cohorts():
+        if folder.name not in times or not plan.runs.keys() >= set(folder.runs):
+            continue
+        cohort = plan.cohort_of(folder.runs)
+        steps, devices = cohort.steps, cohort.devices
+        whole["lockstep_steps"] += steps
+        whole["replica_steps"] += steps * -(-len(folder.runs) // devices) * devices
+        first_pause = _read(folder.rung(halving.rungs[0]))
+        if first_pause is None:  # the cohort ended before the first rung
+            whole["train_seconds"] += times[folder.name]["train_seconds"]
+        else:
+            whole["train_seconds"] += first_pause["seconds"]["train"] * steps / first_pause["steps"]["lockstep"]
+    return {
+        part: {"made": round(made[part], 3)} | ({"whole": round(whole[part], 3)} if part in whole else {})
+        for part in parts
+    }
+
+
+def histories(workdir: Workdir, runs: Iterable[str], rung: int) -> dict[str, Mapping[str, Any]]:
+    """Returns the history of each run up to a rung or beyond, as `result_at` takes it.
+
+    Histories come from the existing records and from the rung files of paused cohorts. The longest one of a run counts:
+    a run that was dropped before, by another rule, has an older record.
+    """
+    found: dict[str, Mapping[str, Any]] = {}
+
+    def add(run: str, history: Mapping[str, Any]) -> None:
+        if run not in found or _samples(history) >= _samples(found[run]):
+            found[run] = history
+
+    for folder in workdir.cohorts():
+        for run, history in (_read(folder.rung(rung)) or {"runs": {}})["runs"].items():
+            add(run, history)
+    for run in runs:
+        file = workdir.run_folder(run) / "record.json"
+        if file.exists():
+            add(run, read_record(file))
+    return found
+
+
+def _samples(history: Mapping[str, Any]) -> int:
+    """Returns the number of pairs that a run had seen at the end of its history."""
+    return history["curve"][-1]["samples"] if history["curve"] else 0
+
+
+def _read(file: Path) -> dict[str, Any] | None:
+    with contextlib.suppress(FileNotFoundError), report_damage(file, START_AGAIN):
+        return read_json(file)
+    return None

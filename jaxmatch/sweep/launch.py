@@ -21,13 +21,12 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting.records import FLOORS_FORMAT, best_record, name_of_sweep, notes_file, read_floors
 from jaxmatch.reporting.table import check_layout, folder_table
-from jaxmatch.sweep import rungs
 from jaxmatch.sweep.display import Display, RunListener, listeners_of, plan_text
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.execution import execute, records_of, resumed_text
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.files import config_file, data_settings, load_module, resolve
-from jaxmatch.sweep.halving import Halving
+from jaxmatch.sweep.halving import Halving, any_record, execute_halving, store_or_check_rule
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.recording import commit, versions
 from jaxmatch.sweep.sweep import Sweep, changed, with_scores
@@ -110,7 +109,7 @@ def show_plan(
     """
     display, folder = display or Display(), Workdir(workdir)
     plan, halving = _checked_plan(sweep, folder, engine or Engine(), halve, dry_run=True)
-    finished = folder.finished(plan.runs, *((rungs.any_record,) if halving else ()))
+    finished = folder.finished(plan.runs, *((any_record,) if halving else ()))
     lines = [plan_text(plan, finished), *filter(None, [resumed_text(plan, folder)])]
     if halving is not None:
         lines.append(halving.text(plan.replica_steps))
@@ -150,7 +149,7 @@ def run(
     folder = Workdir(Path(workdir))
     plan, halving = _checked_plan(sweep, folder, engine, halve)
     if halving is not None:
-        rungs.store_or_check_rule(plan, folder, halving)
+        store_or_check_rule(plan, folder, halving)
     folder.clean()
     _write_notes(folder, plan, plan_text(plan, set()))
     keep_floors(plan, folder, display)
@@ -158,9 +157,9 @@ def run(
         if halving is None:
             records = execute(plan, folder, display, engine)
         else:
-            records = rungs.execute(plan, folder, display, halving, engine)
+            records = execute_halving(plan, folder, display, halving, engine)
     except FailedCohorts as failed:
-        failed.records = records_of(plan, folder, folder.finished(plan.runs, rungs.any_record))
+        failed.records = records_of(plan, folder, folder.finished(plan.runs, any_record))
         failed.table = folder_table(folder.path) if failed.records else ""
         raise
     finally:

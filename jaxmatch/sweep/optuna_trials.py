@@ -148,7 +148,7 @@ def first_batch(space: Space, trials: int, at_once: int) -> Points:
     return space.points(list(places.values()))
 
 
-def execute(
+def search(
     space: Space, workdir: Path, display: Display, *, trials: int, at_once: int = AT_ONCE, engine: Engine | None = None
 ) -> list[dict[str, Any]]:
     """Trains the settings that Optuna suggests, batch by batch, and returns all records.

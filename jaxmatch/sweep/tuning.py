@@ -206,7 +206,7 @@ def tune(
       eta: the divisor of halving: of n settings, the best n / eta continue at a rung.
       rungs: epochs after which settings are dropped; default, and always in a smoke run: `halving.default_rungs`.
       trials: the number of settings that Optuna suggests. None means that the grid is trained.
-      trials_at_once: the number of settings that are suggested at once (see `optuna_trials.execute`).
+      trials_at_once: the number of settings that are suggested at once (see `optuna_trials.search`).
       space: the space that Optuna searches (see `space_of`).
       display: the display of the progress.
       log: the names of listeners (`display.listeners_of`).
@@ -228,7 +228,7 @@ def tune(
         sweep, trials = searched.sweep, min(trials, SMOKE_TRIALS) if smoke else trials
     rule = None
     if halve:
-        rule = functools.partial(halving.settle, eta=eta, rungs=None if smoke else rungs)
+        rule = functools.partial(halving.halving_rule, eta=eta, rungs=None if smoke else rungs)
     if halve and smoke and sweep.config.training.epochs == 1:
         sweep = dataclasses.replace(
             sweep, config=with_overrides(sweep.config, {"training.epochs": SMOKE_HALVING_EPOCHS})
@@ -246,7 +246,7 @@ def tune(
     if trials is None:
         records = launch.run(sweep, workdir, display, rule, engine=engine)
     else:
-        records = optuna_trials.execute(
+        records = optuna_trials.search(
             searched, Path(workdir), display, trials=trials, at_once=trials_at_once, engine=engine
         )
     choice = choose(records)

@@ -4,7 +4,7 @@ _PLAN, _SWEEP = (f"jaxmatch/sweep/{name}.py" for name in ("plan", "grid"))
 _HALVING, _TUNING = "jaxmatch/sweep/halving.py", "jaxmatch/sweep/tuning.py"
 _OPTUNA = "jaxmatch/sweep/optuna_trials.py"
 _SPACE = "jaxmatch/sweep/space.py"
-_STANDING = ["tests/test_halving.py::test_standing_is_the_best_dev_score_up_to_the_given_samples"]
+_RESULT_AT = ["tests/test_halving.py::test_result_at_a_rung_is_the_best_dev_score_up_to_the_given_samples"]
 _MINIMIZED = ["tests/test_optuna_trials.py::test_a_loss_is_minimized_and_a_setting_with_a_diverged_seed_has_no_mean"]
 _ANEW = ["tests/test_floors_of_sweeps.py::test_floors_of_other_data_or_of_another_request_are_computed_anew"]
 _WORDS = "jaxmatch/inference/cpu.py"
@@ -50,11 +50,11 @@ MUTANTS = [
      ["tests/test_space.py::test_search_space_combines_the_sweep_file_and_the_command_line"]),
     (_SPACE, "Run(with_overrides(self.config, point), seed, point)", "Run(with_overrides(self.config, point), self.seeds[0], point)",
      ["tests/test_space.py::test_search_space_combines_the_sweep_file_and_the_command_line"]),
-    (_HALVING, "diverged_at < samples", "diverged_at <= samples", _STANDING),
-    (_HALVING, "(max if SCORES[score].higher_is_better else min)", "max", _STANDING),
+    (_HALVING, "diverged_at < samples", "diverged_at <= samples", _RESULT_AT),
+    (_HALVING, "(max if SCORES[score].higher_is_better else min)", "max", _RESULT_AT),
     (_HALVING, "epochs // eta**power", "epochs // (eta * power)",
      ["tests/test_halving.py::test_a_third_of_the_settings_is_kept_at_each_rung"]),
-    ("jaxmatch/sweep/rungs.py", 'first_pause["seconds"]["train"] * steps / first_pause["steps"]["lockstep"]',
+    ("jaxmatch/sweep/halving.py", 'first_pause["seconds"]["train"] * steps / first_pause["steps"]["lockstep"]',
      'first_pause["seconds"]["train"] * steps', ["tests/test_rungs.py::test_halving_json_records_decisions_and_saved_steps"]),
     ("jaxmatch/sweep/claimed.py", "zip(folder.runs, cohort.runs, strict=True)",
      "zip(folder.runs, cohort.runs[::-1], strict=True)",
