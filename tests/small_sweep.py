@@ -20,8 +20,8 @@ from rich.console import Console
 from jaxmatch.config.settings import default_config
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.space import Space, space_of
 from jaxmatch.sweep.sweep import Sweep
+from jaxmatch.sweep.tune import Space, space_of
 from jaxmatch.training.cohort import Cohort
 
 WORDS = ("ba", "bo", "bu", "da", "do", "du", "ka", "ko", "ku", "ma", "mo", "mu")

@@ -12,7 +12,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting.table import folder_table
-from jaxmatch.sweep import execution, launch, tuning
+from jaxmatch.sweep import execution, launch, tune
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.workdir import CohortFolder, Workdir
 
@@ -123,7 +123,7 @@ def test_tuning_chooses_no_setting_from_an_incomplete_grid(small_files, tmp_path
     arguments = {**SWEEP, "final_seeds": 1, "workdir": tmp_path, "display": small_sweep.Watcher()}
     arguments["overrides"] = small_sweep.overrides(small_files) | SWEEP["overrides"]
     with pytest.raises(FailedCohorts, match="ValueError: no") as failed:
-        tuning.tune(small_files / "small.py", **arguments)
+        tune.tune(small_files / "small.py", **arguments)
     assert failed.value.table.count("**A small sweep") == 1
     assert not (tmp_path / "choice.json").exists() and not (tmp_path / "final").exists()
     real = launch.run
@@ -135,7 +135,7 @@ def test_tuning_chooses_no_setting_from_an_incomplete_grid(small_files, tmp_path
 
     monkeypatch.setattr(launch, "run", run)
     with pytest.raises(FailedCohorts, match="in the end") as failed:
-        tuning.tune(small_files / "small.py", **arguments)
+        tune.tune(small_files / "small.py", **arguments)
     assert "**A small sweep.**" in failed.value.table and "the chosen setting" not in failed.value.table
 
 

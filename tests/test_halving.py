@@ -12,7 +12,7 @@ from small_records import tried
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import halving, launch, tuning
+from jaxmatch.sweep import halving, launch, tune
 from jaxmatch.sweep.halving import Halving, RungResult, default_rungs, ranking, result_at
 from jaxmatch.sweep.plan import make_plan
 
@@ -181,7 +181,7 @@ def test_a_dropped_setting_is_not_chosen_whatever_its_score():
     records = [
         tried(rate, seed, dev=0.9, status=status) for rate, *statuses in others for seed, status in enumerate(statuses)
     ]
-    choice = tuning.choose(records[:2] + finished + records[2:])
+    choice = tune.choose(records[:2] + finished + records[2:])
     assert choice.overrides == {"optimizer.learning_rate": 0.2}
     assert (choice.candidates, choice.diverged, choice.dropped) == (4, 1, 2)
     assert "among 4 settings, 1 of which diverged, 2 of which were dropped by successive halving:" in choice.note()
@@ -197,7 +197,7 @@ def test_a_dropped_setting_is_not_chosen_whatever_its_score():
 )
 def test_tune_passes_the_halving_options_on(monkeypatch, tmp_path, words, given):
     calls = []
-    monkeypatch.setattr(tuning, "tune", lambda file, **arguments: calls.append(arguments) or "")
+    monkeypatch.setattr(tune, "tune", lambda file, **arguments: calls.append(arguments) or "")
     assert main(["tune", "a.py", "--workdir", str(tmp_path), *words]) == 0
     assert {name: value for name, value in calls[0].items() if name in ("halve", "eta", "rungs")} == given
 

@@ -194,7 +194,7 @@ def test_halving_equals_halving_in_one_process(small_files, tmp_path, engine):
     planned = launch.resolve(
         small_files / "small.py", **changes, grid_overrides={"optimizer.learning_rate": "0.01,0.003,0.03"}
     )
-    rule = lambda plan: halving.settle(plan, rungs=(1,), eta=3)  # noqa: E731
+    rule = lambda plan: halving.halving_rule(plan, rungs=(1,), eta=3)  # noqa: E731
     found = []
     for name, where in (("here", None), ("ray", engine())):
         launch.run(planned, tmp_path / name, small_sweep.Watcher(), rule, engine=where)
@@ -234,7 +234,7 @@ def test_runs_that_halving_dropped_are_trained_again_with_a_store(small_files, t
         "grid_overrides": {"optimizer.learning_rate": "0.01,0.003"},
     }
     planned, url = launch.resolve(small_files / "small.py", **changes), f"file://{tmp_path}/store"
-    rule = lambda plan: halving.settle(plan, rungs=(1,), eta=2)  # noqa: E731
+    rule = lambda plan: halving.halving_rule(plan, rungs=(1,), eta=2)  # noqa: E731
     for halve, statuses in ((rule, ["dropped", "finished"]), (None, ["finished", "finished"])):
         launch.run(planned, tmp_path / "work", small_sweep.Watcher(), halve, engine=(where := engine(store=url)))
         where.close()

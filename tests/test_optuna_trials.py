@@ -13,9 +13,8 @@ from small_sweep import space
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import files, launch, optuna_trials, tuning
-from jaxmatch.sweep.journals import lock_journal
-from jaxmatch.sweep.space import space_of
+from jaxmatch.sweep import files, launch, tune
+from jaxmatch.sweep.tune import lock_journal, space_of
 from jaxmatch.workdir import Workdir
 
 optuna = pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'jaxmatch[optuna]'")
@@ -24,10 +23,10 @@ RATES, BLOCKS = {"optimizer.learning_rate": "log:1e-4:1e-1"}, {"model.blocks": "
 
 def suggested(searched, journal, at_once=3, trials=8, forget=()):
     """Returns the parameters of all trials of a study. Before the batches in `forget`, the study is opened again."""
-    study = optuna_trials.Study(searched, journal, at_once)
+    study = tune.Study(searched, journal, at_once)
     for start in range(0, trials, study.at_once):
         if start in forget:
-            study = optuna_trials.Study(searched, journal, at_once)
+            study = tune.Study(searched, journal, at_once)
         for trial in study.batch(start, trials):
             if trial.state.name != "RUNNING":
                 continue
@@ -54,7 +53,7 @@ def test_suggested_integers_are_the_steps_of_their_range():
 
 
 def test_batch_size_is_one_without_a_traced_setting():
-    assert optuna_trials.Study(space(BLOCKS), None, 8).at_once == 1
+    assert tune.Study(space(BLOCKS), None, 8).at_once == 1
 
 
 @settings(max_examples=15, deadline=None)
@@ -65,18 +64,18 @@ def test_a_study_resumed_from_a_cut_journal_suggests_the_same_trials(data):
     known = suggested(searched, None)
     with tempfile.TemporaryDirectory() as folder:
         workdir = Path(folder)
-        with lock_journal(workdir / optuna_trials.JOURNAL) as journal:
+        with lock_journal(workdir / tune.JOURNAL) as journal:
             assert suggested(searched, journal, forget=data.draw(st.sets(st.sampled_from((0, 3, 6))))) == known
         content = journal.read_bytes()
         journal.write_bytes(content[: data.draw(st.integers(0, len(content)))])
-        with lock_journal(workdir / optuna_trials.JOURNAL) as journal:
+        with lock_journal(workdir / tune.JOURNAL) as journal:
             assert suggested(searched, journal) == known
 
 
 def test_a_partly_recorded_trial_is_suggested_again_with_the_same_values(tmp_path):
     """After the first trials, which are random, suggestions depend on all trials in the journal."""
     searched = space(RATES | BLOCKS)
-    with lock_journal(tmp_path / optuna_trials.JOURNAL) as journal:
+    with lock_journal(tmp_path / tune.JOURNAL) as journal:
         known = suggested(searched, journal, trials=15)
     lines = journal.read_bytes().splitlines(keepends=True)
     for left_out in range(1, 20, 2):
@@ -86,17 +85,17 @@ def test_a_partly_recorded_trial_is_suggested_again_with_the_same_values(tmp_pat
 
 
 def test_other_space_concurrent_launcher_and_damaged_journal_are_errors(tmp_path):
-    with lock_journal(tmp_path / optuna_trials.JOURNAL) as journal:
+    with lock_journal(tmp_path / tune.JOURNAL) as journal:
         suggested(space(RATES), journal)
         with pytest.raises(InputError, match="the trials of this folder had another space.*give another --workdir"):
             suggested(space(BLOCKS), journal)
         with pytest.raises(InputError, match="the trials of this folder had another space"):
             suggested(space(RATES, seeds=(0, 1)), journal)
         with pytest.raises(InputError, match="other settings or other data"):
-            optuna_trials.Study(space(RATES), journal, 3, data="another fingerprint")
+            tune.Study(space(RATES), journal, 3, data="another fingerprint")
         with (
             pytest.raises(InputError, match="another launcher tunes in this folder"),
-            lock_journal(tmp_path / optuna_trials.JOURNAL),
+            lock_journal(tmp_path / tune.JOURNAL),
         ):
             pass
     journal.write_bytes(b"no JSON\n" + journal.read_bytes())
@@ -111,7 +110,7 @@ def tuned(files, workdir, watcher=None, **arguments):
     watcher = watcher or small_sweep.Watcher()
     arguments = {"trials": 4, "trials_at_once": 2, "final_seeds": 1, "space": SEARCHED} | arguments
     changes = small_sweep.overrides(files) | {"training.epochs": "1"}
-    text = tuning.tune(files / "small.py", workdir=workdir, seeds=2, display=watcher, overrides=changes, **arguments)
+    text = tune.tune(files / "small.py", workdir=workdir, seeds=2, display=watcher, overrides=changes, **arguments)
     return text, watcher
 
 
@@ -180,7 +179,7 @@ def test_incompatible_settings_are_pruned_and_not_trained(small_files, tmp_path,
     planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
     given = {"model.hidden_size": "8,9", "model.kernel_size": "3,(1,3)", "optimizer.learning_rate": ""}
     searched = space_of(planned, given)
-    records = optuna_trials.search(searched, tmp_path, small_sweep.Watcher(), trials=12, at_once=4)
+    records = tune.search(searched, tmp_path, small_sweep.Watcher(), trials=12, at_once=4)
     trained = {
         (record["overrides"]["model.hidden_size"], record["overrides"]["model.kernel_size"]) for record in records
     }
@@ -188,7 +187,7 @@ def test_incompatible_settings_are_pruned_and_not_trained(small_files, tmp_path,
     # A setting that is suggested twice is trained once.
     assert [len(runs) for runs in launches[-1:]] == [3]
     data = files.prepare(searched.sweep.config).fingerprint
-    study = optuna_trials.Study(searched, tmp_path / "optuna.journal", 4, data)
+    study = tune.Study(searched, tmp_path / "optuna.journal", 4, data)
     states = {trial.state.name for trial in study.batch(0, 12)}
     assert states <= {"COMPLETE", "PRUNED"} and "COMPLETE" in states
 
@@ -205,9 +204,9 @@ def test_a_loss_is_minimized_and_a_setting_with_a_diverged_seed_has_no_mean(smal
     changes = small_sweep.overrides(small_files) | {"training.selection": "loss"}
     planned = launch.resolve(small_files / "small.py", seeds=2, overrides=changes)
     searched = space_of(planned, {"optimizer.learning_rate": "log:1e-3:1e-1"})
-    optuna_trials.search(searched, tmp_path, small_sweep.Watcher(), trials=6, at_once=3)
+    tune.search(searched, tmp_path, small_sweep.Watcher(), trials=6, at_once=3)
     journals = optuna.storages.journal
-    storage = optuna.storages.JournalStorage(journals.JournalFileBackend(str(tmp_path / optuna_trials.JOURNAL)))
+    storage = optuna.storages.JournalStorage(journals.JournalFileBackend(str(tmp_path / tune.JOURNAL)))
     study = optuna.load_study(study_name="trials", storage=storage)
     found = {trial.params["optimizer.learning_rate"]: (trial.state.name, trial.value) for trial in study.trials}
     assert {rate < 0.01 for rate in found} == {True, False}

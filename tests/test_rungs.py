@@ -16,7 +16,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.reporting.table import folder_table, make_table
-from jaxmatch.sweep import halving, launch, tuning
+from jaxmatch.sweep import halving, launch, tune
 from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.workdir import Workdir
 
@@ -50,7 +50,7 @@ def by_rate(records):
 
 
 def test_halving_chooses_the_same_setting_as_the_whole_grid(whole, halved):
-    full, chosen = tuning.choose(whole[0]), tuning.choose(halved[0])
+    full, chosen = tune.choose(whole[0]), tune.choose(halved[0])
     assert (chosen.overrides, chosen.mean) == (full.overrides, pytest.approx(full.mean, abs=1e-6))
     assert (full.candidates, full.diverged, full.dropped) == (4, 1, 0)
     assert (chosen.candidates, chosen.diverged, chosen.dropped) == (4, 1, 2)
@@ -63,7 +63,7 @@ def test_halving_chooses_the_same_setting_as_the_whole_grid(whole, halved):
 def test_dropped_run_is_recorded_with_its_curve_so_far(whole, halved):
     before = {record["run"]: record for record in whole[0]}
     statuses = {rate: [record["status"] for record in records] for rate, records in by_rate(halved[0]).items()}
-    best = tuning.choose(halved[0]).overrides["optimizer.learning_rate"]
+    best = tune.choose(halved[0]).overrides["optimizer.learning_rate"]
     ends = {1e30: "diverged", best: "finished"}
     assert statuses == {rate: [ends.get(rate, "dropped")] * 2 for rate in statuses}
     epochs = []
@@ -189,7 +189,7 @@ def test_plain_sweep_trains_only_the_dropped_runs_again(small_files, whole, halv
     records, watcher = run(small_files, workdir, rule=None)
     assert [set(runs) for runs in watcher.trained] == [dropped] and "8 runs (4 on record)" in watcher.text
     assert {record["status"] for record in records} == {"finished", "diverged"}
-    assert tuning.choose(records) == tuning.choose(whole[0])
+    assert tune.choose(records) == tune.choose(whole[0])
     # Halving then finds every run finished.
     again, watcher = run(small_files, workdir)
     assert watcher.trained == [] and again == records
@@ -278,4 +278,4 @@ def test_choice_is_refused_when_every_setting_diverged(small_files, tmp_path):
     records = launch.run(sweep, tmp_path, small_sweep.Watcher(), RULE)
     assert {record["status"] for record in records} == {"diverged"}
     with pytest.raises(InputError, match="every setting of this grid has a diverged run"):
-        tuning.choose(records)
+        tune.choose(records)

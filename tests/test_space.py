@@ -5,8 +5,8 @@ from small_sweep import space
 
 from jaxmatch.config.settings import default_config
 from jaxmatch.errors import InputError
-from jaxmatch.sweep.space import Range, space_of
 from jaxmatch.sweep.sweep import Sweep
+from jaxmatch.sweep.tune import Range, space_of
 
 
 def test_search_space_combines_the_sweep_file_and_the_command_line():

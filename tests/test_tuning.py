@@ -15,14 +15,14 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import Published, TableLayout
 from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.reporting.table import folder_table
-from jaxmatch.sweep import tuning
+from jaxmatch.sweep import tune
 from jaxmatch.sweep.sweep import Sweep, with_scores
 
 ROOT = Path(__file__).parent.parent
 
 
 def test_the_setting_with_the_best_mean_on_dev_is_chosen():
-    choice = tuning.choose(
+    choice = tune.choose(
         [
             tried(0.1, 0, dev=0.90, test=0.9),
             tried(0.1, 1, dev=0.60, test=0.9),  # the best single seed, and best on test
@@ -42,39 +42,39 @@ def test_the_setting_with_the_best_mean_on_dev_is_chosen():
 def test_a_setting_with_a_diverged_seed_is_not_chosen():
     diverged = tried(0.1, 1, dev=None, status="diverged")
     records = [tried(0.1, 0, dev=0.9), diverged, tried(0.2, 0, dev=0.5), tried(0.2, 1, dev=0.5)]
-    choice = tuning.choose(records)
+    choice = tune.choose(records)
     assert choice.overrides == {"optimizer.learning_rate": 0.2} and choice.diverged == 1
     assert "among 2 settings, 1 of which diverged" in choice.note()
     with pytest.raises(InputError, match="every setting of this grid has a diverged run"):
-        tuning.choose(records[:2])
+        tune.choose(records[:2])
 
 
 def test_if_all_settings_that_were_not_dropped_diverged_the_error_says_so():
     dropped = [tried(0.3, seed, dev=0.4, status="dropped") for seed in (0, 1)]
     left = [tried(0.1, 0, dev=0.9), tried(0.1, 1, dev=None, status="diverged")]
     with pytest.raises(InputError, match=r"not dropped has a diverged run \(1 of 2 were dropped\); run the command"):
-        tuning.choose([*dropped, *left])
+        tune.choose([*dropped, *left])
 
 
 def test_a_diverged_run_with_scores_is_not_chosen():
     # A run that diverged late still has the scores of its best checkpoint.
-    choice = tuning.choose([tried(0.1, 0, dev=0.9, status="diverged"), tried(0.2, 0, dev=0.5)])
+    choice = tune.choose([tried(0.1, 0, dev=0.9, status="diverged"), tried(0.2, 0, dev=0.5)])
     assert choice.overrides == {"optimizer.learning_rate": 0.2}
 
 
 def test_the_first_of_equal_scores_and_the_smallest_loss_are_chosen():
-    assert tuning.choose([tried(0.3, 0, dev=0.5), tried(0.1, 0, dev=0.5)]).overrides == {"optimizer.learning_rate": 0.3}
+    assert tune.choose([tried(0.3, 0, dev=0.5), tried(0.1, 0, dev=0.5)]).overrides == {"optimizer.learning_rate": 0.3}
     losses = [tried(0.3, 0, dev=0.5, selected_on="dev.loss"), tried(0.1, 0, dev=0.4, selected_on="dev.loss")]
-    assert tuning.choose(losses).overrides == {"optimizer.learning_rate": 0.1}
+    assert tune.choose(losses).overrides == {"optimizer.learning_rate": 0.1}
 
 
 def test_records_with_different_selection_or_data_are_an_error():
     with pytest.raises(InputError, match=r"differ in training.selection \(dev.accuracy, dev.loss\)"):
-        tuning.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, selected_on="dev.loss")])
+        tune.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, selected_on="dev.loss")])
     with pytest.raises(InputError, match=r"differ in data \(sick, snli\)"):
-        tuning.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, data="snli")])
+        tune.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, data="snli")])
     with pytest.raises(InputError, match=r"differ in data \(sick, sick \(2\)\)"):
-        tuning.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, data="sick-changed")])
+        tune.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, data="sick-changed")])
 
 
 def test_the_final_sweep_trains_the_chosen_setting_with_new_seeds():
@@ -82,8 +82,8 @@ def test_the_final_sweep_trains_the_chosen_setting_with_new_seeds():
     layout = TableLayout("t", ("variant",), "optimizer.learning_rate", published=published, original={"variant": "a"})
     variants = {"a": {}, "b": {"model.blocks": 3}}
     planned = Sweep("s", default_config(), {"optimizer.learning_rate": (0.1, 0.2)}, (0, 4), layout, variants)
-    choice = tuning.Choice("b", {"optimizer.learning_rate": 0.2}, "dev.accuracy", 0.8, (0, 4), 4, 0)
-    final = tuning.final_sweep(planned, choice, 3)
+    choice = tune.Choice("b", {"optimizer.learning_rate": 0.2}, "dev.accuracy", 0.8, (0, 4), 4, 0)
+    final = tune.final_sweep(planned, choice, 3)
     runs = final.runs()
     assert [(run.seed, run.variant, run.config.model.blocks, run.config.optimizer.learning_rate) for run in runs] == [
         (5, "b", 3, 0.2),
@@ -101,8 +101,8 @@ def test_the_final_config_equals_the_chosen_run_if_a_variant_sets_a_grid_key():
     for variant in variants:
         for run in planned.runs():
             if run.variant == variant:
-                choice = tuning.Choice(variant, run.overrides, "dev.accuracy", 0.8, (0,), 8, 0)
-                (final,) = tuning.final_sweep(planned, choice, 1).runs()
+                choice = tune.Choice(variant, run.overrides, "dev.accuracy", 0.8, (0,), 8, 0)
+                (final,) = tune.final_sweep(planned, choice, 1).runs()
                 assert flatten(final.config) == flatten(run.config)
 
 
@@ -111,8 +111,8 @@ def test_a_published_result_is_kept_for_any_chosen_setting():
     published = (Published("P", {"test.accuracy": "88"}, "Table 1", published_settings, 10, chosen_on_test=True),)
     layout = TableLayout("t", (), scores=("test.accuracy",), published=published)
     planned = Sweep("s", default_config(), {"model.blocks": (1, 3)}, (0,), layout)
-    final = tuning.final_sweep(
-        planned, tuning.Choice("", {"model.blocks": 3}, "dev.accuracy", 0.8, (0,), 2, 0), 2, on_test=True
+    final = tune.final_sweep(
+        planned, tune.Choice("", {"model.blocks": 3}, "dev.accuracy", 0.8, (0,), 2, 0), 2, on_test=True
     )
     table = with_scores(final.table, [run.config for run in final.runs()])
     (row,) = table.published
@@ -120,14 +120,14 @@ def test_a_published_result_is_kept_for_any_chosen_setting():
     # The published score was chosen on test, so it is also beside our score that is chosen on test.
     assert final.config.training.best_on_test and "best_on_test.accuracy" in table.scores
     assert row.scores == {"test.accuracy": "88", "best_on_test.accuracy": "88"}
-    without = tuning.final_sweep(planned, tuning.Choice("", {"model.blocks": 3}, "dev.accuracy", 0.8, (0,), 2, 0), 2)
+    without = tune.final_sweep(planned, tune.Choice("", {"model.blocks": 3}, "dev.accuracy", 0.8, (0,), 2, 0), 2)
     assert not without.config.training.best_on_test
 
 
 def test_halving_and_the_whole_grid_agree_in_the_stored_results():
     folder = ROOT / "results" / "tuning"
     whole, halved = (
-        tuning.choose(list(read_sweep_folder(folder / name).records.values())) for name in ("whole", "halved")
+        tune.choose(list(read_sweep_folder(folder / name).records.values())) for name in ("whole", "halved")
     )
     assert whole.dropped == 0 < halved.dropped and whole.candidates == halved.candidates
     assert (
@@ -137,7 +137,7 @@ def test_halving_and_the_whole_grid_agree_in_the_stored_results():
 
 def tuned(files, workdir, **arguments):
     watcher = small_sweep.Watcher()
-    text = tuning.tune(
+    text = tune.tune(
         files / "small.py", workdir=workdir, display=watcher, overrides=small_sweep.overrides(files), **arguments
     )
     return text, watcher
@@ -171,7 +171,7 @@ def test_an_interrupted_tuning_resumes_with_the_final_sweep(small_files, tmp_pat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(tuning, "final_sweep", stop)
+        patch.setattr(tune, "final_sweep", stop)
         with pytest.raises(KeyboardInterrupt):
             tuned(small_files, tmp_path / "work", final_seeds=2)
     _, watcher = tuned(small_files, tmp_path / "work", final_seeds=2)
@@ -185,7 +185,7 @@ def test_the_command_passes_its_options_to_tune(monkeypatch, capsys, tmp_path):
         calls.append((file.name, arguments))
         return "tables"
 
-    monkeypatch.setattr(tuning, "tune", note)
+    monkeypatch.setattr(tune, "tune", note)
     words = "tune a.py --seeds 3 --final-seeds 4 --dataset sick --smoke --workdir"
     assert main([*words.split(), str(tmp_path)]) == 0
     assert capsys.readouterr().out == "tables"
@@ -195,7 +195,7 @@ def test_the_command_passes_its_options_to_tune(monkeypatch, capsys, tmp_path):
 
 
 def test_a_choice_is_serializable_as_json():
-    choice = tuning.choose([tried(0.1, 0, dev=0.9)])
+    choice = tune.choose([tried(0.1, 0, dev=0.9)])
     assert json.loads(json.dumps(dataclasses.asdict(choice)))["score"] == "dev.accuracy"
     assert "among 1 setting: learning_rate=0.1" in choice.note()
 

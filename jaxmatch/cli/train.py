@@ -465,10 +465,8 @@ def tune(arguments: argparse.Namespace) -> None:
         jaxmatch tune re2 --dataset wikiqa --data-directory data --vectors glove.840B.300d.zip \\
             --optuna 40 --space.optimizer.learning_rate=log:1e-4:1e-2 --space.model.blocks=1:3
     """
-    from jaxmatch.sweep import tuning
+    from jaxmatch.sweep import tune as tuning
     from jaxmatch.sweep.files import CONFIGS, SWEEPS
 
-    tune = functools.partial(
-        tuning.tune, final_seeds=arguments.final_seeds, **_halving(arguments), **_search(arguments)
-    )
-    run_launcher(tune, arguments, (SWEEPS, CONFIGS))
+    run = functools.partial(tuning.tune, final_seeds=arguments.final_seeds, **_halving(arguments), **_search(arguments))
+    run_launcher(run, arguments, (SWEEPS, CONFIGS))

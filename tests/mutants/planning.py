@@ -1,9 +1,9 @@
 """Faults of planning (grids, cohorts, memory, halving, tuning) and of the programs that predict."""
 
 _PLAN, _SWEEP = (f"jaxmatch/sweep/{name}.py" for name in ("plan", "grid"))
-_HALVING, _TUNING = "jaxmatch/sweep/halving.py", "jaxmatch/sweep/tuning.py"
-_OPTUNA = "jaxmatch/sweep/optuna_trials.py"
-_SPACE = "jaxmatch/sweep/space.py"
+_HALVING, _TUNING = "jaxmatch/sweep/halving.py", "jaxmatch/sweep/tune.py"
+_OPTUNA = "jaxmatch/sweep/tune.py"
+_SPACE = "jaxmatch/sweep/tune.py"
 _RESULT_AT = ["tests/test_halving.py::test_result_at_a_rung_is_the_best_dev_score_up_to_the_given_samples"]
 _MINIMIZED = ["tests/test_optuna_trials.py::test_a_loss_is_minimized_and_a_setting_with_a_diverged_seed_has_no_mean"]
 _ANEW = ["tests/test_floors_of_sweeps.py::test_floors_of_other_data_or_of_another_request_are_computed_anew"]
