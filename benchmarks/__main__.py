@@ -70,7 +70,7 @@ def _measure(name: str, settings: Settings, results: Path, command: str) -> None
     load, began = os.getloadavg()[0], time.perf_counter()
     rows, notes = item.run(settings)
     more = {"seconds": round(time.perf_counter() - began, 1), "load_before": round(load, 1)}
-    more["huge_pages"] = huge_pages.enabled()
+    more["huge_pages"] = devices.huge_pages_enabled()
     result = reports.result_of(name, item.title, rows, notes, command, **more)
     print(reports.markdown(result, item.columns), flush=True)
     if not settings.quick:
@@ -84,7 +84,7 @@ def tables_of(results: Path) -> str:
     sections = [
         "# Benchmarks: what was measured",
         "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`. Our processes start as the command "
-        "`jaxmatch` does, with huge pages where the system has them (jaxmatch/cli/huge_pages.py; from commit 69b17d6 "
+        "`jaxmatch` does, with huge pages where the system has them (jaxmatch/devices.py; from commit 69b17d6 "
         "on). A peer's processes have what ours have where a table's header says so; in older tables they had none. "
         "Older tables are against the public PyTorch RE2 as released, with batches of mixed lengths, and so were the "
         "goals in their records. A table is of the commit that it names: what was changed since is not in it. Tables "
@@ -164,5 +164,5 @@ def _measure_all(names: Sequence[str], arguments: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
-    huge_pages.restart_with_huge_pages()  # as the command `jaxmatch` does
+    devices.restart_with_huge_pages()  # as the command `jaxmatch` does
     sys.exit(main())

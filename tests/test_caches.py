@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import saved_model
 
-from jaxmatch.caches import cache_folder
+from jaxmatch.devices import cache_folder
 from jaxmatch.errors import InputError
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from jaxmatch.cli import data
 from jaxmatch.cli.main import main
+from jaxmatch.devices import products_of
 from jaxmatch.layers.core import PRECISIONS
-from jaxmatch.products import products_of
 from jaxmatch.sweep import trial
 
 ROOT = Path(__file__).parent.parent

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from jaxmatch.cli import huge_pages
+from jaxmatch import devices
 
 EITHER = "always [madvise] never\n"
 
@@ -25,14 +25,14 @@ def started(monkeypatch, tmp_path):
             if fails:
                 raise OSError("no")
 
-        monkeypatch.setattr(huge_pages, "SYSTEM", file)
-        monkeypatch.setattr(huge_pages.platform, "libc_ver", lambda: (libc, "2.36"))
+        monkeypatch.setattr(devices, "HUGE_PAGES_FILE", file)
+        monkeypatch.setattr(devices.platform, "libc_ver", lambda: (libc, "2.36"))
         monkeypatch.setattr(os, "execve", execve)
         monkeypatch.setattr(sys, "orig_argv", ["python3", "-X", "dev", "-m", "jaxmatch", "sweep", "a b.py"])
-        monkeypatch.delenv(huge_pages.TUNABLES, raising=False)
+        monkeypatch.delenv(devices.TUNABLES, raising=False)
         if tunables is not None:
-            monkeypatch.setenv(huge_pages.TUNABLES, tunables)
-        huge_pages.restart_with_huge_pages()
+            monkeypatch.setenv(devices.TUNABLES, tunables)
+        devices.restart_with_huge_pages()
         return calls[0] if calls else None
 
     return start
@@ -83,14 +83,14 @@ def test_a_failed_restart_is_ignored(started):
 )
 def test_given_reports_whether_the_process_has_huge_pages(started, enabled, tunables, given):
     started(enabled=enabled, tunables=tunables)
-    assert huge_pages.enabled() == given
+    assert devices.huge_pages_enabled() == given
 
 
-@pytest.mark.skipif(not huge_pages.only_on_request(), reason="this system gives huge pages to all or to nobody")
+@pytest.mark.skipif(not devices.huge_pages_on_request(), reason="this system gives huge pages to all or to nobody")
 @pytest.mark.parametrize("words", [["-m", "jaxmatch"], ["-m", "benchmarks"]])
 def test_a_real_command_restarts_once_with_the_variable_set(words):
-    code = f"import os, runpy, sys; sys.argv = ['x', 'sweep', '--help']; print(os.environ.get('{huge_pages.TUNABLES}'))"
-    environment = {name: value for name, value in os.environ.items() if name != huge_pages.TUNABLES}
+    code = f"import os, runpy, sys; sys.argv = ['x', 'sweep', '--help']; print(os.environ.get('{devices.TUNABLES}'))"
+    environment = {name: value for name, value in os.environ.items() if name != devices.TUNABLES}
     output = subprocess.run(
         [sys.executable, "-c", f"{code}; runpy.run_module({words[1]!r}, run_name='__main__')"],
         capture_output=True,

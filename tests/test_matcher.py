@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jaxmatch
-from jaxmatch import memory_mappings, models
+from jaxmatch import devices, models
 from jaxmatch.data.text import character_table
 from jaxmatch.errors import InputError
 from jaxmatch.inference import inference_model, matcher
@@ -181,7 +181,7 @@ def test_compiled_programs_are_evicted_when_memory_mappings_are_scarce(tmp_path,
     pairs = [("a b", "c"), ("a b c d e a b c d", "e d c b a b c d e"), ("no", "no")]
     expected = [model.logits([pair]) for pair in pairs]
     checks = []
-    monkeypatch.setattr(memory_mappings, "scarce", lambda: checks.append(1) or True)
+    monkeypatch.setattr(devices, "mappings_are_scarce", lambda: checks.append(1) or True)
     again = jaxmatch.load(tmp_path / "run")
     for _ in range(2):
         for pair, logits in zip(pairs, expected, strict=True):

@@ -12,6 +12,7 @@ from small_records import LAYOUT, record
 from benchmarks import ceiling
 from benchmarks.accelerators.products import Product, products
 from jaxmatch.config.models import RE2Config
+from jaxmatch.devices import products_of
 from jaxmatch.layers.attention import DotProductAttention
 from jaxmatch.layers.convolution import convolve
 from jaxmatch.layers.core import PRECISIONS, Dropout, gelu, matmul, matmul_in_parts
@@ -19,7 +20,6 @@ from jaxmatch.models import build
 from jaxmatch.models.csran import co_stack_weights
 from jaxmatch.models.diin import convolve_grid
 from jaxmatch.models.re2 import Alignment, Connection
-from jaxmatch.products import products_of
 from jaxmatch.reporting.table import make_table
 
 CPU, TPU = (SimpleNamespace(platform=name) for name in ("cpu", "tpu"))

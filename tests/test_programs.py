@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxmatch import memory_mappings
+from jaxmatch import devices
 from jaxmatch.devices import compiler_options
 from jaxmatch.training import programs
 
@@ -37,10 +37,10 @@ def called(program, *lengths):
 
 
 def test_least_recently_used_executable_is_evicted_first(program, monkeypatch):
-    monkeypatch.setattr(memory_mappings, "scarce", lambda: False)
+    monkeypatch.setattr(devices, "mappings_are_scarce", lambda: False)
     called(program, 1, 2, 3, 4, 2, 1)
     assert kept(program) == [1, 2, 3, 4]
-    monkeypatch.setattr(memory_mappings, "scarce", lambda: True)
+    monkeypatch.setattr(devices, "mappings_are_scarce", lambda: True)
     called(program, 1, 4)  # both are cached: nothing is compiled or evicted
     assert kept(program) == [1, 2, 3, 4]
     called(program, 5)
@@ -53,10 +53,10 @@ def test_least_recently_used_executable_is_evicted_first(program, monkeypatch):
 def test_eviction_considers_all_live_programs(program, monkeypatch):
     mesh = programs.replica_mesh((jax.devices()[0],))
     other = programs.Program(lambda x: jnp.sin(x) * 2, name="other", by_replica=(False,), mesh=mesh)
-    monkeypatch.setattr(memory_mappings, "scarce", lambda: False)
+    monkeypatch.setattr(devices, "mappings_are_scarce", lambda: False)
     called(program, 1, 2)
     called(other, 1, 2)
-    monkeypatch.setattr(memory_mappings, "scarce", lambda: True)
+    monkeypatch.setattr(devices, "mappings_are_scarce", lambda: True)
     called(other, 3)
     assert (kept(program), kept(other)) == ([2], [1, 2, 3])
 
@@ -68,7 +68,7 @@ def calls(*lengths):
 @pytest.fixture
 def make_program(monkeypatch):
     """Makes a program that calls a function during tracing, and of which three lengths are compiled concurrently."""
-    monkeypatch.setattr(memory_mappings, "scarce", lambda: False)
+    monkeypatch.setattr(devices, "mappings_are_scarce", lambda: False)
     monkeypatch.setattr(programs, "cores", lambda: 3)
 
     def made(while_traced):
@@ -177,15 +177,15 @@ def test_warning_about_max_map_count_is_logged_once(caplog):
 
 
 def test_mappings_are_scarce_above_three_quarters_of_the_limit(monkeypatch, tmp_path):
-    monkeypatch.setattr(memory_mappings, "LIMIT_FILE", tmp_path / "max_map_count")
-    monkeypatch.setattr(memory_mappings, "MAPPINGS_FILE", tmp_path / "maps")
-    assert not memory_mappings.scarce()  # the system reports no limit
+    monkeypatch.setattr(devices, "LIMIT_FILE", tmp_path / "max_map_count")
+    monkeypatch.setattr(devices, "MAPPINGS_FILE", tmp_path / "maps")
+    assert not devices.mappings_are_scarce()  # the system reports no limit
     (tmp_path / "max_map_count").write_text("10\n")
-    assert not memory_mappings.scarce()
+    assert not devices.mappings_are_scarce()
     (tmp_path / "maps").write_text("a mapping\n" * 7)
-    assert not memory_mappings.scarce()
+    assert not devices.mappings_are_scarce()
     (tmp_path / "maps").write_text("a mapping\n" * 8)
-    assert memory_mappings.scarce()
+    assert devices.mappings_are_scarce()
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not list the mappings of a process")
@@ -195,14 +195,14 @@ def test_memory_mappings_stay_bounded_while_many_programs_are_compiled(program, 
 
     if jax.devices()[0].platform != "cpu":
         pytest.skip("only on a CPU: elsewhere programs are stored on the device")
-    monkeypatch.setattr(memory_mappings, "LIMIT_FILE", tmp_path / "missing")  # no limit, however many mappings exist
+    monkeypatch.setattr(devices, "LIMIT_FILE", tmp_path / "missing")  # no limit, however many mappings exist
     called(program, 1)
     before = mapping_count()
     called(program, *range(2, 12))
     ten = mapping_count() - before
     assert ten >= 10  # otherwise there is nothing to limit
     (tmp_path / "max_map_count").write_text(str((mapping_count() + ten) * 4 // 3))
-    monkeypatch.setattr(memory_mappings, "LIMIT_FILE", tmp_path / "max_map_count")
+    monkeypatch.setattr(devices, "LIMIT_FILE", tmp_path / "max_map_count")
     most = 0
     for length in range(12, 100):
         called(program, length)

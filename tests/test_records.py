@@ -15,8 +15,8 @@ import small_sweep
 
 from jaxmatch.cli.main import main
 from jaxmatch.config.settings import SCORES, Score
+from jaxmatch.devices import products_of
 from jaxmatch.errors import InputError, without_nan
-from jaxmatch.products import products_of
 from jaxmatch.reporting.records import REMEDY, best_record, identity, read_record, short_commit
 from jaxmatch.sweep import recording
 from jaxmatch.sweep.recording import commit, device_name, make_record, versions

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 from jax.lax import Precision
 
-from jaxmatch.products import rounded
+from jaxmatch.devices import rounded
 
 _ARRAY = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = ([a-z]+[0-9]*\w*)\[", re.MULTILINE)
 # On a TPU, a product is a convolution without a window. On a GPU, cuBLAS computes most products, and XLA's own kernels

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxmatch import memory_mappings
+from jaxmatch import devices
 from jaxmatch.analysis.scoring import label_numbers, pairs_of
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError, without_nan
@@ -178,7 +178,7 @@ def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size
       <float32>[occlusions, pairs, outputs].
     """
     model = matcher.model
-    memory_mappings.clear_programs_if_scarce()
+    devices.clear_programs_if_scarce()
     encoded = matcher.encoded(pairs_of(split))
     result = np.zeros((len(kept), len(split), matcher.outputs), np.float32)
     for chosen in batches(*encoded.sides, batch_size or model.batch_size):

@@ -27,8 +27,8 @@ from jaxmatch.cli.common import (
     with_choice,
 )
 from jaxmatch.cli.distributed import exit_if_needed
-from jaxmatch.cli.huge_pages import restart_with_huge_pages
 from jaxmatch.cli.interrupts import INTERRUPTED
+from jaxmatch.devices import restart_with_huge_pages
 from jaxmatch.errors import InputError, nearest, printable, shown
 from jaxmatch.files import add_path_to_errors
 

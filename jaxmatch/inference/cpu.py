@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, jaxpr_as_fun
 
-from jaxmatch import memory_mappings
+from jaxmatch import devices
 from jaxmatch.data.text import WordTable
 from jaxmatch.layers.core import traced_for
 
@@ -489,7 +489,7 @@ class Predictor:
         return program
 
     def _new_program(self, key: tuple, words: jax.Array | WordTable, own: bool) -> PreparedProgram:
-        if memory_mappings.clear_programs_if_scarce():
+        if devices.clear_programs_if_scarce():
             _program.cache_clear()
             self.programs.clear()  # else they compile again without a check of the memory mappings
         self.programs[key] = self._prepared(*key[:2], words, own)

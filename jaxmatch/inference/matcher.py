@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.data.text import (
     PADDING_WORD,
     UNKNOWN,
@@ -24,7 +23,7 @@ from jaxmatch.data.text import (
     nltk_tagger,
 )
 from jaxmatch.data.vectors import HASHED, hashed_vectors
-from jaxmatch.devices import available_devices
+from jaxmatch.devices import available_devices, keep_compiled_programs
 from jaxmatch.errors import NotFinite
 from jaxmatch.inference import model_folder
 from jaxmatch.inference.calibration import Calibration, probabilities_of

@@ -38,7 +38,7 @@ def split(whole: jax.Array, extents: Sequence[int], axis: int = -1) -> list[jax.
     return jax.lax.split(whole, extents, axis % whole.ndim)
 
 
-# precision -> the type of the factors and of the outputs of layers. jaxmatch/products.py describes how a device rounds
+# precision -> the type of the factors and of the outputs of layers. jaxmatch/devices.py describes how a device rounds
 # float32 factors.
 PRECISIONS = {"highest": jnp.float32, "float32": jnp.float32, "tensorfloat32": jnp.float32, "bfloat16": jnp.bfloat16}
 # precision -> the precision that JAX is given for a product; the others use JAX's default.

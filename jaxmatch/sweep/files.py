@@ -23,13 +23,13 @@ from ml_collections import ConfigDict
 
 import jaxmatch
 from jaxmatch.baselines import named_floors
-from jaxmatch.caches import cache_folder
 from jaxmatch.config.settings import OWN_LAYOUT, flatten, with_overrides
 from jaxmatch.data import catalog, encoding
 from jaxmatch.data.catalog import data_directory, vectors_file
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.data.text import LEAST_CHARACTERS, LEAST_TAGS
 from jaxmatch.data.vectors import NO_VECTORS
+from jaxmatch.devices import cache_folder
 from jaxmatch.errors import InputError, UnknownOption, check_plain_file, did_you_mean
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep

@@ -14,9 +14,9 @@ from jaxmatch.baselines import (
     cross_encoder_measured,
     measured,
 )
-from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.config.settings import flatten
 from jaxmatch.data import catalog
+from jaxmatch.devices import keep_compiled_programs
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting.records import FLOORS_FORMAT, best_record, name_of_sweep, notes_file, read_floors

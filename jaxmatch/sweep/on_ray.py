@@ -24,9 +24,8 @@ from typing import Any
 import jax
 from filelock import FileLock, Timeout
 
-from jaxmatch.caches import keep_compiled_programs
 from jaxmatch.data.encoding import EncodedData
-from jaxmatch.devices import cores, device_bytes
+from jaxmatch.devices import cores, device_bytes, keep_compiled_programs
 from jaxmatch.errors import InputError, NotInstalled, first_line
 from jaxmatch.sweep import chunks, worker
 from jaxmatch.sweep.claimed import Stage, train_claimed

@@ -28,8 +28,7 @@ import jax
 from filelock import FileLock
 
 import jaxmatch
-from jaxmatch.caches import keep_compiled_programs
-from jaxmatch.devices import available_devices, cores
+from jaxmatch.devices import available_devices, cores, keep_compiled_programs
 from jaxmatch.errors import InputError, NotInstalled, check_plain_file, count_text, report_damage
 from jaxmatch.files import read_json, write_atomically, write_json
 from jaxmatch.sweep import chunks, worker

@@ -16,7 +16,6 @@ import jaxmatch
 from jaxmatch.data import catalog
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.models import count_parameters
-from jaxmatch.products import products_of
 from jaxmatch.reporting.records import FORMAT
 from jaxmatch.sweep.sweep import Run
 from jaxmatch.training.cohort import RanOut, RunResult
@@ -122,7 +121,7 @@ def make_record(
     share them. The training time per run and the time to predict a pair (see `Evaluator.totals`) make models
     comparable. `dropped` tells how far a run with the status "dropped" was trained, and by which rule it was dropped
     (`halving`, see `halving.Halving`). `products` is the precision that matrix products actually have on the devices
-    (`products.products_of`). `ran_out` exists if a device ran out of memory, and tells how training continued
+    (`devices.products_of`). `ran_out` exists if a device ran out of memory, and tells how training continued
     (`cohort.RanOut`). `trained_by` exists if training was resumed with other code, packages or devices; it holds the
     `origins` in order. `test_sampling` exists if a ranking was scored on test (`ranking.ranking_deviations`).
     """

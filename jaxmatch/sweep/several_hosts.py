@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 import jaxmatch
-from jaxmatch.caches import keep_compiled_programs
+from jaxmatch.devices import keep_compiled_programs
 from jaxmatch.errors import InputError
 from jaxmatch.training import hosts
 from jaxmatch.training.cohort import Cohort

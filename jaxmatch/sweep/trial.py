@@ -11,11 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch.config.settings import SECTIONS
-from jaxmatch.devices import compiler_options
+from jaxmatch.devices import compiler_options, products_of
 from jaxmatch.errors import first_line
 from jaxmatch.layers.core import PRECISIONS
 from jaxmatch.models import build
-from jaxmatch.products import products_of
 from jaxmatch.reporting.records import grouped
 from jaxmatch.training.step import Batch, BatchShape, Shared, Slot, flattening, initial_state, stack, train_step
 
@@ -33,7 +32,7 @@ class Trial:
 
     Attributes:
       precisions: the precisions of `matmul.PRECISIONS` that the trial stands for, which are the same on the device.
-      products: the precision that matrix products actually have there (`products.products_of`).
+      products: the precision that matrix products actually have there (`devices.products_of`).
       compile_seconds: the time until the step could begin, including tracing.
       step_seconds: the time of a step, the median of `REPEATS` repeats, after one that is not counted.
       problem: the reason why the times are missing, or "".

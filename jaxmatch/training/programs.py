@@ -22,7 +22,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from jaxmatch import memory_mappings
+from jaxmatch import devices
 from jaxmatch.devices import compiler_options, cores
 from jaxmatch.training import hosts
 
@@ -104,7 +104,7 @@ class Program:
         executable = self.executables.get(key)
         if executable is None:
             start = time.perf_counter()
-            if memory_mappings.scarce():
+            if devices.mappings_are_scarce():
                 _evict_oldest()
             self._report(None)
             executable = self._jitted(static).lower(*arrays).compile()
@@ -122,7 +122,7 @@ class Program:
         new = {self._key(*call): call for call in calls}
         new = {key: call for key, call in new.items() if key not in self.executables}
         together = min(len(new), MAX_PARALLEL_COMPILATIONS, cores())
-        if together < 2 or not self.compiles_in_parallel or hosts.is_multiprocess() or memory_mappings.scarce():
+        if together < 2 or not self.compiles_in_parallel or hosts.is_multiprocess() or devices.mappings_are_scarce():
             return
         precision, device = jax.config.jax_default_matmul_precision, jax.config.jax_default_device  # of this thread
 
