@@ -298,7 +298,7 @@ def keep_compiled_programs(configured: str = "") -> None:
         compilation_cache.reset_cache()  # otherwise the cache stays off in a process that has already compiled
 
 
-# Huge pages are pages of memory of megabytes instead of kilobytes. Each call of a training step gets new working memory,
+# Huge pages are pages of megabytes instead of kilobytes. Each call of a training step gets new working memory,
 # hundreds of megabytes to gigabytes. The system provides it page by page, 4 KiB each. benchmarks/NOTES.md reports how
 # much time larger pages save. Many Linux systems give larger pages only to processes that request them ("madvise").
 # glibc requests them if an environment variable was set before the process began

@@ -79,7 +79,7 @@ def test_a_precision_that_fails_is_reported_and_the_others_are_tried(monkeypatch
 
 def test_memory_text_shows_the_memory_stats_of_the_platform():
     def text(platform, stats):
-        return data.memory_text(SimpleNamespace(platform=platform, memory_stats=lambda: stats))
+        return data.memory_text(SimpleNamespace(platform=platform, process_index=0, memory_stats=lambda: stats))
 
     assert (
         text("gpu", {"bytes_limit": 60 * 2**30, "bytes_in_use": 2**29}) == "60.0 GiB for this process, 0.5 GiB in use"
