@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks import device, reports
 from benchmarks.item import Settings
 from benchmarks.items import ITEMS, paper
-from jaxmatch.cli import huge_pages
+from jaxmatch import devices
 from jaxmatch.data.catalog import DATA_VARIABLE
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_atomically

@@ -15,6 +15,7 @@ import jax
 import jaxmatch
 from jaxmatch.data import catalog
 from jaxmatch.data.encoding import EncodedData
+from jaxmatch.devices import products_of
 from jaxmatch.models import count_parameters
 from jaxmatch.reporting.records import FORMAT
 from jaxmatch.sweep.sweep import Run
