@@ -52,15 +52,35 @@ def compiler_options(platform: str, runs_once: bool = False) -> dict[str, Any]:
     return {name: value for name, value in options.get(platform, {}).items() if name not in flags}
 
 
+_process: int | None = None  # the process that first used JAX here
+
+
+def check_not_forked() -> None:
+    """Checks that this process was not forked from one that had used JAX, whose threads it lacks.
+
+    Raises:
+      RuntimeError: it was. JAX would wait forever.
+    """
+    global _process
+    _process = _process or os.getpid()
+    if _process != os.getpid():
+        raise RuntimeError(
+            "this process was forked from one that had used JAX, so JAX would wait forever; start processes with "
+            "multiprocessing.get_context('spawn'), or load models only after the fork"
+        )
+
+
 def available_devices(platform: str | None = None) -> list[jax.Device]:
     """Returns all devices of a platform, such as "cpu"; None: of JAX's default backend.
 
     Raises:
+      RuntimeError: as in `check_not_forked`.
       InputError: the platform has no devices, or its devices belong to several processes that were not started with
         --distributed.
     """
     import jax
 
+    check_not_forked()
     try:
         found = jax.devices(platform)
     # An AssertionError, without a message, for a platform that jaxlib was built without.

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import multiprocessing
 import os
 import pickle
 import random
@@ -96,6 +97,29 @@ def test_regression_predicts_a_score_without_a_label(tmp_path):
     predictions = model.predict(PAIRS)
     np.testing.assert_allclose([one.score for one in predictions], model.logits(PAIRS)[:, 0], rtol=1e-6)
     assert all(one.label is None and one.probabilities == {} for one in predictions)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system cannot fork")
+@pytest.mark.filterwarnings("ignore:.*fork")
+def test_use_after_a_fork_is_refused(model, run):
+    model.predict(PAIRS[:1])
+    context = multiprocessing.get_context("fork")
+    refused = context.Queue()
+
+    def use():
+        for function in (lambda: model.predict(PAIRS[:1]), lambda: model.warmup([9]), lambda: jaxmatch.load(run)):
+            try:
+                function()
+            except RuntimeError as error:
+                refused.put(str(error))
+
+    child = context.Process(target=use, daemon=True)
+    child.start()
+    try:
+        assert all("multiprocessing.get_context('spawn')" in refused.get(timeout=20) for _ in range(3))
+    finally:
+        child.kill()
+        child.join()
 
 
 def test_no_pairs_give_no_predictions(model):

@@ -81,6 +81,9 @@ def test_invalid_arguments_of_rank_and_index_raise(matcher, texts):
         matcher.rank(QUERY, texts, top_k=0)
     with pytest.raises(TypeError, match="not a pair of two strings"):
         matcher.rank(QUERY, ["a", None])
+    for function in (lambda: matcher.rank(QUERY, "abc"), lambda: matcher.index("abc")):
+        with pytest.raises(TypeError, match="single text 'abc': give a list"):
+            function()
     with pytest.raises(TypeError, match="text 1 is None"):
         matcher.index(["a", None])
     with pytest.raises(InputError, match="text 0 holds half of a surrogate pair"):

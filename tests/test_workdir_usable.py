@@ -20,6 +20,11 @@ def test_file_as_workdir_is_refused(tmp_path):
         Workdir(tmp_path / "file")
 
 
+def test_workdir_that_is_not_utf8_is_refused(tmp_path):
+    with pytest.raises(InputError, match=r"name\\xff/work: this path is not UTF-8; give another --workdir"):
+        check_usable(tmp_path / os.fsdecode(b"name\xff") / "work")
+
+
 def listing(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxmatch.data.encoding import pair_rows
 from jaxmatch.data.text import WordTable
-from jaxmatch.devices import compiler_options
+from jaxmatch.devices import check_not_forked, compiler_options
 from jaxmatch.errors import InputError
 from jaxmatch.layers import core
 
@@ -235,7 +235,9 @@ class InferenceModel:
 
         Raises:
           InputError: the shapes do not fit, an id is outside the table, or a feature is missing.
+          RuntimeError: this process was forked after JAX was used.
         """
+        check_not_forked()
         words = self.words if words is None else words
         tokens, sentences = self.inputs(ids_a, ids_b, features, words, lengths)
         batch = len(sentences)

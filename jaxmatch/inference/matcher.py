@@ -23,7 +23,7 @@ from jaxmatch.data.text import (
     nltk_tagger,
 )
 from jaxmatch.data.vectors import HASHED, hashed_vectors
-from jaxmatch.devices import available_devices, keep_compiled_programs
+from jaxmatch.devices import available_devices, check_not_forked, keep_compiled_programs
 from jaxmatch.errors import NotFinite
 from jaxmatch.inference import model_folder
 from jaxmatch.inference.calibration import Calibration, probabilities_of
@@ -106,6 +106,7 @@ class Matcher:
           TypeError: an element is not a pair of two strings, or the batch size is not a whole number.
           ValueError: the batch size is below 1.
           InputError: a logit is not a finite number, or NLTK's tagger, which the model needs, is not installed.
+          RuntimeError: this process was forked after JAX was used.
         """
         if batch_size is not None and operator.index(batch_size) < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
@@ -233,7 +234,9 @@ class Matcher:
         Raises:
           TypeError: an element is not a pair of two strings.
           InputError: as in `features`.
+          RuntimeError: this process was forked after JAX was used.
         """
+        check_not_forked()
         new: dict[str, int] = {}
         sides = word_ids(pairs, self.vocabulary, self.preprocessing, new if self._takes_new_words else None)
         return Encoded(sides, self.features(pairs), self._words_with(list(new)) if new else self.model.words)

@@ -66,13 +66,13 @@ def ranked(
 
     Raises:
       ValueError: `top_k` is below 1.
-      TypeError: a text is not a string, or `top_k` is not a whole number.
+      TypeError: `candidates` is a single text, a text is not a string, or `top_k` is not a whole number.
       InputError: as in `matched_label` and `Matcher.logits`.
     """
     if top_k is not None and operator.index(top_k) < 1:
         raise ValueError(f"top_k is {top_k}; it must be at least 1")
     label = matched_label(matcher, label)
-    candidates = list(candidates)
+    candidates = _listed(candidates)
     logits = matcher.logits([(query, text) for text in candidates])
     if label is None:
         merits = logits[:, 0]
@@ -82,6 +82,12 @@ def ranked(
     best = np.argsort(-merits, kind="stable")[:top_k]
     scores = merits[best] if label is None else matcher.probabilities(logits[best])[:, column]
     return [Candidate(int(index), candidates[index], float(score)) for index, score in zip(best, scores, strict=True)]
+
+
+def _listed(texts: Iterable[str]) -> list[str]:
+    if isinstance(texts, str):  # its letters are texts, too
+        raise TypeError(f"the texts are the single text {texts!r}: give a list")
+    return list(texts)
 
 
 def matched_label(matcher: Matcher, label: str | None = None) -> str | None:
@@ -240,7 +246,7 @@ class SearchIndex:
       lines: a number for each text, such as its line in a file; by default 1, 2, 3, ...
 
     Raises:
-      TypeError: a text is not a string.
+      TypeError: `texts` is a single text, or a text is not a string.
       InputError: there are no texts, a text cannot be encoded in UTF-8, the prefilter is unknown, or the prefilter is
         "bm25" and the library bm25s is not installed.
     """
@@ -254,7 +260,7 @@ class SearchIndex:
         lines: Sequence[int] | None = None,
         stored: Any = None,
     ):
-        self.matcher, self.texts, self.prefilter = matcher, tuple(texts), prefilter
+        self.matcher, self.texts, self.prefilter = matcher, tuple(_listed(texts)), prefilter
         if prefilter not in PREFILTERS:
             raise InputError(f"there is no prefilter {prefilter!r}", remedy=f"use one of {', '.join(PREFILTERS)}")
         if not self.texts:

@@ -23,8 +23,12 @@ def check_usable(workdir: Path) -> None:
     """Checks, before training starts, that a sweep can be stored in a folder. Writes nothing.
 
     Raises:
-      InputError: the folder cannot be written, or a pipe, a folder or a dangling link is in the place of a file.
+      InputError: the path is not UTF-8, the folder cannot be written, or a pipe, a folder or a dangling link is in the place of a file.
     """
+    try:
+        str(workdir.absolute()).encode()
+    except UnicodeEncodeError:  # Orbax could not write checkpoints
+        raise InputError("this path is not UTF-8", path=workdir, remedy="give another --workdir") from None
     for folder in (workdir, *(workdir / name for name in FOLDERS)):
         _check_folder(folder)
     for folder in _existing_paths(workdir, "runs/*-seed*"):
