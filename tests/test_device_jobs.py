@@ -5,7 +5,8 @@ import threading
 import pytest
 from small_sweep import on_devices
 
-from jaxmatch.sweep.device_jobs import DeviceJob, makespan, run_jobs
+from jaxmatch.sweep.device_jobs import DeviceJob, run_jobs
+from jaxmatch.sweep.plan import makespan
 from jaxmatch.training.chunks import devices_filled
 
 DEVICES = tuple("abcdefgh")
@@ -61,7 +62,7 @@ def test_exception_of_a_job_stops_the_others_and_is_raised():
 
 
 def test_lasting_estimates_the_total_time_of_jobs():
-    one, two, five = DeviceJob(1, 3.0), DeviceJob(2, 2.0), DeviceJob(5, 1.0)
+    one, two, five = (1, 3.0), (2, 2.0), (5, 1.0)
     assert makespan([], 8) == 0
     assert makespan([one, two, five], 8) == 3
     assert makespan([two, five, five], 8) == 2  # both fives run beside the two, one after the other

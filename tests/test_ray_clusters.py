@@ -131,7 +131,7 @@ def test_imported_extensions_are_available_in_workers(small_files, tmp_path, nod
 def test_split_cohort_gives_the_results_of_cohorts_of_that_size(small_files, tmp_path, nodes):
     words = ("--seeds", "6", "--grid.optimizer.learning_rate=")
     free_starts = (
-        "import sys; from jaxmatch.sweep import chunks; chunks.SECONDS_OF_A_START = 0.0; from jaxmatch.cli import "
+        "import sys; from jaxmatch.sweep import plan; plan.SECONDS_OF_A_START = 0.0; from jaxmatch.cli import "
         "main; sys.exit(main.command())"
     )
     driver = Driver(small_files, tmp_path / "ray", *on(nodes, *words), program=("-c", free_starts))

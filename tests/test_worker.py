@@ -9,10 +9,10 @@ import small_sweep
 from filelock import FileLock
 
 from jaxmatch.devices import available_devices
-from jaxmatch.sweep import chunks, launch, worker
+from jaxmatch.sweep import launch, worker
 from jaxmatch.sweep.claimed import Stage, train_claimed
 from jaxmatch.sweep.failures import mark_failed
-from jaxmatch.sweep.plan import make_plan
+from jaxmatch.sweep.plan import make_plan, split_cohorts
 from jaxmatch.workdir import Workdir
 from jaxmatch.workdir.packing import pack
 
@@ -76,15 +76,15 @@ def test_cohorts_are_split_to_fill_the_workers(small_files):
         launch.resolve(small_files / "small.py", **changes, grid_overrides={"optimizer.learning_rate": ""})
     )
     work = plan.cohorts[0].device_work
-    assert sizes(plan) == [10] and sizes(chunks.split(plan, 1, work)) == [10]
-    assert sizes(chunks.split(plan, 3, 0.0)) == [4, 4, 2]  # 4, 3, 3 would be packed as 4, 4, 2
-    assert sizes(chunks.split(plan, 4, work / 20)) == [3, 3, 3, 1]
-    assert sizes(chunks.split(plan, 10, 0.0)) == [1] * 10
-    assert sizes(chunks.split(plan, 10, 30 * work)) == [10]  # starting another worker takes longer
+    assert sizes(plan) == [10] and sizes(split_cohorts(plan, 1, work)) == [10]
+    assert sizes(split_cohorts(plan, 3, 0.0)) == [4, 4, 2]  # 4, 3, 3 would be packed as 4, 4, 2
+    assert sizes(split_cohorts(plan, 4, work / 20)) == [3, 3, 3, 1]
+    assert sizes(split_cohorts(plan, 10, 0.0)) == [1] * 10
+    assert sizes(split_cohorts(plan, 10, 30 * work)) == [10]  # starting another worker takes longer
     for slots in range(1, 12):
-        cut = chunks.split(plan, slots, work / 100)
+        cut = split_cohorts(plan, slots, work / 100)
         planned = [(cohort.signature, cohort.names()) for cohort in cut.cohorts]
         assert pack(planned, lambda run: True) == planned
         assert cut.runs.keys() == plan.runs.keys()
     many = dataclasses.replace(plan, cohorts=plan.cohorts * 16)
-    assert chunks.split(many, 2, 0.0) is many
+    assert split_cohorts(many, 2, 0.0) is many

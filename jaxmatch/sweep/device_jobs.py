@@ -2,9 +2,8 @@
 
 import concurrent.futures
 import dataclasses
-import heapq
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -29,23 +28,7 @@ class DeviceJob:
 
     devices: int
     duration: float
-    run: Callable[[tuple[jax.Device, ...], threading.Event], Any] | None = None
-
-
-def makespan(jobs: Iterable[DeviceJob], devices: int) -> float:
-    """Returns how long jobs last in total if `run_jobs` runs them on `devices` devices."""
-    waiting = sorted(jobs, key=lambda job: -job.duration)
-    running: list[tuple[float, int]] = []
-    now, free = 0.0, devices
-    while waiting or running:
-        for job in list(waiting):
-            if job.devices <= free:
-                heapq.heappush(running, (now + job.duration, job.devices))
-                free -= job.devices
-                waiting.remove(job)
-        now, freed = heapq.heappop(running)
-        free += freed
-    return now
+    run: Callable[[tuple[jax.Device, ...], threading.Event], Any]
 
 
 def run_jobs(jobs: Sequence[DeviceJob], devices: Sequence[jax.Device]) -> list[Any]:

@@ -19,9 +19,8 @@ from jaxmatch.config.settings import SCORES
 from jaxmatch.errors import InputError, NotInstalled, count_text, printable
 from jaxmatch.reporting.layout import duration_text, shared_text
 from jaxmatch.reporting.records import read_record
-from jaxmatch.sweep.device_jobs import DeviceJob, makespan
 from jaxmatch.sweep.files import load_module, load_named, user_file_errors
-from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, PlannedCohort, multiply_adds_a_second, program_counts
+from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, PlannedCohort, makespan, multiply_adds_a_second, program_counts
 from jaxmatch.sweep.sweep import Run
 from jaxmatch.training.progress import Listener
 from jaxmatch.workdir import CohortFolder, Workdir
@@ -244,9 +243,9 @@ def _shared(runs: Sequence[Run]) -> str:
 def _training_seconds(plan: Plan, cohorts: Sequence[PlannedCohort]) -> float:
     """Returns the expected training time of some cohorts of a plan, in seconds."""
     if plan.slots is None:
-        work = makespan([DeviceJob(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].available)
+        work = makespan([(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].available)
     else:  # each cohort has the devices of a worker to itself
-        work = makespan([DeviceJob(1, cohort.device_work) for cohort in cohorts], max(1, plan.slots))
+        work = makespan([(1, cohort.device_work) for cohort in cohorts], max(1, plan.slots))
     return work / ((plan.speed or multiply_adds_a_second()) * SHARE_OF_PEAK)
 
 

@@ -27,12 +27,19 @@ from filelock import FileLock, Timeout
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import cores, device_bytes, keep_compiled_programs
 from jaxmatch.errors import InputError, NotInstalled, first_line
-from jaxmatch.sweep import chunks, worker
+from jaxmatch.sweep import worker
 from jaxmatch.sweep.claimed import Stage, train_claimed
 from jaxmatch.sweep.device_jobs import Stopped
 from jaxmatch.sweep.engines import Engine, Task, TaskContext
 from jaxmatch.sweep.failures import mark_failed
-from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, make_plan, multiply_adds_a_second
+from jaxmatch.sweep.plan import (
+    SECONDS_OF_A_START,
+    SHARE_OF_PEAK,
+    Plan,
+    make_plan,
+    multiply_adds_a_second,
+    split_cohorts,
+)
 from jaxmatch.sweep.store import Store
 from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.workdir import CohortFolder, Workdir
@@ -320,7 +327,7 @@ class RayEngine(Engine):
 
     def plan(self, sweep: Sweep) -> Plan:
         plan = dataclasses.replace(make_plan(sweep, [self._device]), slots=self._slots, speed=self._speed)
-        return chunks.split(plan, self._slots, chunks.SECONDS_OF_A_START * self._speed * SHARE_OF_PEAK)
+        return split_cohorts(plan, self._slots, SECONDS_OF_A_START * self._speed * SHARE_OF_PEAK)
 
     def devices_for(self, runs: int) -> int:
         return 1

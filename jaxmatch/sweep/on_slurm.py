@@ -31,13 +31,20 @@ import jaxmatch
 from jaxmatch.devices import available_devices, cores, keep_compiled_programs
 from jaxmatch.errors import InputError, NotInstalled, check_plain_file, count_text, report_damage
 from jaxmatch.files import read_json, write_atomically, write_json
-from jaxmatch.sweep import chunks, worker
+from jaxmatch.sweep import worker
 from jaxmatch.sweep.claimed import Stage, train_claimed
 from jaxmatch.sweep.device_jobs import Stopped
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.engines import Engine, Submitted, Task, TaskContext
 from jaxmatch.sweep.failures import failure_message, mark_failed
-from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, make_plan, multiply_adds_a_second
+from jaxmatch.sweep.plan import (
+    SECONDS_OF_A_START,
+    SHARE_OF_PEAK,
+    Plan,
+    make_plan,
+    multiply_adds_a_second,
+    split_cohorts,
+)
 from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.training.chunks import devices_filled
 from jaxmatch.workdir import CohortFolder, Workdir
@@ -168,8 +175,8 @@ class SlurmEngine(Engine):
         plan = make_plan(sweep, device and [device] * max(1, options.gpus))
         if options.at_once is not None:
             # The speed of the jobs is not known here. A start counts as if they were as fast as this machine.
-            overhead = chunks.SECONDS_OF_A_START * SHARE_OF_PEAK * multiply_adds_a_second()
-            plan = chunks.split(plan, options.at_once, overhead)
+            overhead = SECONDS_OF_A_START * SHARE_OF_PEAK * multiply_adds_a_second()
+            plan = split_cohorts(plan, options.at_once, overhead)
         return dataclasses.replace(plan, slots=options.at_once or len(plan.cohorts))
 
     def devices_for(self, runs: int) -> int:

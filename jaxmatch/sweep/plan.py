@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import heapq
+import itertools
 import math
 import time
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -20,10 +22,10 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import setting_text
 from jaxmatch.sweep import files
 from jaxmatch.sweep.sweep import Run, Sweep
-from jaxmatch.sweep.trainable import check_trainable
 from jaxmatch.training import evaluation
 from jaxmatch.training.chunks import OPERATIONS_A_PARAMETER, chunk_size, devices_filled, training_batches
 from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shapes
+from jaxmatch.training.scores import ADDED, score, score_names
 from jaxmatch.training.step import flattening, words_trained
 from jaxmatch.workdir.packing import pack
 
@@ -271,3 +273,130 @@ def _check_shared_bytes(data: EncodedData, device: jax.Device) -> None:
             f"need {shared / 2**30:.1f} GiB, and the device has {available / 2**30:.1f} GiB",
             remedy="cut long texts: --config.data.maximum_length=N",
         )
+
+
+def check_trainable(training: Mapping[str, Any], data: EncodedData) -> None:
+    """Checks that runs can be trained on a data set and that their checkpoints can be chosen. Without this check a run
+    would fail at its first evaluation.
+
+    Arguments:
+      training: the training section of the config of the runs.
+      data: the data set.
+
+    Raises:
+      InputError: there are no pairs to train on or to choose a checkpoint on, or the selection score does not exist or
+        is not defined.
+    """
+    if "train" not in data.splits or not data.splits["train"].pairs:
+        raise InputError(f'the data set "{data.name}" has no pairs to train on', remedy="add a train file")
+    for split in ("dev", *(["test"] if training["best_on_test"] else [])):
+        if split not in data.splits or not data.splits[split].pairs:
+            raise InputError(
+                f'the data set "{data.name}" has no {split} pairs',
+                remedy="a checkpoint is chosen on dev: add a dev file"
+                if split == "dev"
+                else "add a test file, or leave config.training.best_on_test at False",
+            )
+    known = (*score_names(data.task, len(data.labels)), "loss")
+    if training["selection"] not in known:
+        raise InputError(
+            f'config.training.selection = "{training["selection"]}" is not a score of a {data.task} data set',
+            remedy=f"use one of {', '.join(known)}",
+        )
+    if training["selection"] in ADDED:  # nobody knows for which predictions it is defined
+        return
+    dev = data.splits["dev"]
+    constant = np.zeros((dev.pairs, data.outputs), np.float32)  # has a score, however bad, if any prediction has one
+    about_labels = {
+        "label_names": data.labels,
+        "groups": dev.groups,
+        "documents": dev.documents,
+        "filtered": data.filtered,
+    }
+    scores = score(data.task, dev.labels, constant, **about_labels)
+    if math.isnan(scores.get(training["selection"], 0.0)):
+        ranked = data.task == "ranking" and training["selection"] != "auc"
+        reason = "no question has both a right and a wrong candidate" if ranked else "all labels are the same"
+        raise InputError(
+            f'{training["selection"]} is undefined on the dev pairs of "{data.name}": {reason}',
+            remedy="choose another score with --config.training.selection, or fix the dev file",
+        )
+
+
+# With this many cohorts for each worker, all workers finish at about the same time anyway.
+ENOUGH_COHORTS = 8
+# The share of the time that a further cut must save. Each additional cohort costs the start of a worker or job.
+LEAST_GAIN = 0.05
+# The cost of a cohort besides its work: its worker or job starts, reads the data and compiles.
+SECONDS_OF_A_START = 30.0
+
+
+def split_cohorts(plan: Plan, slots: int, overhead: float) -> Plan:
+    """Cuts the cohorts of the signatures that take longest, as long as that clearly shortens the whole training.
+
+    All cohorts of a signature but the last have the same size, because `workdir.pack` would regroup cohorts of other
+    sizes. The last bits of a run's scores depend on how many runs are trained beside it, so another cut can change
+    them.
+
+    Arguments:
+      plan: a plan in which one worker trains each cohort.
+      slots: the number of cohorts that are trained at once.
+      overhead: the cost of a cohort besides its work, in multiply-adds: its worker starts, reads data and compiles.
+    """
+    if len(plan.cohorts) >= ENOUGH_COHORTS * slots:
+        return plan
+    groups: dict[str, list[PlannedCohort]] = {}
+    for cohort in plan.cohorts:
+        groups.setdefault(cohort.signature, []).append(cohort)
+    cuts = groups
+
+    def duration(cuts: dict[str, list[PlannedCohort]]) -> float:
+        cohorts = itertools.chain.from_iterable(cuts.values())
+        return makespan([(1, cohort.device_work + overhead) for cohort in cohorts], max(1, slots))
+
+    while True:
+        now = duration(cuts)
+        longest = sorted(cuts, key=lambda signature: -cuts[signature][0].device_work)
+        for signature in longest:
+            tried = [cuts | {signature: cut} for cut in _smaller(cuts[signature])]
+            best = min(tried, key=duration, default=cuts)  # ties: fewest cohorts
+            if duration(best) < (1 - LEAST_GAIN) * now:
+                cuts = best
+                break
+        else:
+            return dataclasses.replace(plan, cohorts=tuple(cohort for cut in cuts.values() for cohort in cut))
+
+
+def _smaller(cohorts: list[PlannedCohort]) -> Iterable[list[PlannedCohort]]:
+    """Yields the ways to cut the runs of a signature into more cohorts than it has, the fewest cohorts first."""
+    runs: list[Run] = [run for cohort in cohorts for run in cohort.runs]
+    sizes = {math.ceil(len(runs) / count) for count in range(len(cohorts) + 1, len(runs) + 1)}
+    for size in sorted(sizes, reverse=True):
+        if size < len(cohorts[0].runs):
+            yield [
+                dataclasses.replace(cohorts[0], runs=tuple(runs[start : start + size]))
+                for start in range(0, len(runs), size)
+            ]
+
+
+def makespan(cohorts: Iterable[tuple[int, float]], devices: int) -> float:
+    """Returns how long cohorts take in total: the longest first, and others beside it on the devices that are free.
+
+    Arguments:
+      cohorts: the number of devices and the duration of each.
+      devices: the number of devices.
+    """
+    waiting = sorted(cohorts, key=lambda cohort: -cohort[1])
+    running: list[tuple[float, int]] = []
+    now, free = 0.0, devices
+    while waiting or running:
+        for taken, duration in list(waiting) if free else ():
+            if taken <= free:
+                heapq.heappush(running, (now + duration, taken))
+                free -= taken
+                waiting.remove((taken, duration))
+            if not free:
+                break
+        now, freed = heapq.heappop(running)
+        free += freed
+    return now

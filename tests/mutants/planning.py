@@ -22,7 +22,7 @@ MUTANTS = [
      ["tests/test_launch.py::test_each_data_set_chooses_its_checkpoints_by_its_own_score"]),
     ("jaxmatch/sweep/sweep.py", "for selection in dict.fromkeys(config.training.selection for config in configs)",
      "for selection in (configs[0].training.selection,)", ["tests/test_sweep_files.py::test_a_table_without_scores_shows_those_of_its_runs"]),
-    ("jaxmatch/sweep/trainable.py", 'if training["selection"] in ADDED:', "if False:", ["tests/test_extend.py"]),
+    ("jaxmatch/sweep/plan.py", 'if training["selection"] in ADDED:', "if False:", ["tests/test_extend.py"]),
     ("jaxmatch/sweep/launch.py", "tags=False, exact_match=False, characters=0)", "tags=False)",
      ["tests/test_floors_of_sweeps.py::test_models_with_other_features_of_words_share_floors"]),
     ("jaxmatch/training/chunks.py", "-(-runs // -(-runs // devices))", "min(runs, devices)", ["tests/test_device_jobs.py", "tests/test_plan.py"]),
