@@ -78,7 +78,7 @@ import pytest
 import small_sweep
 from jaxmatch.cli.interrupts import raise_lost_interrupts
 from jaxmatch.sweep import engines
-from jaxmatch.sweep.failures import FailedCohorts
+from jaxmatch.workdir import FailedCohorts
 from jaxmatch.training import cohort as selection
 from jaxmatch.training.cohort import Cohort
 

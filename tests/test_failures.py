@@ -13,8 +13,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting.table import folder_table
 from jaxmatch.sweep import execution, launch, tune
-from jaxmatch.sweep.failures import FailedCohorts
-from jaxmatch.workdir import CohortFolder, Workdir
+from jaxmatch.workdir import CohortFolder, FailedCohorts, Workdir
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,7 @@ import jaxmatch
 from jaxmatch.cli.main import main
 from jaxmatch.sweep import claimed, launch
 from jaxmatch.sweep.display import listeners_of
-from jaxmatch.sweep.failures import FailedCohorts
+from jaxmatch.workdir import FailedCohorts
 
 
 class Recorder(jaxmatch.RunListener):

@@ -19,8 +19,8 @@ from ray_nodes import Nodes
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import halving, launch, worker
-from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.on_ray import RayEngine
+from jaxmatch.workdir import FailedCohorts
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[ray]'")
 

@@ -17,8 +17,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.reporting.table import folder_table, make_table
 from jaxmatch.sweep import halving, launch, tune
-from jaxmatch.sweep.failures import FailedCohorts
-from jaxmatch.workdir import Workdir
+from jaxmatch.workdir import FailedCohorts, Workdir
 
 pytestmark = pytest.mark.slow
 

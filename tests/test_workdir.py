@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
-from jaxmatch.workdir import Workdir
-from jaxmatch.workdir.packing import pack
+from jaxmatch.workdir import Workdir, pack
 
 A, B = "signature-a", "signature-b"
 RUNS = ("a0", "a1", "a2", "b0", "b1")

@@ -5,8 +5,7 @@ import os
 import pytest
 
 from jaxmatch.errors import InputError
-from jaxmatch.workdir import Workdir
-from jaxmatch.workdir.usable import check_usable
+from jaxmatch.workdir import Workdir, check_usable
 
 
 @pytest.fixture

@@ -284,8 +284,8 @@ def run_launcher(function: Callable[..., str], arguments: argparse.Namespace, ki
     """
     from jaxmatch.config.settings import OWN_LAYOUT
     from jaxmatch.sweep.engines import Submitted
-    from jaxmatch.sweep.failures import FailedCohorts
     from jaxmatch.sweep.files import find
+    from jaxmatch.workdir import FailedCohorts
 
     with suggesting_options(arguments.parser):
         options = parse_file_options(arguments.rest)

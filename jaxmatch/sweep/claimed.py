@@ -20,7 +20,6 @@ from jaxmatch.inference import model_folder
 from jaxmatch.layers.words import with_fixed_words
 from jaxmatch.sweep import several_hosts
 from jaxmatch.sweep.device_jobs import Stopped
-from jaxmatch.sweep.failures import mark_failed, prevents_all_training
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.recording import make_record, origin
 from jaxmatch.sweep.sweep import Run
@@ -30,7 +29,14 @@ from jaxmatch.training.chunks import TooLarge
 from jaxmatch.training.cohort import Cohort, RunResult
 from jaxmatch.training.evaluation import mistakes
 from jaxmatch.training.progress import Listener
-from jaxmatch.workdir import MISTAKES_FILE, CohortFolder, Workdir, trained_to_its_end
+from jaxmatch.workdir import (
+    MISTAKES_FILE,
+    CohortFolder,
+    Workdir,
+    mark_failed,
+    prevents_all_training,
+    trained_to_its_end,
+)
 
 SECONDS_BETWEEN_TRIES = 0.5
 

@@ -9,9 +9,8 @@ from jaxmatch.reporting.records import placed, read_record
 from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.engines import Engine, TaskContext
-from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.plan import Plan
-from jaxmatch.workdir import CohortFolder, Workdir
+from jaxmatch.workdir import CohortFolder, FailedCohorts, Workdir
 
 SECONDS_BETWEEN_TRIES = 1.0
 

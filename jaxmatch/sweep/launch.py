@@ -24,15 +24,13 @@ from jaxmatch.reporting.table import check_layout, folder_table
 from jaxmatch.sweep.display import Display, RunListener, listeners_of, plan_text
 from jaxmatch.sweep.engines import Engine
 from jaxmatch.sweep.execution import execute, records_of, resumed_text
-from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.files import config_file, data_settings, load_module, resolve
 from jaxmatch.sweep.halving import Halving, any_record, execute_halving, store_or_check_rule
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.recording import commit, versions
 from jaxmatch.sweep.sweep import Sweep, changed, with_scores
 from jaxmatch.training.scores import score_names
-from jaxmatch.workdir import FLOORS_FILE, TIMING_FILE, Workdir
-from jaxmatch.workdir.usable import check_usable
+from jaxmatch.workdir import FLOORS_FILE, TIMING_FILE, FailedCohorts, Workdir, check_usable
 
 
 def sweep(
@@ -140,7 +138,7 @@ def run(
     Raises:
       InputError: the data cannot be read, the grid holds a run twice, the grid cannot be halved, the table requests
         what no run will have, or the folder cannot be written or belongs to a timing or another sweep.
-      FailedCohorts: some runs failed. This `InputError` (jaxmatch.sweep.failures) holds the `records` of the others,
+      FailedCohorts: some runs failed. This `InputError` (jaxmatch.workdir) holds the `records` of the others,
         and their `table`.
     """
     display, engine = display or Display(), engine or Engine()

@@ -31,7 +31,6 @@ from jaxmatch.sweep import worker
 from jaxmatch.sweep.claimed import Stage, train_claimed
 from jaxmatch.sweep.device_jobs import Stopped
 from jaxmatch.sweep.engines import Engine, Task, TaskContext
-from jaxmatch.sweep.failures import mark_failed
 from jaxmatch.sweep.plan import (
     SECONDS_OF_A_START,
     SHARE_OF_PEAK,
@@ -42,7 +41,7 @@ from jaxmatch.sweep.plan import (
 )
 from jaxmatch.sweep.store import Store
 from jaxmatch.sweep.sweep import Run, Sweep
-from jaxmatch.workdir import CohortFolder, Workdir
+from jaxmatch.workdir import CohortFolder, Workdir, mark_failed
 
 SECONDS_TO_ANSWER = 10.0
 SECONDS_BETWEEN_POLLS = 1.0

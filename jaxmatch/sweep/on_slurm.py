@@ -36,7 +36,6 @@ from jaxmatch.sweep.claimed import Stage, train_claimed
 from jaxmatch.sweep.device_jobs import Stopped
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.engines import Engine, Submitted, Task, TaskContext
-from jaxmatch.sweep.failures import failure_message, mark_failed
 from jaxmatch.sweep.plan import (
     SECONDS_OF_A_START,
     SHARE_OF_PEAK,
@@ -47,7 +46,7 @@ from jaxmatch.sweep.plan import (
 )
 from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.training.chunks import devices_filled
-from jaxmatch.workdir import CohortFolder, Workdir
+from jaxmatch.workdir import CohortFolder, Workdir, failure_message, mark_failed
 
 MOST_IN_AN_ARRAY = 1000  # Slurm accepts no longer arrays by default (its MaxArraySize is 1001)
 MOST_TIMES_QUEUED = 10_000  # submitit counts down at each time limit

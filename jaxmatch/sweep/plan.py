@@ -27,7 +27,7 @@ from jaxmatch.training.chunks import OPERATIONS_A_PARAMETER, chunk_size, devices
 from jaxmatch.training.evaluation import evaluation_batch_size, evaluation_shapes
 from jaxmatch.training.scores import ADDED, score, score_names
 from jaxmatch.training.step import flattening, words_trained
-from jaxmatch.workdir.packing import pack
+from jaxmatch.workdir import pack
 
 # The bytes of a run for each of its parameters, between its steps: the parameters, Adam's two moments, and the best
 # parameters so far, in float32. A checkpoint copies them to the host, which is the same memory on a CPU.

@@ -33,9 +33,9 @@ from jaxmatch.reporting.table import folder_table
 from jaxmatch.sweep import files, halving, launch
 from jaxmatch.sweep.display import Display, listeners_of
 from jaxmatch.sweep.engines import Engine
-from jaxmatch.sweep.failures import FailedCohorts
 from jaxmatch.sweep.files import resolve
 from jaxmatch.sweep.sweep import TRACED, Run, Sweep, changed
+from jaxmatch.workdir import FailedCohorts
 
 FINAL_SEEDS, SMOKE_FINAL_SEEDS = 10, 2
 # A smoke run has one epoch, but a rung needs two.

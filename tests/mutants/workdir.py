@@ -1,9 +1,9 @@
 """Faults of the folder of a sweep: writes, locks, cohorts, failures, checkpoints."""
 
 _FILES, _CHECKPOINTS = "jaxmatch/files.py", "jaxmatch/training/checkpoints.py"
-_WORKDIR, _COHORT_FOLDER, _USABLE, _EXECUTION, _CLAIMED, _RUNGS, _FAILURES, _LAUNCH = (
-    *(f"jaxmatch/workdir/{name}.py" for name in ("__init__", "cohort_folder", "usable")),
-    *(f"jaxmatch/sweep/{name}.py" for name in ("execution", "claimed", "rungs", "failures", "launch")),
+_WORKDIR = "jaxmatch/workdir.py"
+_EXECUTION, _CLAIMED, _RUNGS, _LAUNCH = (
+    *(f"jaxmatch/sweep/{name}.py" for name in ("execution", "claimed", "rungs", "launch")),
 )
 
 MUTANTS = [
@@ -15,16 +15,16 @@ MUTANTS = [
     (_FILES, "                _keep_owner_and_mode(file.fileno(), path)\n", "", ["tests/test_files.py"]),
     (_FILES, "            scratch.unlink(missing_ok=True)\n", "            pass\n", ["tests/test_files.py"]),
     (_FILES, "            place += name.removeprefix(str(scratch))\n", "", ["tests/test_files.py"]),
-    (_COHORT_FOLDER, "            shutil.rmtree(path)\n", "            pass\n", ["tests/test_workdir.py"]),
+    (_WORKDIR, "            shutil.rmtree(path)\n", "            pass\n", ["tests/test_workdir.py"]),
     (_WORKDIR, "                        cohort.mark_done()\n", "                        pass\n", ["tests/test_workdir.py"]),
     (_LAUNCH, "        display.say(incomparable.problem)\n", "        pass\n", ["tests/test_launch.py"]),
     (_WORKDIR, "                missing.difference_update(cohort.runs)\n", "", ["tests/test_workdir.py"]),
-    (_COHORT_FOLDER, "                with self.lock().acquire(blocking=False):\n                    remove_half", "                if True:\n                    remove_half",
+    (_WORKDIR, "                with self.lock().acquire(blocking=False):\n                    remove_half", "                if True:\n                    remove_half",
      ["tests/test_workdir.py"]),
-    (_COHORT_FOLDER, "                    if self.done:\n                        shutil.rmtree", "                    if False:\n                        shutil.rmtree",
+    (_WORKDIR, "                    if self.done:\n                        shutil.rmtree", "                    if False:\n                        shutil.rmtree",
      ["tests/test_workdir.py"]),
-    (_USABLE, "    if not os.access(ancestor, access):\n", "    if False:\n", ["tests/test_workdir_usable.py"]),
-    (_COHORT_FOLDER, "        shutil.rmtree(self.checkpoints, ignore_errors=True)\n\n    def lock", "\n    def lock", ["tests/test_workdir.py"]),
+    (_WORKDIR, "    if not os.access(ancestor, access):\n", "    if False:\n", ["tests/test_workdir_usable.py"]),
+    (_WORKDIR, "        shutil.rmtree(self.checkpoints, ignore_errors=True)\n\n    def lock", "\n    def lock", ["tests/test_workdir.py"]),
     (_EXECUTION, "return folder.failure() not in (None, before.get(folder.name))", "return folder.failure() is not None",
      ["tests/test_failures.py"]),
     (_CLAIMED, "    folder.error_file.unlink(missing_ok=True)\n", "", ["tests/test_failures.py"]),
@@ -42,7 +42,7 @@ MUTANTS = [
     ("jaxmatch/sweep/plan.py", "(now + duration, taken)", "(duration, taken)", ["tests/test_device_jobs.py"]),
     ("jaxmatch/sweep/device_jobs.py", "key=lambda number: -jobs[number].duration", "key=lambda number: 0", ["tests/test_device_jobs.py"]),
     ("jaxmatch/sweep/device_jobs.py", "            stop.set()\n", "            pass\n", ["tests/test_device_jobs.py"]),
-    (_FAILURES, "return isinstance(error, OSError) and error.errno is not None", "return False", ["tests/test_failures.py"]),
+    (_WORKDIR, "return isinstance(error, OSError) and error.errno is not None", "return False", ["tests/test_failures.py"]),
     (_LAUNCH, "    check_usable(workdir)\n", "", ["tests/test_failures.py"]),
     ("jaxmatch/sweep/halving.py", "for setting, runs in remaining.items() if setting not in staying for run", "for setting, runs in remaining.items() if setting in staying for run",
      ["tests/test_rungs.py"]),
