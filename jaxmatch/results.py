@@ -107,8 +107,7 @@ def evaluate(
     Raises:
       InputError: the model or the data cannot be used.
     """
-    from jaxmatch.analysis.labeled_pairs import official_split, own_file
-    from jaxmatch.analysis.scoring import score_split
+    from jaxmatch.analysis.evaluate import official_split, own_file, score_split
     from jaxmatch.inference.matcher import load
 
     matcher = load(Path(model)) if isinstance(model, str | Path) else model

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from torture import report
 
-from jaxmatch.analysis.occlusion import Occlusion
-from jaxmatch.analysis.occlusion_table import Occluded, occlusions
+from jaxmatch.analysis.occlusion import Occluded, Occlusion, occlusions
 from jaxmatch.reporting.records import read_record
 from jaxmatch.reporting.table import folder_table
 from jaxmatch.reporting.times import read_times, times

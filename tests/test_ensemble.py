@@ -10,8 +10,8 @@ import saved_model
 import small_records
 
 import jaxmatch
-from jaxmatch.analysis import ensemble, ensemble_table
-from jaxmatch.analysis.scoring import score_split
+from jaxmatch.analysis import ensemble
+from jaxmatch.analysis.evaluate import score_split
 from jaxmatch.cli.main import main
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
@@ -156,7 +156,7 @@ def test_regression_outputs_are_averaged_without_a_vote(tmp_path):
     mean = (matchers[0].logits(TEXTS)[:, 0] + matchers[1].logits(TEXTS)[:, 0]) / 2
     assert scores.vote is None
     members = tuple(small_records.record(seed=seed) for seed in (0, 1))
-    shown = ensemble_table.ensembles([ensemble_table.Ensemble(members, "test", 5, scores)], (), "markdown")
+    shown = ensemble.ensembles([ensemble.Ensemble(members, "test", 5, scores)], (), "markdown")
     assert "averaged number" in shown and "probability" not in shown and "votes" not in shown
     assert scores.average["pearson"] == pytest.approx(np.corrcoef(mean, labels)[0, 1], abs=1e-5)
     assert scores.average["mse"] == pytest.approx(np.mean((mean - labels) ** 2), rel=1e-5)
@@ -227,14 +227,14 @@ def test_undefined_score_is_a_dash_an_empty_cell_or_null():
     """AUC is undefined if all pairs of a split have the same label."""
     scores = {"accuracy": 0.5, "auc": math.nan}
     members = tuple(small_records.record(seed=seed) for seed in (0, 1))
-    found = [ensemble_table.Ensemble(members, "test", 5, ensemble.EnsembleScores((scores, scores), scores, scores))]
+    found = [ensemble.Ensemble(members, "test", 5, ensemble.EnsembleScores((scores, scores), scores, scores))]
     for format, cells in (("markdown", "– ± – | – | – |"), ("latex", r"-- $\pm$ -- & -- & --")):
-        text = ensemble_table.ensembles(found, (), format)
+        text = ensemble.ensembles(found, (), format)
         (line,) = (" ".join(line.split()) for line in text.splitlines() if "AUC" in line)
         assert cells in line
-    line = ensemble_table.ensembles(found, (), "csv").splitlines()[-1]
+    line = ensemble.ensembles(found, (), "csv").splitlines()[-1]
     assert line.endswith(",test.auc,,,,")
-    (values,) = json.loads(ensemble_table.ensembles(found, (), "json"))
+    (values,) = json.loads(ensemble.ensembles(found, (), "json"))
     assert values["vote"] == values["average"] == {"accuracy": 0.5, "auc": None}
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import small_sweep
 
-from jaxmatch.analysis.scoring import label_numbers, pairs_of, score_split
+from jaxmatch.analysis.evaluate import label_numbers, pairs_of, score_split
 from jaxmatch.cli.main import main
 from jaxmatch.data import own
 from jaxmatch.errors import InputError

@@ -12,7 +12,7 @@ import saved_model
 
 import jaxmatch
 from jaxmatch.analysis import occlusion
-from jaxmatch.analysis.occlusion_table import Occluded, occlusions
+from jaxmatch.analysis.occlusion import Occluded, occlusions
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
 from jaxmatch.models import build

@@ -141,7 +141,7 @@ def _attention_lines(tokens: Sequence[str], others: Sequence[str], weights: np.n
 
 
 if TYPE_CHECKING:
-    from jaxmatch.analysis.occlusion_table import Occluded
+    from jaxmatch.analysis.occlusion import Occluded
 
 
 def add_occlusion_arguments(parser: argparse.ArgumentParser) -> None:
@@ -189,7 +189,7 @@ def show_occlusion(
       InputError: no finished run has RE2's features, the split cannot be read, or matplotlib, which draws the figures,
         is not installed.
     """
-    from jaxmatch.analysis.occlusion_table import occlusions
+    from jaxmatch.analysis.occlusion import occlusions
     from jaxmatch.reporting import figures
 
     sweep = (folder / "runs").is_dir() or (folder / "sweep.json").is_file()
@@ -209,9 +209,8 @@ def _occlusion_of_run(
     folder: Path, data_directory: str | None, split: str
 ) -> Iterator[tuple[dict[str, Any], Occluded]]:
     """Yields the result for a run, as plain values and in the form that a table takes."""
-    from jaxmatch.analysis.labeled_pairs import official_split
-    from jaxmatch.analysis.occlusion import occlusion
-    from jaxmatch.analysis.occlusion_table import Occluded
+    from jaxmatch.analysis.evaluate import official_split
+    from jaxmatch.analysis.occlusion import Occluded, occlusion
     from jaxmatch.inference.matcher import load
     from jaxmatch.reporting.records import read_record
 
@@ -226,9 +225,8 @@ def _occlusion_of_sweep(
     folder: Path, data_directory: str | None, split: str
 ) -> Iterator[tuple[dict[str, Any], Occluded]]:
     """Yields the result for each setting of a sweep, over its seeds, in the same two forms as `_occlusion_of_run`."""
-    from jaxmatch.analysis.labeled_pairs import official_split
-    from jaxmatch.analysis.occlusion import occlusion, over_seeds
-    from jaxmatch.analysis.occlusion_table import Occluded
+    from jaxmatch.analysis.evaluate import official_split
+    from jaxmatch.analysis.occlusion import Occluded, occlusion, over_seeds
     from jaxmatch.inference.matcher import load
     from jaxmatch.reporting.records import by_setting, setting_name
 
@@ -290,9 +288,8 @@ def ensemble_text(directory: Path, data_directory: str | None, split: str = "tes
     Raises:
       InputError: no setting has two finished runs, or the split cannot be read.
     """
-    from jaxmatch.analysis.ensemble import ensemble
-    from jaxmatch.analysis.ensemble_table import Ensemble, ensembles
-    from jaxmatch.analysis.labeled_pairs import official_split
+    from jaxmatch.analysis.ensemble import Ensemble, ensemble, ensembles
+    from jaxmatch.analysis.evaluate import official_split
     from jaxmatch.inference.matcher import load
 
     found = []

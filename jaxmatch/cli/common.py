@@ -399,7 +399,7 @@ def requested_pairs(arguments: argparse.Namespace, run: Path, matcher: Matcher, 
     Raises:
       InputError: the file cannot be used, or an option is given that does not apply; also as in `official_split`.
     """
-    from jaxmatch.analysis.labeled_pairs import official_split, own_file
+    from jaxmatch.analysis.evaluate import official_split, own_file
 
     layout = layout_settings(arguments, FILE_LAYOUT)
     if arguments.input is not None:

@@ -293,7 +293,7 @@ def evaluate(arguments: argparse.Namespace) -> None:
     A file has a format of training data: CSV, TSV, JSON lines or Parquet, each also with gzip. Its columns and labels
     have the names that they had in training, unless --columns and --labels say otherwise.
     """
-    from jaxmatch.analysis.scoring import label_numbers, pairs_of, score_outputs
+    from jaxmatch.analysis.evaluate import label_numbers, pairs_of, score_outputs
     from jaxmatch.inference.matcher import load
 
     folder = chosen_run(arguments)
@@ -371,7 +371,7 @@ def calibrate(arguments: argparse.Namespace) -> None:
             raise InputError("there is no calibration", path=path)
         path.unlink()
         return
-    from jaxmatch.analysis.scoring import label_numbers, pairs_of
+    from jaxmatch.analysis.evaluate import label_numbers, pairs_of
     from jaxmatch.inference.calibration import chosen_calibration
     from jaxmatch.inference.matcher import load
 

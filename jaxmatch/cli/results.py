@@ -171,7 +171,7 @@ def timing(arguments: argparse.Namespace) -> None:
     WORKDIR` prints them again, and `jaxmatch figure WORKDIR --output DIR` draws parameters and times. Run nothing else
     meanwhile.
     """
-    from jaxmatch.analysis.labeled_pairs import official_split
+    from jaxmatch.analysis.evaluate import official_split
     from jaxmatch.cli.train import parse_file_options
     from jaxmatch.inference.matcher import load
     from jaxmatch.reporting.times import times

@@ -77,7 +77,7 @@ class TableLayout:
       order: grid key -> its values in the order in which they are shown. Values that are not named follow, sorted.
       original: grid key -> value: the setting that all others are compared with, such as {"variant": "original"}; or
         empty.
-      ensembles: rows of papers for the table of ensembles (analysis/ensemble_table.py).
+      ensembles: rows of papers for the table of ensembles (analysis/ensemble.py).
       paired: whether a setting is compared with the original seed by seed.
 
     Raises:

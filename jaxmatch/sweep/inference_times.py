@@ -13,7 +13,7 @@ from typing import Any
 import jax
 from ml_collections import ConfigDict
 
-from jaxmatch.analysis.scoring import pairs_of
+from jaxmatch.analysis.evaluate import pairs_of
 from jaxmatch.analysis.timing import batch_seconds, random_matcher, split_seconds
 from jaxmatch.data import catalog
 from jaxmatch.data.catalog import data_directory
