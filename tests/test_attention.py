@@ -52,27 +52,6 @@ def test_weights_equal_the_reference_implementation(network, attentions, monkeyp
     assert next(calls, None) is None
 
 
-def test_attention_weights_of_each_token_sum_to_one(attentions):
-    for pair, lengths in zip(attentions, [(3, 3), (5, 2), (1, 1)], strict=True):
-        assert (len(pair.tokens_a), len(pair.tokens_b)) == lengths
-        for block in pair.blocks:
-            assert block.over_b.shape == block.over_a.shape == lengths
-            np.testing.assert_allclose(block.over_b.sum(axis=1), 1, atol=1e-6)
-            np.testing.assert_allclose(block.over_a.sum(axis=0), 1, atol=1e-6)
-    assert np.ptp(attentions[0].blocks[0].over_b) > 0.01  # not all equal
-
-
-def test_tokens_are_preprocessed(attentions):
-    assert attentions[0].tokens_b == ("no", "d", "é")
-    assert attentions[1].tokens_b == ("unseen", "c")
-
-
-def test_swapping_the_sentences_transposes_the_weights(network, attentions):
-    (swapped,) = attention(network[1], [PAIRS[1][::-1]])
-    for one, other in zip(attentions[1].blocks, swapped.blocks, strict=True):
-        np.testing.assert_allclose(one.over_b, other.over_a.T, rtol=0, atol=1e-6)
-
-
 def test_as_json_contains_tokens_probabilities_and_weights(attentions):
     plain = attentions[1].as_json()
     assert plain["kind"] == "attention"

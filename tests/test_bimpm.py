@@ -7,7 +7,7 @@ import pytest
 from numpy_references import check_close, check_logits, linear
 from random_parameters import compiled, equations, random_parameters
 from test_layers_lstm import expected_states, read
-from test_models import FEATURES, A, B, side
+from test_models import A, B, side
 
 from jaxmatch.config.settings import model_config
 from jaxmatch.errors import InputError
@@ -142,9 +142,3 @@ def test_no_array_holds_a_vector_for_each_pair_of_tokens():
     )
     largest = max(variable.aval.size for equation in equations(step.jaxpr) for variable in equation.outvars)
     assert largest == batch * PERSPECTIVES * length * length
-
-
-def test_word_features_are_inputs_of_the_context_layer():
-    module = build(SMALL | FEATURES | {"characters": "bilstm"}, outputs=3)
-    found = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), VECTORS)["params"]
-    assert found["context"]["input_kernel"].shape[0] == 12 + 4 + 3 + 1

@@ -7,14 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy_references import linear
-from random_parameters import compiled
+from random_parameters import applied, compiled, random_parameters
 from scipy.special import expit as sigmoid
 from scipy.special import softmax
-from test_layers_csran import expected_scalars
 from test_layers_lstm import expected_states
-from test_models import CSRAN, VECTORS, A, B, side, start
+from test_models import CAFE, CSRAN, VECTORS, A, B, side, start
 
+from jaxmatch.config.models import CSRANConfig
+from jaxmatch.layers.core import HighwayLayer
+from jaxmatch.layers.lstm import Lstm
+from jaxmatch.layers.pooling import Perceptron
 from jaxmatch.models import build, count_parameters
+from jaxmatch.models.cafe import AttentionRefinement, FactorizationMachine
 from jaxmatch.models.pair_model import pair_rows
 
 RELEASED = {
@@ -112,12 +116,85 @@ def test_sentence_vectors_equal_a_numpy_implementation(place, co_stack):
     np.testing.assert_allclose(found, vectors, rtol=1e-3, atol=1e-3)
 
 
-def test_refinement_is_placed_before_each_lstm_or_between_lstms():
-    sizes = {}
-    for place in ("before", "after"):
-        found = shapes({**RELEASED, "refinement_place": place, "stacked_layers": 3})
-        blocks = sum(name.startswith("refinement") for name in found)
-        sizes[place] = blocks, [found[f"stack_{number}"]["input_kernel"].shape[0] for number in range(3)]
-    hidden = 200  # the default
-    assert sizes["before"] == (3, [hidden + 6] + [2 * hidden + 6] * 2)
-    assert sizes["after"] == (2, [hidden] + [2 * hidden + 6] * 2)
+RANDOM = np.random.default_rng(0)
+SEQUENCE = RANDOM.normal(size=(2, 6, 4)).astype(np.float32)
+SENTENCES = np.array([[1, 1, 2, 2, 2, 0], [1, 2, 0, 0, 0, 0]], np.int8)
+
+
+def machine(params, vector):
+    """Computes Eq. 3 literally, in O(n^2 k) time."""
+    linear, factors = np.asarray(params["linear"], np.float64)[:, 0], np.asarray(params["factors"], np.float64)
+    pairs = itertools.combinations(range(len(vector)), 2)
+    total = sum(factors[i] @ factors[j] * vector[i] * vector[j] for i, j in pairs)
+    return float(params["bias"][0]) + linear @ vector + total
+
+
+@pytest.mark.parametrize("inputs", [1, 2, 9])
+def test_factorization_machine_equals_its_quadratic_definition(inputs):
+    module = FactorizationMachine(5)
+    vectors = RANDOM.normal(size=(4, inputs)).astype(np.float32)
+    params = random_parameters(module, (vectors,))
+    ours = applied(module, {"params": params}, (vectors,))
+    np.testing.assert_allclose(ours[:, 0], [machine(params, vector) for vector in vectors], rtol=1e-4, atol=1e-4)
+    cut = applied(module, {"params": params}, (vectors[:, :1], vectors[:, 1:]))
+    np.testing.assert_allclose(cut, ours, atol=1e-5)
+
+
+def expected_scalars(params, sequence, sentences, project_within=True):
+    """Computes the six numbers of each token, one token at a time. Those of padding are NaN."""
+    found = np.full((*sentences.shape, 6), np.nan)
+    for place in zip(*np.nonzero(sentences), strict=True):
+        row, own = place[0], sequence[place].astype(np.float64)
+        numbers = []
+        for name, partners in (("between", 3 - sentences[place]), ("within", sentences[place])):
+            others = sequence[row, sentences[row] == partners].astype(np.float64)
+            scores = own @ others.T
+            if name == "between" or project_within:
+                projection = np.asarray(params[f"{name}_projection"]["kernel"], np.float64)
+                scores = np.maximum(own @ projection, 0) @ np.maximum(others @ projection, 0).T
+            aligned = softmax(scores, axis=-1) @ others
+            numbers.append(machine(params[f"{name}_concatenation"], np.concatenate([aligned, own])))
+            numbers.append(machine(params[f"{name}_product"], aligned * own))
+            numbers.append(machine(params[f"{name}_difference"], aligned - own))
+        found[place] = numbers
+    return found
+
+
+def test_refinement_with_the_released_options_equals_numpy():
+    module = AttentionRefinement(CSRANConfig(factors=2, intra_projection=False, meta_factors=3, flow_intra=True))
+    params = random_parameters(module, SEQUENCE, SENTENCES)
+    assert "within_projection" not in params and params["meta"]["factors"].shape == (6, 3)
+    own, features, found = compiled(lambda params: module.apply({"params": params}, SEQUENCE, SENTENCES))(params)
+    np.testing.assert_array_equal(own, SEQUENCE)
+    tokens = SENTENCES > 0
+    expected = expected_scalars(params, SEQUENCE, SENTENCES, project_within=False)
+    np.testing.assert_allclose(features[tokens][:, :6], expected[tokens], rtol=1e-4, atol=1e-4)
+    meta = [machine(params["meta"], numbers) for numbers in expected[tokens]]
+    np.testing.assert_allclose(features[tokens][:, 6], meta, rtol=1e-3, atol=1e-3)
+    row, place = np.argwhere(tokens)[0]
+    same = SEQUENCE[row, SENTENCES[row] == SENTENCES[row, place]].astype(np.float64)
+    np.testing.assert_allclose(
+        found[row, place], softmax(SEQUENCE[row, place] @ same.T, axis=-1) @ same, rtol=1e-4, atol=1e-4
+    )
+
+
+def test_highway_prediction_head_equals_its_composed_layers():
+    a, b = SEQUENCE[:, 0], SEQUENCE[:, 1]
+    module = Perceptron("simple", "highway", 2, 5, outputs=3)
+    params = random_parameters(module, a, b, None)
+    hidden = HighwayLayer(5).apply({"params": params["hidden_0"]}, np.concatenate([a, b], axis=-1))
+    expected = hidden @ params["output"]["kernel"] + params["output"]["bias"][None]
+    np.testing.assert_allclose(applied(module, {"params": params}, a, b, None), expected, atol=1e-5)
+
+
+def test_layers_are_composed_as_in_figure_1():
+    module, params = start(CAFE | {"bidirectional": True})
+    tokens, sentences = pair_rows(side(A), side(B))
+    words = HighwayLayer(3).apply({"params": params["highway"]["layer_0"]}, VECTORS[tokens["ids"]])
+    augmented = AttentionRefinement(CSRANConfig(factors=2)).apply({"params": params["refinement"]}, words, sentences)
+    states = np.asarray(Lstm(3).apply({"params": params["encoder"]}, augmented, sentences))
+    found = compiled(lambda: module.apply({"params": params}, tokens, sentences, VECTORS, method="sentence_vectors"))()
+    for which, vector in zip((1, 2), found, strict=True):
+        own = [states[row, np.asarray(sentences[row]) == which] for row in range(len(A))]
+        expected = [np.concatenate([of_row.mean(axis=0), of_row.max(axis=0)]) for of_row in own]
+        np.testing.assert_allclose(vector, expected, rtol=1e-4, atol=1e-4)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy_references import check_close, check_logits, linear
+from numpy_references import check_logits, linear
 from random_parameters import random_parameters
 from scipy.special import expit as sigmoid
 from scipy.special import softmax
@@ -14,7 +14,7 @@ from test_models import A, B, side
 
 from jaxmatch.errors import InputError
 from jaxmatch.models import build, count_parameters
-from jaxmatch.models.diin import convolve_grid, max_pool
+from jaxmatch.models.diin import max_pool
 
 LENGTH = 8
 SMALL = {"name": "diin", "grid_length": LENGTH, "dense_blocks": 2, "block_layers": 2, "growth_rate": 3}
@@ -119,13 +119,6 @@ def test_the_encoder_can_be_shared():
 def test_pooling_drops_the_last_row_and_column_of_an_odd_grid():
     grid = RANDOM.normal(size=(1, 5, 7, 2)).astype(np.float32)
     np.testing.assert_array_equal(max_pool(jnp.asarray(grid))[0], pooled(grid[0, :4, :6]))
-
-
-def test_convolution_of_a_non_square_grid_equals_numpy():
-    grid = RANDOM.normal(size=(1, 4, 5, 3)).astype(np.float32)
-    kernel = RANDOM.normal(size=(3, 3, 3, 2)).astype(np.float32)
-    found = convolve_grid(jnp.asarray(grid), jnp.asarray(kernel), "float32")
-    check_close(found[0], convolved(grid[0].astype(np.float64), kernel))
 
 
 def test_a_grid_too_small_for_its_blocks_is_refused():

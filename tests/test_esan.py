@@ -3,14 +3,16 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from random_parameters import applied, compiled, random_parameters
-from test_models import ESAN, VECTORS, A, B, logits, side, start
+from scipy.special import expit as sigmoid
+from test_models import ESAN, VECTORS, A, B, side
 
 from jaxmatch.layers.attention import ComparisonFusion
+from jaxmatch.layers.core import Dense
 from jaxmatch.layers.lstm import Lstm
+from jaxmatch.layers.pooling import mean_and_max, mean_over_time, sum_over_time
 from jaxmatch.models import build, count_parameters
-from jaxmatch.models.esan import CoAttention
+from jaxmatch.models.esan import Augmentation, CoAttention
 from jaxmatch.models.pair_model import pair_rows
 
 
@@ -44,17 +46,6 @@ def test_first_layer_has_no_contextual_gate():
     assert gates(ESAN | {"augmentation": "simple"}) == gates(ESAN | {"augmentation": "none"}) == [set(), set()]
 
 
-@pytest.mark.parametrize(
-    "settings", [{"word_features": False}, {"contextual_features": False}, {"augmentation": "none"}], ids=str
-)
-def test_each_ablation_changes_the_logits(settings):
-    """With simple augmentation all variants have the same parameters, so they differ only in what is added."""
-    simple = ESAN | {"augmentation": "simple"}
-    module, params = start(simple)
-    ablated = build(simple | settings, outputs=3)
-    assert np.abs(logits(ablated, params) - logits(module, params)).max() > 1e-3
-
-
 def test_layers_are_composed_as_in_figure_1():
     """The hidden size is odd. With simple augmentation, each layer adds its features without gates."""
     module, vectors = build(ESAN | {"augmentation": "simple", "alignment_layers": 2}, outputs=3), VECTORS[:, :5]
@@ -79,8 +70,80 @@ def test_layers_are_composed_as_in_figure_1():
             )
 
 
-def test_attention_weights_are_available_as_intermediates():
-    module, params = start(ESAN)
-    _, kept = applied(module, {"params": params}, side(A), side(B), VECTORS, mutable=["intermediates"])
-    (weights,) = kept["intermediates"]["alignment_1"]["alignment"]["weights"]
-    np.testing.assert_allclose(np.asarray(weights)[0, :5].sum(axis=-1), 1, rtol=1e-5)
+RANDOM = np.random.default_rng(0)
+SEQUENCE, WORD, CONTEXTUAL = (RANDOM.normal(size=(2, 6, 4)).astype(np.float32) for _ in range(3))
+SENTENCES = np.array([[1, 1, 2, 2, 2, 0], [1, 2, 0, 0, 0, 0]], np.int8)
+FEATURES = {"word": WORD, "contextual": CONTEXTUAL}
+
+
+def weights(params, *names):
+    return [
+        np.asarray(params[name][which], np.float64)
+        for name in names
+        for which in ("kernel", "bias")
+        if which in params[name]
+    ]
+
+
+def test_linear_layer_accepts_parts_and_applies_the_activation():
+    module = Dense(3, "relu")
+    params = random_parameters(module, SEQUENCE)
+    expected = np.maximum(SEQUENCE @ params["kernel"] + params["bias"][None, None], 0)
+    for parts in ((SEQUENCE,), (SEQUENCE[..., :1], SEQUENCE[..., 1:])):
+        np.testing.assert_allclose(applied(module, {"params": params}, *parts), expected, atol=1e-6)
+    assert set(random_parameters(Dense(3, use_bias=False), SEQUENCE)) == {"kernel"}
+
+
+def test_gated_augmentation_is_equations_1_to_3():
+    module = Augmentation("gated")
+    params = random_parameters(module, SEQUENCE, FEATURES)
+    (shared,) = weights(params, "intermediate")  # W_g, which both gates share, has no bias
+    of_word, word_bias, of_context, context_bias = weights(params, "word", "contextual")
+    expected = np.zeros_like(SEQUENCE)
+    for place in np.ndindex(2, 6):
+        a, e, h = SEQUENCE[place], WORD[place], CONTEXTUAL[place]
+        word_gate = sigmoid(a @ shared + e @ of_word + word_bias)
+        context_gate = sigmoid(a @ shared + h @ of_context + context_bias)
+        expected[place] = a + word_gate * e + context_gate * h
+    np.testing.assert_allclose(applied(module, {"params": params}, SEQUENCE, FEATURES), expected, atol=1e-5)
+
+
+def test_gated_none_and_simple_augmentation_equal_direct_computation():
+    module = Augmentation("gated")
+    params = random_parameters(module, SEQUENCE, {"word": WORD})
+    assert set(params) == {"intermediate", "word"}
+    gate = sigmoid(
+        SEQUENCE @ params["intermediate"]["kernel"]
+        + WORD @ params["word"]["kernel"]
+        + params["word"]["bias"][None, None]
+    )
+    np.testing.assert_allclose(
+        applied(module, {"params": params}, SEQUENCE, {"word": WORD}), SEQUENCE + gate * WORD, atol=1e-5
+    )
+    np.testing.assert_array_equal(applied(module, {}, SEQUENCE, {}), SEQUENCE)
+    np.testing.assert_array_equal(Augmentation("none").apply({}, SEQUENCE, FEATURES), SEQUENCE)
+    simple = Augmentation("simple").apply({}, SEQUENCE, FEATURES)  # Eq. 4
+    np.testing.assert_allclose(simple, SEQUENCE + WORD + CONTEXTUAL, atol=1e-6)
+
+
+def test_coattention_is_equations_5_to_7():
+    module = CoAttention(3)
+    params = random_parameters(module, SEQUENCE, SENTENCES)
+    (projection,) = weights(params, "projection")
+    expected = np.zeros_like(SEQUENCE)
+    for row in range(2):
+        a, b = (SEQUENCE[row, SENTENCES[row] == sentence].astype(np.float64) for sentence in (1, 2))
+        scores = np.exp(np.maximum(a @ projection, 0) @ np.maximum(b @ projection, 0).T)
+        expected[row, SENTENCES[row] == 1] = scores / scores.sum(axis=1, keepdims=True) @ b
+        expected[row, SENTENCES[row] == 2] = (scores / scores.sum(axis=0)).T @ a
+    np.testing.assert_allclose(applied(module, {"params": params}, SEQUENCE, SENTENCES), expected, atol=1e-5)
+
+
+def test_mean_max_and_sum_pooling_ignore_padding():
+    sequence = jnp.array([[[1.0, -5.0], [3.0, -7.0], [99.0, 99.0]], [[7.0, 7.0], [8.0, 8.0], [9.0, 9.0]]])
+    mask = jnp.array([[True, True, False], [False, False, False]])
+    np.testing.assert_array_equal(sum_over_time(sequence, mask), [[4, -12], [0, 0]])
+    np.testing.assert_array_equal(mean_over_time(sequence, mask), [[2, -6], [0, 0]])
+    np.testing.assert_array_equal(mean_and_max(sequence, mask), [[2, -6, 3, -5], [0, 0, 0, 0]])
+    gradient = jax.grad(lambda sequence: mean_and_max(sequence, mask).sum())(sequence)
+    np.testing.assert_array_equal(gradient, [[[0.5, 1.5], [1.5, 0.5], [0, 0]], np.zeros((3, 2))])

@@ -129,23 +129,6 @@ def test_padding_never_changes_a_state_nor_takes_a_gradient(form):
     np.testing.assert_array_equal(gradient[:, between], 0)
 
 
-@pytest.mark.parametrize("sentences", [[[0]], [[1]], [[2]], [[0, 0, 0]]], ids=str)
-def test_one_token_or_none_gives_finite_gradients(sentences):
-    module, sentences = Lstm(3), np.array(sentences, np.int8)
-    inputs = jnp.ones((*sentences.shape, 2))
-    params = random_parameters(module, (inputs,), sentences)
-    gradient = compiled(jax.grad(lambda params: module.apply({"params": params}, (inputs,), sentences).sum()))(params)
-    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
-    assert np.any(gradient["input_kernel"]) == bool(sentences.any())
-
-
-def test_input_in_parts_equals_concatenated_input():
-    module = Lstm(3)
-    params = random_parameters(module, (INPUTS,), SENTENCES)
-    states = compiled(lambda *parts: module.apply({"params": params}, parts, SENTENCES))
-    np.testing.assert_allclose(states(INPUTS[..., :1], INPUTS[..., 1:]), states(INPUTS), atol=1e-6)
-
-
 def test_gradients_of_vmapped_replicas_equal_those_of_single_replicas():
     module = Lstm(3)
     replicas = [random_parameters(module, (INPUTS,), SENTENCES, seed=seed) for seed in (0, 1)]

@@ -9,15 +9,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import compiled, equations, random_parameters
+from random_parameters import applied, compiled, equations, random_parameters
 from test_models import RE2, A, B
 
+from jaxmatch.config.models import RE2Config
 from jaxmatch.errors import InputError
 from jaxmatch.inference.inference_model import InferenceModel, padded_size
 from jaxmatch.layers import core
-from jaxmatch.layers.core import Dropout
+from jaxmatch.layers.core import Dropout, WeightNormDense
 from jaxmatch.models import build, count_parameters
 from jaxmatch.models.pair_model import pair_rows
+from jaxmatch.models.re2 import Alignment, Connection, FullFusion, PredictionLayer, SimpleFusion
 
 VECTORS = jax.random.normal(jax.random.key(9), (20, 10))
 
@@ -57,14 +59,6 @@ def test_parameter_count_for_snli():
     assert count_parameters(params) == 2_774_559
 
 
-def test_parameter_tree_has_the_expected_names(small):
-    _, params = small
-    assert set(params) == {"blocks_0", "blocks_1", "prediction"}
-    assert set(params["blocks_1"]) == {"encoder", "alignment", "fusion"}
-    assert set(params["blocks_1"]["encoder"]["convolution_1"]) == {"direction", "gain", "bias"}
-    assert set(params["blocks_1"]["fusion"]) == {"concatenation", "difference", "product", "output"}
-
-
 def test_every_layer_placement_puts_dropout_before_each_layer():
     """This is the placement of the paper; the placement of the released code is tested below."""
     module = build({"blocks": 2, "encoder_layers": 2, "hidden_size": 4, "dropout_placement": "every_layer"}, outputs=3)
@@ -81,27 +75,6 @@ def test_every_layer_placement_puts_dropout_before_each_layer():
     # Widths of the inputs of: both convolutions, alignment, three networks of the fusion, and its last network.
     first, second = [5, 4, 9, 18, 18, 18, 12], [9, 4, 13, 26, 26, 26, 12]
     assert dropped == [*first, *second, 16, 4]  # and two layers of the prediction
-
-
-def test_empty_sentence_gives_finite_logits_for_any_padding(small):
-    module, params = small
-    a, b = np.where([[1], [0], [0]], A, 0), np.where([[0], [0], [1]], B, 0)
-    expected = logits(module, params, a, b)
-    assert np.isfinite(expected).all()
-    padded = logits(module, params, np.pad(a, ((0, 0), (0, 4))), np.pad(b, ((0, 0), (0, 1))))
-    np.testing.assert_allclose(padded, expected, atol=1e-5 * np.abs(expected).max())
-
-
-def test_swapping_sentences_swaps_the_prediction_inputs():
-    """Eq. 6 contains v_1 and v_2 in order. |v_1 - v_2| and the product are symmetric; all layers below are shared."""
-    module = build(RE2 | {"prediction": "symmetric"}, outputs=3)
-    params = parameters_of(module)
-    direction = params["prediction"]["hidden"]["direction"]
-    swapped_rows = jnp.concatenate([direction[6:12], direction[:6], direction[12:]])
-    hidden = params["prediction"]["hidden"] | {"direction": swapped_rows}
-    swapped = params | {"prediction": params["prediction"] | {"hidden": hidden}}
-    np.testing.assert_allclose(logits(module, swapped, B, A), logits(module, params), atol=1e-5)
-    assert np.abs(logits(module, params, B, A) - logits(module, params)).max() > 1e-3
 
 
 def test_vmapped_step_equals_single_steps_and_has_no_convolution(small):
@@ -186,21 +159,7 @@ def test_bfloat16_is_close_with_float32_logits_and_parameters(small):
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(parameters_of(rounded)))
 
 
-def test_regression_gives_one_number():
-    module = build(RE2, outputs=1)
-    assert logits(module, parameters_of(module)).shape == (3, 1)
-
-
 class TestInferenceModel:
-    def test_logits_equal_the_module_for_any_padding(self, small):
-        module, params = small
-        bound = InferenceModel(module, params, np.asarray(VECTORS))
-        expected = logits(module, params)
-        np.testing.assert_allclose(bound.logits(A, B), expected, atol=1e-5)
-        np.testing.assert_allclose(bound.logits(np.pad(A, ((0, 0), (0, 9))), B), expected, atol=1e-5)
-        np.testing.assert_allclose(bound.logits(A[1:], B[1:].astype(np.int64)), expected[1:], atol=1e-5)
-        assert bound.logits(A[:0], B[:0]).shape == (0, 3)
-
     @pytest.mark.parametrize(
         ("a", "b", "message"),
         [
@@ -215,16 +174,137 @@ class TestInferenceModel:
         with pytest.raises(InputError, match=message):
             InferenceModel(*small, VECTORS).logits(a, b)
 
-    def test_padding_inside_a_sentence_gives_the_logits_of_the_module(self, small):
-        module, params = small
-        holed = A.copy()
-        holed[:, 1] = 0
-        np.testing.assert_allclose(
-            InferenceModel(module, params, VECTORS).logits(holed, B), logits(module, params, holed), atol=1e-5
-        )
-
     def test_padded_sizes_are_few_and_cover_all_lengths(self):
         lengths = [padded_size(extent, steps=4) for extent in range(1, 130)]
         assert all(have >= need for need, have in enumerate(lengths, 1)) and lengths == sorted(lengths)
         assert all(have <= max(8, 1.26 * need + 3) for need, have in enumerate(lengths, 1)) and len(set(lengths)) <= 16
         assert [padded_size(extent) for extent in (0, 1, 8, 9, 16, 17, 33)] == [8, 8, 8, 16, 16, 32, 64]
+
+
+BARE = {"params": {"temperature": jnp.array(1.0)}}
+
+
+def test_identity_alignment_equals_hand_computed_values():
+    module, logarithm = Alignment(RE2Config(alignment="identity", hidden_size=4)), np.log(3.0)
+    a, b = [[1.0, 0.0], [0.0, 2.0]], [[logarithm, 0.0], [0.0, logarithm]]
+    sequence, sentences = jnp.array([[*a, *b, [7.0, 7.0]]]), jnp.array([[1, 1, 2, 2, 0]], jnp.int8)
+    start = compiled(module.init)(jax.random.key(0), (sequence,), sentences, None)
+    assert start["params"] == {"temperature": 0.5}  # 1 / sqrt(4)
+    aligned = applied(module, BARE, (sequence,), sentences, None)[0][0]
+    # The scores are [[log 3, 0], [0, 2 log 3]], so that the softmaxes have odds of 3 and of 9 to 1.
+    np.testing.assert_allclose(aligned[0], [0.75 * logarithm, 0.25 * logarithm], rtol=1e-5)
+    np.testing.assert_allclose(aligned[1], [0.1 * logarithm, 0.9 * logarithm], rtol=1e-5)
+    np.testing.assert_allclose(aligned[2], [0.75, 0.25 * 2], rtol=1e-5)
+    np.testing.assert_allclose(aligned[3], [0.1, 0.9 * 2], rtol=1e-5)
+
+
+def test_alignment_of_parts_equals_alignment_of_their_concatenation():
+    parts = tuple(jax.random.normal(jax.random.key(seed), (2, 5, size)) for seed, size in enumerate((3, 1, 4)))
+    sentences = jnp.array([[1, 1, 2, 2, 2], [1, 2, 2, 0, 0]], jnp.int8)
+    for kind in ("identity", "linear"):
+        module = Alignment(RE2Config(alignment=kind, hidden_size=3))
+        whole = (jnp.concatenate(parts, axis=-1),)
+        variables = compiled(module.init)(jax.random.key(0), whole, sentences, None)
+        rates = (jnp.float32(0.4), {"dropout": jax.random.key(7)})
+        expected = applied(module, variables, whole, sentences, rates[0], rngs=rates[1])[0]
+        aligned = applied(module, variables, parts, sentences, rates[0], rngs=rates[1])
+        np.testing.assert_allclose(jnp.concatenate(aligned, axis=-1), expected, atol=1e-5)
+
+
+def test_alignment_without_temperature_equals_temperature_one():
+    sequence, sentences = (
+        np.random.default_rng(0).normal(size=(1, 4, 3)).astype(np.float32),
+        np.array([[1, 1, 2, 2]], np.int8),
+    )
+    plain = Alignment(RE2Config(alignment="identity", hidden_size=4, temperature="none"))
+    aligned, variables = plain.init_with_output(jax.random.key(0), (sequence,), sentences, None)
+    assert not variables
+    scaled = Alignment(RE2Config(alignment="identity", hidden_size=4))
+    by_one = scaled.apply({"params": {"temperature": np.float32(1)}}, (sequence,), sentences, None)
+    np.testing.assert_array_equal(aligned[0], by_one[0])
+    halved = scaled.apply({"params": {"temperature": np.float32(0.5)}}, (sequence,), sentences, None)
+    assert np.abs(np.asarray(halved[0]) - np.asarray(aligned[0])).max() > 1e-2
+
+
+OWN, ALIGNED = (jax.random.normal(jax.random.key(seed), (2, 3, 4)) for seed in (0, 1))
+
+
+def dense(features, params, *parts, activated=True):
+    return WeightNormDense(RE2Config(), features, activated=activated).apply(
+        {"params": params}, jnp.concatenate(parts, axis=-1)
+    )
+
+
+def test_full_fusion_compares_in_three_perspectives():
+    fused, variables = FullFusion(RE2Config(hidden_size=5)).init_with_output(
+        jax.random.key(2), (OWN,), (ALIGNED,), None
+    )
+    params = variables["params"]
+    compared = [
+        dense(5, params["concatenation"], OWN, ALIGNED),
+        dense(5, params["difference"], OWN, OWN - ALIGNED),
+        dense(5, params["product"], OWN, OWN * ALIGNED),
+    ]
+    np.testing.assert_allclose(fused, dense(5, params["output"], *compared), atol=1e-5)
+
+
+def test_simple_fusion_is_one_dense_layer():
+    fused, variables = SimpleFusion(RE2Config(hidden_size=5)).init_with_output(
+        jax.random.key(2), (OWN,), (ALIGNED,), None
+    )
+    np.testing.assert_allclose(fused, dense(5, variables["params"]["output"], OWN, ALIGNED), atol=1e-6)
+
+
+def connected(kind, previous_input, outputs):
+    embedded = jnp.full((1, 1, 3), 9.0)
+    return np.concatenate(
+        Connection(RE2Config(hidden_size=2, connection=kind)).apply({}, embedded, previous_input, outputs), axis=-1
+    )[0, 0]
+
+
+def test_connections_equal_hand_computed_values():
+    first, second, third = (jnp.full((1, 1, 2), value) for value in (1.0, 2.0, 4.0))
+    embedded, root = jnp.full((1, 1, 3), 9.0), np.sqrt(2)
+    for kind in ("augmented", "augmented_running_sum"):
+        np.testing.assert_allclose(connected(kind, (embedded,), [first]), [1, 1, 9, 9, 9])
+        into_third = connected(kind, (first, embedded), [first, second])
+        np.testing.assert_allclose(into_third, [3 / root, 3 / root, 9, 9, 9], rtol=1e-6)
+    # From the fourth block on they differ: Eq. 1 adds the last two outputs, and the running sum adds all.
+    before = (jnp.asarray(into_third[:2])[None, None], embedded)
+    np.testing.assert_allclose(connected("augmented", before, [first, second, third])[:2], 6 / root, rtol=1e-6)
+    running = connected("augmented_running_sum", before, [first, second, third])
+    np.testing.assert_allclose(running[:2], (3 / root + 4) / root, rtol=1e-6)
+    np.testing.assert_allclose(connected("none", before, [first, second]), [2, 2])
+    # The connection of the ablation is Eq. 1 without the embeddings.
+    for outputs in ([first], [first, second], [first, second, third]):
+        np.testing.assert_array_equal(
+            connected("vanilla", before, outputs), connected("augmented", before, outputs)[:2]
+        )
+
+
+def test_vanilla_running_sum_projects_the_embedding_once():
+    module, outputs = Connection(RE2Config(hidden_size=2, connection="vanilla_running_sum")), jnp.full((1, 1, 2), 2.0)
+    embedded = jax.random.normal(jax.random.key(0), (1, 1, 3))
+    connected, variables = module.init_with_output(jax.random.key(1), embedded, (embedded,), [outputs])
+    mapped = dense(2, variables["params"]["projection"], embedded, activated=False)
+    np.testing.assert_allclose(connected[0], (outputs + mapped) / np.sqrt(2), rtol=1e-5)
+    third = applied(module, variables, embedded, connected, [outputs, 3 * outputs])[0]
+    np.testing.assert_allclose(third, (3 * outputs + connected[0]) / np.sqrt(2), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "seen"),
+    [
+        ("full", lambda a, b: [a, b, a - b, a * b]),
+        ("symmetric", lambda a, b: [a, b, abs(a - b), a * b]),
+        ("simple", lambda a, b: [a, b]),
+    ],
+)
+def test_prediction_combines_the_vectors_as_in_its_equation(kind, seen):
+    a, b = OWN[:, 0], ALIGNED[:, 0]
+    logits, variables = PredictionLayer(RE2Config(prediction=kind, hidden_size=5), outputs=3).init_with_output(
+        jax.random.key(0), a, b, None
+    )
+    params = variables["params"]
+    hidden = dense(5, params["hidden"], *seen(a, b))
+    np.testing.assert_allclose(logits, dense(3, params["output"], hidden, activated=False), atol=1e-5)
