@@ -5,7 +5,6 @@ from paper_sweeps import SWEEPS
 
 from jaxmatch.config.models import MODELS
 from jaxmatch.errors import InputError
-from jaxmatch.papers import esan
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.sweep import with_scores
 
@@ -86,13 +85,6 @@ def test_models_are_shown_with_results_quoted_from_papers():
     assert row.settings["model.name"] == "cafe"  # Tomar's pretrained DecAtt is another model
 
 
-@pytest.mark.parametrize("words", [("scitail", "re2", True), ("scitail", "esan", False), ("sick", "re2", False)])
-def test_note_on_the_setting_of_re2_appears_only_with_its_published_row(words):
-    dataset, models, noted = words
-    notes = " ".join(compare(dataset=dataset, models=models).table.notes)
-    assert ("learned temperature" in notes) == noted
-
-
 def test_notes_name_the_models_whose_configs_keep_punctuation():
     def punctuation_notes(**options):
         return [note for note in compare(**options).table.notes if "punctuation" in note]
@@ -140,9 +132,3 @@ def test_a_comparison_takes_any_models_and_data_set():
         compare(dataset="quara")
     with pytest.raises(InputError, match="config.model.hidden_size is not common to the models of this sweep"):
         launch.resolve(SWEEPS / "comparison.py", overrides={"model.hidden_size": "8"})
-
-
-@pytest.mark.parametrize("model", ["esan", "cafe", "diin"])
-def test_models_that_esan_quotes_on_multinli_have_its_note_on_the_matched_pairs(model):
-    layout = compare(dataset="multinli", models=model).table
-    assert layout.published and set(esan.NOTES["multinli"]) <= set(layout.notes)

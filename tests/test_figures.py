@@ -8,10 +8,85 @@ import xml.etree.ElementTree
 import matplotlib
 import numpy as np
 import pytest
-from figure_values import ALL, ATTENTION, CURVES, OCCLUSION, SCORES, TIMING
 
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import figures
+
+# Values of a small figure of each kind.
+ATTENTION = {
+    "kind": "attention",
+    "text_a": "",
+    "text_b": "",
+    "label": "neutral",
+    "score": None,
+    "probabilities": {},
+    "tokens_a": ["a", "$x$", "bell\x07 \u2028"],
+    "tokens_b": ["<unknown>", "日本"],
+    "blocks": [
+        {
+            "name": "block 1",
+            "over_b": [[0.9, 0.1], [0.4, 0.6], [0.25, 0.75]],
+            "over_a": [[0.2, 0.1], [0.3, 0.1], [0.5, 0.8]],
+        },
+        {
+            "name": "block 2",
+            "over_b": [[0.2, 0.8], [0.4, 0.6], [0.25, 0.75]],
+            "over_a": [[0.2, 0.1], [0.3, 0.1], [0.5, 0.8]],
+        },
+    ],
+}
+OCCLUSION = {
+    "kind": "occlusion",
+    "labels": ["yes", "no"],
+    "features": ["embedding", "residual", "contextual"],
+    "pairs": [3, 4],
+    "accuracy": [0.9, 0.8],
+    "change": [[[-0.4, 0.02], [None, None], [-0.1, 0.0]], [[-0.123, -0.2], [-0.3, -0.25], [-0.05, 0.05]]],
+}
+CURVES = {
+    "kind": "curves",
+    "score": "dev.macro_f1",
+    "settings": [
+        {
+            "name": f"blocks={blocks}",
+            "seeds": [0, 1],
+            "points": [
+                {"samples": 100, "mean": 0.4, "deviation": 0.1, "seeds": 2},
+                {"samples": 200, "mean": 0.5 + blocks / 100, "deviation": None, "seeds": 1},
+            ],
+        }
+        for blocks in range(1, 15)
+    ],
+}
+SCORES = {
+    "kind": "scores",
+    "score": "dev.accuracy",
+    "axis": "model.stacked_layers",
+    "curves": [
+        {
+            "name": "CSRAN",
+            "points": [
+                {"value": 1, "mean": 0.7, "deviation": 0.1, "seeds": [0, 1]},
+                {"value": 3, "mean": 0.9, "deviation": None, "seeds": [0]},
+            ],
+        },
+        {"name": "stacked model", "points": [{"value": 2, "mean": 0.8, "deviation": 0.05, "seeds": [0, 1]}]},
+    ],
+}
+TIMING = {
+    "kind": "timing",
+    "batch_size": 8,
+    "length": 20,
+    "rows": [
+        {"model": "ESAN", "parameters": 3_856_712, "batch_seconds": [0.002, 0.004]},
+        {"model": "RE2", "parameters": 2_000_000, "batch_seconds": [0.001, 0.001]},
+    ],
+    "published": [
+        {"model": "ESAN", "parameters": "3.9M", "seconds": "0.04 ± 0.01"},
+        {"model": "CSRAN", "parameters": "> 10M", "seconds": None},
+    ],
+}
+ALL = {"attention": ATTENTION, "occlusion": OCCLUSION, "curves": CURVES, "scores": SCORES, "timing": TIMING}
 
 
 def test_missing_matplotlib_is_an_error_and_the_values_are_saved(tmp_path, monkeypatch):
@@ -67,14 +142,6 @@ def test_weights_below_zero_are_red_and_those_above_it_blue():
     assert axes.images[0].get_clim() == (-0.9, 0.9) and color_of(axes, 0) == WHITE
     (red, _, blue, _), (red_above, _, blue_above, _) = color_of(axes, -0.5), color_of(axes, 0.5)
     assert red > blue and blue_above > red_above
-
-
-def test_attention_title_shows_the_pair_and_the_predicted_probability():
-    pair = {"text_a": "A man\nsleeps.", "text_b": "word " * 100, "probabilities": {"neutral": 0.4166, "yes": 0.1}}
-    first, second, more, answer = drawn({**ATTENTION, **pair}).get_suptitle().split("\n")
-    assert (first, answer) == ("first: A man\ufffdsleeps.", "answer: neutral (probability 0.42)")
-    assert second.startswith("second: word word") and more.endswith("…")
-    assert drawn({**ATTENTION, "score": 3.25}).get_suptitle().endswith("answer: 3.250")
 
 
 def test_occlusion_shows_signed_points_and_leaves_missing_values_blank():
@@ -167,3 +234,41 @@ def test_same_values_give_the_same_bytes_with_any_matplotlib_style(tmp_path, kin
     assert [path.read_bytes() for path in first[1:]] == [path.read_bytes() for path in second]
     assert first[2].read_bytes().startswith(b"\x89PNG")
     xml.etree.ElementTree.parse(first[1])  # control characters would make it invalid
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "[]", "{}", '{"kind": "picture"}', "[" * 100_000, '{"kind": ["curves"]}', "\ud800"],
+)
+def test_a_file_that_is_not_a_figure_is_refused(tmp_path, content):
+    source = tmp_path / "values.json"
+    source.write_bytes(content.encode("utf-8", "surrogatepass"))
+    with pytest.raises(InputError, match="values.json: .*give the JSON file of a figure"):
+        figures.redraw(source, tmp_path)
+    with pytest.raises(InputError, match="absent.json: there is no such file"):
+        figures.redraw(tmp_path / "absent.json", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"kind": "attention"},
+        {"kind": "occlusion", "labels": ["yes", "no"]},
+        {**OCCLUSION, "change": [[1, 2], [3]]},
+        {**OCCLUSION, "labels": ["one"]},
+        {**ATTENTION, "tokens_a": ["a"]},
+        {**CURVES, "settings": [{"name": "x"}]},
+        {**CURVES, "settings": []},
+        {**CURVES, "score": 3},
+        {**OCCLUSION, "change_deviation": [1]},
+        {**SCORES, "curves": []},
+        {**TIMING, "rows": []},
+        {**TIMING, "rows": [{"model": "ESAN", "parameters": 0, "batch_seconds": [1, 1]}]},
+    ],
+)
+def test_inconsistent_figure_values_are_refused_in_one_line(tmp_path, changed):
+    (tmp_path / "values.json").write_text(json.dumps(changed))
+    with pytest.raises(InputError, match="values.json: does not hold the values of a figure") as caught:
+        figures.redraw(tmp_path / "values.json", tmp_path / "drawn")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "drawn").exists()

@@ -16,8 +16,8 @@ import small_sweep
 from jaxmatch.cli.main import main
 from jaxmatch.config.settings import SCORES, Score
 from jaxmatch.devices import products_of
-from jaxmatch.errors import InputError, without_nan
-from jaxmatch.reporting.records import REMEDY, best_record, identity, read_record, short_commit
+from jaxmatch.errors import InputError
+from jaxmatch.reporting.records import REMEDY, best_record, identity, read_record
 from jaxmatch.sweep import recording
 from jaxmatch.sweep.recording import commit, device_name, make_record, versions
 from jaxmatch.training.progress import RunProgress
@@ -26,17 +26,6 @@ CONFIG = SimpleNamespace(
     training=SimpleNamespace(selection="accuracy"), model=SimpleNamespace(precision="float32"), to_dict=dict
 )
 RUN = SimpleNamespace(config=CONFIG, identity=str, seed=0, variant="", overrides={})
-
-
-def test_nan_and_infinity_become_null():
-    value = {
-        "dev": {"auc": math.nan, "loss": math.inf},
-        "curve": [{"loss": -math.inf, "samples": 3}],
-        "pair": (1.5, "x", None),
-    }
-    kept = {"dev": {"auc": None, "loss": None}, "curve": [{"loss": None, "samples": 3}], "pair": [1.5, "x", None]}
-    assert without_nan(value) == kept
-    json.dumps(without_nan(value), allow_nan=False)
 
 
 @pytest.mark.slow
@@ -155,18 +144,10 @@ DAMAGED_FIELDS = [
     ({"test": {"accuracy": "high"}}, 'test.accuracy cannot be "high"'),
     ({"best_on_test": {"accuracy": 1.0}}, "there is no best_on_test.scores"),
     ({"data": {"name": "sick"}}, "there is no data.fingerprint"),
-    ({"status": "lost"}, 'status cannot be "lost"'),
-    ({"parameters": True}, "parameters cannot be true"),
-    ({"products": ["TF32"]}, "products cannot be"),
-    ({"curve": None}, "curve cannot be null"),
-    ({"curve": [3]}, "curve.1 cannot be 3"),
     ({"curve": [POINT, POINT | {"samples": None}]}, "curve.2.samples cannot be null"),
-    ({"curve": [POINT | {"dev": {"accuracy": [1]}}]}, "curve.1.dev.accuracy cannot be"),
     ({"curve": [{"samples": 1, "dev": {}}]}, "there is no curve.1.train_loss"),
     ({"times": {"train_seconds": "long"}}, 'times.train_seconds cannot be "long"'),
-    ({"selected_at_samples": "abc"}, 'selected_at_samples cannot be "abc"'),
     ({"selected_on": "dev.luck"}, 'selected_on cannot be "dev.luck"'),
-    ({"seed": "0"}, 'seed cannot be "0"'),
     ({"test_sampling": {"questions": 2.5, "deviations": {}}}, "test_sampling.questions cannot be 2.5"),
     *(({field: ...}, f"there is no {field}") for field in ("run", "seed", "dev", "data", "curve", "times", "versions")),
 ]
@@ -200,24 +181,6 @@ def test_a_missing_record_is_an_error(tmp_path):
         read_record(tmp_path / "record.json")
 
 
-def test_versions_are_those_of_installed_packages():
-    import numpy as np
-
-    assert (versions()["jax"], versions()["numpy"]) == (jax.__version__, np.__version__)
-    assert "unknown" not in versions().values()
-
-
-def test_commit_is_a_full_hash_or_empty_outside_a_repository():
-    inside = (Path(__file__).parent.parent / ".git").exists()
-    assert len(commit().removesuffix("+")) == (40 if inside else 0)
-
-
-def test_short_commit_keeps_the_sign_of_changed_code():
-    full = "0123456789" * 4
-    assert short_commit(full) == "01234567" and short_commit(f"{full}+", 7) == "0123456+"
-    assert short_commit("") == short_commit(None) == ""
-
-
 def test_changed_and_new_files_mark_a_commit_where_they_count(tmp_path, monkeypatch):
     for name in ("jaxmatch/__init__.py", "benchmarks/a/b.py"):
         (tmp_path / name).parent.mkdir(parents=True)
@@ -232,10 +195,6 @@ def test_changed_and_new_files_mark_a_commit_where_they_count(tmp_path, monkeypa
     subprocess.run(["git", "config", "status.showUntrackedFiles", "no"], cwd=tmp_path, check=True)
     (tmp_path / "jaxmatch" / "new.py").touch()
     assert of() == f"{unchanged}+"
-
-
-def test_devices_are_counted_and_named():
-    assert device_name(jax.devices()[:1] * 3).startswith("3 x cpu (")
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,24 @@ import io
 import json
 import math
 import re
+import statistics
 
 import pytest
-from small_records import LAYOUT, cells, record
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_records import LAYOUT, SMALL_GRID, cells, record
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.layout import TableLayout, format_number, format_ranges, score_heading, setting_headings
+from jaxmatch.reporting import formats
+from jaxmatch.reporting.captions import caption
+from jaxmatch.reporting.layout import (
+    Published,
+    TableLayout,
+    format_number,
+    format_ranges,
+    score_heading,
+    setting_headings,
+)
 from jaxmatch.reporting.table import make_table
 
 
@@ -22,12 +34,6 @@ def test_mean_and_sample_deviation_over_seeds():
     # Mean 83, deviations -3 -1 4, so the variance is 26 / 2.
     assert row == ["1", "0.001", "1,000,001", "3", f"83.0 ± {math.sqrt(13):.1f}", "–"]
     assert row[4] == "83.0 ± 3.6"
-
-
-def test_one_seed_has_no_deviation():
-    table = make_table([record(seed=3)], LAYOUT)
-    assert cells(table)[1][3:] == ["1", "81.3", "80.3"]
-    assert "seed 3" in table.caption[0] and "±" not in str(cells(table))
 
 
 def test_one_time_for_runs_that_trained_together_has_no_deviation():
@@ -64,12 +70,6 @@ def test_the_best_of_each_data_set_is_bold():
     ]
     rows = cells(make_table(records, TableLayout("t", ("data.name", "model.blocks"), scores=("dev.accuracy",))))
     assert [row[-1] for row in rows[1:]] == ["81.2 ± 0.1", "**84.1 ± 0.1**", "86.1"]
-
-
-def test_the_best_of_single_seeds_is_not_bold():
-    records = [record(blocks, dev={"accuracy": value}) for blocks, value in ((1, 0.85), (2, 0.7), (3, 0.8))]
-    rows = cells(make_table(records, TableLayout("t", ("model.blocks",), scores=("dev.accuracy",))))
-    assert [row[-1] for row in rows[1:]] == ["85.0", "70.0", "80.0"]
 
 
 def test_diverged_runs_are_counted_but_not_averaged():
@@ -216,3 +216,419 @@ def test_runs_of_different_settings_are_not_averaged_as_seeds():
     )
     with pytest.raises(InputError, match=re.escape(message)):
         make_table(runs, LAYOUT)
+
+
+def test_caption_mentions_test_only_if_there_is_a_test_split():
+    def choice(*tests):
+        records = [record(n + 1, data=record()["data"] | {"test": test}) for n, test in enumerate(tests)]
+        return make_table(records, LAYOUT).caption[1]
+
+    assert choice(4927) == "Checkpoint chosen on dev accuracy; test scored once, with that checkpoint."
+    assert choice(0) == choice(None) == "Checkpoint chosen on dev accuracy."
+    assert (
+        choice(4927, 0)
+        == "Checkpoint chosen on dev accuracy; test, where there is one, scored once, with that checkpoint."
+    )
+
+
+def test_caption_counts_the_test_pairs_that_are_in_train():
+    def sentences(*counts):
+        data = record()["data"]
+        records = [record(n + 1, data=data | {"in_train": count}) for n, count in enumerate(counts)]
+        return [sentence for sentence in make_table(records, LAYOUT).caption if "training set too" in sentence]
+
+    about = "of sick are in the training set too, up to order, case and punctuation."
+    assert sentences({"dev": 7, "test": 81}, {"dev": 7, "test": 81}) == [f"81 test pairs {about}"]
+    assert sentences({"dev": 7, "test": 0}, None, {}) == []
+
+
+def test_caption_states_that_test_was_scored_at_every_evaluation():
+    config = record()["config"] | {"training": {"best_on_test": True}}
+    others = record(2), record(3, selected_on="dev.loss")
+    text = "Checkpoint chosen on dev accuracy; test scored with that checkpoint, and besides at every evaluation."
+    assert make_table([record(config=config)], LAYOUT).caption[1] == text
+    assert make_table([record(config=config), *others[:1]], LAYOUT).caption[1] == text
+    assert make_table([record(config=config), *others], LAYOUT).caption[1] == text.replace(";", " or dev loss;")
+
+
+def test_caption_states_seeds_selection_data_vectors_and_device():
+    layout = TableLayout("t", LAYOUT.rows, scores=("dev.accuracy", "best_on_test.accuracy"), notes=("Not GloVe.",))
+    for text in (
+        make_table([record(seed=seed) for seed in (1, 2, 3)], layout).markdown(),
+        make_table([record(seed=seed) for seed in (1, 2, 3)], layout).latex().replace("--", "–").replace(r"\_", "_"),
+    ):
+        for part in (
+            "over 3 seeds (1–3)",
+            "Checkpoint chosen on dev accuracy",
+            "chosen on the test set itself",
+            "sick (4,500 training, 500 dev, 4,927 test pairs)",
+            "minilm.300d.zip (98.7",
+            "Device: cpu x86_64",
+            "best on test (selected on test)",
+            "Not GloVe.",
+        ):
+            assert part in text
+    uneven = make_table([record(1, seed=1), record(1, seed=2), record(2, seed=1)], LAYOUT)
+    assert uneven.caption[0] == "Mean ± sample standard deviation over as many of the seeds 1, 2 as the row says."
+    others = make_table([record(blocks, seed=seed) for blocks, seed in ((1, 1), (1, 2), (2, 2), (2, 3))], LAYOUT)
+    assert others.caption[0] == "Mean ± sample standard deviation over as many of the seeds 1–3 as the row says."
+
+
+def test_caption_explains_the_best_f1_over_thresholds():
+    layout = TableLayout("t", (), scores=("dev.max_f1",))
+    found = make_table([record(dev={"max_f1": 0.84, "accuracy": 0.9})], layout)
+    assert "Max F1 is the best F1 over all thresholds on the scored pairs themselves." in found.caption
+    assert "84.0" in found.markdown() and "Max F1" not in make_table([record()], LAYOUT).markdown()
+
+
+def test_caption_states_whether_punctuation_is_removed():
+    def sentences(*flags):
+        configs = [
+            record()["config"] | ({"data": {"remove_punctuation": each}} if each is not None else {}) for each in flags
+        ]
+        records = [record(blocks, config=config) for blocks, config in enumerate(configs, 1)]
+        return [sentence for sentence in make_table(records, LAYOUT).caption if "unctuation" in sentence]
+
+    assert sentences(True, True) == ["Punctuation is removed."] and sentences(False) == ["Punctuation is kept."]
+    assert sentences(True, False) == ["Punctuation is removed in some runs and kept in others."]
+    assert sentences(None) == sentences(True, None) == []  # records without the setting
+
+
+@pytest.mark.parametrize(
+    ("shares", "text"),
+    # Only a share of 1 is shown as 100%.
+    [
+        ([0.9953], "99.5%"),
+        ([1.0], "100%"),
+        ([0.99962], "more than 99.9%"),
+        ([0.99949], "99.9%"),
+        ([1.0, 0.9], "90.0% to 100%"),
+    ],
+)
+def test_caption_states_the_share_of_tokens_with_a_vector(shares, text):
+    data = [record()["data"] | {"coverage": {"tokens_with_vector": share}} for share in shares]
+    records = [record(blocks, data=each) for blocks, each in enumerate(data, 1)]
+    assert f"Word vectors: minilm.300d.zip ({text} of the tokens have one)." in make_table(records, LAYOUT).caption
+
+
+def test_caption_shows_the_descriptions_of_splits():
+    about = {"test": "the mismatched pairs", "dev": "the matched pairs"}
+    table = make_table([record(data=record()["data"] | {"about": about})], LAYOUT).markdown()
+    assert "4,927 test pairs; dev: the matched pairs; test: the mismatched pairs)." in table
+    for nothing in ({}, None, "x"):
+        assert (
+            "4,927 test pairs)." in make_table([record(data=record()["data"] | {"about": nothing})], LAYOUT).markdown()
+        )
+
+
+@pytest.mark.parametrize(
+    ("versions", "earlier", "text"),
+    [
+        (({"jax": "1", "numpy": "2"}, {"jax": "1", "numpy": "2"}), {}, None),
+        (({"jax": "1", "numpy": "2"}, {"jax": "3", "numpy": "2"}), {}, "jax 1, 3."),
+        (({"jax": "1"}, {"jax": "3", "jaxmatch": "4"}), {}, "jax 1, 3; jaxmatch 4, unknown."),
+        (({"jax": "1"}, {"jax": "1"}), {"commit": "cccc", "versions": {"jax": "2"}}, "commits abc, cccc; jax 1, 2."),
+    ],
+)
+def test_caption_names_the_versions_if_several_trained_the_runs_of_a_mean(versions, earlier, text):
+    one, other = (record(seed=seed, versions=each) for seed, each in enumerate(versions))
+    if earlier:
+        last = {name: one[name] for name in ("commit", "versions", "device")}
+        one["trained_by"] = [earlier | {"device": "another"}, last]
+    caption = make_table([one, other], LAYOUT).caption
+    if text:
+        assert caption[-1] == f"Several versions of the program trained the runs of one mean: {text}"
+    assert any(line.startswith("Device: ") and ("another" in line) == bool(earlier) for line in caption)
+    assert any("Several versions" in line for line in caption) == (text is not None)
+
+
+def test_caption_names_the_commits_if_several_trained_the_runs_of_a_mean():
+    runs = [record(seed=1, commit="aaaaaaaaaaaa"), record(seed=2, commit="bbbbbbbbbbbb"), record(2, seed=1, commit="")]
+    last = make_table(runs, LAYOUT).caption[-1]
+    assert last == "Several versions of the program trained the runs of a mean: commits aaaaaaaa, bbbbbbbb."
+    assert make_table(runs[1:], LAYOUT).caption[-1].startswith("Device: ")
+
+
+def test_caption_says_what_has_one_run():
+    runs = [record(blocks, rate) for blocks in (1, 2) for rate in (0.001, 0.002)]
+    assert make_table(runs, LAYOUT).caption[0] == "One run a row, seed 1."
+    pivoted = TableLayout("t", ("model.blocks",), "optimizer.learning_rate", ("dev.accuracy",))
+    assert make_table(runs, pivoted).caption[0] == "One run a cell, seed 1."
+    assert caption(runs[:1], (), [runs[:1]], each="")[0] == "One run, seed 1."
+
+
+PAPER = Published(
+    "RE2 (paper)",
+    {"test.map": "0.7452 ± 0.0044", "test.mrr": "0.7618 ± 0.0040"},
+    "Yang et al. (2019), Table 4",
+    {"model.blocks": 2, "parameters": "2.8M", "seeds": 10},
+)
+
+
+def test_published_rows_are_listed_below_as_printed():
+    records = [record(1, seed=seed, test={"map": 0.7, "mrr": 0.7}) for seed in (1, 2)]
+    layout = TableLayout("t", ("model.blocks",), scores=("dev.mrr", "test.map", "test.mrr"), published=(PAPER,))
+    table = make_table(records, layout)
+    header, own, paper = cells(table)
+    assert header[0] == "model" and own[0] == "this work"
+    assert paper == ["RE2 (paper)", "2", "2.8M", "10", "", "0.7452 ± 0.0044", "0.7618 ± 0.0040"]
+    assert "- RE2 (paper): Yang et al. (2019), Table 4." in table.markdown()
+    assert table.latex().count(r"\midrule") == 2
+    assert "0.7452" not in table.csv()
+    assert json.loads(table.json())["published"][0]["scores"]["test.map"] == "0.7452 ± 0.0044"
+
+
+def test_published_scores_without_a_column_are_listed_in_a_note():
+    records = [record(1, test={"map": 0.7, "mrr": 0.7})]
+    some = make_table(records, TableLayout("t", ("model.blocks",), scores=("test.map",), published=(PAPER,)))
+    assert "Table 4; test MRR 0.7618 ± 0.0040." in some.markdown() and cells(some)[2][-1] == "0.7452 ± 0.0044"
+    pivoted = TableLayout("t", ("model.blocks",), "optimizer.learning_rate", ("test.map",), (PAPER,))
+    table = make_table(records, pivoted)
+    assert "Table 4; test MAP 0.7452 ± 0.0044; test MRR 0.7618 ± 0.0040." in table.markdown()
+    assert len(cells(table)) == 2 and cells(table)[0][0] == "blocks"
+
+
+def test_published_row_of_a_column_is_shown_in_that_column_alone():
+    records = [record(blocks, rate) for blocks in (1, 2) for rate in (0.001, 0.002)]
+    paper = Published("P", {"dev.accuracy": "88.0"}, "Table 1", {"optimizer.learning_rate": 0.002})
+    layout = TableLayout("t", ("model.blocks",), "optimizer.learning_rate", ("dev.accuracy",), (paper,))
+    assert cells(make_table(records, layout))[-1] == ["P", "", "", "", "", "88.0"]
+
+
+def with_accuracies(blocks, values, **changes):
+    return [
+        record(blocks, seed=seed, dev={"accuracy": value}, test=None, **changes) for seed, value in enumerate(values)
+    ]
+
+
+def compared(text, values=(0.80, 0.82, 0.84), score="accuracy"):
+    paper = Published(
+        "RE2 (paper)", {f"dev.{score}": text}, "Table 1", {"model.blocks": 1, "model.name": "re2", "seeds": 10}
+    )
+    records = [record(1, seed=seed, dev={score: value}, test=None) for seed, value in enumerate(values)]
+    layout = TableLayout("t", ("model.blocks",), scores=(f"dev.{score}",), published=(paper,))
+    return make_table([*records, record(2, dev={score: 0.5}, test=None)], layout)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    # Mean 82, deviation 2, t(2) = 4.303: the interval is 82 ± 4.303 * 2 / sqrt 3, from 77.03 to 86.97.
+    [
+        # A printed 87.0 may be 86.95, and a printed 77.0 may be 77.05.
+        ("86.9 ± 0.2", "86.9 ± 0.2 (covers: −9.8 to +0.0)"),
+        ("87.0", "87.0 (covers: −10.0 to +0.0)"),
+        ("87.1", "87.1 (misses: −10.1 to −0.1)"),
+        ("87.00", "87.00 (misses: −10.0 to +0.0)"),
+        ("86.969", "86.969 (misses: −9.9 to +0.0)"),  # at least 86.9685, and the interval ends at 86.9683
+        ("77.0", "77.0 (covers: +0.0 to +10.0)"),
+        ("76.9", "76.9 (beats: +0.1 to +10.1)"),
+        ("about", "about"),
+    ],
+)
+def test_published_number_of_the_same_settings_gets_a_verdict(text, shown):
+    table = compared(text)
+    header, first, second = cells(table)
+    assert header == ["blocks", "parameters", "seeds", "dev accuracy (%)", "published: dev accuracy (%)"]
+    assert (first[-1], second[-1]) == (shown, "")
+    assert ("covers: the interval contains zero" in table.markdown()) == (text != "about")
+    assert "- RE2 (paper): Table 1; 10 seeds." in table.markdown()
+    score = json.loads(table.json())["rows"][0]["scores"]["dev.accuracy"]
+    verdict = shown.partition("(")[2].partition(":")[0] or None
+    assert score["published"]["text"] == text and score["published"]["verdict"] == verdict
+    assert [score["interval"][end] for end in ("lower", "upper")] == pytest.approx([0.7703, 0.8697], abs=1e-4)
+    first, second = csv.DictReader(io.StringIO(table.csv()))
+    assert first["dev.accuracy.published"] == ("" if text == "about" else str(float(text.split()[0]) / 100))
+    assert second["dev.accuracy.published"] == second["dev.accuracy.lower"] == ""
+    assert float(first["dev.accuracy.lower"]) == score["interval"]["lower"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "legend"),
+    [
+        (("80.0 ± 0.2", "70.0 ± 0.1"), "The interval includes the paper's own deviation over its seeds."),
+        (("80.0 ± 0.2", "70.0"), "paper's own deviation over its seeds where the paper prints one."),
+        (("80.0", "70.0"), "The interval does not include how much the published number depends on seeds."),
+    ],
+)
+def test_legend_says_whether_intervals_include_the_deviation_of_the_paper(texts, legend):
+    records = [*with_accuracies(1, (0.80, 0.82, 0.84)), *with_accuracies(2, (0.70, 0.72, 0.74))]
+    papers = [
+        Published("P", {"dev.accuracy": text}, "Table 1", {"model.blocks": blocks, "seeds": 10})
+        for blocks, text in enumerate(texts, start=1)
+    ]
+    layout = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), published=tuple(papers))
+    assert legend in make_table(records, layout).markdown()
+
+
+def judged(records, **about):
+    paper = Published("P", {"test.accuracy": "60.0"}, "Table 1", {"model.blocks": 1}, **about)
+    return make_table(records, TableLayout("t", ("model.blocks",), scores=("test.accuracy",), published=(paper,)))
+
+
+def test_published_models_of_another_training_set_get_no_verdict():
+    records = [record(1, seed=seed, test={"accuracy": 0.80 + seed / 100}) for seed in (1, 2)]
+    (pairs,) = {each["data"]["train"] for each in records}
+    for published_pairs, shown in (
+        (0, "60.0 (beats: +15.1 to +27.9)"),
+        (pairs, "60.0 (beats: +15.1 to +27.9)"),
+        (pairs + pairs // 200, "60.0 (beats: +15.1 to +27.9)"),
+        (pairs + pairs // 50, f"60.0 ({pairs + pairs // 50:,} training pairs)"),
+    ):
+        table = judged([*records, record(2, test={"accuracy": 0.5})], training_pairs=published_pairs)
+        assert cells(table)[1][-1] == shown
+        verdict = json.loads(table.json())["rows"][0]["scores"]["test.accuracy"]["published"]["verdict"]
+        assert verdict == ("beats" if "beats" in shown else None)
+
+
+def test_published_scores_of_another_quantity_get_a_note_and_no_verdict():
+    records = [record(1, seed=seed, test={"accuracy": 0.80 + seed / 100}) for seed in (1, 2)] + [
+        record(2, test={"accuracy": 0.5})
+    ]
+    table = judged(records, unlike={"test.accuracy": "another accuracy", "test.f1": "another F1"}, chosen_on_test=True)
+    assert cells(table)[1][-1] == "60.0"
+    text = table.markdown()
+    assert (
+        "Table 1; its released configuration chooses checkpoints on the test set; test accuracy (%): another accuracy."
+        in text
+    )
+    assert "another F1" not in text
+
+
+def test_published_row_matching_two_rows_or_none_is_listed_below():
+    two = [record(1, rate, seed) for rate in (0.001, 0.002) for seed in (1, 2)]
+    for same in ({"model.blocks": 1}, {"model.blocks": 9}, {"seeds": 10}, {"model.name": "esan"}):
+        paper = Published("P", {"dev.accuracy": "88.0"}, "Table 1", same)
+        rows = cells(make_table(two, TableLayout("t", LAYOUT.rows, scores=("dev.accuracy",), published=(paper,))))
+        assert rows[-1][0] == "P" and "published" not in " ".join(rows[0])
+
+
+ORIGINAL = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",), original={"model.blocks": 1})
+
+
+def test_differences_to_the_original_have_p_values_of_welch_tests():
+    records = [
+        *with_accuracies(1, (0.80, 0.82, 0.84)),
+        *with_accuracies(2, (0.70, 0.72, 0.74)),
+        *with_accuracies(3, (0.85,)),
+    ]
+    table = make_table(records, ORIGINAL)
+    header, *rows = cells(table)
+    assert header[-1] == "difference: dev accuracy (%)"
+    # Standard error sqrt(2 * 0.0004 / 3), so t = -6.124 with 4 degrees of freedom: u = t / sqrt(t^2 + 4) = 0.95059, and
+    # p = 1 - 1.5 (u - u^3 / 3) = 0.0036.
+    assert [row[-1] for row in rows] == ["", "−10.0 (p = 0.004)", "+3.0"]
+    text = table.markdown()
+    assert (
+        "Differences are to blocks 1; p: Welch's t-test, two-sided" in text
+        and "corrected by Holm for all of a column" in text
+    )
+    assert r"$-$10.0 (p = 0.004)" in table.latex()
+    one, two, three = csv.DictReader(io.StringIO(table.csv()))
+    assert (one["dev.accuracy.difference"], one["dev.accuracy.p_value"], three["dev.accuracy.p_value"]) == ("", "", "")
+    assert float(three["dev.accuracy.difference"]) == pytest.approx(0.03)
+    assert float(two["dev.accuracy.p_value"]) == pytest.approx(0.0036, abs=1e-5)
+    assert float(two["dev.accuracy.lower"]) == pytest.approx(
+        0.72 - 0.04968, abs=1e-5
+    )  # the bound of the mean, not of the difference
+    score = json.loads(table.json())["rows"][1]["scores"]["dev.accuracy"]["difference"]
+    assert score["difference"] == pytest.approx(-0.1) and score["statistic"] == pytest.approx(-6.1237, abs=1e-4)
+
+
+def test_differences_compare_rows_with_equal_other_settings():
+    accuracies = {(1, 0.001): 0.8, (2, 0.001): 0.9, (1, 0.002): 0.5, (2, 0.002): 0.4, (3, 0.003): 0.7}
+    records = [record(blocks, rate, dev={"accuracy": value}, test=None) for (blocks, rate), value in accuracies.items()]
+    rows = cells(
+        make_table(records, TableLayout("t", LAYOUT.rows, scores=("dev.accuracy",), original={"model.blocks": 1}))
+    )
+    assert {tuple(row[:2]): row[-1] for row in rows[1:]} == {
+        ("1", "0.001"): "",
+        ("1", "0.002"): "",
+        ("2", "0.001"): "+10.0",
+        ("2", "0.002"): "−10.0",
+        ("3", "0.003"): "",
+    }
+    pivoted = TableLayout(
+        "t", ("model.blocks",), "optimizer.learning_rate", ("dev.accuracy",), original={"model.blocks": 1}
+    )
+    header, _, second, _ = cells(make_table(records, pivoted))
+    assert header[-1] == "learning rate 0.003: difference: dev accuracy (%)"
+    assert second[3:] == ["90.0", "+10.0", "40.0", "−10.0", "–", ""]
+    several = [record(blocks, rate, seed) for blocks in (1, 2) for rate in (0.001, 0.002) for seed in (1, 2)]
+    text = make_table(several, pivoted).markdown()
+    assert "corrected by Holm for all differences of a score, over all columns." in text
+
+
+def test_an_original_that_labels_no_row_is_refused():
+    with pytest.raises(InputError, match="named by 'variant', which labels no row; name it by model.blocks"):
+        make_table([record()], TableLayout("t", ("model.blocks",), original={"variant": "original"}))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(SMALL_GRID), st.sampled_from(["", "optimizer.learning_rate"]))
+def test_tables_do_not_depend_on_record_order(records, pivot):
+    layout = TableLayout("t", ("model.blocks",), pivot)
+    one, two = make_table(SMALL_GRID, layout), make_table(records, layout)
+    assert one.markdown() == two.markdown()
+    assert one.latex() == two.latex()
+    assert one.csv() == two.csv()
+    assert one.json() == two.json()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=6))
+def test_csv_and_json_hold_unrounded_numbers(values):
+    records = [record(seed=seed, dev={"accuracy": value}) for seed, value in enumerate(values)]
+    table = make_table(records, LAYOUT)
+    (line,) = csv.DictReader(io.StringIO(table.csv()))
+    assert float(line["dev.accuracy.mean"]) == statistics.fmean(values)
+    assert float(line["dev.accuracy.std"]) == statistics.stdev(values)
+    assert line["dev.accuracy.n"] == str(len(values))
+    (row,) = json.loads(table.json())["rows"]
+    assert row["scores"]["dev.accuracy"]["values"] == {str(seed): value for seed, value in enumerate(values)}
+    assert [run["run"] for run in row["runs"]] == [each["run"] for each in records]
+
+
+def unescape(latex):
+    """Undoes the escapes of LaTeX that this project makes, longest first."""
+    table = formats.LATEX
+    names = sorted(table.values(), key=len, reverse=True) + ["{}"]
+    back = {escape: character for character, escape in table.items()} | {"{}": ""}
+    return re.sub("|".join(map(re.escape, names)), lambda match: back[match[0]], latex)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(alphabet="ab \\&%$#_{}~^<>|`\"[]*±×–“”,-'", max_size=20))
+def test_latex_escapes_are_reversible_and_leave_no_special_characters(text):
+    text = " ".join(text.split())
+    escaped = formats.escape_latex(text)
+    assert unescape(escaped) == text
+    bare = re.sub(r"\\[a-z]+\{\}|\$\\[a-z]+\$|\$-\$|\\[&%$#_{}]|\{\[\}|\{\*\}|\{\}", "", escaped)
+    assert not set(bare) & set('\\&%$#_{}~^<>|"[*')
+    # LaTeX ligatures occur only where the text has the character that they produce.
+    for sign, means in (("--", "–"), ("''", "”"), ("``", "“"), (",,", "„")):
+        assert escaped.count(sign) == text.count(means)
+
+
+def test_special_characters_are_escaped_in_markdown_and_latex():
+    name = "50% of a_b & c|d {x} #1 *new* _it_"
+    records = [record(variant=name, device="a_b")]
+    table = make_table(records, TableLayout("100% & more", ("variant",)))
+    assert cells(table)[1][0] == r"50% of a_b & c\|d {x} #1 \*new\* \_it\_"
+    latex = table.latex()
+    assert r"50\% of a\_b \& c\textbar{}d \{x\} \#1 {*}new{*} \_it\_ &" in latex
+    assert r"\caption{100\% \& more." in latex and r"\label{tab:100-more}" in latex
+
+
+def test_latex_rows_have_as_many_cells_as_columns_and_braces_match():
+    layout = TableLayout("t", ("model.blocks",), "optimizer.learning_rate", ("dev.accuracy", "test.accuracy"))
+    for pivot in (layout, LAYOUT):
+        latex = make_table(SMALL_GRID, pivot).latex()
+        columns = len(re.search(r"\\begin\{tabular\}\{([lr]+)\}", latex)[1])
+        rows = [line for line in latex.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
+        assert len(rows) == 1 + len(make_table(SMALL_GRID, pivot).rows)
+        assert all(len(re.split(r"(?<!\\)&", row)) == columns for row in rows)
+        plain = re.sub(r"\\[{}]", "", latex)
+        assert plain.count("{") == plain.count("}")
+        assert latex.index(r"\toprule") < latex.index(r"\midrule") < latex.index(r"\bottomrule")
+        for environment in ("table", "tabular"):
+            assert latex.count(rf"\begin{{{environment}}}") == latex.count(rf"\end{{{environment}}}") == 1

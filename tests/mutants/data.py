@@ -67,7 +67,7 @@ MUTANTS = [
     ("jaxmatch/data/pairs.py", "        parents[second] = first\n", "        parents[group] = first\n",
      ["tests/test_own_formats.py::test_split_without_pairs_is_refused"]),
     ("jaxmatch/reporting/captions.py", 'or {}).get("test"))', 'or {}).get("dev"))',
-     ["tests/test_table_captions.py::test_caption_counts_the_test_pairs_that_are_in_train"]),
+     ["tests/test_tables.py::test_caption_counts_the_test_pairs_that_are_in_train"]),
     ("jaxmatch/data/pairs.py", "json.dumps([seed, unit])", "json.dumps([unit])",
      ["tests/test_own_formats.py::test_split_of_one_file_does_not_depend_on_the_row_order"]),
     ("jaxmatch/data/own.py", "None if missing else value.item()", "value.item()",

@@ -4,12 +4,15 @@ import html
 import json
 import re
 import shutil
+import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 import small_sweep
+import vl_convert
+from small_records import LAYOUT, record
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
@@ -17,7 +20,17 @@ from jaxmatch.files import write_json
 from jaxmatch.reporting.formats import Sheet, Text
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.reporting.records import SweepFolder, read_sweep_folder
-from jaxmatch.reporting.report import grid, ranks, report, runs, settings, shared_settings, templates
+from jaxmatch.reporting.report import (
+    grid,
+    mistakes,
+    of_each_setting,
+    ranks,
+    report,
+    runs,
+    settings,
+    shared_settings,
+    templates,
+)
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -202,16 +215,6 @@ def test_shared_settings_hold_only_changes_common_to_all_runs():
     assert shared(None, None) == "as configured"
 
 
-def test_plan_of_kept_records_lists_the_shared_settings_of_each_cohort(tmp_path):
-    text = report(RESULTS / "sick")
-    plan = text.split("<h2>Plan</h2>")[1].split("<h2>Runs</h2>")[0]
-    assert [cell for cell in cells_of(plan) if cell.startswith("blocks=")] == [
-        "blocks=1",
-        "blocks=2",
-        "blocks=3",
-    ]  # not the learning rate, which has two values
-
-
 def test_page_shows_the_plan_and_the_settings_dropped_by_halving(tmp_path, capsys):
     kept = shutil.copytree(Path(__file__).parent.parent / "results" / "tuning" / "halved", tmp_path / "halved")
     notes = json.loads((kept / "sweep.json").read_text())
@@ -251,3 +254,183 @@ def test_missing_report_extra_is_a_one_line_error_with_the_install_command(tmp_p
         and errors.count("\n") == 1
     )
     assert not (tmp_path / "page.html").exists()
+
+
+PAIR = {"text_a": "a <b>", "text_b": "c"}
+WORST = {
+    "classification": ({**PAIR, "label": "yes", "answer": "no", "probability": 0.98765}, ["yes", "no", "0.988"]),
+    "regression": ({**PAIR, "label": 4.5, "answer": -1.25}, ["4.500", "-1.250"]),
+    "ranking": ({**PAIR, "rank": 7, "candidates": 10, "preferred": "d"}, ["7", "10", "d"]),
+}
+
+
+def folder_with(path, worst):
+    """Returns a sweep's folder with two runs of a setting. The better run has a file with these mistakes."""
+    records = {each["run"]: each for each in (record(1, seed=1), record(1, seed=2))}
+    (path / "runs" / "run-1-0.001-2").mkdir(parents=True)
+    (path / "runs" / "run-1-0.001-2" / "mistakes.json").write_text(json.dumps(worst))
+    return SweepFolder(path, "s", LAYOUT, dict.fromkeys(records, {}), records)
+
+
+@pytest.mark.parametrize("task", WORST)
+def test_mistakes_of_the_best_run_are_on_the_page(tmp_path, task):
+    row, expected = WORST[task]
+    worst = {"task": task, "split": "dev", "pairs": 1500, "worst": [row]}
+    worst |= {"labels": ["yes", "no"], "confusion": [[700, 90], [10, 700]]} if task == "classification" else {}
+    found = mistakes(folder_with(tmp_path, worst))
+    assert found["about"].startswith("Run run-1-0.001-2 (seed 2) on the 1,500 pairs of dev, ")
+    *matrix, (_, sheet) = found["tables"]
+    assert [text.content for text in sheet.sections[0][0]] == ["a <b>", "c", *expected]
+    assert [[text.content for text in line] for _, each in matrix for line in each.sections[0]] == (
+        [["yes", "700", "90", "790"], ["no", "10", "700", "710"]] if matrix else []
+    )
+    assert bool(matrix) == (task == "classification")
+
+
+@pytest.mark.parametrize(
+    "change", [{"worst": [{}]}, {"task": "x"}, {"confusion": [1]}, {"pairs": None}, {"labels": 3}, {"split": None}]
+)
+def test_damaged_mistakes_file_is_an_error_naming_the_file(tmp_path, change):
+    worst = {"task": "classification", "split": "dev", "pairs": 2, "labels": ["a", "b"], "confusion": [[1, 1], [0, 0]]}
+    folder = folder_with(tmp_path, worst | {"worst": []} | change)
+    with pytest.raises(InputError, match=r"mistakes.json: the file is damaged \(.*; remove the run's folder"):
+        mistakes(folder)
+
+
+def curve(*values):
+    return [
+        {"samples": 10 * place, "train_loss": 2.0, "dev": {"accuracy": value}} for place, value in enumerate(values, 1)
+    ]
+
+
+def marks(drawn, kind):
+    """The SVG elements of a kind of mark."""
+    svg = vl_convert.vegalite_to_svg(drawn.spec)
+    return re.findall(f'<path aria-label="([^"]*)"[^>]*aria-roledescription="{kind}"([^>]*)', svg)
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    """The charts of a setting with a run that misses an evaluation, and one that diverged."""
+    runs = [
+        record(1, seed=1, curve=curve(0.5, 0.7, 0.9), selected_at_samples=30),
+        record(1, seed=2, curve=curve(0.7, None, 0.5), selected_at_samples=10),
+        record(1, seed=3, curve=curve(0.1, 0.1), selected_at_samples=20, status="diverged"),
+    ]
+    dev, loss = of_each_setting({"<s>": runs})["<s>"]
+    assert (dev.caption, loss.caption) == ("dev accuracy (%): <s>", "training loss: <s>")
+    return dev
+
+
+def test_mean_and_band_exclude_diverged_runs_and_missing_evaluations(drawn):
+    ((text, band),) = marks(drawn, "errorband")
+    deviation = 100 * 0.02**0.5
+    lower, upper = (float(re.search(rf"Mean {end} stdev [^:]*: ([\d.]+)", text)[1]) for end in ("-", r"\+"))
+    assert (lower, upper) == (pytest.approx(60 - deviation), pytest.approx(60 + deviation))
+    assert len(re.findall("[ML]", band)) == 4  # two evaluations: the other has a single run
+    (mean,) = [(text, path) for text, path in marks(drawn, "line mark") if "Mean of" in text]
+    assert mean[0].endswith(": 60") and len(re.findall("[ML]", mean[1])) == 2
+
+
+def test_lines_break_at_missing_values_and_are_dashed_for_diverged_runs(drawn):
+    runs = {text.split("run: ")[1][:6]: path for text, path in marks(drawn, "line mark") if "run: " in text}
+    assert [len(re.findall("M", path)) for path in runs.values()] == [1, 2, 1]
+    dashed = {name for name, path in runs.items() if 'stroke-dasharray="4,3"' in path}
+    assert len(runs) == 3 and dashed == {"seed 3"}
+
+
+def test_a_dot_marks_the_selected_checkpoint_of_each_finished_run(drawn):
+    found = [
+        re.search(r"pairs seen: (\d+); .*: (\d+); run: (seed \d)", text).groups() for text, _ in marks(drawn, "point")
+    ]
+    assert found == [("30", "90", "seed 1"), ("10", "70", "seed 2")]
+
+
+def test_settings_share_scales_and_a_single_value_has_a_nonempty_scale():
+    def domains(**settings):
+        drawn = [dev.spec["layer"][1]["encoding"] for dev, _ in of_each_setting(settings).values()]
+        return [tuple(encoding[axis]["scale"]["domain"] for axis in "xy") for encoding in drawn]
+
+    one, other = domains(a=[record(1, curve=curve(0.5))], b=[record(2, curve=curve(0.9, 0.8))])
+    assert one == other == ([0, 20], [pytest.approx(48), pytest.approx(92)])
+    ((_, (low, high)),) = domains(a=[record(1, curve=curve(0.5))])
+    assert low < 50 < high
+
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+# Clicks on "dev accuracy" and "difference" of the first table. Reports the rows of the table after each click, the
+# errors of the page, and its width.
+PROBE = """
+<script>
+const errors = [];
+addEventListener("error", event => errors.push(event.message));
+</script>
+"""
+CLICKS = """
+<script>
+const look = () => {
+  const drawn = [...document.querySelectorAll(".chart")].map(each => each.querySelectorAll("svg").length);
+  if (drawn.includes(0) && performance.now() < 15000) return setTimeout(look, 100);
+  const table = document.querySelector("table"), seen = [];
+  const headings = [...table.querySelectorAll("thead tr:last-child th")];
+  for (const name of ["dev accuracy (%)", "dev accuracy (%)", "difference: dev accuracy (%)", "variant"]) {
+    const heading = headings.find(each => each.textContent === name);
+    heading.click();
+    seen.push([heading.getAttribute("aria-sort"), [...table.tBodies[0].rows].map(row => row.cells[0].textContent)]);
+  }
+  const width = document.documentElement.scrollWidth, marked = table.querySelectorAll("[aria-sort]").length;
+  const found = {seen, errors, drawn, width, marked};
+  document.body.innerHTML = "";
+  document.title = "found " + JSON.stringify(found);
+};
+look();
+</script>
+"""
+
+
+def printed_scores():
+    """Returns row -> printed dev accuracy, in the order of the committed table."""
+    lines = (RESULTS / "sick_ablation" / "table.md").read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    variant, accuracy = map(cells[0].index, ("variant", "dev accuracy (%)"))
+    return {row[variant]: float(row[accuracy].split(" ")[0]) for row in cells[2:] if "±" in row[accuracy]}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not BROWSER, reason="there is no Chromium")
+def test_tables_sort_charts_are_drawn_and_nothing_is_wider_than_a_narrow_window(tmp_path):
+    head, _, rest = report(RESULTS / "sick_ablation").partition("<body>")
+    body, _, end = rest.rpartition("</body>")  # the last one, as Vega's code contains the tag, too
+    page = f"{head}<body>{PROBE}{body}{CLICKS}</body>{end}"
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    # A window is at least 500 pixels wide; a frame can be narrower.
+    frame = """<iframe src="page.html" style="width: 390px; height: 2000px; border: 0"></iframe><script>
+    const look = () => {
+      const title = document.querySelector("iframe").contentDocument.title;
+      if (title.startsWith("found")) document.body.textContent = title; else setTimeout(look, 100);
+    };
+    look();</script>"""
+    (tmp_path / "frame.html").write_text(frame)
+    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
+    command = [
+        BROWSER,
+        *options,
+        f"--user-data-dir={tmp_path / 'profile'}",
+        "--virtual-time-budget=20000",
+        "--dump-dom",
+    ]
+    done = subprocess.run([*command, f"file://{tmp_path}/frame.html"], capture_output=True, text=True, timeout=120)
+    match = re.search(r"found (\{.*\})", done.stdout)
+    assert match, done.stderr[-2000:]
+    found = json.loads(match[1])
+    shown = printed_scores()
+    # Rows with equal printed scores keep the order that they had.
+    rising = sorted(shown, key=shown.get)
+    falling = sorted(rising, key=shown.get, reverse=True)
+    (up, first), (down, second), (_, by_difference), (_, by_name) = found["seen"]
+    assert (up, first) == ("ascending", rising) and (down, second) == ("descending", falling)
+    # The original has no difference: it comes last.
+    assert by_difference == [*(name for name in rising if name != "original"), "original"]
+    assert by_name == sorted(by_name) and found["marked"] == 1
+    assert found["drawn"] == [1] * 15 and found["errors"] == []
+    assert found["width"] <= 390
