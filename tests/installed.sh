@@ -68,5 +68,5 @@ pip install pytest hypothesis
 mkdir "$folder/sdist"
 tar -xzf "$folder"/dist/jaxmatch-*.tar.gz -C "$folder/sdist" --strip-components 1
 cd "$folder/sdist"
-python -m pytest -q -p no:cacheprovider tests/test_buckets.py tests/test_packaging.py tests/test_named_files.py tests/test_readers.py
+python -m pytest -q -p no:cacheprovider tests/test_batches.py tests/test_packaging.py tests/test_named_files.py tests/test_readers.py
 echo "the package is whole: $(ls "$folder"/dist | tr '\n' ' ')"

@@ -1,4 +1,4 @@
-"""The invariants of training a cohort in chunks."""
+"""The invariants of training a cohort in chunks, for RE2 and other models."""
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ from small_cohort import (
 )
 
 from jaxmatch.devices import is_out_of_memory
-from jaxmatch.training import chunks, programs
+from jaxmatch.training import chunks
 from jaxmatch.training import cohort as cohort_module
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.progress import Listener
@@ -39,13 +39,6 @@ def test_losses_of_a_run_alone_equal_its_losses_in_a_cohort():
     assert losses_together.std(axis=1).max() > 1e-3  # the runs do differ
 
 
-def test_losses_do_not_depend_on_the_other_runs():
-    one, _ = steps_of(make_cohort(seeds=(7, 1, 2)), 12)
-    other, _ = steps_of(make_cohort(seeds=(7, 5, 6), optimizer=[{}, {"learning_rate": 0.1}, {"dropout_rate": 0.6}]), 12)
-    np.testing.assert_array_equal(one[:, 0], other[:, 0])
-    assert np.any(one[:, 1] != other[:, 1])
-
-
 def test_diverged_run_is_marked_and_does_not_affect_other_runs(results):
     changes = [{}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {"dropout_rate": 0.0}]
     with jax.debug_nans(True), jax.debug_infs(True):  # as JAX_DEBUG_NANS and JAX_DEBUG_INFS
@@ -60,19 +53,6 @@ def test_diverging_step_leaves_parameters_finite():
     _, state = steps_of(make_cohort(optimizer=[{}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {}]), 6)
     assert (np.asarray(state.diverged_at) >= 0).tolist() == [False, True, False]
     assert np.isfinite(np.asarray(state.parameters)).all()
-
-
-def test_traced_hyperparameters_change_the_losses():
-    names = ("warmup_samples", "weight_decay", "gradient_clip", "decay_rate", "learning_rate_floor", "decay_samples")
-    values = (200, 0.1, 0.01, 0.3, 2.9e-3, 10)
-    plain, _ = steps_of(make_cohort(seeds=(1, 1, 1)), 20)
-    for start in (0, 3):
-        changes = [
-            {name: value} for name, value in zip(names[start : start + 3], values[start : start + 3], strict=True)
-        ]
-        changed, _ = steps_of(make_cohort(seeds=(1, 1, 1), optimizer=changes), 20)
-        for replica, name in enumerate(names[start : start + 3]):
-            assert np.any(changed[:, replica] != plain[:, replica]), name
 
 
 def test_the_step_is_free_of_convolutions_and_host_transfers():
@@ -96,18 +76,7 @@ def test_number_of_buckets_does_not_change_outputs(a_program_for_each_length):
     assert [len(each) for each in widths] == [1, 3]
 
 
-def test_training_reduces_the_loss_and_selects_on_dev(results):
-    for result in results:
-        curve = result.progress.curve
-        assert [entry["samples"] for entry in curve] == [70, 140, 210, 280]
-        assert curve[-1]["train_loss"] < curve[0]["train_loss"]
-        best = max(entry["dev"]["accuracy"] for entry in curve)
-        assert result.progress.best["accuracy"] == best
-        assert result.progress.best_at == next(e["samples"] for e in curve if e["dev"]["accuracy"] == best)
-        assert 0 <= result.test["accuracy"] <= 1
-
-
-@pytest.mark.parametrize("steps", [1, 7])
+@pytest.mark.parametrize("steps", [7])
 def test_interrupted_training_resumes_with_equal_results(results, tmp_path, steps, monkeypatch):
     monkeypatch.setattr(cohort_module, "SECONDS_BETWEEN_POLLS", 0.0)  # check after every step
     changes = [{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}]
@@ -118,42 +87,6 @@ def test_interrupted_training_resumes_with_equal_results(results, tmp_path, step
     again = make_cohort(optimizer=changes).train(checkpoints)
     checkpoints.close()
     same(again, results)
-
-
-def test_concurrent_and_sequential_compilation_train_equally(monkeypatch, a_program_for_each_length):
-    class RecordingListener(Listener):
-        def compiling(self, part, number, lengths):
-            events.append(f"{part} {number} of {lengths}")
-
-        def compiled(self, part, seconds):
-            events.append(f"{part} compiled")
-
-    one_by_one = make_cohort(seeds=(1, 2)).train()
-    chunks.programs.cache_clear()
-    monkeypatch.setattr(programs, "cores", lambda: 4)
-    cohort, events = make_cohort(seeds=(1, 2)), []
-    for part in (cohort.chunks.programs.train, cohort.chunks.programs.evaluate):
-        part.compiles_in_parallel = True
-    same(cohort.train(listener=RecordingListener()), one_by_one)
-    chunks.programs.cache_clear()
-    both = "{0} 1 of 2", "{0} compiled", "{0} 2 of 2", "{0} compiled"
-    assert events == [line.format(part) for part in ("training", "evaluation") for line in both]
-
-
-def test_evaluation_interval_is_in_samples():
-    cohort = make_cohort(training={"evaluate_every_samples": 30, "epochs": 2})
-    samples = [entry["samples"] for entry in cohort.train()[0].progress.curve]
-    assert samples[-1] == 140
-    assert len(samples) in (4, 5)  # every 30 of 140 samples, and the end
-    assert all(later - earlier <= 30 + 16 for earlier, later in zip([0, *samples], samples))
-
-
-def test_best_on_test_scores_are_recorded_separately():
-    results = make_cohort(training={"best_on_test": True}).train()
-    for result in results:
-        best = result.progress.best_on_test
-        assert best["scores"]["accuracy"] >= result.test["accuracy"]
-        assert best["at_samples"] in [entry["samples"] for entry in result.progress.curve]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +113,7 @@ def test_regression_and_ranking_are_trained_and_scored(task, selection, scores):
     assert curve[-1]["train_loss"] < curve[0]["train_loss"]
 
 
-@pytest.mark.parametrize("until", [1, 3])
+@pytest.mark.parametrize("until", [2])
 def test_paused_training_resumes_with_equal_results(results, tmp_path, until):
     changes = [{}, {"learning_rate": 1e-3}, {"dropout_rate": 0.0}]
     checkpoints = Checkpoints(tmp_path / "checkpoints")
@@ -394,3 +327,34 @@ def test_a_program_that_needs_too_much_memory_is_replaced_before_the_first_step(
 )
 def test_only_device_memory_errors_count_as_out_of_memory(error, expected):
     assert is_out_of_memory(error) == expected
+
+
+ESAN = {"name": "esan", "hidden_size": 8, "alignment_layers": 1}
+CSRAN = {"name": "csran", "stacked_layers": 1, "hidden_size": 4, "highway_layers": 1, "factors": 2, "head_size": 8}
+ONE_LENGTH = {"maximum_buckets": 1}  # all tests share two compiled steps per model
+DIIN = {"name": "diin", "grid_length": 8, "dense_blocks": 1, "block_layers": 1, "growth_rate": 4, "first_scale": 1.0}
+SIAMESE = {"name": "siamese", "hidden_size": 4, "head_size": 8}
+TRANSFORMER = {"name": "transformer", "hidden_size": 8, "heads": 2, "encoder_layers": 1, "feed_forward_size": 8}
+ALL = [ESAN, CSRAN, DIIN, SIAMESE, TRANSFORMER]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ALL, ids=lambda model: model["name"])
+def test_a_run_does_not_depend_on_other_runs_of_its_cohort(model):
+    def losses_of(seeds, *changes):
+        cohort = make_cohort(seeds=seeds, optimizer=[{}, *changes], model=model, training=ONE_LENGTH)
+        return cohort, steps_of(cohort, 8)[0]
+
+    cohort, losses = losses_of((7, 1, 2), {"learning_rate": 1e-4}, {"dropout_rate": 0.5})
+    other, others = losses_of((7, 5, 6), {"learning_rate": 1e-2}, {"dropout_rate": 0.0})
+    np.testing.assert_array_equal(losses[:, 0], others[:, 0])
+    assert losses.std(axis=1).max() > 1e-3  # the runs do differ
+    assert np.abs(losses - others)[:, 1:].max(axis=0).min() > 1e-3
+    if model is SIAMESE:  # a single run compiles a different program; testing one model with an LSTM is enough
+        alone = make_cohort(seeds=(7,), model=model, training=ONE_LENGTH)
+        np.testing.assert_allclose(losses[:, 0], steps_of(alone, 8)[0][:, 0], atol=1e-4)
+    assert other.chunks.programs is cohort.chunks.programs
+    for compiled in cohort.chunks.programs.train.executables.values():
+        text = compiled.as_text()
+        assert "dot(" in text
+        assert " convolution(" not in text

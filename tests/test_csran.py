@@ -1,4 +1,7 @@
-"""CSRAN as a whole: the composition of its layers."""
+"""CSRAN and CAFE: their layers against the papers' equations, and their composition.
+
+A row holds both sentences of a pair. `sentences` gives the sentence of each token (1 or 2; 0 is padding).
+"""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Grouping of runs by setting, and the means and standard deviations of their curves."""
+"""The values of figures over training and over a setting: groups of runs, means and deviations."""
 
 import math
 

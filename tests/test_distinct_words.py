@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_cohort import MODEL, alike, make_cohort, make_data
 
-from jaxmatch.data.batches import BatchPlan, distinct_word_counts, most_in_evaluation, most_in_training, program_words
+from jaxmatch.data.batches import BatchPlan, distinct_word_counts, most_in_evaluation, most_in_training
 from jaxmatch.data.text import WordTable, character_table
 from jaxmatch.layers.core import traced_for
 from jaxmatch.layers.words import distinct, encode_distinct_words
@@ -58,11 +58,6 @@ def test_no_batch_of_other_seeds_and_epochs_has_more_words():
         for bucket, (batches, _) in plan.rows(seed, seed).items():
             length = plan.buckets[bucket]
             assert distinct_word_counts(ids[:, :length], batches, 5_001).max() <= most[bucket] < 32 * length
-
-
-@pytest.mark.parametrize("tokens, words", [(1_000, 640), (641, 640), (640, None), (100, None)])
-def test_compiled_word_count_is_none_unless_below_the_token_count(tokens, words):
-    assert program_words(600, tokens) == words
 
 
 def test_only_distinct_words_are_encoded():
@@ -155,12 +150,3 @@ def test_an_epoch_with_more_words_than_expected_encodes_each_token(monkeypatch):
     short = cohort(maximum_buckets=1)
     assert shapes_of(short) == {0: BatchShape(8)}
     alike(short.train(), expected, atol=1e-4)
-
-
-def test_mixed_lengths_count_words_also_of_lengths_that_the_first_epoch_lacks():
-    training = {"epochs": 2, "maximum_buckets": 2, "mix_lengths": True}
-    chunks = make_cohort(seeds=(1, 2), model=RE2, data=with_characters(), training=training).chunks
-    chunks.initialize()
-    shapes = chunks.epoch(0).shapes
-    assert [0 in chunks.epoch(number).sequence[:, 0] for number in (0, 1)] == [False, True]
-    assert None not in [shape.most_words for shape in shapes.values()]

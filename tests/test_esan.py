@@ -1,4 +1,7 @@
-"""ESAN as a whole: the composition of its layers."""
+"""ESAN: its layers against the paper's equations, and their composition.
+
+A row holds both sentences of a pair. `sentences` gives the sentence of each token (1 or 2; 0 is padding).
+"""
 
 import jax
 import jax.numpy as jnp

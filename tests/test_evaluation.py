@@ -1,12 +1,13 @@
-"""Evaluation uses the same compiled shapes for all splits, and its outputs have the order of the split."""
+"""When runs are evaluated, in which compiled shapes, and that outputs have the order of the split."""
 
 import dataclasses
 
 import jax
 import numpy as np
+import pytest
 import small_cohort
 
-from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size, evaluation_shapes
+from jaxmatch.training.evaluation import Evaluator, count, due, evaluation_shapes, first_epoch
 from jaxmatch.training.programs import replica_mesh
 
 
@@ -39,13 +40,67 @@ def test_splits_of_different_sizes_and_lengths_share_compiled_shapes():
     assert shapes[1] <= shapes[0] == set(zip(rows, buckets, strict=True))
 
 
-def test_default_evaluation_batch_is_smaller_on_cpu_than_on_gpu():
-    assert evaluation_batch_size(0, "cpu") < evaluation_batch_size(0, "gpu")
-    assert evaluation_batch_size(7, "cpu") == evaluation_batch_size(7, "gpu") == 7
-
-
 def test_fillers_are_not_counted_in_evaluated_pairs():
     cohort = small_cohort.make_cohort(seeds=(1, 2, 3))
     parameters = small_cohort.started(cohort).parameters
     cohort.evaluator.outputs("dev", parameters, 2)  # the third slot counts as a filler
     assert cohort.evaluator.totals["pairs"] == 2 * 30 and cohort.evaluator.totals["seconds"] > 0
+
+
+PAIRS, STEPS = 40, [10, 20, 30, 40]
+
+
+def times(**settings):
+    """Returns the pairs seen at each evaluation, in three epochs of 40 pairs in steps of ten."""
+    training = {
+        "epochs": 3,
+        "evaluate_every_samples": 0,
+        "evaluate_each_epoch": False,
+        "late_from_samples": 0,
+        "evaluate_every_samples_late": 0,
+    } | settings
+    found = []
+    for epoch in range(training["epochs"]):
+        samples = epoch * PAIRS + np.array(STEPS)
+        found += samples[due(training, epoch, PAIRS, samples)].tolist()
+    assert count(training, PAIRS, steps=12) >= len(found) > count(training, PAIRS, steps=12) - 4  # some coincide
+    assert min(first_epoch(training, PAIRS), 3) == -(-found[0] // PAIRS)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, [40, 80, 120]),
+        ({"evaluate_every_samples": 50}, [50, 100, 120]),
+        ({"evaluate_every_samples": 35}, [40, 70, 110, 120]),  # the step that reaches each multiple
+        ({"evaluate_every_samples": 50, "evaluate_each_epoch": True}, [40, 50, 80, 100, 120]),
+        ({"evaluate_every_samples": 100}, [100, 120]),
+        ({"evaluate_every_samples": 1000}, [120]),  # the end of training is always evaluated
+        # Like the released SNLI run: evaluations are rare at first and frequent later.
+        (
+            {
+                "evaluate_every_samples": 50,
+                "evaluate_each_epoch": True,
+                "late_from_samples": 70,
+                "evaluate_every_samples_late": 10,
+            },
+            [40, 50, 80, 90, 100, 110, 120],
+        ),
+        ({"late_from_samples": 60, "evaluate_every_samples_late": 20}, [40, 80, 100, 120]),
+        ({"evaluate_every_samples_late": 30}, [30, 40, 60, 80, 90, 120]),
+        ({"evaluate_every_samples": 10, "evaluate_every_samples_late": 100}, [100, 120]),
+        # One step passes an early evaluation and the start of the late phase, or that start and a late evaluation.
+        ({"evaluate_every_samples": 25, "late_from_samples": 25, "evaluate_every_samples_late": 70}, [30, 70, 120]),
+        (
+            {"evaluate_every_samples": 100, "late_from_samples": 33, "evaluate_every_samples_late": 36},
+            [40, 80, 110, 120],
+        ),
+        (
+            {"evaluate_every_samples": 25, "late_from_samples": 33, "evaluate_every_samples_late": 32},
+            [30, 70, 100, 120],
+        ),
+    ],
+)
+def test_evaluations_are_due_at_the_expected_samples(settings, expected):
+    assert times(**settings) == expected

@@ -1,4 +1,4 @@
-"""Figures show the values they are given, and the same values give the same bytes."""
+"""Figures show the values they are given, the same values give the same bytes, and other files are refused."""
 
 import json
 import math

@@ -1,4 +1,7 @@
-"""A row holds both sentences of a pair. `sentences` gives the sentence of each token (1 or 2; 0 is padding)."""
+"""Layers that several models share, against their equations.
+
+A row holds both sentences of a pair. `sentences` gives the sentence of each token (1 or 2; 0 is padding).
+"""
 
 import functools
 

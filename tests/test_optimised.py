@@ -13,7 +13,7 @@ CENTRAL_TESTS = (
     "test_cohort.py::test_losses_do_not_depend_on_the_other_runs",
     "test_cohort.py::test_diverged_run_is_marked_and_does_not_affect_other_runs",
     "test_cohort.py::test_interrupted_training_resumes_with_equal_results[7]",
-    "test_optax_updates.py::test_updates_are_those_of_optax",
+    "test_step.py::test_updates_are_those_of_optax",
     "test_selection.py::test_the_kept_checkpoint_is_the_best_on_dev[test]",
     "test_cohort.py::test_buckets_that_share_a_program_give_the_same_results",
     "test_streams.py",

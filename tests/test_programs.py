@@ -3,7 +3,6 @@
 import threading
 import time
 import weakref
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -169,13 +168,6 @@ def test_concurrent_compilations_of_all_programs_are_limited(make_program, monke
     assert most[0] == programs.MAX_PARALLEL_COMPILATIONS and [len(kept(each)) for each in both] == [7, 7]
 
 
-def test_warning_about_max_map_count_is_logged_once(caplog):
-    programs.warn_once.cache_clear()
-    programs.warn_once()
-    programs.warn_once()
-    assert caplog.text.count("max_map_count") == 1
-
-
 def test_mappings_are_scarce_above_three_quarters_of_the_limit(monkeypatch, tmp_path):
     monkeypatch.setattr(devices, "LIMIT_FILE", tmp_path / "max_map_count")
     monkeypatch.setattr(devices, "MAPPINGS_FILE", tmp_path / "maps")
@@ -186,28 +178,6 @@ def test_mappings_are_scarce_above_three_quarters_of_the_limit(monkeypatch, tmp_
     assert not devices.mappings_are_scarce()
     (tmp_path / "maps").write_text("a mapping\n" * 8)
     assert devices.mappings_are_scarce()
-
-
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not list the mappings of a process")
-def test_memory_mappings_stay_bounded_while_many_programs_are_compiled(program, monkeypatch, tmp_path):
-    def mapping_count():
-        return len(Path("/proc/self/maps").read_text().splitlines())
-
-    if jax.devices()[0].platform != "cpu":
-        pytest.skip("only on a CPU: elsewhere programs are stored on the device")
-    monkeypatch.setattr(devices, "LIMIT_FILE", tmp_path / "missing")  # no limit, however many mappings exist
-    called(program, 1)
-    before = mapping_count()
-    called(program, *range(2, 12))
-    ten = mapping_count() - before
-    assert ten >= 10  # otherwise there is nothing to limit
-    (tmp_path / "max_map_count").write_text(str((mapping_count() + ten) * 4 // 3))
-    monkeypatch.setattr(devices, "LIMIT_FILE", tmp_path / "max_map_count")
-    most = 0
-    for length in range(12, 100):
-        called(program, length)
-        most = max(most, mapping_count() - before)
-    assert most <= 3 * ten
 
 
 def test_changing_the_default_precision_recompiles_the_program():

@@ -1,4 +1,7 @@
-"""The whole RE2 model: properties that hold for any weights, in addition to those of all models (test_models.py)."""
+"""RE2: its layers against their equations, and the whole model, in addition to the properties of all models.
+
+A row holds both sentences of a pair. `sentences` gives the sentence of each token (1 or 2; 0 is padding).
+"""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""The HTML report of a sweep agrees with its records and loads no other file."""
+"""The HTML report of a sweep agrees with its records, draws its charts, and loads no other file."""
 
 import html
 import json

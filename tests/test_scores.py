@@ -1,20 +1,32 @@
-"""Scores equal those of independent implementations, even for ties and edge cases."""
+"""Scores equal those of independent implementations (scikit-learn, SciPy, trec_eval), even for ties and edge cases."""
 
 import math
 import warnings
 
 import numpy as np
 import pytest
+import pytrec_eval
 import scipy.stats
 import sklearn.metrics
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from random_scores import COARSE, QUICK, columns
 
 from jaxmatch.config.settings import SCORES
 from jaxmatch.data import catalog
 from jaxmatch.training import scores
 from jaxmatch.training.evaluation import mean_loss
+from jaxmatch.training.scores import ranking_deviations, ranking_scores
+
+QUICK = settings(max_examples=50, deadline=None)
+# Few distinct values, so that ties are common; the last two differ in float64 but not in float32.
+COARSE = st.sampled_from([-1.5, -1.0, 0.0, 0.25, 1.0, 1.0 + 1e-12])
+
+
+def columns(*entries, least=1, most=30):
+    """Draws lists of the same length, one for each strategy, as arrays."""
+    return st.lists(st.tuples(*entries), min_size=least, max_size=most).map(
+        lambda rows: tuple(np.array(column) for column in zip(*rows, strict=True))
+    )
 
 
 @QUICK
@@ -225,11 +237,6 @@ def test_lower_is_better_only_for_mse_and_loss():
     assert {name for name, score in SCORES.items() if not score.higher_is_better} == {"mse", "loss"}
 
 
-def test_three_classes_have_only_accuracy_and_macro_f1():
-    broken = call("classification", [0, 1], np.full((2, 3), np.nan), classes=3)
-    assert set(broken) == {"accuracy", "macro_f1"} == set(call("classification", [0, 1], np.eye(3)[:2], classes=3))
-
-
 @pytest.mark.parametrize("task", ["classification", "ranking", "regression"])
 def test_no_pairs_give_nan(task):
     empty = call(task, np.zeros(0, np.int32), np.zeros((0, 1 if task == "regression" else 2)))
@@ -259,18 +266,118 @@ def test_tiny_and_huge_predictions_correlate_without_warning(scale):
     assert call("ranking", [1, 0], huge)["mrr"] == 1.0
 
 
-def test_unknown_task_wrong_shapes_and_missing_groups_are_refused():
-    with pytest.raises(ValueError, match="unknown task"):
-        call("tagging", [0], [[0, 0]])
-    with pytest.raises(ValueError, match="do not fit"):
-        call("classification", [0, 1], [[0, 0, 0], [0, 0, 0]])
-    with pytest.raises(ValueError, match="do not fit"):
-        call("regression", [0.0, 1.0], [[0, 0], [0, 0]])
-    with pytest.raises(ValueError, match="groups"):
-        call("ranking", [0, 1], [[0, 0], [0, 0]], groups=None)
-
-
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_infinite_outputs_have_no_finite_loss_and_no_warning(task):
     assert not np.isfinite(mean_loss(task, np.full((1, 2, 2), np.inf, np.float32), np.array([0, 1])))
+
+
+def trec_eval(labels, values, groups, documents):
+    """Means of trec_eval's measures over the groups with right and wrong candidates, by our names."""
+    relevance: dict = {}
+    run: dict = {}
+    for label, value, group, document in zip(labels, values, groups, documents, strict=True):
+        relevance.setdefault(str(group), {})[str(document)] = int(label)
+        run.setdefault(str(group), {})[str(document)] = float(value)
+    relevance = {group: found for group, found in relevance.items() if len(set(found.values())) == 2}
+    measures = {"map": "map", "mrr": "recip_rank", **{f"recall_at_{k}": f"recall_{k}" for k in scores.RECALL_AT}}
+    judged = pytrec_eval.RelevanceEvaluator(relevance, {"map", "recip_rank", "recall.1,2,5"}).evaluate(run).values()
+    return {name: np.mean([j[measure] for j in judged]) if judged else math.nan for name, measure in measures.items()}
+
+
+@QUICK
+@given(
+    columns(st.integers(0, 1), COARSE, st.sampled_from(["q3", "q10", "ä"]), most=40),
+    st.randoms(use_true_random=False),
+)
+def test_ranking_scores_equal_trec_eval(case, random):
+    labels, values, groups = case
+    # "D1-10" sorts before "D1-9": names are compared as text.
+    names = [f"D{n % 2}-{n}" for n in range(labels.size)]
+    random.shuffle(names)
+    documents = np.array(names)
+    expected = trec_eval(labels, values, groups, documents)
+    got = ranking_scores(labels, values, groups, documents)
+    assert got == pytest.approx(expected, rel=1e-12, nan_ok=True)
+    numbers = np.unique(groups, return_inverse=True)[1].astype(np.int32)
+    assert ranking_scores(labels, values, numbers, documents)["map"] == pytest.approx(got["map"], nan_ok=True)
+    assert ranking_scores(labels, values, numbers, documents)["mrr"] == pytest.approx(got["mrr"], nan_ok=True)
+
+
+def test_ranking_scores_equal_hand_computed_values():
+    # First question: ranks are wrong, right, wrong, right. Second: right first. The others do not count.
+    labels = [1, 0, 1, 0, 1, 0, 1, 1, 0]
+    values = [0.7, 0.9, 0.1, 0.5, 3.0, 2.0, 1.0, 1.0, 1.0]
+    groups = [0, 0, 0, 0, 1, 1, 2, 2, 3]
+    got = ranking_scores(labels, values, groups)
+    assert got["map"] == pytest.approx(((1 / 2 + 2 / 4) / 2 + 1.0) / 2)
+    assert got["mrr"] == pytest.approx((1 / 2 + 1.0) / 2)
+    assert got["recall_at_1"] == pytest.approx((0 + 1) / 2)
+    assert got["recall_at_2"] == pytest.approx((1 / 2 + 1) / 2)
+    assert got["recall_at_5"] == 1.0
+    # This includes the third question, which has only right candidates, but not the fourth, which has none.
+    whole = ranking_scores(labels, values, groups, filtered=False)
+    assert whole["map"] == pytest.approx(((1 / 2 + 2 / 4) / 2 + 1.0 + 1.0) / 3) and whole["mrr"] == pytest.approx(
+        (1 / 2 + 2.0) / 3
+    )
+    logits = np.stack([np.zeros(9), values], axis=1)
+    options = {"label_names": ("0", "1"), "groups": groups}
+    assert scores.score("ranking", labels, logits, **options, filtered=False)["map"] == pytest.approx(whole["map"])
+    assert scores.score("ranking", labels, logits, **options)["map"] == pytest.approx(got["map"])
+
+
+@QUICK
+@given(columns(st.integers(0, 1), COARSE, st.integers(0, 3), least=1, most=40), st.booleans())
+def test_ranking_deviations_equal_deviations_of_scores_per_question(case, filtered):
+    labels, values, groups = case
+    each = [
+        ranking_scores(labels[groups == one], values[groups == one], groups[groups == one], None, filtered)
+        for one in np.unique(groups)
+    ]
+    each = [scores for scores in each if not math.isnan(scores["map"])]
+    logits = np.stack([np.zeros(labels.size), values], axis=1)
+    first, broken = ranking_deviations(labels, np.stack([logits, logits * np.nan]), groups, None, filtered)
+    assert first["questions"] == broken["questions"] == len(each)
+    for name, deviation in first["deviations"].items():
+        expected = np.std([scores[name] for scores in each], ddof=1) if len(each) > 1 else math.nan
+        assert deviation == pytest.approx(expected, abs=1e-12, nan_ok=True)
+    assert all(math.isnan(deviation) for deviation in broken["deviations"].values())
+
+
+def test_recall_equals_hand_computed_values():
+    # Ten candidates, the right one third by score: among the first five, not among the first two.
+    labels, values = [0, 0, 1] + [0] * 7, [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
+    got = ranking_scores(labels, values, [0] * 10)
+    assert (got["recall_at_1"], got["recall_at_2"], got["recall_at_5"]) == (0.0, 0.0, 1.0)
+    # In a tie, the right candidate comes last. A model that scores all candidates alike finds nothing.
+    tied = ranking_scores(labels, [9, 8, 9, 6, 5, 4, 3, 2, 1, 0], [0] * 10)
+    assert (tied["recall_at_1"], tied["recall_at_2"]) == (0.0, 1.0)
+    alike = ranking_scores(labels, [1.0] * 10, [0] * 10)
+    assert [alike[f"recall_at_{k}"] for k in scores.RECALL_AT] == [0.0, 0.0, 0.0]
+    # A group of fewer candidates than k.
+    assert ranking_scores([1, 0], [0, 1], ["a", "a"])["recall_at_5"] == 1.0
+
+
+def test_equal_scores_are_ordered_by_descending_document_name():
+    labels, values, groups = [1, 0], [0.5, 0.5], [7, 7]
+    assert ranking_scores(labels, values, groups, ["b", "a"])["mrr"] == 1.0
+    assert ranking_scores(labels, values, groups, ["a", "b"])["mrr"] == 0.5
+    # trec_eval stores scores in float32: scores that are equal there are tied, even if they differ in float64.
+    assert ranking_scores(labels, [0.5 + 1e-12, 0.5], groups, ["a", "b"])["mrr"] == 0.5
+
+
+@pytest.mark.parametrize("labels", [[1, 0, 0], [0, 0, 1]])
+@pytest.mark.parametrize("documents", [None, ["x", "x", "x"]])
+def test_constant_scores_rank_the_right_candidate_last_in_any_order(labels, documents):
+    assert ranking_scores(labels, [2.0] * 3, [0] * 3, documents)["map"] == pytest.approx(1 / 3)
+
+
+@QUICK
+@given(columns(st.integers(0, 1), COARSE, st.integers(0, 3), most=20), st.randoms(use_true_random=False))
+def test_ranking_does_not_depend_on_the_order_of_the_pairs(case, random):
+    labels, values, groups = case
+    order = list(range(labels.size))
+    random.shuffle(order)
+    first = ranking_scores(labels, values, groups)
+    second = ranking_scores(labels[order], values[order], groups[order])
+    np.testing.assert_allclose(list(first.values()), list(second.values()), rtol=1e-12)

@@ -1,4 +1,4 @@
-"""Intervals and tests equal hand-computed values, and are None or NaN where they are undefined."""
+"""Intervals, tests and corrections equal hand-computed values and SciPy, and appear in tables and reports."""
 
 import json
 import math

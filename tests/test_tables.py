@@ -1,4 +1,4 @@
-"""Rows, means and deviations follow from the records; invalid records are errors."""
+"""Tables: rows, means and deviations, published numbers and differences, captions, formats, and invalid records."""
 
 import csv
 import io

@@ -3,11 +3,11 @@
 _COHORT, _STEP, _CHUNKS, _PROGRESS = (f"jaxmatch/training/{name}.py" for name in ("cohort", "step", "chunks", "progress"))
 _KEPT = ["tests/test_selection.py::test_the_kept_checkpoint_is_the_best_on_dev"]
 _SPLITS = ["tests/test_selection.py::test_dev_and_test_are_not_swapped"]
-_OPTAX = ["tests/test_optax_updates.py::test_updates_are_those_of_optax"]
+_OPTAX = ["tests/test_step.py::test_updates_are_those_of_optax"]
 _DROPOUT = ["tests/test_streams.py::test_dropout_differs_between_seeds_and_between_steps"]
 _START = ["tests/test_streams.py::test_initial_parameters_depend_only_on_the_seed"]
 _BATCHES = ["tests/test_streams.py::test_batches_differ_between_seeds_and_between_epochs"]
-_SCHEDULES = ["tests/test_schedule.py"]
+_SCHEDULES = ["tests/test_step.py"]
 _STREAMS = "tests/test_streams.py::test_settings_of_jax_do_not_change_a_training"
 
 MUTANTS = [
@@ -28,7 +28,7 @@ MUTANTS = [
     ("jaxmatch/training/chunks.py", "self._plan.rows(self._seeds[run], epoch)", "self._plan.rows(0, epoch)", _BATCHES),
     ("jaxmatch/training/chunks.py", "self._plan.rows(self._seeds[run], epoch)", "self._plan.rows(self._seeds[run], 0)", _BATCHES),
     ("jaxmatch/training/step.py", "jnp.square(outputs[:, 0] - labels)", "jnp.abs(outputs[:, 0] - labels)",
-     ["tests/test_losses.py"]),
+     ["tests/test_step.py"]),
     (_STEP, 'run_key(seed, "parameters")', 'run_key(0, "parameters")', _START),
     (_CHUNKS, "return self.seeds[rows], jax.tree", "return self.seeds[rows * 0], jax.tree", _START),
     # The same compiled programs.
@@ -65,7 +65,7 @@ MUTANTS = [
     ("jaxmatch/models/decatt.py", "position[:, None, :]), FARTHEST + 1)", "position[:, None, :]), FARTHEST)",
      ["tests/test_compared_models.py::test_logits_match_the_equations_wherever_the_padding_is"]),
     ("jaxmatch/training/evaluation.py", "np.minimum(samples, border) // every", "samples // every",
-     ["tests/test_evaluation_times.py"]),
+     ["tests/test_evaluation.py"]),
     ("jaxmatch/data/batches.py", "occurs[PADDING] = True", "pass",
      ["tests/test_distinct_words.py::test_distinct_word_counts_include_padding"]),
     ("jaxmatch/layers/words.py", "encoded.astype(jnp.float32)[place]", "encoded[place]",

@@ -1,10 +1,67 @@
-"""The updates of training are those of optax."""
+"""The learning rate, the losses and the updates of a training step."""
+
+import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from small_cohort import make_cohort, make_data, started, steps_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_cohort import OPTIMIZER, make_cohort, make_data, started, steps_of
+
+from jaxmatch.training import step
+from jaxmatch.training.step import LOSSES, learning_rate
+
+
+def rate(samples, **changes):
+    stacked = step.stack([{**OPTIMIZER, **changes}])
+    one = jax.tree.map(lambda leaf: leaf[0], stacked)
+    return float(learning_rate(np.int32(samples), one))
+
+
+def test_learning_rate_without_decay_is_constant():
+    for samples in (0, 1, 10_000_000):
+        assert rate(samples, learning_rate=1e-3, learning_rate_floor=6e-5, decay_rate=1.0) == pytest.approx(1e-3)
+        assert rate(samples, learning_rate=1e-3, learning_rate_floor=6e-5, decay_samples=0) == pytest.approx(1e-3)
+        # A floor above the rate must not raise it.
+        for warmup in (0, 1_000_000):
+            low = {"learning_rate": 1e-5, "learning_rate_floor": 6e-5, "warmup_samples": warmup}
+            assert rate(samples, **low, decay_rate=1.0) == pytest.approx(1e-5)
+
+
+@given(
+    st.integers(0, 10_000),
+    st.integers(0, 3_000),
+    st.integers(1, 3_000),
+    st.floats(0.5, 1.0),
+    st.floats(1e-4, 1e-2),
+    st.floats(0, 1e-4),
+)
+@settings(max_examples=50, deadline=None)
+def test_learning_rate_equals_the_formula(samples, warmup, period, decay, peak, floor):
+    if samples < warmup:
+        expected = floor + (peak - floor) * samples / warmup
+    else:
+        expected = max(floor, peak * decay ** ((samples - warmup) // period))
+    got = rate(
+        samples,
+        learning_rate=peak,
+        learning_rate_floor=floor,
+        warmup_samples=warmup,
+        decay_rate=decay,
+        decay_samples=period,
+    )
+    assert got == pytest.approx(expected, rel=1e-3)
+
+
+def test_each_loss_equals_its_formula():
+    logits, labels = jnp.asarray([[0.0, 0.0], [0.0, math.log(3.0)], [math.log(9.0), 0.0]]), jnp.asarray([0, 1, 1])
+    for task in ("classification", "ranking"):
+        np.testing.assert_allclose(LOSSES[task](logits, labels), -np.log([0.5, 0.75, 0.1]), rtol=1e-5)
+    found = LOSSES["regression"](jnp.asarray([[1.0], [-2.0], [0.25]]), jnp.asarray([0.5, 1.0, 0.25]))
+    np.testing.assert_allclose(found, [0.25, 9.0, 0.0], rtol=1e-6)
 
 
 def test_updates_are_those_of_optax():
