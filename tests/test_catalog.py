@@ -1,7 +1,6 @@
 """The catalog: from names to files, and from files to data sets."""
 
 import json
-import shutil
 
 import pytest
 from reader_formats import TREC, UBUNTU, fill
@@ -42,19 +41,6 @@ def test_real_files_have_the_expected_task_labels_and_sizes(data_folder, name, t
         if labels:
             # Ten pairs of one headline are the dev split of the Twitter sample.
             assert set(pairs.labels) == set(labels) or (name, len(pairs)) == ("twitter_url", 10)
-
-
-def test_windows_line_ends_and_byte_order_mark_do_not_change_the_data(data_folder, tmp_path):
-    """A real file saved on Windows, with a byte-order mark, is the same data."""
-    for name in ("WikiQA-dev.txt", "WikiQA-dev.ref"):
-        content = (data_folder / "WikiQACorpus" / name).read_bytes().replace(b"\n", b"\r\n")
-        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + content)
-    for suffix in (".txt", ".ref"):
-        shutil.copy(tmp_path / f"WikiQA-dev{suffix}", tmp_path / f"WikiQA-train{suffix}")
-    copied = catalog.load("wikiqa", tmp_path).splits["dev"]
-    original = catalog.load("wikiqa", data_folder).splits["dev"]
-    for column in ("text_a", "text_b", "labels", "groups", "documents"):
-        assert getattr(copied, column) == getattr(original, column)
 
 
 def test_every_source_is_complete_and_consistent():
@@ -98,11 +84,6 @@ def test_snli_prefers_json_lines_to_the_text_file(tmp_path):
     assert catalog.load("snli", tmp_path).splits["train"].text_a == ["text"]
     fill(tmp_path, **{"snli_1.0_train_jsonl": '{"gold_label": "neutral", "sentence1": "json", "sentence2": "b"}'})
     assert catalog.load("snli", tmp_path).splits["train"].text_a == ["json"]
-
-
-def test_files_are_found_without_being_read(tmp_path):
-    fill(tmp_path, train_tsv="nonsense", dev_jsonl="nonsense")
-    assert catalog.find_files("own", tmp_path) == {"train": tmp_path / "train.tsv", "dev": tmp_path / "dev.jsonl"}
 
 
 def test_wikiqa_requires_the_ref_file_of_each_text_file(tmp_path):
@@ -199,14 +180,6 @@ def test_dev_is_split_from_the_training_file_if_there_is_no_dev_file(tmp_path, n
     assert {split: catalog.load_split(name, tmp_path, split) for split in data.splits} == data.splits
 
 
-def test_only_raw_trecqa_is_not_filtered():
-    named = {
-        name: catalog.filtered(name)
-        for name in ("trecqa", "trecqa_all", "trecqa_clean", "trecqa_all_clean", "wikiqa", "own")
-    }
-    assert named == {name: name not in ("trecqa", "trecqa_all") for name in named}
-
-
 def test_clean_trecqa_filters_dev_but_not_train(tmp_path):
     fill(tmp_path, train_xml=TREC, dev_xml=TREC)
     raw, clean = (catalog.load(name, tmp_path) for name in ("trecqa", "trecqa_clean"))
@@ -255,11 +228,6 @@ def test_an_unknown_name_error_suggests_the_nearest_name(name, words):
     assert words in str(refused(catalog.load, name, None))
 
 
-def test_an_unknown_name_without_a_near_match_lists_all_names():
-    text = str(refused(catalog.load, "xyzzy", None))
-    assert all(name in text for name in catalog.names())
-
-
 def test_a_task_that_does_not_fit_the_data_is_an_error(tmp_path):
     assert 'did you mean "regression"?' in str(refused(catalog.load, "own", tmp_path, task="regresion"))
     text = str(refused(catalog.load, "sick", tmp_path, task="regression"))
@@ -270,13 +238,3 @@ def test_a_task_that_does_not_fit_the_data_is_an_error(tmp_path):
 
 
 # --- generated data -----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", catalog.EMBEDDED_TASKS)
-def test_embedded_data_are_generated_and_need_no_files(monkeypatch, name):
-    import jaxmatch.data.synthetic
-
-    generated = []
-    monkeypatch.setattr(jaxmatch.data.synthetic, "generate", generated.append, raising=False)
-    catalog.load(name, task=catalog.EMBEDDED_TASKS[name])
-    assert generated == [name] and catalog.find_files(name) == {}

@@ -7,7 +7,6 @@ import pytest
 from jaxmatch.cli.main import main
 from jaxmatch.data.data_check import check
 from jaxmatch.data.encoding import DataSettings
-from jaxmatch.errors import InputError
 
 
 def lines_of(text):
@@ -83,16 +82,6 @@ def test_regression_report_lists_constant_scores_outliers_and_duplicates(own):
     assert "- test: 199 pairs occur in the training split too, up to order, case and punctuation" in lines
 
 
-def test_clean_data_has_no_problems(own):
-    settings = own(
-        vectors="cat 1 2\ndog 3 4\n",
-        train=[("cat", "dog", "no"), ("dog dog dog dog", "cat", "yes")],
-        dev=[("cat cat", "dog", "no"), ("dog dog", "cat", "yes")],
-        test=[("cat cat cat", "dog", "no"), ("dog dog dog", "cat", "yes")],
-    )
-    assert check(settings).endswith("\n\nno problems")
-
-
 def test_training_pairs_without_a_label_are_a_problem(own):
     settings = own(
         train=[("cat", "dog", "0"), ("dog", "cat", "1"), ("the", "cat", "-1"), ("the", "dog", "")],
@@ -160,18 +149,6 @@ def test_texts_without_spaces_are_a_problem(own, text, tokenizer, mean):
     ]
     line = f"texts are written without spaces: a token has {mean} characters on average; split them with "
     assert found == [f"{line}data.tokenizer=characters"] * bool(mean)
-
-
-def test_coverage_is_unknown_without_vectors(own):
-    settings = own(vectors="", train=[("cat cat cat", "cat cat", "no"), ("cat", "dog", "yes")])
-    lines = lines_of(check(settings))
-    assert "1 occur 5 times or more" in lines
-    assert "no vectors were named, so their coverage is unknown" in lines
-
-
-def test_unknown_data_set_is_an_error():
-    with pytest.raises(InputError, match="there is no data set"):
-        check(DataSettings("snil"))
 
 
 def test_splits_that_differ_from_the_official_ones_are_explained(tmp_path):
@@ -247,9 +224,3 @@ def test_quotation_marks_after_a_space_in_csv_are_a_problem(tmp_path):
     settings = DataSettings(name="own", directory=str(tmp_path), vectors="hashed")
     found = [line[2:] for line in lines_of(check(settings)) if "enclosed" in line]
     assert found == ["train: 1 text is enclosed in quotation marks after a space; write none after a comma"]
-
-
-def test_quoted_file_with_the_quoted_option_is_no_problem(own, capsys):
-    settings = own(train=QUOTED)
-    assert main(["data", "check", "own", "--data-directory", settings.directory, "--quoted"]) == 0
-    assert "enclosed" not in capsys.readouterr().out

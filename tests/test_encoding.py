@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from own_data_set import DEV, own_data, words_of
 
-from jaxmatch.data import catalog, data_check, encoding
+from jaxmatch.data import catalog, data_check
 from jaxmatch.data.encoding import DataSettings, EncodedSplit, prepare
 from jaxmatch.data.pairs import DataSet, Split
 from jaxmatch.data.text import Corpus, Preprocessing
@@ -53,17 +53,6 @@ def test_content_of_data_depends_on_its_characters(own, tmp_path):
     assert data.content == data.fingerprint == ones.fingerprint
     assert len({data.content, ones.content, twos.content}) == 3
     assert ones.content == dataclasses.replace(data, characters=ones.characters.copy()).content
-
-
-def test_regression_labels_are_numbers(tmp_path):
-    (tmp_path / "train.tsv").write_text("text_a\ttext_b\tlabel\na cat\ta dog\t3.25\n")
-    (tmp_path / "v.txt").write_text("cat 1 2\n")
-    data = prepare(
-        DataSettings("own", str(tmp_path), "regression", vectors=str(tmp_path / "v.txt")), tmp_path / "cache"
-    )
-    labels = data.splits["train"].labels
-    assert labels.dtype == np.float32 and labels.tolist() == [3.25] and data.labels == ()
-    assert data.splits["train"].groups is None and data.splits["train"].documents is None
 
 
 def test_ranking_keeps_document_names_and_groups(data_folder, tmp_path):
@@ -176,16 +165,6 @@ def test_missing_vectors_and_unwritable_cache_are_refused(own, tmp_path):
         prepare(own, tmp_path / "file")
 
 
-def test_embedded_data_uses_its_built_in_vectors(tmp_path):
-    data = prepare(DataSettings("embedded_inference"), tmp_path)
-    own = encoding.synthetic.word_vectors()
-    assert data.report["vectors"] == f"embedded {encoding.synthetic.VERSION}"
-    assert len(data.vocabulary) > 100 and data.report["coverage"]["words_with_vector"] == 1.0
-    for number, word in enumerate(data.vocabulary.words[2:], start=2):
-        np.testing.assert_array_equal(data.vectors[number], own[word])
-    assert not data.vectors[:2].any()
-
-
 @pytest.mark.parametrize("split", ["train", "dev"])
 def test_split_whose_texts_have_no_words_left_is_refused(own, tmp_path, split):
     path = tmp_path / "data" / f"{split}.tsv"
@@ -201,9 +180,3 @@ def test_split_whose_texts_have_no_words_left_is_refused(own, tmp_path, split):
     prepare(dataclasses.replace(own, remove_punctuation=False), tmp_path / "cache")
     path.write_text("\n".join([header, *rows[:-1], rows[-1].replace("...", "word")]))
     prepare(own, tmp_path / "cache")
-
-
-def test_a_very_long_text_is_read(own, tmp_path):
-    with open(tmp_path / "data" / "train.tsv", "a") as file:
-        file.write("cat dog, " * 50_000 + "\tdog\t1\tq2\n")
-    assert prepare(own, tmp_path / "cache").splits["train"].lengths_a.max() == 100_000

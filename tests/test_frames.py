@@ -134,15 +134,9 @@ def test_invalid_input_is_refused_and_nothing_is_written(tmp_path, change, messa
     assert not (tmp_path / "own").exists()
 
 
-def test_a_folder_with_other_files_is_not_replaced(tmp_path):
-    (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(InputError, match="the folder holds 'thesis.tex'; give a new folder"):
+@pytest.mark.parametrize("name", ["thesis.tex", "train.jsonl"])
+def test_a_folder_with_files_of_the_user_is_not_replaced(tmp_path, name):
+    (tmp_path / name).write_text("{}")
+    with pytest.raises(InputError, match=f"the folder holds '{name}'; give a new folder"):
         save(frame(), tmp_path, columns=COLUMNS, split="0.8/0.2")
-    assert (tmp_path / "thesis.tex").read_text() == "x"
-
-
-def test_data_folder_written_by_the_user_is_not_replaced(tmp_path):
-    (tmp_path / "train.jsonl").write_text("{}")
-    with pytest.raises(InputError, match="the folder holds 'train.jsonl'; give a new folder"):
-        save(frame(), tmp_path, columns=COLUMNS, split="0.8/0.2")
-    assert (tmp_path / "train.jsonl").read_text() == "{}"
+    assert (tmp_path / name).read_text() == "{}"

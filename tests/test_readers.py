@@ -1,18 +1,31 @@
-"""The readers of data sets on small valid files and on generated texts."""
+"""The readers of data sets on small valid files, on generated texts, and on the official files."""
 
 import codecs
 import json
+import re
 from decimal import Decimal
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from reader_formats import OWN, SNLI_HEADER, columns, every_format, placed, quick, write
+from reader_formats import (
+    OWN,
+    SNLI_HEADER,
+    TREC,
+    TREC_FIRST,
+    UBUNTU,
+    UBUNTU_CONTEXT,
+    columns,
+    every_format,
+    placed,
+    quick,
+    write,
+)
 from refusals import refused
 
 from jaxmatch.data import own, readers, tables
 from jaxmatch.data.pairs import number_of
-from jaxmatch.errors import InputError, shown
+from jaxmatch.errors import InputError
 
 cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\t\n"), min_size=1, max_size=20).filter(
     lambda text: not text.isspace()
@@ -32,11 +45,6 @@ def test_snli_drops_and_counts_pairs_without_a_majority(tmp_path, name):
     assert columns(split) == [("A dog.", "An animal.", "neutral"), ('A "big" dog.', "A dog.", "entailment")]
     assert split.dropped == {'label "-"': 1}
     assert split.source == path and split.groups is None
-
-
-def test_snli_finds_columns_by_their_names(tmp_path):
-    path = write(tmp_path, "x.txt", "sentence2\tgold_label\tsentence1\nB.\tneutral\tA.\n")
-    assert columns(readers.read_snli(path)) == [("A.", "B.", "neutral")]
 
 
 def test_snli_row_may_lack_only_annotators(tmp_path):
@@ -225,14 +233,148 @@ def test_valid_numbers_are_parsed(text, number):
     assert number_of(text, None, 1, what="x") == number
 
 
-def test_shown_values_are_short_and_on_one_line():
-    assert shown("a\nb") == r"'a\nb'"
-    assert shown("x" * 100, 20) == "'" + "x" * 15 + "...'"
-
-
 def test_lines_are_read_one_at_a_time():
     def raw():
         yield b"first\n"
         pytest.fail("the second line was read before the first was used")
 
     assert next(tables.decode_lines(raw(), "x")) == (1, "first")
+
+
+tokens = st.text(st.characters(exclude_categories=["Cs", "Zs", "Cc"]), min_size=1, max_size=6).filter(
+    lambda token: not token.isspace()
+)
+sentences = st.lists(tokens, min_size=1, max_size=5).filter(
+    lambda words: not re.fullmatch("</?[A-Za-z]+( .*)?>", words[0])
+)
+answers = st.lists(st.tuples(st.sampled_from(["positive", "negative"]), sentences), max_size=4)
+
+
+def block(kind, words, *below):
+    return "\n".join([f"<{kind}>", "\t".join(words), *below, f"</{kind}>\n"])
+
+
+def test_sentences_are_read_and_annotation_lines_are_ignored(tmp_path):
+    split = readers.read_trecqa(write(tmp_path, "dev.xml", TREC))
+    assert columns(split) == [
+        ("Who is it ?", "Hugo & Young .", "1"),
+        ("Who is it ?", "<num> of < b >", "0"),
+        ("Where ?", "Here .", "0"),
+    ]
+    assert split.groups == ["1.4", "1.4", "2"] and split.documents is None and split.dropped == {}
+
+
+def test_clean_drops_and_counts_questions_with_answers_of_one_kind(tmp_path):
+    split = readers.read_trecqa_clean(write(tmp_path, "dev.xml", TREC))
+    assert split.groups == ["1.4", "1.4"] and split.dropped == {readers.ONE_KIND: 1}
+    assert readers.read_trecqa_clean(write(tmp_path, "dev.xml", TREC_FIRST)).dropped == {}
+    only_wrong = TREC_FIRST.replace("positive", "negative")
+    error = refused(readers.read_trecqa_clean, write(tmp_path, "dev.xml", only_wrong))
+    assert "no question has both right and wrong answers" in str(error)
+
+
+@quick
+@given(st.lists(st.tuples(sentences, answers), min_size=1, max_size=4).filter(lambda rows: any(a for _, a in rows)))
+@example([(["<", "b"], [("positive", ["<num>"]), ("negative", ["&lt;", "</b>x"])])])
+def test_round_trip_preserves_any_sentence(tmp_path, rows):
+    content, expected, groups = "", [], []
+    for number, (question, candidates) in enumerate(rows):
+        content += f"<QApairs id='{number}'>\n" + block("question", question, "WP\t.", "1\t2")
+        for kind, words in candidates:
+            content += block(kind, words, "NN")
+            expected.append((" ".join(question), " ".join(words), "1" if kind == "positive" else "0"))
+            groups.append(str(number))
+        content += "</QApairs>\n"
+    split = readers.read_trecqa(write(tmp_path, "train.xml", content))
+    assert columns(split) == expected and split.groups == groups
+
+
+@pytest.mark.parametrize("lines", range(1, TREC.count("\n")))
+def test_a_truncated_file_is_refused_unless_it_ends_after_a_question(tmp_path, lines):
+    content = "".join(TREC.splitlines(keepends=True)[:lines])
+    path = write(tmp_path, "dev.xml", content)
+    if content.endswith("</QApairs>\n"):
+        assert set(columns(readers.read_trecqa(path))) <= set(
+            columns(readers.read_trecqa(write(tmp_path, "whole.xml", TREC)))
+        )
+    else:
+        with pytest.raises(InputError, match="the file ends inside of"):
+            readers.read_trecqa(path)
+
+
+@pytest.mark.parametrize(
+    "name, pairs, questions, clean_pairs, clean_questions",
+    [("train", 4718, 93, 4619, 78), ("dev", 1148, 81, 1117, 65), ("test", 1517, 95, 1442, 68)],
+)
+def test_published_files_have_the_expected_counts(data_folder, name, pairs, questions, clean_pairs, clean_questions):
+    path = data_folder / "jacana-qa-naacl2013-data-results" / f"{name}.xml"
+    whole, clean = readers.read_trecqa(path), readers.read_trecqa_clean(path)
+    assert (len(whole), len(set(whole.groups))) == (pairs, questions)
+    assert (len(clean), len(set(clean.groups))) == (clean_pairs, clean_questions)
+    assert clean.dropped == {readers.ONE_KIND: pairs - clean_pairs}
+
+
+def test_a_context_is_a_group_of_ten_labeled_candidates(tmp_path):
+    split = readers.read_ubuntu(write(tmp_path, "test.txt", UBUNTU + UBUNTU.replace("full", "slow")))
+    assert split.labels == (["1"] + ["0"] * 9) * 2 and split.groups == ["1"] * 10 + ["2"] * 10
+    assert split.text_a[0] == UBUNTU_CONTEXT and split.text_a[19] == UBUNTU_CONTEXT.replace("full", "slow")
+    assert split.text_b[:2] == ["answer 0", "answer 1"] and split.documents is None
+
+
+def test_repeated_context_gives_two_groups(tmp_path):
+    assert readers.read_ubuntu(write(tmp_path, "test.txt", UBUNTU * 2)).groups == ["1"] * 10 + ["2"] * 10
+
+
+@pytest.mark.parametrize("missing, context", [(2, 1), (12, 2), (20, 2)])
+def test_missing_candidate_is_an_error_that_names_its_context(tmp_path, missing, context):
+    rows = (UBUNTU + UBUNTU.replace("full", "slow")).splitlines(keepends=True)
+    error = refused(readers.read_ubuntu, write(tmp_path, "test.txt", "".join(rows[: missing - 1] + rows[missing:])))
+    assert f"context {context} has 9 of its 10 candidates" in str(error)
+
+
+def test_a_training_context_has_a_right_and_a_wrong_response(tmp_path):
+    path = write(tmp_path, "train.txt", "1\tc\tyes\n0\tc\tno\n1\td\tyes\n0\td\tno\n1\te\tyes\n")
+    assert columns(readers.read_ubuntu_train(path))[:2] == [("c", "yes", "1"), ("c", "no", "0")]
+    assert readers.read_ubuntu_train(path).groups == ["1", "1", "2", "2", "3"]
+    assert "context 1 has 2 of its 10" in str(refused(readers.read_ubuntu, path))
+
+
+def test_utterances_in_separate_columns_are_joined(tmp_path):
+    path = write(tmp_path, "train.txt", "1\thi all\tmy disk is full\thow big ?\ttwo gigabytes\n")
+    assert columns(readers.read_ubuntu_train(path)) == [
+        ("hi all __eot__ my disk is full __eot__ how big ?", "two gigabytes", "1")
+    ]
+
+
+def test_real_wikiqa_groups_match_the_official_filtered_list(data_folder):
+    split = readers.read_wikiqa(data_folder / "WikiQACorpus" / "WikiQA-test.txt")
+    kinds = {}
+    for group, label in zip(split.groups, split.labels):
+        kinds.setdefault(group, set()).add(label)
+    kept = [
+        f"{group} 0 {document} {label}"
+        for group, document, label in zip(split.groups, split.documents, split.labels)
+        if len(kinds[group]) == 2
+    ]
+    # The release's own list of questions with right and wrong answers.
+    assert len(kinds) == 633
+    assert kept == (data_folder / "WikiQACorpus" / "WikiQA-test-filtered.ref").read_text().splitlines()
+
+
+def test_real_sick_with_windows_line_ends_has_the_expected_labels(data_folder):
+    path = data_folder / "SICK" / "SICK_test_annotated.txt"
+    assert b"\r\n" in path.read_bytes()
+    labels = readers.read_sick(path).labels
+    assert [labels.count(name) for name in readers.INFERENCE] == [1414, 2793, 720]
+    scores = readers.read_sick_relatedness(path).labels
+    assert (min(scores), max(scores)) == (1.0, 5.0) and scores[:2] == [3.3, 3.7]
+
+
+def test_real_mrpc_keeps_its_quotation_marks_but_not_the_byte_order_mark(data_folder):
+    path = data_folder / "MRPC" / "msr_paraphrase_train.txt"
+    assert path.read_bytes().startswith(codecs.BOM_UTF8) and b"\r\n" in path.read_bytes()
+    assert columns(readers.read_mrpc(path))[0] == (
+        'Amrozi accused his brother, whom he called "the witness", of deliberately distorting his evidence.',
+        'Referring to him as only "the witness", Amrozi accused his brother of deliberately distorting his evidence.',
+        "1",
+    )

@@ -84,12 +84,6 @@ def test_numeric_words_are_read_and_a_byte_order_mark_is_skipped(tmp_path, betwe
     assert as_dictionary(found) == dict.fromkeys(("2000", "1", "a"), [0.5, 1.0]) and report.broken == 0
 
 
-def test_one_dimensional_vectors_of_numeric_words_are_not_a_header(tmp_path):
-    path = tmp_path / "v.txt"
-    path.write_bytes(b"7 3\n8 4\n")
-    assert as_dictionary(read_vectors(path, Everything())[0]) == {"7": [3.0], "8": [4.0]}
-
-
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
@@ -109,22 +103,6 @@ def test_broken_lines_are_counted_described_and_left_out(tmp_path, line, problem
     found, report = read_vectors(path, Everything())
     assert sorted(found.index) == ["cat", "cow", "the"]
     assert (report.broken, report.broken_examples, report.lines) == (1, (problem,), 4)
-
-
-def test_only_the_first_broken_lines_are_described(tmp_path):
-    path = tmp_path / "v.txt"
-    path.write_bytes(b"the 1 2\n" * 20 + b"broken\n" * 9)
-    _, report = read_vectors(path, ())
-    assert report.broken == 9 and len(report.broken_examples) == 5
-
-
-def test_vectors_do_not_depend_on_the_block_size(tmp_path, monkeypatch):
-    path = tmp_path / "v.txt"
-    path.write_bytes(TEXT)
-    whole = as_dictionary(read_vectors(path, Everything())[0])
-    for size in (1, 7, 16):
-        monkeypatch.setattr(vectors, "BLOCK_BYTES", size)
-        assert as_dictionary(read_vectors(path, Everything())[0]) == whole
 
 
 @pytest.mark.parametrize("end", [b"\n", b""], ids=["word2vec", "gensim"])

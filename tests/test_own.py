@@ -1,0 +1,541 @@
+"""User-defined data: its task, its labels, its files in each format, and one file split by shares."""
+
+import csv
+import gzip
+import json
+import re
+
+import pandas
+import pyarrow
+import pyarrow.parquet
+import pytest
+from reader_formats import columns, fill, write
+from refusals import refused
+
+from jaxmatch.cli import main
+from jaxmatch.data import catalog, encoding, own
+from jaxmatch.data.encoding import DataSettings
+from jaxmatch.data.own import Layout, layout_of
+from jaxmatch.errors import InputError
+
+HEADER = "text_a\ttext_b\tlabel\n"
+
+
+def test_own_classes_are_the_sorted_labels_of_train(tmp_path):
+    fill(
+        tmp_path,
+        train_tsv=HEADER + "a\tb\tyes\nc\td\tno\ne\tf\tyes\n",
+        test_jsonl=json.dumps({"text_a": "g", "text_b": "h", "label": "yes"}),
+    )
+    data = catalog.load("own", tmp_path)
+    assert (data.name, data.task, data.labels) == ("own", "classification", ("no", "yes"))
+    assert data.splits["train"].labels == ["yes", "no", "yes"] and data.splits["test"].labels == ["yes"]
+
+
+def test_own_dev_label_missing_from_train_is_an_error_with_its_line(tmp_path):
+    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tno\n", dev_tsv=HEADER + "a\tb\tyes\na\tb\tmaybe\n")
+    error = refused(catalog.load, "own", tmp_path)
+    assert (error.path, error.line) == (tmp_path / "dev.tsv", 3)
+    assert "label 'maybe' is not one of 'no', 'yes'; the labels are those of the training file" in str(error)
+
+
+def test_own_single_class_is_refused(tmp_path):
+    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tyes\n")
+    alone = "every pair has the label 'yes'; a classification needs two labels or more"
+    assert str(refused(catalog.load, "own", tmp_path)).endswith(alone)
+    fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t-1\ne\tf\t-1\n")
+    message = str(refused(catalog.load, "own", tmp_path))
+    assert "every pair has the label '1' (2 dropped: no label); a classification needs" in message
+    assert message.endswith("if -1 is a label, name it: --labels=-1=NAME")
+    assert catalog.load("own", tmp_path, layout=Layout(labels={"-1": "no"})).labels == ("no", "1")
+    fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t1\n")
+    assert catalog.load("own", tmp_path, task="regression").splits["train"].labels == [1.0, 1.0]
+
+
+def test_own_data_with_groups_is_a_ranking_unless_a_task_is_given(tmp_path):
+    fill(
+        tmp_path,
+        train_tsv="group\ttext_a\ttext_b\tlabel\nq\ta\tb\t1\nq\ta\tc\t0\n",
+        dev_tsv="text_a\ttext_b\tlabel\na\tb\t1\n",
+    )
+    error = refused(catalog.load, "own", tmp_path)
+    assert error.path == tmp_path / "dev.tsv" and "the header has no column 'group'" in str(error)
+    data = catalog.load("own", tmp_path, task="classification")
+    assert data.splits["train"].groups is None and data.labels == ("0", "1")
+    (tmp_path / "dev.tsv").unlink()
+    data = catalog.load("own", tmp_path)
+    assert (data.task, data.labels, data.splits["train"].groups) == ("ranking", ("0", "1"), ["q", "q"])
+
+
+@pytest.mark.parametrize(
+    "dev",
+    [
+        {"dev_tsv": "text_a\ttext_b\tlabel\tgroup\na\tb\tx\tq\n"},
+        {"dev_jsonl": '{"text_a": "a", "text_b": "b", "label": "x", "group": "q"}'},
+    ],
+)
+def test_own_groups_missing_from_train_are_errors_unless_a_task_is_given(tmp_path, dev):
+    problem = "there is a 'group', but none at the beginning of the training file"
+    fill(tmp_path, train_tsv="text_a\ttext_b\tlabel\na\tb\tx\na\tc\ty\n", **dev)
+    error = refused(catalog.load, "own", tmp_path)
+    assert error.line == 1 and problem in str(error) and "set the task to 'classification' to ignore them" in str(error)
+    assert catalog.load("own", tmp_path, task="classification").splits["dev"].groups is None
+
+
+def test_own_ranking_needs_relevance_labels(tmp_path):
+    fill(tmp_path, train_jsonl='{"text_a": "a", "text_b": "b", "label": "yes", "group": 1}')
+    error = refused(catalog.load, "own", tmp_path)
+    assert error.line == 1 and "set the task to 'classification' to ignore the groups" in str(error)
+
+
+def test_own_regression_labels_must_be_numbers(tmp_path):
+    fill(tmp_path, train_tsv=HEADER + "a\tb\t0.5\nc\td\t-2\n", dev_tsv=HEADER + "a\tb\tgood\n")
+    error = refused(catalog.load, "own", tmp_path, task="regression")
+    assert (error.path, error.line) == (tmp_path / "dev.tsv", 2) and "label 'good' is not a number" in str(error)
+    (tmp_path / "dev.tsv").unlink()
+    data = catalog.load("own", tmp_path, task="regression")
+    assert data.labels == () and data.splits["train"].labels == [0.5, -2.0]
+
+
+def test_own_file_in_both_formats_is_ambiguous(tmp_path):
+    fill(tmp_path, train_tsv=HEADER, dev_tsv=HEADER, dev_jsonl="{}")
+    assert "both dev.tsv and dev.jsonl are there; keep one of them" in str(refused(catalog.load, "own", tmp_path))
+
+
+@pytest.mark.parametrize("name", ["validation.csv.gz", "val.jsonl", "valid.tsv"])
+def test_a_dev_file_of_another_name_is_named(tmp_path, name):
+    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tno\n")
+    (tmp_path / name).write_text("")
+    error = refused(catalog.load, "own", tmp_path)
+    stem, _, ending = name.partition(".")
+    assert str(error) == f"{tmp_path}: there is {name}, but no dev file; rename it to dev.{ending}"
+    fill(tmp_path, dev_tsv=HEADER + "a\tb\tyes\n")
+    assert len(catalog.load("own", tmp_path).splits["dev"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "separator", "remedy"),
+    [
+        ("a.tsv", ",", "commas separate its columns, not tabs: rename the file to .csv"),
+        ("a.tsv", ";", "semicolons separate its columns, not tabs: save it as CSV"),
+        ("a.csv", "\t", "tabs separate its columns, not commas: rename the file to .tsv"),
+        ("a.csv", ";", "semicolons separate its columns, not commas: save it as CSV"),
+    ],
+)
+def test_another_separator_is_named(tmp_path, name, separator, remedy):
+    path = write(tmp_path, name, HEADER.replace("\t", separator))
+    assert str(refused(own.read, path, "classification")).endswith(f"; {remedy}")
+
+
+def test_only_columns_that_are_read_need_a_unique_name(tmp_path):
+    # Excel writes empty names, where cells to the right were once used.
+    path = write(tmp_path, "a.csv", "note,note,text_a,text_b,label,,\n1,2,a,b,yes,,\n")
+    assert columns(own.read(path, "classification")) == [("a", "b", "yes")]
+    path = write(tmp_path, "b.csv", "text_a,text_b,label,group,group\na,b,1,1,2\n")
+    assert "the header names column 'group' twice" in str(refused(own.read, path, "ranking"))
+    assert own.read(path, "classification").labels == ["1"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"train_csv": "q1,q2,label\nwho,me,1\nwho,you,0\nwhy,so,0\n"},
+        {"train_jsonl": "".join(f'{{"q1": "{a}", "q2": "{b}", "label": {label}}}\n'
+                                for a, b, label in (("who", "me", 1), ("who", "you", 0), ("why", "so", 0)))},
+    ],
+)  # fmt: skip
+def test_the_first_text_may_be_the_group(tmp_path, content):
+    layout = layout_of({"columns": "text_a=q1,text_b=q2,group=q1"})
+    data = catalog.load("own", fill(tmp_path, **content), layout=layout)
+    assert data.task == "ranking" and data.splits["train"].groups == ["who", "who", "why"]
+    assert columns(data.splits["train"]) == [("who", "me", "1"), ("who", "you", "0"), ("why", "so", "0")]
+    other = layout_of({"columns": "text_a=Q1,text_b=q2,group=Q1"})
+    error = refused(catalog.load, "own", tmp_path, task="ranking", layout=other)
+    assert str(error).endswith("--columns text_a=NAME")
+
+
+def test_integer_labels_written_as_floats_by_pandas_match_integer_labels(tmp_path):
+    head = "text_a,text_b,label,group\n"
+    gap = head + "a,b,0.0,1\na,c,1.0,1\na,d,,1\n"
+    fill(tmp_path, train_csv=gap, dev_csv=head + "a,b,0,1\na,c,1,1\n", test_csv=gap)
+    for task in ("classification", "ranking"):
+        data = catalog.load("own", tmp_path, task=task)
+        assert data.labels == ("0", "1")
+        assert all(split.labels == ["0", "1"] for split in data.splits.values())
+    named = catalog.load("own", tmp_path, task="classification", layout=Layout(labels={"0": "no", "1": "yes"}))
+    assert named.labels == ("no", "yes") and named.splits["dev"].labels == ["no", "yes"]
+    as_written = Layout(labels={"0.0": "no", "1.0": "yes"})
+    assert own.read(tmp_path / "train.csv", "classification", layout=as_written).labels == ["no", "yes"]
+    assert own.read(tmp_path / "test.csv", "classification", ["0.0", "1.0"]).labels == ["0.0", "1.0"]
+    fill(tmp_path, train_csv=head + "a,b,1.5,1\na,c,v1.0,1\n")
+    assert own.read(tmp_path / "train.csv", "classification").labels == ["1.5", "v1.0"]
+
+
+def test_renaming_a_label_missing_from_train_is_an_error(tmp_path):
+    head = "text_a,text_b,label,group\n"
+    fill(tmp_path, train_csv=head + "a,b,0,1\na,c,1,1\na,d,,1\n", dev_csv=head + "a,b,0,1\n")
+    named = Layout(labels={"0": "different", "1": "same"})
+    assert catalog.load("own", tmp_path, task="classification", layout=named).labels == ("different", "same")
+    for task in ("classification", "ranking"):
+        error = refused(catalog.load, "own", tmp_path, task=task, layout=Layout(labels={"0": "0", "2": "1"}))
+        assert error.path == tmp_path / "train.csv"
+        assert "labels: no pair has the label '2'; its labels are '0', '1'" in str(error)
+    assert len(catalog.load("own", tmp_path, task="regression", layout=named).splits["train"]) == 2
+    assert own.read(tmp_path / "dev.csv", "classification", ("different", "same"), layout=named).labels == ["different"]
+
+
+def test_a_missing_key_error_suggests_the_columns_option(tmp_path):
+    path = write(tmp_path, "a.jsonl", '{"text_a": "a", "b": "b", "label": "x"}\n')
+    problem = ":1: the object has no key 'text_b'; it has 'text_a', 'b', 'label'; rename it, or name the column: "
+    assert str(refused(own.read, path, "classification")).endswith(problem + "--columns text_b=NAME")
+    path = write(tmp_path, "array.jsonl", "[1, 2]\n")
+    remedy = 'write it like {"NAME": "TEXT", ...}, or delete it'
+    assert remedy in str(refused(own.read, path, "classification"))
+
+
+def test_a_quoted_header_error_suggests_the_quoted_option(tmp_path):
+    path = write(tmp_path, "a.tsv", '"text_a"\t"text_b"\t"label"\n"a"\t"b"\t"x"\n')
+    error = refused(own.read, path, "classification")
+    assert str(error).endswith("""'"label"'; if the file is quoted, give --quoted""")
+    assert columns(own.read(path, "classification", layout=Layout(quoted=True))) == [("a", "b", "x")]
+
+
+@pytest.mark.parametrize(
+    "label, words",
+    [("0.5", "label 0.5 is neither a text nor a whole number"), ("[1]", "label [1] is")],
+)
+def test_json_label_that_is_no_class_name_is_an_error(tmp_path, label, words):
+    path = write(tmp_path, "train.jsonl", f'{{"text_a": "a", "text_b": "b", "label": {label}}}')
+    error = refused(own.read, path, "classification")
+    assert error.line == 1 and words in str(error) and "'regression'" in str(error)
+
+
+def test_unknown_numeric_labels_suggest_a_regression(tmp_path):
+    path = write(tmp_path, "dev.tsv", "text_a\ttext_b\tlabel\na\tb\t4.8\n")
+    assert "set the task to 'regression'" in str(refused(own.read, path, "classification", ["0.1", "3"]))
+    assert "'regression'" not in str(refused(own.read, path, "classification", ["0.1", "yes"]))
+
+
+@pytest.mark.parametrize(("name", "comma"), [("train.tsv", "\t"), ("train.csv", ",")])
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_repeated_header_is_an_error(tmp_path, name, comma, start):
+    rows = [f"{start}text_a,text_b, label", "label,text_b,label", "a,b,x"] * 2
+    path = write(tmp_path, name, "\n".join(rows).replace(",", comma))
+    error = refused(own.read, path, "classification")
+    assert str(error).endswith(f"{name}:4: the row repeats the header; delete it; were files joined?")
+
+
+@pytest.mark.parametrize("label", ["-1", "-1.0", " -1 ", "", " "])
+def test_unlabeled_pairs_are_dropped_and_counted(tmp_path, label):
+    path = write(tmp_path, "train.tsv", f"text_a\ttext_b\tlabel\na\tb\t1\nc\td\t{label}\ne\tf\t0\n")
+    split = own.read(path, "classification")
+    assert split.labels == ["1", "0"] and split.text_a == ["a", "e"] and split.dropped == {"no label": 1}
+    if label.strip():
+        assert own.read(path, "regression").labels == [1.0, -1.0, 0.0]
+        # An existing model may have such a class.
+        assert own.read(path, "classification", ["0", "1", label.strip()]).labels == ["1", label.strip(), "0"]
+        named = Layout(labels={label.strip(): "neither"})
+        assert own.read(path, "classification", layout=named).labels == ["1", "neither", "0"]
+    else:
+        assert own.read(path, "regression").dropped == {"no label": 1}
+
+
+@pytest.mark.parametrize("label", ["-1", "-1.0", "null", "NaN", '""'])
+def test_unlabeled_objects_are_dropped_and_counted(tmp_path, label):
+    rows = f'{{"text_a": "a", "text_b": "b", "label": 1}}\n{{"text_a": "a", "text_b": "b", "label": {label}}}\n'
+    path = write(tmp_path, "train.jsonl", rows)
+    assert own.read(path, "classification").dropped == {"no label": 1}
+    path = write(tmp_path, "train.jsonl", rows.splitlines()[1])
+    error = str(refused(own.read, path, "classification"))
+    assert error.endswith("the file holds no pairs (1 dropped: no label); remove the file, or add labels")
+
+
+@pytest.mark.parametrize("character", ["\n", "\r", "\0", "\x1b", "\x85", "\u2028"])
+def test_labels_with_line_ends_or_control_characters_are_errors(tmp_path, character):
+    label = json.dumps(f"yes{character}no")
+    rows = f'{{"text_a": "a", "text_b": "b", "label": "no"}}\n{{"text_a": "a", "text_b": "b", "label": {label}}}\n'
+    error = refused(own.read, write(tmp_path, "train.jsonl", rows), "classification")
+    assert error.line == 2 and "a line end or a control character" in str(error) and character not in str(error)
+
+
+@pytest.mark.parametrize("group", [None, 1.5, float("nan"), True, [1]])
+def test_own_json_group_must_be_a_text_or_a_whole_number(tmp_path, group):
+    good = {"text_a": "a", "text_b": "b", "label": 1, "group": "g"}
+    rows = "\n".join(map(json.dumps, [good, good | {"group": group}]))
+    error = refused(own.read, write(tmp_path, "train.jsonl", rows), "ranking")
+    assert error.line == 2 and "'group' holds" in str(error)
+
+
+def test_own_json_group_missing_in_one_pair_is_an_error(tmp_path):
+    good = {"text_a": "a", "text_b": "b", "label": 1, "group": "g"}
+    rows = "\n".join(json.dumps(row) for row in (good, {key: good[key] for key in ("text_a", "text_b", "label")}))
+    error = refused(own.read, write(tmp_path, "train.jsonl", rows), "ranking")
+    assert error.line == 2 and "the object has no key 'group'" in str(error)
+
+
+PAIRS = [("A dog, a cat.", 'He said "so".', "yes"), ("Two\nlines", "a\ttab", "no"), ("é 猫", "x", "yes")]
+NAMES = ["text_a", "text_b", "label"]
+
+
+def frame(pairs=PAIRS, names=NAMES):
+    return pandas.DataFrame(pairs, columns=names)
+
+
+def saved(folder, name, table):
+    """A table as pandas writes it."""
+    path = folder / name
+    kind = name.removesuffix(".gz").rpartition(".")[2]
+    if kind == "parquet":
+        table.to_parquet(folder / "plain.parquet")
+        content = (folder / "plain.parquet").read_bytes()
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    elif kind == "jsonl":
+        table.to_json(path, orient="records", lines=True)
+    else:
+        table.to_csv(path, index=False, sep="," if kind == "csv" else "\t")
+    return path
+
+
+@pytest.mark.parametrize("ending", own.SUFFIXES)
+def test_files_written_by_pandas_are_read_in_every_format(tmp_path, ending):
+    path = saved(tmp_path, f"train{ending}", frame())
+    layout = Layout(quoted=True)
+    assert columns(own.read(path, "classification", layout=layout)) == PAIRS
+    assert own.guess_task(path, layout) == "classification"
+    other = saved(tmp_path, f"dev{ending}", frame().rename(columns={"text_a": "premise", "label": "says"}))
+    named = Layout({"text_a": "premise", "label": "says"}, {"no": "never"}, quoted=True)
+    assert [pair[2] for pair in columns(own.read(other, "classification", layout=named))] == ["yes", "never", "yes"]
+    ranked = saved(tmp_path, f"test{ending}", frame([("a", "b", 1, 7), ("a", "c", 0, 7)], [*NAMES, "question"]))
+    groups = Layout({"group": "question"}, quoted=True)
+    assert own.guess_task(ranked, groups) == "ranking" and own.guess_task(ranked, layout) == "classification"
+    split = own.read(ranked, "ranking", layout=groups)
+    assert split.groups == ["7", "7"] and split.labels == ["1", "0"]
+
+
+@pytest.mark.parametrize("ending", own.SUFFIXES)
+def test_missing_labels_of_pandas_are_dropped(tmp_path, ending):
+    path = saved(tmp_path, f"a{ending}", frame([("a", "b", 1), ("c", "d", None), ("e", "f", 0), ("g", "h", -1)]))
+    if ending.startswith(".parquet"):  # NaN, which is not null
+        table = pyarrow.table(dict(zip(NAMES, (list("aceg"), list("bdfh"), [1.0, float("nan"), 0.0, -1.0]))))
+        pyarrow.parquet.write_table(table, path := tmp_path / "a.parquet")
+    split = own.read(path, "classification")
+    assert split.labels == ["1", "0"]  # beside missing values, pandas turns 1 into 1.0
+    assert split.dropped == {"no label": 2}
+    assert own.read(path, "regression").labels == [1.0, 0.0, -1.0]
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
+def test_missing_column_error_lists_the_existing_columns(tmp_path, ending):
+    path = saved(tmp_path, f"a{ending}", frame(names=["a", "text_b", "label"]))
+    error = refused(own.read, path, "classification")
+    assert "column 'text_a'" in str(error) and "'a', 'text_b', 'label'" in str(error) and error.path == path
+    error = refused(own.read, path, "classification", layout=Layout({"text_a": "b"}))
+    assert "column 'b'" in str(error) and str(error).endswith("; rename it, or name the column: --columns text_a=NAME")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".csv.gz"])
+def test_misspelt_group_column_is_reported(tmp_path, ending):
+    path = saved(tmp_path, f"a{ending}", frame([("a", "b", 1, 7)], [*NAMES, "Group"]))
+    problem = str(refused(own.read, path, "classification", guessed=True))
+    assert (
+        "'Group' is not a known name; did you mean 'group'? For a ranking, rename it or give --columns group=NAME"
+        in problem
+    )
+    assert len(own.read(path, "classification")) == 1
+
+
+def test_csv_errors_name_the_first_line_of_the_row(tmp_path):
+    path = write(tmp_path, "a.csv", 'text_a,text_b,label\n"two\nlines",b,x\n\nc,d,y\n"e\n",,x\n')
+    error = refused(own.read, path, "classification")
+    assert (error.line, str(error)) == (6, f"{path}:6: the second text is empty; fill it in, or remove the pair")
+    path = write(tmp_path, "b.csv", "text_a,text_b,label\r\na,b\r\n")
+    assert "b.csv:2: 2 columns where the header names 3" in str(refused(own.read, path, "classification"))
+    path = write(tmp_path, "c.csv", 'text_a,text_b,label\na,b,x\nc,"d,x\n')
+    error = refused(own.read, path, "classification")
+    assert error.line == 3 and "is a quotation mark not closed, or" in str(error)
+    path = write(tmp_path, "d.csv", 'text_a,text_b,label\na,b,x\nc,"d" e,x\n')
+    assert refused(own.read, path, "classification").line == 3
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl"])
+@pytest.mark.parametrize("quoted", [False, True])
+def test_texts_beyond_the_csv_field_limit_are_read_in_every_format(tmp_path, ending, quoted):
+    before = csv.field_size_limit(131_072)  # Python's default
+    try:
+        path = saved(tmp_path, f"a{ending}", frame([("word " * 40_000 + "end", "b", "x")]))
+        (text,) = own.read(path, "classification", layout=Layout(quoted=quoted)).text_a
+    finally:
+        csv.field_size_limit(before)
+    assert text == "word " * 40_000 + "end"
+
+
+def test_tsv_quotation_marks_are_literal_unless_quoted_is_set(tmp_path):
+    path = write(tmp_path, "a.tsv", 'text_a\ttext_b\tlabel\n"so ""it"" is"\tb\tx\n')
+    assert own.read(path, "classification").text_a == ['"so ""it"" is"']
+    assert own.read(path, "classification", layout=Layout(quoted=True)).text_a == ['so "it" is']
+
+
+def test_rows_of_parquet_are_counted_from_0(tmp_path):
+    path = saved(tmp_path, "a.parquet", frame([("a", "b", "x"), ("", "b", "x")]))
+    assert (
+        str(refused(own.read, path, "classification"))
+        == f"{path}, row 1: the first text is empty; fill it in, or remove the pair"
+    )
+    path = saved(tmp_path, "b.parquet", frame([(1, "b", "x")]))
+    assert "row 0: 'text_a' holds 1 where a text is expected" in str(refused(own.read, path, "classification"))
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 nothing PAR1", b"text_a\ttext_b\n"])
+@pytest.mark.parametrize("ending", [".parquet", ".parquet.gz", ".csv.gz"])
+def test_damaged_file_is_an_error_naming_the_file(tmp_path, content, ending):
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(content)
+    error = refused(own.read, path, "classification")
+    assert error.path == path
+    good = saved(tmp_path, f"good{ending}", frame(PAIRS * 50)).read_bytes()
+    path.write_bytes(good[: len(good) // 2])
+    assert refused(own.read, path, "classification").path == path
+
+
+def test_parquet_without_pyarrow_is_an_error_with_the_install_command(tmp_path, monkeypatch):
+    path = saved(tmp_path, "a.parquet", frame())
+    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
+    assert "pip install 'jaxmatch[tables]'" in str(refused(own.read, path, "classification"))
+
+
+def test_class_names_in_parquet_are_kept(tmp_path):
+    about = {"info": {"features": {"label": {"names": ["no", "yes"], "_type": "ClassLabel"}}}}
+    table = pyarrow.table({"text_a": ["a", "c", "e"], "text_b": ["b", "d", "f"], "label": [1, 0, -1]})
+    pyarrow.parquet.write_table(
+        table.replace_schema_metadata({"huggingface": json.dumps(about)}), tmp_path / "a.parquet"
+    )
+    split = own.read(tmp_path / "a.parquet", "classification")
+    assert split.labels == ["yes", "no"] and split.dropped == {"no label": 1}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"columns": "text_c=x"}, "'text_c' is not a part of a pair; did you mean \"text_b\"?"),
+        ({"columns": "text_a"}, "columns: 'text_a' is not NAME=VALUE"),
+        ({"columns": "text_a=x,text_b=x"}, "column 'x' is named twice"),
+        ({"columns": "text_a=text_b"}, "column 'text_b' is named twice"),
+        ({"columns": "group=text_b"}, "column 'text_b' is named twice"),
+        ({"labels": "0=a,0=b"}, "labels: '0' occurs twice"),
+        ({"split": "0.8/0.1"}, "split is '0.8/0.1'; give the shares"),
+        ({"split": "1/0/0"}, "give the shares"),
+        ({"split": "most"}, "give the shares"),
+    ],
+)
+def test_invalid_layout_options_are_errors(settings, words):
+    with pytest.raises(InputError, match=re.escape(words)):
+        layout_of(settings)
+
+
+# --- one file, split ----------------------------------------------------------------------------------------------
+
+
+def numbered(count, groups=0):
+    rows = [(f"a{number}", f"b{number}", str(number % 2)) for number in range(count)]
+    return (
+        frame([(*row, f"g{number % groups}") for number, row in enumerate(rows)], [*NAMES, "group"])
+        if groups
+        else frame(rows)
+    )
+
+
+def splits_of(path, split="0.8/0.1/0.1", seed=0):
+    return catalog.load("own", path, layout=layout_of({"split": split, "split_seed": seed})).splits
+
+
+def test_split_of_one_file_does_not_depend_on_the_row_order(tmp_path):
+    path = saved(tmp_path, "all.csv", numbered(100))
+    splits = splits_of(path)
+    assert {name: len(split) for name, split in splits.items()} == {"train": 80, "dev": 10, "test": 10}
+    assert sorted(text for split in splits.values() for text in split.text_a) == sorted(numbered(100).text_a)
+    saved(tmp_path, "all.csv", numbered(100).iloc[::-1])
+    again = splits_of(path)
+    assert {name: set(split.text_a) for name, split in again.items()} == {
+        name: set(split.text_a) for name, split in splits.items()
+    }
+    assert set(splits_of(path, seed=1)["dev"].text_a) != set(splits["dev"].text_a)
+    # The same split was made on another machine, on another day.
+    assert sorted(splits["test"].text_a)[:4] == ["a0", "a1", "a37", "a41"]
+    assert list(splits_of(path, "0.5/0.5")) == ["train", "dev"]
+
+
+def test_groups_and_repeated_pairs_stay_together(tmp_path):
+    path = saved(tmp_path, "all.jsonl", numbered(100, groups=10))
+    splits = splits_of(path)
+    assert [len(split) for split in splits.values()] == [80, 10, 10]
+    groups = [set(split.groups) for split in splits.values()]
+    assert len(set.union(*groups)) == sum(map(len, groups)) == 10
+
+
+@pytest.mark.parametrize("groups", [0, 100])
+def test_pairs_that_are_alike_stay_together(tmp_path, groups):
+    pairs = numbered(300, groups)
+    swapped = pairs.assign(text_a=pairs.text_b.str.upper() + " !", text_b="«" + pairs.text_a + ".»")
+    if groups:
+        swapped = swapped.assign(group="z" + swapped.group)
+    path = saved(tmp_path, "twice.jsonl", pandas.concat([pairs, swapped]))
+    data = catalog.load("own", path, layout=layout_of({"split": "0.8/0.1/0.1"}))
+    numbers = [{re.sub("[^0-9]", "", text) for text in split.text_a} for split in data.splits.values()]
+    assert list(map(len, numbers)) == [240, 30, 30] and len(set.union(*numbers)) == 300
+    assert data.in_train() == {"dev": 0, "test": 0}
+
+
+def test_split_without_pairs_is_refused(tmp_path):
+    path = saved(tmp_path, "all.jsonl", numbered(20, groups=2))
+    with pytest.raises(InputError, match="a part without pairs: 20 pairs in 2 groups that stay together"):
+        splits_of(path)
+    # Two groups that share a pair stay together. In this chain, each pair is in two groups.
+    chain = [(f"a{n // 2}", "b", n % 2, f"g{((n + 1) // 2 * 7 + 5) % 13}") for n in range(24)]
+    with pytest.raises(InputError, match="a part without pairs: 24 pairs in 1 groups that stay together"):
+        splits_of(saved(tmp_path, "chain.jsonl", frame(chain, [*NAMES, "group"])))
+
+
+def test_split_option_is_required_for_one_file_and_refused_otherwise(tmp_path):
+    path = saved(tmp_path, "train.csv", numbered(100))
+    with pytest.raises(InputError, match="this is one file; split it, as with --split 0.8/0.1/0.1"):
+        catalog.load("own", path)
+    assert len(splits_of(tmp_path)["train"]) == 80  # the only file of a folder
+    saved(tmp_path, "dev.csv", numbered(10))
+    with pytest.raises(InputError, match="there are train.csv and dev.csv, and --split takes one file"):
+        splits_of(tmp_path)
+    with pytest.raises(InputError, match="its name ends in none of .tsv, .csv, .jsonl, .parquet"):
+        splits_of(write(tmp_path, "all.txt", "x"))
+    with pytest.raises(InputError, match="apply only to the data set 'own', not to 'sick'"):
+        catalog.load("sick", tmp_path, layout=layout_of({"split": "0.9/0.1"}))
+
+
+def test_the_layout_is_part_of_the_cache_key(tmp_path):
+    path = saved(tmp_path, "all.csv", numbered(100))
+    vectors = write(tmp_path, "v.txt", "a 1 2\n")
+    variants = [
+        {},
+        {"split_seed": 1},
+        {"split": "0.9/0.1"},
+        {"labels": "0=no"},
+        {"quoted": True},
+        {"columns": "label=label"},
+    ]
+    keys = {
+        encoding.fingerprint_of(
+            DataSettings("own", str(path), vectors=str(vectors), **{"split": "0.8/0.1/0.1", **settings}), tmp_path / "c"
+        )[0]
+        for settings in variants
+    }
+    assert len(keys) == len(variants)
+
+
+def test_the_command_takes_columns_labels_and_split(tmp_path, capsys):
+    table = frame([(f"a {n}", f"b {n}", n % 3 - 1) for n in range(90)], ["question1", "question2", "is_duplicate"])
+    path = saved(tmp_path, "all.csv", table)
+    words = ["data", "check", "own", "--data-directory", str(path), "--labels", "0=different,1=same"]
+    words += ["--columns", "text_a=question1,text_b=question2,label=is_duplicate"]
+    assert main.main([*words, "--split", "0.8/0.1/0.1", "--split-seed", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "labels different, same" in shown and "30 (no label)" in shown and "48" in shown
+    assert main.main([*words, "--split", "0.8/0.3"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
