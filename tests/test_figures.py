@@ -226,7 +226,8 @@ def test_figure_of_long_texts_stays_below_the_size_limit():
 
 @pytest.mark.parametrize("kind", ALL)
 def test_same_values_give_the_same_bytes_with_any_matplotlib_style(tmp_path, kind):
-    first = figures.write(ALL[kind], tmp_path / "first", "figure")
+    values = {**CURVES, "settings": CURVES["settings"][:3]} if kind == "curves" else ALL[kind]
+    first = figures.write(values, tmp_path / "first", "figure")
     assert [path.name for path in first] == ["figure.json", "figure.svg", "figure.png"]
     with matplotlib.rc_context({"font.size": 20, "axes.facecolor": "red", "savefig.dpi": 30, "svg.hashsalt": None}):
         second = figures.redraw(first[0], tmp_path / "second")

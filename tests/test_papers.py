@@ -1,4 +1,4 @@
-"""The launchers of the papers' tables: their runs, the published scores, and the match between the two."""
+"""The launchers of the papers' tables and of the comparison: their runs, and the published scores that match them."""
 
 import re
 import shutil
@@ -7,11 +7,15 @@ import subprocess
 import pytest
 from paper_sweeps import SWEEPS, chosen_by, resolved, shown
 
+from jaxmatch import default_config
 from jaxmatch.cli.main import main
+from jaxmatch.config.models import MODELS
 from jaxmatch.config.settings import flatten
 from jaxmatch.errors import InputError
-from jaxmatch.papers import csran, re2
+from jaxmatch.layers.words import CharacterFeatures
+from jaxmatch.papers import csran, esan, re2
 from jaxmatch.sweep import launch, timing_plan
+from jaxmatch.sweep.sweep import with_scores
 
 PAPER_SWEEPS = """
     re2_main re2_ensemble re2_ablation re2_robustness re2_occlusion re2_attention
@@ -305,3 +309,230 @@ def test_analysis_launchers_request_their_analyses():
     assert requested == {"inspect": {"pair": ["A man sleeps.", "Nobody is awake."]}}
     with pytest.raises(InputError, match="one text is no pair; give both --first and --second, or neither"):
         launch.resolve(SWEEPS / "re2_attention.py", options={"first": "A man sleeps."})
+
+
+def test_selected_esan_and_csran_figures_equal_the_papers():
+    def figures(sweep, dataset, label, **settings):
+        wanted = settings.items()
+        rows = [row for row in resolved(sweep, dataset).table.published if row.label.startswith(label)]
+        (row,) = (row for row in rows if wanted <= row.settings.items())
+        return tuple(row.scores.values())
+
+    assert figures("esan_main", "snli", "ESAN") == ("89.0",)
+    assert figures("esan_main", "multinli", "DIIN") == ("78.8", "77.8")
+    assert figures("esan_ablation", "quora", "ESAN", variant="w/ Simple Augment.") == ("89.1",)
+    assert figures("csran_main", "trecqa", "CSRAN") == ("0.854", "0.935")
+    assert figures("csran_main", "twitter_url", "CSRAN") == ("84.0",)
+    assert figures("csran_main", "ubuntu", "KEHNN") == ("78.6", "0.460", "0.591", "0.819")
+    assert figures("csran_ablation", "scitail", "CSRAN", variant="w/o MAR") == ("82.5",)
+    # Figures that the papers print outside their tables.
+    assert figures("csran_ablation", "snli", "CSRAN", variant="w/o MAR/CSRA") == ("88.0", "87.7")
+    assert figures("csran_ablation", "snli", "CSRAN", variant="w/o MAR") == ("88.4",)
+    assert figures("csran_main", "snli", "CSRAN", parameters="13.9M") == ("88.7",)
+    assert figures("esan_main", "multinli", "BERT") == ("84.6", "83.4")
+    assert [figures("esan_main", name, "MwAN") for name in ("snli", "quora")] == [("86.9",), ("88.2",)]
+    sizes = {row.label.split()[0]: row for row in resolved("csran_main", "snli").table.published}
+    assert sizes["CSRAN"].source == "Tay et al. (2018), Table 2; parameters: Yang et al. (2019), Table 1"
+    assert sizes["BiMPM"].settings == {"parameters": "1.6M"} and not sizes["DR-BiLSTM"].settings
+    assert resolved("csran_ablation", "snli").table.scores == ("dev.accuracy", "test.accuracy")
+    depth = [resolved("csran_depth", name).table for name in ("scitail", "snli")]
+    notes = [" ".join(table.notes) for table in depth]
+    assert "+1 on dev and +2.5 on test over a single layer" in notes[0] and "print no numbers" in notes[1]
+    assert {table.scores for table in depth} == {("dev.accuracy", "test.accuracy")}
+    assert esan.ORIGINAL in esan.ABLATIONS and csran.ORIGINAL in csran.ABLATIONS
+
+
+def test_sources_of_rows_name_the_other_figures_that_papers_print_for_a_model():
+    def sources(sweep, dataset):
+        return {row.label.partition(" (")[0]: row.source for row in resolved(sweep, dataset).table.published}
+
+    snli, quora = sources("esan_main", "snli"), sources("esan_main", "quora")
+    assert "Table 1; test accuracy (%) 86.9 in Yang et al. (2019), Table 1" in snli["BiMPM"]
+    # The slides have CAFE's figures the other way round.
+    assert "Table 1; test accuracy (%) 88.7 in Hu et al. (2020), slides" in snli["CAFE"]
+    assert quora["CAFE"] == "Hu et al. (2020), Table 2; test accuracy (%) 88.5 in Hu et al. (2020), slides"
+    of_two = "test accuracy (%) 87.5 in Hu et al. (2020), Table 1 and in Tay et al. (2018), Table 2"
+    assert sources("re2_main", "snli")["BiMPM"] == f"Yang et al. (2019), Table 1; {of_two}"
+    # "88.9 ± 0.1" and "88.9" are the same figure.
+    assert sources("re2_main", "snli")["RE2"] == "Yang et al. (2019), Table 1"
+
+
+@pytest.mark.parametrize("sweep", ["esan_ablation", "comparison"])
+def test_captions_name_the_values_that_papers_do_not_state(sweep):
+    def notes(**options):
+        found = launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": "quora", **options}).table.notes
+        return [note for note in found if "the paper does not state" in note]
+
+    csran_too = sweep in ("csran_main", "comparison")
+    decay, clip = "a learning rate times 0.95 every 128,000 pairs, down to 6e-05", "gradients clipped at a norm of 5"
+    drops = "a dropout rate of 0.2", "an L2 penalty of 1e-08", clip
+    expected = [(decay, clip)] * (sweep != "csran_main") + [drops] * csran_too
+    found = notes(features="none")
+    assert len(found) == len(expected)
+    for note, values in zip(found, expected, strict=True):
+        assert note.endswith(f"the paper does not state: {', '.join(values)}")
+    size = CharacterFeatures(default_config("esan").model).size
+    assert all(note.endswith(f", embeddings of characters of size {size}") for note in notes(features="paper"))
+
+
+@pytest.mark.parametrize("paper", [csran, esan, re2], ids=lambda paper: paper.PRINTED.name)
+def test_data_files_name_their_sources_and_hold_figures(paper):
+    for table, known in paper.PRINTED.tables.items():
+        assert re.fullmatch(r"Table \d+(, ensembles)?|section [\d.]+|slides", table)
+        columns = known["columns"]
+        assert columns[0] == "row" and set(known.get("unlike", {})) <= set(columns)
+        assert len({cells[0] for cells in known["rows"]}) == len(known["rows"])
+        for column in (column for column in columns if "." in column):
+            data_set, _, score = column.rpartition(" ")
+            assert not data_set or data_set in paper.DATA_SETS
+            assert score.partition(".")[0] in ("dev", "test", "times")
+        for cells in known["rows"]:
+            assert len(cells) == len(columns)
+            figures = [text for column, text in zip(columns, cells, strict=True) if "." in column]
+            assert all(re.fullmatch(r"(\d+\.\d+( ± \d+\.\d+)?|\+\d(\.\d)?)?", text) for text in figures)
+    for name, data in paper.DATA_SETS.items():
+        if data.main_table:
+            assert [row.label for row in paper.PRINTED.rows(f"Table {data.main_table}", name)].count(
+                paper.PRINTED.name
+            ) == 1
+
+
+def test_selected_re2_figures_equal_the_paper():
+    def figures(sweep, dataset, **settings):
+        wanted = {key.replace("__", "."): value for key, value in settings.items()}
+        table = shown(resolved(sweep, dataset))
+        (row,) = (row for row in table.published if wanted.items() <= row.settings.items())
+        return tuple(row.scores.values())
+
+    of_test = ("0.7452 ± 0.0044", "0.7618 ± 0.0040")
+    assert figures("re2_main", "wikiqa", model__name="re2") == 2 * of_test  # both are the scores chosen on test
+    assert figures("re2_main", "snli", parameters="13.9M") == ("88.7",)
+    assert figures("re2_ablation", "scitail", variant="w/o enc-in") == ("78.1",)
+    assert figures("re2_ablation", "wikiqa", variant="simple fusion") == ("0.7345",)
+    assert figures("re2_robustness", "quora", model__blocks=4) == ("89.5 ± 0.1",)
+    assert figures("re2_robustness", "scitail", model__encoder_layers=5) == ("89.1 ± 0.3",)
+
+
+def compare(**options):
+    return launch.resolve(SWEEPS / "comparison.py", options=options, seeds=2)
+
+
+def test_a_comparison_gives_all_models_the_same_data_and_seeds():
+    planned = compare(dataset="quora")
+    runs = planned.runs()
+    assert [run.variant for run in runs] == [name for name in ("RE2", "ESAN", "CSRAN", "CAFE") for _ in (0, 1)]
+    assert [run.config.model.name for run in runs[::2]] == ["re2", "esan", "csran", "cafe"]
+    assert len({repr(run.config.data) for run in runs}) == 1 and [run.seed for run in runs[:2]] == [0, 1]
+    assert all(run.config.model.get("characters", "none") == "none" for run in runs)
+    # Each model has the settings of its own config file.
+    assert runs[0].config.model.hidden_size == 200 and runs[0].config.training.batch_size == 512
+    assert runs[2].config.training.batch_size == 128 and runs[2].config.model.hidden_size == 150
+    assert planned.table.scores[-2:] == ("times.train_seconds_a_run", "times.inference_microseconds_a_pair")
+    assert [row.label.split()[0] for row in planned.table.published] == ["RE2", "ESAN", "CSRAN", "CAFE"]
+    assert planned.table.published[-1].scores == {"test.accuracy": "88.7"}  # ESAN's Table 2, as CSRAN's has no Quora
+
+
+@pytest.mark.parametrize(
+    ("selection", "scores"),
+    [
+        ("mrr", ("dev.mrr", "test.map", "test.mrr")),
+        ("pearson", ("dev.pearson", "test.pearson", "test.spearman")),
+        ("macro_f1", ("dev.macro_f1", "test.macro_f1")),
+    ],
+)
+def test_a_comparison_on_own_data_shows_the_scores_of_its_selection(selection, scores):
+    planned = launch.resolve(
+        SWEEPS / "comparison.py", options={"dataset": "own"}, overrides={"training.selection": selection}
+    )
+    runs = planned.runs()
+    shown = with_scores(planned.table, [run.config for run in runs]).scores
+    assert shown[:-2] == scores and shown[-1].startswith("times.")
+    assert all(run.config.model.get("characters", "none") == "none" for run in runs)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "labels"),
+    [
+        ("trecqa_all_clean", ["CSRAN (paper, GloVe)"]),
+        ("trecqa_clean", ["CSRAN (paper, GloVe, trained on TRAIN-ALL)"]),
+        ("trecqa", []),
+        ("trecqa_all", []),
+        ("sick", []),
+        ("multinli", ["ESAN (paper, GloVe 840B)"]),
+    ],
+)
+def test_published_results_are_shown_only_for_the_same_data_set(dataset, labels):
+    table = compare(dataset=dataset, models="re2,esan,csran").table
+    assert [row.label for row in table.published] == labels
+    if dataset == "trecqa_clean":
+        (row,) = table.published
+        assert row.scores == {"test.map": "0.854", "test.mrr": "0.935"} and not row.settings  # beside no row of ours
+    assert any("official test pairs" in note for note in table.notes) == (dataset == "multinli")
+
+
+def test_models_are_shown_with_results_quoted_from_papers():
+    planned = compare(dataset="snli", models="all")
+    assert [run.config.model.name for run in planned.runs()[::2]] == list(MODELS)
+    quoted = {row.settings["model.name"]: row for row in planned.table.published}
+    assert list(quoted) == ["re2", "esan", "csran", "cafe", "bimpm", "diin", "decatt", "esim", "siamese"]
+    assert quoted["decatt"].scores == {"test.accuracy": "86.8"}
+    assert quoted["decatt"].settings["model.intra_attention"] and quoted["decatt"].settings["parameters"] == "0.6M"
+    # A size that the paper does not print is taken from RE2's paper.
+    assert quoted["esim"].settings["parameters"] == "4.3M"
+    assert quoted["esim"].source == "Tay et al. (2018), Table 2; parameters: Yang et al. (2019), Table 1"
+    vanilla, intra = (row for row in planned.table.published if row.settings["model.name"] == "decatt")
+    assert vanilla.scores == {"test.accuracy": "86.3"} and not vanilla.settings["model.intra_attention"]
+    assert intra is quoted["decatt"]
+    rows = compare(dataset="scitail", models="decatt,esim,siamese").table.published
+    assert [(row.label.split()[0], *row.scores.values()) for row in rows] == [("DecompAtt", "72.3"), ("ESIM", "70.6")]
+    (row,) = compare(dataset="quora", models="decatt,esim,cafe").table.published
+    assert row.settings["model.name"] == "cafe"  # Tomar's pretrained DecAtt is another model
+
+
+def test_notes_name_the_models_whose_configs_keep_punctuation():
+    def punctuation_notes(**options):
+        return [note for note in compare(**options).table.notes if "punctuation" in note]
+
+    of_all = "the configs of CSRAN, CAFE, BiMPM, DIIN, DecAtt, ESIM, Siamese BiLSTM, Transformer keep punctuation"
+    assert len(punctuation_notes(models="all")) == 1 and of_all in punctuation_notes(models="all")[0]
+    assert "the config of CSRAN keeps punctuation" in punctuation_notes(models="re2,csran")[0]
+    assert punctuation_notes(models="re2,esan") == []
+
+
+def test_model_keeps_its_optimizer_settings_on_data_sets_not_in_its_config():
+    def configs(**options):
+        return {run.variant: run.config for run in compare(**options).runs()}
+
+    def settings_of(config):
+        optimizer = config.optimizer
+        return (
+            optimizer.learning_rate,
+            optimizer.dropout_rate,
+            optimizer.warmup_samples,
+            optimizer.decay_samples,
+            config.training.batch_size,
+        )
+
+    sick = configs(dataset="sick", models="re2,esim,transformer")
+    rate, dropout, warmup, decay, size = settings_of(sick["RE2"])
+    assert settings_of(sick["ESIM"]) == (0.0004, 0.5, warmup, decay, 32) and (rate, dropout, size) == (0.001, 0.2, 64)
+    assert settings_of(sick["Transformer"]) == (0.0005, 0.2, 4_500, decay, 64)  # its file has SICK, one warmup epoch
+    relatedness = configs(dataset="sick_relatedness", models="re2,transformer")
+    assert settings_of(relatedness["Transformer"]) == (0.0005, 0.2, warmup, decay, 128)  # no warmup of 549,367 pairs
+    embedded = configs(dataset="embedded_inference", models="re2,esim")
+    assert settings_of(embedded["ESIM"]) == settings_of(embedded["RE2"])
+
+
+def test_a_comparison_takes_any_models_and_data_set():
+    planned = compare(dataset="sick", models="cafe,re2", features="paper")
+    runs = planned.runs()
+    assert [run.variant for run in runs] == ["CAFE", "CAFE", "RE2", "RE2"]
+    assert runs[0].config.model.characters == "bilstm" and runs[0].config.model.tags
+    assert {run.config.data.minimum_count for run in runs} == {1}
+    assert compare().config.data.name == "embedded_inference"
+    with pytest.raises(InputError, match='there is no model "esann" in this sweep; did you mean "esan"'):
+        compare(models="re2,esann")
+    with pytest.raises(InputError, match='there is no data set "quara" in this sweep; did you mean "quora"'):
+        compare(dataset="quara")
+    with pytest.raises(InputError, match="config.model.hidden_size is not common to the models of this sweep"):
+        launch.resolve(SWEEPS / "comparison.py", overrides={"model.hidden_size": "8"})

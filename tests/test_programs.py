@@ -147,27 +147,6 @@ def test_a_program_refused_in_concurrent_compilation_is_compiled_alone(make_prog
     assert program.compilations == 3 and reported[::2] == [None] * 4 and None not in reported[1::2]
 
 
-def test_concurrent_compilations_of_all_programs_are_limited(make_program, monkeypatch):
-    monkeypatch.setattr(programs, "cores", lambda: 64)
-    counted, most, lock = [0], [0], threading.Lock()
-
-    def counts():
-        with lock:
-            counted[0] += 1
-            most[0] = max(most[0], counted[0])
-        time.sleep(0.02)
-        with lock:
-            counted[0] -= 1
-
-    both = [make_program(counts), make_program(counts)]
-    threads = [threading.Thread(target=each.compile_in_parallel, args=[calls(*range(1, 8))]) for each in both]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most[0] == programs.MAX_PARALLEL_COMPILATIONS and [len(kept(each)) for each in both] == [7, 7]
-
-
 def test_mappings_are_scarce_above_three_quarters_of_the_limit(monkeypatch, tmp_path):
     monkeypatch.setattr(devices, "LIMIT_FILE", tmp_path / "max_map_count")
     monkeypatch.setattr(devices, "MAPPINGS_FILE", tmp_path / "maps")

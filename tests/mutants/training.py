@@ -79,7 +79,7 @@ MUTANTS = [
     ("jaxmatch/devices.py", "any(part in text for part in _OF_A_CORE)", "False",
      ["tests/test_cohort.py::test_only_device_memory_errors_count_as_out_of_memory"]),
     ("jaxmatch/sweep/files.py", ' and not key.endswith("_samples")', "",
-     ["tests/test_comparison.py::test_model_keeps_its_optimizer_settings_on_data_sets_not_in_its_config"]),
+     ["tests/test_papers.py::test_model_keeps_its_optimizer_settings_on_data_sets_not_in_its_config"]),
     # Other programs.
     (_STEP, "alive = slot.active & (state.diverged_at < 0)", "alive = state.diverged_at < 0",
      ["tests/test_selection.py::test_an_inactive_run_keeps_its_state_bit_for_bit"]),
