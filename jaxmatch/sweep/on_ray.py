@@ -198,12 +198,14 @@ class _Attempt:
 
     def has_died(self, problem: str, context: TaskContext) -> bool:
         """Displays that the worker died, and returns whether another one should try. Else the cohort has failed."""
-        self.deaths += 1
+        self.deaths, folder = self.deaths + 1, self.task.folder
+        if not context.stage.reached(folder) and folder.failure() == context.before.get(folder.name):
+            self.outcome = None  # it may have died before the outcome was in the store
         self.end(problem)
         if self.outcome is None and self.deaths == MOST_DEATHS:
             error = RuntimeError(f"{problem}, {self.deaths} times without a new checkpoint")
-            self.outcome = "failed", (mark_failed(self.task.folder, error),)
-            context.display.say(f"cohort {self.task.folder.name}: failed ({self.outcome[1][0]})")
+            self.outcome = "failed", (mark_failed(folder, error),)
+            context.display.say(f"cohort {folder.name}: failed ({self.outcome[1][0]})")
         return self.outcome is None
 
     def end(self, lost: str = "its worker was told to stop") -> None:
@@ -396,11 +398,8 @@ class RayEngine(Engine):
         folder = attempt.task.folder
         store.get(folder.name, context.workdir.path)
         if attempt.outcome and attempt.outcome[0] != "failed" and not context.stage.reached(folder):
-            problem, remedy = (
-                "the store does not hold what a worker has uploaded",
-                "give a --store that all nodes reach",
-            )
-            raise InputError(problem, path=store.url, remedy=remedy)
+            problem = "the store does not hold what a worker has uploaded"
+            raise InputError(problem, path=store.url, remedy="give a --store that all nodes reach")
 
     def _stop(self, running: Mapping[Any, _Attempt]) -> None:
         """Tells workers to stop, and waits until they have written their checkpoints."""
