@@ -126,8 +126,8 @@ def test_records_and_display_equal_those_of_one_process(small_files, tmp_path, e
     begun_at = time.monotonic()
     found, seen = small_sweep.launched(small_files, tmp_path, engine=engine())
     assert found == table and small_sweep.results(tmp_path) == small_sweep.results(workdir)
-    # Steps are reported at most once a second, besides the first and the last.
-    assert 1 <= sys.modules["ray"].events["stepped"] <= 2 + time.monotonic() - begun_at
+    # Steps are reported at most once a second, besides the first and, twice, the last.
+    assert 1 <= sys.modules["ray"].events["stepped"] <= 3 + time.monotonic() - begun_at
 
     def shown(text):
         return [line for line in text.splitlines() if "estimated" not in line and "best on dev" not in line]
