@@ -1,7 +1,7 @@
 """Training of cohorts by several processes: process 0 plans, claims, writes and displays, and the others follow it.
 
 A process that follows reads no data and writes no file. Process 0 sends it the settings and the data of each cohort,
-and both train the cohort (training/hosts.py describes how they keep in step).
+and both train the cohort (see training/hosts.py).
 """
 
 import contextlib
@@ -15,9 +15,7 @@ from jaxmatch.devices import keep_compiled_programs
 from jaxmatch.errors import InputError
 from jaxmatch.training import hosts
 from jaxmatch.training.cohort import Cohort
-from jaxmatch.training.hosts import OutOfStep
-
-__all__ = ["OutOfStep", "agree_on_versions", "dismiss", "follow", "train_on_all_hosts", "versions"]
+from jaxmatch.training.hosts import OutOfStep as OutOfStep
 
 _sent: list[str] = []
 
@@ -54,7 +52,7 @@ def train_on_all_hosts(settings: Mapping[str, Any], until: int | None, dropped: 
       until, dropped: the arguments of `Cohort.train`.
 
     Raises:
-      OutOfStep: training failed in one process alone.
+      OutOfStep: training failed in this process.
     """
     if not hosts.is_multiprocess():
         yield
@@ -63,12 +61,8 @@ def train_on_all_hosts(settings: Mapping[str, Any], until: int | None, dropped: 
     known = _sent == [data.content]
     _sent[:] = [data.content]
     hosts.decide(lambda: ({**settings, "data": None if known else data}, until, dropped))
-    try:
+    with hosts.together():
         yield
-    except Exception as error:
-        hosts.synchronize(error)
-        raise
-    hosts.synchronize()
 
 
 def dismiss() -> None:
@@ -87,17 +81,13 @@ def follow() -> None:
     """Trains every cohort that process 0 trains, until process 0 says that nothing is left.
 
     Raises:
-      OutOfStep: training failed in one process alone.
+      OutOfStep: training failed in this process.
     """
     data = None
     while (work := hosts.decide(lambda: None)) is not None:
         settings, until, dropped = work
         data = settings["data"] or data
         keep_compiled_programs(settings["execution"]["cache_directory"])
-        failure = None
-        try:
+        with hosts.together():
             cohort = Cohort(**{**settings, "data": data}, devices=tuple(jax.devices()))
             cohort.train(_NoCheckpoints(), until=until, dropped=dropped)
-        except Exception as error:  # if process 0 failed, too, the next cohort follows
-            failure = error
-        hosts.synchronize(failure)

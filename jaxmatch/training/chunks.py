@@ -38,7 +38,7 @@ SHARE_TO_USE = 0.95
 
 
 class TooLarge(MemoryError):
-    """Raised if not even one run fits a device, or if memory ran out on only one of several hosts."""
+    """Raised if not even one run fits a device."""
 
 
 class Programs(NamedTuple):

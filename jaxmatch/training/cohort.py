@@ -182,10 +182,9 @@ class Cohort:
                 with jax.debug_nans(False), jax.debug_infs(False), compilation_callback(self._report_compilation):
                     return self._train(until, dropped or {})
             except jax.errors.JaxRuntimeError as error:
-                if not is_out_of_memory(error):
+                # A host whose devices have enough memory would continue alone.
+                if hosts.is_multiprocess() or not is_out_of_memory(error):
                     raise
-                if not hosts.all_arrive():  # a host whose devices have enough memory continues alone
-                    raise TooLarge(str(error)) from error
                 self._halve_chunks(error)
 
     def _halve_chunks(self, error: Exception) -> None:

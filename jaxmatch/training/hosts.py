@@ -2,65 +2,38 @@
 
 The processes run the same programs on arrays that span the devices of all processes. Values that are read from a clock,
 a disk or a device's allocator can differ between processes, so process 0 decides and sends its decision to the others.
-In a single process, each function returns at once, without communication.
+An error in one process ends all. In a single process, each function returns at once, without communication.
 """
 
-import dataclasses
+import contextlib
 import pickle
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
-from jax._src import distributed  # the store of keys and values has no public name
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding
 
-from jaxmatch.errors import InputError
+from jaxmatch.devices import is_out_of_memory
+from jaxmatch.errors import InputError, first_line
 
 Value = TypeVar("Value")
 
-# The key-value store takes messages of less than 4 MiB.
-PIECE = 2 * 2**20
-# One process may compile or read while the others wait. A dead process is detected sooner, by its heartbeat.
-MILLISECONDS_TO_WAIT = 24 * 3600 * 1000
-MILLISECONDS_TO_MEET = 60 * 1000
-# If another process has died, JAX ends this one within this time.
-SECONDS_TO_END = 3
-
-
-class CohortFailed(Exception):
-    """Raised in a process that waits for a decision about a cohort that failed on process 0."""
+# If another process has died, its missing heartbeat makes JAX end this one within this time.
+SECONDS_TO_END = 30
+# Decisions are padded to powers of two from this number of bytes on, so that few programs are compiled to send them.
+LEAST_BYTES = 1024
 
 
 class OutOfStep(InputError):
-    """Raised if the processes cannot continue together."""
-
-
-@dataclasses.dataclass
-class _Counters:
-    """The number of meetings so far, and of messages and common failures since.
-
-    They are the same in all processes, unless a process fails alone.
-    """
-
-    meeting: int = 0
-    message: int = 0
-    failure: int = 0
-
-
-_counters = _Counters()
+    """Raised if training failed in one process, so that the processes cannot continue together."""
 
 
 def is_multiprocess() -> bool:
     """Returns whether more than one process trains."""
     return jax.distributed.is_initialized() and jax.process_count() > 1
-
-
-def is_primary() -> bool:
-    """Returns whether this is the process that decides and writes."""
-    return not is_multiprocess() or jax.process_index() == 0
 
 
 def local(devices: Any) -> list[jax.Device]:
@@ -71,28 +44,26 @@ def local(devices: Any) -> list[jax.Device]:
 def decide(choose: Callable[[], Value]) -> Value:
     """Calls `choose` on process 0 and returns its result on every process.
 
-    Raises:
-      CohortFailed: process 0 has left the cohort. Only the other processes raise this.
+    Process 0 runs the same command, so its pickle is safe to load.
     """
     if not is_multiprocess():
         return choose()
-    if is_primary():
+    if jax.process_index() == 0:
         value = choose()
-        _send(value)
-        return value
-    value = _receive()
-    if isinstance(value, CohortFailed):
-        raise value
-    return value
+        content = np.frombuffer(pickle.dumps(value), np.uint8)
+        size = int(multihost_utils.broadcast_one_to_all(np.int32(content.size)))
+    else:
+        content = np.empty(0, np.uint8)
+        size = int(multihost_utils.broadcast_one_to_all(np.int32(0)))
+    padded = np.zeros(max(LEAST_BYTES, 1 << (size - 1).bit_length()), np.uint8)
+    padded[: content.size] = content
+    sent = multihost_utils.broadcast_one_to_all(padded)
+    return value if jax.process_index() == 0 else pickle.loads(np.asarray(sent)[:size].tobytes())
 
 
 def gather(tree: Any) -> Any:
     """Returns arrays that span the devices of all processes as NumPy arrays on every process."""
-    if not is_multiprocess():
-        return jax.device_get(tree)
-    # A collective on CPUs does not wait long, so the processes wait for each other before it.
-    _store().wait_at_barrier(f"jaxmatch/gather/{_next()}", MILLISECONDS_TO_WAIT)
-    return multihost_utils.process_allgather(tree, tiled=True)
+    return multihost_utils.process_allgather(tree, tiled=True) if is_multiprocess() else jax.device_get(tree)
 
 
 def place(tree: Any, sharding: NamedSharding) -> Any:
@@ -109,72 +80,21 @@ def place(tree: Any, sharding: NamedSharding) -> Any:
     return jax.tree.map(placed, tree)
 
 
-def synchronize(error: Exception | None = None) -> None:
-    """Waits until every process is done with a cohort.
-
-    Arguments:
-      error: the error with which training failed in this process, if it failed. An error of process 0 makes the other
-        processes leave the cohort, too, wherever they wait for a decision.
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """A context in which an error ends this process, and thereby all others, if several processes train together.
 
     Raises:
-      OutOfStep: another process does not arrive in time.
+      OutOfStep: the block raised an error.
     """
-    if not is_multiprocess():
-        return
-    if error is not None and is_primary():
-        _send(CohortFailed())
-    _counters.meeting, _counters.message, _counters.failure = _counters.meeting + 1, 0, 0
     try:
-        _store().wait_at_barrier(f"jaxmatch/meeting/{_counters.meeting}", MILLISECONDS_TO_MEET)
-    except jax.errors.JaxRuntimeError:
-        time.sleep(SECONDS_TO_END)
-        where = "another host" if error is None else f"process {jax.process_index()} alone ({error})"
-        raise OutOfStep(f"training failed on {where}", remedy="run the same command again on all hosts") from None
-    if is_primary():
-        _store().key_value_delete(f"jaxmatch/message/{_counters.meeting - 1}/")
-
-
-def all_arrive() -> bool:
-    """Returns whether every process reaches this point in time.
-
-    A process that continues without a failure does not reach it.
-    """
-    if not is_multiprocess():
-        return True
-    _counters.failure += 1
-    # Processes that failed at different messages do not meet.
-    name = f"jaxmatch/all/{_counters.meeting}/{_counters.message}/{_counters.failure}"
-    try:
-        _store().wait_at_barrier(name, MILLISECONDS_TO_MEET)
-    except jax.errors.JaxRuntimeError:
-        return False
-    return True
-
-
-def _store() -> Any:
-    return distributed.global_state.client
-
-
-def _next() -> str:
-    _counters.message += 1
-    return f"{_counters.meeting}/{_counters.message}"
-
-
-def _send(value: Any) -> None:
-    """Sends a value to all other processes."""
-    key, pickled = f"jaxmatch/message/{_next()}", pickle.dumps(value)
-    pieces = [pickled[start : start + PIECE] for start in range(0, len(pickled), PIECE)]
-    for number, piece in enumerate(pieces[1:], start=1):
-        _store().key_value_set_bytes(f"{key}/{number}", piece)
-    _store().key_value_set_bytes(f"{key}/0", len(pieces).to_bytes(4, "little") + pieces[0])
-
-
-def _receive() -> Any:
-    """Receives the next value from process 0. The sender runs the same command, so its pickle is safe to load."""
-    key = f"jaxmatch/message/{_next()}"
-    begin = _store().blocking_key_value_get_bytes(f"{key}/0", MILLISECONDS_TO_WAIT)
-    rest = (
-        _store().blocking_key_value_get_bytes(f"{key}/{number}", MILLISECONDS_TO_WAIT)
-        for number in range(1, int.from_bytes(begin[:4], "little"))
-    )
-    return pickle.loads(b"".join([begin[4:], *rest]))
+        yield
+    except Exception as error:
+        if not is_multiprocess():
+            raise
+        if isinstance(error, jax.errors.JaxRuntimeError) and not is_out_of_memory(error):
+            time.sleep(SECONDS_TO_END)  # another process may have ended, which JAX reports
+        raise OutOfStep(
+            f"training failed on process {jax.process_index()} ({first_line(error)})",
+            remedy="run the same command again on all hosts",
+        ) from error
