@@ -56,12 +56,6 @@ def test_vote_shares_order_by_votes_then_by_probability():
         assert np.argsort(shares[pair]).tolist() == by_hand
 
 
-@pytest.mark.parametrize("shape", [(4, 3), (0, 4, 3)])
-def test_average_refuses_other_shapes_and_zero_runs(shape):
-    with pytest.raises(ValueError, match="is not \\(runs, pairs, classes\\)"):
-        ensemble.average(np.zeros(shape))
-
-
 def _split(labels, **more):
     return Split(*zip(*TEXTS, strict=True), labels, **more)
 
