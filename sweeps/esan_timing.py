@@ -15,7 +15,7 @@ from jaxmatch import InputError, load_config
 from jaxmatch.errors import nearest
 from jaxmatch.papers import csran, esan, published
 from jaxmatch.sweep.files import model_settings
-from jaxmatch.sweep.timing_plan import Timing
+from jaxmatch.sweep.timing import Timing
 
 # Name on the command line -> name of the row.
 ROWS = {"esan": "ESAN", "esan3": "ESAN (3 alignment layers)", "re2": "RE2", "cafe": "CAFE", "csran": "CSRAN"}

@@ -14,7 +14,7 @@ from jaxmatch.data.text import LONGEST_WORD
 from jaxmatch.errors import nearest
 from jaxmatch.papers import published, re2
 from jaxmatch.sweep.files import model_settings
-from jaxmatch.sweep.timing_plan import Timing
+from jaxmatch.sweep.timing import Timing
 
 MODELS = ("re2", *re2.TIMED_BESIDE)
 INPUT_NOTES = {

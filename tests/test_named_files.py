@@ -12,7 +12,7 @@ import setuptools
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import launch, timing_plan
+from jaxmatch.sweep import launch, timing
 from jaxmatch.sweep.files import CONFIGS, SWEEPS, configs, files, find, load_config, title
 
 ROOT = Path(__file__).parent.parent
@@ -102,7 +102,7 @@ def test_configs_command_lists_files_and_copies_without_overwriting(empty, capsy
 def test_a_copy_of_a_sweep_works_in_an_empty_folder(name, empty):
     copy = Path(shutil.copy(ROOT / "sweeps" / f"{name}.py", empty))
     if name.endswith("_timing"):
-        assert timing_plan.resolve(copy, smoke=True).models
+        assert timing.resolve(copy, smoke=True).models
     else:
         assert launch.resolve(copy, smoke=True).runs()
 

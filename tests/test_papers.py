@@ -14,7 +14,7 @@ from jaxmatch.config.settings import flatten
 from jaxmatch.errors import InputError
 from jaxmatch.layers.words import CharacterFeatures
 from jaxmatch.papers import csran, esan, re2
-from jaxmatch.sweep import launch, timing_plan
+from jaxmatch.sweep import launch, timing
 from jaxmatch.sweep.sweep import with_scores
 
 PAPER_SWEEPS = """
@@ -38,7 +38,7 @@ def test_make_papers_runs_existing_sweeps_with_the_expected_options():
     assert {each.partition("/")[0] for each in requested} == {*PAPER_SWEEPS, "comparison", "re2_timing", "esan_timing"}
     for sweep, dataset in (each.split("/") for each in requested):
         if sweep.endswith("_timing"):
-            planned = timing_plan.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset})
+            planned = timing.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset})
         else:
             options = {"setting": "released_tensorflow"} if sweep.startswith("re2") else {}
             planned = launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset, **options})

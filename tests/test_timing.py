@@ -9,21 +9,20 @@ import pytest
 import saved_model
 from small_records import TIMING
 
-from jaxmatch.analysis import timing as measured
 from jaxmatch.cli.main import main
 from jaxmatch.data.pairs import Split
 from jaxmatch.data.text import Preprocessing
 from jaxmatch.errors import InputError
 from jaxmatch.papers import esan, re2
 from jaxmatch.reporting.times import times
-from jaxmatch.sweep import inference_times, launch, timing_plan
+from jaxmatch.sweep import launch, timing
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 
 
 def random_matcher(model, *texts):
     preprocessing = Preprocessing(**saved_model.PREPROCESSING)
-    return measured.random_matcher(
+    return timing.random_matcher(
         model, texts=texts, preprocessing=preprocessing, labels=("x", "y"), task="classification", dimensions=5
     )
 
@@ -43,7 +42,7 @@ class Clock:
 
 def test_timed_batches_include_random_word_features():
     tagged = random_matcher(saved_model.SETTINGS | {"tags": True, "exact_match": True}, "a b", "c")
-    assert measured.batch_seconds(tagged.model, pairs=2, length=3, batches=1).shape == (1,)
+    assert timing.batch_seconds(tagged.model, pairs=2, length=3, batches=1).shape == (1,)
 
 
 def test_warm_up_predictions_are_not_timed(monkeypatch):
@@ -53,14 +52,14 @@ def test_warm_up_predictions_are_not_timed(monkeypatch):
     monkeypatch.setattr(
         model, "logits", lambda self, a, b, features: seen.append((a, b)) or np.zeros((4, 2), np.float32)
     )
-    monkeypatch.setattr(measured, "time", Clock([9, 9, 9, 1, 2]))
-    np.testing.assert_allclose(measured.batch_seconds(matcher.model, pairs=4, length=5, batches=2), [1, 2])
+    monkeypatch.setattr(timing, "time", Clock([9, 9, 9, 1, 2]))
+    np.testing.assert_allclose(timing.batch_seconds(matcher.model, pairs=4, length=5, batches=2), [1, 2])
     assert len(seen) == 5 and all(side.shape == (4, 5) for sides in seen for side in sides)
     assert all(2 <= side.min() and side.max() < 5 for sides in seen for side in sides)  # words, no padding
     assert not np.array_equal(seen[3][0], seen[4][0])
-    monkeypatch.setattr(measured, "time", Clock([9, 3]))
+    monkeypatch.setattr(timing, "time", Clock([9, 3]))
     monkeypatch.setattr(type(matcher), "predict", lambda self, pairs: seen.append(pairs))
-    np.testing.assert_allclose(measured.split_seconds(matcher, [("a", "b")], passes=1), [3])
+    np.testing.assert_allclose(timing.split_seconds(matcher, [("a", "b")], passes=1), [3])
     assert seen[-2:] == [[("a", "b")]] * 2
 
 
@@ -69,7 +68,7 @@ def test_a_random_matcher_has_a_vocabulary_characters_and_features():
     matcher = random_matcher(model, "b b a", "c")
     assert matcher.encoded([("a b", "z")]).sides == ([[3, 2]], [[5]])  # a new word, known by its characters
     assert matcher.model.characters[2, :2].tolist() == [ord("b"), 0]
-    seconds = measured.batch_seconds(matcher.model, pairs=2, length=3, batches=2)
+    seconds = timing.batch_seconds(matcher.model, pairs=2, length=3, batches=2)
     assert seconds.shape == (2,) and (seconds > 0).all()
 
 
@@ -94,9 +93,9 @@ def test_smoke_run_of_esan_timing_writes_record_table_and_figure(tmp_path, capsy
 
 
 def test_timing_launchers_use_the_settings_of_the_papers(capsys):
-    plan = timing_plan.resolve(SWEEPS / "re2_timing.py", options={"dataset": "wikiqa"})
+    plan = timing.resolve(SWEEPS / "re2_timing.py", options={"dataset": "wikiqa"})
     assert (plan.pairs, plan.length, plan.batches) == (8, 20, 100)
-    models = [dict(config.model) for config in timing_plan.configs_of(plan).values()]
+    models = [dict(config.model) for config in timing.configs_of(plan).values()]
     assert [(model["blocks"], model["encoder_layers"], model["prediction"]) for model in models[:3]] == [
         (blocks, 3, "simple") for blocks in (1, 2, 3)
     ]
@@ -108,8 +107,8 @@ def test_timing_launchers_use_the_settings_of_the_papers(capsys):
     ]
     assert not any(model["tags"] or model["exact_match"] for model in models)
     options = {"dataset": "scitail", "models": "csran,re2", "features": "none"}
-    other = timing_plan.resolve(SWEEPS / "re2_timing.py", options=options)
-    csran, *blocks = timing_plan.configs_of(other).values()
+    other = timing.resolve(SWEEPS / "re2_timing.py", options=options)
+    csran, *blocks = timing.configs_of(other).values()
     assert [config.model.name for config in blocks] == ["re2"] * 3
     assert csran.model.characters == "none" and csran.model.stacked_layers == 5  # as in configs/csran.py for SciTail
     assert {row.label for row in plan.published} >= set(plan.models)  # the papers have times for each
@@ -193,24 +192,24 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_timed(tmp
     for workdir in (tmp_path / "file", tmp_path / "file" / "below"):
         assert main([*words, str(workdir)]) == 2
         assert capsys.readouterr().err.startswith(f"jaxmatch: {tmp_path}/file: ")
-    monkeypatch.setattr(inference_times.os, "access", lambda path, mode: path != tmp_path)
+    monkeypatch.setattr(timing.os, "access", lambda path, mode: path != tmp_path)
     assert main([*words, str(tmp_path / "new")]) == 2
     assert capsys.readouterr().err == f"jaxmatch: {tmp_path}: nothing can be written here; give another --workdir\n"
 
 
 def test_a_missing_tagger_is_reported_before_anything_is_timed(no_tagger, monkeypatch):
-    plan = timing_plan.resolve(SWEEPS / "esan_timing.py", options={"dataset": "snli"})
-    monkeypatch.setattr(inference_times, "split_of", lambda *_: Split(["a"], ["b"], ["neutral"]))
+    plan = timing.resolve(SWEEPS / "esan_timing.py", options={"dataset": "snli"})
+    monkeypatch.setattr(timing, "split_of", lambda *_: Split(["a"], ["b"], ["neutral"]))
     with pytest.raises(InputError, match="python -m nltk.downloader averaged_perceptron_tagger_eng"):
-        inference_times.run(plan, say=pytest.fail)
+        timing.run(plan, say=pytest.fail)
 
 
 def test_own_data_is_refused_before_it_is_read(tmp_path):
     (tmp_path / "test.tsv").write_text("text_a\ttext_b\tlabel\na\tb\tx\n")
     of_own_data = {"data.name": "own", "data.directory": str(tmp_path)}
-    plan = timing_plan.resolve(SWEEPS / "re2_timing.py", options={"dataset": "snli"}, overrides=of_own_data)
+    plan = timing.resolve(SWEEPS / "re2_timing.py", options={"dataset": "snli"}, overrides=of_own_data)
     with pytest.raises(InputError, match="labels of data set 'own' are not known.*give a public data set"):
-        inference_times.run(plan, say=pytest.fail)
+        timing.run(plan, say=pytest.fail)
 
 
 def test_a_single_batch_is_refused(capsys):

@@ -12,10 +12,10 @@ import numpy as np
 from benchmarks import stopwatch
 from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import Peer
-from jaxmatch.analysis.timing import random_model
 from jaxmatch.inference import cpu
 from jaxmatch.inference.calibration import probabilities_of
 from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.sweep.timing import random_model
 
 # RE2, Table 5: 8 pairs of 20 tokens a sentence, 3 encoder layers.
 BATCH, LENGTH, BLOCKS = 8, 20, (1, 2, 3)

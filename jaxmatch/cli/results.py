@@ -175,7 +175,7 @@ def timing(arguments: argparse.Namespace) -> None:
     from jaxmatch.cli.train import parse_file_options
     from jaxmatch.inference.matcher import load
     from jaxmatch.reporting.times import times
-    from jaxmatch.sweep import inference_times, timing_plan
+    from jaxmatch.sweep import timing
     from jaxmatch.sweep.files import SWEEPS, find
 
     with suggesting_options(arguments.parser):
@@ -186,7 +186,7 @@ def timing(arguments: argparse.Namespace) -> None:
         raise InputError("a timing has no grid", remedy="change a setting of all models with --config.…")
     counts = {"batches": arguments.batches, "seeds": arguments.seeds}
     with suggesting_options(arguments.parser):
-        plan = timing_plan.resolve(
+        plan = timing.resolve(
             find(arguments.file, (SWEEPS,)),
             options=options,
             overrides=arguments.dotted["config"],
@@ -194,19 +194,19 @@ def timing(arguments: argparse.Namespace) -> None:
             smoke=arguments.smoke,
         )
     if arguments.dry_run:
-        show(timing_plan.plan_text(plan, arguments.split))
+        show(timing.plan_text(plan, arguments.split))
         return
     workdir = arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke)
-    inference_times.check_timing_folder(workdir, plan)
+    timing.check_timing_folder(workdir, plan)
     trained = None
     if arguments.trained is not None:
-        with inference_times.on_the_cpu():
+        with timing.on_the_cpu():
             matcher = load(arguments.trained)
         pairs = None
         if arguments.split != NO_SPLIT:
             pairs = official_split(arguments.trained, matcher, arguments.split, arguments.data_directory)
-        trained = inference_times.Trained(f"run {arguments.trained.resolve().name}", matcher, pairs)
-    record = inference_times.run(
+        trained = timing.Trained(f"run {arguments.trained.resolve().name}", matcher, pairs)
+    record = timing.run(
         plan,
         split=arguments.split,
         trained=trained,
@@ -214,7 +214,7 @@ def timing(arguments: argparse.Namespace) -> None:
         say=lambda name: note(f"timing {name}"),
     )
     try:
-        inference_times.write(record, workdir)
+        timing.write(record, workdir)
     finally:  # the times took minutes, so they are shown even if they cannot be saved
         show(times(record, "markdown"), end="")
 

@@ -1,4 +1,4 @@
-"""The table of a timing: a pure function of its record (sweep/inference_times.py)."""
+"""The table of a timing: a pure function of its record (sweep/timing.py)."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
