@@ -84,7 +84,7 @@ def tables_of(results: Path) -> str:
     sections = [
         "# Benchmarks: what was measured",
         "Medians; quartiles in brackets. Made by `python -m benchmarks --tables`. Our processes start as the command "
-        "`jaxmatch` does, with huge pages where the system has them (jaxmatch/devices.py; from commit 69b17d6 "
+        "`jaxmatch` does, with huge pages where the system has them (from commit 69b17d6 "
         "on). A peer's processes have what ours have where a table's header says so; in older tables they had none. "
         "Older tables are against the public PyTorch RE2 as released, with batches of mixed lengths, and so were the "
         "goals in their records. A table is of the commit that it names: what was changed since is not in it. Tables "
