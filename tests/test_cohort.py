@@ -16,7 +16,7 @@ from small_cohort import (
 )
 
 from jaxmatch.devices import is_out_of_memory
-from jaxmatch.training import chunks
+from jaxmatch.training import chunks, programs
 from jaxmatch.training import cohort as cohort_module
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.progress import Listener
@@ -31,8 +31,8 @@ def results():
 def test_losses_of_a_run_alone_equal_its_losses_in_a_cohort():
     together = make_cohort(seeds=(7, 1, 2), optimizer=[{}, {"learning_rate": 1e-4}, {"dropout_rate": 0.5}])
     alone = make_cohort(seeds=(7,))
-    losses_together, _ = steps_of(together, 50)
-    losses_alone, _ = steps_of(alone, 50)
+    losses_together, _ = steps_of(together, 20)
+    losses_alone, _ = steps_of(alone, 20)
     for table, (rows, _) in alone.chunks.chunks[0].batches.items():
         np.testing.assert_array_equal(together.chunks.chunks[0].batches[table][0][0], rows[0])
     np.testing.assert_allclose(losses_together[:, 0], losses_alone[:, 0], atol=1e-5)
@@ -358,3 +358,56 @@ def test_a_run_does_not_depend_on_other_runs_of_its_cohort(model):
         text = compiled.as_text()
         assert "dot(" in text
         assert " convolution(" not in text
+
+
+MIXED = {"mix_lengths": True, "maximum_buckets": 3, "batch_size": 4, "epochs": 2}
+
+
+@pytest.fixture(scope="module")
+def mixed_results():
+    return make_cohort(training=MIXED).train()
+
+
+def test_batches_of_different_lengths_are_padded_to_the_planned_lengths(monkeypatch):
+    monkeypatch.setitem(chunks.OPERATIONS_A_COMPILATION, "cpu", 0)
+    cohort = make_cohort(training=MIXED)
+    cohort.chunks.initialize()
+    epochs = [cohort.chunks.epoch(number) for number in range(3)]
+    for epoch in epochs:
+        assert cohort.chunks.chunks[0].batches.keys() == {0} and epoch.shapes.keys() == {0, 1, 2}
+        assert [shape.length for shape in epoch.shapes.values()] == list(cohort.chunks.batches.buckets)
+        assert np.diff(epoch.samples, prepend=epoch.samples[0] - 4).tolist().count(4) >= 16  # 70 pairs, 18 batches
+    assert [epoch.samples[-1] for epoch in epochs] == [70, 140, 210]
+    assert not np.array_equal(epochs[0].sequence, epochs[1].sequence)
+
+
+def test_lengths_that_share_a_program_and_resumed_training_give_equal_results(mixed_results, tmp_path, monkeypatch):
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    with pytest.raises(Interruption):
+        make_cohort(training=MIXED).train(checkpoints, InterruptAfter(23))  # in the second epoch
+    same(make_cohort(training=MIXED).train(checkpoints), mixed_results)
+    checkpoints.close()
+    monkeypatch.setitem(chunks.OPERATIONS_A_COMPILATION, "cpu", 0)
+    alike(make_cohort(training=MIXED).train(), mixed_results, rtol=1e-4, atol=1e-5)
+
+
+def test_steps_of_all_lengths_are_compiled_in_the_first_epoch(monkeypatch):
+    """Also those of lengths that the first epoch does not need."""
+    monkeypatch.setattr(programs, "cores", lambda: 4)
+    monkeypatch.setitem(chunks.OPERATIONS_A_COMPILATION, "cpu", 0)
+    # No other test has these shapes.
+    replicas = make_cohort(seeds=range(7), training=MIXED | {"batch_size": 16}).chunks
+    replicas.initialize()
+    replicas.activate(np.ones(7, bool))
+    epochs = [replicas.epoch(number) for number in range(2)]
+    assert [set(epoch.sequence[:, 0]) for epoch in epochs] == [{1}, {0, 1}]
+    train = replicas.programs.train
+    monkeypatch.setattr(train, "compiles_in_parallel", True)
+    before = train.compilations
+    replicas.compile(replicas.epoch(0))
+    assert train.compilations == before + 2
+    for number in range(2):
+        epoch = replicas.epoch(number)
+        for index in range(len(epoch.sequence)):
+            replicas.step(epoch, index)
+    assert train.compilations == before + 2
