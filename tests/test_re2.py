@@ -258,6 +258,19 @@ def test_simple_fusion_is_one_dense_layer():
     np.testing.assert_allclose(fused, dense(5, variables["params"]["output"], OWN, ALIGNED), atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", [FullFusion, SimpleFusion])
+def test_dropout_before_every_layer_changes_outputs_only_at_positive_rates(kind):
+    placed, arguments = (
+        kind(RE2Config(hidden_size=5, dropout_placement="every_layer")),
+        ((OWN[..., :1], OWN[..., 1:]), (ALIGNED[..., :1], ALIGNED[..., 1:])),
+    )
+    fused, variables = placed.init_with_output(jax.random.key(2), *arguments, None)
+    nothing_dropped = placed.apply(variables, *arguments, 0.0, rngs={"dropout": jax.random.key(3)})
+    np.testing.assert_allclose(nothing_dropped, fused, atol=1e-6)
+    dropped = placed.apply(variables, *arguments, 0.5, rngs={"dropout": jax.random.key(3)})
+    assert not np.allclose(dropped, fused, atol=1e-2)
+
+
 def connected(kind, previous_input, outputs):
     embedded = jnp.full((1, 1, 3), 9.0)
     return np.concatenate(
