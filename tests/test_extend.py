@@ -93,6 +93,21 @@ def test_user_defined_model_without_its_file_is_a_one_line_error(file, tmp_path,
     assert "--import FILE loads one of your own" in message and message.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("config.training.selection=confidence", "training.selection is 'confidence'"),
+        ("config.data.name=bars", "there is no data set 'bars'"),
+        ("config.optimizer.label_smoothing=0.1", 'there is no setting "config.optimizer.label_smoothing"'),
+        ("grid.optimizer.label_smoothing=0.1", 'there is no setting "config.optimizer.label_smoothing"'),
+    ],
+)
+def test_name_of_a_file_that_is_not_imported_is_a_one_line_error(small_files, tmp_path, capsys, name, problem):
+    assert main([*small_sweep.command(small_files, tmp_path, f"--{name}"), "--dry-run"]) == 2
+    assert problem in (message := capsys.readouterr().err)
+    assert "--import FILE loads one of your own" in message and message.count("\n") == 1
+
+
 def test_checkpoints_may_be_chosen_by_a_score_that_constant_predictions_do_not_have(small_files):
     def spread(labels, outputs):
         values = outputs.std(axis=(1, 2))

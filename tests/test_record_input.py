@@ -64,6 +64,17 @@ def test_predict_takes_every_format_of_training_data(run, tmp_path, capsys, kind
         assert answer["probabilities"] == pytest.approx(expected.probabilities, abs=1e-6)
 
 
+def test_predict_reads_the_columns_of_training(tmp_path, capsys):
+    data = {"name": "own", "columns": "text_a=question1,text_b=question2,label=same"}
+    run = save(tmp_path / "run", config={"data": data})
+    (renamed, plain) = tmp_path / "renamed.csv", tmp_path / "plain.csv"
+    for file, names in ((renamed, RENAMED), (plain, ("text_a", "text_b"))):
+        file.write_bytes(content("csv", names, PAIRS))
+    found = answers(run, capsys, "--input", renamed)
+    others = answers(run, capsys, "--input", plain, "--columns", "text_a=text_a,text_b=text_b")
+    assert [each["probabilities"] for each in found] == [each["probabilities"] for each in others]
+
+
 def test_the_format_option_applies_to_files_and_streams(run, tmp_path, capsys, monkeypatch):
     source = tmp_path / "pairs"
     table = separated([["text_a", "text_b", "", ""], *([*pair, "", ""] for pair in PAIRS)], ",")  # as Excel writes it

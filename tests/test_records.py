@@ -147,7 +147,6 @@ DAMAGED_FIELDS = [
     ({"curve": [POINT, POINT | {"samples": None}]}, "curve.2.samples cannot be null"),
     ({"curve": [{"samples": 1, "dev": {}}]}, "there is no curve.1.train_loss"),
     ({"times": {"train_seconds": "long"}}, 'times.train_seconds cannot be "long"'),
-    ({"selected_on": "dev.luck"}, 'selected_on cannot be "dev.luck"'),
     ({"test_sampling": {"questions": 2.5, "deviations": {}}}, "test_sampling.questions cannot be 2.5"),
     *(({field: ...}, f"there is no {field}") for field in ("run", "seed", "dev", "data", "curve", "times", "versions")),
 ]
@@ -163,6 +162,14 @@ def test_a_damaged_or_missing_field_is_an_error_with_the_path_of_the_record(tmp_
         read_record(file)
     assert str(caught.value).startswith(f"{file}: the record is damaged ({problem}")
     assert str(caught.value).endswith(f"; {REMEDY}")
+
+
+def test_a_record_chosen_by_an_unknown_score_is_not_called_damaged(tmp_path):
+    kept = next((Path(__file__).parent.parent / "results" / "quickstart" / "runs").glob("*/record.json"))
+    file = tmp_path / "record.json"
+    file.write_text(json.dumps(json.loads(kept.read_text()) | {"selected_on": "dev.luck"}))
+    with pytest.raises(InputError, match="json: there is no score 'luck'; .*; --import FILE loads one of your own"):
+        read_record(file)
 
 
 def test_undefined_numbers_added_scores_and_fields_that_old_records_lack_are_valid(tmp_path, monkeypatch):

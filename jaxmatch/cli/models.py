@@ -56,10 +56,10 @@ def predict(arguments: argparse.Namespace) -> None:
         jaxmatch predict runs/quickstart/runs/RUN --input pairs.csv.gz --columns text_a=question1,text_b=question2
         jaxmatch predict runs/quickstart/runs/RUN --input pairs.parquet --output predictions.jsonl
 
-    The input is TSV, CSV, JSON lines or Parquet, each also with gzip, with the columns `text_a` and `text_b`, or those
-    that --columns names. Other columns are kept. The output is JSON lines in the order of the input: the fields of the
-    input, then "label" and "probabilities", or "score" for a regression. An input field with one of these names becomes
-    "input_label" and so on.
+    The input is TSV, CSV, JSON lines or Parquet, each also with gzip, with the columns `text_a` and `text_b`. They have
+    the names that they had in training, unless --columns says otherwise. Other columns are kept. The output is JSON
+    lines in the order of the input: the fields of the input, then "label" and "probabilities", or "score" for a
+    regression. An input field with one of these names becomes "input_label" and so on.
 
     An output file appears whole or not at all. All lines of an input file are checked before the first prediction. Only
     whether a long text fits the memory is checked later, when its turn comes. From standard input or a pipe, pairs are
@@ -72,8 +72,11 @@ def predict(arguments: argparse.Namespace) -> None:
     source = source_of(arguments.input)
     check_output(arguments.output, source, arguments.run)
     folder = chosen_run(arguments)
+    from jaxmatch.inference.matcher import load
+
+    matcher = load(folder)
     # --columns takes all parts of training data, so that the same text can be given. Label and group are not needed.
-    named = known_columns(arguments.columns, KNOWN, EXAMPLE)
+    named = known_columns(arguments.columns or matcher.config.get("data", {}).get("columns", ""), KNOWN, EXAMPLE)
     columns = named["text_a"], named["text_b"]
     given = source, dict(zip(columns, ("text_a", "text_b"))), arguments.format, arguments.quoted
     whole = is_file(source)
@@ -81,9 +84,6 @@ def predict(arguments: argparse.Namespace) -> None:
         if whole:
             for _ in records(*given):  # an error is found before anything is written
                 pass
-        from jaxmatch.inference.matcher import load
-
-        matcher = load(folder)
         with open_whole(arguments.output) as output:
             answers = PredictionQueue(matcher, source, output, None if whole else LONGEST_WAIT, columns)
             try:

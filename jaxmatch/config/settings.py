@@ -278,7 +278,8 @@ def with_overrides(config: "ConfigDict", overrides: Mapping[str, Any]) -> "Confi
     known = flatten(changed)
     for key, value in overrides.items():
         if key not in known:
-            raise InputError(f'there is no setting "config.{key}"', remedy=nearest(key, list(known)))
+            remedy = nearest(key, list(known)) + OR_IMPORT * key.startswith("optimizer.")
+            raise InputError(f'there is no setting "config.{key}"', remedy=remedy)
         section, _, field = key.partition(".")
         changed[section][field] = _parsed(value, known[key])
     validate(changed)
@@ -354,7 +355,7 @@ def _check_value(key: str, value: Any, kind: Any, field: dataclasses.Field) -> N
     choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else bounds["choices"]
     if choices is not None:
         if not isinstance(value, str) or value not in (field.default, *choices):
-            remedy = nearest(value, choices)
+            remedy = nearest(value, choices) + OR_IMPORT * (key == "training.selection")
     elif kind is bool:
         remedy = None if isinstance(value, bool) else "give True or False"
     elif kind is int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from jaxmatch import errors
+from jaxmatch.config.settings import OR_IMPORT
 from jaxmatch.data import own, readers
 from jaxmatch.data.own import PLAIN, Layout, classes_of, in_order
 from jaxmatch.data.pairs import NO_LABEL, TASKS, DataSet, Split, dropped_text, hold_out, split_by_shares
@@ -285,7 +286,7 @@ def find_files(
         "own".
     """
     if name not in names():
-        raise InputError(f"there is no data set {shown(name)}", remedy=nearest(name, names()))
+        raise InputError(f"there is no data set {shown(name)}", remedy=nearest(name, names()) + OR_IMPORT)
     if task and task not in TASKS:
         raise InputError(f"there is no task {shown(task)}", remedy=nearest(task, TASKS))
     only = CATALOG[name].task if name in CATALOG else EMBEDDED_TASKS.get(name, task)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from jaxmatch.config.settings import OWN_LAYOUT, SCORES
-from jaxmatch.errors import InputError, report_damage, without_nan
+from jaxmatch.config.settings import OR_IMPORT, OWN_LAYOUT, SCORES
+from jaxmatch.errors import InputError, nearest, report_damage, shown, without_nan
 from jaxmatch.files import read_json
 from jaxmatch.reporting.layout import FloorRow, Published, TableLayout
 from jaxmatch.workdir import FLOORS_FILE, MISTAKES_FILE, Workdir
@@ -162,7 +162,8 @@ def read_record(path: Path) -> dict[str, Any]:
             problem, remedy = f"this is not a record of format {FORMAT}", "remove it, or use the version that wrote it"
             raise InputError(problem, path=path, remedy=remedy)
         check_form(record, _RECORD)
-        check_form(record["selected_on"], tuple(f"dev.{score}" for score in SCORES), "selected_on")
+        if (score := record["selected_on"].removeprefix("dev.")) not in SCORES:
+            raise InputError(f"there is no score {shown(score)}", path=path, remedy=nearest(score, SCORES) + OR_IMPORT)
         if record["status"] == "finished" and record["dev"] is None:
             raise ValueError("a finished run has dev scores")
     return record

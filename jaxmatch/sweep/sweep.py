@@ -18,6 +18,7 @@ from jaxmatch.baselines import CROSS_ENCODER, FLOORS
 from jaxmatch.config.settings import (
     ADDED_DEFAULTS,
     NOT_A_LITERAL,
+    OR_IMPORT,
     OWN_LAYOUT,
     SECTIONS,
     DataConfig,
@@ -309,7 +310,8 @@ def _changed_grid(
     for key, text in new.items():
         if key not in settings:
             raise InputError(
-                f'there is no setting "config.{key}" to make a grid axis of', remedy=nearest(key, list(settings))
+                f'there is no setting "config.{key}" to make a grid axis of',
+                remedy=nearest(key, list(settings)) + OR_IMPORT * key.startswith("optimizer."),
             )
         grid[key] = values_of(text)
     return grid

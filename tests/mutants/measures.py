@@ -171,4 +171,6 @@ MUTANTS = [
     ("jaxmatch/training/cohort.py", "[*(each for each in notes[\"origins\"] if each not in self.origins), *self.origins]", "self.origins", ["tests/test_launch.py::test_a_record_names_all_versions_that_trained_it"]),
     ("jaxmatch/reporting/captions.py", "for each in (record, *record.get(\"trained_by\", ()))]\n", "for each in (record,)]\n", ["tests/test_tables.py"]),
     ("jaxmatch/reporting/captions.py", ', **record.get("versions", {})}', "}", ["tests/test_tables.py"]),
+    ("jaxmatch/reporting/records.py", ' not in SCORES:\n            raise InputError(', ' not in SCORES:\n            raise ValueError(', ["tests/test_records.py::test_a_record_chosen_by_an_unknown_score_is_not_called_damaged"]),
+    ("jaxmatch/cli/models.py", ' or matcher.config.get("data", {}).get("columns", "")', "", ["tests/test_record_input.py::test_predict_reads_the_columns_of_training"]),
 ]
