@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxmatch import files
-from jaxmatch.errors import InputError
 from jaxmatch.inference import model_folder
 from jaxmatch.inference.files import decode_words, encode_words
 
@@ -50,11 +49,9 @@ def test_vectors_are_linked_and_copied_where_linking_fails(tmp_path, monkeypatch
         np.testing.assert_array_equal(model_folder.read(run).vectors, saved_model.vectors())
 
 
-def test_save_refuses_inconsistent_vectors_and_task(tmp_path):
+def test_save_refuses_vectors_of_other_words(tmp_path):
     with pytest.raises(ValueError, match="do not fit 12 words"):
         saved_model.save(tmp_path / "run", vectors=saved_model.vectors()[:-1])
-    with pytest.raises(InputError, match="do not fit the task regression"):
-        saved_model.save(tmp_path / "run", task="regression")
     assert not (tmp_path / "run" / "model").exists()
 
 

@@ -51,7 +51,8 @@ def products_of_a_model(platform):
     flat = flattening(models.build(settings, outputs=3), 6, platform=platform)
     shapes = [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in (((flat.count,), "float32"), ((9, 6), "float32"))]
     ids, sentences = (jax.ShapeDtypeStruct((5, 7), dtype) for dtype in ("int32", "int8"))
-    text = jax.jit(flat.match).lower(shapes[0], {"ids": ids}, sentences, shapes[1]).as_text()
+    with traced_for(platform):
+        text = jax.jit(flat.match).lower(shapes[0], {"ids": ids}, sentences, shapes[1]).as_text()
     products = re.findall(
         r"contracting_dims = \[(\d)\] x .* : \(tensor<([^>]*)xf32>, .*\) -> tensor<([^>]*)xf32>", text
     )
