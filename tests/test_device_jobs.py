@@ -5,7 +5,7 @@ import threading
 import pytest
 from small_sweep import on_devices
 
-from jaxmatch.sweep.device_jobs import DeviceJob, run_jobs
+from jaxmatch.sweep.execute import DeviceJob, run_jobs
 from jaxmatch.sweep.plan import makespan
 from jaxmatch.training.chunks import devices_filled
 
@@ -77,7 +77,7 @@ import jax
 import pytest
 import small_sweep
 from jaxmatch.cli.interrupts import raise_lost_interrupts
-from jaxmatch.sweep import engines
+from jaxmatch.sweep import execute
 from jaxmatch.workdir import FailedCohorts
 from jaxmatch.training import cohort as selection
 from jaxmatch.training.cohort import Cohort

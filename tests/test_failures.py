@@ -12,7 +12,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting.table import folder_table
-from jaxmatch.sweep import execution, launch, tune
+from jaxmatch.sweep import execute, launch, tune
 from jaxmatch.workdir import CohortFolder, FailedCohorts, Workdir
 
 pytestmark = pytest.mark.slow
@@ -89,7 +89,7 @@ def test_errors_that_would_affect_every_cohort_stop_the_sweep(small_files, tmp_p
 
 
 def test_a_cohort_that_failed_in_another_launcher_is_not_retried(small_files, tmp_path, monkeypatch):
-    monkeypatch.setattr(execution, "SECONDS_BETWEEN_TRIES", 0)
+    monkeypatch.setattr(execute, "SECONDS_BETWEEN_TRIES", 0)
     other = []
 
     class Waiting(small_sweep.Watcher):

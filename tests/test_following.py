@@ -9,7 +9,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import jaxmatch
 from jaxmatch.cli.main import main
-from jaxmatch.sweep import claimed, launch
+from jaxmatch.sweep import execute, launch
 from jaxmatch.sweep.display import listeners_of
 from jaxmatch.workdir import FailedCohorts
 
@@ -145,7 +145,7 @@ def test_runs_of_a_cohort_that_fails_end_without_a_record(small_files, tmp_path,
     def fails(*_, **__):
         raise ValueError("no record")
 
-    monkeypatch.setattr(claimed, "make_record", fails)
+    monkeypatch.setattr(execute, "make_record", fails)
     with pytest.raises(FailedCohorts):
         train(small_files, tmp_path / "out", received := Recorder())
     assert len(received.runs) == 2 and received.ends == dict.fromkeys(received.runs)

@@ -19,7 +19,7 @@ from jaxmatch.data.catalog import Source
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting.records import read_sweep_folder
-from jaxmatch.sweep import execution, launch, recording
+from jaxmatch.sweep import execute, launch, recording
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import CohortFolder, Workdir
 
@@ -130,7 +130,7 @@ def test_a_cohort_with_runs_that_are_not_planned_is_never_trained(small_files, s
     write_json(sweep_copy / "cohorts" / "other" / "cohort.json", {"signature": "s", "runs": ["planned-nowhere"]})
     claims = iter([[CohortFolder(sweep_copy / "cohorts" / "other", "s", ("planned-nowhere",))], []])
     monkeypatch.setattr(Workdir, "claim", lambda self, planned, settled: next(claims))
-    monkeypatch.setattr(execution, "SECONDS_BETWEEN_TRIES", 0)
+    monkeypatch.setattr(execute, "SECONDS_BETWEEN_TRIES", 0)
     assert small_sweep.launched(small_files, sweep_copy)[1].trained == []
     assert not (sweep_copy / "cohorts" / "other" / "error.json").exists()
 

@@ -11,7 +11,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import duration_text
 from jaxmatch.sweep import display, launch
 from jaxmatch.sweep.display import plan_text
-from jaxmatch.sweep.execution import resumed_text
+from jaxmatch.sweep.execute import resumed_text
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import Workdir
 

@@ -10,7 +10,7 @@ import small_sweep
 
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
-from jaxmatch.sweep import claimed, launch, plan
+from jaxmatch.sweep import execute, launch, plan
 from jaxmatch.sweep.plan import make_plan
 
 
@@ -150,9 +150,9 @@ def test_missing_device_and_out_of_memory_are_reported(small_files, tmp_path, mo
             monkeypatch.context() as patch,
             pytest.raises(InputError, match=f"2 runs at once do not fit in {kind} memory"),
         ):
-            patch.setattr(claimed.Cohort, where, fails)
+            patch.setattr(execute.Cohort, where, fails)
             small_sweep.launched(small_files, tmp_path / where)
-    monkeypatch.setattr(claimed.Cohort, "train", full)
+    monkeypatch.setattr(execute.Cohort, "train", full)
     with pytest.raises(
         InputError, match="2 runs at once do not fit in device memory.*smaller --config.execution.maximum_replicas"
     ) as caught:

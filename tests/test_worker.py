@@ -10,7 +10,7 @@ from filelock import FileLock
 
 from jaxmatch.devices import available_devices
 from jaxmatch.sweep import launch, worker
-from jaxmatch.sweep.claimed import Stage, train_claimed
+from jaxmatch.sweep.execute import Stage, train_claimed
 from jaxmatch.sweep.plan import make_plan, split_cohorts
 from jaxmatch.workdir import Workdir, mark_failed, pack
 

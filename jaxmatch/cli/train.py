@@ -283,7 +283,7 @@ def run_launcher(function: Callable[..., str], arguments: argparse.Namespace, ki
       FailedCohorts: some runs failed.
     """
     from jaxmatch.config.settings import OWN_LAYOUT
-    from jaxmatch.sweep.engines import Submitted
+    from jaxmatch.sweep.execute import Submitted
     from jaxmatch.sweep.files import find
     from jaxmatch.workdir import FailedCohorts
 

@@ -24,10 +24,8 @@ from jaxmatch.config.settings import OWN_LAYOUT, SCORES
 from jaxmatch.errors import InputError, report_damage
 from jaxmatch.files import read_json, write_json
 from jaxmatch.reporting.records import grouped, read_record, setting_of_run
-from jaxmatch.sweep.claimed import Stage
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.engines import Engine
-from jaxmatch.sweep.execution import execute_stage, records_of
+from jaxmatch.sweep.execute import Engine, Stage, execute_stage, records_of
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.training import evaluation
 from jaxmatch.workdir import Workdir

@@ -22,8 +22,7 @@ from jaxmatch.files import write_json
 from jaxmatch.reporting.records import FLOORS_FORMAT, best_record, name_of_sweep, notes_file, read_floors
 from jaxmatch.reporting.table import check_layout, folder_table
 from jaxmatch.sweep.display import Display, RunListener, listeners_of, plan_text
-from jaxmatch.sweep.engines import Engine
-from jaxmatch.sweep.execution import execute, records_of, resumed_text
+from jaxmatch.sweep.execute import Engine, execute, records_of, resumed_text
 from jaxmatch.sweep.files import config_file, data_settings, load_module, resolve
 from jaxmatch.sweep.halving import Halving, any_record, execute_halving, store_or_check_rule
 from jaxmatch.sweep.plan import Plan

@@ -28,9 +28,7 @@ from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import cores, device_bytes, keep_compiled_programs
 from jaxmatch.errors import InputError, NotInstalled, first_line
 from jaxmatch.sweep import worker
-from jaxmatch.sweep.claimed import Stage, train_claimed
-from jaxmatch.sweep.device_jobs import Stopped
-from jaxmatch.sweep.engines import Engine, Task, TaskContext
+from jaxmatch.sweep.execute import Engine, Stage, Stopped, Task, TaskContext, train_claimed
 from jaxmatch.sweep.plan import (
     SECONDS_OF_A_START,
     SHARE_OF_PEAK,

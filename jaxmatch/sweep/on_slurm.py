@@ -32,10 +32,8 @@ from jaxmatch.devices import available_devices, cores, keep_compiled_programs
 from jaxmatch.errors import InputError, NotInstalled, check_plain_file, count_text, report_damage
 from jaxmatch.files import read_json, write_atomically, write_json
 from jaxmatch.sweep import worker
-from jaxmatch.sweep.claimed import Stage, train_claimed
-from jaxmatch.sweep.device_jobs import Stopped
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.engines import Engine, Submitted, Task, TaskContext
+from jaxmatch.sweep.execute import Engine, Stage, Stopped, Submitted, Task, TaskContext, train_claimed
 from jaxmatch.sweep.plan import (
     SECONDS_OF_A_START,
     SHARE_OF_PEAK,

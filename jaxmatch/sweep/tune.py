@@ -32,7 +32,7 @@ from jaxmatch.reporting.records import by_pairs, grouped, setting_of_run
 from jaxmatch.reporting.table import folder_table
 from jaxmatch.sweep import files, halving, launch
 from jaxmatch.sweep.display import Display, listeners_of
-from jaxmatch.sweep.engines import Engine
+from jaxmatch.sweep.execute import Engine
 from jaxmatch.sweep.files import resolve
 from jaxmatch.sweep.sweep import TRACED, Run, Sweep, changed
 from jaxmatch.workdir import FailedCohorts

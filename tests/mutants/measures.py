@@ -117,7 +117,7 @@ MUTANTS = [
      ["tests/test_report.py::test_settings_that_only_some_models_have_are_listed_and_each_run_says_where_it_stopped"]),
     (_TABLE, 'note = f"{len(folder.missing)} of', 'note = f"{len(folder.records)} of',
      ["tests/test_folder_table.py::test_missing_runs_of_a_large_sweep_are_counted"]),
-    ("jaxmatch/sweep/claimed.py", "for run, result in zip(runs, results, strict=True):",
+    ("jaxmatch/sweep/execute.py", "for run, result in zip(runs, results, strict=True):",
      "for run, result in zip(runs, results[::-1], strict=True):", ["tests/test_records.py::test_a_diverged_run_has_no_scores_and_no_model"]),
     ("jaxmatch/reporting/records.py", 'if file.partition(".")[0] != "train"', "",
      ["tests/test_statistics.py::test_data_sets_of_equal_name_but_different_files_are_not_compared"]),

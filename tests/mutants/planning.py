@@ -56,7 +56,7 @@ MUTANTS = [
      ["tests/test_halving.py::test_a_third_of_the_settings_is_kept_at_each_rung"]),
     ("jaxmatch/sweep/halving.py", 'first_pause["seconds"]["train"] * steps / first_pause["steps"]["lockstep"]',
      'first_pause["seconds"]["train"] * steps', ["tests/test_rungs.py::test_halving_json_records_decisions_and_saved_steps"]),
-    ("jaxmatch/sweep/claimed.py", "zip(folder.runs, cohort.runs, strict=True)",
+    ("jaxmatch/sweep/execute.py", "zip(folder.runs, cohort.runs, strict=True)",
      "zip(folder.runs, cohort.runs[::-1], strict=True)",
      ["tests/test_rungs.py::test_halving_chooses_the_same_setting_as_the_whole_grid"]),
     (_TUNING, 'values = [run["dev"][name] if', 'values = [run["test"][name] if',

@@ -1,10 +1,16 @@
-"""Training of a claimed cohort, under its lock. The outcome is stored: its records, or the error."""
+"""Training of the runs that a plan still lacks, safe beside other launchers.
 
+An `Engine` trains cohorts, each under the lock of its folder, and stores the outcome: the records, or the error. The
+default engine trains in this process; others pass cohorts to workers (on_ray.py, on_slurm.py).
+"""
+
+import concurrent.futures
 import contextlib
 import dataclasses
 import io
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,32 +19,100 @@ import numpy as np
 from filelock import Timeout
 
 from jaxmatch.data.encoding import EncodedData
-from jaxmatch.devices import is_out_of_memory
+from jaxmatch.devices import available_devices, is_out_of_memory
 from jaxmatch.errors import InputError, count_text, without_nan
 from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.inference import model_folder
 from jaxmatch.layers.words import with_fixed_words
+from jaxmatch.reporting.records import placed, read_record
 from jaxmatch.sweep import several_hosts
-from jaxmatch.sweep.device_jobs import Stopped
-from jaxmatch.sweep.plan import Plan
+from jaxmatch.sweep.display import Display
+from jaxmatch.sweep.plan import Plan, make_plan
 from jaxmatch.sweep.recording import make_record, origin
-from jaxmatch.sweep.sweep import Run
+from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.training import hosts
 from jaxmatch.training.checkpoints import Checkpoints
-from jaxmatch.training.chunks import TooLarge
+from jaxmatch.training.chunks import TooLarge, devices_filled
 from jaxmatch.training.cohort import Cohort, RunResult
 from jaxmatch.training.evaluation import mistakes
 from jaxmatch.training.progress import Listener
 from jaxmatch.workdir import (
     MISTAKES_FILE,
     CohortFolder,
+    FailedCohorts,
     Workdir,
     mark_failed,
     prevents_all_training,
     trained_to_its_end,
 )
 
-SECONDS_BETWEEN_TRIES = 0.5
+# Waits are short because another thread may raise an interrupt again (cli/interrupts.py), which does not end a wait.
+SECONDS_BETWEEN_POLLS = 1.0
+
+
+class Stopped(BaseException):
+    """Raised to end a job that is told to stop. It is no `Exception`, so it does not count as a failure of the job."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceJob:
+    """Work to do on some devices.
+
+    Attributes:
+      devices: the number of devices that the job takes.
+      duration: the duration of the job in proportion to the other jobs.
+      run: the function that does the work. It takes that many devices, and an event that is set when it must stop.
+    """
+
+    devices: int
+    duration: float
+    run: Callable[[tuple[jax.Device, ...], threading.Event], Any]
+
+
+def run_jobs(jobs: Sequence[DeviceJob], devices: Sequence[jax.Device]) -> list[Any]:
+    """Runs jobs on devices: the longest first, and others at the same time on the devices that it leaves free.
+
+    As long as no two jobs fit on the devices together, jobs run in this thread, in the given order.
+
+    Arguments:
+      jobs: the jobs, none of which takes more devices than there are.
+      devices: the devices that the jobs share.
+
+    Returns:
+      The results of the jobs, in their order.
+
+    Raises:
+      BaseException: the first job that failed raised it, or this thread was interrupted, for example by Ctrl-C. All
+        jobs that had begun have stopped by then.
+    """
+    stop, waiting, returned = threading.Event(), list(range(len(jobs))), {}
+    while waiting and (len(waiting) < 2 or sum(sorted(jobs[number].devices for number in waiting)[:2]) > len(devices)):
+        number = waiting.pop(0)
+        returned[number] = jobs[number].run(tuple(devices[: jobs[number].devices]), stop)
+    if not waiting:
+        return [returned[number] for number in range(len(jobs))]
+    free = list(devices)
+    waiting.sort(key=lambda number: -jobs[number].duration)
+    running: dict[concurrent.futures.Future, tuple[int, tuple[jax.Device, ...]]] = {}
+    with concurrent.futures.ThreadPoolExecutor(len(devices)) as threads:
+        try:
+            while waiting or running:
+                for number in list(waiting):
+                    if jobs[number].devices <= len(free):
+                        taken, free = tuple(free[: jobs[number].devices]), free[jobs[number].devices :]
+                        running[threads.submit(jobs[number].run, taken, stop)] = number, taken
+                        waiting.remove(number)
+                done, _ = concurrent.futures.wait(running, SECONDS_BETWEEN_POLLS, concurrent.futures.FIRST_COMPLETED)
+                for future in done:
+                    number, taken = running.pop(future)
+                    free = sorted((*free, *taken), key=list(devices).index)
+                    returned[number] = future.result()
+        finally:
+            stop.set()
+    return [returned[number] for number in range(len(jobs))]
+
+
+SECONDS_BETWEEN_LOCKS = 0.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +189,7 @@ def train_claimed(
       OSError: the system prevents training, for example because the disk is full.
     """
     try:
-        with folder.lock().acquire(timeout=wait, poll_interval=SECONDS_BETWEEN_TRIES):
+        with folder.lock().acquire(timeout=wait, poll_interval=SECONDS_BETWEEN_LOCKS):
             # Another process may have finished or removed the cohort since it was claimed.
             begun = (folder.path / "cohort.json").exists()
             if begun and not stage.reached(folder) and folder.failure() in (None, failed_before):
@@ -290,3 +364,184 @@ def _save_model(path, run, data: EncodedData, result: RunResult, vectors) -> Non
         preprocessing=dataclasses.asdict(data.preprocessing),
         config=run.config.to_dict(),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A cohort to train.
+
+    Attributes:
+      folder: the folder of the cohort.
+      devices: the number of devices that it takes (`Engine.devices_for`).
+      duration: the expected duration, in proportion to the other tasks.
+    """
+
+    folder: CohortFolder
+    devices: int
+    duration: float
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskContext:
+    """The context that tasks have in common.
+
+    Attributes:
+      plan: a plan that holds all runs of the tasks, and maybe more.
+      workdir: the folder of the sweep.
+      display: the display that shows the progress.
+      stage: the stage to train the cohorts to.
+      before: name of a cohort -> its failure when the stage began (`CohortFolder.failure`).
+    """
+
+    plan: Plan
+    workdir: Workdir
+    display: Display
+    stage: Stage
+    before: Mapping[str, bytes | None]
+
+
+class Submitted(Exception):
+    """Cohorts were submitted as jobs, which train them later. The text says how many."""
+
+
+class Engine:
+    """An engine that trains cohorts in this process, on all available devices. Other engines override all methods but
+    `task`.
+    """
+
+    def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
+        """Prepares the engine, before anything is planned or written.
+
+        Arguments:
+          workdir: the folder of the sweep.
+          name: the name of the sweep.
+          dry_run: whether nothing will be trained in the folder.
+
+        Raises:
+          InputError: the engine cannot train the sweep.
+        """
+
+    def plan(self, sweep: Sweep) -> Plan:
+        """Plans a sweep for the devices that will train it. Raises the errors of `make_plan`."""
+        return make_plan(sweep)
+
+    def devices_for(self, runs: int) -> int:
+        """Returns the number of devices that a cohort of `runs` runs takes."""
+        devices = len(available_devices())
+        # All processes train a cohort together, so it cannot use the devices of one of them alone.
+        return devices if hosts.is_multiprocess() else devices_filled(runs, devices)
+
+    def task(self, plan: Plan, folder: CohortFolder) -> Task:
+        """Returns the task that trains a cohort of a plan."""
+        return Task(folder, self.devices_for(len(folder.runs)), plan.cohort_of(folder.runs).device_work)
+
+    def run(self, tasks: Sequence[Task], context: TaskContext) -> bool:
+        """Trains cohorts: the longest first, and others beside it on the devices that it leaves free.
+
+        A cohort that fails is marked. A cohort that another process trains is left to it.
+
+        Arguments:
+          tasks: the tasks to do.
+          context: what the tasks have in common.
+
+        Returns:
+          Whether any cohort was trained.
+
+        Raises:
+          OSError: the system prevents all training, for example because the disk is full.
+          Submitted: another engine has submitted the tasks, which are done later.
+        """
+
+        def job(task: Task) -> DeviceJob:
+            folder = task.folder
+
+            def train(devices: tuple[jax.Device, ...], stop: threading.Event) -> bool:
+                before = context.before.get(folder.name)
+                return train_claimed(
+                    context.plan, folder, context.workdir, context.display, context.stage, devices, stop, before
+                )
+
+            return DeviceJob(task.devices, task.duration, train)
+
+        return any(run_jobs([job(task) for task in tasks], tuple(available_devices())))
+
+
+SECONDS_BETWEEN_TRIES = 1.0
+
+
+def execute(plan: Plan, workdir: Workdir, display: Display, engine: Engine | None = None) -> list[dict[str, Any]]:
+    """Trains the runs of a plan that are not on record, and returns all records of the plan.
+
+    Several processes may execute plans on one folder: each cohort is trained by one of them, and the others wait for
+    it. A cohort that a killed process leaves is resumed from its last checkpoint.
+
+    Arguments:
+      plan: the plan to train.
+      workdir: the folder of the sweep.
+      display: the display that shows the progress.
+      engine: the engine that trains the cohorts; default: this process, on all its devices.
+
+    Raises:
+      FailedCohorts: some cohorts failed. The others are trained.
+    """
+    display.begin(plan, workdir.finished(plan.runs), note=resumed_text(plan, workdir))
+    execute_stage(plan, workdir, display, Stage(), engine)
+    display.end()
+    return records_of(plan, workdir)
+
+
+def resumed_text(plan: Plan, workdir: Workdir) -> str:
+    """Returns a line about the cohorts that resume from a checkpoint, which the plan counts in full; "" if none do."""
+    begun = [folder for folder in workdir.cohorts() if not folder.done and folder.checkpoint_numbers()]
+    begun = [folder for folder in begun if plan.runs.keys() & set(folder.runs)]
+    if not begun:
+        return ""
+    return f"  {count_text(len(begun), 'cohort')} will resume from a checkpoint; the plan counts steps made before, too"
+
+
+def records_of(plan: Plan, workdir: Workdir, names: Container[str] | None = None) -> list[dict[str, Any]]:
+    """Reads the records of a plan's runs, in the order of the plan, each with the run's place in the grid.
+
+    Arguments:
+      plan: the plan of the runs.
+      workdir: the folder of the sweep.
+      names: the names of the runs whose records are read. Default: all.
+
+    Raises:
+      InputError: a record is missing or damaged.
+    """
+    return [
+        placed(read_record(workdir.run_folder(name) / "record.json"), run.variant, run.overrides)
+        for name, (run, _) in plan.runs.items()
+        if names is None or name in names
+    ]
+
+
+def execute_stage(plan: Plan, workdir: Workdir, display: Display, stage: Stage, engine: Engine | None = None) -> None:
+    """Trains the runs of a plan to the end of a stage. As in `execute`, other launchers may work on the folder.
+
+    A cohort that fails is marked, and the others continue. A cohort that failed before is tried again, once.
+
+    Raises:
+      FailedCohorts: some cohorts failed, here or in another launcher. The others have reached the end of the stage.
+      OSError: the system prevents all training, for example because the disk is full.
+    """
+    engine = engine or Engine()
+    wanted = plan.runs.keys()
+    before = {folder.name: folder.failure() for folder in workdir.cohorts()}
+    context = TaskContext(plan, workdir, display, stage, before)
+
+    def failed(folder: CohortFolder) -> bool:
+        """Returns whether a cohort has failed since the stage began, in any process."""
+        return folder.failure() not in (None, before.get(folder.name))
+
+    while claimed := [folder for folder in workdir.claim(plan.groups, stage.settled) if not stage.reached(folder)]:
+        if all(map(failed, claimed)):
+            raise FailedCohorts(claimed, len(wanted))
+        # A cohort with runs that are not planned here belongs to another process. If that has stopped, the next claim
+        # abandons the cohort.
+        trained = engine.run([engine.task(plan, folder) for folder in claimed if wanted >= set(folder.runs)], context)
+        unfinished = [folder for folder in claimed if not stage.reached(folder) and not failed(folder)]
+        if not trained and unfinished:
+            display.waiting(len(unfinished))
+            time.sleep(SECONDS_BETWEEN_TRIES)
