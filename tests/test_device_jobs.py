@@ -124,12 +124,12 @@ assert all(record["times"]["replica_steps"] == 3 * record["times"]["lockstep_ste
 with pytest.MonkeyPatch.context() as patch:
     alone = threading.Event()
     in_turn = lambda jobs, devices: [job.run(tuple(devices[:job.devices]), alone) for job in jobs]
-    patch.setattr(engines, "run_jobs", in_turn)
+    patch.setattr(execute, "run_jobs", in_turn)
     other, watcher = launched("in turn")
     lines = [line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")]
     assert ["compiling" in line for line in lines] == [True, False, True, False]
     assert other == table and small_sweep.results(folder / "in turn") == small_sweep.results(folder / "beside")
-    patch.setattr(engines, "devices_filled", lambda runs, devices: devices)
+    patch.setattr(execute, "devices_filled", lambda runs, devices: devices)
     launched("on all")
     assert without_device(folder / "on all") == without_device(folder / "beside")
 
