@@ -280,20 +280,6 @@ def directory_atomically(target: str | os.PathLike) -> Iterator[Path]:
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def scratch_folder(place: Path) -> Iterator[Path]:
-    """Yields an empty folder in `place` that is removed at the end of the block.
-
-    `remove_abandoned` removes the folder of a killed process.
-    """
-    place.mkdir(parents=True, exist_ok=True)
-    with _scratch(place / "scratch", place, Path.mkdir) as (scratch, _):
-        try:
-            yield scratch
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-
-
 def hash_file(path: Path) -> str:
     """Returns the SHA-256 of a file in hexadecimal digits."""
     with open(path, "rb") as file:
