@@ -228,7 +228,7 @@ def test_tasks_use_gpus_and_gpus_invisible_to_jax_are_refused(small_files, tmp_p
         assert blind.ended()[0] == 2 and "JAX finds no gpu on " in blind.lines[-1], blind.lines
         words = on(nodes, *LONG, "--import", str(tmp_path / "seeing.py"))
         driver = Driver(small_files, tmp_path / "work", *words, program=("-c", MEASURED))
-        driver.until("memory is an estimate")
+        driver.until("the compiled programs decide how many runs fit at once")
         driver.until("trained by 2 workers at once")
         assert driver.finished(tmp_path / "work") == one_process
     finally:
