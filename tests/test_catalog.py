@@ -274,9 +274,9 @@ def test_a_task_that_does_not_fit_the_data_is_an_error(tmp_path):
 
 @pytest.mark.parametrize("name", catalog.EMBEDDED_TASKS)
 def test_embedded_data_are_generated_and_need_no_files(monkeypatch, name):
-    import jaxmatch.data.synthetic
+    import jaxmatch.data.generated
 
     generated = []
-    monkeypatch.setattr(jaxmatch.data.synthetic, "generate", generated.append, raising=False)
+    monkeypatch.setattr(jaxmatch.data.generated, "generate", generated.append, raising=False)
     catalog.load(name, task=catalog.EMBEDDED_TASKS[name])
     assert generated == [name] and catalog.find_files(name) == {}

@@ -178,8 +178,8 @@ def test_missing_vectors_and_unwritable_cache_are_refused(own, tmp_path):
 
 def test_embedded_data_uses_its_built_in_vectors(tmp_path):
     data = prepare(DataSettings("embedded_inference"), tmp_path)
-    own = encoding.synthetic.word_vectors()
-    assert data.report["vectors"] == f"embedded {encoding.synthetic.VERSION}"
+    own = encoding.generated.word_vectors()
+    assert data.report["vectors"] == f"embedded {encoding.generated.VERSION}"
     assert len(data.vocabulary) > 100 and data.report["coverage"]["words_with_vector"] == 1.0
     for number, word in enumerate(data.vocabulary.words[2:], start=2):
         np.testing.assert_array_equal(data.vectors[number], own[word])

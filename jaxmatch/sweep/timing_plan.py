@@ -8,7 +8,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from jaxmatch.config.settings import with_overrides
-from jaxmatch.data import catalog, synthetic
+from jaxmatch.data import catalog, generated
 from jaxmatch.errors import InputError
 from jaxmatch.models import build
 from jaxmatch.reporting.layout import Published, TableLayout
@@ -17,7 +17,7 @@ from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
 from jaxmatch.training.step import flattening
 
 NO_SPLIT = "none"  # no throughput is measured
-_SMOKE = {"batches": 3, "length": 6, "passes": 1, "most_pairs": 16, "published": (), "dimensions": synthetic.DIMENSIONS}
+_SMOKE = {"batches": 3, "length": 6, "passes": 1, "most_pairs": 16, "published": (), "dimensions": generated.DIMENSIONS}
 _SMOKE_NOTE = "Smoke run: tiny models on generated data; their times mean nothing"
 
 

@@ -79,7 +79,7 @@ MUTANTS = [
     ("jaxmatch/reporting/statistics.py", "(times @ _wins(values, others) * times_of_others)", "(times @ _wins(values, others))", ["tests/test_uncertainty.py"]),
     (_ENCODING, "description[\"tokenizer\"] = rules", "pass",
      ["tests/test_features.py::test_encoding_fingerprint_depends_on_the_rules_of_nltk_and_not_on_its_version"]),
-    (_ENCODING, "description[\"embedded\"] = synthetic.VERSION", "pass",
+    (_ENCODING, "description[\"embedded\"] = generated.VERSION", "pass",
      ["tests/test_features.py::test_encoding_fingerprint_depends_on_the_version_of_generated_data"]),
     # Comparisons, verdicts and figures made from records.
     (_COMPARISONS, "([summary.values[seed] for seed in seeds] for summary in (mine, other))",
