@@ -77,7 +77,7 @@ MUTANTS = [
     ("jaxmatch/training/cohort.py", "if self._training[\"best_on_test\"] and", "if improved and self._training[\"best_on_test\"] and", ["tests/test_selection.py::test_selection_by_accuracy_keeps_the_first_maximum"]),
     ("jaxmatch/reporting/statistics.py", "np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 0.5)", "np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 1.0)", ["tests/test_uncertainty.py"]),
     ("jaxmatch/reporting/statistics.py", "(times @ _wins(values, others) * times_of_others)", "(times @ _wins(values, others))", ["tests/test_uncertainty.py"]),
-    (_ENCODING, "description[\"tokenizer\"] = rules", "pass",
+    (_ENCODING, '        "tokenizer": rules,\n', "",
      ["tests/test_features.py::test_encoding_fingerprint_depends_on_the_rules_of_nltk_and_not_on_its_version"]),
     (_ENCODING, "description[\"embedded\"] = generated.VERSION", "pass",
      ["tests/test_features.py::test_encoding_fingerprint_depends_on_the_version_of_generated_data"]),
