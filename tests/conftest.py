@@ -48,10 +48,10 @@ def tagger() -> None:
 @pytest.fixture
 def few_pairs(monkeypatch) -> None:
     """Makes the generated data sets small, because a training step is slow without XLA's optimizations."""
-    from jaxmatch.data.synthetic import entailment, paraphrase, questions
+    from jaxmatch.data import generated
 
-    for kind in (entailment, paraphrase, questions):
-        monkeypatch.setattr(kind, "SIZES", {name: max(40, size // 10) for name, size in kind.SIZES.items()})
+    for kind, sizes in generated.SIZES.items():
+        monkeypatch.setitem(generated.SIZES, kind, {name: max(40, size // 10) for name, size in sizes.items()})
 
 
 @pytest.fixture

@@ -235,6 +235,3 @@ def test_a_task_that_does_not_fit_the_data_is_an_error(tmp_path):
     assert "is a ranking, not a classification" in str(refused(catalog.load, "embedded_ranking", task="classification"))
     scitail(tmp_path, "a")
     assert catalog.load("scitail", tmp_path, task="classification").task == "classification"
-
-
-# --- generated data -----------------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ def test_encoding_fingerprint_depends_on_the_rules_of_nltk_and_not_on_its_versio
 
 def test_encoding_fingerprint_depends_on_the_version_of_generated_data(tmp_path, monkeypatch):
     before = fingerprint_of(tmp_path)
-    monkeypatch.setattr(encoding.synthetic, "VERSION", encoding.synthetic.VERSION + ".1")
+    monkeypatch.setattr(encoding.generated, "VERSION", encoding.generated.VERSION + ".1")
     after = fingerprint_of(tmp_path)
     assert after != before
     monkeypatch.undo()

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 # The optimized programs, which users run, are fused and vectorized, and they round differently.
 CENTRAL_TESTS = (
-    "test_cohort.py::test_losses_do_not_depend_on_the_other_runs",
+    "test_cohort.py::test_losses_of_a_run_alone_equal_its_losses_in_a_cohort",
     "test_cohort.py::test_diverged_run_is_marked_and_does_not_affect_other_runs",
     "test_cohort.py::test_interrupted_training_resumes_with_equal_results[7]",
     "test_step.py::test_updates_are_those_of_optax",

@@ -7,7 +7,7 @@ import pytest
 from jaxmatch import models
 from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.data import catalog
-from jaxmatch.data.synthetic import DIMENSIONS
+from jaxmatch.data.generated import DIMENSIONS
 from jaxmatch.models import MODELS
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.sweep import launch

@@ -20,7 +20,7 @@ from typing import Any
 from benchmarks.item import Column, Item, Settings
 from benchmarks.stopwatch import verdict
 from jaxmatch.data.catalog import CATALOG
-from jaxmatch.data.synthetic import generate
+from jaxmatch.data.generated import generate
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = ("sweep", "quickstart")

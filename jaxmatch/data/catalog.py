@@ -397,7 +397,7 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "", layo
     """
     files = find_files(name, directory, task=task, layout=layout)
     if name in EMBEDDED_TASKS:
-        from jaxmatch.data.synthetic import generate
+        from jaxmatch.data.generated import generate
 
         return generate(name)
     if "train" not in files:

@@ -14,7 +14,7 @@ import filelock
 import numpy as np
 
 from jaxmatch.config.settings import OWN_LAYOUT, DataConfig
-from jaxmatch.data import catalog, own, synthetic, vectors
+from jaxmatch.data import catalog, generated, own, vectors
 from jaxmatch.data.pairs import DataSet, Split, is_number
 from jaxmatch.data.text import (
     CHARACTER,
@@ -338,7 +338,7 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
     if settings.name == catalog.OWN and "train" in files:  # `jaxmatch.data.save` keeps them in a file of their own
         description["classes"] = own.classes_of(files["train"], settings.layout)
     if settings.name in catalog.EMBEDDED_TASKS:
-        description["embedded"] = synthetic.VERSION
+        description["embedded"] = generated.VERSION
     if catalog.is_added(settings.name):  # the code that reads it may have changed
         description["pairs"] = catalog.load(settings.name, settings.directory or None).digest()
     if settings.vectors == HASHED:
@@ -536,10 +536,10 @@ def read_word_vectors(settings: DataSettings, words: Mapping[str, int]) -> tuple
     if settings.vectors:
         return vectors.read_vectors(settings.vectors, words, lowercase=settings.lowercase)
     _check_vectors_named(settings)
-    embedded = synthetic.word_vectors()
+    embedded = generated.word_vectors()
     found = [word for word in embedded if word in words]
     matrix = np.stack([embedded[word] for word in found]).astype(np.float32)
-    report = VectorReport(f"embedded {synthetic.VERSION}", matrix.shape[1], len(embedded), len(found))
+    report = VectorReport(f"embedded {generated.VERSION}", matrix.shape[1], len(embedded), len(found))
     return WordVectors({word: row for row, word in enumerate(found)}, matrix), report
 
 

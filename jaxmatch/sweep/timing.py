@@ -21,7 +21,7 @@ from ml_collections import ConfigDict
 from jaxmatch import models
 from jaxmatch.analysis.evaluate import pairs_of
 from jaxmatch.config.settings import with_overrides
-from jaxmatch.data import catalog, synthetic
+from jaxmatch.data import catalog, generated
 from jaxmatch.data.catalog import data_directory
 from jaxmatch.data.pairs import Split
 from jaxmatch.data.text import UNKNOWN, Preprocessing, WordTable, build_vocabulary, character_table, nltk_tagger
@@ -41,7 +41,7 @@ from jaxmatch.training.step import flattening
 from jaxmatch.workdir import TIMING_FILE, Workdir
 
 NO_SPLIT = "none"  # no throughput is measured
-_SMOKE = {"batches": 3, "length": 6, "passes": 1, "most_pairs": 16, "published": (), "dimensions": synthetic.DIMENSIONS}
+_SMOKE = {"batches": 3, "length": 6, "passes": 1, "most_pairs": 16, "published": (), "dimensions": generated.DIMENSIONS}
 _SMOKE_NOTE = "Smoke run: tiny models on generated data; their times mean nothing"
 
 

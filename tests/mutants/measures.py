@@ -6,7 +6,6 @@ _INTEROP, _ENCODING = "jaxmatch/inference/interop.py", "jaxmatch/data/encoding.p
 _COMPARISONS, _CAPTIONS = (f"jaxmatch/reporting/{name}.py" for name in ("comparisons", "captions"))
 _VERDICT, _REPORT = "jaxmatch/reporting/verdict.py", "jaxmatch/reporting/report.py"
 _TABLE = "jaxmatch/reporting/table.py"
-_READ = ["tests/test_torch_files.py"]
 _BESIDES = ["tests/test_tables.py::test_caption_states_that_test_was_scored_at_every_evaluation"]
 _PAIRED = ["tests/test_statistics.py::test_paired_table_uses_a_paired_t_test"]
 _TO_PUBLISHED = ["tests/test_tables.py::test_published_number_of_the_same_settings_gets_a_verdict"]
@@ -79,7 +78,7 @@ MUTANTS = [
     ("jaxmatch/reporting/statistics.py", "(times @ _wins(values, others) * times_of_others)", "(times @ _wins(values, others))", ["tests/test_statistics.py"]),
     (_ENCODING, "\"tokenizer\": rules,", "\"tokenizer\": settings.tokenizer,",
      ["tests/test_features.py::test_encoding_fingerprint_depends_on_the_rules_of_nltk_and_not_on_its_version"]),
-    (_ENCODING, "description[\"embedded\"] = synthetic.VERSION", "pass",
+    (_ENCODING, "description[\"embedded\"] = generated.VERSION", "pass",
      ["tests/test_features.py::test_encoding_fingerprint_depends_on_the_version_of_generated_data"]),
     # Comparisons, verdicts and figures made from records.
     (_COMPARISONS, "([summary.values[seed] for seed in seeds] for summary in (mine, other))",

@@ -1,0 +1,250 @@
+"""The generated sets: what sentences mean, sizes, labels, vectors, and no shortcut that reveals the labels."""
+
+import collections
+import hashlib
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import RidgeClassifier
+
+from jaxmatch.data import generated
+from jaxmatch.data.generated import ALL, NONE, NOT_ALL, SOME, THE, Clause, Draws, relation, text_of
+
+WORDS = {word.forms[0]: word for word in generated.WORDS}
+
+
+def clause(quantifier, subject, predicate, patient=None, *, negated=False, style=0):
+    """A sentence, in which "old dog" stands for an adjective and a noun."""
+
+    def both(words):
+        *adjective, noun = (words or "").split()[-2:] or [None]
+        return WORDS[adjective[0]] if adjective else None, WORDS[noun] if noun else None
+
+    return Clause(quantifier, *both(subject), WORDS[predicate], negated, *both(patient), style)
+
+
+# First sentence, second sentence, and their label according to logic.
+KNOWN = [
+    (clause(ALL, "dog", "run"), clause(ALL, "poodle", "move"), "entailment"),
+    (clause(ALL, "poodle", "run"), clause(ALL, "dog", "run"), "neutral"),
+    (clause(NONE, "dog", "run"), clause(NONE, "dog", "move"), "neutral"),
+    (clause(SOME, "poodle", "sprint"), clause(SOME, "dog", "run"), "entailment"),
+    (clause(SOME, "poodle", "run"), clause(NONE, "dog", "move"), "contradiction"),
+    (clause(ALL, "dog", "run"), clause(ALL, "dog", "swim"), "contradiction"),
+    (clause(ALL, "dog", "run"), clause(ALL, "dog", "win"), "neutral"),
+    (clause(ALL, "old dog", "run"), clause(ALL, "dog", "run"), "neutral"),
+    (clause(ALL, "dog", "run"), clause(NOT_ALL, "dog", "run"), "contradiction"),
+    (clause(NOT_ALL, "dog", "run"), clause(SOME, "dog", "run", negated=True), "entailment"),
+    (clause(THE, "old poodle", "run"), clause(SOME, "dog", "move"), "entailment"),
+    (clause(THE, "old poodle", "run"), clause(THE, "young poodle", "run"), "contradiction"),
+    (clause(THE, "dog", "run"), clause(THE, "poodle", "run"), "neutral"),
+    (clause(THE, "dog", "run"), clause(THE, "cat", "run"), "contradiction"),
+    (clause(THE, "poodle", "run", negated=True), clause(THE, "poodle", "move", negated=True), "neutral"),
+    (clause(THE, "poodle", "move", negated=True), clause(THE, "poodle", "run", negated=True), "entailment"),
+    # Being sad is one way of not being happy, not the only one.
+    (clause(THE, "cat", "sad"), clause(THE, "cat", "happy", negated=True), "entailment"),
+    (clause(THE, "cat", "happy", negated=True), clause(THE, "cat", "sad"), "neutral"),
+    # Deeds, active and passive.
+    (clause(THE, "boy", "love", "girl"), clause(THE, "boy", "like", "girl", style=1), "entailment"),
+    (clause(THE, "boy", "love", "girl"), clause(THE, "girl", "love", "boy"), "contradiction"),
+    (clause(THE, "boy", "love", "old nurse"), clause(THE, "boy", "love", "nurse"), "entailment"),
+    (clause(THE, "boy", "love", "nurse", negated=True), clause(THE, "boy", "hate", "nurse"), "neutral"),
+    (clause(ALL, "boy", "love", "girl"), clause(SOME, "boy", "like", "girl"), "entailment"),
+]
+
+
+@pytest.mark.parametrize("first, second, expected", KNOWN)
+def test_labels_follow_logic(first, second, expected):
+    assert generated.well_formed(first) and generated.well_formed(second)
+    assert relation(first, second) == expected
+
+
+def brute_force(first, second):
+    """Returns the relation by looking at all worlds of cats: happy, sad or neither; big, small or neither."""
+    cells = list(itertools.product(("happy", "sad", ""), ("big", "small", "")))
+
+    def true(world, it, clause):
+        described = {cell for cell in world if clause.adjective is None or clause.adjective.forms[0] in cell}
+        having = {cell for cell in world if clause.predicate.forms[0] in cell}
+        if clause.quantifier == THE:
+            return it in described and (it in having) != clause.negated
+        if clause.quantifier == SOME:
+            return bool(described - having if clause.negated else described & having)
+        return {ALL: described <= having, NONE: not described & having, NOT_ALL: bool(described - having)}[
+            clause.quantifier
+        ]
+
+    seen = set()
+    for size in range(1, len(cells) + 1):
+        for world in map(set, itertools.combinations(cells, size)):
+            presupposed = [one for one in (first, second) if one.quantifier in (ALL, NONE, NOT_ALL) and one.adjective]
+            if all(any(one.adjective.forms[0] in cell for cell in world) for one in presupposed):
+                seen |= {true(world, it, second) for it in world if true(world, it, first)}
+    if True not in seen:
+        return "contradiction"
+    return "neutral" if False in seen else "entailment"
+
+
+def test_relation_equals_brute_force_over_all_worlds():
+    draws, seen = Draws(5), collections.Counter()
+    for _ in range(60):
+        pair = [
+            clause(
+                (quantifier := draws.one_of(generated.QUANTIFIERS)),
+                draws.one_of(("cat", "big cat", "small cat")),
+                draws.one_of(("happy", "sad")),
+                negated=quantifier in (THE, SOME) and draws.chance(0.5),
+            )
+            for _ in range(2)
+        ]
+        expected = brute_force(*pair)
+        seen[expected] += 1
+        assert relation(*pair) == expected, [text_of(one) for one in pair]
+    assert min(seen.values()) >= 3 and len(seen) == 3
+
+
+def test_sentences_have_correct_articles_numbers_and_agreement():
+    assert text_of(clause(SOME, "old cat", "run")) == "an old cat runs"
+    assert text_of(clause(SOME, "woman", "march", style=1)) == "some women march"
+    assert text_of(clause(ALL, "truck", "red")) == "every truck is red"
+    assert text_of(clause(NONE, "dog", "happy", style=1)) == "none of the dogs are happy"
+    assert text_of(clause(THE, "dog", "run", negated=True)) == "the dog does not run"
+    assert text_of(clause(THE, "boy", "love", "old girl", style=1)) == "the old girl is loved by the boy"
+    assert text_of(clause(THE, "boy", "love", "girl", negated=True)) == "the boy does not love the girl"
+
+
+def test_rewording_keeps_the_meaning():
+    draws = Draws(3)
+    for _ in range(200):
+        first = generated.draw_clause(draws)
+        other = generated.edited(draws, first, 0, 3)
+        assert other is None or generated.is_paraphrase(first, other)
+
+
+def test_questions_are_answered_by_sentences_that_decide_them():
+    runs, every = clause(SOME, "dog", "run"), clause(ALL, "dog", "run")
+    assert generated.answers(runs, False, clause(THE, "old poodle", "sprint"))
+    assert not generated.answers(runs, False, clause(NONE, "dog", "run"))
+    assert generated.answers(every, True, clause(THE, "poodle", "swim"))
+    assert not generated.answers(every, True, clause(THE, "poodle", "run"))
+
+
+@pytest.fixture(scope="module")
+def sets():
+    return {kind: generated.generate(kind) for kind in generated.SIZES}
+
+
+def test_sets_have_the_specified_sizes_labels_and_lengths(sets):
+    for kind, data in sets.items():
+        assert data.name == kind
+        for name, split in data.splits.items():
+            assert abs(len(split) - (6000 if name == "train" else 1000)) <= 2
+            counts = collections.Counter(split.labels)
+            assert set(counts) == set(data.labels)
+            if data.task == "classification":
+                assert max(counts.values()) == min(counts.values())
+            for text in (*split.text_a, *split.text_b):
+                assert 2 <= len(text.split()) <= 10
+                assert text == text.lower() and all(character.isalpha() or character == " " for character in text)
+
+
+def test_no_pair_occurs_twice(sets):
+    for data in sets.values():
+        pairs = [
+            frozenset(pair) for split in data.splits.values() for pair in zip(split.text_a, split.text_b, strict=True)
+        ]
+        assert len(set(pairs)) == len(pairs)
+        assert all(len(pair) == 2 for pair in pairs)
+
+
+def test_ranking_groups_have_one_question_and_five_candidates(sets):
+    data = sets["embedded_ranking"]
+    assert data.task == "ranking" and data.labels == ("0", "1")
+    groups_seen = set()
+    for split in data.splits.values():
+        labels = collections.defaultdict(list)
+        questions = collections.defaultdict(set)
+        for group, question, right in zip(split.groups, split.text_a, split.labels, strict=True):
+            labels[group].append(right)
+            questions[group].add(question)
+        assert all(len(each) == 5 and set(each) == {"0", "1"} for each in labels.values())
+        assert all(len(each) == 1 for each in questions.values())
+        assert len(set(split.documents)) == len(split.documents)
+        assert not groups_seen & set(labels)
+        groups_seen |= set(labels)
+
+
+def probe(features, train, dev):
+    """Returns the accuracy on dev of a linear classifier."""
+    model = RidgeClassifier(alpha=10.0, solver="lsqr").fit(features(train), train.labels)
+    return model.score(features(dev), dev.labels)
+
+
+@pytest.mark.parametrize("kind", generated.SIZES)
+def test_linear_probes_do_not_solve_the_sets(sets, kind):
+    data = sets[kind]
+    train, dev = data.splits["train"], data.splits["dev"]
+    words = CountVectorizer(token_pattern=r"\S+").fit([*train.text_a, *train.text_b])
+    chance = max(collections.Counter(dev.labels).values()) / len(dev)
+    assert probe(lambda split: words.transform(split.text_a).astype(float), train, dev) < chance + 0.07
+    assert probe(lambda split: words.transform(split.text_b).astype(float), train, dev) < chance + 0.05
+
+    def compared(split):
+        a, b = words.transform(split.text_a).astype(float), words.transform(split.text_b).astype(float)
+        return scipy.sparse.hstack([a, b, abs(a - b), a.multiply(b)]).tocsr()
+
+    assert probe(compared, train, dev) < 0.7
+
+
+def cosine(vectors, first, second):
+    first, second = vectors[first].astype(float), vectors[second].astype(float)
+    return first @ second / np.sqrt((first @ first) * (second @ second))
+
+
+def test_vectors_cover_every_word(sets):
+    vectors = generated.word_vectors()
+    words = {
+        word
+        for data in sets.values()
+        for split in data.splits.values()
+        for text in (*split.text_a, *split.text_b)
+        for word in text.split()
+    }
+    assert words <= set(vectors)
+    matrix = np.stack(list(vectors.values()))
+    assert matrix.shape[1] == generated.DIMENSIONS and matrix.dtype == np.float32
+    assert 0.1 < matrix.var() < 0.2
+    assert len({vector.tobytes() for vector in vectors.values()}) == len(vectors)
+
+
+def test_vectors_follow_the_taxonomy():
+    vectors = generated.word_vectors()
+
+    def near(first, second):
+        return cosine(vectors, first, second)
+
+    assert near("big", "large") > 0.9 and near("car", "automobile") > 0.9
+    assert near("poodle", "dog") > near("poodle", "sparrow") > near("poodle", "red")
+    assert near("red", "blue") > near("red", "happy")
+    assert 0 < near("big", "small") < near("big", "large")
+    assert near("big", "small") > near("big", "young")
+    assert near("dog", "dogs") > 0.8
+    # Opposites differ in one direction that they share with other opposites.
+    assert (vectors["big"] - vectors["small"]) @ (vectors["happy"] - vectors["sad"]) > 0
+
+
+def test_version_matches_the_digest_of_the_output(sets):
+    """If the generated data changes, increase VERSION and update this digest, because caches depend on VERSION. Each
+    process has another hash seed, on which the data must not depend.
+    """
+    digest = hashlib.sha256()
+    for data in sets.values():
+        for split in data.splits.values():
+            for row in zip(split.text_a, split.text_b, split.labels, strict=True):
+                digest.update("\t".join(row).encode() + b"\n")
+    for word, vector in generated.word_vectors().items():
+        digest.update(word.encode() + np.round(vector * 10_000).astype("<i4").tobytes())
+    assert (generated.VERSION, digest.hexdigest()[:16]) == ("3", "10f031d59732f39a")
