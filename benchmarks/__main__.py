@@ -45,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--vectors", default="", help="a file of word vectors, also below the data directory")
     parser.add_argument("--peer", default="", help="a checkout of alibaba-edu/simple-effective-text-matching-pytorch")
+    parser.add_argument("--before", default="", help="a checkout of an earlier jaxmatch: first_table runs it in turn")
     parser.add_argument("--peer-python", default=sys.executable, help="a Python with what it needs; default: this one")
     parser.add_argument(
         "--rounds", type=_at_least_one, default=9, help="how many times each case is timed; default: %(default)d"
@@ -143,6 +144,7 @@ def _measure_all(names: Sequence[str], arguments: argparse.Namespace) -> int:
             rounds=2 if arguments.quick else arguments.rounds,
             quick=arguments.quick,
             scratch=Path(scratch),
+            before=arguments.before,
             longest_step=arguments.longest_step,
         )
         for name in names:

@@ -26,6 +26,7 @@ class Settings:
       rounds: the number of times that each case is timed.
       quick: whether to use tiny sizes, which show only that a benchmark runs.
       scratch: an empty folder for files of this run, removed at its end.
+      before: a checkout of an earlier jaxmatch, or "".
       longest_step: the longest training step of many runs at once, in seconds. A longer one is not measured.
     """
 
@@ -36,6 +37,7 @@ class Settings:
     rounds: int
     quick: bool
     scratch: Path
+    before: str = ""
     longest_step: float = 6.0
 
     def config(self, name: str, **overrides: Any) -> ConfigDict:

@@ -21,6 +21,7 @@ _NAMES = {
     "--data-directory": "DATA",
     "--vectors": "VECTORS",
     "--peer": "PEER",
+    "--before": "BEFORE",
     "--peer-python": "PEER_PYTHON",
     "--results": "RESULTS",
     "--workdir": "WORKDIR",

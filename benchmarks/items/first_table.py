@@ -11,7 +11,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -43,6 +42,8 @@ QUICK = (
     *("--config.model.encoder_layers=1", "--config.model.blocks=1", "--config.training.batch_size=64"),
 )
 QUICK_PAIRS = 64
+# Stands for the folder of one checkout in the words of a command.
+FOLDER = "FOLDER"
 # The functions whose programs grow with the model; all others are compiled in milliseconds.
 PROGRAMS = ("train_step", "evaluate")
 
@@ -66,12 +67,13 @@ class Launch:
     compile_seconds: float
 
 
-def launch(words: Sequence[str], folder: Path, seconds: float | None = None) -> Launch:
+def launch(words: Sequence[str], folder: Path, checkout: Path = ROOT, seconds: float | None = None) -> Launch:
     """Runs `jaxmatch` with the words of a command in a new process.
 
     Arguments:
       words: the words after `jaxmatch`.
       folder: the folder for all caches. What was compiled there before is read.
+      checkout: the checkout of jaxmatch that runs.
       seconds: the time after which the process is killed; None: never.
 
     Raises:
@@ -81,13 +83,13 @@ def launch(words: Sequence[str], folder: Path, seconds: float | None = None) -> 
     folder.mkdir(parents=True, exist_ok=True)
     counts = folder / "counts.json"
     counts.unlink(missing_ok=True)
-    paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    paths = os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH")]))
     variables = {"PYTHONPATH": paths, "XDG_CACHE_HOME": str(folder), "JAX_COMPILATION_CACHE_DIR": str(folder / "jax")}
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.items.first_table", str(counts), *words],
+        [sys.executable, "-P", str(ROOT / "benchmarks" / "count_compilations.py"), str(counts), *words],
         env={**os.environ, **variables, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"},
-        cwd=ROOT,
+        cwd=checkout,
         capture_output=True,
         text=True,
         timeout=seconds,
@@ -95,49 +97,15 @@ def launch(words: Sequence[str], folder: Path, seconds: float | None = None) -> 
     taken = time.perf_counter() - began
     if done.returncode:
         raise RuntimeError(f"jaxmatch {' '.join(words)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    events = [Compilation(*each) for each in json.loads(counts.read_text())]
-    large = [each for each in events if any(name in each.function for name in PROGRAMS)]
+    events = json.loads(counts.read_text())
+    large = [each for each in events if any(name in each["function"] for name in PROGRAMS)]
     return Launch(
         seconds=taken,
-        programs=sum(not each.is_read for each in large),
-        loaded=sum(each.is_read for each in large),
-        others=sum(not each.is_read for each in events) - sum(not each.is_read for each in large),
-        compile_seconds=sum(each.seconds for each in events),
+        programs=sum(not each["is_read"] for each in large),
+        loaded=sum(each["is_read"] for each in large),
+        others=sum(not each["is_read"] for each in events) - sum(not each["is_read"] for each in large),
+        compile_seconds=sum(each["seconds"] for each in events),
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class Compilation:
-    """A compilation that JAX reports: the function, the seconds, and whether the cache had the program."""
-
-    function: str
-    seconds: float
-    is_read: bool
-
-
-def count_compilations(file: Path, words: Sequence[str]) -> int:
-    """Runs a command in this process, and writes the compilations that JAX reports. Returns the exit status."""
-    import jax
-
-    from jaxmatch.cli import main
-
-    found: list[Compilation] = []
-    in_cache = threading.local()  # the threads that compile side by side report their own programs
-
-    def event(name: str, **_: Any) -> None:
-        if name == "/jax/compilation_cache/cache_hits":
-            in_cache.hit = True
-
-    def duration(name: str, seconds: float, **more: Any) -> None:
-        if name == "/jax/core/compile/backend_compile_duration":
-            found.append(Compilation(str(more.get("fun_name", "")), seconds, getattr(in_cache, "hit", False)))
-            in_cache.hit = False
-
-    jax.monitoring.register_event_listener(event)
-    jax.monitoring.register_event_duration_secs_listener(duration)
-    status = main.main(list(words))
-    file.write_text(json.dumps([dataclasses.astuple(each) for each in found]))
-    return status
 
 
 def write_own_pairs(folder: Path, data_directory: str, sizes: dict[str, int]) -> str:
@@ -165,18 +133,28 @@ def _pairs(data_directory: str) -> tuple[Iterator[tuple[str, str, str]], str]:
     return zip(split.text_a, split.text_b, split.labels, strict=True), origin
 
 
+def _in_folder(words: Sequence[str], folder: Path) -> list[str]:
+    return [word.replace(FOLDER, str(folder)) for word in words]
+
+
 def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
     """Returns a row for each launch, and notes."""
     scratch, quick = settings.scratch / "first_table", QUICK if settings.quick else ()
     rows: list[dict[str, Any]] = []
 
     def measure(what: str, words: Sequence[str], cache: str, goal: int | None = None) -> None:
-        found = launch(words, scratch / cache)
+        row: dict[str, Any] = {"what": what, "before_seconds": None, "before_programs": None, "ratio": None}
+        if settings.before:
+            before = launch(_in_folder(words, scratch / "before"), scratch / "before" / cache, Path(settings.before))
+            row |= {"before_seconds": before.seconds, "before_programs": before.programs}
+        found = launch(_in_folder(words, scratch / "now"), scratch / "now" / cache)
+        if settings.before:
+            row["ratio"] = found.seconds / before.seconds
         more = "" if goal is None else verdict(f"{goal} programs compiled", found.programs <= goal)
-        rows.append({"what": what, **dataclasses.asdict(found), "goal": more})
+        rows.append({**row, **dataclasses.asdict(found), "goal": more})
 
     def workdir(name: str) -> tuple[str, str]:
-        return "--workdir", str(scratch / "runs" / name)
+        return "--workdir", f"{FOLDER}/runs/{name}"
 
     quickstart = (*QUICKSTART, *quick, *(("--grid.model.blocks=",) if settings.quick else ()))
     seeds = 1 if settings.quick else 3
@@ -193,7 +171,13 @@ def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
         measure("own pairs, 4 runs, warm", (*own, *workdir("own-warm")), "own", goal=0)
         measure("9 programs, 36 runs, cold", (*NINE_PROGRAMS, *workdir("nine")), "nine")
         measure("9 programs, 36 runs, warm", (*NINE_PROGRAMS, *workdir("nine-warm")), "nine", goal=0)
+    earlier = []
+    if settings.before:
+        head = ["git", "rev-parse", "--short", "HEAD"]
+        commit = subprocess.run(head, cwd=settings.before, capture_output=True, text=True, check=True).stdout.strip()
+        earlier = [f"Before: commit {commit}; each command runs before and now, in turn."]
     return rows, [
+        *earlier,
         "Seconds from the start of a command to its end, after its table. Cold: the caches are empty; warm: another "
         "launch has filled them. Programs are those of training steps and evaluations; the others take milliseconds "
         "each. Seconds of threads that compile side by side add up.",
@@ -208,7 +192,10 @@ ITEM = Item(
     needs=(),
     columns=(
         Column("what", "launch"),
+        Column("before_seconds", "before: seconds", ".1f"),
+        Column("before_programs", "before: programs compiled", "d"),
         Column("seconds", "seconds to the table", ".1f"),
+        Column("ratio", "of before", ".2f"),
         Column("programs", "programs compiled", "d"),
         Column("loaded", "programs read from the cache", "d"),
         Column("others", "other compilations", "d"),
@@ -217,6 +204,3 @@ ITEM = Item(
     ),
     run=run,
 )
-
-if __name__ == "__main__":
-    sys.exit(count_compilations(Path(sys.argv[1]), sys.argv[2:]))
