@@ -137,70 +137,112 @@ def _in_folder(words: Sequence[str], folder: Path) -> list[str]:
     return [word.replace(FOLDER, str(folder)) for word in words]
 
 
-def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
-    """Returns a row for each launch, and notes."""
-    scratch, quick = settings.scratch / "first_table", QUICK if settings.quick else ()
-    rows: list[dict[str, Any]] = []
+class Launches:
+    """The launches of a table: each command, and if an earlier checkout is given, the same command there first."""
 
-    def measure(what: str, words: Sequence[str], cache: str, goal: int | None = None) -> None:
+    def __init__(self, settings: Settings):
+        self.rows: list[dict[str, Any]] = []
+        self.folder = settings.scratch / "first_table"
+        self._before = Path(settings.before) if settings.before else None
+
+    def add(self, what: str, words: Sequence[str], cache: str, goal: int | None = None) -> None:
+        """Launches a command and adds its row.
+
+        Arguments:
+          what: the name of the row.
+          words: the words after `jaxmatch`; `FOLDER` stands for the folder of a checkout's files.
+          cache: the name of the cache. Launches that share one find what the earlier ones compiled.
+          goal: at most so many programs are to be compiled; None: there is no goal.
+        """
         row: dict[str, Any] = {"what": what, "before_seconds": None, "before_programs": None, "ratio": None}
-        if settings.before:
-            before = launch(_in_folder(words, scratch / "before"), scratch / "before" / cache, Path(settings.before))
+        if self._before:
+            before = launch(_in_folder(words, self.folder / "before"), self.folder / "before" / cache, self._before)
             row |= {"before_seconds": before.seconds, "before_programs": before.programs}
-        found = launch(_in_folder(words, scratch / "now"), scratch / "now" / cache)
-        if settings.before:
-            row["ratio"] = found.seconds / before.seconds
+        found = launch(_in_folder(words, self.folder / "now"), self.folder / "now" / cache)
+        if self._before:
+            row["ratio"] = found.seconds / row["before_seconds"]
         more = "" if goal is None else verdict(f"{goal} programs compiled", found.programs <= goal)
-        rows.append({**row, **dataclasses.asdict(found), "goal": more})
+        self.rows.append({**row, **dataclasses.asdict(found), "goal": more})
 
-    def workdir(name: str) -> tuple[str, str]:
-        return "--workdir", f"{FOLDER}/runs/{name}"
+    def notes(self) -> list[str]:
+        """Returns the notes that all tables of launches have."""
+        found = [
+            "Seconds from the start of a command to its end, after its table. Cold: the caches are empty; warm: "
+            "another launch has filled them. Programs are those of training steps and evaluations; the others take "
+            "milliseconds each. Seconds of threads that compile side by side add up."
+        ]
+        if self._before:
+            head = ["git", "rev-parse", "--short", "HEAD"]
+            commit = subprocess.run(head, cwd=self._before, capture_output=True, text=True, check=True).stdout.strip()
+            found.append(f"Before: commit {commit}; each command runs before and now, in turn.")
+        return found
 
+
+def _in_folder(words: Sequence[str], folder: Path) -> list[str]:
+    return [word.replace(FOLDER, str(folder)) for word in words]
+
+
+def _workdir(name: str) -> tuple[str, str]:
+    return "--workdir", f"{FOLDER}/runs/{name}"
+
+
+def run(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
+    """Returns a row for each launch of the quickstart and of own pairs, and notes."""
+    launches, quick = Launches(settings), QUICK if settings.quick else ()
     quickstart = (*QUICKSTART, *quick, *(("--grid.model.blocks=",) if settings.quick else ()))
     seeds = 1 if settings.quick else 3
-    measure("quickstart, cold", (*quickstart, *workdir("cold"), "--seeds", str(seeds)), "quickstart")
-    again = (*quickstart, *workdir("warm"), "--seeds", str(seeds))
-    measure("quickstart, warm", again, "quickstart", goal=0)
-    more = (*quickstart, *workdir("cold"), "--seeds", str(seeds + 1))
-    measure("quickstart, a seed more", more, "quickstart", goal=0)
+    launches.add("quickstart, cold", (*quickstart, *_workdir("cold"), "--seeds", str(seeds)), "quickstart")
+    again = (*quickstart, *_workdir("warm"), "--seeds", str(seeds))
+    launches.add("quickstart, warm", again, "quickstart", goal=0)
+    more = (*quickstart, *_workdir("cold"), "--seeds", str(seeds + 1))
+    launches.add("quickstart, a seed more", more, "quickstart", goal=0)
     sizes = dict.fromkeys(OWN_PAIRS, QUICK_PAIRS) if settings.quick else OWN_PAIRS
-    origin = write_own_pairs(scratch / "own", settings.data_directory, sizes)
-    own = (*OWN, "--data-directory", str(scratch / "own"), *quick)
-    measure("own pairs, 4 runs, cold", (*own, *workdir("own")), "own")
+    origin = write_own_pairs(launches.folder / "own", settings.data_directory, sizes)
+    own = (*OWN, "--data-directory", str(launches.folder / "own"), *quick)
+    launches.add("own pairs, 4 runs, cold", (*own, *_workdir("own")), "own")
     if not settings.quick:
-        measure("own pairs, 4 runs, warm", (*own, *workdir("own-warm")), "own", goal=0)
-        measure("9 programs, 36 runs, cold", (*NINE_PROGRAMS, *workdir("nine")), "nine")
-        measure("9 programs, 36 runs, warm", (*NINE_PROGRAMS, *workdir("nine-warm")), "nine", goal=0)
-    earlier = []
-    if settings.before:
-        head = ["git", "rev-parse", "--short", "HEAD"]
-        commit = subprocess.run(head, cwd=settings.before, capture_output=True, text=True, check=True).stdout.strip()
-        earlier = [f"Before: commit {commit}; each command runs before and now, in turn."]
-    return rows, [
-        *earlier,
-        "Seconds from the start of a command to its end, after its table. Cold: the caches are empty; warm: another "
-        "launch has filled them. Programs are those of training steps and evaluations; the others take milliseconds "
-        "each. Seconds of threads that compile side by side add up.",
+        launches.add("own pairs, 4 runs, warm", (*own, *_workdir("own-warm")), "own", goal=0)
+    return launches.rows, [
+        *launches.notes(),
         f"Quickstart: sweeps/quickstart.py with {seeds} seeds. Own pairs: {sizes['train']:,} pairs to train on, "
-        f"{origin}; 2 seeds, 2 learning rates, hidden size 48, 6 epochs. 9 programs: sweeps/grid.py, 1 to 3 blocks x 1 "
-        "to 3 encoder layers, 2 seeds, 2 learning rates.",
+        f"{origin}; 2 seeds, 2 learning rates, hidden size 48, 6 epochs.",
     ]
 
 
+def run_nine_programs(settings: Settings) -> tuple[list[dict[str, Any]], list[str]]:
+    """Returns a row for each launch of a grid of nine programs, and notes."""
+    launches, words = Launches(settings), NINE_PROGRAMS
+    if settings.quick:
+        words = (*NINE_PROGRAMS, *QUICK, "--grid.model.blocks=", "--grid.model.encoder_layers=", "--seeds", "1")
+    launches.add("9 programs, 36 runs, cold", (*words, *_workdir("nine")), "nine")
+    launches.add("9 programs, 36 runs, warm", (*words, *_workdir("nine-warm")), "nine", goal=0)
+    return launches.rows, [
+        *launches.notes(),
+        "sweeps/grid.py, 1 to 3 blocks x 1 to 3 encoder layers, 2 seeds, 2 learning rates.",
+    ]
+
+
+COLUMNS = (
+    Column("what", "launch"),
+    Column("before_seconds", "before: seconds", ".1f"),
+    Column("before_programs", "before: programs compiled", "d"),
+    Column("seconds", "seconds to the table", ".1f"),
+    Column("ratio", "of before", ".2f"),
+    Column("programs", "programs compiled", "d"),
+    Column("loaded", "programs read from the cache", "d"),
+    Column("others", "other compilations", "d"),
+    Column("compile_seconds", "compiling and reading, s", ".1f"),
+    Column("goal", "goal"),
+)
 ITEM = Item(
     title="From a command to its table, with nothing and with everything compiled before.",
     needs=(),
-    columns=(
-        Column("what", "launch"),
-        Column("before_seconds", "before: seconds", ".1f"),
-        Column("before_programs", "before: programs compiled", "d"),
-        Column("seconds", "seconds to the table", ".1f"),
-        Column("ratio", "of before", ".2f"),
-        Column("programs", "programs compiled", "d"),
-        Column("loaded", "programs read from the cache", "d"),
-        Column("others", "other compilations", "d"),
-        Column("compile_seconds", "compiling and reading, s", ".1f"),
-        Column("goal", "goal"),
-    ),
+    columns=COLUMNS,
     run=run,
+)
+NINE_PROGRAMS_ITEM = Item(
+    title="From a command to the table of nine programs, with nothing and with everything compiled before.",
+    needs=(),
+    columns=COLUMNS,
+    run=run_nine_programs,
 )
