@@ -31,7 +31,7 @@ _PAPER = {
     "optimizer.learning_rate": 0.001,
     "optimizer.learning_rate_floor": 0.0,
     "optimizer.decay_rate": 0.96,
-    "optimizer.weight_decay": 1e-8,
+    "optimizer.l2_penalty": 1e-8,
     "optimizer.gradient_clip": 5.0,
 }
 

@@ -34,7 +34,7 @@ _PAPER = {
     "optimizer.learning_rate": 0.001,  # 0.001, 0.0003 or 0.0004
     "optimizer.learning_rate_floor": 0.0,
     "optimizer.decay_rate": 1.0,
-    "optimizer.weight_decay": 1e-8,
+    "optimizer.l2_penalty": 1e-8,
     "optimizer.gradient_clip": 5.0,
 }
 

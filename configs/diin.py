@@ -43,7 +43,7 @@ _PAPER = {
     "optimizer.decay_rate": 0.95,
     "optimizer.decay_samples": 128_000,
     "optimizer.dropout_rate": 0.1,
-    "optimizer.weight_decay": 9e-5,
+    "optimizer.l2_penalty": 9e-5,
     "optimizer.gradient_clip": 1.0,
 }
 

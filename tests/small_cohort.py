@@ -34,7 +34,7 @@ OPTIMIZER = dict(
     decay_rate=0.9,
     decay_samples=100,
     dropout_rate=0.2,
-    weight_decay=0.0,
+    l2_penalty=0.0,
     gradient_clip=5.0,
 )
 

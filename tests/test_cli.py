@@ -40,7 +40,7 @@ def launch(monkeypatch):
         (["sweep", "a.py"], ["sweep", "a.py"], {}, {}),
         (["--config.model.blocks=3", "sweep"], ["sweep"], {"model.blocks": "3"}, {}),
         (["--config.model.blocks", "3", "sweep"], ["sweep"], {"model.blocks": "3"}, {}),
-        (["--config.optimizer.weight_decay", "-1"], [], {"optimizer.weight_decay": "-1"}, {}),
+        (["--config.optimizer.l2_penalty", "-1"], [], {"optimizer.l2_penalty": "-1"}, {}),
         (["--config.data.vectors=a=b"], [], {"data.vectors": "a=b"}, {}),
         (["--config.data.vectors="], [], {"data.vectors": ""}, {}),
         (["--config.seed=1", "--config.seed=2"], [], {"seed": "2"}, {}),

@@ -216,7 +216,7 @@ def test_grid_over_traced_hyperparameters_and_more_runs_compile_nothing(two_at_o
         decay_rate=0.5,
         decay_samples=20,
         dropout_rate=0.4,
-        weight_decay=0.01,
+        l2_penalty=0.01,
         gradient_clip=0.1,
     )
     # Six runs in three chunks: one stops early, one diverges and two are dropped.

@@ -71,17 +71,17 @@ def test_adding_a_seed_trains_only_that_seed(small_files, finished_sweep, sweep_
 @pytest.mark.slow
 def test_a_wider_grid_reuses_the_runs_trained_before(small_files, finished_sweep, sweep_copy):
     """Runs keep their names, and their files keep the overrides with which they were trained."""
-    wider = {"optimizer.weight_decay": "0.0,0.001"}
+    wider = {"optimizer.l2_penalty": "0.0,0.001"}
     _, watcher = small_sweep.launched(small_files, sweep_copy, grid_overrides=wider)
     assert [len(runs) for runs in watcher.trained] == [2]
     records = list(read_sweep_folder(sweep_copy).records.values())
     assert records == runs_of(sweep_copy)
     assert len(records) == 4
     assert all(
-        record["overrides"].keys() == {"optimizer.learning_rate", "optimizer.weight_decay"} for record in records
+        record["overrides"].keys() == {"optimizer.learning_rate", "optimizer.l2_penalty"} for record in records
     )
     (value,) = {
-        record["overrides"]["optimizer.weight_decay"]
+        record["overrides"]["optimizer.l2_penalty"]
         for record in records
         if record["run"] in small_sweep.records(finished_sweep[0])
     }

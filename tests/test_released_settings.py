@@ -153,7 +153,7 @@ def as_released_fields(config, folder):
         "epochs": training.epochs,
         "batch_size": training.batch_size,
         "grad_clipping": optimizer.gradient_clip,
-        "weight_decay": optimizer.weight_decay,
+        "weight_decay": optimizer.l2_penalty,
         "lr": optimizer.learning_rate,
         "beta1": pytest.approx(betas[0], abs=1e-6),
         "beta2": pytest.approx(betas[1], abs=1e-6),
@@ -195,7 +195,7 @@ def test_released_settings_equal_the_authors_config_files(dataset, setting, swee
     assert (config.model.encoder_activation, config.model.weight_normalization) == (
         ("relu", "unit") if setting == "released_tensorflow" else ("gelu", "he")
     )
-    assert config.model.temperature == "learned" and config.model.dropout_placement == "released"
+    assert config.model.score_scale == "learned" and config.model.dropout_placement == "released"
     # The released codes split preprocessed files at whitespace. The preprocessed SNLI file, which has no punctuation,
     # is no longer available.
     assert config.data.remove_punctuation == (dataset == "snli")
@@ -205,7 +205,7 @@ def test_released_settings_equal_the_authors_config_files(dataset, setting, swee
 @pytest.mark.parametrize("dataset", sorted(re2.DATA_SETS))
 def test_paper_setting_has_the_values_stated_in_the_paper(dataset):
     config = launch.resolve(SWEEPS / "re2_main.py", options={"dataset": dataset, "setting": "paper"}).config
-    assert (config.model.hidden_size, config.model.temperature, config.model.dropout_placement) == (
+    assert (config.model.hidden_size, config.model.score_scale, config.model.dropout_placement) == (
         150,
         "none",
         "every_layer",
@@ -230,7 +230,7 @@ def test_paper_setting_has_the_values_stated_in_the_paper(dataset):
 STATED = {
     "model.hidden_size": "hidden size",
     "model.dropout_placement": "dropout is placed",
-    "model.temperature": "temperature",
+    "model.score_scale": "temperature",
     "data.maximum_length": "100 tokens",
     "data.tokenizer": "NLTK's tokenizer",
     "data.remove_punctuation": "punctuation is kept",

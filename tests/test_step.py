@@ -68,7 +68,7 @@ def test_updates_are_those_of_optax():
     """Compares two epochs with optax on the tree of parameters: Adam, clipping, L2 penalty, and a rate that differs in
     every batch.
     """
-    changes = dict(dropout_rate=0.0, weight_decay=0.02, gradient_clip=0.3, learning_rate=1e-2, learning_rate_floor=1e-3)
+    changes = dict(dropout_rate=0.0, l2_penalty=0.02, gradient_clip=0.3, learning_rate=1e-2, learning_rate_floor=1e-3)
     changes |= dict(warmup_samples=40, decay_rate=0.7, decay_samples=12)
     # A batch has the rate at its first pair.
     rising, falling = (

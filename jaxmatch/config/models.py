@@ -105,7 +105,7 @@ class RE2Config(ModelConfig):
         "gelu", "activation of the convolutions; section 3.2; relu: the TensorFlow code"
     )
     alignment: Literal["linear", "identity"] = setting("linear", "F of Eq. 2; linear: a dense layer with GeLU")
-    temperature: Literal["learned", "none"] = setting(
+    score_scale: Literal["learned", "none"] = setting(
         "learned", "scale of the alignment's scores: one number a block, as released, or none, as in Eq. 2"
     )
     fusion: Literal["full", "simple"] = setting(

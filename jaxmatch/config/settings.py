@@ -147,7 +147,7 @@ class OptimizerConfig:
     decay_rate: float = setting(0.95, "factor by which the learning rate decays", least=0)
     decay_samples: int = setting(128_000, "number of pairs between two decays; 0: no decay", least=0)
     dropout_rate: float = setting(0.2, "rate of every dropout", least=0, most=0.999)
-    weight_decay: float = setting(0.0, "L2 penalty, added to the clipped gradient before Adam", least=0)
+    l2_penalty: float = setting(0.0, "L2 penalty, added to the clipped gradient before Adam", least=0)
     gradient_clip: float = setting(5.0, "maximum global norm of the gradient; 0: no limit", least=0)
 
 

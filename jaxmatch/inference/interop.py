@@ -63,7 +63,7 @@ def _layers(model: RE2) -> Iterator[tuple[Path, str]]:
 
 def _temperatures(model: RE2) -> Iterator[tuple[Path, str]]:
     for block in range(model.config.blocks):
-        yield (f"blocks_{block}", "alignment", "temperature"), f"blocks.{block}.alignment.temperature"
+        yield (f"blocks_{block}", "alignment", "score_scale"), f"blocks.{block}.alignment.temperature"
 
 
 def model_of(settings: Mapping[str, Any]) -> RE2:
@@ -369,7 +369,7 @@ def re2_from_tensorflow(variables: Mapping[str, np.ndarray], settings: Mapping[s
     vectors = read(_TF_EMBEDDING)
     flat: dict[TfPath, np.ndarray] = {}
     for block in range(model.config.blocks):
-        flat[f"blocks_{block}", "alignment", "temperature"] = read(f"block-{block}/alignment/temperature")
+        flat[f"blocks_{block}", "alignment", "score_scale"] = read(f"block-{block}/alignment/temperature")
     for path, scope, order in _tf_layers(model, vectors.shape[-1]):
         flat[*path, "direction"] = _reordered(read(f"{scope}/weight"), order)
         flat[*path, "gain"] = read(f"{scope}/weight_g").reshape(-1)

@@ -133,10 +133,10 @@ class Alignment(nn.Module):
     config: RE2Config
 
     def setup(self):
-        # The paper does not mention the temperature; the released code has one learned scalar per block.
-        if self.config.temperature == "learned":
+        # The paper does not mention this scale; the released code has one learned scalar per block.
+        if self.config.score_scale == "learned":
             start = nn.initializers.constant(1 / math.sqrt(self.config.hidden_size))
-            self.temperature = self.param("temperature", start, (), jnp.float32)
+            self.score_scale = self.param("score_scale", start, (), jnp.float32)
         if self.config.alignment == "linear":
             self.projection = WeightNormDense(self.config, self.config.hidden_size)
         self.dropout = Dropout()
@@ -162,8 +162,8 @@ class Alignment(nn.Module):
         # Eq. 2: e_ij = F(a_i)^T F(b_j)
         precision = self.config.precision
         scores = dot_products(projected, projected, precision)
-        if self.config.temperature == "learned":
-            scores = scores * self.temperature
+        if self.config.score_scale == "learned":
+            scores = scores * self.score_scale
         weights = attention_weights(scores, of_other_sentence(sentences), sequence[0].dtype)
         # Stored only if a caller requests intermediates (analysis/attention.py). Otherwise nothing is added to the
         # program.

@@ -275,8 +275,8 @@ def unstated_values(config: ConfigDict, of: str, *more: str) -> tuple[str, ...]:
     if optimizer.decay_rate < 1:
         least = f", down to {optimizer.learning_rate_floor:g}" if optimizer.learning_rate_floor else ""
         values.append(f"a learning rate times {optimizer.decay_rate:g} every {optimizer.decay_samples:,} pairs{least}")
-    if optimizer.weight_decay:
-        values.append(f"an L2 penalty of {optimizer.weight_decay:g}")
+    if optimizer.l2_penalty:
+        values.append(f"an L2 penalty of {optimizer.l2_penalty:g}")
     if optimizer.gradient_clip:
         values.append(f"gradients clipped at a norm of {optimizer.gradient_clip:g}")
     if config.model.characters != "none":

@@ -54,7 +54,7 @@ CONFIGURED, PAPER, RELEASED_PYTORCH, RELEASED_TENSORFLOW = (
 _PAPER = {
     "model.hidden_size": 150,
     "model.dropout_placement": "every_layer",
-    "model.temperature": "none",
+    "model.score_scale": "none",
     "data.maximum_length": 0,
     "data.tokenizer": "word",
     "optimizer.learning_rate_floor": 0.0,
@@ -264,7 +264,7 @@ def setting_notes(
         notes.append(f"the hidden size is {size}, as in the released settings; the paper's is 150")
     if config.model.dropout_placement != _PAPER["model.dropout_placement"]:
         notes.append("dropout is placed as in the released code; the paper places it before every layer")
-    if config.model.temperature != _PAPER["model.temperature"]:
+    if config.model.score_scale != _PAPER["model.score_scale"]:
         notes.append("the alignment has a learned temperature, as in the released code; the paper's Eq. 2 has none")
     if config.model.connection == "augmented_running_sum":
         notes.append(

@@ -41,7 +41,7 @@ NOT_IDENTITY = ("execution.", "data.directory", "data.vectors", "data.minimum_co
 _VALUES_OF_OLD_RUNS = {
     "model.words": "fixed",
     "model.encoder_activation": "gelu",
-    "model.temperature": "learned",
+    "model.score_scale": "learned",
     "model.intra_projection": True,
     "model.meta_factors": 0,
     "model.flow_intra": False,

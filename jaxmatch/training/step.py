@@ -27,7 +27,7 @@ class Hyperparameters(NamedTuple):
       decay_rate: the factor by which the rate is multiplied after every `decay_samples` pairs; 1 keeps the rate.
       decay_samples: the number of pairs between two decays; 0: no decay.
       dropout_rate: the share of units that are zeroed.
-      weight_decay: the L2 penalty added to the gradient.
+      l2_penalty: the L2 penalty added to the gradient.
       gradient_clip: the largest global norm of the gradient; 0 does not clip.
       added: the hyperparameters added with jaxmatch/extend.py, by name.
     """
@@ -38,7 +38,7 @@ class Hyperparameters(NamedTuple):
     decay_rate: np.ndarray
     decay_samples: np.ndarray
     dropout_rate: np.ndarray
-    weight_decay: np.ndarray
+    l2_penalty: np.ndarray
     gradient_clip: np.ndarray
     added: Mapping[str, np.ndarray]
 
@@ -217,7 +217,7 @@ def optimizer(hyperparameters: Hyperparameters, rate: jax.Array) -> optax.Gradie
     h = hyperparameters
     return optax.chain(
         optax.clip_by_global_norm(jnp.where(h.gradient_clip > 0, h.gradient_clip, jnp.inf)),
-        optax.add_decayed_weights(h.weight_decay),
+        optax.add_decayed_weights(h.l2_penalty),
         optax.scale_by_adam(),
         optax.scale(-rate),
     )

@@ -92,7 +92,7 @@ MUTANTS = [
      "learning_rate(state.samples + count.astype(jnp.int32), hyperparameters)", _OPTAX),
     (_STEP, "(losses(task, outputs, labels, hyperparameters.added) * batch.weights).sum() / count", "losses(task, outputs, labels, hyperparameters.added).sum() / count", _OPTAX),
     (_STEP, "jnp.where(h.gradient_clip > 0, h.gradient_clip, jnp.inf)", "jnp.inf", _OPTAX),
-    (_STEP, "optax.add_decayed_weights(h.weight_decay)", "optax.add_decayed_weights(0.0)", _OPTAX),
+    (_STEP, "optax.add_decayed_weights(h.l2_penalty)", "optax.add_decayed_weights(0.0)", _OPTAX),
     (_STEP, "state.samples + count.astype(jnp.int32)", "state.samples + batch.rows.shape[0]", _OPTAX),
     (_STEP, "jnp.where(alive & finite, new, old)", "jnp.where(alive, new, old)",
      ["tests/test_cohort.py::test_diverging_step_leaves_parameters_finite"]),
