@@ -247,7 +247,6 @@ FOLDERS = ("runs", "cohorts", "vectors", "slurm")
 _PLAIN_FILES = (
     "*.json",
     "*.jsonl",
-    "optuna.journal",
     "cohorts/*/*.json",
     "cohorts/*/DONE",
     "runs/*/record.json",

@@ -25,7 +25,8 @@ from jaxmatch import InputError, Published, Sweep, TableLayout, default_config, 
 from jaxmatch.baselines import FLOORS
 from jaxmatch.config.models import MODELS
 from jaxmatch.errors import nearest
-from jaxmatch.papers import csran, esan, published, re2
+from jaxmatch.papers import published, re2
+from jaxmatch.papers.esan_csran import csran, esan
 from jaxmatch.sweep.files import known_data_sets, model_settings
 
 TITLES = {name: config.title for name, config in MODELS.items()}
@@ -57,7 +58,7 @@ def published_of(model: str, dataset: str, config: ConfigDict) -> tuple[Publishe
     if model not in PAPERS:
         return published.of_system(model, dataset) + quoted(model, dataset, config) + below
     paper = PAPERS[model]
-    found = [name for name, data in paper.DATA_SETS.items() if data.config == f"{model}_{dataset}"]
+    found = [name for name, data in published.printed(model).data_sets.items() if data.config == f"{model}_{dataset}"]
     rows = [row for name in found for row in paper.published_main(name, config) if "model.name" in row.settings]
     return (*rows, *below)
 
@@ -66,7 +67,7 @@ def quoted(model: str, dataset: str, config: ConfigDict) -> tuple[Published, ...
     """Returns the score of a model that one of the three papers prints for comparison: the first paper that has one."""
     printed = PRINTED.get(model, {TITLES[model]: {}})
     for name in ("csran", "esan", "re2"):
-        for title, data in PAPERS[name].DATA_SETS.items():
+        for title, data in published.printed(name).data_sets.items():
             if data.config != f"{name}_{dataset}":
                 continue
             rows = PAPERS[name].published_main(title, default_config(name))
@@ -149,7 +150,7 @@ def get_sweep(
             published=tuple(printed),
             notes=(
                 *setting_notes(config, {row.settings.get("model.name") for row in printed}, variants),
-                *(esan.NOTES.get(dataset, ()) if {"esan", "cafe", "diin"} & set(names) else ()),
+                *(esan.notes.get(dataset, ()) if {"esan", "cafe", "diin"} & set(names) else ()),
                 *punctuation_note(names, config),
                 "A run's training time is its share of that of the runs it was trained with, the same for each of "
                 "them; compiling and evaluating are not in it. Inference is what evaluation took for a pair and run, "

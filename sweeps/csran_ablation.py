@@ -9,7 +9,8 @@ words' characters. `--smoke` tries it in seconds, without data files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides
-from jaxmatch.papers import csran, published
+from jaxmatch.papers import published
+from jaxmatch.papers.esan_csran import csran
 
 
 def get_sweep(dataset: str = "snli", features: str = published.PAPER) -> Sweep:
@@ -25,7 +26,7 @@ def get_sweep(dataset: str = "snli", features: str = published.PAPER) -> Sweep:
         table=TableLayout(
             title=f"Ablation of CSRAN on {data.title}",
             rows=("variant",),
-            scores=csran.ablation_scores(dataset),
+            scores=tuple(csran.ablation_scores(dataset)),
             published=csran.published_ablation(dataset, config),
             order={"variant": tuple(csran.ABLATIONS)},
             original={"variant": csran.ORIGINAL},

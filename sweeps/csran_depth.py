@@ -12,7 +12,8 @@ tries it in seconds.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.papers import csran, published
+from jaxmatch.papers import published
+from jaxmatch.papers.esan_csran import csran
 
 
 def get_sweep(dataset: str = "scitail", features: str = published.PAPER) -> Sweep:

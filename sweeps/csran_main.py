@@ -11,7 +11,8 @@ which needs scikit-learn. `--smoke` tries it in seconds, without data files.
 
 from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.baselines import WITHOUT_EXTRAS
-from jaxmatch.papers import csran, published
+from jaxmatch.papers import published
+from jaxmatch.papers.esan_csran import csran
 
 
 def get_sweep(dataset: str = "snli", features: str = published.PAPER) -> Sweep:

@@ -9,7 +9,8 @@ data files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config
-from jaxmatch.papers import esan, published
+from jaxmatch.papers import published
+from jaxmatch.papers.esan_csran import esan
 
 
 def get_sweep(dataset: str = "quora", features: str = published.PAPER) -> Sweep:

@@ -12,7 +12,8 @@ seconds.
 
 from jaxmatch import Sweep, TableLayout, load_config
 from jaxmatch.baselines import WITHOUT_EXTRAS
-from jaxmatch.papers import esan, published
+from jaxmatch.papers import published
+from jaxmatch.papers.esan_csran import esan
 
 
 def get_sweep(dataset: str = "snli", features: str = published.PAPER) -> Sweep:
@@ -29,6 +30,6 @@ def get_sweep(dataset: str = "snli", features: str = published.PAPER) -> Sweep:
             rows=(),
             scores=data.scores,
             published=esan.published_main(dataset, config),
-            notes=(*esan.setting_notes(config), *esan.NOTES.get(dataset, ())),
+            notes=(*esan.setting_notes(config), *esan.notes.get(dataset, ())),
         ),
     )

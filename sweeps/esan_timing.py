@@ -11,11 +11,12 @@ separated by commas. `--features none` leaves out the word features that the pap
 
 from typing import Any
 
-from jaxmatch import InputError, load_config
+from jaxmatch import InputError, Sweep, TableLayout, load_config
 from jaxmatch.errors import nearest
-from jaxmatch.papers import csran, esan, published
+from jaxmatch.papers import published
+from jaxmatch.papers.esan_csran import csran, esan
+from jaxmatch.papers.timing import Timing
 from jaxmatch.sweep.files import model_settings
-from jaxmatch.sweep.timing import Timing
 
 # Name on the command line -> name of the row.
 ROWS = {"esan": "ESAN", "esan3": "ESAN (3 alignment layers)", "re2": "RE2", "cafe": "CAFE", "csran": "CSRAN"}
@@ -46,11 +47,17 @@ def get_timing(dataset: str = "quora", models: str = ",".join(ROWS), features: s
             raise InputError(f'there is no model "{row}" in this timing', remedy=nearest(row, list(ROWS)))
     timed = {ROWS[row]: settings_of(row, dataset, features) for row in rows}
     return Timing(
-        name=f"esan-timing-{dataset}",
-        title="Size and inference time of ESAN",
-        config=load_config(data.config),
-        models=timed,
+        Sweep(
+            name=f"esan-timing-{dataset}",
+            config=load_config(data.config),
+            variants=timed,
+            table=TableLayout(
+                title="Size and inference time of ESAN",
+                rows=("variant",),
+                scores=(),
+                published=esan.published_times(),
+                notes=(f"Structures: those of configs/ for {data.title}; of each word, {INPUT_NOTES[features]}",),
+            ),
+        ),
         batches=esan.TIMED_BATCHES,
-        published=esan.published_times(),
-        notes=(f"Structures: those of configs/ for {data.title}; of each word, {INPUT_NOTES[features]}",),
     )

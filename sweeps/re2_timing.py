@@ -9,12 +9,12 @@ bimpm, cafe, diin and csran, separated by commas. `--features none` leaves out t
 `--split none` needs no data files, `--run RUN` adds a trained model, `--smoke` tries it in seconds.
 """
 
-from jaxmatch import InputError, load_config, with_overrides
+from jaxmatch import InputError, Sweep, TableLayout, load_config, with_overrides
 from jaxmatch.data.text import LONGEST_WORD
 from jaxmatch.errors import nearest
 from jaxmatch.papers import published, re2
+from jaxmatch.papers.timing import Timing
 from jaxmatch.sweep.files import model_settings
-from jaxmatch.sweep.timing import Timing
 
 MODELS = ("re2", *re2.TIMED_BESIDE)
 INPUT_NOTES = {
@@ -36,15 +36,21 @@ def get_timing(dataset: str = "snli", models: str = ",".join(MODELS), features: 
             characters = published.feature_settings({"characters": re2.TIMED_CHARACTERS[model]}, features)
             timed[re2.TIMED_BESIDE[model]] = model_settings(model, dataset) | characters
     return Timing(
-        name=f"re2-timing-{dataset}",
-        title="Inference time of RE2",
-        config=with_overrides(load_config(data.config), {"model.encoder_layers": re2.TIMED_LAYERS}),
-        models=timed,
-        batches=re2.TIMED_BATCHES,
-        published=re2.published_times(),
-        notes=(
-            f"Structure: of RE2 the released setting for {data.title} with {re2.TIMED_LAYERS} encoder layers",
-            "CAFE, DIIN and CSRAN were given parts of speech there, which their times leave out",
-            INPUT_NOTES[features],
+        Sweep(
+            name=f"re2-timing-{dataset}",
+            config=with_overrides(load_config(data.config), {"model.encoder_layers": re2.TIMED_LAYERS}),
+            variants=timed,
+            table=TableLayout(
+                title="Inference time of RE2",
+                rows=("variant",),
+                scores=(),
+                published=re2.published_times(),
+                notes=(
+                    f"Structure: of RE2 the released setting for {data.title} with {re2.TIMED_LAYERS} encoder layers",
+                    "CAFE, DIIN and CSRAN were given parts of speech there, which their times leave out",
+                    INPUT_NOTES[features],
+                ),
+            ),
         ),
+        batches=re2.TIMED_BATCHES,
     )

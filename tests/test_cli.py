@@ -9,7 +9,7 @@ import pytest
 from saved_model import write_tsv
 
 import jaxmatch
-import jaxmatch.sweep.timing  # imports the real launcher now, so that it does not replace the fake one later
+import jaxmatch.papers.timing  # imports the real launcher now, so that it does not replace the fake one later
 from jaxmatch.cli.common import take_dotted
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError

@@ -8,9 +8,9 @@ import pytest
 from torture import report
 
 from jaxmatch.analysis.occlusion import Occluded, Occlusion, occlusions
+from jaxmatch.papers.timing import read_times, times
 from jaxmatch.reporting.records import read_record
 from jaxmatch.reporting.table import folder_table
-from jaxmatch.reporting.times import read_times, times
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"

@@ -6,7 +6,6 @@ import pytest
 from small_sweep import on_devices
 
 from jaxmatch.sweep.execute import DeviceJob, run_jobs
-from jaxmatch.sweep.plan import makespan
 from jaxmatch.training.chunks import devices_filled
 
 DEVICES = tuple("abcdefgh")
@@ -59,15 +58,6 @@ def test_exception_of_a_job_stops_the_others_and_is_raised():
     with pytest.raises(OSError, match="No space left"):
         run_jobs([DeviceJob(3, 1.0, last), DeviceJob(3, 1.0, fail), DeviceJob(3, 0.5, last)], DEVICES)
     assert stopped == [True]  # the third job never begins
-
-
-def test_lasting_estimates_the_total_time_of_jobs():
-    one, two, five = (1, 3.0), (2, 2.0), (5, 1.0)
-    assert makespan([], 8) == 0
-    assert makespan([one, two, five], 8) == 3
-    assert makespan([two, five, five], 8) == 2  # both fives run beside the two, one after the other
-    assert makespan([one, two, five], 5) == 4  # the five waits for both
-    assert makespan([one] * 5, 1) == 15 and makespan([one] * 5, 2) == 9
 
 
 # Devices are fixed when JAX starts, so this needs its own process.

@@ -1,6 +1,7 @@
 """The display of a sweep: what the plan estimates, and lines of progress with the time left."""
 
 import io
+import re
 
 import pytest
 import small_sweep
@@ -30,33 +31,32 @@ def clock():
 
 
 @pytest.fixture
-def begun(small_files, tmp_path, clock):
-    """The cohort of the small sweep, its display, and a function that returns the lines shown so far."""
-    plan, text = (
-        make_plan(launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))),
-        io.StringIO(),
-    )
+def begun(small_files, tmp_path, clock, monkeypatch):
+    """The cohort of the small sweep, its display, and a function that returns the lines shown so far.
+
+    The training takes 600 s, and each compilation 300 s, according to the plan.
+    """
+    plan = make_plan(launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files)))
+    (cohort,) = plan.cohorts
+    monkeypatch.setattr(display, "multiply_adds_a_second", lambda: cohort.device_work / display.SHARE_OF_PEAK / 600)
+    monkeypatch.setattr(display, "SECONDS_TO_COMPILE_ON_A_CPU", 300.0)
+    text = io.StringIO()
     whole = Display(Console(file=text, width=200), clock=clock)
     whole.begin(plan, set())
-    (cohort,) = plan.cohorts
     folder = CohortFolder(tmp_path / "cohorts" / "one", cohort.signature, tuple(plan.runs))
     yield cohort, whole.cohort(folder, cohort.runs), lambda: text.getvalue().splitlines()
     whole.end()
 
 
-def test_plan_estimates_the_compilation_time(begun):
+def test_plan_estimates_the_times_of_training_and_compilation(begun):
     cohort, _, lines = begun
-    shapes = cohort.lengths + cohort.scored_lengths
-    assert cohort.scored_lengths >= 1
-    about = duration_text(shapes * display.SECONDS_TO_COMPILE_ON_A_CPU)
-    wanted = (
-        f"  estimated compilation time: {about} for {shapes} compilations in training and scoring; less for what was"
-    )
-    assert [line for line in lines() if line.startswith(wanted)]
+    assert cohort.scored_lengths >= 1 and any("estimated training time: 10 min with" in line for line in lines())
+    about = f"{duration_text(cohort.compilations * 300)} for {cohort.compilations} compilations in training and scoring"
+    assert any(line.startswith(f"  estimated compilation time: {about}; less for what was") for line in lines())
 
 
-def test_progress_lines_name_what_is_compiled_and_the_time_left(begun, clock):
-    _, shown, lines = begun
+def test_progress_lines_name_what_is_compiled_and_the_time_left_with_compilation(begun, clock):
+    cohort, shown, lines = begun
 
     def after(seconds, call, *arguments):
         before = len(lines())
@@ -64,34 +64,37 @@ def test_progress_lines_name_what_is_compiled_and_the_time_left(begun, clock):
         call(*arguments)
         return [line.partition(": ")[2] for line in lines()[before:]]
 
-    assert after(61, shown.compiling, "training", 1, 3) == ["compiling, length 1 of 3"]
-    assert after(59, shown.stepped, 10, 100) == []  # a line a minute
-    assert after(62, shown.stepped, 20, 100) == ["20 of 100 steps, about 8 min left for the whole sweep"]
-    about = ["compiling the scoring, length 1 of 1, about 8 min left for the whole sweep"]
-    assert after(61, shown.compiling, "evaluation", 1, 1) == about
+    assert after(61, shown.compiling, "training", 1, 1) == [f"compiling 1 of {cohort.compilations}"]
+    assert after(150, shown.compiled, "training", 150.0) == []  # half of what was expected; the other half is not left
+    left = duration_text((0.9 * 600 + 300 * (cohort.compilations - 1)) * 61 / 60)  # at the speed of the last step
+    assert after(61, shown.stepped, 10, 100) == [f"10 of 100 steps, about {left} left for the whole sweep"]
+    assert after(59, shown.stepped, 20, 100) == []  # a line a minute
+    (line,) = after(2, shown.compiling, "evaluation", 1, 1)
+    assert line.startswith(f"compiling {cohort.lengths + 1} of {cohort.compilations}, about ")
 
 
 def test_the_time_left_follows_steps_made_here(begun, clock):
-    _, shown, lines = begun
+    cohort, shown, lines = begun
+    for _ in range(cohort.compilations):  # compiled before
+        shown.compiled("training", 0.0)
     shown.stepped(10, 100)
     shown.resumed(50, 100)  # steps before the checkpoint took no time here
     for done in (60, 70):
         clock.now += 61
         shown.stepped(done, 100)
     assert lines()[-1].endswith("70 of 100 steps, about 3 min left for the whole sweep")
-    shown.lost("its worker is gone")  # all steps are to be made again
-    for done in (80, 90):
+    shown.lost("its worker is gone")
+    shown.resumed(0, 100)  # all steps are to be made again
+    for done in (10, 20):
         clock.now += 61
         shown.stepped(done, 100)
-    assert lines()[-1].endswith("90 of 100 steps, about 8 min left for the whole sweep")
+    assert lines()[-1].endswith("20 of 100 steps, about 8 min left for the whole sweep")
 
 
-def test_training_and_scoring_report_which_length_is_compiled(small_files, tmp_path, monkeypatch):
+def test_training_and_scoring_report_which_program_is_compiled(small_files, tmp_path, monkeypatch):
     monkeypatch.setattr(display, "SECONDS_BETWEEN_LINES", -1.0)
     monkeypatch.setitem(chunks.OPERATIONS_A_COMPILATION, "cpu", 0)  # a program for each length
     overrides = {"training.maximum_buckets": 2, "training.batch_size": 8}
     _, watcher = small_sweep.launched(small_files, tmp_path / "out", overrides=overrides)
-    lines = [line.partition(": compiling")[2].partition(", about")[0] for line in watcher.text.splitlines()]
-    assert [line for line in lines if line.startswith(", length")] == [", length 1 of 2", ", length 2 of 2"]
-    scoring = [line for line in lines if line.startswith(" the scoring")]
-    assert scoring and scoring == [f" the scoring, length {n + 1} of {len(scoring)}" for n in range(len(scoring))]
+    found = [tuple(map(int, each)) for each in re.findall(r"compiling (\d+) of (\d+)", watcher.text)]
+    assert [number for number, _ in found] == list(range(1, found[0][1] + 1)) and len(found) > 2

@@ -192,12 +192,12 @@ def test_built_in_names_cannot_be_replaced_but_user_defined_scores_can():
         ("none.py", "none.py: there is no such file"),
         ("no_such_module", "there is no module 'no_such_module'"),
         ("broken.py", "broken.py:2: the file fails with ZeroDivisionError"),
-        ("a_broken_module", "a_broken_module.py:1: the file fails with ZeroDivisionError"),
+        ("a_broken_module", "a_broken_module: the file fails with ZeroDivisionError"),
         ("a_broken_module.part", "a_broken_module.part: the file fails with ZeroDivisionError"),
         ("needy.part", "needy.part: the file fails with ModuleNotFoundError: No module named 'no_such_library'"),
         ("wrong.part", "wrong.part: the file fails with ValueError: wrong"),
         ("json.no_such_part", "there is no module 'json.no_such_part'"),
-        (".part", "there is no module '.part'"),
+        (".part", ".part: the file fails with TypeError"),
     ],
 )
 def test_failed_import_prints_a_one_line_error(name, message, tmp_path, monkeypatch, capsys):

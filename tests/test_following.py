@@ -31,23 +31,16 @@ class Recorder(jaxmatch.RunListener):
         self.ends[run.name] = record
 
 
-class Interrupting(jaxmatch.RunListener):
-    """A listener that interrupts training at the second evaluation of a run."""
-
-    def __init__(self):
-        self.received = collections.Counter()
-
-    def evaluated(self, run, evaluation):
-        self.received[run.name] += 1
-        if self.received[run.name] == 2:
-            raise KeyboardInterrupt
-
-
 class Failing(jaxmatch.RunListener):
-    """A listener that raises an error."""
+    """A listener that raises an error at the n-th evaluation. `KeyboardInterrupt` interrupts training."""
+
+    def __init__(self, error=KeyboardInterrupt, count=2):
+        self.error, self.left = error, count
 
     def evaluated(self, run, evaluation):
-        raise ConnectionError("the server is gone")
+        self.left -= 1
+        if not self.left:
+            raise self.error("the server is gone")
 
 
 def train(files, workdir, *listeners, **overrides) -> dict:
@@ -112,7 +105,7 @@ def test_resumed_runs_log_each_point_once(small_files, tmp_path):
     workdir = tmp_path / "out"
     made = listeners_of(["tensorboard"], workdir)
     with pytest.raises(KeyboardInterrupt):
-        train(small_files, workdir, *made, received := Recorder(), Interrupting())
+        train(small_files, workdir, *made, received := Recorder(), Failing())
     assert received.ends and set(received.ends.values()) == {None}
     before = [scalars(folder).get("train/loss", ()) for folder in (workdir / "tensorboard").iterdir()]
     assert sorted(map(len, before)) == [0, 2]
@@ -127,7 +120,7 @@ def test_resumed_runs_log_each_point_once(small_files, tmp_path):
 def test_evaluations_before_logging_was_enabled_are_logged_too(small_files, tmp_path):
     workdir = tmp_path / "out"
     with pytest.raises(KeyboardInterrupt):
-        train(small_files, workdir, Interrupting())
+        train(small_files, workdir, Failing())
     train(small_files, workdir, *listeners_of(["tensorboard"], workdir))
     assert_shown(workdir)
 
@@ -135,7 +128,7 @@ def test_evaluations_before_logging_was_enabled_are_logged_too(small_files, tmp_
 def test_a_failing_listener_is_not_called_again_and_training_continues(small_files, tmp_path):
     planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
     received, watcher = Recorder(), small_sweep.Watcher()
-    jaxmatch.run(planned, tmp_path / "out", watcher, listeners=[Failing(), received])
+    jaxmatch.run(planned, tmp_path / "out", watcher, listeners=[Failing(ConnectionError, 1), received])
     printed = [line for line in watcher.text.splitlines() if "Failing" in line]
     assert printed == ["Failing.evaluated failed (ConnectionError: the server is gone); Failing is not called again"]
     assert received.ends == small_sweep.records(tmp_path / "out")

@@ -88,7 +88,7 @@ def test_estimated_training_time_accounts_for_devices_and_fillers(small_files, m
     assert seconds(available=1) == "17 min"  # 100 s per run
     assert seconds(available=1, batch=32) == "20 min"  # two chunks of three, one of which is a filler
     assert seconds(available=2) == "10 min"  # three per device, one of which is a filler
-    assert seconds(available=4) == "7 min"  # on three devices, so that one cohort waits for the other
+    assert seconds(available=4) == "5 min"  # on three devices of four, if others filled the fourth
     assert seconds(available=10) == "2 min"  # both cohorts at the same time
 
 

@@ -13,8 +13,9 @@ from jaxmatch.config.models import MODELS
 from jaxmatch.config.settings import flatten
 from jaxmatch.errors import InputError
 from jaxmatch.layers.words import CharacterFeatures
-from jaxmatch.papers import csran, esan, re2
-from jaxmatch.sweep import launch, timing
+from jaxmatch.papers import re2, timing
+from jaxmatch.papers.esan_csran import csran, esan
+from jaxmatch.sweep import launch
 from jaxmatch.sweep.sweep import with_scores
 
 PAPER_SWEEPS = """
@@ -38,7 +39,7 @@ def test_make_papers_runs_existing_sweeps_with_the_expected_options():
     assert {each.partition("/")[0] for each in requested} == {*PAPER_SWEEPS, "comparison", "re2_timing", "esan_timing"}
     for sweep, dataset in (each.split("/") for each in requested):
         if sweep.endswith("_timing"):
-            planned = timing.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset})
+            planned = timing.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset}).sweep
         else:
             options = {"setting": "released_tensorflow"} if sweep.startswith("re2") else {}
             planned = launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset, **options})
@@ -75,28 +76,21 @@ def test_an_unknown_data_set_is_reported_in_one_line(sweep, capsys):
     assert err.startswith(f'jaxmatch: there is no data set "wikiqaa" in this sweep; {meant}') and err.count("\n") == 1
 
 
-def alternatives(dataset):
+@pytest.mark.parametrize(
+    ("dataset", "original", "alignment", "prediction"),
+    [
+        # "On SciTail F is an identity function while on all others it is a layer"; "on WikiQA the simplified prediction
+        # is used".
+        ("snli", ("linear", "full"), "identity", "simple"),
+        ("quora", ("linear", "symmetric"), "identity", "simple"),
+        ("scitail", ("identity", "full"), "linear", "simple"),
+        ("wikiqa", ("linear", "simple"), "identity", "full"),
+    ],
+)
+def test_ablation_alternatives_match_the_paper_for_each_data_set(dataset, original, alignment, prediction):
     runs = {run.variant: run.config.model for run in resolved("re2_ablation", dataset, seeds=1).runs()}
-    return {
-        name: (runs[name].alignment, runs[name].prediction)
-        for name in ("original", "alignment alt.", "prediction alt.")
-    }
-
-
-def test_ablation_alternatives_match_the_paper_for_each_data_set():
-    # "On SciTail F is an identity function while on all others it is a layer"; "on WikiQA the simplified prediction is
-    # used".
-    assert alternatives("snli") == {
-        "original": ("linear", "full"),
-        "alignment alt.": ("identity", "full"),
-        "prediction alt.": ("linear", "simple"),
-    }
-    assert alternatives("quora")["original"] == ("linear", "symmetric")
-    assert alternatives("quora")["prediction alt."] == ("linear", "simple")
-    assert alternatives("scitail")["original"] == ("identity", "full")
-    assert alternatives("scitail")["alignment alt."] == ("linear", "full")
-    assert alternatives("wikiqa")["original"] == ("linear", "simple")
-    assert alternatives("wikiqa")["prediction alt."] == ("linear", "full")
+    assert (runs["original"].alignment, runs["original"].prediction) == original
+    assert runs["alignment alt."].alignment == alignment and runs["prediction alt."].prediction == prediction
 
 
 def test_robustness_varies_blocks_or_encoder_layers_with_the_other_at_two():
@@ -109,21 +103,11 @@ def test_robustness_varies_blocks_or_encoder_layers_with_the_other_at_two():
 @pytest.mark.parametrize(
     ("sweep", "dataset", "rows", "with_settings_of_a_run"),
     [
-        ("re2_main", "snli", 11, 1),
-        ("re2_main", "scitail", 7, 1),
-        ("re2_main", "quora", 8, 1),
-        ("re2_main", "wikiqa", 7, 1),
-        ("re2_main", "sick", 0, 0),
-        ("re2_ablation", "snli", 7, 7),
-        ("re2_ablation", "quora", 7, 7),
-        ("re2_ablation", "scitail", 7, 7),
-        ("re2_ablation", "wikiqa", 7, 7),
-        ("re2_ablation", "sick", 0, 0),
-        ("re2_robustness", "snli", 9, 9),
-        ("re2_robustness", "quora", 9, 9),
-        ("re2_robustness", "scitail", 9, 9),
-        ("re2_robustness", "wikiqa", 0, 0),
-        ("re2_robustness", "sick", 0, 0),
+        *(("re2_main", name, rows, 1) for name, rows in (("snli", 11), ("scitail", 7), ("quora", 8), ("wikiqa", 7))),
+        *(("re2_ablation", name, 7, 7) for name in ("snli", "quora", "scitail", "wikiqa")),
+        *(("re2_robustness", name, 9, 9) for name in ("snli", "quora", "scitail")),
+        *(("re2_robustness", name, 0, 0) for name in ("wikiqa", "sick")),
+        *((name, "sick", 0, 0) for name in ("re2_main", "re2_ablation")),
     ],
 )
 def test_published_rows_match_the_settings_of_at_most_one_run(sweep, dataset, rows, with_settings_of_a_run):
@@ -245,43 +229,34 @@ def test_the_setting_option_selects_paper_released_or_configured_settings(sweep)
         assert (config.training.late_from_samples, config.training.minimum_samples) == (late, stops_after)
         assert config.training.evaluate_each_epoch == (dataset != "wikiqa")
         assert config.model.connection == "augmented_running_sum"
-    assert [one.config.model.dropout_placement for one in (paper, released, configured)] == [
-        "every_layer",
-        "released",
-        "released",
-    ]
-    text = "Sweep file: training pairs with a text of 100 tokens or more are left out, as in the authors' code"
-    assert [text in one.table.notes for one in (paper, released, configured)] == [False, True, False]
-    text = "Sweep file: texts are cut after 100 tokens; the authors' code leaves out training pairs with a text of "
-    text += "100 or more"
-    assert [text in one.table.notes for one in (paper, released, configured)] == [False, False, True]
-    text = "Sweep file: the hidden size is 200, as in the released settings; the paper's is 150"
-    assert [text in one.table.notes for one in (paper, released, configured)] == [False, True, True]
-    text = "Sweep file: dropout is placed as in the released code; the paper places it before every layer"
-    assert [text in one.table.notes for one in (paper, released, configured)] == [False, True, True]
+    placements = [one.config.model.dropout_placement for one in (paper, released, configured)]
+    assert placements == ["every_layer", "released", "released"]
     tensorflow = resolve("quora", "released_tensorflow")
     joined = [" ".join(one.table.notes) for one in (paper, released, configured, tensorflow)]
-    assert ["gains of weights start as in the PyTorch code" in notes for notes in joined] == [True, True, True, False]
     # Only their configuration of Tables 1 to 4 (configs/main.json5) chooses checkpoints on test.
     table = {"re2_ablation": "Table 6", "re2_robustness": "Table 7"}.get(sweep)
-    choice = "authors' configuration of Tables 1 to 4 test scores do both"
-    assert [choice in notes for notes in joined] == ([False] * 4 if table else [False, True, True, True])
-    choice = f"dev scores choose the checkpoint and end the training, as in the authors' configuration of {table}"
-    assert [choice in notes for notes in joined] == ([False, True, True, True] if table else [False] * 4)
     assert any(row.chosen_on_test for row in tensorflow.table.published) == (not table)
-    prose = "w/o enc-in and parallel blocks are our reading of the paper's section 3.7; the authors' code has neither"
-    assert [prose in notes for notes in joined] == [False, sweep == "re2_ablation", False, sweep == "re2_ablation"]
-    assert ["no warmup; the paper has decay and warmup" in notes for notes in joined] == [False, True, True, True]
-    assert all("ReLU" in notes for notes in joined)
-    assert ["the authors' code mixes lengths" in notes for notes in joined] == [True, False, True, False]
+    cut, ablation = "training pairs with a text of 100", sweep == "re2_ablation"
+    dev = "dev scores choose the checkpoint and end the training, as in the authors' configuration of"
+    for text, in_notes in {
+        f"Sweep file: {cut} tokens or more are left out, as in the authors' code": (0, 1, 0, 1),
+        f"Sweep file: texts are cut after 100 tokens; the authors' code leaves out {cut} or more": (0, 0, 1, 0),
+        "Sweep file: the hidden size is 200, as in the released settings; the paper's is 150": (0, 1, 1, 1),
+        "dropout is placed as in the released code; the paper places it before every layer": (0, 1, 1, 1),
+        "gains of weights start as in the PyTorch code": (1, 1, 1, 0),
+        "authors' configuration of Tables 1 to 4 test scores do both": (0, 0, 0, 0) if table else (0, 1, 1, 1),
+        f"{dev} {table}": (0, 1, 1, 1) if table else (0, 0, 0, 0),
+        "w/o enc-in and parallel blocks are our reading of the paper's section 3.7": (0, ablation, 0, ablation),
+        "no warmup; the paper has decay and warmup": (0, 1, 1, 1),
+        "ReLU": (1, 1, 1, 1),
+        "the authors' code mixes lengths": (1, 0, 1, 0),
+    }.items():
+        assert tuple(text in notes for notes in joined) == in_notes, text
     if sweep == "re2_ablation":
         connections = [one.variants["residual conn."]["model.connection"] for one in (paper, released, configured)]
         assert connections == ["vanilla", "vanilla_running_sum", "vanilla"]
-        assert ["as the paper has it" in one.table.notes[-1] for one in (paper, released, configured)] == [
-            True,
-            False,
-            True,
-        ]
+        as_paper = ["as the paper has it" in one.table.notes[-1] for one in (paper, released, configured)]
+        assert as_paper == [True, False, True]
     for dataset, setting, message in (
         ("snli", "papers", 'cannot be "papers"; did you mean "paper"'),
         ("sick", "released_pytorch", "no released_pytorch"),
@@ -293,14 +268,8 @@ def test_the_setting_option_selects_paper_released_or_configured_settings(sweep)
 def test_analysis_launchers_request_their_analyses():
     ensemble = resolved("re2_ensemble", "snli")
     assert len(ensemble.seeds) == 8 and ensemble.analyses == {"ensemble": {}}
-    assert [row.scores["test.accuracy"] for row in ensemble.table.ensembles] == [
-        "89.9",
-        "88.8",
-        "88.9",
-        "89.3",
-        "89.4",
-        "90.1",
-    ]
+    scores = [row.scores["test.accuracy"] for row in ensemble.table.ensembles]
+    assert scores == ["89.9", "88.8", "88.9", "89.3", "89.4", "90.1"]
     occlusion = resolved("re2_occlusion", "wikiqa")
     assert occlusion.config.model.blocks == 3 and occlusion.analyses == {"occlusion": {}}
     assert resolved("re2_attention", "snli").analyses == {"inspect": {}}
@@ -375,26 +344,24 @@ def test_captions_name_the_values_that_papers_do_not_state(sweep):
     assert all(note.endswith(f", embeddings of characters of size {size}") for note in notes(features="paper"))
 
 
-@pytest.mark.parametrize("paper", [csran, esan, re2], ids=lambda paper: paper.PRINTED.name)
+@pytest.mark.parametrize("paper", [csran, esan, re2.PRINTED], ids=lambda paper: paper.name)
 def test_data_files_name_their_sources_and_hold_figures(paper):
-    for table, known in paper.PRINTED.tables.items():
+    for table, known in paper.tables.items():
         assert re.fullmatch(r"Table \d+(, ensembles)?|section [\d.]+|slides", table)
         columns = known["columns"]
         assert columns[0] == "row" and set(known.get("unlike", {})) <= set(columns)
         assert len({cells[0] for cells in known["rows"]}) == len(known["rows"])
         for column in (column for column in columns if "." in column):
             data_set, _, score = column.rpartition(" ")
-            assert not data_set or data_set in paper.DATA_SETS
+            assert not data_set or data_set in paper.data_sets
             assert score.partition(".")[0] in ("dev", "test", "times")
         for cells in known["rows"]:
             assert len(cells) == len(columns)
             figures = [text for column, text in zip(columns, cells, strict=True) if "." in column]
             assert all(re.fullmatch(r"(\d+\.\d+( ± \d+\.\d+)?|\+\d(\.\d)?)?", text) for text in figures)
-    for name, data in paper.DATA_SETS.items():
+    for name, data in paper.data_sets.items():
         if data.main_table:
-            assert [row.label for row in paper.PRINTED.rows(f"Table {data.main_table}", name)].count(
-                paper.PRINTED.name
-            ) == 1
+            assert [row.label for row in paper.rows(f"Table {data.main_table}", name)].count(paper.name) == 1
 
 
 def test_selected_re2_figures_equal_the_paper():

@@ -16,7 +16,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.reporting.table import folder_table, make_table
-from jaxmatch.sweep import halving, launch, tune
+from jaxmatch.sweep import halving, tune
 from jaxmatch.workdir import FailedCohorts, Workdir
 
 pytestmark = pytest.mark.slow
@@ -101,24 +101,14 @@ def test_halving_json_records_decisions_and_saved_steps(halved):
         (4, 3, 2),
         (2, 2, 1),
     ]
-    saving = notes["saving"]
-    assert (
-        saving["replica_steps"]["whole"] == 8 * EPOCHS * STEPS
-        and saving["lockstep_steps"]["whole"] == 2 * EPOCHS * STEPS
-    )
     # The best two settings of the first rung are in different cohorts, and one of the cohorts ends at the second rung.
     # A chunk has room for all four runs of a cohort, and computes them all.
-    assert saving["lockstep_steps"]["made"] == (3 + EPOCHS) * STEPS
-    assert saving["replica_steps"]["made"] == 4 * saving["lockstep_steps"]["made"]
-    first_epoch = sum(
-        json.loads(file.read_text())["seconds"]["train"] for file in halved[2].glob("cohorts/*/rung-1.json")
-    )
-    assert 0 < saving["train_seconds"]["made"]
-    assert saving["train_seconds"]["whole"] == pytest.approx(EPOCHS * first_epoch, abs=1e-3)
+    assert notes["saving"]["replica_steps"] == {"made": 4 * (3 + EPOCHS) * STEPS, "whole": 8 * EPOCHS * STEPS}
+    assert 0 < notes["saving"]["train_seconds"]["made"]
     printed = halved[1].text
     assert "of 4 settings over 4 epochs keeps 2 after epoch 1, 1 after epoch 3;" in printed
     assert "rung after epoch 1: 2 of 4 settings continue (mean dev.accuracy so far" in printed
-    assert "successive halving: 28 of 32 lockstep steps (88%), 112 of 128 replica steps (88%); trained for" in printed
+    assert "successive halving: 112 of 128 replica steps, trained for" in printed
 
 
 def test_rerun_trains_nothing_and_leaves_the_results_unchanged(small_files, halved):
@@ -171,16 +161,6 @@ def test_interrupted_halving_resumes_with_the_same_results(small_files, halved, 
     assert [record["run"] for record in records] == [record["run"] for record in halved[0]]
 
 
-def test_cohort_without_checkpoints_drops_the_same_runs_again(small_files, halved, tmp_path):
-    """After the decisions, the cohort starts again, and its dropped runs are trained as far as they were before."""
-    with pytest.raises(Stop):
-        run(small_files, tmp_path, watcher=StopAt("rung", 2))
-    for folder in (tmp_path / "cohorts").glob("*/checkpoints"):
-        shutil.rmtree(folder)
-    run(small_files, tmp_path)
-    assert small_sweep.results(tmp_path) == small_sweep.results(halved[2])
-
-
 def test_plain_sweep_trains_only_the_dropped_runs_again(small_files, whole, halved, tmp_path):
     """A plain sweep treats dropped runs as missing: it trains them from the start and does not change other runs."""
     workdir = shutil.copytree(halved[2], tmp_path / "work")
@@ -231,7 +211,11 @@ def test_failed_cohort_blocks_the_rung_decision_but_not_other_cohorts(small_file
     assert small_sweep.results(tmp_path) == small_sweep.results(halved[2])
 
 
-def test_damaged_rung_file_is_an_input_error(small_files, halved, tmp_path):
+def test_damaged_files_are_input_errors(small_files, halved, tmp_path):
+    workdir = shutil.copytree(halved[2], tmp_path / "rule")
+    (workdir / "halving.json").write_text("{")
+    with pytest.raises(InputError, match=r"halving.json: the file is damaged"):
+        run(small_files, workdir)
     workdir = shutil.copytree(halved[2], tmp_path / "work")
     file = min(workdir.glob("cohorts/*/rung-1.json"))
     file.write_text("")
@@ -241,14 +225,6 @@ def test_damaged_rung_file_is_an_input_error(small_files, halved, tmp_path):
     file.mkdir()
     with pytest.raises(InputError, match=r"rung-1.json: this is not a regular file"):
         run(small_files, workdir)
-
-
-def test_damaged_halving_json_is_an_input_error(small_files, halved, tmp_path):
-    workdir = shutil.copytree(halved[2], tmp_path / "work")
-    for text in ("{", ""):
-        (workdir / "halving.json").write_text(text)
-        with pytest.raises(InputError, match=r"halving.json: the file is damaged"):
-            run(small_files, workdir)
 
 
 def test_concurrent_launchers_give_the_same_results_as_one(small_files, halved, tmp_path, monkeypatch):
@@ -265,16 +241,3 @@ def test_concurrent_launchers_give_the_same_results_as_one(small_files, halved, 
     records, watcher = run(small_files, tmp_path)
     assert watcher.trained == [] and len(records) == 8
     assert small_sweep.results(tmp_path) == small_sweep.results(halved[2])
-
-
-def test_choice_is_refused_when_every_setting_diverged(small_files, tmp_path):
-    sweep = launch.resolve(
-        small_files / "small.py",
-        seeds=2,
-        grid_overrides={"optimizer.learning_rate": "1e30,2e30"},
-        overrides=small_sweep.overrides(small_files) | {"training.epochs": str(EPOCHS)},
-    )
-    records = launch.run(sweep, tmp_path, small_sweep.Watcher(), RULE)
-    assert {record["status"] for record in records} == {"diverged"}
-    with pytest.raises(InputError, match="every setting of this grid has a diverged run"):
-        tune.choose(records)

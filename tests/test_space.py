@@ -6,7 +6,10 @@ from small_sweep import space
 from jaxmatch.config.settings import default_config
 from jaxmatch.errors import InputError
 from jaxmatch.sweep.sweep import Sweep
-from jaxmatch.sweep.tune import Range, space_of
+from jaxmatch.sweep.tune import space_of
+
+pytest.importorskip("optuna", reason="Optuna is not installed: pip install 'jaxmatch[optuna]'")
+from optuna.distributions import FloatDistribution, IntDistribution  # noqa: E402
 
 
 def test_search_space_combines_the_sweep_file_and_the_command_line():
@@ -16,10 +19,11 @@ def test_search_space_combines_the_sweep_file_and_the_command_line():
         space={"optimizer.learning_rate": "log:1e-4:1e-2"},
         seeds=(0, 1),
     )
-    assert found.ranges == {
-        "optimizer.learning_rate": Range(1e-4, 1e-2, log=True),
-        "model.blocks": Range(1, 3),
-        "model.hidden_size": Range(30, 90, step=20),
+    ranges = {name: span for name, span in found.distributions.items() if name not in found.choices}
+    assert ranges == {
+        "optimizer.learning_rate": FloatDistribution(1e-4, 1e-2, log=True),
+        "model.blocks": IntDistribution(1, 3),
+        "model.hidden_size": IntDistribution(30, 90, step=20),
     }
     assert {name: list(values.values()) for name, values in found.choices.items()} == {
         "model.kernel_size": [3, (1, 3)],
@@ -49,26 +53,26 @@ def test_values_are_rounded_to_four_digits_and_stay_in_range():
 
 def test_settings_with_an_empty_value_are_not_searched():
     file = {"grid": {"model.blocks": (1, 2)}, "space": {"optimizer.learning_rate": "0.1:0.2"}}
-    assert list(space({"model.blocks": ""}, **file).ranges) == ["optimizer.learning_rate"]
+    assert list(space({"model.blocks": ""}, **file).distributions) == ["optimizer.learning_rate"]
     left = space({"optimizer.learning_rate": ""}, **file)
-    assert list(left.choices) == ["model.blocks"] and not left.ranges
+    assert list(left.choices) == list(left.distributions) == ["model.blocks"]
 
 
 @pytest.mark.parametrize(
     ("name", "text", "problem"),
     [
-        ("model.blocks", "1:2.5", "'1:2.5' is not a range of model.blocks; write it like 1:3, 8:64:8"),
-        ("model.blocks", "3:1", "the range 3:1 of model.blocks holds nothing to choose from; give the lower end first"),
-        ("model.blocks", "1:3:5", "the range 1:3:5 of model.blocks holds nothing"),
+        ("model.blocks", "1:2.5", "'1:2.5' is not a range of model.blocks: "),
+        ("model.blocks", "3:1", "; write it like 1:3, 8:64:8"),
+        ("model.blocks", "1:3:5", "'1:3:5' is not a range of model.blocks: the lower end comes first"),
+        ("model.blocks", "1:3:0", "'1:3:0' is not a range"),
         ("model.blocks", "0:3", "model.blocks is 0; give a whole number from 1"),
-        ("optimizer.learning_rate", "log:0:1", "holds nothing to choose from; give the lower end first, above 0"),
-        ("optimizer.learning_rate", "0.1:0.2:0.1", "'0.1:0.2:0.1' is not a range of optimizer.learning_rate"),
-        ("optimizer.learning_rate", "0.1:nan", "holds nothing"),
+        ("optimizer.learning_rate", "log:0:1", "'log:0:1' is not a range"),
+        ("optimizer.learning_rate", "0.1:nan", "'0.1:nan' is not a range"),
         ("optimizer.learning_rate", "0.1:inf", "optimizer.learning_rate is inf; give a finite number"),
         ("optimizer.learning_rat", "0.1:0.2", 'there is no setting "config.optimizer.learning_rat"; did you mean'),
-        ("model.fusion", "a:b", "'a:b' is not a range of model.fusion; give choices: a,b"),
+        ("model.fusion", "a:b", "'a:b' is not a range of model.fusion: it has no numbers; give choices: a,b"),
         ("model.fusion", "simple,none", "model.fusion is 'none'"),
-        ("optimizer.dropout_rate", "", "optimizer.dropout_rate is not in the space of this sweep"),
+        ("optimizer.dropout_rate", "", "optimizer.dropout_rate is not an axis of this sweep's grid"),
         ("data.name", "sick,snli", "the settings of this grid differ in data.name"),
     ],
 )
@@ -81,18 +85,16 @@ def test_invalid_search_space_is_refused(name, text, problem):
 def test_overrides_that_would_not_reach_all_trials_are_refused():
     rates = {"optimizer.learning_rate": "log:1e-4:1e-1"}
     sweep = Sweep("s", default_config(), space=rates)
-    with pytest.raises(InputError, match="config.optimizer.learning_rate is in the space that is searched"):
+    with pytest.raises(InputError, match="config.optimizer.learning_rate is an axis of"):
         space_of(sweep, {}, {"optimizer.learning_rate": "0.01"})
     models = {"model.name": "re2,esan"}
-    with pytest.raises(InputError, match="config.model.precision would not reach all models of the space"):
+    with pytest.raises(InputError, match="config.model.precision would not reach all models of"):
         space_of(sweep, models, {"model.precision": "bfloat16"})
     assert space_of(sweep, models, {"training.epochs": "2"}).choices.keys() == {"model.name"}
 
 
-def test_empty_space_variants_and_non_text_ranges_are_refused():
+def test_empty_space_and_variants_are_refused():
     with pytest.raises(InputError, match="there is nothing to search; give a space: --space"):
         space({})
     with pytest.raises(InputError, match="a sweep with variants cannot be searched"):
         space({"optimizer.learning_rate": "log:1e-4:1e-1"}, variants={"a": {}})
-    with pytest.raises(TypeError, match=r"the space of model.blocks is 3: make it a text like"):
-        Sweep("s", default_config(), space={"model.blocks": 3})

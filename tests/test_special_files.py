@@ -9,7 +9,7 @@ import pytest
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError, check_plain_file
-from jaxmatch.reporting.times import read_times
+from jaxmatch.papers.timing import read_times
 
 RESULTS = Path(__file__).parent.parent / "results"
 

@@ -24,18 +24,12 @@ MISTAKES = {
     'grid={"model.blocks": 3}': "axis model.blocks of the sweep is 3: make it a tuple",
     'grid={"model.alignment": "linear"}': "axis model.alignment of the sweep is 'linear': make it a tuple",
     'grid=("model.blocks",)': "grid of the sweep is ('model.blocks',): make it a dictionary",
-    'analyses={"ensembles": {}}': (
-        "the sweep asks for 'ensembles', which is not an analysis: use ensemble, occlusion, inspect"
-    ),
-    'analyses={"occlusion": {"spilt": "dev"}}': (
-        "the options of the analysis 'occlusion' are {'spilt': 'dev'}: make them a dictionary, of split"
-    ),
-    'analyses={"ensemble": None}': "the options of the analysis 'ensemble' are None: make them a dictionary",
-    'variants={"a": "model.blocks"}': "the variant 'a' of the sweep is 'model.blocks': make it a dictionary",
+    'analyses={"ensembles": {}}': "the sweep asks for 'ensembles': the analyses and their options are {'ensemble': ",
+    'analyses={"occlusion": {"spilt": "dev"}}': "the sweep asks for 'occlusion': the analyses and their options are",
+    'analyses={"ensemble": None}': "'ensemble' of the sweep is None: make it a dictionary",
+    'variants={"a": "model.blocks"}': "'a' of the sweep is 'model.blocks': make it a dictionary",
     "table=7": "the table of the sweep is a int: give a TableLayout",
-    "config=ConfigDict()": (
-        "the config of the sweep lacks data, execution, model, optimizer, training: begin with default_config()"
-    ),
+    "config=ConfigDict()": "the config of the sweep is not a complete config: begin with default_config()",
     "table=TableLayout(title=3, rows=())": "title of a TableLayout is 3: make it a text",
     'table=TableLayout("t", rows=(), columns=3)': "columns of a TableLayout is 3: make it a text",
     'table=TableLayout("t", rows=(), order=3)': "order of a TableLayout is 3: make it a dictionary",
@@ -45,7 +39,7 @@ MISTAKES = {
     'table=TableLayout("t", rows=(), published=(Published("P", {"dev.f1": 0.7}, "T"),))': (
         "the published dev.f1 of P is 0.7: give it as a text"
     ),
-    "config={}": "the config of the sweep is a dict: begin with default_config()",
+    "config={}": "the config of the sweep is not a complete config: begin with default_config()",
     'table=TableLayout("t", rows=("model.blocks"))': "rows of a table is 'model.blocks': make it a tuple, with a comma",
     'table=TableLayout("t", rows=(), scores=("dev.accuracy"))': "scores of a table is 'dev.accuracy': make it a tuple",
 }
@@ -70,7 +64,7 @@ def test_mistake_in_a_sweep_file_is_reported_with_its_line(tmp_path, mistake):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("get_sweep = 3", "get_sweep is 3: make it a function"),
+        ("get_sweep = 3", "the file has no get_sweep(); define one that returns a Sweep"),
         ("import sys\nsys.exit(0)", "2: the file fails with SystemExit: 0"),
         ("def get_sweep():\n    raise SystemExit(0)", "2: the file fails with SystemExit: 0"),
         (

@@ -15,7 +15,7 @@ from benchmarks.peer import Peer
 from jaxmatch.inference import cpu
 from jaxmatch.inference.calibration import probabilities_of
 from jaxmatch.inference.inference_model import InferenceModel
-from jaxmatch.sweep.timing import random_model
+from jaxmatch.papers.timing import random_model
 
 # RE2, Table 5: 8 pairs of 20 tokens a sentence, 3 encoder layers.
 BATCH, LENGTH, BLOCKS = 8, 20, (1, 2, 3)

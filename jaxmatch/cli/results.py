@@ -28,12 +28,13 @@ def add_table_arguments(parser: argparse.ArgumentParser) -> None:
 def table(arguments: argparse.Namespace) -> None:
     """Print the table of a sweep's or a timing's working folder from its records. Nothing is trained or timed."""
     from jaxmatch.reporting.table import folder_table
-    from jaxmatch.reporting.times import read_times, times
     from jaxmatch.workdir import TIMING_FILE
 
     check_folder(arguments.directory, "give the --workdir of a sweep or of a timing")
     file = arguments.directory / TIMING_FILE
     if file.is_file():
+        from jaxmatch.papers.timing import read_times, times  # imports JAX
+
         show(times(read_times(file), arguments.format), end="")
     else:
         show(folder_table(arguments.directory, arguments.format), end="")
@@ -171,12 +172,16 @@ def timing(arguments: argparse.Namespace) -> None:
     WORKDIR` prints them again, and `jaxmatch figure WORKDIR --output DIR` draws parameters and times. Run nothing else
     meanwhile.
     """
+    import jax
+
     from jaxmatch.analysis.evaluate import official_split
     from jaxmatch.cli.train import parse_file_options
+    from jaxmatch.devices import available_devices
+    from jaxmatch.files import write_json
     from jaxmatch.inference.matcher import load
-    from jaxmatch.reporting.times import times
-    from jaxmatch.sweep import timing
+    from jaxmatch.papers import timing
     from jaxmatch.sweep.files import SWEEPS, find
+    from jaxmatch.workdir import TIMING_FILE
 
     with suggesting_options(arguments.parser):
         options = parse_file_options(arguments.rest)
@@ -199,24 +204,23 @@ def timing(arguments: argparse.Namespace) -> None:
     workdir = arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke)
     timing.check_timing_folder(workdir, plan)
     trained = None
-    if arguments.trained is not None:
-        with timing.on_the_cpu():
-            matcher = load(arguments.trained)
-        pairs = None
-        if arguments.split != NO_SPLIT:
-            pairs = official_split(arguments.trained, matcher, arguments.split, arguments.data_directory)
-        trained = timing.Trained(f"run {arguments.trained.resolve().name}", matcher, pairs)
-    record = timing.run(
-        plan,
-        split=arguments.split,
-        trained=trained,
-        command=arguments.command_line,
-        say=lambda name: note(f"timing {name}"),
-    )
+    with jax.default_device(available_devices("cpu")[0]):  # even if there is an accelerator
+        if arguments.trained is not None:
+            matcher, pairs = load(arguments.trained), None
+            if arguments.split != NO_SPLIT:
+                pairs = official_split(arguments.trained, matcher, arguments.split, arguments.data_directory)
+            trained = (f"run {arguments.trained.resolve().name}", matcher, pairs)
+        record = timing.run(
+            plan,
+            split=arguments.split,
+            trained=trained,
+            command=arguments.command_line,
+            say=lambda name: note(f"timing {name}"),
+        )
     try:
-        timing.write(record, workdir)
+        write_json(workdir / TIMING_FILE, record)
     finally:  # the times took minutes, so they are shown even if they cannot be saved
-        show(times(record, "markdown"), end="")
+        show(timing.times(record, "markdown"), end="")
 
 
 def add_configs_arguments(parser: argparse.ArgumentParser) -> None:

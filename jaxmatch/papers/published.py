@@ -76,27 +76,14 @@ class Printed:
     notes: Mapping[str, tuple[str, ...]]
 
     def data_set(self, name: str, among: Sequence[str] = ()) -> PaperDataSet:
-        """Returns a data set by its name.
-
-        Arguments:
-          name: the requested name.
-          among: the names that a sweep takes; all names if it is empty.
-
-        Raises:
-          InputError: no data set has this name. The message suggests the nearest name.
-        """
+        """Returns a data set by its name, out of those that a sweep takes (default: all). Else an `InputError`."""
         known = list(among or self.data_sets)
         if name not in known:
             raise InputError(f'there is no data set "{name}" in this sweep', remedy=nearest(name, known))
         return self.data_sets[name]
 
     def rows(self, table: str, data_set: str = "") -> tuple[Published, ...]:
-        """Returns the rows of a table, in its order.
-
-        Arguments:
-          table: the name of the table in the file.
-          data_set: the data set of the columns; "" for all columns. Rows without a number for it are left out.
-        """
+        """Returns the rows of a table that have a number for a data set, or with "" all rows and columns."""
         known = self.tables[table]
         source = f"{self.citation}, {known.get('source', table)}"
         found = []
@@ -154,12 +141,12 @@ class Printed:
 
 
 @functools.cache
-def printed(paper: str) -> Printed:
-    """Reads the data file of one of `PAPERS`."""
+def printed(paper: str, kind: type = Printed) -> Any:
+    """Reads the data file of one of `PAPERS`, as a `Printed`, or as a class derived from it."""
     fields = _data_file(paper)
     fields["notes"] = _tuples(fields.get("notes", {}))
     data_sets = {name: PaperDataSet(**_tuples(known)) for name, known in fields.pop("data_sets").items()}
-    return Printed(data_sets=data_sets, **fields)
+    return kind(data_sets=data_sets, **fields)
 
 
 def _model_of(row: Published) -> str:
@@ -237,15 +224,11 @@ def variants(changes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, An
 
 
 def feature_settings(features: Mapping[str, Any], choice: str) -> dict[str, Any]:
-    """Returns the settings that give a model the features that its paper gives each word besides the vector, or no
-    features.
+    """Returns the settings that give a model the features that its paper gives each word besides the vector.
 
     Arguments:
       features: fields of `config.model`.
-      choice: 'paper', or 'none' for the vector alone.
-
-    Raises:
-      InputError: `choice` has another value.
+      choice: "paper", or "none" for the vector alone. Other values are an `InputError`.
     """
     if choice not in (PAPER, NONE):
         raise InputError(f'--features cannot be "{choice}"', remedy=f'it is "{PAPER}" or "{NONE}"')
@@ -263,13 +246,9 @@ def with_features(config: ConfigDict, features: Mapping[str, Any], choice: str) 
 
 
 def unstated_values(config: ConfigDict, of: str, *more: str) -> tuple[str, ...]:
-    """Returns a note about the optimizer and the characters of a model whose paper does not state their values, or no
-    note if it has none of them. (ESAN's paper names the decay, but not its numbers.)
+    """Returns a note about the values that a paper does not state: those of the optimizer, the characters, and `more`.
 
-    Arguments:
-      config: the config of the model.
-      of: the part of the table that has these values.
-      *more: further values, in words.
+    (ESAN's paper names the decay, but not its numbers.) `of` is the part of the table that has these values.
     """
     optimizer, values = config.optimizer, list(more)
     if optimizer.decay_rate < 1:

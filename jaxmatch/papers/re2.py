@@ -161,26 +161,17 @@ SETTINGS = {
 
 
 def setting(key: str) -> Setting:
-    """Returns the setting that `--setting` requests.
-
-    Raises:
-      InputError: no setting has this name.
-    """
+    """Returns the setting that `--setting` requests. Raises an `InputError` if there is none of this name."""
     if key not in SETTINGS:
         raise InputError(f'--setting cannot be "{key}"', remedy=nearest(key, SETTINGS))
     return SETTINGS[key]
 
 
 def with_setting(name: str, config: ConfigDict, key: str) -> ConfigDict:
-    """Returns the config of a data set in one of the settings.
-
-    Arguments:
-      name: the name of the data set.
-      config: the config from its file.
-      key: a key of `SETTINGS`.
+    """Returns the config of a data set, from its file, in one of the `SETTINGS`.
 
     Raises:
-      InputError: `key` is not such a key, or is the setting of a code that has none for the data set.
+      InputError: there is no such setting, or it is that of a code that has none for the data set.
     """
     setting(key)
     if key in (RELEASED_PYTORCH, RELEASED_TENSORFLOW) and name not in _RELEASED:
@@ -202,9 +193,6 @@ def _changes(name: str, config: ConfigDict, key: str) -> Mapping[str, Any]:
 def short_training(name: str) -> dict[str, Any]:
     """Returns the training that `differences` starts from: six epochs, scored every half epoch.
 
-    Arguments:
-      name: the name of the data set.
-
     Raises:
       InputError: neither code has a setting for the data set, or its training is longer.
     """
@@ -217,14 +205,8 @@ def differences(name: str, config: ConfigDict) -> dict[str, dict[str, Any]]:
     """Returns rows from the configured setting with a short training to the TensorFlow code's setting: row -> what it
     changes.
 
-    The running sum of residual parts has no row of its own: with up to three blocks it makes no difference.
-
-    Arguments:
-      name: the name of the data set.
-      config: the config from its file.
-
-    Raises:
-      InputError: there is no short training for the data set.
+    The running sum of residual parts has no row of its own: with up to three blocks it makes no difference. Raises the
+    errors of `short_training`.
     """
     short_training(name)
     long = {"training.epochs": config.training.epochs}
@@ -254,8 +236,7 @@ def setting_notes(
     """Returns the notes of a table about the differences of a setting from the paper's.
 
     Arguments:
-      config: the config in that setting.
-      key: the setting that `with_setting` applied.
+      config, key: the config in that setting, and its name.
       of: the part of the table that has the setting, if not all of its rows do.
       chosen_on_dev: the paper's table that is reproduced, if its checkpoints were chosen on dev: "Table 6", "Table 7".
     """
@@ -322,11 +303,7 @@ def ablation_notes(config: ConfigDict, key: str = CONFIGURED) -> tuple[str, ...]
 
 
 def ablations(model: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns Table 6: row -> what it changes.
-
-    Arguments:
-      model: `config.model` of the data set. The alternative of a layer is the option that this model does not use.
-    """
+    """Returns Table 6: row -> what it changes. The alternative of a layer is the option that the model does not use."""
     return {
         ORIGINAL: {},
         "w/o enc-in": {"encoder_input": False},
@@ -421,11 +398,7 @@ def _matching_settings(config: ConfigDict, changes: Mapping[str, Any]) -> dict[s
 
 def published_main(name: str, config: ConfigDict) -> tuple[Published, ...]:
     """Returns Tables 1 to 4: RE2 and the single models it is compared with. A data set that is not in the paper has no
-    rows.
-
-    Arguments:
-      name: the name of the data set.
-      config: its released setting, which is the setting of the paper's row.
+    rows. `config` is the released setting of the data set, which is that of the paper's row.
     """
     # configs/main.json5 of the released code sets eval_file to 'test' for all four data sets.
     return PRINTED.main_rows(name, _matching_settings(config, {}), chosen_on_test=True)
@@ -448,16 +421,14 @@ def published_ensembles(name: str) -> tuple[Published, ...]:
 
 
 def published_ablation(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Returns Table 6. The arguments are as in `published_main`."""
+    """Returns Table 6."""
     variants = ablations(config.model)
     settings = {row: {"variant": row} | _matching_settings(config, changes) for row, changes in variants.items()}
     return PRINTED.variant_rows("Table 6", name, settings)
 
 
 def published_robustness(name: str, config: ConfigDict) -> tuple[Published, ...]:
-    """Returns Table 7. The arguments are as in `published_main`. Two of its rows are of the same model and have equal
-    numbers; the first is returned.
-    """
+    """Returns Table 7, without the second of two rows that are of the same model and have equal numbers."""
     variants = distinct(robustness(), config.model.to_dict())
     settings = {row: _matching_settings(config, changes) for row, changes in variants.items()}
     return PRINTED.variant_rows("Table 7", name, settings)

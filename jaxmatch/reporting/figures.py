@@ -383,7 +383,7 @@ def _draw_scores(data: Mapping[str, Any]) -> Figure:
 
 def _draw_timing(data: Mapping[str, Any]) -> Figure:
     """Draws the parameters of models (ESAN's Figure 2) and the time that they take for a batch, next to the numbers
-    that papers printed. See `sweep.timing`.
+    that papers printed. See `papers.timing`.
     """
     from matplotlib.ticker import EngFormatter, NullFormatter
 

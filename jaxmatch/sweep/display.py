@@ -20,21 +20,19 @@ from jaxmatch.errors import InputError, NotInstalled, count_text, printable
 from jaxmatch.reporting.layout import duration_text, shared_text
 from jaxmatch.reporting.records import read_record
 from jaxmatch.sweep.files import load_module, load_named, user_file_errors
-from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, PlannedCohort, makespan, multiply_adds_a_second, program_counts
+from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, PlannedCohort, multiply_adds_a_second
 from jaxmatch.sweep.sweep import Run
 from jaxmatch.training.progress import Listener
 from jaxmatch.workdir import CohortFolder, Workdir
 
 # Without a terminal to draw a bar in, a line reports the progress of training at this interval.
 SECONDS_BETWEEN_LINES = 60.0
-# The time left follows the speed of training over this long. It includes compilation and scoring.
+# The time left follows the speed of training over this long.
 SECONDS_OF_SPEED = 600.0
 # The seconds that a program is assumed to take to compile. On a CPU, 36 programs of RE2 with one to five blocks took
 # 359 s (benchmarks/results/earlier.md, "9 programs, first launch"). For an H200, programs of RE2 took 12 to 14 s beside
 # eleven others (benchmarks/results/README.md). A TPU's compiler takes longer.
 SECONDS_TO_COMPILE_ON_A_CPU, SECONDS_TO_COMPILE_ELSEWHERE = 10.0, 20.0
-TENSORBOARD = "tensorboard"
-METHODS = ("started", "evaluated", "ended")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,89 +60,27 @@ class RunListener:
     """Receives training events. Override the methods that you need.
 
     Calls never overlap, but many runs train at once: calls about other runs come between the start and the end of one.
+    A listener that raises an exception is not called again, and training continues.
     """
 
     def started(self, run: FollowedRun, curve: Sequence[Mapping[str, Any]]) -> None:
-        """Called when training begins or is resumed.
-
-        Arguments:
-          run: the run.
-          curve: its evaluations before this point, as in `evaluated`. Later evaluations that were already reported are
-            computed and reported again.
+        """Called when training begins or is resumed. `curve` holds the evaluations of the run before this point, as in
+        `evaluated`. Later evaluations that were already reported are computed and reported again.
         """
 
     def evaluated(self, run: FollowedRun, evaluation: Mapping[str, Any]) -> None:
-        """Called after the run was evaluated on dev.
-
-        Arguments:
-          run: the run.
-          evaluation: "samples" (pairs seen so far), "epoch", "train_loss", "learning_rate", and "dev", a dict of
-            scores.
+        """Called after an evaluation on dev: "samples" (pairs seen so far), "epoch", "train_loss", "learning_rate", and
+        "dev", a dict of scores.
         """
 
     def ended(self, run: FollowedRun, record: Mapping[str, Any] | None) -> None:
-        """Called when training ends.
-
-        Arguments:
-          run: the run.
-          record: its record, as in record.json. None if training is not finished: the run failed, was interrupted, or
-            waits at a rung of successive halving.
+        """Called when training ends, with the content of record.json. None: training is not finished. The run failed,
+        was interrupted, or waits at a rung of successive halving.
         """
 
 
-class Following:
-    """The listeners of a cohort's runs.
-
-    A listener that raises an exception is removed, and training continues.
-
-    Arguments:
-      listeners: the listeners to call. A listener that fails is removed from this list.
-      runs: the runs, in the order of the cohort.
-      say: the function that prints a line.
-    """
-
-    _lock = threading.RLock()  # cohorts train side by side
-
-    def __init__(self, listeners: list[RunListener], runs: Sequence[FollowedRun], say: Callable[[str], None]):
-        self._listeners, self._runs, self._say = listeners, runs, say
-        self._open: set[int] = set()
-
-    def started(self, curves: Sequence[Sequence[Mapping[str, Any]]]) -> None:
-        """Calls `started` for all runs. `curves` holds the curve of each run so far."""
-        for position, curve in enumerate(curves):
-            self._call_listeners("started", position, [*curve])
-            self._open.add(position)
-
-    def evaluated(self, position: int, evaluation: Mapping[str, Any]) -> None:
-        """Calls `evaluated` for a run of the cohort."""
-        self._call_listeners("evaluated", position, evaluation)
-
-    def ended(self, record_of: Callable[[FollowedRun], Mapping[str, Any] | None] = lambda run: None) -> None:
-        """Calls `ended` for all runs that have started, with their records or None."""
-        for position in sorted(self._open):
-            self._call_listeners("ended", position, record_of(self._runs[position]) if self._listeners else None)
-        self._open.clear()
-
-    def _call_listeners(self, method: str, position: int, *values: Any) -> None:
-        with self._lock:
-            for listener in [*self._listeners]:
-                try:
-                    getattr(listener, method)(self._runs[position], *values)
-                except Exception as error:
-                    self._listeners.remove(listener)
-                    name = type(listener).__name__
-                    self._say(f"{name}.{method} failed ({type(error).__name__}: {error}); {name} is not called again")
-
-
 class TensorBoard(RunListener):
-    """A listener that writes the curves of runs for TensorBoard. A step is one pair seen in training.
-
-    Arguments:
-      folder: the folder to write to. Each run has a subfolder with its name.
-
-    Raises:
-      InputError: TensorBoard is not installed.
-    """
+    """Writes the curves of runs for TensorBoard, each to a subfolder. A step is one pair seen in training."""
 
     def __init__(self, folder: Path):
         try:
@@ -152,22 +88,16 @@ class TensorBoard(RunListener):
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ImportError:
             raise NotInstalled("--log tensorboard", "TensorBoard", "tensorboard") from None
-        self._folder, self._make_writer = Path(folder), EventFileWriter
-        self._events, self._summaries = event_pb2, summary_pb2
+        self._folder, self._open = folder, EventFileWriter
+        self._events, self._summary = event_pb2, summary_pb2.Summary
         self._writers: dict[str, Any] = {}
 
     def started(self, run: FollowedRun, curve: Sequence[Mapping[str, Any]]) -> None:
-        self._close(run)
-        folder = self._folder / run.name
-        known = any(folder.glob("events.out.tfevents.*"))
-        writer = self._writers[run.name] = self._make_writer(str(folder))
-        # Tells readers to drop the events of earlier files from this step on, because they are written again.
-        log = self._events.SessionLog(status=self._events.SessionLog.START)
-        begin = curve[-1]["samples"] + 1 if curve and known else 0
-        writer.add_event(self._events.Event(wall_time=time.time(), step=begin, session_log=log))
-        for evaluation in [] if known else curve:
+        self._writers[run.name] = self._open(str(self._folder / run.name))
+        # Tells readers to drop the events of earlier files, which are written again.
+        self._add(run, 0, session_log=self._events.SessionLog(status=self._events.SessionLog.START))
+        for evaluation in curve:
             self.evaluated(run, evaluation)
-        writer.flush()
 
     def evaluated(self, run: FollowedRun, evaluation: Mapping[str, Any]) -> None:
         values = {"train/loss": evaluation["train_loss"], "learning_rate": evaluation["learning_rate"]}
@@ -176,20 +106,16 @@ class TensorBoard(RunListener):
     def ended(self, run: FollowedRun, record: Mapping[str, Any] | None) -> None:
         if record is not None and record["test"] and record["selected_at_samples"] is not None:
             self._write(run, record["selected_at_samples"], _named("test", record["test"]))
-        self._close(run)
+        self._writers.pop(run.name).close()
 
     def _write(self, run: FollowedRun, step: int, values: Mapping[str, float | None]) -> None:
-        value = self._summaries.Summary.Value
-        summary = self._summaries.Summary(
-            value=[value(tag=tag, simple_value=number) for tag, number in values.items() if number is not None]
-        )
-        writer = self._writers[run.name]
-        writer.add_event(self._events.Event(wall_time=time.time(), step=step, summary=summary))
-        writer.flush()
+        known = {tag: number for tag, number in values.items() if number is not None}
+        value = [self._summary.Value(tag=tag, simple_value=number) for tag, number in known.items()]
+        self._add(run, step, summary=self._summary(value=value))
 
-    def _close(self, run: FollowedRun) -> None:
-        if writer := self._writers.pop(run.name, None):
-            writer.close()
+    def _add(self, run: FollowedRun, step: int, **content: Any) -> None:
+        self._writers[run.name].add_event(self._events.Event(wall_time=time.time(), step=step, **content))
+        self._writers[run.name].flush()
 
 
 def _named(split: str, scores: Mapping[str, float | None]) -> dict[str, float | None]:
@@ -197,11 +123,7 @@ def _named(split: str, scores: Mapping[str, float | None]) -> dict[str, float | 
 
 
 def listeners_of(names: Iterable[str], workdir: Path) -> list[RunListener]:
-    """Creates the listeners that a command line names.
-
-    Arguments:
-      names: the names, each "tensorboard", "module:Class" or "file.py:Class". A class is called without arguments.
-      workdir: the folder of the sweep.
+    """Creates the listeners that a command line names: "tensorboard", "module:Class" or "file.py:Class".
 
     Raises:
       InputError: a class does not exist, is not a listener, or cannot be created.
@@ -210,58 +132,25 @@ def listeners_of(names: Iterable[str], workdir: Path) -> list[RunListener]:
 
 
 def _listener(name: str, workdir: Path) -> RunListener:
-    if name == TENSORBOARD:
-        return TensorBoard(workdir / TENSORBOARD)
-    place, colon, attribute = name.rpartition(":")
-    if not colon or not place or not attribute.isidentifier():
-        raise InputError(f"there is no log {name!r}", remedy=f"give --log {TENSORBOARD}, module:Class or file.py:Class")
-    listener_class = _class_of(place, attribute)
+    if name == "tensorboard":
+        return TensorBoard(workdir / "tensorboard")
+    place, _, attribute = name.rpartition(":")
+    remedy = "give --log tensorboard, module:Class or file.py:Class"
+    if not place:
+        raise InputError(f"there is no log {name!r}", remedy=remedy)
+    module = load_module(Path(place)) if place.endswith(".py") else load_named(place, remedy)
+    if not callable(listener_class := getattr(module, attribute, None)):
+        raise InputError(f"{place} has no class {attribute!r}", remedy=remedy)
     with user_file_errors(Path(place)):
         listener = listener_class()
-    missing = [method for method in METHODS if not callable(getattr(listener, method, None))]
-    if missing:
-        raise InputError(f"{name} has no method {missing[0]}", remedy="derive it from jaxmatch.RunListener")
+    for method in ("started", "evaluated", "ended"):
+        if not hasattr(listener, method):
+            raise InputError(f"{name} has no method {method}", remedy="derive it from jaxmatch.RunListener")
     return listener
 
 
-def _class_of(place: str, attribute: str) -> Callable[[], Any]:
-    if place.endswith(".py"):
-        module = load_module(Path(place))
-    else:
-        module = load_named(place, "give --log module:Class or file.py:Class")
-    listener_class = getattr(module, attribute, None)
-    if not callable(listener_class):
-        raise InputError(f"{place} has no class {attribute!r}", remedy="give --log module:Class")
-    return listener_class
-
-
-def _shared(runs: Sequence[Run]) -> str:
-    """Returns the grid settings that the runs of a cohort share, or the name of their model if they share none."""
-    return shared_text([(run.overrides, run.variant) for run in runs]) or runs[0].config.model.name
-
-
-def _training_seconds(plan: Plan, cohorts: Sequence[PlannedCohort]) -> float:
-    """Returns the expected training time of some cohorts of a plan, in seconds."""
-    if plan.slots is None:
-        work = makespan([(cohort.devices, cohort.device_work) for cohort in cohorts], cohorts[0].available)
-    else:  # each cohort has the devices of a worker to itself
-        work = makespan([(1, cohort.device_work) for cohort in cohorts], max(1, plan.slots))
-    return work / ((plan.speed or multiply_adds_a_second()) * SHARE_OF_PEAK)
-
-
-def _speed_note(plan: Plan) -> str:
-    """Returns a remark for the time estimate if the speed of the workers was not measured, otherwise ""."""
-    unknown = plan.slots is not None and plan.speed is None
-    return "; at the speed of this machine's CPU, since that of the jobs is not known" if unknown else ""
-
-
 def plan_text(plan: Plan, finished: set[str]) -> str:
-    """Describes a plan in a few lines: runs, and what remains: programs, cohorts, steps, memory, estimated time.
-
-    Arguments:
-      plan: the plan of the whole sweep.
-      finished: the names of the runs that are on record. They are counted, but not as remaining work.
-    """
+    """Describes a plan: its runs, some of which have finished, and what remains: programs, cohorts, steps, time."""
     runs, cohorts = plan.runs, plan.missing(finished)
     begin = f"sweep {plan.sweep.name}: {count_text(len(runs), 'run')}"
     if not cohorts:
@@ -272,85 +161,92 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
         f"{count_text(programs, 'program')}, {count_text(len(cohorts), 'cohort')}, {count_text(steps, 'training step')}"
     ]
     for number, cohort in enumerate(cohorts, start=1):
-        megabytes = cohort.replica_bytes / 2**20
-        epochs, runs_at_once = cohort.runs[0].config.training.epochs, f"{count_text(len(cohort.runs), 'run')} at once"
-        if cohort.chunk_size < len(cohort.runs):
-            runs_at_once = f"{count_text(len(cohort.runs), 'run')}, {cohort.chunk_size:,} at once"
+        number_of_runs, some = count_text(len(cohort.runs), "run"), cohort.chunk_size < len(cohort.runs)
         lines.append(
-            f"  cohort {number}: {_shared(cohort.runs)}: {runs_at_once}, "
-            f"{count_text(cohort.lengths, 'padded length')}, "
-            f"{count_text(cohort.steps_per_epoch, 'step')} x {count_text(epochs, 'epoch')}, {megabytes:,.0f} MiB a run"
+            f"  cohort {number}: {_shared(cohort.runs)}: {number_of_runs}{f', {cohort.chunk_size:,}' * some} at once, "
+            f"{count_text(cohort.lengths, 'padded length')}, {count_text(cohort.steps_per_epoch, 'step')} x "
+            f"{count_text(cohort.runs[0].config.training.epochs, 'epoch')}, "
+            f"{cohort.replica_bytes / 2**20:,.0f} MiB a run"
         )
-    lines += _left_out(cohorts)
+    lines += dict.fromkeys(line for cohort in cohorts for line in _left_out(cohort.data.name, cohort.data.report))
     if cohorts[0].platform != "cpu":
         lines.append("  the compiled programs decide how many runs fit at once")
     if plan.slots is not None:
         lines.append(f"  trained by {count_text(plan.slots, 'worker')} at once")
-    compiled = sum(sum(parts.values()) for parts in program_counts(cohorts).values())
-    each = SECONDS_TO_COMPILE_ON_A_CPU if cohorts[0].platform == "cpu" else SECONDS_TO_COMPILE_ELSEWHERE
+    compiled = sum({cohort.program: cohort.compilations for cohort in cohorts}.values())
+    training, compiling = _training_seconds(plan, cohorts), compiled * _seconds_to_compile(cohorts[0])
     lines += [
-        f"  estimated training time: {duration_text(_training_seconds(plan, cohorts))} with scoring, "
-        f"if no run stops early{_speed_note(plan)}",
-        f"  estimated compilation time: {duration_text(compiled * each)} "
-        f"for {count_text(compiled, 'compilation')} in training and scoring; less for what was compiled before",
+        f"  estimated training time: {duration_text(training)} with scoring, if no run stops early",
+        f"  estimated compilation time: {duration_text(compiling)} for {count_text(compiled, 'compilation')} in "
+        "training and scoring; less for what was compiled before",
     ]
+    if plan.slots is not None and plan.speed is None:
+        lines[-2] += "; at the speed of this machine's CPU, since that of the jobs is not known"
     return "\n".join(lines)
 
 
-def _left_out(cohorts: Sequence[PlannedCohort]) -> list[str]:
-    """Returns lines about the pairs and vector lines that were left out when a data set was read, and its warnings."""
+def _shared(runs: Sequence[Run]) -> str:
+    """Returns the grid settings that the runs of a cohort share, or the name of their model if they share none."""
+    return shared_text([(run.overrides, run.variant) for run in runs]) or runs[0].config.model.name
+
+
+def _training_seconds(plan: Plan, cohorts: Sequence[PlannedCohort]) -> float:
+    """Returns about how long cohorts take: as long as the longest, or as all of them do on full devices."""
+    if plan.slots is None:
+        everywhere = sum(cohort.device_work * cohort.devices for cohort in cohorts) / cohorts[0].available
+    else:  # each cohort has the devices of a worker to itself
+        everywhere = sum(cohort.device_work for cohort in cohorts) / max(1, plan.slots)
+    return max(everywhere, *(cohort.device_work for cohort in cohorts)) / _speed(plan)
+
+
+def _speed(plan: Plan) -> float:
+    """Returns the multiply-adds per second that training reaches on a device."""
+    return (plan.speed or multiply_adds_a_second()) * SHARE_OF_PEAK
+
+
+def _seconds_to_compile(cohort: PlannedCohort) -> float:
+    return SECONDS_TO_COMPILE_ON_A_CPU if cohort.platform == "cpu" else SECONDS_TO_COMPILE_ELSEWHERE
+
+
+def _left_out(name: str, report: Mapping[str, Any]) -> list[str]:
+    """Returns lines about what was left out when a data set was read, pairs and vectors, and its warnings."""
     lines = []
-    for data in {cohort.data.fingerprint: cohort.data for cohort in cohorts}.values():
-        of_splits = [
-            f"{count:,} of {split} ({reason})"
-            for split, reasons in data.report.get("dropped", {}).items()
-            for reason, count in reasons.items()
-            if count
-        ]
-        if of_splits:
-            lines.append(f"  pairs of {data.name} left out: {', '.join(of_splits)}")
-        if broken := data.report.get("broken_vector_lines", 0):
-            example = "".join(f" ({first})" for first in data.report.get("broken_vector_examples", [])[:1])
-            lines.append(f"  damaged lines of the vectors {data.report['vectors']} left out: {broken:,}{example}")
-        lines += [f"  warning about {data.name}: {warning}" for warning in data.report.get("warnings", ())]
-    return list(dict.fromkeys(lines))
-
-
-def _record(run: FollowedRun) -> Mapping[str, Any] | None:
-    """Returns a run's record, or None if it is not in the workdir."""
-    file = run.folder / "record.json"
-    return read_record(file) if file.exists() else None
+    dropped = report.get("dropped", {}).items()
+    counts = [(count, split, reason) for split, reasons in dropped for reason, count in reasons.items() if count]
+    if counts:
+        texts = (f"{count:,} of {split} ({reason})" for count, split, reason in counts)
+        lines.append(f"  pairs of {name} left out: {', '.join(texts)}")
+    if broken := report.get("broken_vector_lines", 0):
+        example = "".join(f" ({first})" for first in report.get("broken_vector_examples", [])[:1])
+        lines.append(f"  damaged lines of the vectors {report['vectors']} left out: {broken:,}{example}")
+    return lines + [f"  warning about {name}: {warning}" for warning in report.get("warnings", ())]
 
 
 class CohortDisplay(Listener):
-    """The display of one cohort in training.
+    """The display of one cohort in training: its plan, the name of its folder, its name in messages, and its runs."""
 
-    Arguments:
-      display: the display of the whole sweep.
-      name: the name of the cohort's folder.
-      label: the name of the cohort in messages.
-      work: the number of multiply-adds that its training takes.
-      again: whether this process trained the cohort before, up to a rung.
-      following: the listeners of its runs.
-    """
-
-    def __init__(self, display: "Display", name: str, label: str, work: float, again: bool, following: Following):
-        self._display, self._name, self._label, self._work, self._again = display, name, label, work, again
-        self._reached, self._counted, self._following = 0.0, 0.0, following
+    def __init__(self, display: "Display", cohort: PlannedCohort, name: str, label: str, runs: Sequence[FollowedRun]):
+        self._display, self._cohort, self._name, self._label, self._runs = display, cohort, name, label, runs
+        self._followed: set[int] = set()
 
     def begun(self, curves: Sequence[Sequence[Mapping]]) -> None:
-        self._following.started(curves)
-
-    def compiling(self, part: str, number: int, lengths: int) -> None:
-        scoring = " the scoring" if part == "evaluation" else ""
-        text = f"{self._label}: compiling{scoring}, length {number} of {lengths}"
-        self._display.progress(text, text)
+        for position, curve in enumerate(curves):
+            self._display.tell_listeners("started", self._runs[position], [*curve])
+            self._followed.add(position)
 
     def noted(self, run: int, evaluation: Mapping) -> None:
-        self._following.evaluated(run, evaluation)
+        self._display.tell_listeners("evaluated", self._runs[run], evaluation)
+
+    def compiling(self, part: str, number: int, lengths: int) -> None:
+        number += self._cohort.lengths * (part == "evaluation")  # scoring is compiled after training
+        text = f"{self._label}: compiling {number} of {self._cohort.compilations}"
+        self._display.progress(text, text)
+
+    def compiled(self, part: str, seconds: float) -> None:
+        self._display.compiled(self._cohort, seconds)
 
     def stepped(self, done: int, total: int) -> None:
-        self._display.advance(self._work_until(done / total))
+        self._display.reached(self._name, self._cohort, done / total, made_here=True)
         self._display.progress(self._label, f"{self._label}: {done:,} of {total:,} steps")
 
     def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
@@ -362,9 +258,7 @@ class CohortDisplay(Listener):
             self._say(f"epoch {epoch}, {samples:,} pairs: dev {score} {text}")
 
     def resumed(self, done: int, total: int) -> None:
-        if self._again:
-            self._reached = done / total
-        self._display.leave_out(self._work_until(done / total))  # earlier work says nothing about the speed here
+        self._display.reached(self._name, self._cohort, done / total)  # earlier work says nothing about the speed here
         self._say(f"resumed from a checkpoint at step {done:,} of {total:,}")
 
     def fitted(self, part: str, at_once: int) -> None:
@@ -374,38 +268,29 @@ class CohortDisplay(Listener):
         self._say(f"out of memory in {part}; continuing with {count_text(at_once, 'run')} at once")
 
     def done(self) -> None:
-        """Shows that the cohort is done and its records are written."""
-        self._display.leave_out(self._work_until(1.0))
-        self._following.ended(_record)
+        """Called when the records of the cohort are written."""
+        self._display.reached(self._name, self._cohort, 1.0)
+        self._end(finished=True)
         self._say("done")
 
     def failed(self, message: str) -> None:
-        """Shows that the cohort has failed. The others continue."""
         self._say(f"failed ({message})")
 
     def paused(self) -> None:
-        """Shows that the cohort has reached a rung and waits there for the others."""
-        self._display.pause(self._name)
         self._say("paused at the rung")
 
     def lost(self, reason: str) -> None:
-        """Takes back the counted work, because the worker is gone.
-
-        Another worker resumes from the last checkpoint, and counts the work up to there again.
-        """
-        self._display.leave_out(-self._counted)
-        self._counted = 0.0
         self._say(f"{reason}; it resumes from its last checkpoint")
 
     def training_ended(self) -> None:
-        """Shows that the cohort no longer trains for now, whatever the outcome."""
-        self._following.ended()
+        """Called when the cohort no longer trains for now, whatever the outcome."""
+        self._end(finished=False)
 
-    def _work_until(self, reached: float) -> float:
-        """Returns the multiply-adds from the share of training that was reached before to another one."""
-        work, self._reached = (reached - self._reached) * self._work, reached
-        self._counted += work
-        return work
+    def _end(self, finished: bool) -> None:
+        for run in (self._runs[position] for position in sorted(self._followed)):
+            file = run.folder / "record.json"
+            self._display.tell_listeners("ended", run, read_record(file) if finished and file.exists() else None)
+        self._followed.clear()
 
     def _say(self, line: str) -> None:
         self._display.say(f"{self._label}: {line}")
@@ -419,12 +304,12 @@ class Display:
       clock: the function that returns the time in seconds.
 
     Attributes:
-      listeners: the listeners of every run.
+      listeners: the listeners of every run. One that fails is removed.
     """
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic):
         self.listeners: list[RunListener] = []
-        self._clock = clock
+        self._clock, self._lock = clock, threading.RLock()  # cohorts may train in several threads
         # In a notebook, rich would bypass the file with HTML, and take FORCE_COLOR, which is set, for a terminal.
         self.console = console or Console(
             file=sys.stderr, highlight=False, soft_wrap=True, force_jupyter=False, force_terminal=sys.stderr.isatty()
@@ -436,20 +321,20 @@ class Display:
         """Prints lines. Control characters in them, such as those of labels or file names, are escaped."""
         (self._bar.console if self._bar else self.console).print(printable(text, keep="\n"), markup=False)
 
-    def begin(self, plan: Plan, finished: set[str], note: str = "", share: float = 1.0) -> None:
-        """Shows the plan and starts the progress bar.
+    def say(self, line: str) -> None:
+        """Prints a single line. Line breaks in it are escaped, too."""
+        self.show(printable(line))
 
-        Arguments:
-          plan: the plan of the whole sweep.
-          finished: the names of the runs that are on record.
-          note: a line to add to the plan.
-          share: the fraction of the work that is expected to be done.
-        """
+    def begin(self, plan: Plan, finished: set[str], note: str = "", share: float = 1.0) -> None:
+        """Shows the plan with a note, and starts the bar, for the share of the work that is expected to be done."""
         self.show("\n".join([plan_text(plan, finished), *([note] if note else [])]))
         missing = plan.missing(finished)
         # The number of each run's cohort, as in the plan that was shown.
         self._numbers = {run: number for number, cohort in enumerate(missing, start=1) for run in cohort.names()}
-        self._plan, self._paused, self._line_at = plan, set(), self._clock()
+        self._plan, self._line_at = plan, self._clock()
+        self._reached: dict[str, float] = {}  # name of a cohort -> share of its steps
+        # Program -> compilations that are still expected.
+        self._compilations = {cohort.program: cohort.compilations for cohort in missing}
         if not missing:
             return
         self._bar = Progress(
@@ -465,35 +350,60 @@ class Display:
             get_time=self._clock,
         )
         # In multiply-adds.
-        self._bar.add_task("training", total=share * sum(cohort.device_work * cohort.devices for cohort in missing))
+        compiling = sum({each.program: each.compilations * self._compilation(each) for each in missing}.values())
+        training = share * sum(cohort.device_work * cohort.devices for cohort in missing)
+        self._bar.add_task("training", total=training + compiling)
         self._bar.start()
+
+    def _compilation(self, cohort: PlannedCohort) -> float:
+        """Returns the multiply-adds that the devices of a cohort could do while one of its programs is compiled."""
+        return _seconds_to_compile(cohort) * _speed(self._plan) * cohort.devices
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> CohortDisplay:
         """Shows that a cohort begins. Returns the listener that shows its progress."""
         known = [self._numbers[run] for run in folder.runs if run in self._numbers]
         number = min(known, default=len(set(self._numbers.values())) + 1)  # a run on record may be trained again
-        cohort = self._plan.cohort_of(folder.runs)
-        label, paused = f"cohort {number} ({_shared(runs)})", folder.name in self._paused
+        label = f"cohort {number} ({_shared(runs)})"
         self.say(f"{label}: {count_text(len(runs), 'run')}, compiling")
-        followed = Following(self.listeners, [self._followed(folder, name) for name in folder.runs], self.say)
-        return CohortDisplay(self, folder.name, label, cohort.device_work * cohort.devices, paused, followed)
+        followed = [self._followed(folder, name) for name in folder.runs]
+        return CohortDisplay(self, self._plan.cohort_of(folder.runs), folder.name, label, followed)
 
     def _followed(self, folder: CohortFolder, name: str) -> FollowedRun:
         run, place = self._plan.runs[name][0], Workdir(folder.path.parent.parent).run_folder(name)
-        variant = {"variant": run.variant} if run.variant else {}
-        return FollowedRun(
-            name, self._plan.sweep.name, place, run.seed, variant | dict(run.overrides), run.config.to_dict()
-        )
+        settings = ({"variant": run.variant} if run.variant else {}) | dict(run.overrides)
+        return FollowedRun(name, self._plan.sweep.name, place, run.seed, settings, run.config.to_dict())
 
-    def advance(self, work: float) -> None:
-        """Records multiply-adds that this process has done. Negative: steps are repeated."""
-        if bar := self._bar:
-            bar.update(bar.task_ids[0], advance=work)
+    def tell_listeners(self, method: str, run: FollowedRun, *values: Any) -> None:
+        """Calls a method of all listeners."""
+        with self._lock:
+            for listener in [*self.listeners]:
+                try:
+                    getattr(listener, method)(run, *values)
+                except Exception as error:
+                    self.listeners.remove(listener)
+                    name = type(listener).__name__
+                    self.say(f"{name}.{method} failed ({type(error).__name__}: {error}); {name} is not called again")
 
-    def leave_out(self, work: float) -> None:
-        """Records multiply-adds that this process need not do, such as those before a checkpoint. Negative: it must."""
+    def reached(self, name: str, cohort: PlannedCohort, share: float, made_here: bool = False) -> None:
+        """Records that a cohort, by the name of its folder, has reached a share of its steps, made here or earlier."""
+        work = (share - self._reached.get(name, 0.0)) * cohort.device_work * cohort.devices
+        self._reached[name] = share
+        self._advance(work if made_here and work > 0 else 0.0, work)
+        if share == 1.0:  # its other programs are not needed
+            count = self._compilations.pop(cohort.program, 0)
+            self._advance(0.0, count * self._compilation(cohort))
+
+    def compiled(self, cohort: PlannedCohort, seconds: float) -> None:
+        """Records a compilation. One that was quick, because the program was compiled before, is not work."""
+        if left := self._compilations.get(cohort.program, 0):
+            self._compilations[cohort.program] = left - 1
+            expected = self._compilation(cohort)
+            self._advance(min(1.0, seconds / _seconds_to_compile(cohort)) * expected, expected)
+
+    def _advance(self, made: float, expected: float) -> None:
+        """Records multiply-adds that were made, of those that were expected."""
         if bar := self._bar:
-            bar.update(bar.task_ids[0], total=bar.tasks[0].total - work)
+            bar.update(bar.task_ids[0], advance=made, total=bar.tasks[0].total - (expected - made))
 
     def progress(self, description: str, line: str) -> None:
         """Shows the progress of the sweep: in the bar or, without a terminal, as a line once a minute."""
@@ -505,36 +415,11 @@ class Display:
             self.say(line if left is None else f"{line}, about {duration_text(left)} left for the whole sweep")
             self._line_at = self._clock()
 
-    def pause(self, name: str) -> None:
-        """Records that a cohort waits at a rung. When it continues, its work so far is not counted again."""
-        self._paused.add(name)
-
     def rung(self, epochs: int, score: str, means: Sequence[float | None], settings: int, go_on: int) -> None:
-        """Shows how many settings continue after a rung.
-
-        Arguments:
-          epochs: the place of the rung, in epochs.
-          score: the score by which settings were compared.
-          means: the mean scores of the settings that did not diverge, the best first.
-          settings: the number of settings that were compared.
-          go_on: the number of settings that continue.
-        """
+        """Shows how many of the settings continue after the rung at `epochs`, and the mean scores of the best ones."""
         last = next((mean for mean in reversed(means[:go_on]) if mean is not None), None)
         spread = "" if last is None or means[0] is None else f" (mean {score} so far {means[0]:.4f} to {last:.4f})"
         self.say(f"rung after epoch {epochs}: {go_on} of {settings} settings continue{spread}")
-
-    def saved(self, saving: Mapping[str, Mapping[str, float]]) -> None:
-        """Shows, at the end, what successive halving has saved (`halving.saving`)."""
-        steps = ", ".join(
-            f"{saving[part]['made']:,.0f} of {saving[part]['whole']:,.0f} {part.replace('_', ' ')}"
-            + (f" ({100 * saving[part]['made'] / saving[part]['whole']:.0f}%)" if saving[part]["whole"] else "")
-            for part in ("lockstep_steps", "replica_steps")
-        )
-        seconds, compiling = saving["train_seconds"], saving["compile_seconds"]["made"]
-        self.say(
-            f"successive halving: {steps}; trained for {duration_text(seconds['made'])}, the whole grid would take "
-            f"about {duration_text(seconds['whole'])}; compilation {duration_text(compiling)}"
-        )
 
     def waiting(self, cohorts: int) -> None:
         """Shows once that another launcher trains the remaining cohorts."""
@@ -552,7 +437,3 @@ class Display:
         if self._bar:
             self._bar.stop()
             self._bar = None
-
-    def say(self, line: str) -> None:
-        """Prints a single line. Line breaks in it are escaped, too."""
-        self.show(printable(line))

@@ -8,7 +8,6 @@ sweeps/ of the current folder takes precedence, so that edited copies count.
 import ast
 import contextlib
 import dataclasses
-import importlib
 import importlib.util
 import inspect
 import os
@@ -37,17 +36,12 @@ from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
 CONFIGS, SWEEPS = "configs", "sweeps"
 
 
-def _folders(kind: str) -> list[Path]:
-    """Returns the folders that are searched for files of a kind, in this order."""
-    package = Path(jaxmatch.__file__).parent
-    return [Path(kind), package / "launchers" / kind, package.parent / kind]
-
-
 def files(kind: str) -> dict[str, Path]:
     """Returns name -> file, for all files of a kind."""
+    package = Path(jaxmatch.__file__).parent
     found: dict[str, Path] = {}
-    for folder in _folders(kind):
-        for file in sorted(folder.glob("[!_.]*.py")):
+    for folder in (Path(kind), package / "launchers" / kind, package.parent / kind):
+        for file in folder.glob("[!_.]*.py"):
             found.setdefault(file.stem, file)
     return dict(sorted(found.items()))
 
@@ -57,77 +51,58 @@ def configs() -> dict[str, str]:
     return {name: title(file) for name, file in files(CONFIGS).items()}
 
 
-def data_sets(file: Path) -> list[str]:
-    """Reads the names of the data sets in a config's `DATA_SETS`. Nothing is executed."""
-    for node in _parsed(file).body:
-        if isinstance(node, ast.Assign) and [getattr(name, "id", "") for name in node.targets] == ["DATA_SETS"]:
-            constants = [key.value for key in getattr(node.value, "keys", ()) if isinstance(key, ast.Constant)]
-            return [name for name in constants if isinstance(name, str)]
-    return []
-
-
-def closest(name: str, kinds: Sequence[str]) -> str:
-    """Returns `did you mean "…"?` with the closest name of a file, or "" if no name is close."""
-    known = [each for kind in kinds for each in files(kind)]
-    if CONFIGS in kinds:
-        stems = [(stem, file) for stem, file in files(CONFIGS).items() if name.startswith(f"{stem}_")]
-        known += [f"{stem}_{each}" for stem, file in stems for each in data_sets(file)]
-    return did_you_mean(name, known)
+def title(file: Path) -> str:
+    """Reads the first paragraph of a file's docstring, as one line. Nothing is executed."""
+    try:
+        text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    except (OSError, ValueError, SyntaxError):
+        return ""
+    return " ".join(text.partition("\n\n")[0].split())
 
 
 def find(path: str | Path, kinds: Sequence[str]) -> Path:
     """Finds the file of a path or a name.
 
     Arguments:
-      path: a path, or the name of a file. A config's name may end in the name of a data set: `re2_snli`. A path as in
-        the source tree, such as configs/re2_snli.py, is looked up by its name if there is no file at the path.
+      path: a path, which is returned as it is, or a name. A path as in the source tree, such as configs/re2_snli.py, is
+        looked up by its name if there is no such file. The name of a config may end in that of a data set (re2_snli);
+        its file then does not exist (see `config_file`).
       kinds: `CONFIGS`, `SWEEPS`, or both, in the order in which they are searched.
-
-    Returns:
-      The file. Any other path is returned unchanged, whether or not a file exists there.
 
     Raises:
       InputError: no file has this name.
     """
     path = Path(path)
-    name = str(path)
     if path.suffix == ".py" and path.parts[:-1] in ((CONFIGS,), (SWEEPS,)) and not path.exists():
-        return _named(path.stem, path.parts[:1]) or path
-    if path.suffix or path.name != name or path.is_file():
+        kinds = path.parts[:1]
+    elif path.suffix or len(path.parts) > 1 or path.is_file():
         return path
-    if file := _named(name, kinds):
-        return file
-    remedy = closest(name, kinds) or "jaxmatch configs lists the names"
+    name, known = path.stem, {kind: files(kind) for kind in (CONFIGS, SWEEPS)}
+    for kind in kinds:
+        if name in known[kind]:
+            return known[kind][name]
+    for config, _ in _with_data_set(name) if CONFIGS in kinds else ():
+        if config in known[CONFIGS]:
+            return known[CONFIGS][config].with_name(f"{name}.py")
+    if len(path.parts) > 1:
+        return path
+    remedy = closest(name) or "jaxmatch configs lists the names"
     for kind, command in ((CONFIGS, "train"), (SWEEPS, "sweep")):
-        if kind not in kinds and name in files(kind):
+        if name in known[kind]:
             remedy = f"it is a {kind[:-1]}: jaxmatch {command} {name}"
     raise InputError(f"there is no file and no {' or '.join(kind[:-1] for kind in kinds)} {name!r}", remedy=remedy)
 
 
-def _named(name: str, kinds: Sequence[str]) -> Path | None:
-    """Finds the file of a name, or None. A name that ends in a data set (re2_snli) gives a path that may not exist."""
-    for kind in kinds:
-        known = files(kind)
-        if name in known:
-            return known[name]
-        for end in (place for place, letter in enumerate(name) if letter == "_" and kind == CONFIGS):
-            file = known.get(name[:end])
-            if file and name[end + 1 :] in (data_sets(file) or [name[end + 1 :]]):
-                return file.with_name(f"{name}.py")
-    return None
+def _with_data_set(name: str) -> Iterator[tuple[str, str]]:
+    """Yields the ways to read a name as that of a config and a data set: "re2_snli" as "re2" and "snli"."""
+    words = name.split("_")
+    for end in range(1, len(words)):
+        yield "_".join(words[:end]), "_".join(words[end:])
 
 
-def title(file: Path) -> str:
-    """Reads the first paragraph of a file's docstring, as one line. Nothing is executed."""
-    return " ".join((ast.get_docstring(_parsed(file)) or "").partition("\n\n")[0].split())
-
-
-def _parsed(file: Path) -> ast.Module:
-    """Parses a file. The result is empty if the file cannot be read or parsed."""
-    try:
-        return ast.parse(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError, SyntaxError):
-        return ast.Module([], [])
+def closest(name: str) -> str:
+    """Returns `did you mean "…"?` with the closest name of a file, or "" if no name is close."""
+    return did_you_mean(name, [*files(SWEEPS), *files(CONFIGS)])
 
 
 MOST_BYTES_OF_A_FILE = 2**20  # the limit for a config or sweep file, which Python compiles as a whole
@@ -137,10 +112,7 @@ MOST_BYTES_OF_A_FILE = 2**20  # the limit for a config or sweep file, which Pyth
 def user_file_errors(path: Path, options: Mapping[str, str] | None = None) -> Iterator[None]:
     """Turns an exception of a config or sweep file into an `InputError` that names the file and, if known, the line.
 
-    Arguments:
-      path: the file.
-      options: the values of the command line that are passed to the file. If there are any, an `InputError` that the
-        file raises is about them, and passes unchanged.
+    If the file was given options of the command line, its `InputError` is about them, and passes unchanged.
     """
     try:
         yield
@@ -149,28 +121,20 @@ def user_file_errors(path: Path, options: Mapping[str, str] | None = None) -> It
             raise
         raise InputError(error.problem, path=path, remedy=error.remedy) from error
     except SyntaxError as error:
-        raise InputError(f"{error.msg}", path=path, line=error.lineno, remedy="fix the file") from error
+        raise InputError(error.msg, path=path, line=error.lineno, remedy="fix the file") from error
     except (Exception, SystemExit) as error:  # SystemExit would end the program without a message
         frames = traceback.extract_tb(error.__traceback__)
-        lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == Path(path).resolve()]
-        raise InputError(
-            f"the file fails with {type(error).__name__}: {error}",
-            path=path,
-            line=lines[-1] if lines else None,
-            remedy="fix the file",
-        ) from error
+        lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
+        problem = f"the file fails with {type(error).__name__}: {error}"
+        raise InputError(problem, path=path, line=lines[-1] if lines else None, remedy="fix the file") from error
 
 
 def load_module(path: Path) -> ModuleType:
-    """Runs a config or sweep file and returns it as a module.
-
-    Raises:
-      InputError: the file does not exist, is not a plain Python file of at most 1 MiB, or fails while it runs.
-    """
+    """Runs a config or sweep file and returns it as a module. Raises an `InputError` if it cannot be run, or fails."""
     path, remedy = Path(path), "give a file of configs/ or sweeps/, or one of your own"
     check_plain_file(path, remedy, MOST_BYTES_OF_A_FILE)
     if not path.exists():
-        raise InputError("there is no such file", path=path, remedy=closest(path.stem, (SWEEPS, CONFIGS)) or remedy)
+        raise InputError("there is no such file", path=path, remedy=closest(path.stem) or remedy)
     specification = importlib.util.spec_from_file_location(f"jaxmatch_file_{path.stem}", path)
     if specification is None or specification.loader is None:
         raise InputError("this is not a Python file", path=path, remedy="a config or sweep file ends in .py")
@@ -183,50 +147,37 @@ def load_module(path: Path) -> ModuleType:
 def load_named(name: str, remedy: str) -> ModuleType:
     """Imports a module that a command line names. As with `python -m`, it may be in the working directory.
 
-    Raises:
-      InputError: the module does not exist (with `remedy`), or it fails.
+    Raises an `InputError` if the module does not exist (with `remedy`), or fails.
     """
     if (here := os.getcwd()) not in sys.path:
         sys.path.insert(0, here)
-    package, found = name.rpartition(".")[0], None
     with user_file_errors(Path(name)):
         try:
-            if package.strip("."):  # else the name has no package, or is relative to an unknown one
-                importlib.import_module(package)
+            return importlib.import_module(name)
         except ModuleNotFoundError as error:
-            if not f"{name}.".startswith(f"{error.name}."):  # the package imports something that is missing
+            if not f"{name}.".startswith(f"{error.name}."):  # the module imports something that is missing
                 raise
-        else:
-            with contextlib.suppress(ImportError, ValueError):  # the name is not that of a module
-                found = importlib.util.find_spec(name)
-    if found is None:
-        raise InputError(f"there is no module {name!r}", remedy=remedy)
-    with user_file_errors(Path(found.origin or name)):
-        return importlib.import_module(name)
+    raise InputError(f"there is no module {name!r}", remedy=remedy)
 
 
-def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path) -> Any:
-    """Calls a function of a launcher's file with the options of a command line, and returns its result.
+def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path, kind: type) -> Any:
+    """Calls a function of a file with the options of a command line, and returns its result, a `kind`.
 
     Raises:
-      InputError: the function takes no such option, or it fails.
+      InputError: there is no such function, it takes no such option, it fails, or it returns something else.
     """
-    function = getattr(module, name)
-    with user_file_errors(path):
-        if not callable(function):
-            raise TypeError(f"{name} is {function!r}: make it a function")
-        known = inspect.signature(function).parameters
-    for option in options:
-        if option not in known:
-            raise UnknownOption(
-                f"this file has no option --{option.replace('_', '-')}",
-                option=f"--{option.replace('_', '-')}",
-                known=known,
-                path=path,
-                remedy="leave it out",
-            )
+    if not callable(function := getattr(module, name, None)):
+        raise InputError(f"the file has no {name}()", path=path, remedy=f"define one that returns a {kind.__name__}")
+    known = inspect.signature(function).parameters
+    for word in (f"--{option.replace('_', '-')}" for option in options if option not in known):
+        problem = f"this file has no option {word}"
+        raise UnknownOption(problem, option=word, known=known, path=path, remedy="leave it out")
     with user_file_errors(path, options):
-        return function(**options)
+        result = function(**options)
+    if not isinstance(result, kind):
+        problem = f"{name}() returns a {type(result).__name__}"
+        raise InputError(problem, path=path, remedy=f"return a {kind.__name__}")
+    return result
 
 
 def config_file(path: str | Path) -> tuple[Path, dict[str, str]]:
@@ -235,51 +186,38 @@ def config_file(path: str | Path) -> tuple[Path, dict[str, str]]:
     If configs/re2_snli.py does not exist, it stands for configs/re2.py with dataset=snli.
     """
     path = find(path, (CONFIGS,))
-    if not path.exists():
-        for end in (place for place, letter in enumerate(path.stem) if letter == "_"):
-            file = path.with_name(path.stem[:end] + path.suffix)
-            if file.is_file():
-                return file, {"dataset": path.stem[end + 1 :]}
+    for config, data_set in () if path.exists() else _with_data_set(path.stem):
+        if (file := path.with_name(config + path.suffix)).is_file():
+            return file, {"dataset": data_set}
     return path, {}
 
 
 def load_config(path: str | Path, **options: str) -> ConfigDict:
-    """Loads a config file and returns the config from its `get_config()`.
+    """Returns the config of a file, or of a name such as "re2", "re2_snli" or "configs/re2_snli.py".
 
     Arguments:
-      path: the file, or a name such as "re2", "re2_snli" or "configs/re2_snli.py" (`config_file`).
-      options: the options that `get_config()` is called with.
+      path: the file or the name (`config_file`).
+      options: the options that the file's `get_config()` is called with.
 
     Raises:
       InputError: the file or the function does not exist, fails, or returns something that is not a config.
     """
     path, named = config_file(path)
-    module = load_module(path)
-    if not hasattr(module, "get_config"):
-        raise InputError("the file has no get_config()", path=path, remedy="define one that returns a config")
-    config = called(module, "get_config", named | options, path)
-    if not isinstance(config, ConfigDict):
-        raise InputError(f"get_config() returns a {type(config).__name__}", path=path, remedy="return a ConfigDict")
-    return config
+    return called(load_module(path), "get_config", named | options, path, ConfigDict)
 
 
 def known_data_sets(config: str) -> list[str]:
     """Returns the names of the data sets that a config of the package has settings for."""
-    return sorted(data_sets(find(config, (CONFIGS,))))
+    return sorted(load_module(find(config, (CONFIGS,))).DATA_SETS)
 
 
 def model_settings(model: str, dataset: str, *more: str) -> dict[str, Any]:
-    """Returns the settings that turn a config into one of a model.
+    """Returns the settings that turn a config into one of a model, from the model's file in configs/.
 
-    These are the name of the model and its settings for a data set, from its file in configs/. If the file does not
+    These are its name, its settings for a data set, and the settings with the prefixes `more`. If the file does not
     have the data set, the model has its default structure, and the settings in `more` are those of the file's default
     data set. Numbers of pairs (warmup, decay) are then left out, because they depend on the size of a data set. An
     embedded data set gets no settings in `more`, because its generated pairs need other learning rates.
-
-    Arguments:
-      model: the name of the model, which is also the name of its file.
-      dataset: the name of a data set.
-      *more: prefixes of settings to take in addition to those of the model.
     """
     found: dict[str, Any] = {"model.name": model}
     if dataset in known_data_sets(model):
@@ -313,16 +251,14 @@ def resolve(
     """Returns the sweep that a file and a command line describe together. See `launch.sweep` for the arguments."""
     options, overrides = dict(options or {}), dict(overrides or {})
     for option, setting in OF_THE_DATA.items():
-        value = options.pop(option, None)
-        if value is not None and not smoke:  # generated data needs none of them
+        if (value := options.pop(option, None)) is not None:
             overrides[setting] = value
-    if smoke:
+    if smoke:  # generated data needs none of them
         overrides = {name: value for name, value in overrides.items() if name not in OF_THE_DATA.values()}
-    sweep = _load_sweep(Path(file), options)
+    sweep = dataclasses.replace(_load_sweep(Path(file), options), command=command)
     if smoke:  # these only select the generated data that resembles the user's
         hints = {key: overrides.pop(key) for key in ("data.task", "training.selection") if key in overrides}
         sweep = smoke_sweep(dataclasses.replace(sweep, config=with_overrides(sweep.config, hints)))
-    sweep = dataclasses.replace(sweep, command=command)
     if floors is not None:
         sweep = dataclasses.replace(sweep, floors=named_floors(floors))
     return changed(sweep, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides)
@@ -331,20 +267,15 @@ def resolve(
 def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
     file, named = config_file(file)
     module, options = load_module(file), named | dict(options)
-    if hasattr(module, "get_sweep"):
-        sweep = called(module, "get_sweep", options, file)
-        if not isinstance(sweep, Sweep):
-            raise InputError(f"get_sweep() returns a {type(sweep).__name__}", path=file, remedy="return a Sweep")
-        return sweep
     if hasattr(module, "get_timing"):
         raise InputError("this file describes a timing, not a training", path=file, remedy="use jaxmatch timing")
-    if not hasattr(module, "get_config"):
-        raise InputError("the file has neither get_sweep() nor get_config()", path=file, remedy="define one of them")
+    if hasattr(module, "get_sweep"):
+        return called(module, "get_sweep", options, file, Sweep)
+    config = called(module, "get_config", options, file, ConfigDict)
     name = "_".join((file.stem, *options.values()))
-    layout = getattr(module, "TABLE", None) or TableLayout(title=name, rows=(), scores=())
-    config = load_config(file, **options)
     with user_file_errors(file):
-        return Sweep(name=name, config=config, grid={}, seeds=(0,), table=layout)
+        layout = getattr(module, "TABLE", None) or TableLayout(title=name, rows=(), scores=())
+        return Sweep(name=name, config=config, table=layout)
 
 
 def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:
@@ -354,10 +285,10 @@ def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:
       InputError: the model's `known_characters` or `known_tags` is too small, or its words have no vectors and are not
         trained.
     """
-    settings = dict(config["data"])
+    settings, model = dict(config["data"]), config["model"]
     settings["directory"] = data_directory(settings["name"], settings["directory"])
     settings["vectors"] = vectors_file(settings["vectors"], settings["directory"])
-    trained = config["model"].get("words", "fixed") == "trained"
+    trained = model.get("words", "fixed") == "trained"
     if trained and not settings["vectors"] and settings["name"] not in catalog.EMBEDDED_TASKS:
         settings["vectors"] = NO_VECTORS
     if settings["vectors"] == NO_VECTORS and not trained:
@@ -365,32 +296,19 @@ def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:
             "data.vectors is 'none', and model.words is 'fixed': the model would see no word",
             remedy="train them with --config.model.words=trained, or use --vectors hashed",
         )
-    return encoding.DataSettings(**settings, **_features(config["model"]))
-
-
-def _features(model: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the word features that a model takes. A model without such settings takes no features."""
-    found: dict[str, Any] = {}
-    if model.get("characters", "none") != "none":
-        found["characters"] = _enough(model, "known_characters", LEAST_CHARACTERS)
-    if model.get("tags", False) and _enough(model, "known_tags", LEAST_TAGS):
-        found["tags"] = True
-    if model.get("exact_match", False):
-        found["exact_match"] = True
-    return found
-
-
-def _enough(model: Mapping[str, Any], name: str, least: int) -> int:
-    if model[name] < least:
-        raise InputError(f"config.model.{name} = {model[name]} is too small", remedy=f"it is at least {least}")
-    return model[name]
+    takes = {"known_characters": model.get("characters", "none") != "none", "known_tags": model.get("tags", False)}
+    for name, least in (("known_characters", LEAST_CHARACTERS), ("known_tags", LEAST_TAGS)):
+        if takes[name] and model[name] < least:
+            problem = f"config.model.{name} = {model[name]} is too small"
+            raise InputError(problem, remedy=f"it is at least {least}")
+    return encoding.DataSettings(
+        **settings,
+        characters=model["known_characters"] if takes["known_characters"] else 0,
+        tags=takes["known_tags"],
+        exact_match=model.get("exact_match", False),
+    )
 
 
 def prepare(config: Mapping[str, Any]) -> EncodedData:
-    """Returns the encoded data of a run's config.
-
-    Raises:
-      InputError: files are missing or damaged, no vectors are given, or the model takes parts of speech and NLTK's
-        tagger is not installed.
-    """
+    """Returns the encoded data of a run's config. Raises the errors of `data_settings` and `encoding.prepare`."""
     return encoding.prepare(data_settings(config), cache_folder(config["execution"]["cache_directory"]))

@@ -3,12 +3,9 @@
 Algorithm 1 of Jamieson and Talwalkar, "Non-stochastic Best Arm Identification and Hyperparameter Optimization" (AISTATS
 2016), which keeps one half at a time. The share of 1/eta is from Li et al., "Hyperband" (JMLR 18, 2018).
 
-Every cohort pauses at a rung with a checkpoint. When all cohorts have paused, the worst settings are dropped. Their
-runs stop there, and the other runs of a cohort continue in a smaller program (on an accelerator, if that pays off). A
+Every cohort pauses at a rung with a checkpoint. When all have paused, the runs of the worst settings stop there. A
 decision depends only on files: the rung files of paused cohorts, and records. So launchers that are killed, or that
-work on one folder at the same time, make the same decisions.
-
-    WORKDIR/halving.json    the rule, the decision at each rung, and the training that halving avoided
+work on one folder at the same time, make the same decisions. WORKDIR/halving.json holds the rule and the decisions.
 """
 
 import contextlib
@@ -23,6 +20,7 @@ from typing import Any
 from jaxmatch.config.settings import OWN_LAYOUT, SCORES
 from jaxmatch.errors import InputError, report_damage
 from jaxmatch.files import read_json, write_json
+from jaxmatch.reporting.layout import duration_text
 from jaxmatch.reporting.records import grouped, read_record, setting_of_run
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.execute import Engine, Stage, execute_stage, records_of
@@ -30,7 +28,6 @@ from jaxmatch.sweep.plan import Plan
 from jaxmatch.training import evaluation
 from jaxmatch.workdir import Workdir
 
-START_AGAIN = "remove it and start again"
 ETA = 3
 # The most rungs by default: scores of the first epochs say little, least of all about small learning rates and long
 # warmups.
@@ -63,10 +60,9 @@ class Halving:
         return tuple(counts)
 
     def share(self) -> float:
-        """Returns the trained fraction of the whole grid, if all settings cost the same and no run stops early."""
+        """Returns the trained share of the whole grid, if all settings cost the same and no run stops early."""
         ends = (0, *self.rungs, self.epochs)
-        lengths = (end - start for start, end in zip(ends, ends[1:], strict=False))
-        trained = sum(count * length for count, length in zip(self.counts(), lengths, strict=True))
+        trained = sum(count * (end - start) for count, start, end in zip(self.counts(), ends, ends[1:], strict=False))
         return trained / (self.settings * self.epochs)
 
     def rule(self) -> dict[str, Any]:
@@ -74,29 +70,19 @@ class Halving:
         return {"eta": self.eta, "rungs": list(self.rungs)}
 
     def text(self, replica_steps: int) -> str:
-        """Describes the rule in one line, for a plan.
-
-        Arguments:
-          replica_steps: the number of replica steps of the whole grid.
-        """
-        steps = ", ".join(
-            f"{count:,} after epoch {rung}" for rung, count in zip(self.rungs, self.counts()[1:], strict=True)
-        )
+        """Describes the rule in one line, for the plan of a grid with this number of replica steps."""
+        kept = zip(self.rungs, self.counts()[1:], strict=True)
         return (
-            f"  successive halving of {self.settings:,} settings over {self.epochs:,} epochs keeps {steps}; "
+            f"  successive halving of {self.settings:,} settings over {self.epochs:,} epochs keeps "
+            f"{', '.join(f'{count:,} after epoch {rung}' for rung, count in kept)}; "
             f"{self.share() * replica_steps:,.0f} of {replica_steps:,} replica steps ({100 * self.share():.0f}%) "
             "if all settings cost the same and no run stops early"
         )
 
 
 def default_rungs(epochs: int, settings: int, eta: int, first: int = 1) -> tuple[int, ...]:
-    """Returns rungs at 1/eta and 1/eta² of the training: as many as leave one setting, but at most `MOST_RUNGS`.
-
-    Arguments:
-      epochs: the number of epochs of the whole training.
-      settings: the number of settings in the grid.
-      eta: see `Halving`.
-      first: the first epoch after which a rung is possible.
+    """Returns rungs at 1/eta and 1/eta² of the training, but not before the epoch `first`: as many as leave one
+    setting, but at most `MOST_RUNGS`.
     """
     count, left = 0, settings
     while left > 1 and count < MOST_RUNGS:
@@ -106,21 +92,13 @@ def default_rungs(epochs: int, settings: int, eta: int, first: int = 1) -> tuple
 
 
 def check_common(fields: Mapping[str, set[str]]) -> None:
-    """Checks that the settings of a grid can be compared.
-
-    Arguments:
-      fields: name of a field -> the values it has in the grid.
-
-    Raises:
-      InputError: a field has several values.
+    """Raises an `InputError` if a field (name -> its values in the grid) has several values: settings that differ in it
+    cannot be compared.
     """
     for field, values in fields.items():
         if len(values) > 1:
-            raise InputError(
-                f"the settings of this grid differ in {field} ({', '.join(sorted(values))}): they have no score in "
-                "common",
-                remedy="tune them one by one",
-            )
+            differ = f"the settings of this grid differ in {field} ({', '.join(sorted(values))})"
+            raise InputError(f"{differ}: they have no score in common", remedy="tune them one by one")
 
 
 def settings_of(plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -129,12 +107,7 @@ def settings_of(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def halving_rule(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = None) -> Halving:
-    """Returns the rule by which a plan is halved.
-
-    Arguments:
-      plan: the plan of a grid.
-      eta: see `Halving`.
-      rungs: the numbers of epochs after which settings are dropped, or None for `default_rungs`.
+    """Returns the rule by which the plan of a grid is halved. Without rungs, it has the `default_rungs`.
 
     Raises:
       InputError: the settings cannot be compared at a rung, no setting can be dropped, or a rung is out of range.
@@ -143,18 +116,20 @@ def halving_rule(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = No
     check_common(
         {
             "training.selection": {f"dev.{config.training.selection}" for config in configs},
-            **{key: {str(operator.attrgetter(key)(config)) for config in configs} for key in SAME_PAIRS},
-            "training.epochs": {str(config.training.epochs) for config in configs},
+            **{
+                key: {str(operator.attrgetter(key)(config)) for config in configs}
+                for key in (*SAME_PAIRS, "training.epochs")
+            },
         }
     )
     epochs, settings = configs[0].training.epochs, len(settings_of(plan))
     if settings == 1:
-        raise InputError(
-            "the grid has one setting, so there is none to drop", remedy="leave out --halving, or widen the grid"
-        )
-    first = 1
-    for cohort in plan.cohorts:
-        first = max(first, evaluation.first_epoch(cohort.runs[0].config.training, cohort.data.splits["train"].pairs))
+        problem = "the grid has one setting, so there is none to drop"
+        raise InputError(problem, remedy="leave out --halving, or widen the grid")
+    first = max(
+        evaluation.first_epoch(cohort.runs[0].config.training, cohort.data.splits["train"].pairs)
+        for cohort in plan.cohorts
+    )
     if first >= epochs:
         raise InputError(
             f"dev is first scored by the end of epoch {first} of {epochs}: there is no time left to drop a setting",
@@ -163,62 +138,44 @@ def halving_rule(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = No
     rungs = default_rungs(epochs, settings, eta, first) if rungs is None else tuple(rungs)
     if not rungs or list(rungs) != sorted(set(rungs)) or not first <= rungs[0] <= rungs[-1] < epochs:
         raise InputError(
-            f"rungs after the epochs {', '.join(map(str, rungs)) or 'none'} cannot be used",
+            f"rungs after the epochs {', '.join(map(str, rungs))} cannot be used",
             remedy=f"give ascending numbers from {first} to {epochs - 1}, or leave out --rungs",
         )
     return Halving(eta, rungs, epochs, settings)
 
 
-@dataclasses.dataclass(frozen=True)
-class RungResult:
-    """The state of a run at a rung.
-
-    Attributes:
-      score: the best selection score so far, or None if there is no score.
-      diverged: whether its loss is no longer finite.
-    """
-
-    score: float | None
-    diverged: bool = False
-
-
-def result_at(history: Mapping[str, Any], score: str, samples: int) -> RungResult:
-    """Returns the state of a run at a rung, regardless of later evaluations.
-
-    Arguments:
-      history: a mapping with "curve" and "diverged_at_samples", as in a record.
-      score: the name of the score that selects checkpoints, such as "accuracy".
-      samples: the number of pairs that the run has seen at the rung.
+def result_at(history: Mapping[str, Any], score: str, samples: int) -> float | None:
+    """Returns the best selection score of a run in its first `samples` pairs, None if it has none yet, or NaN if it has
+    diverged. `history` has "curve" and "diverged_at_samples", as a record has.
     """
     diverged_at = history["diverged_at_samples"]
     if diverged_at is not None and diverged_at < samples:
-        return RungResult(None, diverged=True)
+        return math.nan
     values = [entry["dev"].get(score) for entry in history["curve"] if entry["samples"] <= samples]
     known = [value for value in values if value is not None]
-    return RungResult((max if SCORES[score].higher_is_better else min)(known, default=None))
+    return (max if SCORES[score].higher_is_better else min)(known, default=None)
 
 
-def ranking(results: Mapping[str, Collection[RungResult]], score: str) -> list[tuple[str, float | None]]:
+def ranking(results: Mapping[str, Collection[float | None]], score: str) -> list[tuple[str, float | None]]:
     """Ranks the settings that may continue, best first, each with its seeds' mean score. Ties keep their order.
 
     A setting with a diverged run is left out, because it could not be chosen in the end. A setting whose mean is not
     defined (yet) comes last.
     """
     sign = -1 if SCORES[score].higher_is_better else 1
-    means: list[tuple[str, float | None]] = []
-    for setting, runs in results.items():
-        if not any(run.diverged for run in runs):
-            scores = [run.score for run in runs]
-            means.append((setting, None if None in scores else statistics.fmean(scores)))
-    return sorted(means, key=lambda each: math.inf if each[1] is None else sign * each[1])
+    means = {
+        setting: None if None in runs else statistics.fmean(runs)
+        for setting, runs in results.items()
+        if not any(run is not None and math.isnan(run) for run in runs)
+    }
+    return sorted(means.items(), key=lambda each: math.inf if each[1] is None else sign * each[1])
 
 
 def store_or_check_rule(plan: Plan, workdir: Workdir, halving: Halving) -> None:
-    """Writes down the rule by which the grid of a folder is halved, or compares it with the earlier one.
+    """Writes down the rule by which the grid of a folder is halved.
 
     Raises:
-      InputError: the grid was halved by another rule or with other runs before, so its decisions would not be those of
-        this rule.
+      InputError: the grid was halved by another rule or with other runs before, which made other decisions.
     """
     notes = {"rule": halving.rule(), "epochs": halving.epochs, "runs": sorted(plan.runs)}
     file = workdir.path / "halving.json"
@@ -226,11 +183,8 @@ def store_or_check_rule(plan: Plan, workdir: Workdir, halving: Halving) -> None:
     if stored is None:
         write_json(file, notes)
     elif any(stored.get(key) != value for key, value in notes.items()):
-        raise InputError(
-            "the grid of this folder was halved at other rungs or with other runs",
-            path=file,
-            remedy="give another --workdir",
-        )
+        problem = "the grid of this folder was halved at other rungs or with other runs"
+        raise InputError(problem, path=file, remedy="give another --workdir")
 
 
 def execute_halving(
@@ -238,19 +192,13 @@ def execute_halving(
 ) -> list[dict[str, Any]]:
     """Trains the runs of a plan that have no record, as far as halving lets them, and returns all records of the plan.
 
-    Arguments:
-      plan: the plan of a grid.
-      workdir: the working folder, for which `store_or_check_rule` was called.
-      display: the display of the progress.
-      halving: when settings are dropped, and how many.
-      engine: the engine that trains the cohorts; default: this process.
+    As `execute.execute`, after `store_or_check_rule`.
 
     Raises:
       FailedCohorts: some cohorts failed, so that nothing can be decided at the next rung. The others have reached it.
     """
-    display.begin(
-        plan, workdir.finished(plan.runs, any_record), note=halving.text(plan.replica_steps), share=halving.share()
-    )
+    finished = workdir.finished(plan.runs, any_record)
+    display.begin(plan, finished, note=halving.text(plan.replica_steps), share=halving.share())
     score = next(iter(plan.runs.values()))[0].config.training.selection
     remaining, dropped = settings_of(plan), {}
     decisions = []
@@ -270,10 +218,13 @@ def execute_halving(
     execute_stage(plan, workdir, display, Stage(None, dropped, halving.rule()), engine)
     display.end()
     records = records_of(plan, workdir)
-    made = saving(plan, workdir, halving, records)
-    agreed = _read(workdir.path / "halving.json") or {}
-    write_json(workdir.path / "halving.json", {**agreed, "decisions": decisions, "saving": made})
-    display.saved(made)
+    times = {record["cohort"]: record["times"] for record in records}.values()
+    seconds, made = (sum(each[name] for each in times) for name in ("train_seconds", "replica_steps"))
+    whole = sum(cohort.steps * cohort.slots for cohort in plan.cohorts)  # if no run stops early
+    saving = {"replica_steps": {"made": made, "whole": whole}, "train_seconds": {"made": round(seconds, 3)}}
+    file = workdir.path / "halving.json"
+    write_json(file, {**(_read(file) or {}), "decisions": decisions, "saving": saving})
+    display.say(f"successive halving: {made:,} of {whole:,} replica steps, trained for {duration_text(seconds)}")
     return records
 
 
@@ -282,66 +233,20 @@ def any_record(run: str, record: Mapping[str, Any]) -> bool:
     return True
 
 
-def saving(
-    plan: Plan, workdir: Workdir, halving: Halving, records: Sequence[Mapping[str, Any]]
-) -> dict[str, dict[str, float]]:
-    """Returns the training steps and seconds of the grid with halving, and those that it would take without halving.
-
-    Returns:
-      "lockstep_steps", "replica_steps" (steps times replica slots) and "train_seconds" -> {"made", "whole"}. `made` is
-      with halving. `whole` is without halving if no run stops early; its seconds are estimated from the speed up to
-      the first rung. "compile_seconds" has only `made`, because smaller cohorts need programs of their own.
-    """
-    times = {record["cohort"]: record["times"] for record in records}
-    parts = ("lockstep_steps", "replica_steps", "train_seconds", "compile_seconds")
-    made = {part: sum(each.get(part, 0) for each in times.values()) for part in parts}
-    whole = dict.fromkeys(parts[:3], 0.0)
-    for folder in workdir.cohorts():
-        if folder.name not in times or not plan.runs.keys() >= set(folder.runs):
-            continue
-        cohort = plan.cohort_of(folder.runs)
-        steps, devices = cohort.steps, cohort.devices
-        whole["lockstep_steps"] += steps
-        whole["replica_steps"] += steps * -(-len(folder.runs) // devices) * devices
-        first_pause = _read(folder.rung(halving.rungs[0]))
-        if first_pause is None:  # the cohort ended before the first rung
-            whole["train_seconds"] += times[folder.name]["train_seconds"]
-        else:
-            whole["train_seconds"] += first_pause["seconds"]["train"] * steps / first_pause["steps"]["lockstep"]
-    return {
-        part: {"made": round(made[part], 3)} | ({"whole": round(whole[part], 3)} if part in whole else {})
-        for part in parts
-    }
-
-
 def histories(workdir: Workdir, runs: Iterable[str], rung: int) -> dict[str, Mapping[str, Any]]:
-    """Returns the history of each run up to a rung or beyond, as `result_at` takes it.
+    """Returns the history of each run up to a rung or beyond, from records and the rung files of paused cohorts.
 
-    Histories come from the existing records and from the rung files of paused cohorts. The longest one of a run counts:
-    a run that was dropped before, by another rule, has an older record.
+    The longest one of a run counts: a run that was dropped before, by another rule, has an older record.
     """
-    found: dict[str, Mapping[str, Any]] = {}
-
-    def add(run: str, history: Mapping[str, Any]) -> None:
-        if run not in found or _samples(history) >= _samples(found[run]):
-            found[run] = history
-
+    found: list[tuple[str, Mapping[str, Any]]] = []
     for folder in workdir.cohorts():
-        for run, history in (_read(folder.rung(rung)) or {"runs": {}})["runs"].items():
-            add(run, history)
-    for run in runs:
-        file = workdir.run_folder(run) / "record.json"
-        if file.exists():
-            add(run, read_record(file))
-    return found
-
-
-def _samples(history: Mapping[str, Any]) -> int:
-    """Returns the number of pairs that a run had seen at the end of its history."""
-    return history["curve"][-1]["samples"] if history["curve"] else 0
+        found += (_read(folder.rung(rung)) or {"runs": {}})["runs"].items()
+    files = {run: workdir.run_folder(run) / "record.json" for run in runs}
+    found += [(run, read_record(file)) for run, file in files.items() if file.exists()]
+    return dict(sorted(found, key=lambda each: each[1]["curve"][-1]["samples"] if each[1]["curve"] else 0))
 
 
 def _read(file: Path) -> dict[str, Any] | None:
-    with contextlib.suppress(FileNotFoundError), report_damage(file, START_AGAIN):
+    with contextlib.suppress(FileNotFoundError), report_damage(file, "remove it and start again"):
         return read_json(file)
     return None

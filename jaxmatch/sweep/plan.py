@@ -2,11 +2,9 @@
 
 import dataclasses
 import functools
-import heapq
-import itertools
 import math
-import time
-from collections.abc import Container, Iterable, Mapping, Sequence
+import timeit
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,6 +18,7 @@ from jaxmatch.data.encoding import DataSettings, EncodedData
 from jaxmatch.devices import available_devices, device_bytes
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import setting_text
+from jaxmatch.reporting.records import grouped
 from jaxmatch.sweep import files
 from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.training import evaluation
@@ -83,23 +82,33 @@ class PlannedCohort:
         return chunk_size(len(self.runs), self.batch, self.platform, self.devices)
 
     @property
+    def slots(self) -> int:
+        """The number of slots that are computed. Those without a run fill a chunk."""
+        return math.ceil(len(self.runs) / self.chunk_size) * self.chunk_size
+
+    @property
     def device_work(self) -> float:
-        """The estimated multiply-adds of each device. Slots without a run are computed, too."""
-        return self.multiply_adds * math.ceil(len(self.runs) / self.chunk_size) * self.chunk_size / self.devices
+        """The estimated multiply-adds of each device."""
+        return self.multiply_adds * self.slots / self.devices
 
     @property
     def program(self) -> tuple[str, int]:
         """The signature and the size of a chunk. Cohorts that agree in both share their compiled programs."""
         return self.signature, self.chunk_size
 
+    @property
+    def compilations(self) -> int:
+        """The number of programs that training and scoring compile."""
+        return self.lengths + self.scored_lengths
+
     def names(self) -> tuple[str, ...]:
         """Returns the identities of the runs."""
         return tuple(run.identity(self.data.fingerprint) for run in self.runs)
 
-
-def program_counts(cohorts: Iterable[PlannedCohort]) -> dict[tuple[str, int], dict[str, int]]:
-    """Returns how often programs are compiled: `program` of a cohort -> "training" or "evaluation" -> count."""
-    return {cohort.program: {"training": cohort.lengths, "evaluation": cohort.scored_lengths} for cohort in cohorts}
+    def cut(self, size: int) -> list["PlannedCohort"]:
+        """Returns cohorts of at most `size` runs that together have the runs of this one."""
+        starts = range(0, len(self.runs), size)
+        return [dataclasses.replace(self, runs=self.runs[start : start + size]) for start in starts]
 
 
 @functools.cache  # a plan is displayed more than once
@@ -109,12 +118,8 @@ def multiply_adds_a_second() -> float:
     matrix = jnp.ones((size, size), jnp.float32)
     product = jax.jit(jnp.matmul)
     product(matrix, matrix).block_until_ready()
-    best = float("inf")
-    for _ in range(3):
-        start = time.perf_counter()
-        product(matrix, matrix).block_until_ready()
-        best = min(best, time.perf_counter() - start)
-    return size**3 / best
+    seconds = timeit.repeat(lambda: product(matrix, matrix).block_until_ready(), number=1, repeat=3)
+    return size**3 / min(seconds)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -155,26 +160,17 @@ class Plan:
 
     def cohort_of(self, names: Sequence[str]) -> PlannedCohort:
         """Returns a cohort of exactly these runs, which must share a signature."""
-        _, like = self.runs[names[0]]
-        return dataclasses.replace(like, runs=tuple(self.runs[name][0] for name in names))
+        return dataclasses.replace(self.runs[names[0]][1], runs=tuple(self.runs[name][0] for name in names))
 
     def missing(self, finished: Container[str]) -> tuple[PlannedCohort, ...]:
-        """Returns the cohorts that remain to be trained: runs without a record, packed into as few cohorts as possible.
-
-        Arguments:
-          finished: the names of the runs that have a record.
-        """
+        """Returns the cohorts of the runs that have not finished, as few as possible."""
         return tuple(self.cohort_of(names) for _, names in pack(self.groups, lambda run: run not in finished))
 
 
 def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan:
-    """Groups the runs of a sweep into cohorts whose states fit into memory.
+    """Groups the runs of a sweep into cohorts whose states fit into the memory of the devices; default: all devices.
 
     A run whose `training.selection` is empty gets the score of its data set.
-
-    Arguments:
-      sweep: the sweep to plan.
-      devices: the devices to train on; default: all devices of JAX's default backend.
 
     Raises:
       InputError: the data cannot be read, a run cannot be trained or scored on it, or two places of the grid are the
@@ -182,8 +178,7 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
     """
     devices = tuple(devices or available_devices())
     encoded: dict[DataSettings, EncodedData] = {}
-    groups: dict[str, list[Run]] = {}
-    data_of: dict[str, EncodedData] = {}
+    groups: dict[str, tuple[EncodedData, list[Run]]] = {}
     names: dict[str, Run] = {}
     for run in sweep.runs():
         key = files.data_settings(run.config)
@@ -193,17 +188,14 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
         if not run.config.training.selection:
             own = {"training.selection": catalog.selection(data.name, data.task)}
             run = dataclasses.replace(run, config=with_overrides(run.config, own))
-        name = run.identity(data.fingerprint)
-        if (other := names.setdefault(name, run)) is not run:
+        if (other := names.setdefault(run.identity(data.fingerprint), run)) is not run:
             if other.variant != run.variant:
                 problem = f'the variants "{other.variant}" and "{run.variant}" have the same settings'
             else:
                 problem = f"{setting_text(dict(run.overrides), run.variant)} is in the grid twice"
             raise InputError(problem, remedy="remove one")
-        signature = run.signature(data.fingerprint)
-        groups.setdefault(signature, []).append(run)
-        data_of[signature] = data
-    cohorts = [cohort for each, runs in groups.items() for cohort in _cohorts(each, runs, data_of[each], devices)]
+        groups.setdefault(run.signature(data.fingerprint), (data, []))[1].append(run)
+    cohorts = [cohort for each, (data, runs) in groups.items() for cohort in _cohorts(each, runs, data, devices)]
     return Plan(sweep, tuple(cohorts))
 
 
@@ -213,7 +205,6 @@ def _cohorts(
     """Returns the cohorts of a signature."""
     config, platform = runs[0].config, devices[0].platform
     check_trainable(config.training, data)
-    _check_shared_bytes(data, devices[0])
     module = models.build(config.model.to_dict(), outputs=data.outputs)
     parameters = flattening(module, data.vectors.shape[1], words_trained(module, len(data.vectors))).count
     training = config.training.to_dict()
@@ -229,23 +220,21 @@ def _cohorts(
     at_most = config.execution.maximum_replicas or max(1, that_fit)
     steps = config.training.epochs * batches.steps_per_epoch
     tokens = config.training.epochs * batches.tokens() + SHARE_OF_FORWARD * tokens_scored(training, data, steps)
-    return [
-        PlannedCohort(
-            signature,
-            tuple(runs[start : start + at_most]),
-            data,
-            batch=max(rows for rows, _ in batches.compiled.values()),
-            lengths=lengths,
-            scored_lengths=len(scored_lengths),
-            steps_per_epoch=batches.steps_per_epoch,
-            steps=steps,
-            multiply_adds=OPERATIONS_A_PARAMETER / 2 * parameters * tokens,
-            replica_bytes=bytes_of_a_run,
-            platform=platform,
-            available=len(devices),
-        )
-        for start in range(0, len(runs), at_most)
-    ]
+    whole = PlannedCohort(
+        signature,
+        tuple(runs),
+        data,
+        batch=max(rows for rows, _ in batches.compiled.values()),
+        lengths=lengths,
+        scored_lengths=len(scored_lengths),
+        steps_per_epoch=batches.steps_per_epoch,
+        steps=steps,
+        multiply_adds=OPERATIONS_A_PARAMETER / 2 * parameters * tokens,
+        replica_bytes=bytes_of_a_run,
+        platform=platform,
+        available=len(devices),
+    )
+    return whole.cut(at_most)
 
 
 def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) -> float:
@@ -258,81 +247,51 @@ def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) ->
     return scored * tokens["dev"] + (scored if training["best_on_test"] else 1) * tokens.get("test", 0.0)
 
 
-def _check_shared_bytes(data: EncodedData, device: jax.Device) -> None:
-    """Checks that the arrays that all runs share fit on a device: the vectors, and the pairs, which are padded."""
-    train = data.splits["train"]
-    features = sum(values is not None for values in (train.tags_a, train.exact_match_a))
-    # The id; the sentence and the features.
-    of_a_token = np.dtype(np.int32).itemsize + np.dtype(np.int8).itemsize * (1 + features)
-    characters = 0 if data.characters is None else data.characters.nbytes
-    tokens = sum(split.pairs * int(split.lengths.max(initial=0)) for split in data.splits.values())
-    shared, available = data.vectors.nbytes + characters + tokens * of_a_token, device_bytes(device)
-    if shared > available:
-        raise InputError(
-            f'the word vectors and the training pairs of "{data.name}", each padded to {train.lengths.max():,} tokens, '
-            f"need {shared / 2**30:.1f} GiB, and the device has {available / 2**30:.1f} GiB",
-            remedy="cut long texts: --config.data.maximum_length=N",
-        )
-
-
 def check_trainable(training: Mapping[str, Any], data: EncodedData) -> None:
-    """Checks that runs can be trained on a data set and that their checkpoints can be chosen. Without this check a run
-    would fail at its first evaluation.
-
-    Arguments:
-      training: the training section of the config of the runs.
-      data: the data set.
+    """Checks that runs with the training section of a config can be trained on a data set, and checkpoints be chosen.
 
     Raises:
       InputError: there are no pairs to train on or to choose a checkpoint on, or the selection score does not exist or
         is not defined.
     """
-    if "train" not in data.splits or not data.splits["train"].pairs:
-        raise InputError(f'the data set "{data.name}" has no pairs to train on', remedy="add a train file")
-    for split in ("dev", *(["test"] if training["best_on_test"] else [])):
+    selection = training["selection"]
+    for split in ("train", "dev", *(["test"] if training["best_on_test"] else [])):
         if split not in data.splits or not data.splits[split].pairs:
-            raise InputError(
-                f'the data set "{data.name}" has no {split} pairs',
-                remedy="a checkpoint is chosen on dev: add a dev file"
-                if split == "dev"
-                else "add a test file, or leave config.training.best_on_test at False",
-            )
+            remedy = f"add a {split} file" + ", or leave out training.best_on_test" * (split == "test")
+            raise InputError(f'the data set "{data.name}" has no {split} pairs', remedy=remedy)
     known = (*score_names(data.task, len(data.labels)), "loss")
-    if training["selection"] not in known:
-        raise InputError(
-            f'config.training.selection = "{training["selection"]}" is not a score of a {data.task} data set',
-            remedy=f"use one of {', '.join(known)}",
-        )
-    if training["selection"] in ADDED:  # nobody knows for which predictions it is defined
+    if selection not in known:
+        problem = f'config.training.selection = "{selection}" is not a score of a {data.task} data set'
+        raise InputError(problem, remedy=f"use one of {', '.join(known)}")
+    if selection in ADDED:  # nobody knows for which predictions it is defined
         return
     dev = data.splits["dev"]
-    constant = np.zeros((dev.pairs, data.outputs), np.float32)  # has a score, however bad, if any prediction has one
-    about_labels = {
-        "label_names": data.labels,
-        "groups": dev.groups,
-        "documents": dev.documents,
-        "filtered": data.filtered,
-    }
-    scores = score(data.task, dev.labels, constant, **about_labels)
-    if math.isnan(scores.get(training["selection"], 0.0)):
-        ranked = data.task == "ranking" and training["selection"] != "auc"
+    scores = score(
+        data.task,
+        dev.labels,
+        np.zeros((dev.pairs, data.outputs), np.float32),  # has a score, however bad, if any prediction has one
+        label_names=data.labels,
+        groups=dev.groups,
+        documents=dev.documents,
+        filtered=data.filtered,
+    )
+    if math.isnan(scores.get(selection, 0.0)):
+        ranked = data.task == "ranking" and selection != "auc"
         reason = "no question has both a right and a wrong candidate" if ranked else "all labels are the same"
         raise InputError(
-            f'{training["selection"]} is undefined on the dev pairs of "{data.name}": {reason}',
+            f'{selection} is undefined on the dev pairs of "{data.name}": {reason}',
             remedy="choose another score with --config.training.selection, or fix the dev file",
         )
 
 
 # With this many cohorts for each worker, all workers finish at about the same time anyway.
 ENOUGH_COHORTS = 8
-# The share of the time that a further cut must save. Each additional cohort costs the start of a worker or job.
-LEAST_GAIN = 0.05
 # The cost of a cohort besides its work: its worker or job starts, reads the data and compiles.
 SECONDS_OF_A_START = 30.0
 
 
 def split_cohorts(plan: Plan, slots: int, overhead: float) -> Plan:
-    """Cuts the cohorts of the signatures that take longest, as long as that clearly shortens the whole training.
+    """Cuts the cohorts of a signature that takes longer than its share of the workers, so that it gets this share.
 
     All cohorts of a signature but the last have the same size, because `workdir.pack` would regroup cohorts of other
     sizes. The last bits of a run's scores depend on how many runs are trained beside it, so another cut can change
@@ -340,63 +299,15 @@ def split_cohorts(plan: Plan, slots: int, overhead: float) -> Plan:
 
     Arguments:
       plan: a plan in which one worker trains each cohort.
-      slots: the number of cohorts that are trained at once.
-      overhead: the cost of a cohort besides its work, in multiply-adds: its worker starts, reads data and compiles.
+      slots: the number of workers.
+      overhead: the cost of a cohort besides its work, in multiply-adds.
     """
     if len(plan.cohorts) >= ENOUGH_COHORTS * slots:
         return plan
-    groups: dict[str, list[PlannedCohort]] = {}
-    for cohort in plan.cohorts:
-        groups.setdefault(cohort.signature, []).append(cohort)
-    cuts = groups
-
-    def duration(cuts: dict[str, list[PlannedCohort]]) -> float:
-        cohorts = itertools.chain.from_iterable(cuts.values())
-        return makespan([(1, cohort.device_work + overhead) for cohort in cohorts], max(1, slots))
-
-    while True:
-        now = duration(cuts)
-        longest = sorted(cuts, key=lambda signature: -cuts[signature][0].device_work)
-        for signature in longest:
-            tried = [cuts | {signature: cut} for cut in _smaller(cuts[signature])]
-            best = min(tried, key=duration, default=cuts)  # ties: fewest cohorts
-            if duration(best) < (1 - LEAST_GAIN) * now:
-                cuts = best
-                break
-        else:
-            return dataclasses.replace(plan, cohorts=tuple(cohort for cut in cuts.values() for cohort in cut))
-
-
-def _smaller(cohorts: list[PlannedCohort]) -> Iterable[list[PlannedCohort]]:
-    """Yields the ways to cut the runs of a signature into more cohorts than it has, the fewest cohorts first."""
-    runs: list[Run] = [run for cohort in cohorts for run in cohort.runs]
-    sizes = {math.ceil(len(runs) / count) for count in range(len(cohorts) + 1, len(runs) + 1)}
-    for size in sorted(sizes, reverse=True):
-        if size < len(cohorts[0].runs):
-            yield [
-                dataclasses.replace(cohorts[0], runs=tuple(runs[start : start + size]))
-                for start in range(0, len(runs), size)
-            ]
-
-
-def makespan(cohorts: Iterable[tuple[int, float]], devices: int) -> float:
-    """Returns how long cohorts take in total: the longest first, and others beside it on the devices that are free.
-
-    Arguments:
-      cohorts: the number of devices and the duration of each.
-      devices: the number of devices.
-    """
-    waiting = sorted(cohorts, key=lambda cohort: -cohort[1])
-    running: list[tuple[float, int]] = []
-    now, free = 0.0, devices
-    while waiting or running:
-        for taken, duration in list(waiting) if free else ():
-            if taken <= free:
-                heapq.heappush(running, (now + duration, taken))
-                free -= taken
-                waiting.remove((taken, duration))
-            if not free:
-                break
-        now, freed = heapq.heappop(running)
-        free += freed
-    return now
+    share = sum(cohort.device_work + overhead for cohort in plan.cohorts) / max(1, slots)
+    cuts = []
+    for cohorts in grouped(plan.cohorts, lambda cohort: cohort.signature).values():
+        whole = dataclasses.replace(cohorts[0], runs=tuple(run for cohort in cohorts for run in cohort.runs))
+        parts = max(len(cohorts), min(len(whole.runs), round(sum(each.device_work for each in cohorts) / share)))
+        cuts += cohorts if parts == len(cohorts) else whole.cut(math.ceil(len(whole.runs) / parts))
+    return dataclasses.replace(plan, cohorts=tuple(cuts))

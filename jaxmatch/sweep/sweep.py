@@ -15,11 +15,11 @@ import numpy as np
 from ml_collections import ConfigDict
 
 from jaxmatch.baselines import CROSS_ENCODER, FLOORS
+from jaxmatch.config.models import MODELS
 from jaxmatch.config.settings import (
     ADDED_DEFAULTS,
     NOT_A_LITERAL,
     OR_IMPORT,
-    OWN_LAYOUT,
     SECTIONS,
     DataConfig,
     flatten,
@@ -36,30 +36,13 @@ TRACED = "optimizer"
 ANALYSES = {"ensemble": ("split",), "occlusion": ("split",), "inspect": ("pair",)}
 # Settings that say how a run is computed, not what it is.
 NOT_IDENTITY = ("execution.", "data.directory", "data.vectors", "data.minimum_coverage")
-# Settings that were added after runs had been recorded, with the value that those runs were trained with. A setting at
-# this value does not change a run's name.
-_VALUES_OF_OLD_RUNS = {
-    "model.words": "fixed",
-    "model.encoder_activation": "gelu",
-    "model.score_scale": "learned",
-    "model.intra_projection": True,
-    "model.meta_factors": 0,
-    "model.flow_intra": False,
-    "model.refinement_place": "before",
-    "model.dropout_placement": "released",
-    "data.truncation_side": "right",
-    "data.drop_from_length": 0,
-    "data.columns": "",
-    "data.labels": "",
-    "data.quoted": False,
-    "data.split": "",
-    "data.split_seed": 0,
-    "training.evaluate_each_epoch": False,
-    "training.late_from_samples": 0,
-    "training.evaluate_every_samples_late": 0,
-    "training.minimum_samples": 0,
-    "training.mix_lengths": False,
-}
+# Settings that were added after runs had been recorded. At its default, such a setting does not change a run's name.
+_ADDED_LATER = frozenset(
+    """model.words model.encoder_activation model.score_scale model.intra_projection model.meta_factors model.flow_intra
+    model.refinement_place model.dropout_placement data.truncation_side data.drop_from_length data.columns data.labels
+    data.quoted data.split data.split_seed training.evaluate_each_epoch training.late_from_samples
+    training.evaluate_every_samples_late training.minimum_samples training.mix_lengths""".split()
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,41 +62,24 @@ class Run:
     variant: str = ""
 
     def signature(self, fingerprint: str) -> str:
-        """Returns an id of what a program is compiled for and trained on.
-
-        It depends on all settings that say what the run is, except traced ones, and on the content of the data.
-        """
+        """Returns an id of what a program is compiled for and trained on: data, and all settings but traced ones."""
         kept = {key: value for key, value in self._identity_settings().items() if not key.startswith(f"{TRACED}.")}
         return _hash({"settings": kept, "data": fingerprint})
 
     def identity(self, fingerprint: str) -> str:
-        """Returns the name of the run.
-
-        It depends on the settings, the seed and the content of the data, not on where the files are stored.
-        """
+        """Returns the name of the run, which depends on its settings, its seed and the content of the data."""
         return f"{_hash({'settings': self._identity_settings(), 'data': fingerprint})}-seed{self.seed}"
 
     def _identity_settings(self) -> dict[str, Any]:
         """Returns the settings that say what the run is."""
-        flat = flatten(self.config)
+        sections = {"model": MODELS[self.config.model.name], **SECTIONS}
+        fields = [(f"{name}.{each.name}", each) for name, one in sections.items() for each in dataclasses.fields(one)]
+        later = {key: each.default for key, each in fields if key in _ADDED_LATER | ADDED_DEFAULTS.keys()}
         return {
             key: value
-            for key, value in flat.items()
-            if not key.startswith(NOT_IDENTITY) and (key, value) not in (_VALUES_OF_OLD_RUNS | ADDED_DEFAULTS).items()
+            for key, value in flatten(self.config).items()
+            if not key.startswith(NOT_IDENTITY) and (key, value) not in later.items()
         }
-
-
-def _values(name: str, values: Any) -> tuple[Any, ...]:
-    """Converts values of a grid, which may be a range or an array, to Python values.
-
-    Raises:
-      TypeError: `values` is a single value.
-    """
-    if isinstance(values, np.ndarray):
-        values = values.tolist()
-    if isinstance(values, str) or not isinstance(values, Iterable):  # a text would be split into letters
-        raise TypeError(f"{name} of the sweep is {values!r}: make it a tuple, with a comma after a single value")
-    return tuple(value.item() if isinstance(value, np.generic) else value for value in values)
 
 
 def _hash(value: Any) -> str:
@@ -138,13 +104,13 @@ class Sweep:
       floors: the simple baselines that the table shows below the runs, out of "majority", "overlap", "cosine", "tfidf"
         and "bm25" (docs/how_to/papers.md).
       cross_encoder: the folder of a pretrained cross-encoder (`baselines.py`) that the table shows below
-        the floors, or "".
+        these baselines, or "".
       command: the command line that started the sweep, so that it can be repeated, or "" for a start from Python.
       space: dotted setting -> a range as text, "1:3", "8:64:8" or "log:1e-4:1e-2", which `jaxmatch tune --optuna`
         searches instead of a grid axis.
 
     Raises:
-      TypeError: a field has another type than above, or names an unknown floor or analysis, or the config lacks a
+      TypeError: a field has another type than above, or names an unknown baseline or analysis, or the config lacks a
         section.
     """
 
@@ -161,68 +127,47 @@ class Sweep:
     space: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        if not isinstance(self.config, ConfigDict):
-            raise TypeError(f"the config of the sweep is a {type(self.config).__name__}: begin with default_config()")
-        if missing := {"model", *SECTIONS}.difference(self.config):
-            raise TypeError(f"the config of the sweep lacks {', '.join(sorted(missing))}: begin with default_config()")
-        if self.table is None and isinstance(self.grid, Mapping):
-            rows = (*(("variant",) if self.variants else ()), *self.grid)
-            object.__setattr__(self, "table", TableLayout(title=self.name, rows=rows, scores=()))
-        if not isinstance(self.table, TableLayout):
-            raise TypeError(f"the table of the sweep is a {type(self.table).__name__}: give a TableLayout")
+        if not isinstance(self.config, ConfigDict) or {"model", *SECTIONS} - set(self.config):
+            raise TypeError("the config of the sweep is not a complete config: begin with default_config()")
         for name in ("grid", "variants", "analyses", "space"):
-            if not isinstance(getattr(self, name), Mapping):
-                raise TypeError(f"{name} of the sweep is {getattr(self, name)!r}: make it a dictionary")
-        for name, text in self.space.items():
-            if not isinstance(text, str) or ":" not in text:
-                raise TypeError(f'the space of {name} is {text!r}: make it a text like "1:3" or "log:1e-4:1e-2"')
-        for name, settings in self.variants.items():
-            if not isinstance(settings, Mapping):
-                raise TypeError(f"the variant {name!r} of the sweep is {settings!r}: make it a dictionary")
-        if unknown := [name for name in self.analyses if name not in ANALYSES]:
-            raise TypeError(f"the sweep asks for {unknown[0]!r}, which is not an analysis: use {', '.join(ANALYSES)}")
+            if not isinstance(value := getattr(self, name), Mapping):
+                raise TypeError(f"{name} of the sweep is {value!r}: make it a dictionary")
+        for name, value in {**self.variants, **self.analyses}.items():
+            if not isinstance(value, Mapping):
+                raise TypeError(f"{name!r} of the sweep is {value!r}: make it a dictionary")
         for name, options in self.analyses.items():
-            if not isinstance(options, Mapping) or set(options).difference(ANALYSES[name]):
-                known = ", ".join(ANALYSES[name])
-                raise TypeError(
-                    f"the options of the analysis {name!r} are {options!r}: make them a dictionary, of {known} or "
-                    "nothing"
-                )
-        if isinstance(self.floors, str) or [name for name in self.floors if name not in FLOORS]:
+            if name not in ANALYSES or set(options) - set(ANALYSES[name]):
+                raise TypeError(f"the sweep asks for {name!r}: the analyses and their options are {ANALYSES}")
+        if isinstance(self.floors, str) or set(self.floors).difference(FLOORS):
             raise TypeError(f"the floors of the sweep are {self.floors!r}: make them a tuple, of {', '.join(FLOORS)}")
+        if not isinstance(self.table, TableLayout | None):
+            raise TypeError(f"the table of the sweep is a {type(self.table).__name__}: give a TableLayout")
+        rows = (*(("variant",) if self.variants else ()), *self.grid)
+        object.__setattr__(self, "table", self.table or TableLayout(title=self.name, rows=rows, scores=()))
         object.__setattr__(self, "floors", tuple(self.floors))
         object.__setattr__(self, "seeds", _values("seeds", self.seeds))
         object.__setattr__(self, "grid", {key: _values(f"axis {key}", values) for key, values in self.grid.items()})
 
     @property
     def rows_without_runs(self) -> tuple[str, ...]:
-        """The names of the table's rows that have no runs (reporting/floors_file.py)."""
+        """The names of the table's rows that have no runs: the baselines."""
         return (*self.floors, *([CROSS_ENCODER] if self.cross_encoder else []))
 
     def runs(self) -> list[Run]:
-        """Returns all runs, in the order of the grid.
-
-        Returns:
-          A run for each variant, combination of the grid's values and seed. Seeds vary fastest, variants slowest.
+        """Returns a run for each variant, combination of the grid's values and seed. Seeds vary fastest.
 
         Raises:
-          InputError: an axis has no values, seeds are missing or unusable, a value is given twice, or a setting does
-            not exist.
+          InputError: an axis or the seeds have no values or a value twice, a seed cannot be used, or a setting does not
+            exist.
         """
-        if not self.seeds:
-            raise InputError(f'the sweep "{self.name}" has no seeds', remedy="give at least one")
+        for name, values in {"seeds": self.seeds, **self.grid}.items():
+            if not values:
+                raise InputError(f"{name} of the sweep {self.name} has no values", remedy="give at least one")
+            if len({repr(value) for value in values}) < len(values):
+                raise InputError(f"{name} of the sweep {self.name} has a value twice", remedy="name each value once")
         for seed in self.seeds:
             if not isinstance(seed, int) or not 0 <= seed < 2**32:
                 raise InputError(f"seed {seed!r} cannot be used", remedy="give whole numbers from 0 to 4294967295")
-        if len(set(self.seeds)) < len(self.seeds):
-            raise InputError(f'the sweep "{self.name}" gives a seed twice', remedy="name each seed once")
-        for key, values in self.grid.items():
-            if not values:
-                raise InputError(
-                    f'the grid axis "{key}" has no values', remedy="give at least one, or leave the axis out"
-                )
-            if len({repr(value) for value in values}) < len(values):
-                raise InputError(f'the grid axis "{key}" has a value twice', remedy="name each value once")
         runs = []
         for variant, settings in (self.variants or {"": {}}).items():
             for point in itertools.product(*self.grid.values()):
@@ -232,6 +177,14 @@ class Sweep:
                 place = {key: resolved[key] for key in place}
                 runs += [Run(config, seed, place, variant) for seed in self.seeds]
         return runs
+
+
+def _values(name: str, values: Any) -> tuple[Any, ...]:
+    """Converts values of a grid, which may be a range or an array, to Python values."""
+    if isinstance(values, str) or not isinstance(values, Iterable):  # a text would be split into letters
+        raise TypeError(f"{name} of the sweep is {values!r}: make it a tuple, with a comma after a single value")
+    values = values.tolist() if isinstance(values, np.ndarray) else values
+    return tuple(value.item() if isinstance(value, np.generic) else value for value in values)
 
 
 # Changes of a command line: settings, grid axes and seeds, and the table that follows from them.
@@ -266,10 +219,23 @@ def with_scores(layout: TableLayout, configs: Iterable[ConfigDict]) -> TableLayo
     if any(config.training.best_on_test for config in configs):
         tested = [score for score in scores if score.startswith("test.")]
         tested = tested or [f"test.{config.training.selection}" for config in configs]
-        on_test = [score.replace("test.", "best_on_test.", 1) for score in tested]
-        scores = tuple(dict.fromkeys((*scores, *on_test)))
-        published = tuple(dataclasses.replace(row, scores={**row.scores, **_on_test(row)}) for row in published)
+        scores = tuple(dict.fromkeys((*scores, *map(_best_on_test, tested))))
+        published = tuple(map(_with_best_on_test, published))
     return dataclasses.replace(layout, scores=scores, published=published)
+
+
+def _best_on_test(score: str) -> str:
+    return score.replace("test.", "best_on_test.", 1)
+
+
+def _with_best_on_test(row: Published) -> Published:
+    """Returns a row with its test scores also as "best_on_test" scores if they were chosen on test."""
+    tested = {
+        _best_on_test(score): text
+        for score, text in row.scores.items()
+        if row.chosen_on_test and score.startswith("test.")
+    }
+    return dataclasses.replace(row, scores={**row.scores, **tested})
 
 
 def changed(
@@ -288,7 +254,7 @@ def changed(
     overrides = overrides or {}
     grid = _changed_grid(sweep, overrides, grid_overrides or {})
     for key in overrides:
-        _check_override(sweep, grid, key)
+        check_override(sweep, grid, key)
     config = with_overrides(sweep.config, overrides)
     table = _changed_table(sweep, config, grid, overrides)
     if seeds is not None:
@@ -301,20 +267,25 @@ def _changed_grid(
 ) -> dict[str, Sequence[Any]]:
     """Returns the grid with some axes removed (text "") and others added or changed (text "1,2,3")."""
     grid = dict(sweep.grid)
-    new = {key: text for key, text in grid_overrides.items() if text.strip()}
-    for key in (key for key in grid_overrides if key not in new):
-        if key not in grid:
-            raise InputError(f"{key} is not an axis of this sweep's grid", remedy=nearest(key, grid))
-        del grid[key]
     settings = flatten(with_overrides(sweep.config, overrides) if "model.name" in overrides else sweep.config)
-    for key, text in new.items():
-        if key not in settings:
-            raise InputError(
-                f'there is no setting "config.{key}" to make a grid axis of',
-                remedy=nearest(key, list(settings)) + OR_IMPORT * key.startswith("optimizer."),
-            )
-        grid[key] = values_of(text)
+    for key, text in grid_overrides.items():
+        if not text.strip():
+            if grid.pop(key, None) is None:
+                raise InputError(f"{key} is not an axis of this sweep's grid", remedy=nearest(key, grid))
+        elif key in settings:
+            grid[key] = _parsed_values(text)
+        else:
+            remedy = nearest(key, list(settings)) + OR_IMPORT * key.startswith("optimizer.")
+            raise InputError(f'there is no setting "config.{key}" to make a grid axis of', remedy=remedy)
     return grid
+
+
+def _parsed_values(text: str) -> Sequence[Any]:
+    """Parses the values of a grid axis: "1,2,3" as (1, 2, 3), "3,(1,3)" as (3, (1, 3)). Words stay texts."""
+    try:
+        return ast.literal_eval(f"({text},)")
+    except NOT_A_LITERAL:
+        return tuple(part.strip() for part in text.split(","))
 
 
 def _variants_with(sweep: Sweep, key: str) -> list[str]:
@@ -322,26 +293,21 @@ def _variants_with(sweep: Sweep, key: str) -> list[str]:
     return [name for name, settings in sweep.variants.items() if key in settings]
 
 
-def _check_override(sweep: Sweep, grid: Mapping[str, Any], key: str) -> None:
+def check_override(sweep: Sweep, grid: Mapping[str, Any], key: str) -> None:
     """Checks that an override of a setting reaches all runs."""
-    leave_out = "leave it out, or change the sweep file"
     if key in grid:
         raise InputError(f"config.{key} is an axis of this sweep's grid", remedy=f"give its values with --grid.{key}=…")
-    if key.startswith("model.") and "model.name" in grid:
-        # A model of the axis begins with its own defaults.
+    if key.startswith("model.") and "model.name" in grid:  # a model of the axis begins with its own defaults
         problem = f"config.{key} would not reach all models of this sweep's grid"
         raise InputError(problem, remedy=f"give it as an axis with one value: --grid.{key}=…")
     own = _variants_with(sweep, key)
-    if sweep.variants and len(own) == len(sweep.variants):
-        raise InputError(f"every variant of this sweep sets config.{key}", remedy=leave_out)
     if key.startswith("model.") and _variants_with(sweep, "model.name"):
-        raise InputError(f"config.{key} is not common to the models of this sweep", remedy=leave_out)
-    # The settings of these variants would silently replace the override.
-    if own:
-        raise InputError(
-            f"config.{key} would not reach {' and '.join(own)}, which set{'s' * (len(own) == 1)} it",
-            remedy=leave_out,
-        )
+        problem = f"config.{key} is not common to the models of this sweep"
+    elif own:  # the settings of these variants would silently replace the override
+        problem = f"config.{key} would not reach {' and '.join(own)}, which set{'s' * (len(own) == 1)} it"
+    else:
+        return
+    raise InputError(problem, remedy="leave it out, or change the sweep file")
 
 
 def _changed_table(
@@ -363,13 +329,12 @@ def _changed_table(
     for key in grid:
         if own := _variants_with(sweep, key):
             notes.append(f"{key} is an axis of the grid, whose values stand in place of that of {' and of '.join(own)}")
-    notes = list(dict.fromkeys(notes))  # a sweep may be changed again
     return dataclasses.replace(
         layout,
         rows=tuple(rows),
         columns="" if layout.columns in removed else layout.columns,
         order={**layout.order, **grid},
-        notes=tuple(notes),
+        notes=tuple(dict.fromkeys(notes)),  # a sweep may be changed again
     )
 
 
@@ -382,61 +347,24 @@ def _first_seeds(seeds: Sequence[int], count: int) -> tuple[int, ...]:
     return first + tuple(range(following, following + count - len(first)))
 
 
-def _on_test(row: Published) -> dict[str, str]:
-    """Returns a row's published test scores as "best_on_test" scores if they were chosen on test."""
-    return {
-        score.replace("test.", "best_on_test.", 1): text
-        for score, text in row.scores.items()
-        if row.chosen_on_test and score.startswith("test.")
-    }
-
-
-def values_of(text: str) -> Sequence[Any]:
-    """Parses the values of a grid axis: "1,2,3" as (1, 2, 3), "3,(1,3)" as (3, (1, 3)). Words stay strings."""
-    try:
-        return ast.literal_eval(f"({text},)")
-    except NOT_A_LITERAL:
-        pass
-    values = []
-    for part in text.split(","):
-        try:
-            values.append(ast.literal_eval(part.strip()))
-        except NOT_A_LITERAL:
-            values.append(part.strip())
-    return tuple(values)
-
-
 # Smoke runs, which show whether a sweep loads, trains, records and tabulates.
 
 NOTE = "Smoke run: a tiny model after a few steps on generated data; its scores mean nothing"
 # The number of seeds and of variants that stay. A program takes far longer to compile than these few steps to train.
 _FIRST = 2
 # The settings of a smoke run. Settings that a model does not have are left out.
+_TWO = ("blocks", "alignment_layers", "stacked_layers", "dense_blocks", "block_layers")
 _SETTINGS = {
-    "model.blocks": 2,
+    **{f"data.{field.name}": field.default for field in dataclasses.fields(DataConfig) if field.name != "name"},
+    **{f"model.{name}": 2 for name in _TWO},
     "model.encoder_layers": 1,
-    "model.alignment_layers": 2,
-    "model.stacked_layers": 2,
     "model.aggregation_layers": 1,
     "model.head_size": 12,
-    "model.grid_length": 16,
-    "model.dense_blocks": 2,
-    "model.block_layers": 2,
-    "model.character_features": 4,
-    "model.tags": False,  # the model of the tagger is a file, which a smoke run must not need
     "model.hidden_size": 12,  # can be divided among two, three or four kernel sizes
     "model.heads": 4,
-    "data.directory": "",
-    "data.task": "",
-    "data.vectors": "",
-    **{f"data.{name}": getattr(DataConfig, name) for name in OWN_LAYOUT},
-    "data.tokenizer": "word",
-    "data.lowercase": True,
-    "data.remove_punctuation": True,
-    "data.minimum_count": 5,
-    "data.maximum_length": 0,
-    "data.truncation_side": "right",
-    "data.drop_from_length": 0,
+    "model.grid_length": 16,
+    "model.character_features": 4,
+    "model.tags": False,  # the model of the tagger is a file, which a smoke run must not need
     "training.batch_size": 512,
     "training.epochs": 1,
     "training.evaluate_every_samples": 0,
@@ -446,54 +374,6 @@ _SETTINGS = {
 }
 
 
-def _embedded(config: ConfigDict) -> tuple[str, tuple[str, ...]]:
-    """Returns the embedded data set that replaces the data set of a config, and the scores of the embedded one."""
-    name, selection = config.data.name, config.training.selection
-    labels: tuple[str, ...] = ()
-    if name in catalog.CATALOG:
-        task, labels = catalog.CATALOG[name].task, catalog.CATALOG[name].labels
-    elif name in catalog.EMBEDDED_TASKS:
-        return name, _scores(name)
-    else:  # the user's own data, which is not read: the selection score shows the task
-        task = config.data.task or (
-            "ranking" if selection.startswith(("map", "mrr", "recall_at_")) else "classification"
-        )
-    two = len(labels) == 2 or selection in ("f1", "max_f1", "auc")
-    name = "embedded_ranking" if task == "ranking" else "embedded_paraphrase" if two else "embedded_inference"
-    return name, _scores(name)
-
-
-def _first_variants(config: ConfigDict, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Returns the first variants that still differ with a tiny model, as name -> settings."""
-    found: dict[str, dict[str, Any]] = {}
-    known = []
-    for name, settings in variants.items():
-        tiny = _shrunk(config, settings)
-        whole = flatten(with_overrides(config, tiny))
-        if whole in known:
-            continue
-        found[name] = tiny
-        known.append(whole)
-        if len(found) == _FIRST:
-            break
-    return found
-
-
-def _shrunk(config: ConfigDict, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a variant. A model of its own is made as tiny as the others."""
-    if "model.name" not in settings:
-        return dict(settings)
-    known = flatten(with_overrides(config, settings))
-    tiny = {
-        key: value for key, value in _SETTINGS.items() if key in settings or (key.startswith("model.") and key in known)
-    }
-    return {**settings, **tiny}
-
-
-def _scores(name: str) -> tuple[str, ...]:
-    return (*score_names(catalog.EMBEDDED_TASKS[name], 3 if name == "embedded_inference" else 2), "loss")
-
-
 def smoke_sweep(sweep: Sweep) -> Sweep:
     """Returns the sweep with a tiny model and a few steps on an embedded data set of the same task.
 
@@ -501,7 +381,8 @@ def smoke_sweep(sweep: Sweep) -> Sweep:
     the size of the model. Axes of the grid whose values share a program stay as they are, and other axes keep only
     their first value. Published rows are removed, because there is nothing to compare.
     """
-    embedded, possible = _embedded(sweep.config)
+    embedded = _embedded(sweep.config)
+    possible = (*score_names(catalog.EMBEDDED_TASKS[embedded], 3 if embedded == "embedded_inference" else 2), "loss")
     selection = sweep.config.training.selection if sweep.config.training.selection in possible else ""
     known = flatten(sweep.config)
     changes = {**_SETTINGS, "data.name": embedded, "training.selection": selection}
@@ -516,13 +397,43 @@ def smoke_sweep(sweep: Sweep) -> Sweep:
         ensembles=(),
         notes=(*sweep.table.notes, NOTE),
     )
-    grid = {key: values if key.startswith(f"{TRACED}.") else values[:1] for key, values in sweep.grid.items()}
     return dataclasses.replace(
         sweep,
         name=f"{sweep.name}-smoke",
         config=config,
-        grid=grid,
+        grid={key: values if key.startswith(f"{TRACED}.") else values[:1] for key, values in sweep.grid.items()},
         seeds=tuple(sweep.seeds)[:_FIRST],
         variants=_first_variants(config, sweep.variants),
         table=layout,
     )
+
+
+def _embedded(config: ConfigDict) -> str:
+    """Returns the embedded data set that replaces the data set of a config."""
+    name, selection = config.data.name, config.training.selection
+    if name in catalog.EMBEDDED_TASKS:
+        return name
+    if name in catalog.CATALOG:
+        task, labels = catalog.CATALOG[name].task, catalog.CATALOG[name].labels
+    else:  # the user's own data, which is not read: the selection score shows the task
+        ranked = selection.startswith(("map", "mrr", "recall_at_"))
+        task, labels = config.data.task or ("ranking" if ranked else "classification"), ()
+    if task == "ranking":
+        return "embedded_ranking"
+    return "embedded_paraphrase" if len(labels) == 2 or selection in ("f1", "max_f1", "auc") else "embedded_inference"
+
+
+def _first_variants(config: ConfigDict, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Returns the first variants that still differ with a tiny model, as name -> settings."""
+    found: dict[str, dict[str, Any]] = {}
+    known = []
+    for name, settings in variants.items():
+        tiny = dict(settings)
+        if "model.name" in settings:  # a model of its own is made as tiny as the others
+            of_model = [key for key in flatten(with_overrides(config, settings)) if key.startswith("model.")]
+            tiny |= {key: value for key, value in _SETTINGS.items() if key in settings or key in of_model}
+        whole = flatten(with_overrides(config, tiny))
+        if whole not in known and len(found) < _FIRST:
+            found[name] = tiny
+            known.append(whole)
+    return found

@@ -1,7 +1,8 @@
 """Faults of what is measured and read: scores, times, significance, PyTorch's files, the parts of a cache key."""
 
 _SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/sweep/recording.py"
-_TIMES, _TIMING, _STATISTICS = "jaxmatch/reporting/times.py", "jaxmatch/sweep/timing.py", "jaxmatch/reporting/statistics.py"
+_TIMES = _TIMING = "jaxmatch/papers/timing.py"
+_STATISTICS = "jaxmatch/reporting/statistics.py"
 _INTEROP, _ENCODING = "jaxmatch/inference/interop.py", "jaxmatch/data/encoding.py"
 _COMPARISONS, _CAPTIONS = (f"jaxmatch/reporting/{name}.py" for name in ("comparisons", "captions"))
 _VERDICT, _REPORT = "jaxmatch/reporting/verdict.py", "jaxmatch/reporting/report.py"

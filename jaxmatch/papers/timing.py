@@ -1,0 +1,404 @@
+"""Inference times on the CPU beside those of papers (`jaxmatch timing`), and their table.
+
+A batch is timed from word ids to probabilities, as in Table 5 of RE2 and of ESAN, and a split from texts to labels. The
+models have random weights; a trained model can be added.
+"""
+
+import collections
+import dataclasses
+import itertools
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from ml_collections import ConfigDict
+
+from jaxmatch import models
+from jaxmatch.analysis.evaluate import pairs_of
+from jaxmatch.config.settings import with_overrides
+from jaxmatch.data import catalog, generated
+from jaxmatch.data.catalog import data_directory
+from jaxmatch.data.pairs import Split
+from jaxmatch.data.text import UNKNOWN, Preprocessing, WordTable, build_vocabulary, character_table, nltk_tagger
+from jaxmatch.devices import available_devices
+from jaxmatch.errors import InputError, printable_json, report_damage
+from jaxmatch.files import read_json
+from jaxmatch.inference.calibration import probabilities_of
+from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.inference.matcher import Matcher
+from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text, latex, markdown
+from jaxmatch.reporting.statistics import mean_and_deviation
+from jaxmatch.sweep.files import called, data_settings, load_module
+from jaxmatch.sweep.recording import commit, device_name, versions
+from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
+from jaxmatch.training.step import flattening
+from jaxmatch.workdir import TIMING_FILE, check_usable
+
+NO_SPLIT = "none"  # no throughput is measured
+_SMOKE = {"batches": 3, "length": 6, "passes": 1, "most_pairs": 16, "dimensions": generated.DIMENSIONS}
+# Predictions before the first that is timed. The first compiles and makes the lookup tables of words; the next may
+# still find a cold cache.
+_WARM = 3
+# Enough words to draw random ones from if no split is read.
+_PLACEHOLDER_WORDS = tuple(f"word{number}" for number in range(10_000))
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """The description of a timing, which `get_timing()` of a file returns.
+
+    Attributes:
+      sweep: the models. Each variant is a row of the table, and each seed a model of a row with random weights of its
+        own. Batches are timed with every model, passes over a split of the data set with the first. Published rows have
+        "times.batch_seconds" among the scores and "parameters" among the settings. One with the name of a row is shown
+        next to it.
+      batches, pairs, length: the number of timed batches (at least 2), of pairs in a batch, of tokens in a sentence.
+      dimensions: the size of the word vectors.
+      passes, most_pairs: the number of timed passes over the split, and its largest number of pairs; None: all pairs.
+    """
+
+    sweep: Sweep
+    batches: int
+    pairs: int = 8
+    length: int = 20
+    dimensions: int = 300
+    passes: int = 3
+    most_pairs: int | None = None
+
+    def configs(self) -> dict[str, ConfigDict]:
+        """Returns the config of each row."""
+        return {name: with_overrides(self.sweep.config, settings) for name, settings in self.sweep.variants.items()}
+
+
+def resolve(
+    file: Path,
+    *,
+    options: Mapping[str, str] | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    batches: int | None = None,
+    seeds: int | None = None,
+    smoke: bool = False,
+) -> Timing:
+    """Returns the timing that a file with `get_timing()` and a command line describe together; see `launch.sweep`.
+
+    Raises:
+      InputError: the file, an option or a setting cannot be used.
+    """
+    options, overrides = dict(options or {}), dict(overrides or {})
+    directory = options.pop("data_directory", None)
+    if directory is not None and not smoke:  # generated data needs no directory
+        overrides["data.directory"] = directory
+    timing = called(load_module(file), "get_timing", options, file, Timing)
+    if smoke:
+        timing = dataclasses.replace(timing, sweep=smoke_sweep(timing.sweep), **_SMOKE)
+    sweep = changed(timing.sweep, seeds=seeds, overrides=overrides)
+    return dataclasses.replace(timing, sweep=sweep, batches=timing.batches if batches is None else batches)
+
+
+def plan_text(timing: Timing, split: str) -> str:
+    """Returns a description of what would be timed, with one line per model."""
+    outputs = len(labels_and_task(timing)[0]) or 1
+    seeds, data = len(timing.sweep.seeds), timing.sweep.config.data.name
+    throughput = "" if split == NO_SPLIT else f", and {timing.passes + 1} passes over {data} {split}"
+    of_each = f" of each of {seeds} random starts" if seeds > 1 else ""
+    lines = [
+        f"{timing.sweep.table.title}: {timing.batches:,} batches{of_each} of {timing.pairs} pairs of {timing.length} "
+        f"tokens a sentence{throughput}"
+    ]
+    for name, config in timing.configs().items():
+        parameters = flattening(models.build(config.model, outputs=outputs), timing.dimensions).count
+        lines.append(f"  {name}: {parameters:,} parameters")
+    return "\n".join(lines)
+
+
+def labels_and_task(timing: Timing) -> tuple[tuple[str, ...], str]:
+    """Returns the labels and the task of the data set. Raises an `InputError` if they are in no catalog."""
+    name = timing.sweep.config.data.name
+    if name in catalog.CATALOG:
+        return catalog.CATALOG[name].labels, catalog.CATALOG[name].task
+    if name not in catalog.EMBEDDED_TASKS:
+        problem = f"the labels of data set {name!r} are not known without reading it"
+        raise InputError(problem, remedy="give a public data set")
+    return catalog.load(name).labels, catalog.EMBEDDED_TASKS[name]
+
+
+def random_model(
+    settings: Mapping[str, Any],
+    *,
+    vectors: np.ndarray,
+    outputs: int,
+    characters: np.ndarray | None = None,
+    seed: int = 0,
+) -> InferenceModel:
+    """Builds an untrained model for timing; the values of its weights do not change a time.
+
+    Arguments:
+      settings, outputs: as in `jaxmatch.models.build`, whose errors it raises.
+      vectors: <float32>[words, dimensions].
+      characters: the characters of the words as in an `InferenceModel`, for models that take characters.
+      seed: the seed of the weights.
+    """
+    module = models.build(settings, outputs=outputs)
+    table = vectors if characters is None else WordTable(vectors, characters)
+    side = {name: np.ones((1, 1), np.int32) for name in ("ids", *module.token_features)}
+    parameters = jax.jit(module.init)(jax.random.key(seed), side, side, table)["params"]
+    return InferenceModel(module, parameters, vectors, characters)
+
+
+def random_matcher(
+    model: Mapping[str, Any],
+    *,
+    texts: Iterable[str],
+    preprocessing: Preprocessing,
+    labels: Sequence[str],
+    task: str,
+    dimensions: int,
+    seed: int = 0,
+) -> Matcher:
+    """Builds a `Matcher` around a `random_model` with random vectors for the words of the texts.
+
+    The number of words can change a time, because the table of their products may be too large to be used
+    (inference/cpu.py).
+    """
+    outputs = len(labels) or 1
+    module = models.build(model, outputs=outputs)
+    counts = collections.Counter(token for text in texts for token in preprocessing.tokens(text))
+    words = build_vocabulary(counts, (), minimum_count=1)
+    vectors = np.random.default_rng(0).normal(size=(len(words), dimensions)).astype(np.float32)
+    vectors[: UNKNOWN + 1] = 0
+    characters = character_table(words.words, module.config.known_characters) if module.takes_characters else None
+    return Matcher(
+        random_model(model, vectors=vectors, outputs=outputs, characters=characters, seed=seed),
+        vocabulary=words,
+        preprocessing=preprocessing,
+        labels=labels,
+        task=task,
+        config={"model": dict(model)},
+    )
+
+
+def batch_seconds(model: InferenceModel, *, pairs: int, length: int, batches: int) -> np.ndarray:
+    """Times batches of random words one by one, from word ids to probabilities, after a few batches that do not count.
+
+    The times do not include reading text, as in the papers, nor computing parts of speech and exact matches for a model
+    that takes them. Returns `<float64>[batches]`, seconds.
+    """
+    random, words = np.random.default_rng(0), model.vectors.shape[0]
+    limits = {"tags": model.module.config.known_tags, "exact_match": 2}
+
+    def side(low: int, high: int) -> np.ndarray:
+        return random.integers(low, high, (pairs, length), dtype=np.int32)
+
+    def random_prediction() -> Callable[[], Any]:
+        ids = [side(min(UNKNOWN + 1, words - 1), words) for _ in range(2)]
+        features = {name: (side(0, limits[name]), side(0, limits[name])) for name in model.module.token_features}
+        return lambda: probabilities_of(model.logits(*ids, features))
+
+    return _seconds((random_prediction() for _ in range(_WARM + batches)), warm=_WARM)
+
+
+def split_seconds(matcher: Matcher, pairs: Sequence[tuple[str, str]], passes: int) -> np.ndarray:
+    """Times passes over all pairs, from texts to labels, after one that does not count. Returns `<float64>[passes]`."""
+    return _seconds((lambda: matcher.predict(pairs) for _ in range(1 + passes)), warm=1)
+
+
+def _seconds(predictions: Iterable[Callable[[], Any]], warm: int) -> np.ndarray:
+    """Times each prediction, and leaves out the first `warm` times."""
+    found = []
+    for predict in predictions:
+        start = time.perf_counter()
+        predict()  # returns numbers on the host, so no computation is still running
+        found.append(time.perf_counter() - start)
+    return np.array(found[warm:])
+
+
+def run(
+    timing: Timing,
+    *,
+    split: str = "test",
+    trained: tuple[str, Matcher, Split | None] | None = None,
+    command: str = "",
+    say: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Times every model of a timing on JAX's default device, which must be a CPU, and returns the record.
+
+    Arguments:
+      timing: the timing.
+      split: the name of the split whose pairs measure the throughput, or `NO_SPLIT`.
+      trained: a trained model: its name, the model, and the pairs of its own data set for the throughput, or None.
+      command: the command line that requested the timing.
+      say: a function that is called with the name of each model.
+
+    Raises:
+      InputError: the split cannot be read, or a model takes parts of speech and NLTK's tagger is not installed.
+    """
+    load, sweep, data = os.getloadavg()[0], timing.sweep, timing.sweep.config.data
+    labels, task = labels_and_task(timing)
+    pairs, texts = None, _PLACEHOLDER_WORDS
+    if split != NO_SPLIT:
+        pairs = catalog.load_split(data.name, data_directory(data.name, data.directory), split)
+        pairs = pairs.part(range(len(pairs))[: timing.most_pairs], pairs.dropped)
+        texts = (*pairs.text_a, *pairs.text_b)
+        if any(config.model.get("tags") for config in timing.configs().values()):
+            nltk_tagger()  # before anything is timed
+    rows = []
+    for name, config in timing.configs().items():
+        say(name)
+        shared = {"labels": labels, "task": task, "dimensions": timing.dimensions, "texts": texts}
+        shared["preprocessing"] = data_settings(config).preprocessing
+        starts = (random_matcher(config.model.to_dict(), seed=seed, **shared) for seed in sweep.seeds)
+        rows.append({"model": name, **_row(timing, starts, pairs, f"{data.name} {split}")})
+    if trained is not None:
+        name, matcher, own = trained
+        say(name)
+        row = _row(timing, [matcher], own, f"{matcher.config['data']['name']} {split}")
+        rows.append({"model": name, "trained": True, **row})
+    return {
+        "format": 1,
+        "kind": "timing",
+        "name": sweep.name,
+        "title": sweep.table.title,
+        "command": command,
+        "device": device_name(available_devices("cpu")[:1]),
+        "versions": versions(),
+        "commit": commit(),
+        "load_before": round(load, 1),
+        "batch_size": timing.pairs,
+        "length": timing.length,
+        "batches": timing.batches,
+        "seeds": len(sweep.seeds),
+        "rows": rows,
+        "published": [
+            {
+                "model": row.label,
+                "source": row.source,
+                "parameters": row.settings.get("parameters"),
+                "seconds": row.scores.get("times.batch_seconds"),
+            }
+            for row in sweep.table.published
+        ],
+        "notes": [
+            *sweep.table.notes,
+            "Products of words' vectors with weights are made once, before the times begin, where they fit",
+        ],
+    }
+
+
+def _row(timing: Timing, matchers: Iterable[Matcher], split: Split | None, data: str) -> dict[str, Any]:
+    """Returns a row of the record: a model's settings and size, and seconds of each batch and pass over the split."""
+    row: dict[str, Any] = {}
+    for matcher in matchers:
+        seconds = batch_seconds(matcher.model, pairs=timing.pairs, length=timing.length, batches=timing.batches)
+        if row:
+            row["batch_seconds"] += seconds.tolist()
+            continue
+        parameters = models.count_parameters(matcher.model.params)
+        row = {"settings": matcher.config["model"], "parameters": parameters, "batch_seconds": seconds.tolist()}
+        row["split"] = None
+        if split is not None:
+            passes = split_seconds(matcher, pairs_of(split), timing.passes)
+            row["split"] = {"data": data, "pairs": len(split), "seconds": passes.tolist()}
+    return row
+
+
+def check_timing_folder(workdir: Path, timing: Timing) -> None:
+    """Checks, before anything is timed, that a folder can be written and holds no sweep and no other timing.
+
+    Raises:
+      InputError: it does, or its timing cannot be read, or the folder cannot be written.
+    """
+    check_usable(workdir)
+    file, remedy = workdir / TIMING_FILE, "give a --workdir of its own"
+    if (workdir / "sweep.json").exists():
+        raise InputError("a sweep was run in this folder", path=workdir, remedy=remedy)
+    if file.exists() and (other := read_times(file).get("name")) != timing.sweep.name:
+        raise InputError(f"this folder holds the timing {other}", path=workdir, remedy=remedy)
+
+
+# The table of a timing: a pure function of its record.
+
+
+def read_times(file: Path) -> dict[str, Any]:
+    """Reads the record of a timing. Raises an `InputError` if it cannot be read or is not one."""
+    with report_damage(file, "run jaxmatch timing again", "the record"):
+        record = read_json(file)
+        if (record["kind"], record["format"]) != ("timing", 1):
+            raise ValueError("it is not a timing of format 1")
+        _sheet(record)  # raises an error if a field is missing
+    return record
+
+
+def times(record: Mapping[str, Any], format: str) -> str:
+    """Returns the table as "markdown", "latex", "csv" or "json", which has all numbers unrounded."""
+    if format == "json":
+        return printable_json(record, indent=1) + "\n"
+    sheet = _sheet(record)
+    if format == "csv":
+        return csv_text([sheet.headings, *([cell.content for cell in line] for each in sheet.sections for line in each)])
+    return {"markdown": markdown, "latex": latex}[format](sheet)
+
+
+def _sheet(record: Mapping[str, Any]) -> Sheet:
+    """Returns a table with one line per model, with measured and published times. Models that were not measured come
+    last.
+    """
+    printed = {row["model"]: row for row in record["published"]}
+    ours = {row["model"]: row for row in record["rows"]}
+    measured = any(row["split"] for row in record["rows"])
+    keep = (True, True, True, measured, bool(printed), bool(printed))
+
+    def lines(names: Iterable[str]) -> tuple[tuple[Text, ...], ...]:
+        cells = (_cells(name, ours.get(name), printed.get(name, {})) for name in names)
+        return tuple(tuple(map(Text, itertools.compress(line, keep))) for line in cells)
+
+    sections = (lines(ours), lines(name for name in printed if name not in ours))
+    headings = ("model", "parameters", "time (s/batch)", "pairs/s", "parameters", "time (s/batch)")
+    return Sheet(
+        title=record["title"],
+        caption=_caption(record),
+        notes=(*record["notes"], *([f"Command: {record['command']}"] if record["command"] else [])),
+        headings=tuple(itertools.compress(headings, keep)),
+        numeric=tuple(itertools.compress((False, True, True, True, True, True), keep)),
+        spans=(("", 1), ("measured", 2 + measured), ("published", 2)) if printed else (),
+        sections=tuple(section for section in sections if section),
+    )
+
+
+def _cells(name: str, measured: Mapping[str, Any] | None, printed: Mapping[str, Any]) -> list[str]:
+    own = [NO_VALUE] * 3
+    if measured:
+        mean, deviation = mean_and_deviation(measured["batch_seconds"])
+        own[:2] = f"{measured['parameters']:,}", f"{mean:.4f} ± {deviation:.4f}"
+        if measured["split"]:
+            mean, deviation = mean_and_deviation(_rates(measured["split"]))
+            own[2] = f"{mean:,.0f}" + ("" if deviation is None else f" ± {deviation:,.0f}")
+    return [name, *own, *(printed.get(key) or NO_VALUE for key in ("parameters", "seconds"))]
+
+
+def _caption(record: Mapping[str, Any]) -> tuple[str, ...]:
+    seeds = record.get("seeds", 1)
+    starts = f", of each of {seeds} random starts" if seeds > 1 else ""
+    sentences = [
+        f"Mean ± sample standard deviation of {record['batches']:,} batches of {record['batch_size']} pairs of "
+        f"{record['length']} tokens a sentence, from word ids to probabilities, weights as they are before "
+        f"training{starts}."
+    ]
+    if trained := [row["model"] for row in record["rows"] if row.get("trained")]:
+        sentences.append(f"Trained: {', '.join(trained)}.")
+    known = [row["split"] for row in record["rows"] if row["split"]]
+    for data, pairs, passes in sorted({(each["data"], each["pairs"], len(each["seconds"])) for each in known}):
+        several = f"mean ± sample standard deviation of {passes} passes" if passes > 1 else "one pass"
+        sentences.append(f"Pairs a second: the {pairs:,} of {data}, texts in and labels out, {several}.")
+    if sources := dict.fromkeys(row["source"] for row in record["published"]):
+        sentences.append(f"Published: {'; '.join(sources)}.")
+    load = f"; load before the run {record['load_before']:g}" if "load_before" in record else ""
+    sentences.append(f"Device: {record['device']}; jax {record['versions']['jax']}{load}.")
+    return tuple(sentences)
+
+
+def _rates(split: Mapping[str, Any]) -> list[float]:
+    return [split["pairs"] / seconds for seconds in split["seconds"]]
