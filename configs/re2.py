@@ -87,7 +87,7 @@ DATA_SETS = {
         "optimizer.decay_samples": 256_000,
     },
     # MAP 0.7452 ± 0.0044 and MRR 0.7618 ± 0.0040 over 10 seeds (Table 4), on the questions with right and wrong
-    # answers. Checkpoints are chosen by MRR, as the catalog of data sets (jaxmatch/data/catalog.py) says.
+    # answers. Checkpoints are chosen by MRR, as the catalog of data sets (jaxmatch/data/data_sets.toml) says.
     "wikiqa": _ANSWERS | {"training.patience_samples": 256_000},
     # Raw: MAP and MRR count all questions with a right answer, including those without a wrong one, which cannot be
     # ranked badly.

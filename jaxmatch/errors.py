@@ -1,4 +1,4 @@
-"""Errors that are written for the user; text that is safe to print in them; and the kinds of files.
+"""Errors that are written for the user, text that is safe to print in them, and the kinds of files.
 
 Characters that a terminal would obey, or draw out of order, are shown as escapes. The kind of a file is checked before
 it is read as a whole: a pipe or a device may never end.
@@ -16,36 +16,27 @@ from typing import Any
 # C0, DEL and C1; marks that change the direction of what follows; line and paragraph separators; lone surrogates.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _NAMED = {"\n": r"\n", "\t": r"\t", "\r": r"\r"}
+# The remedy for a sweep whose folder has no record of a finished run.
+WAIT_OR_RESUME = "wait, or run the sweep again to resume it"
 
 
 def count_text(number: int, singular: str, plural: str = "") -> str:
-    """Returns a number with its noun: "1 run" or "2,000 runs".
-
-    Arguments:
-      number: the number.
-      singular: the singular of the noun.
-      plural: the plural of the noun; empty: `singular` with an s.
-    """
+    """Returns a number with its noun: "1 run" or "2,000 runs". Without `plural`, an s is added."""
     return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""Returns `text` with its control characters written as `\n`, `\x1b` or `\u202e`; all other characters stay.
+    r"""Returns `text` with its control characters, except those in `keep`, written as `\n`, `\x1b` or `\u202e`.
 
     A byte of a file name that is not UTF-8 reaches Python as a surrogate. It is written as that byte.
-
-    Arguments:
-      text: the text to print.
-      keep: control characters that stay, such as "\n".
     """
-    return _CONTROL.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
 
+    def escaped(found: re.Match) -> str:
+        code = ord(found[0])
+        code -= 0xDC00 if 0xDC80 <= code <= 0xDCFF else 0
+        return _NAMED.get(found[0]) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
 
-def _escape(character: str) -> str:
-    code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:
-        code -= 0xDC00
-    return _NAMED.get(character) or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}")
+    return _CONTROL.sub(lambda found: found[0] if found[0] in keep else escaped(found), text)
 
 
 def shown(value: Any, limit: int = 60) -> str:
@@ -61,11 +52,7 @@ def listed(names: Iterable[Any], most: int = 8) -> str:
 
 
 def without_nan(value: Any) -> Any:
-    """Returns `value` with None for every NaN and infinity, which JSON cannot represent.
-
-    Arguments:
-      value: plain values, also nested. Mappings become dicts with string keys; lists and tuples become lists.
-    """
+    """Returns nested plain values with None for every NaN and infinity, which JSON cannot represent."""
     if isinstance(value, Mapping):
         return {str(key): without_nan(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -76,91 +63,67 @@ def without_nan(value: Any) -> Any:
 def printable_json(value: Any, **options: Any) -> str:
     """Returns `value` as JSON that any program reads back unchanged and that is safe to print.
 
-    Arguments:
-      value: a value that JSON can represent.
-      options: options of `json.dumps`.
-
-    Raises:
-      TypeError, ValueError: as in `json.dumps`.
+    The options and the errors are those of `json.dumps`.
     """
     text = json.dumps(value, ensure_ascii=False, **options)
     return _CONTROL.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
+class Row(int):
+    """The number of a row of a table without lines, such as Parquet, counted from 0. Errors call it a row."""
+
+
 class InputError(ValueError):
     """The error about input that cannot be used: a file, a line of a file, a setting, a name.
 
-    The text of the error is a single line that states the file, the line, the problem and the remedy. A program can
-    print it without a traceback and exit with status 2. Control characters in it are escaped.
-
-    Arguments:
-      problem: the problem.
-      path: the file or folder that has the problem.
-      line: the line in that file, counted from 1.
-      remedy: the advice to the user.
+    The text of the error is a single line: the file or folder, the line counted from 1 (or a `Row`), the problem and
+    the remedy. A program can print it without a traceback and exit with status 2. Control characters are escaped.
     """
 
-    def __init__(
-        self,
-        problem: str,
-        *,
-        path: str | os.PathLike | None = None,
-        line: int | None = None,
-        remedy: str | None = None,
-    ):
+    def __init__(self, problem: str, *, path: Any = None, line: int | None = None, remedy: str | None = None):
         self.problem, self.path, self.line, self.remedy = problem, path, line, remedy
-        place = "" if path is None else printable(os.fspath(path)) + (": " if line is None else f":{line}: ")
-        text = f"{problem}" + (f"; {remedy}" if remedy else "")
+        number = "" if line is None else f", row {line}" if isinstance(line, Row) else f":{line}"
+        place = "" if path is None else f"{printable(os.fspath(path))}{number}: "
+        text = f"{problem}; {remedy}" if remedy else problem
         super().__init__(place + printable(" ".join(text.split())))
 
-
-# The remedy for a sweep whose folder has no record of a finished run.
-WAIT_OR_RESUME = "wait, or run the sweep again to resume it"
+    def at(self, path: Any, line: int | None) -> "InputError":
+        """Returns the error with another place."""
+        return InputError(self.problem, path=path, line=line, remedy=self.remedy)
 
 
 class NotInstalled(InputError):
-    """The error about an optional package that is not installed.
+    """The error about an optional package, of an extra of this project, that `purpose` needs and that is not installed.
 
-    Arguments:
-      purpose: what needs the package; the subject of a sentence.
-      package: the package.
-      extra: the extra of this project that installs it.
-      otherwise: another remedy, which follows the first one.
-      path: the file that needs the package.
+    `otherwise` is another remedy.
     """
 
-    def __init__(
-        self, purpose: str, package: str | None, extra: str, otherwise: str = "", path: str | os.PathLike | None = None
-    ):
+    def __init__(self, purpose: str, package: str | None, extra: str, otherwise: str = "", path: Any = None):
         remedy = f"pip install 'jaxmatch[{extra}]'" + (f", {otherwise}" if otherwise else "")
         super().__init__(f"{purpose} needs {package}, which is not installed", path=path, remedy=remedy)
 
 
 class UnknownOption(InputError):
-    """The error about an option that a launched file does not have.
-
-    Arguments:
-      problem: the problem.
-      option: the option, with its dashes.
-      known: the names of the options that the file has.
-      **more: the other arguments of `InputError`.
-    """
+    """The error about `option`, with its dashes, that is not among those of a launched file, which are `known`."""
 
     def __init__(self, problem: str, *, option: str, known: Iterable[str] = (), **more: Any):
         super().__init__(problem, **more)
         self.option, self.known = option, tuple(known)
 
 
+class NotFinite(InputError):
+    """The error about a pair, counted from 0, for which the output of a model is not finite."""
+
+    def __init__(self, pair: int):
+        super().__init__(f"the model's output for pair {pair} is not finite", remedy="train the model again")
+        self.pair = pair
+
+
 @contextlib.contextmanager
 def report_damage(path: str | os.PathLike, remedy: str, what: str = "the file") -> Iterator[None]:
-    """Changes an error of the block, which reads a file of a known form, to an `InputError` that calls it damaged.
+    """Changes an error of the block, which reads a file of a known form, to an `InputError` that calls `what` damaged.
 
     An `InputError` and an `OSError` stay as they are.
-
-    Arguments:
-      path: the file.
-      remedy: the remedy in the error.
-      what: what is damaged.
     """
     try:
         yield
@@ -173,18 +136,6 @@ def report_damage(path: str | os.PathLike, remedy: str, what: str = "the file") 
 def first_line(error: object) -> str:
     """Returns the first line of an error's text that is not blank, or the name of its class."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
-
-
-class NotFinite(InputError):
-    """The error about a pair for which the output of a model is not finite.
-
-    Arguments:
-      pair: the position of the pair, counted from 0.
-    """
-
-    def __init__(self, pair: int):
-        super().__init__(f"the model's output for pair {pair} is not finite", remedy="train the model again")
-        self.pair = pair
 
 
 def nearest(name: object, known: Iterable[object]) -> str:
@@ -207,14 +158,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 FILE, FOLDER = "a file", "a folder"
-_KINDS = {
-    stat.S_IFREG: FILE,
-    stat.S_IFDIR: FOLDER,
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
+_KINDS = {stat.S_IFREG: FILE, stat.S_IFDIR: FOLDER, stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
 def kind(path: str | os.PathLike) -> str:
@@ -229,48 +173,20 @@ def kind(path: str | os.PathLike) -> str:
         return "a link to a file that is not there" if os.path.islink(path) else ""
     except (OSError, ValueError) as error:  # a folder that may not be entered; a name too long, or with a NUL
         raise InputError(f"it cannot be looked up ({getattr(error, 'strerror', error)})", path=path) from None
-    return _KINDS.get(stat.S_IFMT(mode), "something else")
+    return _KINDS.get(stat.S_IFMT(mode), "a device")
 
 
-def require_plain_file(
-    path: str | os.PathLike, *, missing: str = "there is no such file", remedy: str | None = None
-) -> None:
-    """Checks that a plain file exists at a path.
-
-    Arguments:
-      path: the file, or a link to it.
-      missing: the problem in the error about a file that does not exist.
-      remedy: the remedy in the error.
-
-    Raises:
-      InputError: the file does not exist, cannot be looked up, or is not a plain file.
-    """
-    if not is_plain_file(path, remedy=remedy):
-        raise InputError(missing, path=path, remedy=remedy)
-
-
-def is_plain_file(path: str | os.PathLike, *, remedy: str | None = None) -> bool:
-    """Returns whether a plain file exists at a path; anything else at the path raises an error.
-
-    Raises:
-      InputError: the path cannot be looked up, or is not a plain file.
-    """
-    found_kind = kind(path)
-    if found_kind and found_kind != FILE:
-        raise InputError(f"this is {found_kind}, not a file", path=path, remedy=remedy)
-    return bool(found_kind)
-
-
-def check_plain_file(path: str | os.PathLike, remedy: str, most_bytes: int | None = None) -> None:
-    """Checks, before a file is opened, that it is a plain file of limited length. A missing file is not an error.
-
-    Arguments:
-      path: the file, or a link to it.
-      remedy: the remedy in the error.
-      most_bytes: the greatest length of the file; None: no limit.
-
-    Raises:
-      InputError: the path cannot be looked up, is not a plain file, or the file is longer than `most_bytes`.
-    """
-    if is_plain_file(path, remedy=remedy) and most_bytes is not None and (size := os.path.getsize(path)) > most_bytes:
+def check_plain_file(path: str | os.PathLike, remedy: str | None = None, most_bytes: int | None = None) -> bool:
+    """Returns whether there is a file at `path`. Anything but a plain file of at most `most_bytes` is an error."""
+    found = kind(path)
+    if found not in ("", FILE):
+        raise InputError(f"this is {found}, not a file", path=path, remedy=remedy)
+    if found and most_bytes is not None and (size := os.path.getsize(path)) > most_bytes:
         raise InputError(f"the file has {size:,} bytes, more than {most_bytes:,}", path=path, remedy=remedy)
+    return bool(found)
+
+
+def require_plain_file(path: str | os.PathLike, *, missing: str = "there is no such file", remedy: str = "") -> None:
+    """Raises an `InputError` about the problem `missing` if there is no file at `path`, or as `check_plain_file`."""
+    if not check_plain_file(path, remedy):
+        raise InputError(missing, path=path, remedy=remedy)

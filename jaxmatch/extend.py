@@ -2,7 +2,8 @@
 
 A module outside the package calls these functions. `--import FILE_OR_MODULE` loads the module for a command. An
 installed module is loaded automatically if its distribution names it as an entry point of the group "jaxmatch". In
-Python, import the module. Its models, scores, data sets and hyperparameters then work like those of the package.
+Python, import the module. A name must be an identifier that the package does not use; otherwise an `InputError` is
+raised. A name that was added may be added again, for example if a notebook cell runs twice.
 """
 
 import dataclasses
@@ -18,9 +19,7 @@ from jaxmatch.config.settings import ADDED_DEFAULTS, SCORES, SECTIONS, Optimizer
 from jaxmatch.errors import InputError
 
 ENTRY_POINTS = "jaxmatch"
-
-# (kind, name) -> the value that was added. It may be replaced, for example if a notebook cell runs again.
-ADDED: dict[tuple[str, str], Any] = {}
+ADDED: dict[tuple[str, str], Any] = {}  # (kind, name) -> the value that was added
 _installed_are_loaded = False
 
 
@@ -29,8 +28,7 @@ def _add(registry: MutableMapping[str, Any], kind: str, name: str, value: Any) -
         raise InputError(f'there is a {kind} "{name}" already', remedy="choose another name")
     if not name.isidentifier():
         raise InputError(f"{name!r} is not a valid name for a {kind}", remedy="use letters, digits and underscores")
-    registry[name] = value
-    ADDED[kind, name] = value
+    registry[name] = ADDED[kind, name] = value
 
 
 def add_model(settings: type[ModelConfig], module: type) -> None:
@@ -41,9 +39,6 @@ def add_model(settings: type[ModelConfig], module: type) -> None:
         `jaxmatch.config.models.setting`.
       module: a Flax module, a subclass of `PairModel` (jaxmatch/models/pair_model.py). It is constructed with the
         settings and the number of outputs.
-
-    Raises:
-      InputError: the package has a model of this name, or the name is not an identifier.
     """
     from jaxmatch import models  # imports flax
 
@@ -61,9 +56,6 @@ def add_score(score: Score, function: Callable[..., Any], task: str) -> None:
         `groups` receives the groups of a ranking: `[pairs]`, whole numbers or texts, equal for the candidates of a
         group.
       task: "classification", "regression" or "ranking".
-
-    Raises:
-      InputError: the package has a score of this name, the name is not an identifier, or the task does not exist.
     """
     from jaxmatch.data.pairs import TASKS
     from jaxmatch.training import scores
@@ -76,19 +68,12 @@ def add_score(score: Score, function: Callable[..., Any], task: str) -> None:
 
 
 def add_data_set(source: Any) -> None:
-    """Adds a data set.
+    """Adds a data set: a `jaxmatch.data.catalog.Source`, which names its files and the functions that read them."""
+    from jaxmatch.data import catalog
 
-    Arguments:
-      source: a `jaxmatch.data.catalog.Source`, which names the files of the data set and the functions that read them.
-
-    Raises:
-      InputError: the package has a data set of this name, or the name is not an identifier.
-    """
-    from jaxmatch.data.catalog import CATALOG, EMBEDDED_TASKS, OWN
-
-    if source.name in (OWN, *EMBEDDED_TASKS):  # these are not in the catalog
+    if source.name not in catalog.CATALOG and source.name in catalog.names():  # such a set has no source
         raise InputError(f'there is a data set "{source.name}" already', remedy="choose another name")
-    _add(CATALOG, "data set", source.name, source)
+    _add(catalog.CATALOG, "data set", source.name, source)
 
 
 def add_hyperparameter(
@@ -112,32 +97,22 @@ def add_hyperparameter(
         `<float32>[]`) -> `<float32>[batch]`, the new losses in place of `losses`. In a regression, outputs are
         `<float32>[batch, 1]` and labels `<float32>[batch]`.
       least, most, below: the bounds of the value: at least `least`, at most `most`, less than `below`.
-
-    Raises:
-      InputError: the optimizer has a setting of this name, or the name is not an identifier.
     """
     from jaxmatch.config.models import setting
+    from jaxmatch.training import step
 
+    fields = {each.name: (each.name, each.type, each) for each in dataclasses.fields(SECTIONS["optimizer"])}
     field = setting(float(default), help, least=least, most=most, below=below)
-    fields = [(each.name, each.type, each) for each in dataclasses.fields(SECTIONS["optimizer"])]
-    known = {each: None for each, *_ in fields}
-    _add(known, "setting of the optimizer", name, None)
-    fields = [each for each in fields if each[0] != name]
-    optimizer = dataclasses.make_dataclass("OptimizerConfig", [*fields, (name, float, field)], frozen=True)
+    _add(fields, "setting of the optimizer", name, (name, float, field))
+    optimizer = dataclasses.make_dataclass("OptimizerConfig", fields.values(), frozen=True)
     optimizer.__doc__ = OptimizerConfig.__doc__
     SECTIONS["optimizer"] = optimizer
     ADDED_DEFAULTS[f"optimizer.{name}"] = float(default)
-
-    from jaxmatch.training import step
-
     step.ADDED[name] = loss
 
 
 def load(names: Iterable[str]) -> None:
-    """Imports modules that extend the package.
-
-    Arguments:
-      names: names of modules, or paths of files that end in .py.
+    """Imports modules that extend the package: names of modules, or paths of files that end in .py.
 
     Raises:
       InputError: a module or file does not exist, or its import fails.

@@ -26,19 +26,10 @@ def columns(split):
     return list(zip(split.text_a, split.text_b, split.labels))
 
 
-SNLI_HEADER = (
-    "gold_label\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\tsentence2_parse\tsentence1\tsentence2"
-    "\tcaptionID\tpairID\tlabel1\tlabel2\tlabel3\tlabel4\tlabel5\n"
-)
 SNLI_JSON = (
     '{"gold_label": "neutral", "sentence1": "A dog.", "sentence2": "An animal.", "annotator_labels": ["neutral"]}\n'
     '{"gold_label": "-", "sentence1": "A dog.", "sentence2": "A cat.", "pairID": "1"}\n'
     '{"gold_label": "entailment", "sentence1": "A \\"big\\" dog.", "sentence2": "A dog."}\n'
-)
-SNLI_TEXT = SNLI_HEADER + (
-    "neutral\t( A dog )\t( An animal )\t(ROOT)\t(ROOT)\tA dog.\tAn animal.\t1.jpg\t1r1n\tneutral\t\t\t\t\n"
-    "-\t( A dog )\t( A cat )\t(ROOT)\t(ROOT)\tA dog.\tA cat.\t1.jpg\t1r1n\tneutral\tneutral\tentailment\tentailment\t\n"
-    'entailment\tx\tx\tx\tx\tA "big" dog.\tA dog.\t1.jpg\t1r1n\tentailment\n'
 )
 SICK = (
     "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
@@ -73,8 +64,7 @@ UBUNTU = "".join(f"{int(not number)}\t{UBUNTU_CONTEXT}\tanswer {number}\n" for n
 OWN = "text_a\ttext_b\tlabel\tgroup\nwho ?\tme .\t1\tq1\nwho ?\tyou .\t0\tq1\n"
 # A reader, the name of its file, and a complete file of two or three pairs.
 FORMATS = {
-    "snli jsonl": (readers.read_snli, "snli_1.0_dev.jsonl", SNLI_JSON),
-    "snli txt": (readers.read_snli, "snli_1.0_dev.txt", SNLI_TEXT),
+    "snli": (readers.read_snli, "snli_1.0_dev.jsonl", SNLI_JSON),
     "scitail": (
         readers.read_scitail,
         "scitail_1.0_dev.tsv",

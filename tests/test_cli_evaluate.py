@@ -78,7 +78,7 @@ def test_evaluate_reads_own_data_without_its_training_file(tmp_path, capsys):
     assert result["data"] == "own dev"
     assert result["scores"]["pearson"] == pytest.approx(np.corrcoef(logits, [2.5, -1, 4])[0, 1], abs=1e-5)
     assert main(["evaluate", str(run)]) == 2
-    assert "has no test file: looked for test.tsv, test.csv, test.jsonl or test.parquet" in capsys.readouterr().err
+    assert "has no test file: looked for test.tsv, test.csv, test.jsonl, test.parquet" in capsys.readouterr().err
 
 
 def test_evaluate_scores_only_the_dev_part_of_a_file_that_was_split(tmp_path, capsys):

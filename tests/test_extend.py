@@ -173,9 +173,8 @@ def test_built_in_names_cannot_be_replaced_but_user_defined_scores_can():
         extend.add_hyperparameter("dropout_rate", 0.0, "", lambda each, *_: each)
     with pytest.raises(InputError, match='there is a data set "sick" already'):
         extend.add_data_set(CATALOG["sick"])
-    for name in ("own", "embedded_inference"):
-        with pytest.raises(InputError, match=f'there is a data set "{name}" already'):
-            extend.add_data_set(dataclasses.replace(CATALOG["sick"], name=name))
+    with pytest.raises(InputError, match='there is a data set "own" already'):
+        extend.add_data_set(dataclasses.replace(CATALOG["sick"], name="own"))
     with pytest.raises(InputError, match='there is a model "re2" already'):
         extend.add_model(RE2Config, MODELS["re2"])
     with pytest.raises(InputError, match="there is no task 'sorting'"):
@@ -190,12 +189,9 @@ def test_built_in_names_cannot_be_replaced_but_user_defined_scores_can():
     ("name", "message"),
     [
         ("none.py", "none.py: there is no such file"),
-        ("no_such_module", "there is no module 'no_such_module'"),
         ("broken.py", "broken.py:2: the file fails with ZeroDivisionError"),
         ("a_broken_module", "a_broken_module: the file fails with ZeroDivisionError"),
-        ("a_broken_module.part", "a_broken_module.part: the file fails with ZeroDivisionError"),
         ("needy.part", "needy.part: the file fails with ModuleNotFoundError: No module named 'no_such_library'"),
-        ("wrong.part", "wrong.part: the file fails with ValueError: wrong"),
         ("json.no_such_part", "there is no module 'json.no_such_part'"),
         (".part", ".part: the file fails with TypeError"),
     ],
@@ -204,7 +200,6 @@ def test_failed_import_prints_a_one_line_error(name, message, tmp_path, monkeypa
     (tmp_path / "broken.py").write_text("\n1 / 0\n")
     (tmp_path / "a_broken_module.py").write_text("1 / 0\n")
     (tmp_path / "needy.py").write_text("import no_such_library\n")
-    (tmp_path / "wrong.py").write_text("raise ValueError('wrong')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert main(["data", "check", "embedded_inference", "--import", name]) == 2

@@ -1,6 +1,5 @@
 """Files are written atomically: until a write is complete, an existing file at that path is unchanged."""
 
-import errno
 import fcntl
 import os
 import resource
@@ -31,23 +30,13 @@ def test_file_is_replaced_only_when_the_block_succeeds(tmp_path):
     assert os.listdir(tmp_path) == ["one.txt"]
 
 
-def test_missing_parent_folders_are_created(tmp_path):
-    write_atomically(tmp_path / "a" / "b" / "one.txt", "é")
-    assert (tmp_path / "a" / "b" / "one.txt").read_bytes() == "é".encode()
-
-
-def test_symlink_is_followed(tmp_path):
-    (tmp_path / "one.txt").write_text("old")
-    (tmp_path / "link.txt").symlink_to("one.txt")
+def test_links_are_followed_pipes_are_written_to_and_parents_are_created(tmp_path):
+    write_atomically(tmp_path / "a" / "one.txt", "é")
+    (tmp_path / "link.txt").symlink_to("a/one.txt")
     write_atomically(tmp_path / "link.txt", "new")
-    assert (tmp_path / "link.txt").is_symlink() and (tmp_path / "one.txt").read_text() == "new"
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
-def test_named_pipe_is_written_to_and_not_replaced(tmp_path):
-    pipe = tmp_path / "pipe"
+    assert (tmp_path / "link.txt").is_symlink() and (tmp_path / "a" / "one.txt").read_text() == "new"
+    pipe, read = tmp_path / "pipe", []
     os.mkfifo(pipe)
-    read = []
     reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
     reader.start()
     write_atomically(pipe, "all of it")
@@ -59,16 +48,6 @@ def test_error_names_the_file_that_cannot_be_written(tmp_path):
     with pytest.raises(FileNotFoundError) as caught, open_atomically(tmp_path / "missing" / "one.txt"):
         pass
     assert caught.value.filename == str(tmp_path / "missing" / "one.txt")
-
-
-def test_symlink_loop_raises_eloop_and_is_kept(tmp_path):
-    (tmp_path / "a").symlink_to("b")
-    (tmp_path / "b").symlink_to("a")
-    for write in (open_atomically, directory_atomically):
-        with pytest.raises(OSError) as caught, write(tmp_path / "a"):
-            pass
-        assert (caught.value.errno, caught.value.filename) == (errno.ELOOP, str(tmp_path / "a"))
-    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
 
 
 @pytest.mark.parametrize("name", ["n" * 244 + "m", "é" * 120 + ".json"])
@@ -97,29 +76,23 @@ def test_the_mode_of_a_replaced_file_is_kept_and_a_new_one_follows_the_umask(tmp
     assert modes == {"secret": 0o600, "folder": 0o700, "new": 0o640}
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda path: write_atomically(path / "it", b"x" * 100_000),
-        lambda path: _save_array(path / "it"),
-    ],
-)
+def _save_array(path):
+    with directory_atomically(path) as folder:
+        np.save(folder / "array.npy", np.zeros(100_000))
+
+
+@pytest.mark.parametrize("write", [lambda path: write_atomically(path, b"x" * 100_000), _save_array])
 def test_file_size_limit_error_names_the_target(tmp_path, write):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
     try:
         with pytest.raises(OSError) as caught:
-            write(tmp_path)
+            write(tmp_path / "it")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert caught.value.filename.startswith(str(tmp_path / "it"))
     assert caught.value.errno and caught.value.strerror
     assert os.listdir(tmp_path) == []
-
-
-def _save_array(path):
-    with directory_atomically(path) as folder:
-        np.save(folder / "array.npy", np.zeros(100_000))
 
 
 def test_error_inside_the_block_names_the_target_folder(tmp_path):
@@ -135,16 +108,13 @@ def test_folder_does_not_replace_a_file_and_follows_symlinks(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError), directory_atomically(tmp_path / "file"):
         pass
-    (tmp_path / "nowhere").symlink_to("missing")
-    with pytest.raises(FileNotFoundError), directory_atomically(tmp_path / "nowhere"):
-        pass
     (tmp_path / "old").mkdir()
     (tmp_path / "old" / "one").touch()
     (tmp_path / "link").symlink_to("old")
     with directory_atomically(tmp_path / "link") as folder:
         (folder / "two").touch()
     assert os.listdir(tmp_path / "old") == ["two"] and (tmp_path / "link").is_symlink()
-    assert sorted(os.listdir(tmp_path)) == ["file", "link", "nowhere", "old"]
+    assert sorted(os.listdir(tmp_path)) == ["file", "link", "old"]
 
 
 WRITER = """
@@ -158,9 +128,8 @@ with open_atomically(sys.argv[1] + "/file") as file, directory_atomically(sys.ar
 
 
 def test_partial_files_of_killed_writers_are_removed_and_of_live_ones_kept(tmp_path):
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE) for _ in range(2)
-    ]
+    command = [sys.executable, "-c", WRITER, str(tmp_path)]
+    writers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
     try:
         assert all(writer.stdout.readline() == b"writing\n" for writer in writers)
         (tmp_path / ".notes.partial").touch()
@@ -181,27 +150,16 @@ def test_partial_files_of_killed_writers_are_removed_and_of_live_ones_kept(tmp_p
     remove_abandoned(tmp_path / "missing")
 
 
-@pytest.mark.parametrize("place", ["open", "lock"])
-def test_scratch_file_removed_before_it_is_locked_is_recreated(tmp_path, monkeypatch, place):
-    hold, flock, removed = files.hold_lock, fcntl.flock, []
+def test_scratch_file_removed_before_it_is_locked_is_recreated(tmp_path, monkeypatch):
+    flock, removed = fcntl.flock, []
 
-    def remove_first():
-        if not removed:
+    def lock_too_late(descriptor, operation):
+        if not operation & fcntl.LOCK_NB and not removed:
             removed.append(True)
             remove_abandoned(tmp_path)
             assert not os.listdir(tmp_path)
-
-    def hold_too_late(scratch):
-        if place == "open":
-            remove_first()
-        return hold(scratch)
-
-    def lock_too_late(descriptor, operation):
-        if place == "lock" and not operation & fcntl.LOCK_NB:
-            remove_first()
         return flock(descriptor, operation)
 
-    monkeypatch.setattr(files, "hold_lock", hold_too_late)
     monkeypatch.setattr(fcntl, "flock", lock_too_late)
     write_atomically(tmp_path / "file", "all of it")
     assert removed == [True] and os.listdir(tmp_path) == ["file"] and (tmp_path / "file").read_text() == "all of it"
@@ -212,42 +170,30 @@ def test_scratch_file_removed_before_it_is_locked_is_recreated(tmp_path, monkeyp
     assert removed == [True] and os.listdir(tmp_path) == ["folder"] and os.listdir(tmp_path / "folder") == ["part"]
 
 
-@pytest.mark.parametrize("content", ['"é"'.encode("utf-16"), b'"\xed\xa0\x80"', b'"\xe9"'])
-def test_json_that_is_not_utf_8_is_an_error(tmp_path, content):
-    (tmp_path / "notes.json").write_bytes(content)
-    with pytest.raises(ValueError):
-        files.read_json(tmp_path / "notes.json")
+def test_json_is_utf_8_and_keeps_file_names_that_are_not(tmp_path):
+    path, value = tmp_path / "notes.json", {os.fsdecode(b"pa\xe4rs.tsv"): ["\\\udce4", "é\U0001f600"]}
+    files.write_json(path, value)
+    assert files.read_json(path) == value
+    assert r"pa\udce4rs" in path.read_text("utf-8")
+    for content in ('"é"'.encode("utf-16"), b'"\xed\xa0\x80"', b'"\xe9"'):
+        path.write_bytes(content)
+        with pytest.raises(ValueError):
+            files.read_json(path)
+    path.unlink()
+    os.mkfifo(path)  # reading it would wait for a writer
+    with pytest.raises(InputError, match="this is a pipe, not a file; remove it"):
+        files.read_json(path)
 
 
-def test_file_name_that_is_not_utf_8_is_preserved_in_json(tmp_path):
-    value = {os.fsdecode(b"pa\xe4rs.tsv"): ["\\\udce4", "é\U0001f600"]}
-    files.write_json(tmp_path / "notes.json", value)
-    assert files.read_json(tmp_path / "notes.json") == value
-    assert r"pa\udce4rs" in (tmp_path / "notes.json").read_text("utf-8")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux exchanges two names in one step")
-def test_folder_is_replaced_atomically(tmp_path, monkeypatch):
-    path = tmp_path / "it"
+@pytest.mark.parametrize("exchanged", [sys.platform == "linux", False])
+def test_folder_is_replaced(tmp_path, monkeypatch, exchanged):
     for text in ("old", "new"):
         if text == "new":
-            monkeypatch.setattr(os, "replace", lambda *_: pytest.fail("there is a moment without a folder"))
-        with directory_atomically(path) as folder:
-            (folder / "text").write_text(text)
-        assert (path / "text").read_text() == text
-    assert os.listdir(tmp_path) == ["it"]
-
-
-def test_folder_is_replaced_when_atomic_exchange_is_unavailable(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "EXCHANGE", -1)
-    for text in ("old", "new"):
+            if exchanged:  # only Linux exchanges two names in one step
+                monkeypatch.setattr(os, "replace", lambda *_: pytest.fail("there is a moment without a folder"))
+            else:
+                monkeypatch.setattr(files, "EXCHANGE", -1)
         with directory_atomically(tmp_path / "it") as folder:
             (folder / "text").write_text(text)
     assert (tmp_path / "it" / "text").read_text() == "new"
     assert os.listdir(tmp_path) == ["it"]
-
-
-def test_json_from_a_named_pipe_is_refused(tmp_path):
-    os.mkfifo(tmp_path / "notes.json")  # reading it would wait for a writer
-    with pytest.raises(InputError, match="this is a pipe, not a file; remove it"):
-        files.read_json(tmp_path / "notes.json")

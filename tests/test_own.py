@@ -1,6 +1,7 @@
 """User-defined data: its task, its labels, its files in each format, and one file split by shares."""
 
 import csv
+import dataclasses
 import gzip
 import json
 import re
@@ -30,13 +31,12 @@ def test_own_classes_are_the_sorted_labels_of_train(tmp_path):
     data = catalog.load("own", tmp_path)
     assert (data.name, data.task, data.labels) == ("own", "classification", ("no", "yes"))
     assert data.splits["train"].labels == ["yes", "no", "yes"] and data.splits["test"].labels == ["yes"]
-
-
-def test_own_dev_label_missing_from_train_is_an_error_with_its_line(tmp_path):
-    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tno\n", dev_tsv=HEADER + "a\tb\tyes\na\tb\tmaybe\n")
+    fill(tmp_path, dev_tsv=HEADER + "a\tb\tyes\na\tb\tmaybe\n")
     error = refused(catalog.load, "own", tmp_path)
     assert (error.path, error.line) == (tmp_path / "dev.tsv", 3)
     assert "label 'maybe' is not one of 'no', 'yes'; the labels are those of the training file" in str(error)
+    fill(tmp_path, dev_jsonl="{}")
+    assert "both dev.tsv and dev.jsonl are there; keep one of them" in str(refused(catalog.load, "own", tmp_path))
 
 
 def test_own_single_class_is_refused(tmp_path):
@@ -67,73 +67,53 @@ def test_own_data_with_groups_is_a_ranking_unless_a_task_is_given(tmp_path):
     assert (data.task, data.labels, data.splits["train"].groups) == ("ranking", ("0", "1"), ["q", "q"])
 
 
-@pytest.mark.parametrize(
-    "dev",
-    [
-        {"dev_tsv": "text_a\ttext_b\tlabel\tgroup\na\tb\tx\tq\n"},
-        {"dev_jsonl": '{"text_a": "a", "text_b": "b", "label": "x", "group": "q"}'},
-    ],
-)
-def test_own_groups_missing_from_train_are_errors_unless_a_task_is_given(tmp_path, dev):
-    problem = "there is a 'group', but none at the beginning of the training file"
-    fill(tmp_path, train_tsv="text_a\ttext_b\tlabel\na\tb\tx\na\tc\ty\n", **dev)
-    error = refused(catalog.load, "own", tmp_path)
-    assert error.line == 1 and problem in str(error) and "set the task to 'classification' to ignore them" in str(error)
-    assert catalog.load("own", tmp_path, task="classification").splits["dev"].groups is None
+GOOD = '{"text_a": "a", "text_b": "b", "label": 1, "group": "g"}\n'
+ROWS = "text_a,text_b,label\n"
+# Suffix, task, content, place of the error, its words.
+DAMAGED = [
+    ("tsv", "classification", ROWS, ":1", "separate columns with tabs in .tsv, with commas in"),
+    ("tsv", "classification", "a\ttext_b\tlabel\n", ":1", "no column 'text_a'; it has 'a', 'text_b', 'label'"),
+    ("tsv", "regression", HEADER + "a\tb\tgood\n", ":2", "label 'good' is not a number"),
+    ("csv", "ranking", "text_a,text_b,label,group,group\na,b,1,1,2\n", ":1", "names column 'group' twice"),
+    ("csv", "regression", ROWS + '"two\nlines",b,1\n\nc,d,2\n"e\n",,1\n', ":6", "the second text is empty"),
+    ("csv", "regression", ROWS.replace("\n", "\r\n") + "a,b\r\n", ":2", "2 columns where the header names 3"),
+    ("csv", "regression", ROWS + 'a,b,1\nc,"d,x\n', ":3", "is a quotation mark not closed?"),
+    ("csv", "regression", ROWS + 'a,b,1\nc,"d" e,x\n', ":3", "the row that begins here cannot be read"),
+    ("jsonl", "ranking", GOOD.replace("1", '"yes"'), ":1", "label 'yes' is not one of '0', '1'; a ranking's label"),
+    ("jsonl", "ranking", GOOD + GOOD.replace("group", "grp"), ":2", "the object has no key 'group'"),
+    ("jsonl", "classification", GOOD.replace("text_b", "b"), ":1", "no key 'text_b'; it has 'text_a', 'b'"),
+    ("jsonl", "classification", "[1, 2]", ":1", 'write it like {"NAME": "TEXT", ...}'),
+    ("jsonl", "classification", GOOD.replace("1", "-1"), "", "no pairs (1 dropped: no label); remove the file, or"),
+    *(
+        ("jsonl", "classification", GOOD.replace("1", label), ":1", f"label {label} is neither a text nor a whole")
+        for label in ("0.5", "[1]")
+    ),
+    *(
+        ("jsonl", "classification", GOOD.replace("1", json.dumps(f"a{mark}b")), ":1", "a line end or a control")
+        for mark in ("\n", "\r", "\0", "\x1b", "\x85", "\u2028")
+    ),
+    *(
+        ("jsonl", "ranking", GOOD.replace('"g"', group), ":1", "is neither a text nor a whole number")
+        for group in ("null", "1.5", "NaN", "[1]")
+    ),
+    ("parquet", "classification", [("a", "b", "x"), ("", "b", "x")], ", row 1", "the first text is empty"),
+    ("parquet", "classification", [(1, "b", "x")], ", row 0", "'text_a' holds 1 where a text is expected"),
+    ("parquet", "ranking", [("a", "b", "x")], "", "the header has no column 'group'; it has 'text_a', 'text_b'"),
+]
 
 
-def test_own_ranking_needs_relevance_labels(tmp_path):
-    fill(tmp_path, train_jsonl='{"text_a": "a", "text_b": "b", "label": "yes", "group": 1}')
-    error = refused(catalog.load, "own", tmp_path)
-    assert error.line == 1 and "set the task to 'classification' to ignore the groups" in str(error)
-
-
-def test_own_regression_labels_must_be_numbers(tmp_path):
-    fill(tmp_path, train_tsv=HEADER + "a\tb\t0.5\nc\td\t-2\n", dev_tsv=HEADER + "a\tb\tgood\n")
-    error = refused(catalog.load, "own", tmp_path, task="regression")
-    assert (error.path, error.line) == (tmp_path / "dev.tsv", 2) and "label 'good' is not a number" in str(error)
-    (tmp_path / "dev.tsv").unlink()
-    data = catalog.load("own", tmp_path, task="regression")
-    assert data.labels == () and data.splits["train"].labels == [0.5, -2.0]
-
-
-def test_own_file_in_both_formats_is_ambiguous(tmp_path):
-    fill(tmp_path, train_tsv=HEADER, dev_tsv=HEADER, dev_jsonl="{}")
-    assert "both dev.tsv and dev.jsonl are there; keep one of them" in str(refused(catalog.load, "own", tmp_path))
-
-
-@pytest.mark.parametrize("name", ["validation.csv.gz", "val.jsonl", "valid.tsv"])
-def test_a_dev_file_of_another_name_is_named(tmp_path, name):
-    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tno\n")
-    (tmp_path / name).write_text("")
-    error = refused(catalog.load, "own", tmp_path)
-    stem, _, ending = name.partition(".")
-    assert str(error) == f"{tmp_path}: there is {name}, but no dev file; rename it to dev.{ending}"
-    fill(tmp_path, dev_tsv=HEADER + "a\tb\tyes\n")
-    assert len(catalog.load("own", tmp_path).splits["dev"]) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "separator", "remedy"),
-    [
-        ("a.tsv", ",", "commas separate its columns, not tabs: rename the file to .csv"),
-        ("a.tsv", ";", "semicolons separate its columns, not tabs: save it as CSV"),
-        ("a.csv", "\t", "tabs separate its columns, not commas: rename the file to .tsv"),
-        ("a.csv", ";", "semicolons separate its columns, not commas: save it as CSV"),
-    ],
-)
-def test_another_separator_is_named(tmp_path, name, separator, remedy):
-    path = write(tmp_path, name, HEADER.replace("\t", separator))
-    assert str(refused(own.read, path, "classification")).endswith(f"; {remedy}")
+@pytest.mark.parametrize(("suffix", "task", "content", "place", "words"), DAMAGED)
+def test_damage_is_an_error_that_names_the_place(tmp_path, suffix, task, content, place, words):
+    name = f"a.{suffix}"
+    path = saved(tmp_path, name, frame(content)) if isinstance(content, list) else write(tmp_path, name, content)
+    error = refused(own.read, path, task)
+    assert str(error).startswith(f"{path}{place}: ") and words in str(error) and error.path == path
 
 
 def test_only_columns_that_are_read_need_a_unique_name(tmp_path):
     # Excel writes empty names, where cells to the right were once used.
     path = write(tmp_path, "a.csv", "note,note,text_a,text_b,label,,\n1,2,a,b,yes,,\n")
     assert columns(own.read(path, "classification")) == [("a", "b", "yes")]
-    path = write(tmp_path, "b.csv", "text_a,text_b,label,group,group\na,b,1,1,2\n")
-    assert "the header names column 'group' twice" in str(refused(own.read, path, "ranking"))
-    assert own.read(path, "classification").labels == ["1"]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +131,7 @@ def test_the_first_text_may_be_the_group(tmp_path, content):
     assert columns(data.splits["train"]) == [("who", "me", "1"), ("who", "you", "0"), ("why", "so", "0")]
     other = layout_of({"columns": "text_a=Q1,text_b=q2,group=Q1"})
     error = refused(catalog.load, "own", tmp_path, task="ranking", layout=other)
-    assert str(error).endswith("--columns text_a=NAME")
+    assert "the header has no column 'Q1'" in str(error) or "the object has no key 'Q1'" in str(error)
 
 
 def test_integer_labels_written_as_floats_by_pandas_match_integer_labels(tmp_path):
@@ -184,45 +164,12 @@ def test_renaming_a_label_missing_from_train_is_an_error(tmp_path):
     assert own.read(tmp_path / "dev.csv", "classification", ("different", "same"), layout=named).labels == ["different"]
 
 
-def test_a_missing_key_error_suggests_the_columns_option(tmp_path):
-    path = write(tmp_path, "a.jsonl", '{"text_a": "a", "b": "b", "label": "x"}\n')
-    problem = ":1: the object has no key 'text_b'; it has 'text_a', 'b', 'label'; rename it, or name the column: "
-    assert str(refused(own.read, path, "classification")).endswith(problem + "--columns text_b=NAME")
-    path = write(tmp_path, "array.jsonl", "[1, 2]\n")
-    remedy = 'write it like {"NAME": "TEXT", ...}, or delete it'
-    assert remedy in str(refused(own.read, path, "classification"))
-
-
-def test_a_quoted_header_error_suggests_the_quoted_option(tmp_path):
-    path = write(tmp_path, "a.tsv", '"text_a"\t"text_b"\t"label"\n"a"\t"b"\t"x"\n')
-    error = refused(own.read, path, "classification")
-    assert str(error).endswith("""'"label"'; if the file is quoted, give --quoted""")
-    assert columns(own.read(path, "classification", layout=Layout(quoted=True))) == [("a", "b", "x")]
-
-
-@pytest.mark.parametrize(
-    "label, words",
-    [("0.5", "label 0.5 is neither a text nor a whole number"), ("[1]", "label [1] is")],
-)
-def test_json_label_that_is_no_class_name_is_an_error(tmp_path, label, words):
-    path = write(tmp_path, "train.jsonl", f'{{"text_a": "a", "text_b": "b", "label": {label}}}')
-    error = refused(own.read, path, "classification")
-    assert error.line == 1 and words in str(error) and "'regression'" in str(error)
-
-
-def test_unknown_numeric_labels_suggest_a_regression(tmp_path):
-    path = write(tmp_path, "dev.tsv", "text_a\ttext_b\tlabel\na\tb\t4.8\n")
-    assert "set the task to 'regression'" in str(refused(own.read, path, "classification", ["0.1", "3"]))
-    assert "'regression'" not in str(refused(own.read, path, "classification", ["0.1", "yes"]))
-
-
-@pytest.mark.parametrize(("name", "comma"), [("train.tsv", "\t"), ("train.csv", ",")])
-@pytest.mark.parametrize("start", ["", "\ufeff"])
+@pytest.mark.parametrize(("name", "comma", "start"), [("train.tsv", "\t", ""), ("train.csv", ",", "\ufeff")])
 def test_repeated_header_is_an_error(tmp_path, name, comma, start):
     rows = [f"{start}text_a,text_b, label", "label,text_b,label", "a,b,x"] * 2
     path = write(tmp_path, name, "\n".join(rows).replace(",", comma))
     error = refused(own.read, path, "classification")
-    assert str(error).endswith(f"{name}:4: the row repeats the header; delete it; were files joined?")
+    assert str(error).endswith(f"{name}:4: the row repeats the header; were files joined?")
 
 
 @pytest.mark.parametrize("label", ["-1", "-1.0", " -1 ", "", " "])
@@ -238,39 +185,6 @@ def test_unlabeled_pairs_are_dropped_and_counted(tmp_path, label):
         assert own.read(path, "classification", layout=named).labels == ["1", "neither", "0"]
     else:
         assert own.read(path, "regression").dropped == {"no label": 1}
-
-
-@pytest.mark.parametrize("label", ["-1", "-1.0", "null", "NaN", '""'])
-def test_unlabeled_objects_are_dropped_and_counted(tmp_path, label):
-    rows = f'{{"text_a": "a", "text_b": "b", "label": 1}}\n{{"text_a": "a", "text_b": "b", "label": {label}}}\n'
-    path = write(tmp_path, "train.jsonl", rows)
-    assert own.read(path, "classification").dropped == {"no label": 1}
-    path = write(tmp_path, "train.jsonl", rows.splitlines()[1])
-    error = str(refused(own.read, path, "classification"))
-    assert error.endswith("the file holds no pairs (1 dropped: no label); remove the file, or add labels")
-
-
-@pytest.mark.parametrize("character", ["\n", "\r", "\0", "\x1b", "\x85", "\u2028"])
-def test_labels_with_line_ends_or_control_characters_are_errors(tmp_path, character):
-    label = json.dumps(f"yes{character}no")
-    rows = f'{{"text_a": "a", "text_b": "b", "label": "no"}}\n{{"text_a": "a", "text_b": "b", "label": {label}}}\n'
-    error = refused(own.read, write(tmp_path, "train.jsonl", rows), "classification")
-    assert error.line == 2 and "a line end or a control character" in str(error) and character not in str(error)
-
-
-@pytest.mark.parametrize("group", [None, 1.5, float("nan"), True, [1]])
-def test_own_json_group_must_be_a_text_or_a_whole_number(tmp_path, group):
-    good = {"text_a": "a", "text_b": "b", "label": 1, "group": "g"}
-    rows = "\n".join(map(json.dumps, [good, good | {"group": group}]))
-    error = refused(own.read, write(tmp_path, "train.jsonl", rows), "ranking")
-    assert error.line == 2 and "'group' holds" in str(error)
-
-
-def test_own_json_group_missing_in_one_pair_is_an_error(tmp_path):
-    good = {"text_a": "a", "text_b": "b", "label": 1, "group": "g"}
-    rows = "\n".join(json.dumps(row) for row in (good, {key: good[key] for key in ("text_a", "text_b", "label")}))
-    error = refused(own.read, write(tmp_path, "train.jsonl", rows), "ranking")
-    assert error.line == 2 and "the object has no key 'group'" in str(error)
 
 
 PAIRS = [("A dog, a cat.", 'He said "so".', "yes"), ("Two\nlines", "a\ttab", "no"), ("é 猫", "x", "yes")]
@@ -324,41 +238,17 @@ def test_missing_labels_of_pandas_are_dropped(tmp_path, ending):
     assert own.read(path, "regression").labels == [1.0, 0.0, -1.0]
 
 
-@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet"])
-def test_missing_column_error_lists_the_existing_columns(tmp_path, ending):
-    path = saved(tmp_path, f"a{ending}", frame(names=["a", "text_b", "label"]))
-    error = refused(own.read, path, "classification")
-    assert "column 'text_a'" in str(error) and "'a', 'text_b', 'label'" in str(error) and error.path == path
-    error = refused(own.read, path, "classification", layout=Layout({"text_a": "b"}))
-    assert "column 'b'" in str(error) and str(error).endswith("; rename it, or name the column: --columns text_a=NAME")
-
-
 @pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".csv.gz"])
 def test_misspelt_group_column_is_reported(tmp_path, ending):
     path = saved(tmp_path, f"a{ending}", frame([("a", "b", 1, 7)], [*NAMES, "Group"]))
-    problem = str(refused(own.read, path, "classification", guessed=True))
-    assert (
-        "'Group' is not a known name; did you mean 'group'? For a ranking, rename it or give --columns group=NAME"
-        in problem
+    problem = (
+        "'Group' is not a known name; did you mean 'group'?; for a ranking, rename it or give --columns group=NAME"
     )
+    assert problem in str(refused(own.guess_task, path))
     assert len(own.read(path, "classification")) == 1
 
 
-def test_csv_errors_name_the_first_line_of_the_row(tmp_path):
-    path = write(tmp_path, "a.csv", 'text_a,text_b,label\n"two\nlines",b,x\n\nc,d,y\n"e\n",,x\n')
-    error = refused(own.read, path, "classification")
-    assert (error.line, str(error)) == (6, f"{path}:6: the second text is empty; fill it in, or remove the pair")
-    path = write(tmp_path, "b.csv", "text_a,text_b,label\r\na,b\r\n")
-    assert "b.csv:2: 2 columns where the header names 3" in str(refused(own.read, path, "classification"))
-    path = write(tmp_path, "c.csv", 'text_a,text_b,label\na,b,x\nc,"d,x\n')
-    error = refused(own.read, path, "classification")
-    assert error.line == 3 and "is a quotation mark not closed, or" in str(error)
-    path = write(tmp_path, "d.csv", 'text_a,text_b,label\na,b,x\nc,"d" e,x\n')
-    assert refused(own.read, path, "classification").line == 3
-
-
-@pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl"])
-@pytest.mark.parametrize("quoted", [False, True])
+@pytest.mark.parametrize(("ending", "quoted"), [(".csv", False), (".tsv", False), (".tsv", True), (".jsonl", False)])
 def test_texts_beyond_the_csv_field_limit_are_read_in_every_format(tmp_path, ending, quoted):
     before = csv.field_size_limit(131_072)  # Python's default
     try:
@@ -375,16 +265,6 @@ def test_tsv_quotation_marks_are_literal_unless_quoted_is_set(tmp_path):
     assert own.read(path, "classification", layout=Layout(quoted=True)).text_a == ['so "it" is']
 
 
-def test_rows_of_parquet_are_counted_from_0(tmp_path):
-    path = saved(tmp_path, "a.parquet", frame([("a", "b", "x"), ("", "b", "x")]))
-    assert (
-        str(refused(own.read, path, "classification"))
-        == f"{path}, row 1: the first text is empty; fill it in, or remove the pair"
-    )
-    path = saved(tmp_path, "b.parquet", frame([(1, "b", "x")]))
-    assert "row 0: 'text_a' holds 1 where a text is expected" in str(refused(own.read, path, "classification"))
-
-
 @pytest.mark.parametrize("content", [b"", b"PAR1 nothing PAR1", b"text_a\ttext_b\n"])
 @pytest.mark.parametrize("ending", [".parquet", ".parquet.gz", ".csv.gz"])
 def test_damaged_file_is_an_error_naming_the_file(tmp_path, content, ending):
@@ -397,18 +277,11 @@ def test_damaged_file_is_an_error_naming_the_file(tmp_path, content, ending):
     assert refused(own.read, path, "classification").path == path
 
 
-def test_parquet_without_pyarrow_is_an_error_with_the_install_command(tmp_path, monkeypatch):
-    path = saved(tmp_path, "a.parquet", frame())
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    assert "pip install 'jaxmatch[tables]'" in str(refused(own.read, path, "classification"))
-
-
 def test_class_names_in_parquet_are_kept(tmp_path):
     about = {"info": {"features": {"label": {"names": ["no", "yes"], "_type": "ClassLabel"}}}}
     table = pyarrow.table({"text_a": ["a", "c", "e"], "text_b": ["b", "d", "f"], "label": [1, 0, -1]})
-    pyarrow.parquet.write_table(
-        table.replace_schema_metadata({"huggingface": json.dumps(about)}), tmp_path / "a.parquet"
-    )
+    table = table.replace_schema_metadata({"huggingface": json.dumps(about)})
+    pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
     split = own.read(tmp_path / "a.parquet", "classification")
     assert split.labels == ["yes", "no"] and split.dropped == {"no label": 1}
 
@@ -437,11 +310,8 @@ def test_invalid_layout_options_are_errors(settings, words):
 
 def numbered(count, groups=0):
     rows = [(f"a{number}", f"b{number}", str(number % 2)) for number in range(count)]
-    return (
-        frame([(*row, f"g{number % groups}") for number, row in enumerate(rows)], [*NAMES, "group"])
-        if groups
-        else frame(rows)
-    )
+    more = {"group": [f"g{number % groups}" for number in range(count)]} if groups else {}
+    return frame(rows).assign(**more)
 
 
 def splits_of(path, split="0.8/0.1/0.1", seed=0):
@@ -454,10 +324,8 @@ def test_split_of_one_file_does_not_depend_on_the_row_order(tmp_path):
     assert {name: len(split) for name, split in splits.items()} == {"train": 80, "dev": 10, "test": 10}
     assert sorted(text for split in splits.values() for text in split.text_a) == sorted(numbered(100).text_a)
     saved(tmp_path, "all.csv", numbered(100).iloc[::-1])
-    again = splits_of(path)
-    assert {name: set(split.text_a) for name, split in again.items()} == {
-        name: set(split.text_a) for name, split in splits.items()
-    }
+    for name, split in splits_of(path).items():
+        assert set(split.text_a) == set(splits[name].text_a)
     assert set(splits_of(path, seed=1)["dev"].text_a) != set(splits["dev"].text_a)
     # The same split was made on another machine, on another day.
     assert sorted(splits["test"].text_a)[:4] == ["a0", "a1", "a37", "a41"]
@@ -505,28 +373,23 @@ def test_split_option_is_required_for_one_file_and_refused_otherwise(tmp_path):
         splits_of(tmp_path)
     with pytest.raises(InputError, match="its name ends in none of .tsv, .csv, .jsonl, .parquet"):
         splits_of(write(tmp_path, "all.txt", "x"))
-    with pytest.raises(InputError, match="apply only to the data set 'own', not to 'sick'"):
+    with pytest.raises(InputError, match="apply only to 'own', not to 'sick'"):
         catalog.load("sick", tmp_path, layout=layout_of({"split": "0.9/0.1"}))
 
 
 def test_the_layout_is_part_of_the_cache_key(tmp_path):
     path = saved(tmp_path, "all.csv", numbered(100))
     vectors = write(tmp_path, "v.txt", "a 1 2\n")
+    settings = DataSettings("own", str(path), vectors=str(vectors), split="0.8/0.1/0.1")
     variants = [
-        {},
         {"split_seed": 1},
         {"split": "0.9/0.1"},
         {"labels": "0=no"},
         {"quoted": True},
         {"columns": "label=label"},
     ]
-    keys = {
-        encoding.fingerprint_of(
-            DataSettings("own", str(path), vectors=str(vectors), **{"split": "0.8/0.1/0.1", **settings}), tmp_path / "c"
-        )[0]
-        for settings in variants
-    }
-    assert len(keys) == len(variants)
+    every = [settings, *(dataclasses.replace(settings, **changes) for changes in variants)]
+    assert len({encoding.fingerprint_of(each, tmp_path / "c")[0] for each in every}) == 6
 
 
 def test_the_command_takes_columns_labels_and_split(tmp_path, capsys):

@@ -27,13 +27,10 @@ def test_a_file_without_pairs_is_refused(tmp_path, name):
     read, path = placed(tmp_path, name, lambda content: b"")
     error = refused(read, path)
     assert error.path.stem == path.stem
-    assert "no pairs" in str(error) or "empty" in str(error) or "3 lines where WikiQA-dev.txt has 0" in str(error)
-
-
-@pytest.mark.parametrize("name", ["snli txt", "sick", "sick_relatedness", "mrpc", "rte", "own tsv"])
-def test_a_header_alone_is_refused(tmp_path, name):
-    read, path = placed(tmp_path, name, lambda content: content.split(b"\n")[0] + b"\n")
-    assert "no pairs" in str(refused(read, path))
+    assert re.search("no pairs|empty|3 lines where WikiQA-dev.txt has 0", str(error))
+    if name in ("sick", "sick_relatedness", "mrpc", "rte", "own tsv"):
+        read, path = placed(tmp_path, name, lambda content: content.split(b"\n")[0] + b"\n")
+        assert "no pairs" in str(refused(read, path))
 
 
 @every_format
@@ -42,105 +39,64 @@ def test_missing_files_and_folders_are_refused(tmp_path, name):
     path.unlink()
     error = refused(read, path)
     assert error.path == path and "it cannot be read (No such file or directory)" in str(error)
+    if name == "wikiqa":
+        path.with_suffix(".ref").unlink()
+        assert refused(read, path).path == path.with_suffix(".ref")
+        return
     path.mkdir()
     assert "it cannot be read (Is a directory)" in str(refused(read, path))
-
-
-# Lines of TrecQA have any number of tokens; a line of Ubuntu may have a column for each utterance.
-@pytest.mark.parametrize("name", [name for name in FORMATS if "jsonl" not in name and name not in ("trecqa", "ubuntu")])
-@pytest.mark.parametrize("change", [lambda line: line + b"\textra" * 9, lambda line: line.split(b"\t")[0]])
-def test_a_wrong_column_count_is_reported_with_its_line(tmp_path, name, change):
-    def damage(content):
-        *start, last = content.removesuffix(b"\n").split(b"\n")
-        return b"\n".join([*start, change(last)])
-
-    read, path = placed(tmp_path, name, damage)
-    error = refused(read, path)
-    assert error.line == path.read_bytes().count(b"\n") + 1
-    assert re.search(r"\d+ columns? where (\d are expected|the header names \d+)", str(error))
 
 
 # Format, how its good file is damaged (old text -> new, first occurrence), the line at fault, words of the message.
 DAMAGE = [
     # An empty text.
-    ("snli jsonl", '"A dog."', '""', 1, "the first text is empty"),
-    ("snli jsonl", '"An animal."', '" \\n "', 1, "the second text is empty"),
-    ("snli txt", "\tA dog.\tAn", "\t\tAn", 2, "the first text is empty"),
-    ("snli txt", '"big" dog.\tA dog.', '"big" dog.\t', 4, "the second text is empty"),
+    ("snli", '"A dog."', '""', 1, "the first text is empty"),
+    ("snli", '"An animal."', '" \\n "', 1, "the second text is empty"),
     ("scitail", "A b.", "", 2, "the first text is empty"),
-    ("scitail", "C d.", " \u00a0", 2, "the second text is empty"),
     ("quora", '0\tWhy "so ?', "0\t", 2, "the first text is empty"),
-    ("quora", "How ?", " ", 1, "the second text is empty"),
     ("wikiqa", "why ?", "", 3, "the first text is empty"),
-    ("wikiqa", "you .", "", 2, "the second text is empty"),
-    ("sick", "2\tA dog.", "2\t", 3, "the first text is empty"),
-    ("sick_relatedness", "An animal.", "", 2, "the second text is empty"),
-    ("mrpc", "It fell.", "", 3, "the first text is empty"),
-    ("rte", "It rained.", "  ", 2, "the second text is empty"),
-    ("stsb", 'So "he said', "", 2, "the first text is empty"),
-    ("twitter_url", "it rains", " ", 1, "the second text is empty"),
     ("ubuntu", UBUNTU_CONTEXT, "", 1, "the first text is empty"),
-    ("ubuntu", "answer 3", "", 4, "the second text is empty"),
     ("trecqa", "Hugo\t&\tYoung\t.", "\t \t", 8, "the second text is empty"),
     ("trecqa", "Where\t?", "", 29, "the first text is empty"),
-    ("own tsv", "who ?", "", 2, "the first text is empty"),
     ("own jsonl", '"d"', '""', 2, "the second text is empty"),
     # An unknown label.
-    ("snli jsonl", '"entailment"', '"entails"', 3, "'entails' is not one of 'entailment', 'neutral', 'contradiction'"),
-    ("snli jsonl", '"entailment"', '""', 3, "the label is empty"),
-    ("snli txt", "\nneutral", "\nNeutral", 2, "label 'Neutral' is not one of"),
+    ("snli", '"entailment"', '"entails"', 3, "'entails' is not one of 'entailment', 'neutral', 'contradiction'"),
     ("scitail", "entails", "entailment", 1, "label 'entailment' is not one of 'neutral', 'entails'"),
     ("quora", "0\tWhy", "00\tWhy", 2, "label '00' is not one of '0', '1'"),
     ("sick", "CONTRADICTION", "UNKNOWN", 3, "label 'unknown' is not one of"),
-    ("mrpc", "\n0\t", "\n2\t", 3, "label '2' is not one of '0', '1'"),
     ("rte", "not_entailment", "contradiction", 3, "label 'contradiction' is not one of 'not_entailment', 'entailment'"),
     ("ubuntu", "1\thi", "yes\thi", 1, "label 'yes' is not one of '0', '1'"),
     ("twitter_url", "(4,6)", "(4,5)", 1, "votes '(4,5)' are not of the form (n,6) with n from 0 to 6"),
-    ("twitter_url", "(3,6)", "(7,6)", 2, "votes '(7,6)' are not of the form"),
     ("twitter_url", "(2,6)", "2", 3, "votes '2' are not of the form"),
     ("own tsv", "\t0\tq1", "\tno\tq1", 3, "label 'no' is not one of '0', '1'; a ranking's label is 1 (relevant) or 0"),
-    # Two columns swapped.
-    ("quora", "0\tWhy", "Why\t0", 2, "label 'Why' is not one of"),
     # Numbers.
     ("sick_relatedness", "\t3\t", "\tthree\t", 3, "relatedness_score 'three' is not a number"),
-    ("sick_relatedness", "\t3\t", "\t3,0\t", 3, "relatedness_score '3,0' is not a number"),
-    ("sick_relatedness", "\t3\t", "\t\t", 3, "relatedness_score '' is not a number"),
     ("sick_relatedness", "\t3\t", "\t0.9\t", 3, "relatedness_score '0.9' is not between 1 and 5"),
     ("sick_relatedness", "\t3\t", "\tnan\t", 3, "relatedness_score 'nan' is not a number"),
     ("stsb", "5.000", "5.001", 1, "score '5.001' is not between 0 and 5"),
-    ("stsb", "\t0\t", "\t-0.5\t", 2, "score '-0.5' is not between 0 and 5"),
     ("stsb", "\t0\t", "\tsame\t", 2, "score 'same' is not a number"),
     ("own jsonl", "2.5", "true", 1, "label True is not a number"),
-    ("own jsonl", "2.5", "1" + "0" * 400, 1, "is not between"),
     ("own jsonl", "2.5", "1e39", 1, "is not between"),
     ("own jsonl", '"-1e1"', '"-1e999"', 2, "is not between"),
     # JSON.
-    ("snli jsonl", '"An animal."', "An animal.", 1, "not valid JSON"),
-    ("snli jsonl", '"pairID": "1"}', '"pairID": ', 2, "not valid JSON"),
-    ("snli jsonl", "}\n", "},\n", 1, "not valid JSON (Extra data at column"),
-    ("snli jsonl", '"A dog.", "sentence2": "A cat."', "1" * 5000, 2, "not valid JSON ("),
-    ("snli jsonl", '["neutral"]', "[" * 200_000, 1, "not valid JSON (maximum recursion depth exceeded"),
-    ("snli jsonl", '"sentence1"', '"premise"', 1, "the object has no key 'sentence1'; it has 'gold_label', 'premise'"),
-    ("snli jsonl", '"A dog."', "null", 1, "'sentence1' holds None where a text is expected"),
-    ("snli jsonl", '"neutral"', "1", 1, "'gold_label' holds 1 where a text is expected"),
-    ("snli jsonl", '"A dog."', '"A \\ud83d dog."', 1, "without its other half"),
-    ("own jsonl", '"label": "-1e1"', '"lable": "-1e1"', 2, "the object has no key 'label'"),
+    ("snli", '"An animal."', "An animal.", 1, "not valid JSON"),
+    ("snli", '"pairID": "1"}', '"pairID": ', 2, "not valid JSON"),
+    ("snli", "}\n", "},\n", 1, "not valid JSON (Extra data at column"),
+    ("snli", '"A dog.", "sentence2": "A cat."', "1" * 5000, 2, "not valid JSON ("),
+    ("snli", '["neutral"]', "[" * 200_000, 1, "not valid JSON (maximum recursion depth exceeded"),
+    ("snli", '"sentence1"', '"premise"', 1, "the object has no key 'sentence1'; it has 'gold_label', 'premise'"),
+    ("snli", '"A dog."', "null", 1, "'sentence1' holds None where a text is expected"),
+    ("snli", '"A dog."', '"A \\ud83d dog."', 1, "without its other half"),
     ("own jsonl", '{"text_a": "c", "text_b": "d", "label": "-1e1"}', "[1, 2]", 2, "not a JSON object but [1, 2]"),
     # Headers.
-    ("snli txt", "sentence1\t", "premise\t", 1, "the header has no column 'sentence1'"),
-    ("snli jsonl", '"An animal."', '"\\udc3d"', 1, r"'\udc3d' without its other half"),
-    ("snli txt", "captionID", "sentence1", 1, "the header names column 'sentence1' twice"),
+    ("snli", '"An animal."', '"\\udc3d"', 1, r"'\udc3d' without its other half"),
     ("sick", "entailment_judgment", "judgment", 1, "the header has no column 'entailment_judgment'"),
-    ("sick_relatedness", "relatedness_score", "score", 1, "the header has no column 'relatedness_score'"),
     ("mrpc", "#2 String", "#2 Text", 1, "the header has no column '#2 String'"),
-    ("rte", "\tlabel", "", 1, "the header has no column 'label'; it has 'index', 'sentence1', 'sentence2'"),
     ("own tsv", "text_b", "text_a", 1, "the header names column 'text_a' twice"),
     ("own tsv", "text_a\ttext_b\tlabel\tgroup\n", "", 1, "has no column 'text_a', 'text_b', 'label', 'group'"),
-    ("own tsv", "\tgroup", "\tgroup_id", 1, "the header has no column 'group'"),
     ("own tsv", "\t0\tq1", "\t0\t ", 3, "the group is empty"),
     # Columns; a tab inside a text is one too many.
     ("scitail", "C d.", "C\td.", 2, "4 columns where 3 are expected (premise, hypothesis, label, separated by tabs)"),
-    ("scitail", "A b.\tC d.\tneutral", "A b.", 2, "1 column where 3 are expected"),
     ("stsb", "0001\t", "", 1, "6 columns where 7 are expected (genre, file, year, number, score, sentence, sentence"),
     ("twitter_url", "it rains", "it\trains", 1, "5 columns where 4 are expected (sentence, sentence, votes, address"),
     ("ubuntu", "\tanswer 2", "", 3, "2 columns where 3 are expected (label, context, response"),
@@ -176,13 +132,6 @@ def test_wikiqa_ref_files_that_contradict_the_text_are_refused(tmp_path, old, ne
     reference.write_text(reference.read_text().replace(old, new, 1))
     error = refused(read, path)
     assert (error.path, error.line) == (reference, line) and words in str(error)
-
-
-def test_wikiqa_without_its_ref_file_is_refused(tmp_path):
-    read, path = placed(tmp_path, "wikiqa")
-    path.with_suffix(".ref").unlink()
-    error = refused(read, path)
-    assert error.path == path.with_suffix(".ref") and "No such file" in str(error)
 
 
 @every_format

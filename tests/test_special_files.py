@@ -26,23 +26,18 @@ def _refused(capsys, words, place, problem):
     assert err.startswith(f"jaxmatch: {place}: {problem}") and err.count("\n") == 1 and not out
 
 
-@pytest.mark.parametrize("command", ["sweep", "train", "tune", "timing"])
-@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+@pytest.mark.parametrize(
+    ("command", "kind"), [("sweep", "pipe"), ("train", "device"), ("tune", "folder"), ("timing", "pipe")]
+)
 def test_a_pipe_device_or_folder_in_place_of_a_sweep_file_is_refused(tmp_path, capsys, command, kind):
-    path = {"pipe": lambda: _pipe(tmp_path / "x.py"), "device": lambda: Path("/dev/zero"), "folder": lambda: tmp_path}[
-        kind
-    ]()
+    path = _pipe(tmp_path / "x.py") if kind == "pipe" else Path("/dev/zero") if kind == "device" else tmp_path
     _refused(capsys, [command, path], path, f"this is a {kind}, not a file; give a file of configs/")
 
 
 def test_evaluating_a_pipe_is_refused(run, tmp_path, capsys):
     path = _pipe(tmp_path / "in.tsv")
-    _refused(
-        capsys,
-        ["evaluate", run, "--input", path],
-        path,
-        "this is a pipe, not a file; give a .tsv, .csv, .jsonl or .parquet file",
-    )
+    problem = "this is a pipe, not a file; give a .tsv, .csv, .jsonl or .parquet file"
+    _refused(capsys, ["evaluate", run, "--input", path], path, problem)
 
 
 def test_pipes_as_records_sweep_notes_or_figure_values_are_refused(tmp_path, capsys):
@@ -65,17 +60,14 @@ def test_pipes_as_records_sweep_notes_or_figure_values_are_refused(tmp_path, cap
     [
         (b"x = 1\0\n", "null bytes"),
         (b"# -*- coding: utf-8 -*-\nx = '\xff'\n", "codec can't decode"),
-        (b"\xff\xfea\0", ""),
-        (b"(" * 100_000, ""),
         (b"x = " + b"-" * 100_000 + b"1", ""),
         (b"#" * (2**20 + 1), "the file has 1,048,577 bytes, more than 1,048,576"),
     ],
 )
-@pytest.mark.parametrize("command", ["sweep", "train"])
-def test_a_sweep_file_that_is_not_valid_python_is_refused(tmp_path, capsys, content, problem, command):
+def test_a_sweep_file_that_is_not_valid_python_is_refused(tmp_path, capsys, content, problem):
     file = tmp_path / "a.py"
     file.write_bytes(content)
-    assert main([command, str(file)]) == 2
+    assert main(["sweep", str(file)]) == 2
     err = capsys.readouterr().err
     assert err.startswith(f"jaxmatch: {file}:") and problem in err and err.count("\n") == 1
 
@@ -88,16 +80,7 @@ def test_a_symbolic_link_is_checked_by_its_target(tmp_path):
     check_plain_file(tmp_path / "none", "")
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("batch_seconds", None),
-        ("batch_seconds", ["x"]),
-        ("parameters", "many"),
-        ("split", {"data": 1}),
-        ("model", {}),
-    ],
-)
+@pytest.mark.parametrize(("field", "value"), [("batch_seconds", ["x"]), ("parameters", "many"), ("model", {})])
 def test_a_damaged_timing_file_is_an_error_with_its_path(tmp_path, field, value):
     record = json.loads((RESULTS / "re2_timing" / "timing.json").read_text())
     record["rows"][0][field] = value
@@ -108,10 +91,9 @@ def test_a_damaged_timing_file_is_an_error_with_its_path(tmp_path, field, value)
     assert caught.value.path == file
 
 
-@pytest.mark.parametrize("value", [10**400, "many"])
-def test_undrawable_figure_values_are_refused(tmp_path, capsys, value):
+def test_undrawable_figure_values_are_refused(tmp_path, capsys):
     point = {"samples": 10, "mean": 0.5, "deviation": None, "seeds": 1}
-    setting = {"name": "a", "seeds": [1], "points": [point, {**point, "samples": value}]}
+    setting = {"name": "a", "seeds": [1], "points": [point, {**point, "samples": "many"}]}
     file = tmp_path / "curves.json"
     file.write_text(json.dumps({"kind": "curves", "score": "dev.mrr", "settings": [setting]}))
     _refused(capsys, ["figure", file, "--output", tmp_path / "out"], file, "does not hold the values of a figure")

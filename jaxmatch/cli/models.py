@@ -30,7 +30,6 @@ from jaxmatch.cli.streams import (
     is_file,
     known_columns,
     layout_of,
-    naming_rows,
     records,
     source_of,
     texts_of,
@@ -80,19 +79,18 @@ def predict(arguments: argparse.Namespace) -> None:
     columns = named["text_a"], named["text_b"]
     given = source, dict(zip(columns, ("text_a", "text_b"))), arguments.format, arguments.quoted
     whole = is_file(source)
-    with naming_rows(source, arguments.format):
-        if whole:
-            for _ in records(*given):  # an error is found before anything is written
-                pass
-        with open_whole(arguments.output) as output:
-            answers = PredictionQueue(matcher, source, output, None if whole else LONGEST_WAIT, columns)
-            try:
-                for number, fields in records(*given, None if whole else answers.write):
-                    answers.add(number, fields)
-            except InputError:
-                answers.write()  # the pairs before the one that is wrong
-                raise
-            answers.write()
+    if whole:
+        for _ in records(*given):  # an error is found before anything is written
+            pass
+    with open_whole(arguments.output) as output:
+        answers = PredictionQueue(matcher, source, output, None if whole else LONGEST_WAIT, columns)
+        try:
+            for number, fields in records(*given, None if whole else answers.write):
+                answers.add(number, fields)
+        except InputError:
+            answers.write()  # the pairs before the one that is wrong
+            raise
+        answers.write()
 
 
 def add_rank_arguments(parser: argparse.ArgumentParser) -> None:

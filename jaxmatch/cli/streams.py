@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from jaxmatch.cli.common import STANDARD_INPUT
-from jaxmatch.data.tables import (
-    check_unique,
+from jaxmatch.data.pairs import (
     decode_lines,
     object_of,
     read_lines,
     read_parquet,
     read_table,
+    require_columns,
     text_of,
     without_blank,
 )
@@ -149,15 +149,6 @@ def format_of(source: Path | str, suffixes: Mapping[str, str] = RECORD_SUFFIXES)
     return suffixes.get(Path(str(source).lower().removesuffix(".gz")).suffix)
 
 
-@contextlib.contextmanager
-def naming_rows(source: Path | str, layout: str | None) -> Iterator[None]:
-    """Makes an `InputError` raised in the block name a row instead of a line if the source is a Parquet file."""
-    from jaxmatch.data.own import errors_name_rows
-
-    with errors_name_rows(source) if (layout or format_of(source)) == "parquet" else contextlib.nullcontext():
-        yield
-
-
 def lines_in(source: Path | str, on_idle: Callable[[], None] | None = None) -> Iterator[tuple[int, str]]:
     """Yields (line number, line) for a file, or for a stream as its lines arrive.
 
@@ -203,7 +194,7 @@ def records(
     if layout == "parquet":
         if source == STANDARD_INPUT:
             raise InputError("Parquet cannot be read from a stream", path=source, remedy="give a file")
-        rows = read_parquet(Path(source), parts, parts=parts)[1]
+        rows = read_parquet(Path(source), list(parts))[1]
         found = ((number, json.loads(json.dumps(without_nan(row), default=str))) for number, row in rows)
     else:
         quoted_by = "," if layout == "csv" else "\t" if layout == "tsv" and quoted else None
@@ -216,11 +207,15 @@ def records(
         if layout == "jsonl":
             found = ((number, without_nan(object_of(line, source, number))) for number, line in without_blank(lines))
         else:
-            names, found = read_table(source, list(parts), quoted_by=quoted_by, lines=lines, parts=parts)
-            check_unique(names, filter(None, names), source)  # all of them go to the output
+            names, found = read_table(source, list(parts), quoted_by=quoted_by, lines=lines)
+            require_columns(names, list(filter(None, names)), source, 1)  # all of them go to the output
     for number, fields in found:
         for key in parts:
-            if not text_of(fields, key, source, number, parts).strip():
+            try:
+                empty = not text_of(fields, key).strip()
+            except InputError as error:
+                raise error.at(source, number) from None
+            if empty:
                 raise InputError(f"{key} is empty", path=source, line=number)
         yield number, fields
 
@@ -265,15 +260,14 @@ def texts_of(source: Path | str, arguments: argparse.Namespace, *, alone: bool =
     """
     column = known_columns(arguments.columns, (_COLUMN,), _TEXT_EXAMPLE)[_COLUMN]
     layout = layout_of(source, arguments, alone=alone)
-    with naming_rows(source, layout):
-        if layout != "text":
-            for number, fields in records(source, {column: _COLUMN}, layout, arguments.quoted):
-                yield number, fields[column]
-            return
-        for number, text in without_blank(lines_in(source)):
-            if not text.strip():
-                raise InputError("the text is empty", path=source, line=number, remedy="fill it in, or remove the line")
-            yield number, text
+    if layout != "text":
+        for number, fields in records(source, {column: _COLUMN}, layout, arguments.quoted):
+            yield number, fields[column]
+        return
+    for number, text in without_blank(lines_in(source)):
+        if not text.strip():
+            raise InputError("the text is empty", path=source, line=number, remedy="fill it in, or remove the line")
+        yield number, text
 
 
 def all_texts(source: Path | str, arguments: argparse.Namespace, *, alone: bool = True) -> tuple[list[int], list[str]]:

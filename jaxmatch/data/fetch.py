@@ -28,41 +28,24 @@ SECONDS_WITHOUT_ANSWER = 30
 
 @dataclasses.dataclass(frozen=True)
 class ReleaseFile:
-    """A file to download.
-
-    Attributes:
-      name: the name of the file.
-      address: an official URL that a program may use; empty if no such URL exists.
-      checksum: "sha256:..." or "md5:..." with hexadecimal digits; empty if no checksum is known.
-    """
+    """A file to download."""
 
     name: str
-    address: str = ""
-    checksum: str = ""
+    address: str = ""  # an official URL that a program may use; empty if no such URL exists
+    checksum: str = ""  # "sha256:..." or "md5:..." with hexadecimal digits; empty if no checksum is known
 
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """A data set or a file of word vectors, as its owners publish it.
-
-    Attributes:
-      name: the name by which the release is fetched.
-      title: a description, which includes the size of a large release.
-      license: the license, in words.
-      home: the web page of the owners.
-      files: an archive, or several files.
-      data_sets: the data sets of the catalog that are read from the release; empty for word vectors.
-      folder: the folder of a data directory that the release fills; empty for word vectors, which are stored directly
-        in the data directory.
-    """
+    """A data set or a file of word vectors, as its owners publish it."""
 
     name: str
-    title: str
+    title: str  # a description, which includes the size of a large release
     license: str
-    home: str
-    files: tuple[ReleaseFile, ...]
-    data_sets: tuple[str, ...] = ()
-    folder: str = ""
+    home: str  # the web page of the owners
+    files: tuple[ReleaseFile, ...]  # an archive, or several files
+    data_sets: tuple[str, ...] = ()  # those of the catalog that are read from the release; empty for word vectors
+    folder: str = ""  # the folder of a data directory that it fills; word vectors are stored in the directory itself
 
     def place(self, directory: Path) -> Path:
         """Returns the path of the release in a data directory: its folder, or its file of word vectors."""
@@ -80,16 +63,11 @@ def releases() -> Mapping[str, Release]:
 
 
 def release_of(name: str) -> Release:
-    """Returns the release with this name, or the release that the data set with this name is read from.
-
-    Raises:
-      InputError: no release and no data set of a release has this name.
-    """
-    for release in releases().values():
-        if name == release.name or name in release.data_sets:
-            return release
-    names = [*releases(), *(data_set for release in releases().values() for data_set in release.data_sets)]
-    raise InputError(f"there is nothing to fetch by the name {shown(name)}", remedy=nearest(name, dict.fromkeys(names)))
+    """Returns the release with this name, or the release that the data set with this name is read from."""
+    found = {each: release for release in releases().values() for each in (*release.data_sets, release.name)}
+    if name not in found:
+        raise InputError(f"there is nothing to fetch by the name {shown(name)}", remedy=nearest(name, found))
+    return found[name]
 
 
 def fetch(release: Release, directory: Path, source: str = "") -> None:
@@ -105,15 +83,11 @@ def fetch(release: Release, directory: Path, source: str = "") -> None:
         official address.
 
     Raises:
-      InputError: a file has no address, cannot be downloaded or copied, has the wrong checksum, or is not of the
-        official release.
+      InputError: a file cannot be had, has the wrong checksum, or is not of the official release.
     """
     if not source and not all(file.address for file in release.files):
-        raise InputError(
-            f"{release.name} has no address that a program may use",
-            remedy=f"get it as described at {release.home}, and put it into the data directory as {release.folder}, "
-            f"or give --from with a folder or an address that has {release.files[0].name}",
-        )
+        remedy = f"get it as described at {release.home}, or give --from with a folder or an address that has it"
+        raise InputError(f"{release.name} has no address that a program may use", remedy=remedy)
     directory.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(directory / ".fetch.lock"):
         if release.place(directory).exists():
@@ -144,24 +118,18 @@ def _download(address: str, path: Path, checksum: str | None) -> None:
     except ImportError:
         raise NotInstalled("a download", "pooch", "fetch") from None
     pooch.get_logger().setLevel("ERROR")
+    downloader = lambda source, output, _: shutil.copyfile(source, output)
     if "://" in address:
         downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=SECONDS_WITHOUT_ANSWER)
-    elif Path(address).is_file():
-        downloader = lambda source, output, _: shutil.copyfile(source, output)
-    else:
-        raise InputError("there is no such file", path=address, remedy="give a folder or an address that has it")
+    remedy = "it was not kept; try again, or take a mirror with --from"
     try:
         pooch.retrieve(address, checksum, fname=path.name, path=path.parent, downloader=downloader)
-    except requests.RequestException as error:
-        status = getattr(error.response, "status_code", None)
+    except (requests.RequestException, FileNotFoundError) as error:
+        status = getattr(getattr(error, "response", None), "status_code", None)
         reason = f"status {status}" if status else type(error).__name__
-        remedy = "try again later, or take a mirror with --from"
         raise InputError(f"{address} could not be fetched ({reason})", remedy=remedy) from None
     except ValueError:  # pooch compares the checksums
-        raise InputError(
-            f"{address} has another checksum than {checksum}",
-            remedy="it was not kept; try again, or take it from a mirror with --from",
-        ) from None
+        raise InputError(f"{address} has another checksum than {checksum}", remedy=remedy) from None
 
 
 def _unpack(release: Release, scratch: Path, directory: Path) -> None:
@@ -182,13 +150,10 @@ def _unpack(release: Release, scratch: Path, directory: Path) -> None:
     with files.directory_atomically(directory / release.folder) as folder:
         for path in content.iterdir():
             shutil.move(path, folder / path.name)
-        name = release.data_sets[0]
-        error = InputError(
-            f"{download.name} has no training file of {name!r}: it is not the official release",
-            remedy=f"it was not kept; {release.home} describes the release",
-        )
         try:
-            if "train" not in catalog.find_files(name, folder):
-                raise error
+            complete = "train" in catalog.find_files(release.data_sets[0], folder)
         except InputError:
-            raise error from None
+            complete = False
+        if not complete:
+            problem = f"{download.name} has no training file: it is not the official release"
+            raise InputError(problem, remedy=f"it was not kept; {release.home} describes the release")

@@ -1,29 +1,38 @@
-"""Pairs of texts before they are encoded: splits, the rules that all formats share, and the division of one file."""
+"""Pairs of texts before they are encoded: splits, the records of files, and the division of one file.
 
+A record is (line, column -> value). In text files only a line feed ends a line. Texts from the web hold lone carriage
+returns, NULs and U+2028, at which `str.splitlines` would cut a sentence in two. Blank lines are skipped. What a file
+holds and cannot be used is an `InputError`.
+"""
+
+import csv
 import dataclasses
 import functools
+import gzip
 import hashlib
+import itertools
 import json
 import re
 import sys
 import unicodedata
+import zlib
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import InputError, listed, shown
+from jaxmatch.errors import InputError, NotInstalled, Row, count_text, first_line, listed, printable, shown
 
 TASKS = ("classification", "regression", "ranking")
 NO_LABEL = "no label"  # a reason for which a pair is dropped
-HELD_OUT_SHARE = 0.1
-_FILL_IN = "fill it in, or remove the pair"
+HELD_OUT_SHARE = Fraction(1, 10)
+_COLUMNS = ("text_a", "text_b", "labels", "groups", "documents")
 # Stricter than float(), which accepts "nan", "1_000" and digits of every script.
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LARGEST = 3.4e38  # the largest float32, because the numbers become float32
-# Categories of control characters and of line separators. A label is printed in tables, sometimes as a line of its own.
-_NOT_IN_LABELS = ("Cc", "Zl", "Zp")
+_RENAME = "rename it, or name the column with --columns"
+Record = tuple[int, Mapping[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,25 +61,10 @@ class Split:
         return len(self.text_a)
 
     def part(self, rows: Sequence[int], dropped: Mapping[str, int]) -> "Split":
-        """Returns a split with the pairs of the given rows, in the order of the rows.
-
-        Arguments:
-          rows: the indices of the pairs.
-          dropped: the value of `dropped` for the new split; the value of this split is not copied.
-        """
-
-        def taken(column: Sequence) -> list:
-            return [column[row] for row in rows]
-
-        return dataclasses.replace(
-            self,
-            text_a=taken(self.text_a),
-            text_b=taken(self.text_b),
-            labels=taken(self.labels),
-            groups=None if self.groups is None else taken(self.groups),
-            documents=None if self.documents is None else taken(self.documents),
-            dropped=dropped,
-        )
+        """Returns a split with the pairs of the given rows, in their order, and with other counts of dropped pairs."""
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        taken = {name: [column[row] for row in rows] for name, column in columns.items() if column is not None}
+        return dataclasses.replace(self, **taken, dropped=dropped)
 
     def pair_keys(self) -> list[tuple[str, str]]:
         """Returns a key for each pair. It is equal for pairs of the same texts, up to order, case and punctuation."""
@@ -114,7 +108,7 @@ class DataSet:
         """Returns a hash of the task, the label names and all pairs."""
         found = hashlib.sha256(repr((self.task, self.labels)).encode())
         for name, split in self.splits.items():
-            for column in (split.text_a, split.text_b, split.labels, split.groups, split.documents):
+            for column in (getattr(split, each) for each in _COLUMNS):
                 found.update(repr((name, None if column is None else [str(each) for each in column])).encode())
         return found.hexdigest()
 
@@ -125,7 +119,7 @@ class DataSet:
         return {name: sum(key in known for key in split.pair_keys()) for name, split in others.items()}
 
 
-# --- collecting pairs ---------------------------------------------------------------------------------------------
+# --- collecting pairs -------------------------------------------------------------------------------------------------
 
 
 def dropped_text(dropped: Mapping[str, int]) -> str:
@@ -134,105 +128,64 @@ def dropped_text(dropped: Mapping[str, int]) -> str:
     return f" ({reasons})" if reasons else ""
 
 
-class NoPairs(InputError):
-    """The error about a file of which no pair is left.
-
-    Attributes:
-      dropped: reason -> number of pairs dropped for it.
-    """
-
-    def __init__(self, path: Path, dropped: Mapping[str, int]):
-        remedy = "remove the file, or add labels" if NO_LABEL in dropped else None
-        super().__init__("the file holds no pairs" + dropped_text(dropped), path=path, remedy=remedy)
-        self.dropped = dropped
-
-
-class PairCollector:
-    """Collects the pairs of one file, column by column.
+def collect(
+    path: Path,
+    records: Iterable[tuple[int, Any]],
+    pair_of: Callable[[Any], tuple | str],
+    labels: Sequence[str] | None = None,
+    remedy: str | None = None,
+    may_be_empty: bool = False,
+) -> Split:
+    """Collects the pairs of a file.
 
     Arguments:
-      path: the file, for error messages and as the source of the split.
-      labels: the label names that may occur; None accepts numbers and any text that is not empty.
-      remedy: the remedy in the error about a label that is not one of `labels`.
+      path: the file.
+      records: (line, record) for each pair.
+      pair_of: record -> first text, second text, label and, for a ranking, its group and the name of the document; or
+        the reason for which the pair is left out. An `InputError` needs no place.
+      labels: the label names that may occur; None accepts numbers and any text that is a name on one line.
+      remedy: the remedy in the error about another label.
+      may_be_empty: whether no pair may be left.
     """
-
-    def __init__(self, path: Path, labels: Sequence[str] | None = None, remedy: str | None = None):
-        self.path, self.remedy = path, remedy
-        self.known = None if labels is None else dict(zip(labels, labels))
-        self.text_a: list[str] = []
-        self.text_b: list[str] = []
-        self.labels: list[Any] = []
-        self.groups: list[str] = []
-        self.documents: list[str] = []
-        self.dropped: dict[str, int] = {}
-
-    def add(
-        self,
-        line: int,
-        text_a: str,
-        text_b: str,
-        label: str | float,
-        group: str | None = None,
-        document: str | None = None,
-    ) -> None:
-        """Adds the pair on `line`.
-
-        Raises:
-          InputError: a text, the label or the group is empty or not Unicode text, or the label is not one of the known
-            labels or holds a line end or a control character.
-        """
-        for what, text in (("first text", text_a), ("second text", text_b), ("label", label), ("group", group)):
-            if isinstance(text, str) and (not text or text.isspace()):
-                raise InputError(f"the {what} is empty", path=self.path, line=line, remedy=_FILL_IN)
+    known = None if labels is None else dict(zip(labels, labels))
+    pairs: list[tuple] = []
+    dropped: Counter[str] = Counter()
+    for line, record in records:
         try:
-            f"{text_a}{text_b}{label}{group}".encode()
-        except UnicodeEncodeError as error:
-            half = shown(error.object[error.start])
-            raise InputError(f"{half} without its other half", path=self.path, line=line, remedy=_FILL_IN) from None
-        if self.known is not None:
-            try:
-                label = self.known[label]
-            except KeyError:
-                problem = f"label {shown(label)} is not one of {listed(self.known, most=12)}"
-                raise InputError(problem, path=self.path, line=line, remedy=self.remedy) from None
-        elif isinstance(label, str):
-            if not label.isprintable() and any(unicodedata.category(letter) in _NOT_IN_LABELS for letter in label):
-                raise InputError(
-                    f"label {shown(label)} holds a line end or a control character",
-                    path=self.path,
-                    line=line,
-                    remedy="a label is a name on one line",
-                )
-            label = sys.intern(label)
-        if group is not None:
-            self.groups.append(sys.intern(group))
-        if document is not None:
-            self.documents.append(document)
-        self.text_a.append(text_a)
-        self.text_b.append(text_b)
-        self.labels.append(label)
+            pair = pair_of(record)
+            if isinstance(pair, str):
+                dropped[pair] += 1
+            else:
+                pairs.append(_checked(pair, known, remedy))
+        except InputError as error:
+            raise error.at(path, line) from None
+    if not pairs and not may_be_empty:
+        remedy = "remove the file, or add labels" if NO_LABEL in dropped else None
+        raise InputError("the file holds no pairs" + dropped_text(dropped), path=path, remedy=remedy)
+    texts_a, texts_b, names, *others = map(list, zip(*pairs)) if pairs else ([], [], [], [], [])
+    groups, documents = (column if any(column) else None for column in others)
+    return Split(texts_a, texts_b, names, groups, documents, path, dict(dropped))
 
-    def drop(self, reason: str) -> None:
-        """Counts a pair that is left out on purpose, for this reason."""
-        self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
-    def split(self) -> Split:
-        """Returns the pairs added so far.
-
-        Raises:
-          NoPairs: no pair was added.
-        """
-        if not self.labels:
-            raise NoPairs(self.path, self.dropped)
-        return Split(
-            text_a=self.text_a,
-            text_b=self.text_b,
-            labels=self.labels,
-            groups=self.groups or None,
-            documents=self.documents or None,
-            source=self.path,
-            dropped=self.dropped,
-        )
+def _checked(pair: tuple, known: Mapping[str, str] | None, remedy: str | None) -> tuple:
+    """Returns a pair of five entries, whose label and group share memory with equal ones."""
+    text_a, text_b, label, group, document = (*pair, None, None)[:5]
+    for what, text in (("first text", text_a), ("second text", text_b), ("label", label), ("group", group)):
+        if isinstance(text, str) and (not text or text.isspace()):
+            raise InputError(f"the {what} is empty", remedy="fill it in, or remove the pair")
+    try:
+        f"{text_a}{text_b}{label}{group}".encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{shown(error.object[error.start])} without its other half") from None
+    if known is not None:
+        if label not in known:
+            raise InputError(f"label {shown(label)} is not one of {listed(known, most=12)}", remedy=remedy)
+        label = known[label]
+    elif isinstance(label, str):
+        if printable(label) != label:  # tables print labels, sometimes as lines of their own
+            raise InputError(f"label {shown(label)} holds a line end or a control character")
+        label = sys.intern(label)
+    return text_a, text_b, label, group and sys.intern(group), document
 
 
 def is_number(text: str) -> bool:
@@ -240,74 +193,231 @@ def is_number(text: str) -> bool:
     return _NUMBER.fullmatch(text.strip()) is not None
 
 
-def number_of(
-    value: Any, path: Path, line: int, *, what: str, lowest: float = -_LARGEST, highest: float = _LARGEST
-) -> float:
-    """Converts `value`, a text or a JSON number, to a finite float from `lowest` to `highest`.
-
-    Arguments:
-      value: the value to convert.
-      path: the file, for error messages.
-      line: the line of the value, for error messages.
-      what: the name of the number in error messages.
-      lowest: the least allowed number.
-      highest: the greatest allowed number.
-
-    Raises:
-      InputError: the value is not a finite number in this range.
-    """
+def number_of(value: Any, what: str, lowest: float = -_LARGEST, highest: float = _LARGEST) -> float:
+    """Returns `value`, a text or a JSON number from `lowest` to `highest` that errors call `what`, as a float."""
     text = str(value)
     if isinstance(value, bool) or not is_number(text):
-        raise InputError(f"{what} {shown(value)} is not a number", path=path, line=line, remedy="write it as in 3.5")
-    number = float(text)
-    if not lowest <= number <= highest:
-        raise InputError(f"{what} {shown(value)} is not between {lowest:g} and {highest:g}", path=path, line=line)
-    return number
+        raise InputError(f"{what} {shown(value)} is not a number", remedy="write it as in 3.5")
+    if not lowest <= float(text) <= highest:
+        raise InputError(f"{what} {shown(value)} is not between {lowest:g} and {highest:g}")
+    return float(text)
 
 
-# --- splitting ----------------------------------------------------------------------------------------------------
+# --- reading files ----------------------------------------------------------------------------------------------------
+
+
+def read_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Yields the lines of a UTF-8 file as `decode_lines` does. A file whose name ends in .gz is decompressed."""
+    try:
+        with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else open(path, "rb") as file:
+            yield from decode_lines(file, path)
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"it cannot be read ({getattr(error, 'strerror', None) or error})", path=path) from None
+
+
+def decode_lines(raw_lines: Iterable[bytes], path: Path | str) -> Iterator[tuple[int, str]]:
+    r"""Yields (line number counted from 1, text without its line end) for each of the raw lines, which end in b"\n".
+
+    A byte-order mark, Windows line ends and a missing last line end are accepted.
+    """
+    for number, raw in enumerate(raw_lines, start=1):
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            problem = f"it is not UTF-8 text ({error})"
+            raise InputError(problem, path=path, line=number, remedy="save it as text in UTF-8") from None
+        yield number, line.removesuffix("\n").removesuffix("\r")
+
+
+def without_blank(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Yields the lines that hold more than spaces."""
+    return ((number, line) for number, line in lines if line.strip(" "))
+
+
+def read_columns(path: Path, count: int, names: str, *, most: float | None = None) -> Iterator[tuple[int, list[str]]]:
+    """Yields (line number, tab-separated columns) for each line of a file without a header.
+
+    A line must have `count` columns, or up to `most`. Errors list their names.
+    """
+    for number, line in without_blank(read_lines(path)):
+        columns = line.split("\t")
+        if not count <= len(columns) <= (most or count):
+            problem = f"{count_text(len(columns), 'column')} where {count} are expected ({names}, separated by tabs)"
+            raise InputError(problem, path=path, line=number)
+        yield number, columns
+
+
+def read_table(
+    path: Path | str,
+    required: Sequence[str],
+    *,
+    quoted_by: str | None = None,
+    lines: Iterator[tuple[int, str]] | None = None,
+) -> tuple[list[str], Iterator[Record]]:
+    """Reads a table whose first line names the columns, among them the `required` ones.
+
+    Arguments:
+      path: the file to read, or the name of a stream for error messages.
+      required: the names of columns that the header must hold.
+      quoted_by: the separator of a file in which quotation marks enclose a column that holds a separator or a line end
+        (RFC 4180); None: tabs separate the columns, and quotation marks are ordinary characters.
+      lines: the lines as `read_lines` yields them; None: `path` is read.
+
+    Returns:
+      The column names, and an iterator over (number of the first line, column -> text) for each row.
+    """
+    lines = read_lines(Path(path)) if lines is None else lines
+    if quoted_by is None:
+        rows = ((number, line.split("\t")) for number, line in without_blank(lines))
+    else:
+        rows = _quoted(lines, path, quoted_by)
+    names = [name.strip() for name in next(rows, (0, []))[1]]
+    if not names:
+        raise InputError("the file is empty", path=path, remedy=f"its first line must name {listed(required)}")
+    require_columns(names, required, path, 1)
+
+    def records() -> Iterator[Record]:
+        for number, columns in rows:
+            if len(columns) != len(names):
+                problem = f"{count_text(len(columns), 'column')} where the header names {len(names)}"
+                raise InputError(problem, path=path, line=number)
+            if [column.strip("\ufeff ") for column in columns] == names:
+                raise InputError("the row repeats the header", path=path, line=number, remedy="were files joined?")
+            yield number, dict(zip(names, columns))
+
+    return names, records()
+
+
+def _quoted(lines: Iterator[tuple[int, str]], path: Path | str, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yields (number of the first line, columns) for each row in RFC 4180's format; skips blank lines between rows."""
+    csv.field_size_limit(1 << 30)  # for the whole process; the default is 131,072
+    rows, number = csv.reader((f"{line}\n" for _, line in lines), delimiter=separator, strict=True), 1
+    try:
+        for columns in rows:
+            if columns:
+                yield number, columns
+            number = rows.line_num + 1
+    except csv.Error as error:
+        problem = f"the row that begins here cannot be read ({error})"
+        raise InputError(problem, path=path, line=number, remedy="is a quotation mark not closed?") from None
+
+
+def require_columns(names: Sequence[str], required: Sequence[str], path: Path | str, line: int | None = None) -> None:
+    """Checks that the names of a table's columns hold each required one, once. Other names may be there twice."""
+    if twice := [name for name in required if names.count(name) > 1]:
+        raise InputError(f"the header names column {shown(twice[0])} twice", path=path, line=line, remedy="rename one")
+    if missing := [name for name in required if name not in names]:
+        problem = f"the header has no column {listed(missing)}; it has {listed(names)}"
+        separated = "separate columns with tabs in .tsv, with commas in .csv" if len(names) == 1 else None
+        raise InputError(problem, path=path, line=line, remedy=separated or _RENAME)
+
+
+def read_objects(path: Path) -> Iterator[Record]:
+    """Yields (line number, object) for each line of a file with one JSON object a line, as `object_of` parses it."""
+    return ((number, object_of(line, path, number)) for number, line in without_blank(read_lines(path)))
+
+
+def object_of(line: str, path: Path | str, number: int) -> dict[str, Any]:
+    """Parses a line that holds one JSON object."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        problem = f"not valid JSON ({str(error).replace(': line 1 column', ' at column')})"
+        raise InputError(problem, path=path, line=number, remedy="each line holds one object") from None
+    if not isinstance(value, dict):
+        problem = f"the line is not a JSON object but {shown(value)}"
+        raise InputError(problem, path=path, line=number, remedy='write it like {"NAME": "TEXT", ...}')
+    return value
+
+
+def text_of(record: Mapping[str, Any], key: str) -> str:
+    """Returns the text that a record holds under `key`."""
+    if key not in record:
+        raise InputError(f"the object has no key {shown(key)}; it has {listed(record)}", remedy=_RENAME)
+    if not isinstance(record[key], str):
+        raise InputError(f"{shown(key)} holds {shown(record[key])} where a text is expected")
+    return record[key]
+
+
+def read_parquet(
+    path: Path, required: Sequence[str], wanted: Sequence[str] | None = None
+) -> tuple[list[str], Iterator[Record]]:
+    """Reads the `wanted` columns of a table in Parquet, as far as there are such columns; None: all columns.
+
+    Returns:
+      The names of all columns, and an iterator over (`Row`, column -> value).
+    """
+    file, rows = _open_parquet(path), itertools.count()
+    names = file.schema_arrow.names
+    require_columns(names, required, path)
+
+    def records() -> Iterator[Record]:
+        try:
+            for batch in file.iter_batches(4096, columns=[name for name in names if wanted is None or name in wanted]):
+                for record in batch.to_pylist():
+                    yield Row(next(rows)), record
+        except (ValueError, OSError) as error:  # pyarrow's errors derive from these
+            raise InputError(f"the file is damaged ({first_line(error)})", path=path, remedy="copy it again") from None
+
+    return names, records()
+
+
+def class_names(path: Path, column: str) -> list[str]:
+    """Returns the names of a `ClassLabel` column, if Hugging Face's datasets stored them in the metadata of Parquet."""
+    metadata = json.loads((_open_parquet(path).schema_arrow.metadata or {}).get(b"huggingface", "{}"))
+    return metadata.get("info", {}).get("features", {}).get(column, {}).get("names") or []
+
+
+def _open_parquet(path: Path) -> Any:
+    """Opens a file, which may be compressed with gzip, as a `pyarrow.parquet.ParquetFile`."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise NotInstalled("reading Parquet", "pyarrow", "tables", "or save it as CSV", path) from None
+    try:
+        packed = path.name.lower().endswith(".gz")  # `input_stream` decompresses by the ending of the name
+        return parquet.ParquetFile(pyarrow.BufferReader(pyarrow.input_stream(path).read()) if packed else path)
+    except (ValueError, OSError) as error:
+        raise InputError(f"it is not a readable Parquet file ({first_line(error)})", path=path) from None
+
+
+# --- splitting --------------------------------------------------------------------------------------------------------
+
+
+def _divided(whole: Split, units: Sequence[Any], shares: Sequence[Fraction], text: Callable[[Any], str]) -> list[Split]:
+    """Divides pairs into parts. Pairs of one unit stay together, and keep the order of the file.
+
+    The units are taken in the order of the SHA-256 of their `text`, so that the parts do not depend on the order of the
+    file. Dropped pairs are counted with the first part.
+    """
+    sizes = Counter(units)
+    parts: dict[Hashable, int] = {}
+    number, before, ends = 0, 0, shares[0] * len(whole)
+    for unit in sorted(sizes, key=lambda unit: hashlib.sha256(text(unit).encode()).digest()):
+        while before >= ends and number + 1 < len(shares):
+            number += 1
+            ends += shares[number] * len(whole)
+        parts[unit] = number
+        before += sizes[unit]
+    rows: list[list[int]] = [[] for _ in shares]
+    for row, unit in enumerate(units):
+        rows[parts[unit]].append(row)
+    if not all(rows):
+        problem = f"the split leaves a part without pairs: {len(whole)} pairs in {len(sizes)} groups that stay together"
+        raise InputError(problem, path=whole.source, remedy="give other shares, or a file of its own for each split")
+    return [whole.part(found, {} if number else whole.dropped) for number, found in enumerate(rows)]
 
 
 def split_by_shares(whole: Split, shares: Sequence[Fraction], seed: int) -> list[Split]:
     """Splits the pairs of a file into train, dev and test, the same in every run and on every machine.
 
-    Pairs of the same two texts stay together, up to order, case and punctuation, and so do the pairs of a group. These
-    units are taken in the order of the SHA-256 of the seed and their text, so that the parts do not depend on the order
-    of the file. Pairs keep the order of the file. Dropped pairs are counted with the first part.
-
-    Arguments:
-      whole: the pairs of the file.
-      shares: the share of each part; their sum is 1.
-      seed: the seed that decides which pairs go into which part.
-
-    Returns:
-      One part for each share.
-
-    Raises:
-      InputError: a part has no pair.
+    Pairs of the same two texts stay together, up to order, case and punctuation, and so do the pairs of a group. There
+    is one part for each of the shares, whose sum is 1, and a part without pairs is an error.
     """
     keys = whole.pair_keys()
-    units: Sequence[Hashable] = _joined_groups(whole.groups, keys) if whole.groups else keys
-    sizes = Counter(units)
-    order = sorted(sizes, key=lambda unit: hashlib.sha256(json.dumps([seed, unit]).encode()).digest())
-    place: dict[Hashable, int] = {}
-    number, before, ends = 0, 0, shares[0] * len(whole)
-    for unit in order:
-        while before >= ends and number + 1 < len(shares):
-            number += 1
-            ends += shares[number] * len(whole)
-        place[unit] = number
-        before += sizes[unit]
-    rows: list[list[int]] = [[] for _ in shares]
-    for row, unit in enumerate(units):
-        rows[place[unit]].append(row)
-    if not all(rows):
-        raise InputError(
-            f"the split leaves a part without pairs: {len(whole)} pairs in {len(order)} groups that stay together",
-            path=whole.source,
-            remedy="give other shares, or a file of its own for each split",
-        )
-    return [whole.part(found, {} if number else whole.dropped) for number, found in enumerate(rows)]
+    units = _joined_groups(whole.groups, keys) if whole.groups else keys
+    return _divided(whole, units, shares, lambda unit: json.dumps([seed, unit]))
 
 
 def _joined_groups(groups: Sequence[str], keys: Sequence[Hashable]) -> list[str]:
@@ -332,31 +442,8 @@ def hold_out(whole: Split) -> tuple[Split, Split]:
     """Splits an official training file into train and dev, for a corpus that has no dev file.
 
     All pairs with the same first text stay together. In a corpus that pairs one headline with many tweets, a dev pair
-    would otherwise have near copies in train. First texts are taken in the order of their SHA-256 until a tenth of the
-    pairs is reached, so that the parts depend on the texts alone, not on their order. Pairs keep the order of the file.
-    Dropped pairs are counted with train.
-
-    Returns:
-      Train and dev.
-
-    Raises:
-      InputError: all pairs have the same first text.
+    would otherwise have near copies in train. The first texts that come first by their SHA-256 form dev, until a tenth
+    of the pairs is reached. Dropped pairs are counted with train.
     """
-    sizes = Counter(whole.text_a)
-    order = sorted(sizes, key=lambda text: hashlib.sha256(text.encode()).digest())
-    if len(order) < 2:
-        raise InputError(
-            "a dev split cannot be taken from the training file: all its pairs have the same first text",
-            path=whole.source,
-            remedy="use the complete official file",
-        )
-    dev, wanted = set(), HELD_OUT_SHARE * len(whole)
-    for text in order[:-1]:
-        if wanted <= 0:
-            break
-        dev.add(text)
-        wanted -= sizes[text]
-    rows: tuple[list[int], list[int]] = ([], [])
-    for row, text in enumerate(whole.text_a):
-        rows[text in dev].append(row)
-    return whole.part(rows[False], whole.dropped), whole.part(rows[True], {})
+    dev, train = _divided(whole, whole.text_a, (HELD_OUT_SHARE, 1 - HELD_OUT_SHARE), str)
+    return dataclasses.replace(train, dropped=whole.dropped), dataclasses.replace(dev, dropped={})

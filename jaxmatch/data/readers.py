@@ -1,15 +1,27 @@
-"""A reader for each public corpus, which turns an official file into a `Split` or raises one error with file and line.
+"""A reader for each public corpus: from an official file to a `Split`.
 
-Quotation marks are ordinary characters in all of these files.
+Quotation marks are ordinary characters in all of these files. A damaged file or line raises one `InputError`, which
+names the file and the line.
 """
 
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 
-from jaxmatch.data.pairs import PairCollector, Split, number_of
-from jaxmatch.data.tables import read_columns, read_lines, read_objects, read_table, text_of, without_blank
+from jaxmatch.data.pairs import (
+    Split,
+    collect,
+    number_of,
+    read_columns,
+    read_lines,
+    read_objects,
+    read_table,
+    text_of,
+    without_blank,
+)
 from jaxmatch.errors import InputError, shown
 
 BINARY = ("0", "1")
@@ -21,123 +33,72 @@ UNDECIDED = "3 of 6 votes"
 ONE_KIND = "the question has not both right and wrong answers"
 UBUNTU_CANDIDATES = 10
 WIKIQA_COMPANION = ".ref"
-# One column for each annotator of SNLI; most pairs had only one annotator.
-_ANNOTATORS = ("label1", "label2", "label3", "label4", "label5")
 _VOTES = re.compile(r"\(([0-6]),6\)")
 _TREC_QUESTION = re.compile(r"<QApairs id='([^']*)'>")
 _TREC_LABEL = {"positive": "1", "negative": "0"}
 _TREC_BLOCKS = {f"<{name}>": name for name in ("question", *_TREC_LABEL)}
 
 
+def _read_table(path: Path, columns: tuple[str, ...], labels: tuple[str, ...]) -> Split:
+    """Reads a table with tabs and a header. The columns are those of the texts and the label."""
+    return collect(path, read_table(path, columns)[1], itemgetter(*columns), labels)
+
+
 def read_snli(path: Path) -> Split:
-    """Reads SNLI (Bowman et al., 2015) or MultiNLI (Williams et al., 2018): `.jsonl`, or `.txt` with tabs and a header.
+    """Reads SNLI (Bowman et al., 2015) or MultiNLI (Williams et al., 2018), `.jsonl`.
 
     A pair without a majority label carries the label "-". The authors of the corpora ask users to leave such pairs out,
     so they are dropped and counted.
-
-    Raises:
-      InputError: the file or a line of it is damaged.
     """
-    pairs = PairCollector(path, INFERENCE)
-    columns = ("gold_label", "sentence1", "sentence2")
-    records = read_table(path, columns, _ANNOTATORS)[1] if path.suffix == ".txt" else read_objects(path)
-    for line, record in records:
-        label, text_a, text_b = (text_of(record, name, path, line) for name in columns)
-        if label == "-":
-            pairs.drop('label "-"')
-        else:
-            pairs.add(line, text_a, text_b, label)
-    return pairs.split()
+
+    def pair_of(record: dict) -> tuple | str:
+        label, *texts = (text_of(record, name) for name in ("gold_label", "sentence1", "sentence2"))
+        return 'label "-"' if label == "-" else (*texts, label)
+
+    return collect(path, read_objects(path), pair_of, INFERENCE)
 
 
 def read_scitail(path: Path) -> Split:
-    """Reads SciTail 1.1 (Khot et al., 2018), `tsv_format/scitail_1.0_*.tsv`: premise, hypothesis, label; no header.
-
-    Raises:
-      InputError: the file or a line of it is damaged.
-    """
-    pairs = PairCollector(path, SCITAIL)
-    for line, (premise, hypothesis, label) in read_columns(path, 3, "premise, hypothesis, label"):
-        pairs.add(line, premise, hypothesis, label)
-    return pairs.split()
+    """Reads SciTail 1.1 (Khot et al., 2018), `tsv_format/scitail_1.0_*.tsv`: premise, hypothesis, label; no header."""
+    return collect(path, read_columns(path, 3, "premise, hypothesis, label"), tuple, SCITAIL)
 
 
 def read_quora(path: Path) -> Split:
-    """Reads Quora question pairs in the split of Wang et al. (2017): label, question, question, id; no header.
-
-    Raises:
-      InputError: the file or a line of it is damaged.
-    """
-    pairs = PairCollector(path, BINARY)
-    for line, (label, text_a, text_b, _) in read_columns(path, 4, "label, question, question, id"):
-        pairs.add(line, text_a, text_b, label)
-    return pairs.split()
+    """Reads Quora question pairs in the split of Wang et al. (2017): label, question, question, id; no header."""
+    return collect(path, read_columns(path, 4, "label, question, question, id"), itemgetter(1, 2, 0), BINARY)
 
 
 def read_sick(path: Path) -> Split:
-    """Reads the judgments of SICK (Marelli et al., 2014), in lowercase, from the files of SemEval 2014 task 1.
-
-    Raises:
-      InputError: the file or a line of it is damaged.
-    """
-    pairs = PairCollector(path, INFERENCE)
-    for line, row in read_table(path, ("sentence_A", "sentence_B", "entailment_judgment"))[1]:
-        pairs.add(line, row["sentence_A"], row["sentence_B"], row["entailment_judgment"].lower())
-    return pairs.split()
+    """Reads the judgments of SICK (Marelli et al., 2014), in lowercase, from the files of SemEval 2014 task 1."""
+    columns = ("sentence_A", "sentence_B", "entailment_judgment")
+    lowered = lambda row: (row["sentence_A"], row["sentence_B"], row["entailment_judgment"].lower())
+    return collect(path, read_table(path, columns)[1], lowered, INFERENCE)
 
 
 def read_sick_relatedness(path: Path) -> Split:
-    """Reads the relatedness, from 1 to 5, of the pairs of SICK, from the same files as `read_sick`.
-
-    Raises:
-      InputError: the file or a line of it is damaged.
-    """
-    pairs, name = PairCollector(path), "relatedness_score"
-    for line, row in read_table(path, ("sentence_A", "sentence_B", name))[1]:
-        score = number_of(row[name], path, line, what=name, lowest=1, highest=5)
-        pairs.add(line, row["sentence_A"], row["sentence_B"], score)
-    return pairs.split()
+    """Reads the relatedness, from 1 to 5, of the pairs of SICK, from the same files as `read_sick`."""
+    name = "relatedness_score"
+    scored = lambda row: (row["sentence_A"], row["sentence_B"], number_of(row[name], name, 1, 5))
+    return collect(path, read_table(path, ("sentence_A", "sentence_B", name))[1], scored)
 
 
 def read_mrpc(path: Path) -> Split:
-    """Reads MRPC, the Microsoft Research Paraphrase Corpus (Dolan and Brockett, 2005): tabs, with a header.
-
-    The files begin with a byte-order mark and have Windows line ends.
-
-    Raises:
-      InputError: the file or a line of it is damaged.
-    """
-    pairs = PairCollector(path, BINARY)
-    for line, row in read_table(path, ("Quality", "#1 String", "#2 String"))[1]:
-        pairs.add(line, row["#1 String"], row["#2 String"], row["Quality"])
-    return pairs.split()
+    """Reads MRPC, the Microsoft Research Paraphrase Corpus (Dolan and Brockett, 2005): tabs, with a header."""
+    return _read_table(path, ("#1 String", "#2 String", "Quality"), BINARY)
 
 
 def read_rte(path: Path) -> Split:
-    """Reads RTE, recognizing textual entailment, in the layout of GLUE (Wang et al., 2019): tabs, with a header.
-
-    Raises:
-      InputError: the file or a line of it is damaged, or the file, like GLUE's test file, has no labels.
-    """
-    pairs = PairCollector(path, RTE)
-    for line, row in read_table(path, ("sentence1", "sentence2", "label"))[1]:
-        pairs.add(line, row["sentence1"], row["sentence2"], row["label"])
-    return pairs.split()
+    """Reads RTE, recognizing textual entailment, in the layout of GLUE (Wang et al., 2019): tabs, with a header."""
+    return _read_table(path, ("sentence1", "sentence2", "label"), RTE)
 
 
 def read_stsb(path: Path) -> Split:
     """Reads the STS benchmark (Cer et al., 2017), `sts-*.csv`, whose scores are similarities from 0 to 5; no header.
 
     In spite of their names, tabs separate the columns. Up to two columns with the sources of the sentences may follow.
-
-    Raises:
-      InputError: the file or a line of it is damaged.
     """
-    pairs = PairCollector(path)
-    layout = "genre, file, year, number, score, sentence, sentence"
-    for line, (_, _, _, _, score, text_a, text_b, *_) in read_columns(path, 7, layout, most=9):
-        pairs.add(line, text_a, text_b, number_of(score, path, line, what="score", lowest=0, highest=5))
-    return pairs.split()
+    rows = read_columns(path, 7, "genre, file, year, number, score, sentence, sentence", most=9)
+    return collect(path, rows, lambda row: (row[5], row[6], number_of(row[4], "score", 0, 5)))
 
 
 def read_twitter_url(path: Path) -> Split:
@@ -146,21 +107,16 @@ def read_twitter_url(path: Path) -> Split:
     The votes "(n,6)" give the number of annotators out of six who judged the pair a paraphrase. As the authors of the
     corpus prescribe, a pair with 4 to 6 votes is a paraphrase and a pair with 0 to 2 votes is not. Pairs with 3 votes
     are dropped and counted.
-
-    Raises:
-      InputError: the file or a line of it is damaged.
     """
-    pairs = PairCollector(path, BINARY)
-    for line, (text_a, text_b, votes, _) in read_columns(path, 4, "sentence, sentence, votes, address"):
-        found = _VOTES.fullmatch(votes.strip(" "))
+
+    def pair_of(row: list[str]) -> tuple | str:
+        found = _VOTES.fullmatch(row[2].strip(" "))
         if not found:
-            raise InputError(f"votes {shown(votes)} are not of the form (n,6) with n from 0 to 6", path=path, line=line)
+            raise InputError(f"votes {shown(row[2])} are not of the form (n,6) with n from 0 to 6")
         positive = int(found[1])
-        if positive == 3:
-            pairs.drop(UNDECIDED)
-        else:
-            pairs.add(line, text_a, text_b, "1" if positive > 3 else "0")
-    return pairs.split()
+        return UNDECIDED if positive == 3 else (row[0], row[1], "1" if positive > 3 else "0")
+
+    return collect(path, read_columns(path, 4, "sentence, sentence, votes, address"), pair_of, BINARY)
 
 
 def read_wikiqa(path: Path) -> Split:
@@ -169,25 +125,19 @@ def read_wikiqa(path: Path) -> Split:
     The first holds question, sentence and label, separated by tabs. The second holds
     `question-id 0 document-id label` for the same pairs in the same order. trec_eval groups by the question ids and
     breaks ties by the document ids.
-
-    Raises:
-      InputError: one of the files or a line of it is damaged, or the two files do not describe the same pairs.
     """
     reference = path.with_suffix(WIKIQA_COMPANION)
-    pairs = PairCollector(path, BINARY)
-    judged = [(line, text.split()) for line, text in without_blank(read_lines(reference))]
+    judged = [text.split() for _, text in without_blank(read_lines(reference))]
     rows = list(read_columns(path, 3, "question, sentence, label"))
     remedy = f"{path.name} and {reference.name} must be of the same release, unchanged"
     if len(judged) != len(rows):
-        problem = f"{len(judged)} lines where {path.name} has {len(rows)}"
-        raise InputError(problem, path=reference, remedy=remedy)
-    for (line, (question, sentence, label)), (_, fields) in zip(rows, judged, strict=True):
+        raise InputError(f"{len(judged)} lines where {path.name} has {len(rows)}", path=reference, remedy=remedy)
+    for (line, (*_, label)), fields in zip(rows, judged, strict=True):
         if len(fields) != 4 or fields[3] != label:
             problem = f"question id, 0, document id and {label} are expected, as in {path.name}"
             raise InputError(problem, path=reference, line=line, remedy=remedy)
-        group, _, document, _ = fields
-        pairs.add(line, question, sentence, label, group, document)
-    return pairs.split()
+    joined = ((line, (*row, fields[0], fields[2])) for (line, row), fields in zip(rows, judged, strict=True))
+    return collect(path, joined, tuple, BINARY)
 
 
 def read_trecqa(path: Path) -> Split:
@@ -199,11 +149,12 @@ def read_trecqa(path: Path) -> Split:
 
     Questions without any answer give no pairs. The groups are the question ids. Answers have no official names, so a
     ranking puts wrong answers before right answers of equal score.
-
-    Raises:
-      InputError: the file is damaged.
     """
-    pairs = PairCollector(path, BINARY)
+    return collect(path, _answers(path), tuple, BINARY)
+
+
+def _answers(path: Path) -> Iterator[tuple[int, tuple[str, str, str, str]]]:
+    """Yields (line, (question, answer, label, question id))."""
     group = question = kind = ""
     for line, text in ((line, text.strip(" ")) for line, text in read_lines(path)):
         if kind:
@@ -211,7 +162,7 @@ def read_trecqa(path: Path) -> Split:
             if block == "question":
                 question = sentence
             else:
-                pairs.add(line, question, sentence, _TREC_LABEL[block], group)
+                yield line, (question, sentence, _TREC_LABEL[block], group)
         elif found := _TREC_QUESTION.fullmatch(text):
             group, question = found[1], ""
         elif text == "</QApairs>":
@@ -220,21 +171,15 @@ def read_trecqa(path: Path) -> Split:
             kind = _TREC_BLOCKS.get(text, "")
     if group:
         raise InputError(f"the file ends inside of question {shown(group)}", path=path, remedy="copy it again")
-    return pairs.split()
 
 
 def read_trecqa_clean(path: Path) -> Split:
     """Reads the clean dev or test set of TrecQA (Rao et al., 2016), which leaves out the questions that have only right
     or only wrong answers. Their pairs are counted as dropped.
-
-    Raises:
-      InputError: no question is left; also as in `read_trecqa`.
     """
     whole = read_trecqa(path)
-    kinds: dict[str, set[object]] = {}
-    for group, label in zip(whole.groups, whole.labels, strict=True):
-        kinds.setdefault(group, set()).add(label)
-    kept = [row for row, group in enumerate(whole.groups) if len(kinds[group]) == len(BINARY)]
+    kinds = Counter(group for group, _ in set(zip(whole.groups, whole.labels, strict=True)))
+    kept = [row for row, group in enumerate(whole.groups) if kinds[group] == len(BINARY)]
     if not kept:
         raise InputError("no question has both right and wrong answers", path=path)
     left_out = len(whole) - len(kept)
@@ -248,29 +193,25 @@ def read_ubuntu_train(path: Path) -> Split:
     The utterances of a context are joined by the marks `__eou__` (end of an utterance) and `__eot__` (end of a turn),
     which stay in the text. If a file gives each utterance a column of its own, they are joined by `__eot__`.
     Consecutive lines with the same context form a group of at most ten lines. Groups are numbered from 1.
-
-    Raises:
-      InputError: the file or a line of it is damaged.
     """
-    pairs = PairCollector(path, BINARY)
-    context, group, size = "", 0, 0
-    for line, (label, *utterances, response) in read_columns(path, 3, "label, context, response", most=math.inf):
-        text = " __eot__ ".join(utterances)
-        if text != context or size == UBUNTU_CANDIDATES:
-            # All lines of a group share one string, so that memory holds each of a million contexts only once.
-            context, group, size = text, group + 1, 0
-        pairs.add(line, context, response, label, str(group))
-        size += 1
-    return pairs.split()
+
+    def grouped() -> Iterator[tuple[int, tuple]]:
+        context, group, size = "", 0, 0
+        for line, (label, *utterances, response) in read_columns(path, 3, "label, context, response", most=math.inf):
+            text = " __eot__ ".join(utterances)
+            if text != context or size == UBUNTU_CANDIDATES:
+                # All lines of a group share one string, so that memory holds each of a million contexts only once.
+                context, group, size = text, group + 1, 0
+            yield line, (context, response, label, str(group))
+            size += 1
+
+    return collect(path, grouped(), tuple, BINARY)
 
 
 def read_ubuntu(path: Path) -> Split:
     """Reads `{valid,test}.txt` of the Ubuntu dialogue corpus, in which every context has ten candidates.
 
     Candidates have no official names, so a ranking puts the right candidate after wrong ones of equal score.
-
-    Raises:
-      InputError: a context has not ten candidates; also as in `read_ubuntu_train`.
     """
     whole = read_ubuntu_train(path)
     for group, size in Counter(whole.groups).items():

@@ -8,13 +8,13 @@ _EXECUTION, _CLAIMED, _RUNGS, _LAUNCH = (
 
 MUTANTS = [
     (_FILES, "fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", ["tests/test_files.py"]),
-    (_FILES, "        os.stat(scratch)  # `remove_abandoned` holds the lock while it removes a file\n", "", ["tests/test_files.py"]),
+    (_FILES, "            os.stat(scratch)  # `remove_abandoned` holds the lock while it removes a file\n", "", ["tests/test_files.py"]),
     (_FILES, "fcntl.flock(descriptor, fcntl.LOCK_EX)\n", "pass\n", ["tests/test_files.py"]),
-    (_FILES, 'text.encode(errors="backslashreplace")', "text.encode()", ["tests/test_files.py::test_file_name_that_is_not_utf_8_is_preserved_in_json"]),
-    (_FILES, "os.fsencode(name)[:_MOST_BYTES]", "os.fsencode(name)", ["tests/test_files.py"]),
-    (_FILES, "                _keep_owner_and_mode(file.fileno(), path)\n", "", ["tests/test_files.py"]),
+    (_FILES, 'text.encode(errors="backslashreplace")', "text.encode()", ["tests/test_files.py::test_json_is_utf_8_and_keeps_file_names_that_are_not"]),
+    (_FILES, "os.fsencode(name)[:200]", "os.fsencode(name)", ["tests/test_files.py"]),
+    (_FILES, "shutil.copymode(path, scratch)\n                yield", "pass\n                yield", ["tests/test_files.py"]),
     (_FILES, "            scratch.unlink(missing_ok=True)\n", "            pass\n", ["tests/test_files.py"]),
-    (_FILES, "            place += name.removeprefix(str(scratch))\n", "", ["tests/test_files.py"]),
+    (_FILES, "{name.removeprefix(str(scratch))}", "", ["tests/test_files.py"]),
     (_WORKDIR, "            shutil.rmtree(path)\n", "            pass\n", ["tests/test_workdir.py"]),
     (_WORKDIR, "                        cohort.mark_done()\n", "                        pass\n", ["tests/test_workdir.py"]),
     (_LAUNCH, "        display.say(incomparable.problem)\n", "        pass\n", ["tests/test_launch.py"]),
@@ -52,5 +52,5 @@ MUTANTS = [
     (_CHECKPOINTS, "sorted(self.manager.all_steps(), reverse=True)", "sorted(self.manager.all_steps())", ["tests/test_checkpoints.py"]),
     (_CHECKPOINTS, "            remove_half_written(self._folder)\n", "", ["tests/test_checkpoints.py"]),
     (_CHECKPOINTS, "not record.pathname.startswith(_ORBAX)", "True", ["tests/test_checkpoints.py"]),
-    (_FILES, "_AT_FDCWD, EXCHANGE = -100, 2", "_AT_FDCWD, EXCHANGE = -100, -1", ["tests/test_files.py::test_folder_is_replaced_atomically"]),
+    (_FILES, "_AT_FDCWD, EXCHANGE = -100, 2", "_AT_FDCWD, EXCHANGE = -100, -1", ["tests/test_files.py::test_folder_is_replaced"]),
 ]
