@@ -117,13 +117,21 @@ def test_settle_uses_the_default_or_given_rungs_of_a_plan(small_files):
 @pytest.mark.parametrize(
     ("changes", "arguments", "problem"),
     [
-        ({"grid": "0.01"}, {}, "the grid has one setting"),
-        ({"epochs": 1}, {}, "by the end of epoch 1 of 1: there is no time left"),
-        ({"overrides": {"training.evaluate_every_samples": "1000"}}, {}, "by the end of epoch 16 of 9"),
-        ({}, {"rungs": (3, 1)}, "rungs after the epochs 3, 1 cannot be used.*from 1 to 8"),
-        ({}, {"rungs": (3, 3)}, "rungs after the epochs 3, 3 cannot"),
-        ({}, {"rungs": (9,)}, "rungs after the epochs 9 cannot"),
-        ({"overrides": {"training.evaluate_every_samples": "100"}}, {"rungs": (1,)}, "from 2 to 8"),
+        ({"grid": "0.01"}, {}, "1 setting over 9 epochs cannot be halved"),
+        ({"epochs": 1}, {}, "3 settings over 1 epoch cannot be halved after the epochs none"),
+        (
+            {"overrides": {"training.evaluate_every_samples": "1000"}},
+            {},
+            "after the epochs none; .* ascending rungs from 16,",
+        ),
+        ({}, {"rungs": (3, 1)}, "cannot be halved after the epochs 3, 1; .* from 1, .* to 8"),
+        ({}, {"rungs": (3, 3)}, "halved after the epochs 3, 3"),
+        ({}, {"rungs": (9,)}, "halved after the epochs 9"),
+        (
+            {"overrides": {"training.evaluate_every_samples": "100"}},
+            {"rungs": (1,)},
+            "from 2, by when dev is scored, to 8",
+        ),
         (
             {"axes": {"training.selection": "accuracy,loss"}},
             {},

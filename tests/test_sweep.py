@@ -70,11 +70,6 @@ def test_table_notes_grid_axes_that_override_a_variant():
     assert note == "model.blocks is an axis of the grid, whose values stand in place of that of deep"
 
 
-def test_too_many_seeds_are_refused():
-    with pytest.raises(InputError, match="seeds are more than can be planned"):
-        launch.changed(a_sweep(), seeds=10**20)
-
-
 def test_text_values_of_a_grid_are_parsed():
     (run,) = a_sweep({"model.encoder_input": ("false",)}).runs()
     assert run.overrides == {"model.encoder_input": False}

@@ -10,6 +10,7 @@ work on one folder at the same time, make the same decisions. WORKDIR/halving.js
 
 import contextlib
 import dataclasses
+import itertools
 import math
 import operator
 import statistics
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.config.settings import OWN_LAYOUT, SCORES
-from jaxmatch.errors import InputError, report_damage
+from jaxmatch.errors import InputError, count_text, report_damage
 from jaxmatch.files import read_json, write_json
 from jaxmatch.reporting.layout import duration_text
 from jaxmatch.reporting.records import grouped, read_record, setting_of_run
@@ -54,10 +55,7 @@ class Halving:
 
     def counts(self) -> tuple[int, ...]:
         """Returns the numbers of settings that train before the first rung, between rungs, and after the last."""
-        counts = [self.settings]
-        for _ in self.rungs:
-            counts.append(math.ceil(counts[-1] / self.eta))
-        return tuple(counts)
+        return tuple(-(-self.settings // self.eta**number) for number in range(len(self.rungs) + 1))
 
     def share(self) -> float:
         """Returns the trained share of the whole grid, if all settings cost the same and no run stops early."""
@@ -84,10 +82,8 @@ def default_rungs(epochs: int, settings: int, eta: int, first: int = 1) -> tuple
     """Returns rungs at 1/eta and 1/eta² of the training, but not before the epoch `first`: as many as leave one
     setting, but at most `MOST_RUNGS`.
     """
-    count, left = 0, settings
-    while left > 1 and count < MOST_RUNGS:
-        count, left = count + 1, math.ceil(left / eta)
-    places = {max(first, epochs // eta**power) for power in range(1, count + 1)}
+    powers = [power for power in range(1, MOST_RUNGS + 1) if settings > eta ** (power - 1)]
+    places = {max(first, epochs // eta**power) for power in powers}
     return tuple(sorted(place for place in places if place < epochs))
 
 
@@ -123,23 +119,15 @@ def halving_rule(plan: Plan, *, eta: int = ETA, rungs: Sequence[int] | None = No
         }
     )
     epochs, settings = configs[0].training.epochs, len(settings_of(plan))
-    if settings == 1:
-        problem = "the grid has one setting, so there is none to drop"
-        raise InputError(problem, remedy="leave out --halving, or widen the grid")
-    first = max(
-        evaluation.first_epoch(cohort.runs[0].config.training, cohort.data.splits["train"].pairs)
-        for cohort in plan.cohorts
-    )
-    if first >= epochs:
-        raise InputError(
-            f"dev is first scored by the end of epoch {first} of {epochs}: there is no time left to drop a setting",
-            remedy="leave out --halving, train more epochs, or evaluate more often",
-        )
+    pairs = ((cohort.runs[0].config.training, cohort.data.splits["train"].pairs) for cohort in plan.cohorts)
+    first = max(itertools.starmap(evaluation.first_epoch, pairs))
     rungs = default_rungs(epochs, settings, eta, first) if rungs is None else tuple(rungs)
-    if not rungs or list(rungs) != sorted(set(rungs)) or not first <= rungs[0] <= rungs[-1] < epochs:
+    in_order = rungs and list(rungs) == sorted(set(rungs)) and first <= rungs[0] <= rungs[-1] < epochs
+    if settings == 1 or not in_order:
+        after = f"after the epochs {', '.join(map(str, rungs)) or 'none'}"
         raise InputError(
-            f"rungs after the epochs {', '.join(map(str, rungs))} cannot be used",
-            remedy=f"give ascending numbers from {first} to {epochs - 1}, or leave out --rungs",
+            f"{count_text(settings, 'setting')} over {count_text(epochs, 'epoch')} cannot be halved {after}",
+            remedy=f"give several settings, and ascending rungs from {first}, by when dev is scored, to {epochs - 1}",
         )
     return Halving(eta, rungs, epochs, settings)
 

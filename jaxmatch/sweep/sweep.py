@@ -189,8 +189,6 @@ def _values(name: str, values: Any) -> tuple[Any, ...]:
 
 # Changes of a command line: settings, grid axes and seeds, and the table that follows from them.
 
-MOST_SEEDS = 100_000
-
 # The score that selects the checkpoint -> the scores that a table shows if its layout names none.
 _SHOWN_SCORES = {
     "mrr": ("dev.mrr", "test.map", "test.mrr"),
@@ -209,33 +207,24 @@ def with_scores(layout: TableLayout, configs: Iterable[ConfigDict]) -> TableLayo
     `training.best_on_test`, the scores on test are also shown as "best_on_test" scores, ours and published ones.
     """
     configs = list(configs)
+    selections = list(dict.fromkeys(config.training.selection for config in configs))
     scores, published = layout.scores, layout.published
     if all(score.startswith("times.") for score in scores):
-        shown = (
-            _SHOWN_SCORES.get(selection, (f"dev.{selection}", f"test.{selection}"))
-            for selection in dict.fromkeys(config.training.selection for config in configs)
-        )
-        scores = (*dict.fromkeys(itertools.chain.from_iterable(shown)), *scores)
+        shown = (_SHOWN_SCORES.get(each, (f"dev.{each}", f"test.{each}")) for each in selections)
+        scores = (*dict.fromkeys(itertools.chain(*shown)), *scores)
     if any(config.training.best_on_test for config in configs):
-        tested = [score for score in scores if score.startswith("test.")]
-        tested = tested or [f"test.{config.training.selection}" for config in configs]
-        scores = tuple(dict.fromkeys((*scores, *map(_best_on_test, tested))))
+        tested = [score for score in scores if score.startswith("test.")] or [f"test.{each}" for each in selections]
+        scores = tuple(dict.fromkeys((*scores, *(f"best_on_{score}" for score in tested))))
         published = tuple(map(_with_best_on_test, published))
     return dataclasses.replace(layout, scores=scores, published=published)
 
 
-def _best_on_test(score: str) -> str:
-    return score.replace("test.", "best_on_test.", 1)
-
-
 def _with_best_on_test(row: Published) -> Published:
     """Returns a row with its test scores also as "best_on_test" scores if they were chosen on test."""
-    tested = {
-        _best_on_test(score): text
-        for score, text in row.scores.items()
-        if row.chosen_on_test and score.startswith("test.")
-    }
-    return dataclasses.replace(row, scores={**row.scores, **tested})
+    tested = [score for score in row.scores if row.chosen_on_test and score.startswith("test.")]
+    return dataclasses.replace(
+        row, scores={**row.scores, **{f"best_on_{score}": row.scores[score] for score in tested}}
+    )
 
 
 def changed(
@@ -249,7 +238,7 @@ def changed(
 
     Raises:
       InputError: a setting does not exist or cannot have the given value, an override names a grid axis or a setting
-        that a variant sets, or there are too many seeds.
+        that a variant sets.
     """
     overrides = overrides or {}
     grid = _changed_grid(sweep, overrides, grid_overrides or {})
@@ -257,8 +246,10 @@ def changed(
         check_override(sweep, grid, key)
     config = with_overrides(sweep.config, overrides)
     table = _changed_table(sweep, config, grid, overrides)
-    if seeds is not None:
-        sweep = dataclasses.replace(sweep, seeds=_first_seeds(sweep.seeds, seeds))
+    if seeds is not None:  # if the sweep has fewer, seeds above its largest one are added
+        following = max(sweep.seeds, default=-1) + 1
+        added = range(following, following + seeds - len(sweep.seeds))
+        sweep = dataclasses.replace(sweep, seeds=(*sweep.seeds[:seeds], *added))
     return dataclasses.replace(sweep, config=config, grid=grid, table=table)
 
 
@@ -336,15 +327,6 @@ def _changed_table(
         order={**layout.order, **grid},
         notes=tuple(dict.fromkeys(notes)),  # a sweep may be changed again
     )
-
-
-def _first_seeds(seeds: Sequence[int], count: int) -> tuple[int, ...]:
-    """Returns the first `count` seeds of a sweep. If it has fewer, seeds above its largest one are added."""
-    if count > MOST_SEEDS:
-        raise InputError(f"{count} seeds are more than can be planned", remedy=f"give up to {MOST_SEEDS}")
-    first = tuple(seeds)[:count]
-    following = max(first, default=-1) + 1
-    return first + tuple(range(following, following + count - len(first)))
 
 
 # Smoke runs, which show whether a sweep loads, trains, records and tabulates.

@@ -50,8 +50,7 @@ class Choice:
       mean: the mean of that score over the seeds.
       seeds: the seeds of the grid.
       candidates: the number of settings in the grid.
-      diverged: the number of settings that could not be chosen, because one of their runs diverged or has no such
-        score.
+      diverged: the number of settings with a run that diverged or has no such score.
       dropped: the number of settings that were dropped before their training was over.
     """
 

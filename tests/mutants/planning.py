@@ -68,7 +68,7 @@ MUTANTS = [
      ["tests/test_feature_sweep.py::test_the_saved_model_reproduces_the_scores_of_its_record"]),
     ("jaxmatch/sweep/recording.py", '"selected_at_samples": progress.best_at if', '"selected_at_samples": progress.curve[-1]["samples"] if',
      ["tests/test_records.py::test_the_chosen_checkpoint_is_the_best_entry_of_the_curve"]),
-    ("jaxmatch/sweep/sweep.py", "following = max(first, default=-1) + 1", "following = len(first)",
+    ("jaxmatch/sweep/sweep.py", "following = max(sweep.seeds, default=-1) + 1", "following = len(sweep.seeds)",
      ["tests/test_sweep.py::test_requested_seeds_extend_or_truncate_those_of_the_file"]),
     ("jaxmatch/sweep/sweep.py", 'if row.chosen_on_test and score.startswith("test.")', 'if score.startswith("test.")',
      ["tests/test_sweep.py::test_published_scores_chosen_on_test_are_shown_under_best_on_test"]),
