@@ -28,8 +28,7 @@ def get_sweep(dataset: str = "scitail", features: str = published.PAPER) -> Swee
         seeds=tuple(range(csran.SEEDS)),
         table=TableLayout(
             title=f"Depth of CSRAN's stack on {data.title}",
-            rows=("model.stacked_layers",),
-            columns="variant",
+            rows=("variant", "model.stacked_layers"),
             scores=data.scores,
             order={"variant": tuple(curves)},
             notes=(

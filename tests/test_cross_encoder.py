@@ -4,7 +4,6 @@ Tests that need the extra `transformers` are skipped if it is not installed. The
 with its libraries for GPUs, is too large for the requirements of the tests.
 """
 
-import json
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -201,11 +200,6 @@ def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, m
     assert cross_encoder_fingerprint(folder) != before
     launch.keep_floors(plan, work, SimpleNamespace(say=messages.append))
     assert FakeEncoder.loaded == 2
-    kept = json.loads((work.path / "floors.json").read_text())
-    kept["rows"][1]["pretrained"] = "yes"
-    (work.path / "floors.json").write_text(json.dumps(kept))
-    with pytest.raises(InputError, match="rows.2.pretrained cannot be"):
-        floor_rows(work.path, sweep.rows_without_runs)
 
 
 def test_the_comparison_sweep_requests_the_cross_encoder_by_option():

@@ -132,20 +132,23 @@ def test_each_data_set_has_its_own_curve():
         ),
         ([at(0, 0.1, **{"other.stacked_layers": 2})], ("stacked_layers",), "is more than one axis"),
         ([at(0, 0.1, depth="deep")], (DEPTH,), "is 'deep' in run .*, which is not a number"),
-        (DEPTHS, (DEPTH, "test.accuracy"), "has no score 'test.accuracy'; its scores are dev.accuracy, dev.loss"),
-        (DEPTHS, (DEPTH, "times.train"), "has no score 'times.train'"),
-        ([at(0, None)], (DEPTH,), "the score 'dev.accuracy' of run .* is undefined; draw another: --score"),
+        (
+            DEPTHS,
+            (DEPTH, "test.accuracy"),
+            "score 'test.accuracy' of run .* is missing or undefined; its scores are dev.accuracy, dev.loss",
+        ),
+        ([at(0, None)], (DEPTH,), "the score 'dev.accuracy' of run .* is missing or undefined"),
         (
             [at(0, 0.1), {**at(0, 0.2), "run": "other-seed0"}],
             (DEPTH,),
-            "two settings have model.stacked_layers=1",
+            "runs of two folders or settings have model.stacked_layers=1",
         ),
         (
             [at(0, 0.1), {**at(0, 0.2, depth=2), "selected_on": "dev.f1"}],
             (DEPTH,),
             "say which with --score",
         ),
-        (DEPTHS + DEPTHS, (DEPTH,), "is in 2 of the folders; leave all but one of them out"),
+        (DEPTHS + DEPTHS, (DEPTH,), "runs of two folders or settings have .*; leave one of the two out"),
     ],
 )
 def test_invalid_requests_are_refused(records, arguments, problem):

@@ -72,7 +72,6 @@ def test_damaged_sweep_json_is_an_error_and_the_next_launch_rewrites_it(small_fi
         {"layout": {"order": None}},
         {"layout": {"order": {"seed": 3}}},
         {"layout": {"original": 3}},
-        {"layout": {"columns": ["seed"]}},
         {"layout": {"notes": [3]}},
         {"places": {"variant": 1}},
         {"places": {"overrides": 3}},

@@ -1,4 +1,4 @@
-"""The listeners of docs/how_to/follow.md, tested with fakes of W&B and MLflow."""
+"""The listeners of docs/how_to/follow.md, tested with a fake of W&B."""
 
 import contextlib
 import io
@@ -40,53 +40,11 @@ class Wandb(types.ModuleType):
         self.exits.append(exit_code)
 
 
-class MlflowClient:
-    """A stand-in for the client of MLflow. Like MLflow, it keeps every point, in one store for all clients."""
-
-    runs: dict[str, str] = {}
-    points: list[tuple[str, str, float, int | None]] = []
-    ends: list[tuple[str, str]] = []
-
-    def get_experiment_by_name(self, name):
-        return types.SimpleNamespace(experiment_id="7") if self.runs else None
-
-    def create_experiment(self, name):
-        return "7"
-
-    def search_runs(self, experiments, text):
-        name = re.fullmatch(r"attributes\.run_name = '(.*)'", text)[1]
-        assert experiments == ["7"]
-        return [self._run(self.runs[name])] if name in self.runs else []
-
-    def create_run(self, experiment, run_name):
-        return self._run(self.runs.setdefault(run_name, f"id{len(self.runs)}"))
-
-    def _run(self, number):
-        return types.SimpleNamespace(info=types.SimpleNamespace(run_id=number))
-
-    def get_metric_history(self, number, name):
-        return [types.SimpleNamespace(step=step) for run, key, _, step in self.points if (run, key) == (number, name)]
-
-    def log_metric(self, number, name, value, step=None):
-        self.points.append((number, name, value, step))
-
-    def set_terminated(self, number, status):
-        self.ends.append((number, status))
-
-
 @pytest.fixture
 def wandb(monkeypatch):
     module = Wandb()
     monkeypatch.setitem(sys.modules, "wandb", module)
     return module
-
-
-@pytest.fixture
-def mlflow(monkeypatch):
-    module = types.ModuleType("mlflow")
-    module.MlflowClient = type("MlflowClient", (MlflowClient,), {"runs": {}, "points": [], "ends": []})
-    monkeypatch.setitem(sys.modules, "mlflow", module)
-    return module.MlflowClient
 
 
 def listener(name: str):
@@ -113,13 +71,6 @@ def test_wandb_listener_resumes_without_repeating_steps(wandb):
     assert wandb.inits == [("small", "abc-seed0")] * 2 and wandb.exits == [1, 0]
     assert list(wandb.logged) == [10, 20, 30] and wandb.logged[30] == {"train/loss": 0.5, "dev/accuracy": 0.7}
     assert wandb.summary == {"test/accuracy": 0.75}
-
-
-def test_mlflow_listener_resumes_without_repeating_steps(mlflow):
-    interrupted_and_resumed("MLflow")
-    assert [step for _, name, _, step in mlflow.points if name == "dev_accuracy"] == [10, 20, 30]
-    assert mlflow.points[-1] == ("id0", "test_accuracy", 0.75, None)
-    assert mlflow.ends == [("id0", "FAILED"), ("id0", "FINISHED")]
 
 
 def test_printing_listener_prints_each_evaluation_and_the_end():

@@ -1,6 +1,5 @@
 """Results in Python: the data frame, the table and the scores agree with the records."""
 
-import builtins
 import math
 
 import pytest
@@ -73,16 +72,3 @@ def test_python_sweep_runs_with_only_a_name_config_and_grid(small_files, tmp_pat
     assert [record["seed"] for record in records] == [0, 0]
     text = jaxmatch.table(tmp_path / "rates").markdown()
     assert "learning rate" in text and "test accuracy (%)" in text and "rates" in text
-
-
-def test_missing_pandas_is_an_input_error(finished_sweep, monkeypatch):
-    original = builtins.__import__
-
-    def without_pandas(name, *arguments, **named):
-        if name == "pandas":
-            raise ImportError(name)
-        return original(name, *arguments, **named)
-
-    monkeypatch.setattr(builtins, "__import__", without_pandas)
-    with pytest.raises(InputError, match="a data frame needs pandas, which is not installed; pip install"):
-        jaxmatch.records(finished_sweep[0])

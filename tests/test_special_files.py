@@ -96,5 +96,5 @@ def test_undrawable_figure_values_are_refused(tmp_path, capsys):
     setting = {"name": "a", "seeds": [1], "points": [point, {**point, "samples": "many"}]}
     file = tmp_path / "curves.json"
     file.write_text(json.dumps({"kind": "curves", "score": "dev.mrr", "settings": [setting]}))
-    _refused(capsys, ["figure", file, "--output", tmp_path / "out"], file, "does not hold the values of a figure")
+    _refused(capsys, ["figure", file, "--output", tmp_path / "out"], file, "the file is damaged")
     assert not (tmp_path / "out").exists()

@@ -30,18 +30,18 @@ MISTAKES = {
     'variants={"a": "model.blocks"}': "'a' of the sweep is 'model.blocks': make it a dictionary",
     "table=7": "the table of the sweep is a int: give a TableLayout",
     "config=ConfigDict()": "the config of the sweep is not a complete config: begin with default_config()",
-    "table=TableLayout(title=3, rows=())": "title of a TableLayout is 3: make it a text",
-    'table=TableLayout("t", rows=(), columns=3)': "columns of a TableLayout is 3: make it a text",
-    'table=TableLayout("t", rows=(), order=3)': "order of a TableLayout is 3: make it a dictionary",
-    'table=TableLayout("t", rows=(), order={"seed": 3})': "the order of seed in a table is 3: make it a tuple",
-    'table=TableLayout("t", rows=(), published=(3,))': "published of a table has 3: make it a Published",
-    'table=TableLayout("t", rows=(), notes=(3,))': "notes of a table has 3: make it a text",
+    "table=TableLayout(title=3, rows=())": "title of a TableLayout cannot be 3: make it a str",
+    'table=TableLayout("t", rows=(), order=3)': "order of a TableLayout cannot be 3: make it a Mapping[str, ",
+    'table=TableLayout("t", rows=(), order={"seed": 3})': "order of a TableLayout cannot be 3: make it a Mapping",
+    'table=TableLayout("t", rows=(), published=(3,))': "published of a TableLayout cannot be 3: make it a tuple",
+    'table=TableLayout("t", rows=(), notes=(3,))': "notes of a TableLayout cannot be 3: make it a tuple[str, ...]",
     'table=TableLayout("t", rows=(), published=(Published("P", {"dev.f1": 0.7}, "T"),))': (
-        "the published dev.f1 of P is 0.7: give it as a text"
+        "scores of a Published cannot be 0.7: make it a Mapping[str, str]"
     ),
     "config={}": "the config of the sweep is not a complete config: begin with default_config()",
-    'table=TableLayout("t", rows=("model.blocks"))': "rows of a table is 'model.blocks': make it a tuple, with a comma",
-    'table=TableLayout("t", rows=(), scores=("dev.accuracy"))': "scores of a table is 'dev.accuracy': make it a tuple",
+    'table=TableLayout("t", rows=("model.blocks"))': (
+        "rows of a TableLayout cannot be 'model.blocks': make it a tuple[str, ...]"
+    ),
 }
 
 
@@ -90,7 +90,7 @@ def test_sweeps_load_and_their_runs_resolve(file):
     planned = launch.resolve(file)
     runs = planned.runs()
     assert len(runs) == len({run.identity("data") for run in runs})
-    assert set(planned.grid) <= {*planned.table.rows, planned.table.columns}
+    assert set(planned.grid) <= set(planned.table.rows)
 
 
 @pytest.mark.parametrize("dataset", sorted(load_module(ROOT / "configs" / "re2.py").DATA_SETS))

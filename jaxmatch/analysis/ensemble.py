@@ -15,11 +15,12 @@ from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError, printable_json, without_nan
 from jaxmatch.inference.calibration import probabilities_of
 from jaxmatch.inference.matcher import Matcher
-from jaxmatch.reporting import captions, formats
+from jaxmatch.reporting import formats
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text
 from jaxmatch.reporting.layout import Published, format_number, score_heading
 from jaxmatch.reporting.records import setting_name
 from jaxmatch.reporting.statistics import mean_and_deviation
+from jaxmatch.reporting.table import caption
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,7 +198,7 @@ def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Seq
     )
     sections = [tuple((*row, "") if printed else row for row in _rows(one)) for one in found]
     records = [record for one in found for record in one.members]
-    details = captions.caption(records, scores, [one.members for one in found])
+    details = caption(records, scores, [one.members for one in found])
     sizes = sorted({f"{one.members[0]['data']['name']} {split}, {one.pairs:,} pairs" for one in found})
     votes = any(one.scores.vote is not None for one in found)
     averaged = "averaged probability" if votes else "averaged number"

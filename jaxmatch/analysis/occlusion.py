@@ -25,8 +25,9 @@ from jaxmatch.errors import InputError, without_nan
 from jaxmatch.inference.inference_model import batches, pad_batch
 from jaxmatch.inference.matcher import Matcher
 from jaxmatch.models.re2 import RE2, Block
-from jaxmatch.reporting import captions, formats
+from jaxmatch.reporting import formats
 from jaxmatch.reporting.formats import Sheet, Text, csv_text
+from jaxmatch.reporting.table import caption
 
 FEATURES = ("embedding", "residual", "contextual")  # the paper's "embed", "residual" and "enc-out"
 
@@ -284,7 +285,7 @@ def _sheet(one: Occluded) -> Sheet:
     )
     return Sheet(
         title=f"Occlusion sensitivity, {one.setting}" if one.setting else "Occlusion sensitivity",
-        caption=(what, *(captions.caption(one.records, (), [one.records], each="") if one.records else ())),
+        caption=(what, *(caption(one.records, (), [one.records], each="") if one.records else ())),
         notes=(),
         headings=("block", "masked", *one.mean.labels),
         numeric=(True, False, *(True for _ in one.mean.labels)),

@@ -48,7 +48,7 @@ def add_report_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def report(arguments: argparse.Namespace) -> None:
-    """Write one HTML page about a sweep's working folder: tables, learning curves, failures, plan, runs and settings.
+    """Write one HTML page about a sweep's working folder: verdict, table, mistakes, failures, learning curves and plan.
 
     The page needs no other file and no network. Nothing is trained. The page of an unfinished sweep shows what is there
     so far.

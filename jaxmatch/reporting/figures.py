@@ -1,14 +1,12 @@
 """Figures of the results of sweeps and analyses.
 
 The values of a figure are plain values, which are saved as JSON next to it. A figure is a pure function of them: the
-same values give the same bytes. The figures can be read in print and by color-blind readers. In every heat map, zero is
-white, values above zero are blue and values below zero are red. Lines differ in their markers, too, and cells of signed
-values show their numbers.
+same values give the same bytes. The figures can be read in print and by color-blind readers: in every heat map, zero is
+white, values above zero are blue and values below zero are red; lines differ in their markers, too.
 """
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import io
 import math
@@ -21,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxmatch.errors import InputError, NotInstalled, count_text, require_plain_file
+from jaxmatch.errors import WAIT_OR_RESUME, InputError, NotInstalled, count_text, report_damage, require_plain_file
 from jaxmatch.files import read_json, write_atomically, write_json
-from jaxmatch.reporting.records import by_pairs, by_setting, setting_name
+from jaxmatch.reporting.records import Record, by_pairs, by_setting, scores_of, setting_name
 from jaxmatch.reporting.statistics import mean_and_deviation
 
 if TYPE_CHECKING:
@@ -35,137 +33,91 @@ if TYPE_CHECKING:
 _METADATA = {"svg": {"Date": None}, "png": {"Software": None}}
 _STYLE = {"svg.hashsalt": "jaxmatch", "text.parse_math": False, "savefig.dpi": 150, "font.size": 9}
 _MARKERS = "osD^v<"
-_LONGEST_LABEL = 24
-_LARGEST = 60
+_LARGEST = 60  # inches: the side of a figure that can be drawn, however long its texts are
 _BELOW_ZERO, _ABOVE_ZERO, _NO_VALUE_COLOR = "#b2182b", "#2166ac", "#d9d9d9"
-# If there are more lines than this, each line gets its own panel.
-_LINES_TOGETHER, _PANELS_ACROSS = 6, 3
-_TITLE_SIZE, _CHARACTERS_AN_INCH = 9, 13
 
 
 # Values from records
 
 
-def curves(records: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Computes the learning curves of the score that chose each run's checkpoint.
-
-    Arguments:
-      records: the records of the runs. Runs that did not finish are left out.
-
-    Returns:
-      Plain values, from which `KINDS` draws the figure. Each setting has its seeds and its evaluations. An
-      evaluation has the samples seen, the mean over the seeds that were still training, their sample standard deviation
-      (None for one seed) and their number.
+def curves(records: Iterable[Record]) -> dict[str, Any]:
+    """Computes the values of a figure of learning curves: for each setting whose runs finished, at each evaluation, the
+    mean of the score that chose the checkpoints over the seeds that were still training, their sample standard
+    deviation (None for one seed) and their number.
 
     Raises:
       InputError: no run has finished, or the checkpoints of the runs were chosen by different scores.
     """
-    settings = by_setting(records)
-    if not settings:
-        raise InputError(
-            "no run has finished, so there is no learning curve", remedy="run the sweep again to resume it"
-        )
-    selections = sorted({record["selected_on"] for members in settings for record in members})
-    if len(selections) > 1:
-        raise InputError(
-            f"the runs were chosen by different scores: {', '.join(selections)}", remedy="draw them separately"
-        )
-    score = selections[0].removeprefix("dev.")
-    return {
-        "kind": "curves",
-        "score": selections[0],
-        "settings": [
-            {
-                "name": setting_name(members[0]),
-                "seeds": [record["seed"] for record in members],
-                "points": _points(members, score),
-            }
-            for members in settings
-        ],
-    }
-
-
-def _points(members: Iterable[Mapping[str, Any]], score: str) -> list[dict[str, Any]]:
-    found: dict[int, list[float]] = {}
-    for record in members:
-        for entry in record["curve"]:
+    settings = _finished(records)
+    selected_on = _selected_on(settings, "draw them separately")
+    score = selected_on.removeprefix("dev.")
+    drawn = []
+    for members in settings:
+        found: dict[int, list[float]] = {}
+        for entry in (entry for record in members for entry in record["curve"]):
             value = entry["dev"].get(score)
             if value is not None and math.isfinite(value):
                 found.setdefault(entry["samples"], []).append(value)
-    points = []
-    for samples, values in sorted(found.items()):
-        mean, deviation = mean_and_deviation(values)
-        points.append({"samples": samples, "mean": mean, "deviation": deviation, "seeds": len(values)})
-    return points
+        points = [
+            {"samples": samples, **_mean(values), "seeds": len(values)} for samples, values in sorted(found.items())
+        ]
+        seeds = [record["seed"] for record in members]
+        drawn.append({"name": setting_name(members[0]), "seeds": seeds, "points": points})
+    return {"kind": "curves", "score": selected_on, "settings": drawn}
 
 
-def scores_against(records: Iterable[Mapping[str, Any]], axis: str, score: str = "") -> dict[str, Any]:
-    """Computes one curve for each combination of the other settings.
+def scores_against(records: Iterable[Record], axis: str, score: str = "") -> dict[str, Any]:
+    """Computes the values of a figure of a score against a setting, with a curve for each combination of the other
+    settings: for each value of the axis, the mean of the finished runs' scores, their sample standard deviation (None
+    for one seed) and the seeds.
 
     Arguments:
-      records: the records of the runs, of one sweep or of several data sets. Runs that diverged or were dropped are
-        left out.
+      records: the records of the runs, of one sweep or of several data sets.
       axis: a setting of the grid whose values are numbers, such as "model.stacked_layers", or its last part alone.
       score: "dev." or "test." and the name of a score. The default is the dev score that chose the checkpoints.
 
-    Returns:
-      Plain values, from which `KINDS` draws the figure. Each curve has its name and, for each value of the
-      axis, the mean of the checkpoints' scores, their sample standard deviation (None for one seed) and the seeds.
-
     Raises:
-      InputError: a run is there twice, no run has finished, the grid has no such axis, a value of the axis is not a
-        number, a run does not have the score or has an undefined one, two settings have the same place, or no score is
-        given and the checkpoints were chosen by different ones.
+      InputError: no run has finished, the grid has no such axis, a value of the axis is not a number, a run does not
+        have the score, two runs have the same place and seed, or no score is given and several chose the checkpoints.
     """
-    records = list(records)
-    run, times = next(iter(collections.Counter(record["run"] for record in records).most_common(1)), ("", 0))
-    if times > 1:
-        raise InputError(f"run {run} is in {times} of the folders", remedy="leave all but one of them out")
-    settings = by_setting(records)
-    if not settings:
-        raise InputError("no run has finished, so there is no score", remedy="run the sweep again to resume it")
+    settings = _finished(records)
+    score = score or _selected_on(settings, "say which with --score")
     axis = _axis(settings, axis)
+    of_data = by_pairs(settings, lambda members: members[0])
     curves: dict[str, dict[float, dict[str, Any]]] = {}
-    selections = sorted({record["selected_on"] for members in settings for record in members})
-    if not score and len(selections) > 1:
-        raise InputError(
-            f"the runs were chosen by different scores: {', '.join(selections)}", remedy="say which with --score"
-        )
-    score = score or selections[0]
-    data_of = {
-        members[0]["run"]: name
-        for name, found in by_pairs(settings, lambda members: members[0]).items()
-        for members in found
-    }
-    several = len(set(data_of.values())) > 1
     for members in settings:
         first = members[0]
         value = first["overrides"].get(axis)
         if not isinstance(value, (int, float)) or isinstance(value, bool):
-            raise InputError(
-                f"{axis} is {value!r} in run {first['run']}, which is not a number",
-                remedy="draw against another setting",
-            )
-        others = {key: each for key, each in first["overrides"].items() if key != axis}
-        name = setting_name({**first, "overrides": others})
-        points = curves.setdefault(f"{data_of[first['run']]}: {name}" if several else name, {})
-        if value in points:
-            raise InputError(
-                f"two settings have {axis}={value}, one of them that of run {first['run']}",
-                remedy="move the runs of one of the two away",
-            )
-        points[value] = {"value": value, **_point(members, score)}
-    return {
-        "kind": "scores",
-        "axis": axis,
-        "score": score,
-        "curves": [
-            {"name": name, "points": [points[value] for value in sorted(points)]} for name, points in curves.items()
-        ],
-    }
+            problem = f"{axis} is {value!r} in run {first['run']}, which is not a number"
+            raise InputError(problem, remedy="draw against another setting")
+        name = setting_name({**first, "overrides": {k: v for k, v in first["overrides"].items() if k != axis}})
+        if len(of_data) > 1:
+            name = f"{next(data for data, found in of_data.items() if members in found)}: {name}"
+        points = curves.setdefault(name, {})
+        seeds = [record["seed"] for record in members]
+        if value in points or len(set(seeds)) < len(seeds):
+            problem = f"runs of two folders or settings have {axis}={value}, one of them {first['run']}"
+            raise InputError(problem, remedy="leave one of the two out")
+        points[value] = {"value": value, **_mean([_score(record, score) for record in members]), "seeds": seeds}
+    drawn = [{"name": name, "points": [points[value] for value in sorted(points)]} for name, points in curves.items()]
+    return {"kind": "scores", "axis": axis, "score": score, "curves": drawn}
 
 
-def _axis(settings: Sequence[Sequence[Mapping[str, Any]]], name: str) -> str:
+def _finished(records: Iterable[Record]) -> list[tuple[Record, ...]]:
+    if not (settings := by_setting(records)):
+        raise InputError("no run has finished, so there is nothing to draw", remedy=WAIT_OR_RESUME)
+    return settings
+
+
+def _selected_on(settings: Iterable[Iterable[Record]], remedy: str) -> str:
+    selections = sorted({record["selected_on"] for members in settings for record in members})
+    if len(selections) > 1:
+        raise InputError(f"the runs were chosen by different scores: {', '.join(selections)}", remedy=remedy)
+    return selections[0]
+
+
+def _axis(settings: Sequence[Sequence[Record]], name: str) -> str:
     """Returns the grid's own name of the axis."""
     known = sorted({key for members in settings for key in members[0]["overrides"]})
     found = [key for key in known if name in (key, key.rpartition(".")[2])]
@@ -176,76 +128,33 @@ def _axis(settings: Sequence[Sequence[Mapping[str, Any]]], name: str) -> str:
     return found[0]
 
 
-def _point(members: Sequence[Mapping[str, Any]], score: str) -> dict[str, Any]:
-    part, _, name = score.partition(".")
-    values = []
-    for record in members:
-        scores = (record.get(part) or {}) if part in ("dev", "test") else {}
-        value = scores.get(name)
-        if value is None and name in scores:
-            raise InputError(f"the score {score!r} of run {record['run']} is undefined", remedy="draw another: --score")
-        if value is None:
-            known = ", ".join(f"{one}.{each}" for one in ("dev", "test") for each in sorted(record.get(one) or {}))
-            raise InputError(f"run {record['run']} has no score {score!r}", remedy=f"its scores are {known}")
-        values.append(value)
-    mean, deviation = mean_and_deviation(values)
-    return {"mean": mean, "deviation": deviation, "seeds": [record["seed"] for record in members]}
+def _score(record: Record, score: str) -> float:
+    known = {f"{part}.{name}": value for part in ("dev", "test") for name, value in scores_of(record, part).items()}
+    if known.get(score) is None:
+        remedy = f"its scores are {', '.join(sorted(known))}"
+        raise InputError(f"the score {score!r} of run {record['run']} is missing or undefined", remedy=remedy)
+    return known[score]
+
+
+def _mean(values: Collection[float]) -> dict[str, float | None]:
+    return dict(zip(("mean", "deviation"), mean_and_deviation(values), strict=True))
 
 
 # Files
 
 
 def write(data: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
-    """Saves values as JSON, and draws them next to it as PNG and SVG.
-
-    Arguments:
-      data: plain values. "kind" names the kind of figure.
-      folder: the folder of the files. It is created if it does not exist.
-      name: the name of the files, without their extension.
+    """Saves the values of a figure in `folder` as NAME.json, and draws them next to it as PNG and SVG.
 
     Returns:
       The files.
 
     Raises:
-      InputError: matplotlib is not installed, or the values are not those of a figure. The JSON file exists by then.
+      InputError: matplotlib is not installed. The JSON file exists by then.
     """
     values = Path(folder) / f"{name}.json"
     write_json(values, data)
-    return [values, *draw(data, folder, name, source=values)]
-
-
-def draw(data: Mapping[str, Any], folder: Path, name: str, source: Path | None = None) -> list[Path]:
-    """Draws values as PNG and SVG.
-
-    Arguments:
-      data: plain values. "kind" names the kind of figure.
-      folder: the folder of the files. It is created if it does not exist.
-      name: the name of the files, without their extension.
-      source: the file of the values, for error messages.
-
-    Raises:
-      InputError: matplotlib is not installed, or the values are not those of a figure.
-    """
-    with style_of(source):
-        try:
-            figure = KINDS[data["kind"]](data)
-            drawn = {ending: _drawn(figure, ending) for ending in _METADATA}
-        except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-            problem = f"does not hold the values of a figure ({type(error).__name__}: {error})"
-            raise InputError(problem, path=source, remedy="run the command that wrote it again") from error
-    files = {Path(folder) / f"{name}.{ending}": content for ending, content in drawn.items()}
-    for file, content in files.items():
-        write_atomically(file, content)
-    return list(files)
-
-
-def _drawn(figure: Figure, ending: str) -> bytes:
-    content = io.BytesIO()
-    with warnings.catch_warnings():
-        # Long texts may leave no room for the layout. The figure is then drawn without it.
-        warnings.filterwarnings("ignore", "constrained_layout not applied")
-        figure.savefig(content, format=ending, metadata=_METADATA[ending])
-    return content.getvalue()
+    return [values, *_draw(data, folder, values)]
 
 
 def redraw(source: Path, folder: Path) -> list[Path]:
@@ -254,35 +163,50 @@ def redraw(source: Path, folder: Path) -> list[Path]:
     Raises:
       InputError: the file cannot be read or does not hold the values of a figure, or matplotlib is not installed.
     """
-    require_plain_file(source, remedy="give the JSON file of a figure, or the --workdir of a sweep")
-    try:
+    remedy = "give the JSON file of a figure, or the --workdir of a sweep"
+    require_plain_file(source, remedy=remedy)
+    with report_damage(source, remedy):
         data = read_json(source)
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot be read ({error})", path=source, remedy="give the JSON file of a figure") from error
-    if not isinstance(data, dict) or data.get("kind") not in list(KINDS):
-        raise InputError("does not hold the values of a figure", path=source, remedy="give the JSON file of a figure")
-    return draw(data, folder, Path(source).stem, source=source)
+        if data.get("kind") not in list(KINDS):
+            raise InputError("does not hold the values of a figure", path=source, remedy=remedy)
+        return _draw(data, folder, source)
+
+
+def _draw(data: Mapping[str, Any], folder: Path, source: Path) -> list[Path]:
+    """Draws the values of a file as PNG and SVG files with its name."""
+    files = {Path(folder) / f"{Path(source).stem}.{ending}": each for ending, each in images(data, source).items()}
+    for file, content in files.items():
+        write_atomically(file, content)
+    return list(files)
+
+
+def images(data: Mapping[str, Any], source: Path | None = None) -> dict[str, bytes]:
+    """Draws the values of a figure: "svg" and "png" -> the content of the file.
+
+    Raises:
+      InputError: matplotlib is not installed; `source`, the file of the values, is named in the remedy.
+    """
+    found = {}
+    with style_of(source):
+        figure = KINDS[data["kind"]](data)
+        for ending, metadata in _METADATA.items():
+            content = io.BytesIO()
+            figure.savefig(content, format=ending, metadata=metadata)
+            found[ending] = content.getvalue()
+    return found
 
 
 @contextlib.contextmanager
 def style_of(source: Path | None) -> Iterator[None]:
-    """Applies matplotlib's default style with the changes in `_STYLE` inside a block, whatever the user's own settings
-    are.
-
-    Arguments:
-      source: the file of the values, for the error message.
-
-    Raises:
-      InputError: matplotlib is not installed.
-    """
+    """Applies matplotlib's default style with the changes in `_STYLE` inside a block, whatever the user's own are."""
     try:
         import matplotlib.style
     except ModuleNotFoundError:
         again = f"then jaxmatch figure {source}" if source else ""
         raise NotInstalled("a figure", "matplotlib", "figures", again) from None
     with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings():
-        # A character that the font lacks is drawn as a box, so a warning is not needed.
-        warnings.filterwarnings("ignore", "Glyph .* missing from", UserWarning)
+        # A character that the font lacks is drawn as a box. Long texts may leave no room for the layout.
+        warnings.filterwarnings("ignore", "Glyph .* missing from|constrained_layout not applied", UserWarning)
         yield
 
 
@@ -307,18 +231,15 @@ def _draw_attention(data: Mapping[str, Any]) -> Figure:
         axes.set_title(name)
         _name_ticks(axes, data["tokens_a"], data["tokens_b"])
     figure.colorbar(drawn, ax=places, label="attention weight", shrink=0.8)
-    across = int(_CHARACTERS_AN_INCH * figure.get_figwidth())
-    lines = [f"first: {data['text_a']}", f"second: {data['text_b']}", f"answer: {_answer(data)}"]
-    figure.suptitle("\n".join(_wrapped(line, across) for line in lines), fontsize=_TITLE_SIZE)
-    return figure
-
-
-def _answer(data: Mapping[str, Any]) -> str:
-    """Returns the predicted score of a pair, or its predicted label with the probability of that label."""
     if data["score"] is not None:
-        return f"{data['score']:.3f}"
-    probability = data["probabilities"].get(data["label"])
-    return data["label"] if probability is None else f"{data['label']} (probability {probability:.2f})"
+        answer = f"{data['score']:.3f}"
+    else:
+        probability = data["probabilities"].get(data["label"])
+        answer = data["label"] + ("" if probability is None else f" (probability {probability:.2f})")
+    across = int(13 * figure.get_figwidth())  # characters
+    lines = [f"first: {data['text_a']}", f"second: {data['text_b']}", f"answer: {answer}"]
+    figure.suptitle("\n".join(_wrapped(line, across) for line in lines), fontsize=9)
+    return figure
 
 
 def _draw_occlusion(data: Mapping[str, Any]) -> Figure:
@@ -331,8 +252,7 @@ def _draw_occlusion(data: Mapping[str, Any]) -> Figure:
     change = 100 * np.array(data["change"], float)
     deviation = 100 * np.array(data.get("change_deviation", np.full(change.shape, np.nan)), float).reshape(change.shape)
     blocks, features, classes = change.shape
-    known = change[np.isfinite(change)]
-    limit = max(np.abs(known).max(initial=0), 1e-3)
+    limit = max(np.abs(change[np.isfinite(change)]).max(initial=0), 1e-3)
     any_deviation = bool(np.isfinite(deviation).any())
     figure = _figure(1.6 + classes * (0.9 + 0.6 * blocks), 1.3 + (0.6 if any_deviation else 0.45) * features)
     places = figure.subplots(1, classes, squeeze=False)[0]
@@ -357,24 +277,15 @@ def _draw_occlusion(data: Mapping[str, Any]) -> Figure:
 
 
 def _draw_curves(data: Mapping[str, Any]) -> Figure:
-    """Draws learning curves: the mean over the seeds, with a band of one sample standard deviation; see
-    `curves`.
-    """
-    lines = []
-    for one in data["settings"]:
-        lines.append((f"{_printable(one['name'], 100)} ({_seeds({len(one['seeds'])})})", "samples", one["points"]))
-    return _bands(lines, data["score"], "samples seen")
+    """Draws learning curves (`curves`): the mean over the seeds, with a band of one sample standard deviation."""
+    lines = [(one["name"], {len(one["seeds"])}, one["points"]) for one in data["settings"]]
+    return _bands(lines, "samples", data["score"], "samples seen")
 
 
 def _draw_scores(data: Mapping[str, Any]) -> Figure:
-    """Draws a score against a setting (CSRAN's Figures 2 and 3), with bands as in `_draw_curves`. See
-    `scores_against`.
-    """
-    lines = []
-    for one in data["curves"]:
-        name = f"{_printable(one['name'], 100)} ({_seeds({len(point['seeds']) for point in one['points']})})"
-        lines.append((name, "value", one["points"]))
-    figure = _bands(lines, data["score"], data["axis"].rpartition(".")[2])
+    """Draws a score against a setting (`scores_against`; CSRAN's Figures 2 and 3), with bands as in `_draw_curves`."""
+    lines = [(one["name"], {len(each["seeds"]) for each in one["points"]}, one["points"]) for one in data["curves"]]
+    figure = _bands(lines, "value", data["score"], data["axis"].rpartition(".")[2])
     for axes in figure.axes:
         axes.set_xticks(sorted({float(point["value"]) for one in data["curves"] for point in one["points"]}))
         axes.xaxis.set_major_formatter("{x:g}")
@@ -383,40 +294,39 @@ def _draw_scores(data: Mapping[str, Any]) -> Figure:
 
 def _draw_timing(data: Mapping[str, Any]) -> Figure:
     """Draws the parameters of models (ESAN's Figure 2) and the time that they take for a batch, next to the numbers
-    that papers printed. See `papers.timing`.
+    that papers printed (papers/timing.py).
     """
     from matplotlib.ticker import EngFormatter, NullFormatter
 
-    measured = {}
+    # Each row: (model, parameters, seconds, deviation of the seconds), with None for what is not known.
+    measured, published = [], []
     for row in data["rows"]:
         seconds = np.array(row["batch_seconds"], float)
-        measured[row["model"]] = (row["parameters"], seconds.mean(), seconds.std(ddof=1))
-    published = {row["model"]: (_parameters(row["parameters"]), *_seconds(row["seconds"])) for row in data["published"]}
-    names = list(dict.fromkeys([*measured, *published]))
-    if not measured:
-        raise ValueError("no model that was timed")
+        measured.append((row["model"], row["parameters"], seconds.mean(), seconds.std(ddof=1)))
+    for row in data["published"]:
+        size = re.fullmatch(r"([\d.]+)M", row["parameters"] or "")  # "> 10M" is no number
+        mean, _, deviation = (row["seconds"] or "").partition(" ± ")
+        published.append(
+            (row["model"], 1e6 * float(size[1]) if size else None, float(mean) if mean else None, float(deviation or 0))
+        )
+    names = list(dict.fromkeys(row[0] for row in (*measured, *published)))
     figure = _figure(8, 1.5 + 0.42 * len(names))
     left, right = figure.subplots(1, 2, sharey=True)
-    # A published number is written with the digits it was printed with.
-    styles = {
-        "measured here": (measured, "o", "#31688e", "#31688e", 5, 1),
-        "as published": (published, "D", "none", "#440154", -12, None),
-    }
     seconds = f"time for {data['batch_size']} pairs of {data['length']} tokens a sentence"
-    for axes, label, unit, value, spread in ((left, "parameters", "", 0, None), (right, seconds, "s", 1, 2)):
-        for style, (rows, marker, inside, edge, above, places) in styles.items():
-            known = {names.index(name): row for name, row in rows.items() if row[value] is not None}
-            if not all(row[value] > 0 for row in known.values()):
-                raise ValueError("a size or time that is not above 0")
-            options = dict(
-                marker=marker, markerfacecolor=inside, markeredgecolor=edge, ecolor=edge, linestyle="none", capsize=2
-            )
-            spreads = [row[spread] for row in known.values()] if spread else None
-            axes.errorbar([row[value] for row in known.values()], list(known), xerr=spreads, label=style, **options)
-            for place, row in known.items():
-                text = EngFormatter(unit, places=places)(row[value])
-                options = dict(xytext=(0, above), textcoords="offset points", ha="center", fontsize=7, color=edge)
-                axes.annotate(text, (row[value], place), **options)
+    for axes, label, unit, value in ((left, "parameters", "", 1), (right, seconds, "s", 2)):
+        # A published number is written with the digits it was printed with.
+        for rows, places, look in (
+            (measured, 1, dict(label="measured here", marker="o", color="#31688e")),
+            (published, None, dict(label="as published", marker="D", color="#440154", markerfacecolor="none")),
+        ):
+            known = [row for row in rows if row[value] is not None]
+            heights, values = [names.index(row[0]) for row in known], [row[value] for row in known]
+            spreads = [row[3] for row in known] if axes is right else None
+            axes.errorbar(values, heights, xerr=spreads, linestyle="none", capsize=2, **look)
+            for height, number in zip(heights, values, strict=True):
+                where = dict(xytext=(0, 5 if rows is measured else -12), textcoords="offset points", ha="center")
+                text = EngFormatter(unit, places=places)(number)
+                axes.annotate(text, (number, height), fontsize=7, color=look["color"], **where)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(EngFormatter(unit))
         axes.xaxis.set_minor_formatter(NullFormatter())
@@ -429,74 +339,45 @@ def _draw_timing(data: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _parameters(text: str | None) -> float | None:
-    """Parses "3.9M" as 3.9e6. Returns None for text that is not such a number ("> 10M")."""
-    found = re.fullmatch(r"([\d.]+)M", text or "")
-    return 1e6 * float(found[1]) if found else None
-
-
-def _seconds(text: str | None) -> tuple[float | None, float]:
-    """Parses "0.04 ± 0.01" as (0.04, 0.01)."""
-    mean, _, deviation = (text or "").partition(" ± ")
-    return (float(mean) if mean else None), float(deviation or 0)
-
-
-def _seeds(counts: Collection[int]) -> str:
-    """Formats the numbers of seeds {2, 3} as "2 to 3 seeds"."""
-    least, most = min(counts), max(counts)
-    return count_text(least, "seed") if least == most else f"{least} to {most} seeds"
-
-
-def _bands(lines: Sequence[tuple[str, str, Sequence[Mapping[str, Any]]]], score: str, across: str) -> Figure:
-    """Draws lines with a band of one sample standard deviation. Each line is (label, key of the horizontal position,
-    points with "mean" and "deviation"). If there are many lines, each gets its own panel, with the other lines in gray
-    behind it.
+def _bands(lines: Sequence[tuple[str, set[int], Sequence[Mapping]]], place: str, score: str, across: str) -> Figure:
+    """Draws lines with a band of one sample standard deviation. Each line is (name, numbers of its seeds, points with
+    `place`, "mean" and "deviation"). More than six lines get a panel each, with the others in gray behind.
     """
     import matplotlib
 
-    if not lines:
-        raise ValueError("no setting to draw a curve of")
-    apart = len(lines) > _LINES_TOGETHER
-    if apart:
-        rows = math.ceil(len(lines) / _PANELS_ACROSS)
-        figure = _figure(2.7 * _PANELS_ACROSS, 0.4 + 2.1 * rows)
-        panels = list(figure.subplots(rows, _PANELS_ACROSS, sharex=True, sharey=True).flat)
-    else:
-        figure = _figure(6.4, 3.8 + 0.2 * len(lines))
-        panels = [figure.subplots()] * len(lines)
+    apart = len(lines) > len(_MARKERS)
+    rows = math.ceil(len(lines) / 3) if apart else 1
+    figure = _figure(8.1, 0.4 + 2.1 * rows) if apart else _figure(6.4, 3.8 + 0.2 * len(lines))
+    panels = figure.subplots(rows, 3 if apart else 1, sharex=True, sharey=True, squeeze=False).flatten()
     colors = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, max(2, len(lines))))
-    for number, (axes, (label, place, points)) in enumerate(zip(panels, lines, strict=False)):
+    for number, (name, seeds, points) in enumerate(lines):
+        counts = count_text(*seeds, "seed") if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)} seeds"
         places, mean, deviation = (
             np.array([point[key] or 0.0 for point in points], float) for key in (place, "mean", "deviation")
         )
+        axes, label = panels[number if apart else 0], f"{_printable(name, 100)} ({counts})"
         color, marker = (_ABOVE_ZERO, "o") if apart else (colors[number], _MARKERS[number])
-        axes.plot(places, mean, color=color, marker=marker, markersize=4 - apart, label=label, zorder=2 + apart)
+        axes.plot(places, mean, color=color, marker=marker, markersize=4 - apart, label=label, zorder=3)
         axes.fill_between(places, mean - deviation, mean + deviation, color=color, alpha=0.2, linewidth=0)
-        axes.grid(alpha=0.3)
         for behind in panels[: len(lines)] if apart else ():
             if behind is not axes:
                 behind.plot(places, mean, color="silver", linewidth=0.8)
         if apart:
             axes.set_title(_wrapped(label, 40), fontsize=7)
-    for axes in panels[len(lines) :]:
+    for axes in panels[: len(lines)]:
+        axes.grid(alpha=0.3)
+    for axes in panels[len(lines) :] if apart else ():
         axes.remove()
-    below, beside = _printable(_words(across), 100), _printable(_words(score))
-    if apart:
-        figure.supxlabel(below, fontsize=_TITLE_SIZE)
-        figure.supylabel(beside, fontsize=_TITLE_SIZE)
-    else:
-        panels[0].set(xlabel=below, ylabel=beside)
+    below, beside = (_printable(name.replace(".", " ").replace("_", " "), 100) for name in (across, score))
+    figure.supxlabel(below, fontsize=9)
+    figure.supylabel(beside, fontsize=9)
+    if not apart:
         figure.legend(loc="outside lower left", frameon=False)
     return figure
 
 
-def _words(name: str) -> str:
-    """Formats "dev.macro_f1" as "dev macro f1"."""
-    return name.replace(".", " ").replace("_", " ")
-
-
 def _figure(width: float, height: float) -> Figure:
-    """Returns an empty figure of a size in inches, limited to what can be drawn however long the texts are."""
+    """Returns an empty figure of a size in inches, limited to what can be drawn."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(min(width, _LARGEST), min(height, _LARGEST)), layout="constrained")
@@ -523,7 +404,7 @@ def _name_ticks(axes: Axes, rows: Sequence[Any], columns: Sequence[Any], upright
     axes.set_xticks(range(len(columns)), [_printable(name) for name in columns], rotation=90 if upright else 0)
 
 
-def _printable(text: Any, longest: int = _LONGEST_LABEL) -> str:
+def _printable(text: Any, longest: int = 24) -> str:
     """Returns text that a figure can contain. It is shortened, and control characters are replaced, because no program
     could read an SVG file with them.
     """

@@ -11,39 +11,13 @@ from jaxmatch.errors import printable
 
 NO_VALUE = "–"  # the text of a cell that has no value
 
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "`": r"\textasciigrave{}",
-    '"': r"\textquotedbl{}",
-    # At the start of a row, LaTeX would read these two as arguments of the line break before it.
-    "[": "{[}",
-    "*": "{*}",
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "·": r"$\cdot$",
-    "≥": r"$\geq$",
-    "≤": r"$\leq$",
-    "→": r"$\rightarrow$",
-    "−": r"$-$",
-    "√": r"$\surd$",
-    "–": "--",
-    "—": "---",
-    "…": r"\ldots{}",
-    "“": "``",
-    "”": "''",
-}
+# Character -> LaTeX. At the start of a row, LaTeX would read [ and * as arguments of the line break before it.
+_ESCAPES = r"""
+    & \& % \% $ \$ # \# _ \_ { \{ } \} [ {[} * {*} \ \textbackslash{} ~ \textasciitilde{} ^ \textasciicircum{}
+    < \textless{} > \textgreater{} | \textbar{} ` \textasciigrave{} " \textquotedbl{} … \ldots{} “ `` ” '' – -- — ---
+    ± $\pm$ × $\times$ · $\cdot$ ≥ $\geq$ ≤ $\leq$ → $\rightarrow$ − $-$ √ $\surd$
+""".split()
+LATEX = dict(zip(_ESCAPES[::2], _ESCAPES[1::2], strict=True))
 # Marks of Markdown, the beginning of an entity such as "&lt;", and underscores at the edge of a word.
 _MARKDOWN = re.compile(r"([\\|*`~<\[\]]|&(?=#?\w+;))|(?<![^\W_])(_)|(_)(?![^\W_])")
 # A line that begins with one of these would become a heading, a quotation or a list.
@@ -52,12 +26,7 @@ _BLOCK = re.compile(r"[#>+-]|\d+(?=[.)])")
 
 @dataclasses.dataclass(frozen=True)
 class Text:
-    """The content of a cell.
-
-    Attributes:
-      content: plain text, not yet escaped.
-      bold: whether the text is the best of its column.
-    """
+    """The content of a cell: plain text, not yet escaped, and whether it is the best of its column."""
 
     content: str
     bold: bool = False
@@ -91,25 +60,11 @@ def escape_markdown(text: str) -> str:
     return _MARKDOWN.sub(r"\\\g<0>", printable(" ".join(text.split())))
 
 
-def _escape_line_start(line: str) -> str:
-    """Escapes the beginning of an escaped line of Markdown that would begin a heading, a quotation or a list."""
-    found = _BLOCK.match(line)
-    if not found:
-        return line
-    return f"{found[0]}\\{line[found.end() :]}" if found[0].isdigit() else f"\\{line}"
-
-
 def escape_latex(text: str) -> str:
     """Escapes text so that LaTeX prints it as it is."""
     # LaTeX makes a dash of adjacent hyphens, and a quotation mark of adjacent apostrophes or commas.
     words = re.split("(?<=[-–—])(?=[-–—])|(?<=['”])(?=['”])|(?<=,)(?=,)", printable(" ".join(text.split())))
     return "{}".join("".join(LATEX.get(character, character) for character in word) for word in words)
-
-
-def _column_headings(sheet: Sheet) -> list[str]:
-    """Returns the headings, each after the heading that spans it, for a format with one line of headings."""
-    above = [heading for heading, columns in sheet.spans for _ in range(columns)] or [""] * len(sheet.headings)
-    return [f"{over}: {under}" if over else under for over, under in zip(above, sheet.headings, strict=True)]
 
 
 def markdown(sheet: Sheet) -> str:
@@ -119,37 +74,29 @@ def markdown(sheet: Sheet) -> str:
         content = escape_markdown(text.content)
         return f"**{content}**" if text.bold and content else content
 
-    lines = [[escape_markdown(heading) for heading in _column_headings(sheet)]]
-    lines += [[cell(text) for text in row] for section in sheet.sections for row in section]
-    widths = [max(3, *(len(line[column]) for line in lines)) for column in range(len(sheet.headings))]
+    def note(line: str) -> str:
+        found = _BLOCK.match(line)
+        if not found:
+            return line
+        return f"{found[0]}\\{line[found.end() :]}" if found[0].isdigit() else f"\\{line}"
+
+    # There is one line of headings, so each follows the heading that spans it.
+    above = [heading for heading, columns in sheet.spans for _ in range(columns)] or [""] * len(sheet.headings)
+    headings = [f"{over}: {under}" if over else under for over, under in zip(above, sheet.headings, strict=True)]
+    lines = [list(map(escape_markdown, headings))]
+    lines += [list(map(cell, row)) for section in sheet.sections for row in section]
+    widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * (width - number) + ":" * number for width, number in zip(widths, sheet.numeric)])
 
     def padded(line: list[str]) -> str:
-        parts = (
-            text.rjust(width) if number else text.ljust(width)
-            for text, width, number in zip(line, widths, sheet.numeric, strict=True)
-        )
-        return f"| {' | '.join(parts)} |"
+        columns = zip(line, widths, sheet.numeric, strict=True)
+        return f"| {' | '.join(text.rjust(width) if right else text.ljust(width) for text, width, right in columns)} |"
 
-    rule = [
-        "-" * (width - 1) + ":" if number else "-" * width for width, number in zip(widths, sheet.numeric, strict=True)
-    ]
     blocks = [" ".join([f"**{escape_markdown(sheet.title)}.**", *map(escape_markdown, sheet.caption)])]
-    blocks.append("\n".join([padded(lines[0]), padded(rule), *map(padded, lines[1:])]))
+    blocks.append("\n".join(map(padded, lines)))
     if sheet.notes:
-        blocks.append("\n".join(f"- {_escape_line_start(escape_markdown(note))}" for note in sheet.notes))
+        blocks.append("\n".join(f"- {note(escape_markdown(each))}" for each in sheet.notes))
     return "\n\n".join(blocks) + "\n"
-
-
-def _latex_spans(sheet: Sheet) -> list[str]:
-    cells, rules, column = [], [], 1
-    for heading, columns in sheet.spans:
-        if heading:
-            cells.append(rf"\multicolumn{{{columns}}}{{c}}{{{escape_latex(heading)}}}")
-            rules.append(rf"\cmidrule(lr){{{column}-{column + columns - 1}}}")
-        else:
-            cells.extend([""] * columns)
-        column += columns
-    return [" & ".join(cells) + r" \\", " ".join(rules)]
 
 
 def latex(sheet: Sheet) -> str:
@@ -159,6 +106,14 @@ def latex(sheet: Sheet) -> str:
         content = escape_latex(text.content)
         return rf"\textbf{{{content}}}" if text.bold and content else content
 
+    spans, rules, column = [], [], 1
+    for heading, columns in sheet.spans:
+        if heading:
+            spans.append(rf"\multicolumn{{{columns}}}{{c}}{{{escape_latex(heading)}}}")
+            rules.append(rf"\cmidrule(lr){{{column}-{column + columns - 1}}}")
+        else:
+            spans += [""] * columns
+        column += columns
     label = re.sub(r"[^a-z0-9]+", "-", sheet.title.lower()).strip("-") or "scores"
     caption = " ".join(map(escape_latex, (sheet.title + ".", *sheet.caption, *sheet.notes)))
     lines = [
@@ -169,14 +124,12 @@ def latex(sheet: Sheet) -> str:
         rf"\label{{tab:{label}}}",
         rf"\begin{{tabular}}{{{''.join('r' if number else 'l' for number in sheet.numeric)}}}",
         r"\toprule",
-        *(_latex_spans(sheet) if sheet.spans else []),
+        *([" & ".join(spans) + r" \\", " ".join(rules)] if spans else []),
         " & ".join(map(escape_latex, sheet.headings)) + r" \\",
     ]
     for section in sheet.sections:
-        lines.append(r"\midrule")
-        lines += [" & ".join(map(cell, row)) + r" \\" for row in section]
-    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
-    return "\n".join(lines) + "\n"
+        lines += [r"\midrule", *(" & ".join(map(cell, row)) + r" \\" for row in section)]
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
 
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
@@ -191,14 +144,14 @@ def csv_text(rows: Iterable[Iterable[Any]]) -> str:
     characters are escaped. Numbers stay as they are, including negative numbers and numbers given as text. None becomes
     an empty cell.
     """
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(map(_cell, row) for row in rows)
-    return text.getvalue()
 
+    def cell(value: Any) -> Any:
+        if value is None or isinstance(value, int | float):
+            return value
+        text = str(value)
+        formula = text.lstrip(" ").startswith(_BEGINS_A_FORMULA) and not _NUMBER.fullmatch(text)
+        return "'" * formula + printable(text)
 
-def _cell(value: Any) -> Any:
-    if value is None or isinstance(value, int | float):
-        return value
-    text = str(value)
-    formula = text.lstrip(" ").startswith(_BEGINS_A_FORMULA) and not _NUMBER.fullmatch(text)
-    return "'" * formula + printable(text)
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows(map(cell, row) for row in rows)
+    return written.getvalue()

@@ -1,6 +1,8 @@
-"""What a table shows: its layout, the summaries that fill it, and the printed form of numbers and settings."""
+"""What a table shows: its layout, and the printed form of numbers and settings."""
 
 import dataclasses
+import re
+import typing
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -8,14 +10,22 @@ from jaxmatch.config.settings import SCORES
 
 OWN = "this work"  # the name of our rows in a table with other rows
 VARIANT = "variant"  # the column whose values are names, if a table has it
-_KINDS = {str: "text", int: "number", bool: "truth value", Mapping: "dictionary"}
+NO_SETTINGS = ("parameters", "seeds")  # the keys of a published row that are not settings of a run
+PARTS = ("dev", "test", "best_on_test", "times")  # of a record that hold scores
 
 
-def _check(part: Any, kinds: Mapping[str, Any]) -> None:
+def _check(part: Any) -> None:
     """Raises TypeError unless each field has its type. A table is made after all training, and must not fail then."""
-    for name, kind in kinds.items():
-        if not isinstance(value := getattr(part, name), kind):
-            raise TypeError(f"{name} of a {type(part).__name__} is {value!r}: make it a {_KINDS[kind]}")
+    for field in dataclasses.fields(part):
+        value, kind = getattr(part, field.name), typing.get_origin(field.type) or field.type
+        wrong = [] if isinstance(value, (tuple, list) if kind is tuple else kind) else [value]
+        if not wrong and kind in (tuple, Mapping):
+            entry = typing.get_args(field.type)[kind is Mapping]
+            entry = object if entry is Any else typing.get_origin(entry) or entry
+            wrong = [each for each in (value.values() if kind is Mapping else value) if not isinstance(each, entry)]
+        if wrong:
+            what = kind.__name__ if kind is field.type else re.sub(r"[\w.]+\.(?=\w)", "", str(field.type))
+            raise TypeError(f"{field.name} of a {type(part).__name__} cannot be {wrong[0]!r}: make it a {what}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,20 +57,7 @@ class Published:
     unlike: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        _check(
-            self,
-            {
-                "label": str,
-                "source": str,
-                "scores": Mapping,
-                "settings": Mapping,
-                "training_pairs": int,
-                "unlike": Mapping,
-            },
-        )
-        for score, text in self.scores.items():
-            if not isinstance(text, str):
-                raise TypeError(f"the published {score} of {self.label} is {text!r}: give it as a text")
+        _check(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +67,6 @@ class TableLayout:
     Attributes:
       title: what was done, without a full stop.
       rows: grid keys that label a row: dotted config paths, "variant" or "seed".
-      columns: a grid key whose values each get columns of their own; "" for no such key.
       scores: "dev.", "test.", "best_on_test." or "times." and a score's name.
       published: rows of papers, shown next to our rows of the same settings, or else below them.
       notes: differences from the paper's setting, and whatever else a reader must know.
@@ -86,7 +82,6 @@ class TableLayout:
 
     title: str
     rows: tuple[str, ...]
-    columns: str = ""
     scores: tuple[str, ...] = ("dev.accuracy", "test.accuracy")
     published: tuple[Published, ...] = ()
     notes: tuple[str, ...] = ()
@@ -96,68 +91,7 @@ class TableLayout:
     paired: bool = False
 
     def __post_init__(self):
-        _check(self, {"title": str, "columns": str, "order": Mapping, "original": Mapping, "paired": bool})
-        for name in ("rows", "scores", "published", "notes", "ensembles"):
-            if not isinstance(getattr(self, name), (tuple, list)):  # a single text would be read letter by letter
-                raise TypeError(
-                    f"{name} of a table is {getattr(self, name)!r}: make it a tuple, with a comma after a single entry"
-                )
-            kind = Published if name in ("published", "ensembles") else str
-            if wrong := [entry for entry in getattr(self, name) if not isinstance(entry, kind)]:
-                raise TypeError(f"{name} of a table has {wrong[0]!r}: make it a {_KINDS.get(kind, kind.__name__)}")
-        for key, values in self.order.items():
-            if not isinstance(values, (tuple, list)):
-                raise TypeError(f"the order of {key} in a table is {values!r}: make it a tuple")
-
-
-@dataclasses.dataclass(frozen=True)
-class Summary:
-    """One score over the finished runs of a cell.
-
-    Attributes:
-      values: seed -> value, for the runs that have the score.
-      mean: the mean of the values, or None if there are no values.
-      deviation: their sample standard deviation. None for fewer than two values, and for a time that runs share.
-    """
-
-    values: Mapping[int, float]
-    mean: float | None
-    deviation: float | None
-
-
-@dataclasses.dataclass(frozen=True)
-class Cell:
-    """The runs that differ in the seed alone.
-
-    Attributes:
-      finished: the records of finished runs, by seed.
-      diverged: the records of diverged runs, by seed. They are in no mean.
-      dropped: the records of runs that successive halving dropped, by seed. They are in no mean.
-      scores: score -> Summary.
-    """
-
-    finished: tuple[Mapping, ...]
-    diverged: tuple[Mapping, ...]
-    dropped: tuple[Mapping, ...]
-    scores: Mapping[str, Summary]
-
-    @property
-    def records(self) -> tuple[Mapping, ...]:
-        """All records of the cell."""
-        return (*self.finished, *self.diverged, *self.dropped)
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-    """One line of a table.
-
-    Attributes:
-      settings: grid key -> value.
-      cells: one cell per value of the pivot key (a single cell without it); None where no run was made.
-    """
-
-    settings: Mapping[str, Any]
-    cells: tuple[Cell | None, ...]
+        _check(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,40 +111,14 @@ class FloorRow:
     pretrained: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Content:
-    """The content of a filled table, before it is printed.
-
-    Attributes:
-      layout: the requested layout.
-      keys: grid keys of the row labels: the layout's, and any others in which the runs of a row differed.
-      pivot: values of the layout's `columns` key; (None,) without it.
-      rows: the lines, in order.
-      caption: sentences that say how the numbers came about.
-      floors: lines below the rows, which no row is compared with.
-    """
-
-    layout: TableLayout
-    keys: tuple[str, ...]
-    pivot: tuple[Any, ...]
-    rows: tuple[Row, ...]
-    caption: tuple[str, ...]
-    floors: tuple[FloorRow, ...] = ()
-
-
 # The printed form of scores, settings and durations
-
-PARTS = ("dev", "test", "best_on_test", "times")
-SELECTED_ON_TEST = "best on test (selected on test)"
 
 
 def plain_score_name(score: str) -> str:
     """Returns a score's name in running text: "dev.mrr" -> "dev MRR"."""
     part, _, name = score.partition(".")
     printed = SCORES[name].title if name in SCORES else name.replace("_", " ")
-    if part == "times":
-        return printed
-    return f"{SELECTED_ON_TEST}: {printed}" if part == "best_on_test" else f"{part} {printed}"
+    return {"times": "", "best_on_test": "best on test (selected on test): "}.get(part, f"{part} ") + printed
 
 
 def score_heading(score: str) -> str:
@@ -258,11 +166,6 @@ def format_setting(key: str, value: Any) -> str:
     return "as configured" if key == "variant" and value == "" else str(value)
 
 
-def format_whole_numbers(values: Iterable[int]) -> str:
-    """Formats the distinct values in their order, with thousands separators: "5" or "81,003 / 120,450"."""
-    return " / ".join(dict.fromkeys(f"{value:,}" for value in values))
-
-
 def format_ranges(numbers: Iterable[int]) -> str:
     """Formats whole numbers in ascending order, with three or more consecutive numbers as a range: "1–5, 8"."""
     runs: list[list[int]] = []
@@ -274,16 +177,19 @@ def format_ranges(numbers: Iterable[int]) -> str:
     return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
-def setting_text(overrides: dict, variant: str = "") -> str:
+def p_text(p_value: float) -> str:
+    """Formats a p value as "= 0.017" or "< 0.001"."""
+    return "< 0.001" if p_value < 0.001 else f"= {p_value:.3f}"
+
+
+def setting_text(overrides: Mapping[str, Any], variant: str = "") -> str:
     """Describes a place in the grid: "blocks=2 learning_rate=0.001"."""
     parts = [variant] if variant else []
     return " ".join(parts + [f"{key.rsplit('.', 1)[-1]}={value}" for key, value in overrides.items()])
 
 
 def shared_text(places: Sequence[tuple[Mapping[str, Any], str]]) -> str:
-    """Describes the settings that places in the grid, (overrides, variant), have in common, or returns "" if they share
-    no setting.
-    """
+    """Describes the settings that places in the grid, (overrides, variant), have in common; "" if they share none."""
     (first, variant), *others = places
     same = {key: value for key, value in first.items() if all(overrides.get(key) == value for overrides, _ in others)}
     return setting_text(same, variant if all(other == variant for _, other in others) else "")

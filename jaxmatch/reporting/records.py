@@ -5,143 +5,31 @@ A record is a JSON object (docs/reference/files.md). It is checked once, where i
 
 import dataclasses
 import json
-import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from jaxmatch.config.settings import OR_IMPORT, OWN_LAYOUT, SCORES
+from jaxmatch.config.settings import OR_IMPORT, OWN_LAYOUT, SCORES, flatten
 from jaxmatch.errors import InputError, nearest, report_damage, shown, without_nan
 from jaxmatch.files import read_json
-from jaxmatch.reporting.layout import FloorRow, Published, TableLayout
-from jaxmatch.workdir import FLOORS_FILE, MISTAKES_FILE, Workdir
+from jaxmatch.reporting.layout import FloorRow, Published, TableLayout, higher_is_better
+from jaxmatch.workdir import FLOORS_FILE, Workdir
 
 FORMAT, FLOORS_FORMAT = 1, 1
 STATUSES = ("finished", "diverged", "dropped")
 # The labels of a row besides the settings of its config.
 RUN_LABELS = ("seed", "variant")
 REMEDY = "remove the run's folder and run the sweep again"
-_MISSING = object()
 
 Record = Mapping[str, Any]
 Item = TypeVar("Item")
 Key = TypeVar("Key", bound=Hashable)
 
 
-# The forms of files, as `check_form` takes them
-
-
-@dataclasses.dataclass(frozen=True)
-class OrNull:
-    """A form, or null."""
-
-    form: Any
-
-
-_NUMBER = (int, float)
-_SCORES_FORM = {str: OrNull(_NUMBER)}
-_RECORD = {
-    "run": str,
-    "seed": int,
-    "variant": str,
-    "overrides": Mapping,
-    "config": Mapping,
-    "status": STATUSES,
-    "selected_on": str,
-    "dev": OrNull(_SCORES_FORM),
-    "test": OrNull(_SCORES_FORM),
-    "best_on_test": OrNull({"scores": _SCORES_FORM}),
-    "test_sampling?": {"questions": int, "deviations": _SCORES_FORM},
-    "device": str,
-    "products?": OrNull(str),
-    "dropped?": OrNull({"after_epochs": int}),
-    "data": {
-        "name": str,
-        "fingerprint": str,
-        "train": int,
-        "dev": OrNull(int),
-        "test": OrNull(int),
-        "vectors": OrNull(str),
-        "coverage?": OrNull({"tokens_with_vector": OrNull(_NUMBER)}),
-        "about?": OrNull({str: str}),
-        "in_train?": OrNull({str: int}),
-    },
-    "parameters": int,
-    "curve": [{"samples": int, "train_loss": OrNull(_NUMBER), "dev": _SCORES_FORM}],
-    "times": _SCORES_FORM,
-    "versions": Mapping,
-    "selected_at_samples": OrNull(int),
-    "diverged_at_samples": OrNull(int),
-    "cohort": str,
-}
-_FLOORS = {
-    "format": (FLOORS_FORMAT,),
-    "fingerprint": str,
-    "rows": [
-        {
-            "name": str,
-            "title": str,
-            "parameters": int,
-            "dev": OrNull(_SCORES_FORM),
-            "test": OrNull(_SCORES_FORM),
-            "times": _SCORES_FORM,
-            "pretrained?": (True, False),
-        }
-    ],
-}
-_TEXTS = {"text_a": str, "text_b": str}
-# Task -> the mistakes of a run (training/evaluation.py).
-_MISTAKES = {
-    task: {"split": str, "pairs": int, "worst": [_TEXTS | row], **more}
-    for task, row, more in (
-        (
-            "classification",
-            {"label": str, "answer": str, "probability": _NUMBER},
-            {"labels": [str], "confusion": [[int]]},
-        ),
-        ("regression", {"label": _NUMBER, "answer": _NUMBER}, {}),
-        ("ranking", {"rank": int, "candidates": int, "preferred": str}, {}),
-    )
-}
-
-
-def check_form(value: Any, form: Any, place: str = "") -> None:
-    """Checks the form of a value read from JSON.
-
-    Arguments:
-      value: the value.
-      form: a type or a tuple of types; a tuple of allowed values; `OrNull`; [form], for a list of this form; or
-        {field: form}, for an object with these fields at least. A field may be absent if its name ends in "?". The
-        field `str` stands for every field.
-      place: the dotted path of the value, for the error.
-
-    Raises:
-      ValueError: the value has another form. The text of the error names its place.
-    """
-    if isinstance(form, OrNull):
-        if value is not None:
-            check_form(value, form.form, place)
-        return
-    if isinstance(form, (dict, list)):
-        right = isinstance(value, type(form))
-    elif isinstance(form, tuple) and not isinstance(form[0], type):
-        right = value in form
-    else:
-        right = isinstance(value, form) and not isinstance(value, bool)
-    if not right:
-        raise ValueError(f"{place.removeprefix('.')} cannot be {json.dumps(value)[:60]}")
-    if isinstance(form, list):
-        for number, each in enumerate(value, start=1):
-            check_form(each, form[0], f"{place}.{number}")
-    elif isinstance(form, dict):
-        for field, inner in form.items():
-            if field is str:
-                for name, each in value.items():
-                    check_form(each, inner, f"{place}.{name}")
-            elif (name := field.removesuffix("?")) in value:
-                check_form(value[name], inner, f"{place}.{name}")
-            elif name == field:
-                raise ValueError(f"there is no {place.removeprefix('.')}.{name}".replace(" .", " "))
+# The fields of every record, and of its data.
+_FIELDS = """run cohort seed variant overrides config status device data parameters versions curve times dev test
+    best_on_test selected_on selected_at_samples diverged_at_samples""".split()
+_DATA = ("name", "fingerprint", "train", "dev", "test", "vectors")
 
 
 # Files
@@ -161,7 +49,12 @@ def read_record(path: Path) -> dict[str, Any]:
         if not isinstance(record, dict) or record.get("format") != FORMAT:
             problem, remedy = f"this is not a record of format {FORMAT}", "remove it, or use the version that wrote it"
             raise InputError(problem, path=path, remedy=remedy)
-        check_form(record, _RECORD)
+        for fields, found in ((_FIELDS, record), (_DATA, record.get("data", {}))):
+            if missing := [field for field in fields if field not in found]:
+                raise ValueError(f"there is no {missing[0]}")
+        scores = [record["dev"], record["test"], record["times"], *(entry["dev"] for entry in record["curve"])]
+        for value in (value for each in scores for value in (each or {}).values()):
+            float(value or 0)  # raises an error unless it is a number or null
         if (score := record["selected_on"].removeprefix("dev.")) not in SCORES:
             raise InputError(f"there is no score {shown(score)}", path=path, remedy=nearest(score, SCORES) + OR_IMPORT)
         if record["status"] == "finished" and record["dev"] is None:
@@ -180,18 +73,19 @@ def read_floors(directory: Path) -> Mapping[str, Any] | None:
         return None
     with report_damage(file, "remove it, and run the sweep again"):
         found = read_json(file)
-        check_form(found, _FLOORS)
+        if (found["format"], type(found["fingerprint"])) != (FLOORS_FORMAT, str):
+            raise ValueError(f"its format is not {FLOORS_FORMAT}")
+        list(map(_floor_row, found["rows"]))
     return found
 
 
-def floor_rows(directory: Path, names: Iterable[str]) -> tuple[FloorRow, ...]:
+def floor_rows(directory: Path, names: Collection[str]) -> tuple[FloorRow, ...]:
     """Returns the rows of the named baselines, in the order of the names. Baselines that the file does not contain are
     left out.
 
     Raises:
       InputError: as in `read_floors`.
     """
-    names = tuple(names)
     found = read_floors(directory) if names else None
     rows = {row["name"]: row for row in found["rows"]} if found else {}
     return tuple(_floor_row(rows[name]) for name in names if name in rows)
@@ -200,38 +94,19 @@ def floor_rows(directory: Path, names: Iterable[str]) -> tuple[FloorRow, ...]:
 def _floor_row(row: Mapping[str, Any]) -> FloorRow:
     scores = {f"{part}.{name}": value for part in ("dev", "test", "times") for name, value in (row[part] or {}).items()}
     known = {name: float(value) for name, value in scores.items() if value is not None}
-    return FloorRow(row["title"], row["parameters"], known, row.get("pretrained", False))
-
-
-def read_mistakes(directory: Path, run: str) -> Mapping[str, Any] | None:
-    """Reads the worst predictions of a run on dev (training/evaluation.py). Returns None if it has no such file.
-
-    Raises:
-      InputError: the file is damaged.
-    """
-    file = Workdir(directory).run_folder(run) / MISTAKES_FILE
-    if not file.exists():
-        return None
-    with report_damage(file, REMEDY):
-        found = read_json(file)
-        check_form(found, _MISTAKES[found["task"]])
-    return found
+    return FloorRow(row["title"], int(row["parameters"]), known, row.get("pretrained", False))
 
 
 @dataclasses.dataclass(frozen=True)
 class SweepFolder:
-    """The sweep that was started last in a folder.
+    """The sweep that was started last in a folder, and the layout of its table.
 
     Attributes:
-      path: the folder.
-      name: the name of the sweep.
-      layout: the layout of its table.
       runs: the name of each planned run -> {"variant", "overrides", "seed"}, which is empty if the folder does not
         store it.
-      records: name -> record, for the runs that ended. They are in the order of `runs`, and each has the place that it
-        has there.
+      records: name -> record, for the runs that ended, in the order of `runs` and with the place that they have there.
       analyses: command -> its options, for the analyses that the sweep requests.
-      plan: the plan of all runs, in words; "" if the folder does not store it.
+      plan: the plan of all runs, in words, or "".
       floors: lines of the table that have no runs.
       command: the command that started the sweep, or "".
     """
@@ -258,9 +133,7 @@ def notes_file(directory: Path) -> Path:
 
 
 def name_of_sweep(directory: Path) -> str | None:
-    """Returns the name of the sweep that was started in a folder, or None if there was no sweep or sweep.json is
-    damaged.
-    """
+    """Returns the name of the sweep that was started in a folder, or None if there is none that can be read."""
     try:
         return read_json(notes_file(directory))["name"]
     except (OSError, ValueError, KeyError, TypeError):  # an InputError is a ValueError
@@ -280,16 +153,18 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
     with report_damage(file, "run the sweep again to renew it"):
         notes = read_json(file)
         layout = dict(notes["layout"])
+        layout.pop("columns", None)  # of earlier versions
         for rows in ("published", "ensembles"):
             layout[rows] = tuple(Published(**row) for row in layout.get(rows, ()))
         layout = TableLayout(**{name: tuple(v) if isinstance(v, list) else v for name, v in layout.items()})
-        places = notes.get("places", {})
-        runs = {str(run): _place(places.get(run, {})) for run in notes["runs"]}
+        runs: dict[str, dict[str, Any]] = {str(run): {} for run in notes["runs"]}
+        for run, place in notes.get("places", {}).items():
+            kinds = {"variant": str, "overrides": dict, "seed": int}
+            runs |= {run: {name: kind(place[name]) for name, kind in kinds.items()}} if run in runs else {}
         name = str(notes.get("name", directory.name))
         floors = tuple(map(str, notes.get("floors", ())))
         analyses = {str(each): dict(options) for each, options in notes.get("analyses", {}).items()}
-    folder = Workdir(directory)
-    files = {run: folder.run_folder(run) / "record.json" for run in runs}
+    files = {run: Workdir(directory).run_folder(run) / "record.json" for run in runs}
     records = {run: read_record(file) for run, file in files.items() if file.exists()}
     for run, record in records.items():
         if record["run"] != run:
@@ -298,15 +173,6 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
             records[run] = placed(record, place["variant"], place["overrides"])
     words = {each: str(notes.get(each, "")) for each in ("plan", "command")}
     return SweepFolder(directory, name, layout, runs, records, analyses, floors=floor_rows(directory, floors), **words)
-
-
-def _place(place: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a run's place in the grid, which is empty if sweep.json does not have it."""
-    return (
-        {"variant": str(place["variant"]), "overrides": dict(place["overrides"]), "seed": int(place["seed"])}
-        if place
-        else {}
-    )
 
 
 def placed(record: Record, variant: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -334,18 +200,6 @@ def score_of(record: Record, score: str) -> float | None:
     return None if value is None else without_nan(float(value))
 
 
-def deviation_of(record: Record, score: str) -> tuple[float, int] | None:
-    """Returns the standard deviation of a score such as "test.mrr" over the questions, and the number of questions.
-    Returns None if the record does not contain them.
-    """
-    part, _, name = score.partition(".")
-    sampling = record.get("test_sampling") if part == "test" else None
-    if not sampling or sampling["questions"] < 1:  # a test set may hold no question that counts
-        return None
-    value = sampling["deviations"].get(name)
-    return (float(value), sampling["questions"]) if value is not None and math.isfinite(value) else None
-
-
 def best_record(records: Iterable[Record]) -> Record | None:
     """Returns the record of the finished run with the best dev score, the first if several are equal. Returns None if
     no finished run has a dev score.
@@ -354,22 +208,15 @@ def best_record(records: Iterable[Record]) -> Record | None:
       InputError: finished runs were scored on different data, or their checkpoints were chosen by different scores.
     """
     records = [record for record in records if record["status"] == "finished"]
-    for name, kinds in (
-        ("data", set(by_pairs(records, lambda record: record))),
-        ("scores", {record["selected_on"] for record in records}),
-    ):
+    selections = {record["selected_on"] for record in records}
+    for name, kinds in (("data", set(by_pairs(records, lambda record: record))), ("scores", selections)):
         if len(kinds) > 1:
             problem = f"no run is the best on dev: the runs differ in {name}: {', '.join(sorted(kinds))}"
             raise InputError(problem, remedy="name a run: WORKDIR/runs/NAME")
-
-    def merit(record: Record) -> float:
-        score = record["selected_on"].removeprefix("dev.")
-        return record["dev"][score] * (1 if SCORES[score].higher_is_better else -1)
-
-    def has_score(record: Record) -> bool:
-        return (record["dev"] or {}).get(record["selected_on"].removeprefix("dev.")) is not None
-
-    return max(filter(has_score, records), key=merit, default=None)
+    scored = [(score_of(record, record["selected_on"]), record) for record in records]
+    sign = -1 if any(not higher_is_better(score) for score in selections) else 1
+    known = [(sign * value, record) for value, record in scored if value is not None]
+    return max(known, key=lambda found: found[0], default=(None, None))[1]
 
 
 def short_commit(commit: str | None, digits: int = 8) -> str:
@@ -377,23 +224,12 @@ def short_commit(commit: str | None, digits: int = 8) -> str:
     return commit[:digits] + "+" * commit.endswith("+") if commit else ""
 
 
-def has_setting(record: Record, key: str) -> bool:
-    """Returns whether `setting_of` finds the key."""
-    return _find(record, key) is not _MISSING
-
-
-def setting_of(record: Record, key: str) -> Any:
-    """Returns the value that a run has for a grid key: "seed", "variant", or a dotted path of its config. Returns None
-    if the run does not have the key.
+def setting_of(record: Record, key: str, default: Any = None) -> Any:
+    """Returns the value that a run has for a grid key: "seed", "variant", or a dotted path of its config.
 
     A key that the run's grid did not name is looked up in its resolved config, so that runs of an earlier, narrower
     grid find their place in the table of a wider one.
     """
-    value = _find(record, key)
-    return None if value is _MISSING else value
-
-
-def _find(record: Record, key: str) -> Any:
     if key in RUN_LABELS:
         return record[key]
     if key in record["overrides"]:
@@ -401,7 +237,7 @@ def _find(record: Record, key: str) -> Any:
     value: Any = record["config"]
     for part in key.split("."):
         if not isinstance(value, Mapping) or part not in value:
-            return _MISSING
+            return default
         value = value[part]
     return value
 
@@ -421,17 +257,10 @@ def differing_settings(first: Record, second: Record) -> list[str]:
     """Returns the config keys (dotted) and data keys (such as "record.data.fingerprint") in which two records differ,
     except for the seed.
     """
-
-    def flat(value: Any, prefix: str) -> dict[str, str]:
-        if not isinstance(value, Mapping):
-            return {prefix: identity(value)}
-        found: dict[str, str] = {}
-        for key, each in value.items():
-            found |= flat(each, f"{prefix}.{key}" if prefix else str(key))
-        return found
-
-    one = flat(first["config"], "") | flat(first["data"], "record.data")
-    two = flat(second["config"], "") | flat(second["data"], "record.data")
+    one, two = (
+        {key: identity(value) for key, value in flatten({**each["config"], "record": {"data": each["data"]}}).items()}
+        for each in (first, second)
+    )
     return sorted(key for key in one.keys() | two.keys() if key != "seed" and one.get(key) != two.get(key))
 
 
@@ -452,45 +281,37 @@ def setting_of_run(run: str) -> str:
 
 
 def by_setting(records: Iterable[Record]) -> list[tuple[Record, ...]]:
-    """Groups the finished runs by setting.
-
-    Arguments:
-      records: the records of the runs, in any order. Runs that did not finish are left out.
-
-    Returns:
-      One tuple per setting, in the order of the seeds. The settings are in the order of their variants and grid values.
+    """Groups the finished runs by setting, in the order of the seeds. The settings are in the order of their variants
+    and grid values; values that are numbers come first.
     """
+
+    def rank(members: tuple[Record, ...]) -> tuple:
+        values = members[0]["overrides"].values()
+        ranks = [(0, value) if isinstance(value, (int, float)) else (1, str(value)) for value in values]
+        return members[0]["variant"], ranks, members[0]["run"]
+
     finished = (record for record in records if record["status"] == "finished")
     settings = grouped(finished, lambda record: setting_of_run(record["run"]))
-    groups = (tuple(sorted(members, key=lambda record: record["seed"])) for members in settings.values())
-    return sorted(groups, key=lambda members: _rank(members[0]))
+    return sorted((tuple(sorted(members, key=lambda each: each["seed"])) for members in settings.values()), key=rank)
 
 
 def by_pairs(items: Iterable[Item], record_of: Callable[[Item], Record]) -> dict[str, list[Item]]:
-    """Groups items whose runs were scored on the same dev and test pairs. Items of different groups cannot be compared.
-
-    Arguments:
-      items: the items, such as records.
-      record_of: a function that returns a record of an item.
+    """Groups items, whose records `record_of` returns, by the dev and test pairs that their runs were scored on. Items
+    of different groups cannot be compared.
 
     Returns:
-      The name of the data set -> its items. If data sets of the same name have different files, the directory or a
-      number is added to the name.
+      The name of the data set -> its items. If data sets of the same name have different files, a number and the
+      directory are added to the name.
     """
     groups = list(grouped(items, lambda item: _pairs(record_of(item))).values())
     firsts = [record_of(members[0]) for members in groups]
-    names = [first["data"]["name"] for first in firsts]
-    found: dict[str, list[Item]] = {}
-    for name, first, members in zip(names, firsts, groups, strict=True):
-        if names.count(name) > 1:
-            directory = first["config"].get("data", {}).get("directory")
-            name = f"{name} in {directory}" if directory else name
-        number = 2
-        label = name
-        while label in found:
-            label, number = f"{name} ({number})", number + 1
-        found[label] = members
-    return found
+    titles = [first["data"]["name"] for first in firsts]
+    names = list(titles)
+    for place, (title, first) in enumerate(zip(titles, firsts, strict=True)):
+        if titles.count(title) > 1:
+            directory = first["config"].get("data", {}).get("directory") or ""
+            names[place] += f" ({place + 1}{directory and f', in {directory}'})"
+    return dict(zip(names, groups, strict=True))
 
 
 def _pairs(record: Record) -> Hashable:
@@ -508,10 +329,3 @@ def setting_name(record: Record) -> str:
     parts = [record["variant"]] if record["variant"] else []
     parts += [f"{key}={value}" for key, value in record["overrides"].items()]
     return ", ".join(parts) or "as configured"
-
-
-def _rank(record: Record) -> tuple:
-    """Returns the sorting key of a setting. Grid values that are numbers come first, sorted by size."""
-    values = record["overrides"].values()
-    ranks = [(0, value) if isinstance(value, (int, float)) else (1, str(value)) for value in values]
-    return record["variant"], ranks, record["run"]

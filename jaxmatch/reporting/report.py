@@ -1,115 +1,66 @@
-"""The HTML page about a sweep's folder: tables, learning curves, plan, settings, failures. The page needs no other file
-and no network. It is made with Altair and Jinja (the extra `report`).
+"""The HTML page about a sweep's folder: verdict, table, effects, mistakes, failures, learning curves, plan. The page
+needs no other file and no network. It is made with Matplotlib and Jinja (the extra `report`).
 """
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import base64
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any
 
-from jaxmatch.config.settings import flatten
-from jaxmatch.errors import NotInstalled, count_text, printable, report_damage
+from jaxmatch.errors import InputError, NotInstalled, count_text, printable, report_damage
 from jaxmatch.files import read_json
-from jaxmatch.reporting import statistics
-from jaxmatch.reporting import verdict as verdicts
-from jaxmatch.reporting.captions import row_name
-from jaxmatch.reporting.comparisons import ranked
+from jaxmatch.reporting import figures, statistics
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text
 from jaxmatch.reporting.layout import (
-    duration_text,
+    TableLayout,
     format_number,
     format_setting,
     higher_is_better,
     is_percent,
+    p_text,
+    plain_score_name,
     score_heading,
     setting_headings,
     setting_text,
-    shared_text,
 )
-from jaxmatch.reporting.records import Record, SweepFolder, grouped, read_mistakes, read_sweep_folder, score_of
-from jaxmatch.reporting.table import sheet, table_of
-from jaxmatch.workdir import Workdir
+from jaxmatch.reporting.records import REMEDY, Record, SweepFolder, best_record, grouped, read_sweep_folder
+from jaxmatch.reporting.statistics import LEVEL
+from jaxmatch.reporting.table import Row, Summary, Table, make_table, sheet, table_of
+from jaxmatch.workdir import MISTAKES_FILE, Workdir
 
 try:
-    import altair
     import jinja2
-    import vl_convert
     from markupsafe import Markup
 except ModuleNotFoundError as error:
     raise NotInstalled("a report", error.name, "report") from None
 
-_MOST_SETTINGS = 40  # the most lines that can be told apart by pointing at them
-_OWN = "#3a7fb5"
-_PAIRS = altair.X(
-    "pairs:Q", title="training pairs seen", axis=altair.Axis(tickCount=4, labelExpr="format(datum.value, '~s')")
-)
-_NUMBER = re.compile(r"([+−-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(?: (s|min|h)\b)?")
-_SECONDS = {"s": 1, "min": 60, "h": 3600}
-_TEXTS = {"text_a": "first text", "text_b": "second text"}
-# Task -> heading, and the columns: field -> its heading.
+# Task -> what its worst predictions are.
 _WORST = {
-    "classification": (
-        "Most confident mistakes",
-        {**_TEXTS, "label": "label", "answer": "answer", "probability": "probability"},
-    ),
-    "regression": ("Largest errors", {**_TEXTS, "label": "label", "answer": "answer"}),
-    "ranking": (
-        "Questions with the lowest reciprocal rank",
-        {
-            "text_a": "question",
-            "text_b": "best right candidate",
-            "rank": "its rank",
-            "candidates": "of",
-            "preferred": "ranked first",
-        },
-    ),
+    "classification": "Most confident mistakes",
+    "regression": "Largest errors",
+    "ranking": "Questions with the lowest reciprocal rank: the best right candidate, and the one ranked first",
 }
 
 
-class Drawn(NamedTuple):
-    """A chart on the page.
-
-    Attributes:
-      caption: the caption, as plain text.
-      spec: the Vega-Lite specification.
-    """
-
-    caption: str
-    spec: Mapping[str, Any]
-
-
 def report(directory: Path) -> str:
-    """Returns the HTML page about a sweep's folder. If the folder is that of a tuning, the page also covers the chosen
-    setting. The same folder gives the same page.
+    """Returns the HTML page about a sweep's folder, and about the chosen setting if the folder is that of a tuning.
 
     Raises:
       InputError: no sweep was run in the folder, or a file of it is damaged.
     """
-    directory = Path(directory)
     folders = [read_sweep_folder(directory)]
-    if (directory / "final" / "sweep.json").exists():
-        folders.append(read_sweep_folder(directory / "final"))
-    first = folders[0]
-    version = "_".join(altair.SCHEMA_VERSION.split(".")[:2])  # the version of Vega-Lite: "v6_1"
-    return (
-        templates()
-        .get_template("page.html")
-        .render(
-            title=first.layout.title or first.name,
-            name=first.name,
-            parts=[contents(folder) for folder in folders],
-            resamples=statistics.RESAMPLES,
-            vega=Markup(vl_convert.javascript_bundle(vl_version=version)),
-        )
-    )
+    if (Path(directory) / "final" / "sweep.json").exists():
+        folders.append(read_sweep_folder(Path(directory) / "final"))
+    title, name = folders[0].layout.title or folders[0].name, folders[0].name
+    return templates().get_template("page.html").render(title=title, name=name, parts=list(map(contents, folders)))
 
 
 def templates() -> jinja2.Environment:
     """Returns the Jinja environment of the templates. It escapes the values that the templates show, including all
     control characters except line feeds.
     """
-    environment = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
         autoescape=True,
         finalize=lambda value: value if isinstance(value, Markup) else printable(str(value), keep="\n"),
@@ -117,159 +68,161 @@ def templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["ranks"] = ranks
-    return environment
-
-
-# Parts of the page
 
 
 def contents(folder: SweepFolder) -> dict[str, Any]:
-    """Returns everything that the page shows about a sweep.
-
-    Raises:
-      InputError: a record or another file of the folder is damaged.
-    """
+    table, ranking = table_of(folder) if folder.records else None, Ranking(folder)
+    statuses = [record["status"] for record in folder.records.values()]
+    counts = {name: statuses.count(name) for name in ("finished", "diverged")}
+    counts |= {"dropped by successive halving": statuses.count("dropped")} if "dropped" in statuses else {}
+    counts |= {"missing": len(folder.missing)}
+    planned = f"{count_text(len(folder.runs), 'run')} planned"
     return {
         "title": folder.layout.title,
-        "choice": _choice(folder),
-        "summary": summary(folder),
-        "verdict": verdicts.verdict(folder),
-        "results": results(folder),
-        "effects": effects(folder),
-        "certainty": certainty(folder),
-        "mistakes": mistakes(folder),
+        "summary": f"{', '.join([planned, *(f'{count} {name}' for name, count in counts.items())])}.",
+        "verdict": verdict(folder, ranking),
+        "results": table and {"sheet": sheet(table), "copies": {"LaTeX": table.latex(), "CSV": table.csv()}},
+        "effects": effects(ranking),
+        "mistakes": mistakes(folder, ranking.run_to_use),
         "failures": failures(folder),
-        "curves": curves(folder),
-        "plan": plan(folder),
-        "runs": runs(folder),
-        "settings": settings(folder),
+        "curves": _curves(folder.records.values()),
+        "plan": folder.plan,
     }
 
 
-def summary(folder: SweepFolder) -> str:
-    """Describes the progress of the sweep."""
-    diverged, dropped = (
-        sum(each["status"] == status for each in folder.records.values()) for status in ("diverged", "dropped")
-    )
-    counts = [
-        f"{count_text(len(folder.runs), 'run')} planned",
-        f"{len(folder.records) - diverged - dropped} finished",
-        f"{diverged} diverged",
-        *([f"{dropped} dropped by successive halving"] if dropped else []),
-        f"{len(folder.missing)} missing",
-    ]
-    return ", ".join(counts) + "."
+# The verdict
 
 
-def effects(folder: SweepFolder) -> Sheet | None:
-    """Returns a table of the mean dev score of each value of each axis, and of its difference from the best value."""
-    found = verdicts.effects(folder)
-    if not found:
-        return None
-    score = verdicts.ranked(folder)[0]
-    headings = ("axis", "value", "settings", score_heading(score), "difference from the best value")
-    rows = [
-        (
-            setting_headings([effect.axis])[effect.axis],
-            format_setting(effect.axis, effect.value),
-            str(effect.settings),
-            format_number(score, effect.mean),
-            NO_VALUE if effect.difference is None else format_number(score, effect.difference),
-        )
-        for effect in found
-    ]
-    return grid(headings, rows, (False, False, True, True, True))
-
-
-def results(folder: SweepFolder) -> dict[str, Any] | None:
-    """Returns the table of the sweep, and the same table in LaTeX and CSV to be copied."""
-    if not folder.records:
-        return None
-    table = table_of(folder)
-    return {"sheet": sheet(table), "copies": {"LaTeX": table.latex(), "CSV": table.csv()}}
-
-
-def _choice(folder: SweepFolder) -> str:
-    """Describes what a tuning chose. Returns "" for any other folder."""
-    file = folder.path / "choice.json"
-    if not file.exists():
-        return ""
-    with report_damage(file, "run the tuning again to renew it"):
-        choice = read_json(file)
-        place = ", ".join(
-            [
-                *([choice["variant"]] if choice["variant"] else []),
-                *(f"{k} = {v}" for k, v in choice["overrides"].items()),
-            ]
-        )
-        return (
-            f"Chosen by {choice['score']} ({choice['mean']:.4f}) among {choice['candidates']}: "
-            f"{place or 'the only setting'}."
-        )
-
-
-def certainty(folder: SweepFolder) -> list[tuple[str, Sheet]]:
-    """Returns a heading and a table for each data set. The table shows, for each setting, the bootstrap interval of its
-    mean and how often a run of the best setting beats a run of this one. The list is empty if there is no dev or test
-    score to compare.
+class Ranking:
+    """The settings of a sweep by the dev score that chooses checkpoints: a table of this score and its like on test,
+    and its rows, the best first. There are none if checkpoints were chosen by different scores, or scored on different
+    pairs. `run_to_use` is the record of the best setting's run that is best on dev.
     """
-    if not folder.records:
+
+    def __init__(self, folder: SweepFolder):
+        records = list(folder.records.values())
+        self.score, *others = {record["selected_on"] for record in records if record["status"] == "finished"} or {""}
+        self.table, self.rows, self.run_to_use = None, [], None
+        if self.score and not others:
+            scores = (self.score, self.score.replace("dev.", "test.", 1))
+            self.table = make_table(records, TableLayout("", folder.layout.rows, scores=scores))
+            self.rows: list[Row] = self.table.ranked(self.score)
+        if self.rows:
+            self.run_to_use = best_record(self.rows[0].records)
+
+    def mean(self, row: Row) -> float:
+        return row.scores[self.score].mean
+
+
+def verdict(folder: SweepFolder, ranking: Ranking) -> list[str]:
+    """Returns the conclusions of a sweep as sentences, the most important first: the best setting, whether the seeds
+    confirm it, the run to use, and the command that repeats the sweep. There are none while nothing can be concluded.
+    """
+    if not ranking.rows:
         return []
-    table = table_of(folder)
-    found = []
-    for score in [score for score in table.layout.scores if ranked(table, score)][-1:]:
-        heading = score_heading(score)
-        headings = ("setting", "seeds", heading, "95% interval", "the best beats it")
-        for data, cells in ranked(table, score).items():
-            best = list(cells[0][2].scores[score].values.values())
-            rows = []
-            for _, settings, cell in cells:
-                values = list(cell.scores[score].values.values())
-                ends = statistics.bootstrap_interval(values)
-                shown = " to ".join(format_number(score, end) for end in ends) if ends else NO_VALUE
-                better = (best, values) if higher_is_better(score) else (values, best)
-                share = NO_VALUE if cell is cells[0][2] else _improvement_text(*better)
-                mean = format_number(score, cell.scores[score].mean)
-                rows.append((row_name(settings), str(len(values)), mean, shown, share))
-            found.append((f"{heading}, {data}", grid(headings, rows, (False, True, True, True, True))))
-    return found
+    score, (best, *others), run = ranking.score, ranking.rows, ranking.run_to_use
+    line = f"Best by mean {plain_score_name(score)}: {best.name}, {_mean_text(best.scores[score], score)}"
+    if not others:
+        line += ". It is the only setting with a dev score."
+    else:
+        gap = abs(ranking.mean(best) - ranking.mean(others[0]))
+        better = f"{format_number(score, gap)}{' points' * is_percent(score)} better than" if gap else "as good as"
+        line += f". That is {better} the next, {others[0].name.removesuffix('.')}."
+    sentences = [line, *(_noise(ranking.table, score, best, others) if others else [])]
+    if folder.missing:
+        have = "has" if len(folder.missing) == 1 else "have"
+        sentences.append(f"{len(folder.missing)} of {len(folder.runs)} runs {have} not finished; this may change.")
+    sentences.append(f"Run to use: {folder.path / 'runs' / run['run']} (the best of them on dev, seed {run['seed']}).")
+    test = score.replace("dev.", "test.", 1)
+    if (summary := best.scores[test]).values:
+        text = _mean_text(summary, test)
+        sentences.append(f"Its {plain_score_name(test)}, which took no part in the choice: {text}.")
+    return [*sentences, *([f"Command: {folder.command}"] if folder.command else [])]
 
 
-def _improvement_text(values: Sequence[float], others: Sequence[float]) -> str:
-    ends = statistics.improvement_interval(values, others)
-    return f"{statistics.probability_of_improvement(values, others):.0%}" + (
-        f" ({ends[0]:.0%} to {ends[1]:.0%})" if ends else ""
-    )
+def _mean_text(summary: Summary, score: str) -> str:
+    spread = "" if summary.deviation is None else f" ± {format_number(score, summary.deviation)}"
+    seeds = count_text(len(summary.values), "seed")
+    return f"{format_number(score, summary.mean)}{spread}{'%' * is_percent(score)} over {seeds}"
 
 
-def mistakes(folder: SweepFolder) -> dict[str, Any] | None:
-    """Returns the mistakes on dev of the run that the verdict names, or None if there is no such run or training saved
-    no mistakes.
+def _noise(table: Table, score: str, best: Row, others: Sequence[Row]) -> list[str]:
+    """Describes whether the seeds tell the best setting from the others, by Welch's test with Holm's correction."""
+    p_values = [table.p_value(best, other, score) for other in others]
+    if None in p_values:
+        other = others[p_values.index(None)]
+        return [f"Too few seeds, or seeds that do not differ: {best.name} and {other.name} cannot be tested."]
+    corrected = statistics.holm(p_values)
+    within = [other for other, p_value in zip(others, corrected, strict=True) if p_value >= LEVEL]
+    if not within:
+        most = p_text(max(corrected))
+        return [f"It is beyond seed noise: better than every other with a dev score (p {most}, Welch with Holm)."]
+    least = min(p_value for p_value in corrected if p_value >= LEVEL)
+    names = "; ".join(other.name for other in within[:4]) + f" and {len(within) - 4} more" * (len(within) > 4)
+    one, other = (list(row.scores[score].values.values()) for row in (best, within[0]))
+    needed, have = statistics.seeds_to_separate(one, other, LEVEL / len(others)), min(len(one), len(other))
+    sentences = [f"Within seed noise of it (p {least:.3f} or more, Welch with Holm): {names.removesuffix('.')}."]
+    if needed is None or needed > have:
+        corrected_for = f", corrected for {len(others)} comparisons" if len(others) > 1 else ""
+        sentences.append(
+            f"{statistics.seeds_text(needed, have)} are needed to separate it from {within[0].name} in "
+            f"{plain_score_name(score)} (power {statistics.POWER:.0%}, level {LEVEL:.0%}{corrected_for})."
+        )
+    return sentences
+
+
+def effects(ranking: Ranking) -> Sheet | None:
+    """Returns a table of the mean dev score of each value of each axis of the grid, and of its difference from the best
+    value, over the settings that differ in nothing else.
     """
-    run = verdicts.run_to_use(folder)
-    found = run and read_mistakes(folder.path, run["run"])
-    if not found:
+
+    def rest(row: Row, axis: str) -> str:
+        return str(sorted((key, value) for key, value in row.settings.items() if key != axis))
+
+    rows, score = [], ranking.score
+    sign = 1 if higher_is_better(score) else -1
+    for axis in ranking.table.keys if ranking.rows else ():
+        by_value = list(grouped(ranking.rows, lambda row: format_setting(axis, row.settings[axis])).items())
+        means = {value: mean(map(ranking.mean, members)) for value, members in by_value}
+        best = max(means, key=lambda value: sign * means[value])
+        others = {rest(row, axis): ranking.mean(row) for row in dict(by_value)[best]}
+        for value, members in by_value if len(by_value) > 1 else ():
+            gaps = [ranking.mean(row) - others[rest(row, axis)] for row in members if rest(row, axis) in others]
+            gap = NO_VALUE if value == best or not gaps else format_number(score, mean(gaps))
+            name = setting_headings([axis])[axis]
+            rows.append((name, value, str(len(members)), format_number(score, means[value]), gap))
+    headings = ("axis", "value", "settings", score_heading(score), "difference from the best value")
+    return grid(headings, rows, (False, False, True, True, True)) if rows else None
+
+
+# Other parts of the page
+
+
+def mistakes(folder: SweepFolder, run: Record | None) -> dict[str, Any] | None:
+    """Returns the worst predictions on dev of a run (training/evaluation.py), or None if training saved none.
+
+    Raises:
+      InputError: the file is damaged.
+    """
+    file = Workdir(folder.path).run_folder(run["run"]) / MISTAKES_FILE if run else None
+    if file is None or not file.exists():
         return None
-    about = (
-        f"Run {run['run']} (seed {run['seed']}) on the {found['pairs']:,} pairs of {found['split']}, with the chosen "
-        "checkpoint. "
-    )
     tables = []
-    if found["task"] == "classification":
-        names, counts = found["labels"], found["confusion"]
-        rows = [(name, *map(str, row), str(sum(row))) for name, row in zip(names, counts, strict=True)]
-        headings = ("label", *(f"answered {name}" for name in names), "pairs")
-        tables.append(("Confusion matrix", grid(headings, rows, (False, *(True for _ in headings[1:])))))
-    heading, columns = _WORST[found["task"]]
-    rows = [[_shown(row[field]) for field in columns] for row in found["worst"]]
-    numeric = [bool(rows) and not isinstance(found["worst"][0][field], str) for field in columns]
-    tables.append((heading, grid(tuple(columns.values()), rows, numeric)))
-    return {"about": about + "Texts are as the model reads them.", "tables": tables}
-
-
-def _shown(value: str | float) -> str:
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
+    with report_damage(file, REMEDY):
+        found = read_json(file)
+        about = f"Run {run['run']} (seed {run['seed']}) on the {found['pairs']:,} pairs of {found['split']}"
+        if found["task"] == "classification":
+            names = found["labels"]
+            rows = [(n, *map(str, row), str(sum(row))) for n, row in zip(names, found["confusion"], strict=True)]
+            headings = ("label", *(f"answered {name}" for name in names), "pairs")
+            tables.append(("Confusion matrix", grid(headings, rows, (False, *(True for _ in headings[1:])))))
+        columns = list(found["worst"][0]) if found["worst"] else []
+        rows = [[row[field] for field in columns] for row in found["worst"]]
+        texts = [[f"{value:.3f}" if isinstance(value, float) else str(value) for value in row] for row in rows]
+        numeric = [not isinstance(value, str) for value in rows[0]] if rows else []
+        headings = [name.replace("_", " ") for name in columns]
+        tables.append((_WORST[found["task"]], grid(headings, texts, numeric)))
+    return {"about": f"{about}, with the chosen checkpoint. Texts are as the model reads them.", "tables": tables}
 
 
 def failures(folder: SweepFolder) -> list[str]:
@@ -280,317 +233,33 @@ def failures(folder: SweepFolder) -> list[str]:
         for name, record in folder.records.items()
         if record["status"] == "diverged"
     ]
-    return diverged + [f"{_missing(folder, name)}: no record" for name in folder.missing]
-
-
-def curves(folder: SweepFolder) -> dict[str, list[Drawn]]:
-    """Draws the learning curves: all settings in one chart, and each setting with its runs. Settings whose runs were
-    all dropped by successive halving are drawn separately.
-    """
-    settings = grouped(folder.records.values(), lambda record: _setting(folder, record["run"]))
-    found: dict[str, list[Drawn]] = {"together": all_settings(folder), "apart": [], "dropped": []}
-    for name, drawn in of_each_setting(settings).items():
-        dropped = all(record["status"] == "dropped" for record in settings[name])
-        found["dropped" if dropped else "apart"] += drawn
-    return found
-
-
-def runs(folder: SweepFolder) -> Sheet | None:
-    """Returns a table with one line per run."""
-    records = list(folder.records.values())
-    scores = [score for score in folder.layout.scores if not score.startswith("times.")]
-    headings = ["run", "setting", "seed", "status", "stopped early", "chosen at", *map(score_heading, scores)]
-    rows = [
-        [
-            record["run"],
-            _setting(folder, record["run"]),
-            str(record["seed"]),
-            record["status"],
-            "yes" if record.get("stopped_early") else "no",
-            NO_VALUE if record["selected_at_samples"] is None else f"{record['selected_at_samples']:,}",
-            *(_score(record, score) for score in scores),
-        ]
-        for record in records
+    places = {name: folder.runs[name] for name in folder.missing}
+    return diverged + [
+        (f"{_setting(folder, name)}, seed {place['seed']} ({name})" if place else name) + ": no record"
+        for name, place in places.items()
     ]
-    numeric = [False, False, True, False, False, True, *(True for _ in scores)]
-    return grid(headings, rows, numeric) if rows else None
-
-
-def plan(folder: SweepFolder) -> dict[str, Any]:
-    """Returns the plan in words, what successive halving did, and a table with one line per cohort: which runs trained
-    together, and how long they took.
-    """
-    ended = folder.records
-    rows = []
-    for cohort in Workdir(folder.path).cohorts():
-        if not set(cohort.runs) & set(folder.runs):  # the cohort belongs to another sweep of this folder
-            continue
-        own = [ended[run] for run in cohort.runs if run in ended]
-        state = "done" if cohort.done else "not done"
-        rows.append(
-            [
-                cohort.name,
-                shared_settings(folder, [run for run in cohort.runs if run in folder.runs]),
-                str(len(cohort.runs)),
-                state,
-                *_times(own),
-            ]
-        )
-    if not rows:  # without cohort folders, the records tell which runs trained together
-        by_cohort = grouped(ended.values(), lambda record: record["cohort"])
-        rows = [
-            [name, shared_settings(folder, [record["run"] for record in own]), str(len(own)), "done", *_times(own)]
-            for name, own in by_cohort.items()
-        ]
-    headings = ("cohort", "what its runs share", "runs", "state", "compiling", "training", "evaluating", "device")
-    numeric = (False, False, True, False, True, True, True, False)
-    return {
-        "text": folder.plan,
-        "halving": _halving(folder),
-        "cohorts": grid(headings, rows, numeric) if rows else None,
-    }
-
-
-def _halving(folder: SweepFolder) -> dict[str, Any] | None:
-    """Returns a table of how many settings successive halving continued, and a sentence about what that saved."""
-    file = folder.path / "halving.json"
-    if not file.exists():
-        return None
-    with report_damage(file, "run the tuning again to renew it"):
-        notes = read_json(file)
-        if "decisions" not in notes:  # halving has not decided anything yet
-            return None
-        rows = [
-            (str(each["after_epochs"]), str(each["settings"]), str(len(each["go_on"]))) for each in notes["decisions"]
-        ]
-        steps, seconds = notes["saving"]["replica_steps"], notes["saving"]["train_seconds"]
-        saved = f"Of {steps['whole']:,.0f} steps of all runs {steps['made']:,.0f} were made"
-        if "whole" in seconds:
-            saved += f"; training took {seconds['made']:,.0f} s, "
-            saved += f"the whole grid would have taken {seconds['whole']:,.0f} s, estimated"
-    sheet = grid(("halving after epoch", "settings", "continued"), rows, (True, True, True))
-    return {"sheet": sheet, "saved": f"{saved}."}
-
-
-def settings(folder: SweepFolder) -> list[Sheet]:
-    """Returns tables of the settings in which the runs differ and of those that all runs have in common."""
-    records = list(folder.records.values())
-    if not records:
-        return []
-    known = [{**flatten(record["config"]), **_surroundings(record)} for record in records]
-    shown: dict[str, dict[str, str]] = {"": {}, "differs": {}}
-    for key in dict.fromkeys(key for each in known for key in each):  # models have different settings
-        values = dict.fromkeys(_text(each.get(key)) for each in known)
-        shown["" if len(values) == 1 else "differs"][key] = "; ".join(values)
-    differs = [grid(("differs between runs", "values"), shown["differs"].items())] if shown["differs"] else []
-    return [*differs, grid(("setting", "value"), shown[""].items())]
-
-
-def _surroundings(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what a result depends on besides the config of its run."""
-    around = {"device": record["device"], "commit": record.get("commit") or "unknown"}
-    around |= {"matrix products": record["products"]} if "products" in record else {}
-    around |= {f"version of {name}": version for name, version in record["versions"].items()}
-    return around | {f"data: {name}": value for name, value in flatten(record["data"]).items()}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.10g}"
-    return NO_VALUE if value in ("", None, {}) else str(value)
-
-
-def _place(folder: SweepFolder, run: str) -> tuple[Mapping[str, Any], str]:
-    """Returns the place of a run in the grid as it is planned now. A record may come from an earlier, narrower grid."""
-    place = folder.runs[run] or folder.records.get(run, {"overrides": {}, "variant": ""})
-    return place["overrides"], place["variant"]
 
 
 def _setting(folder: SweepFolder, run: str) -> str:
-    return setting_text(*_place(folder, run)) or "as configured"
-
-
-def shared_settings(folder: SweepFolder, runs: Sequence[str]) -> str:
-    """Describes the settings that runs have in common."""
-    places = [_place(folder, run) for run in runs]
-    return shared_text(places) or (NO_VALUE if any(map(any, places)) else "as configured")
-
-
-def _missing(folder: SweepFolder, run: str) -> str:
-    place = folder.runs[run]
-    return f"{_setting(folder, run)}, seed {place['seed']} ({run})" if place else run
-
-
-def _score(record: Mapping[str, Any], score: str) -> str:
-    value = score_of(record, score)
-    return NO_VALUE if value is None else format_number(score, value)
-
-
-def _times(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns the times and the device of a cohort, as texts. Each of its records stores them. The last one is used,
-    because the runs of a cohort may have been trained in two parts.
-    """
-    if not records:
-        return [NO_VALUE] * 4
-    times = records[-1]["times"]
-    texts = [times.get(f"{name}_seconds") for name in ("compile", "train", "evaluate")]
-    return [*(NO_VALUE if seconds is None else duration_text(seconds) for seconds in texts), records[-1]["device"]]
-
-
-# Charts
-
-
-def all_settings(folder: SweepFolder) -> list[Drawn]:
-    """Draws the mean dev score of each setting in one chart. Pointing at a line, or clicking on the legend, brings one
-    setting to the front. The list is empty if the settings cannot be compared.
-    """
-    rows = points(folder)
-    if not rows:
-        return []
-    order = list(dict.fromkeys(row["setting"] for row in rows))
-    front = altair.selection_point(name="front", fields=["setting"], on="pointerover", bind="legend", empty=True)
-    chart = (
-        altair.Chart(altair.Data(values=rows))
-        .mark_line(point=altair.OverlayMarkDef(size=25))
-        .encode(
-            x=_PAIRS,
-            y=altair.Y("score:Q", title=score_heading(verdicts.ranked(folder)[0]), scale=altair.Scale(zero=False)),
-            color=altair.Color("setting:N", sort=order, title=None, scale=altair.Scale(scheme="tableau20")),
-            opacity=altair.condition(front, altair.value(1.0), altair.value(0.12)),
-            strokeWidth=altair.condition(front, altair.value(2.0), altair.value(1.0)),
-            tooltip=["setting:N", altair.Tooltip("pairs:Q", format=","), altair.Tooltip("score:Q", format=".4~f")],
-        )
-        .add_params(front)
-        .configure_legend(orient="bottom", columns=1, labelLimit=0, symbolLimit=_MOST_SETTINGS)
-    )
-    caption = "Mean dev score over the seeds, the best setting first. Point at a line to bring it to the front."
-    return [Drawn(caption, _spec(chart, "Mean dev score of all settings", 320))]
-
-
-def points(folder: SweepFolder) -> list[dict[str, Any]]:
-    """Returns the mean dev score of each setting at each evaluation that all its runs have, the best setting first."""
-    found = []
-    for setting in verdicts.ranked(folder)[1][:_MOST_SETTINGS]:
-        rows = [row for record in setting.records for row in _rows(record, dev_score) if row["value"] is not None]
-        for pairs, same in sorted(grouped(rows, lambda row: row["pairs"]).items()):
-            if len(same) == len(setting.records):
-                value = mean(row["value"] for row in same)
-                found.append({"setting": printable(setting.name), "pairs": pairs, "score": value})
-    return found
-
-
-def of_each_setting(settings: Mapping[str, Sequence[Record]]) -> dict[str, list[Drawn]]:
-    """Draws two charts per setting: the dev score that chooses its checkpoints, and the training loss. The scales are
-    the same for all settings, so that the charts can be compared by eye.
-
-    Arguments:
-      settings: name -> records of the setting's runs.
-    """
-    found: dict[str, list[Drawn]] = {name: [] for name in settings}
-    for heading, value_of in (("", dev_score), ("training loss", training_loss)):
-        rows = {name: [row for each in runs for row in _rows(each, value_of)] for name, runs in settings.items()}
-        known = [row for same in rows.values() for row in same if row["value"] is not None]
-        if not known:
-            continue
-        most = max(row["pairs"] for row in known)
-        low, high = min(row["value"] for row in known), max(row["value"] for row in known)
-        margin = 0.05 * (high - low) or abs(high) * 0.05 or 0.5
-        for name, same in rows.items():
-            what = heading or score_heading(settings[name][0]["selected_on"])
-            y = altair.Y(
-                "value:Q",
-                title=what,
-                scale=altair.Scale(domain=[low - margin, high + margin], nice=False),
-                axis=altair.Axis(title=None, tickCount=4),
-            )
-            chart = _of_runs(same, _PAIRS.scale(domain=[0, most], nice=False), y)
-            found[name].append(Drawn(f"{what}: {name}", _spec(chart, printable(f"{what} of {name}"), 170)))
-    return found
-
-
-def _of_runs(rows: Iterable[Mapping[str, Any]], x: altair.X, y: altair.Y) -> altair.LayerChart:
-    """Draws the curves of one setting: one line per run, their mean, and a band of one sample standard deviation."""
-    base = altair.Chart(altair.Data(values=list(rows))).encode(x, y)
-    learning = base.transform_filter("!datum.diverged && isValid(datum.value)").transform_joinaggregate(
-        runs="count()", groupby=["pairs"]
-    )
-    columns = ["run:N", altair.Tooltip("pairs:Q", format=","), altair.Tooltip("value:Q", format=".4~f")]
-    dashes = altair.condition("datum.diverged", altair.value([4, 3]), altair.value([1, 0]))
-    return altair.layer(
-        learning.transform_filter("datum.runs > 1").mark_errorband(extent="stdev", color=_OWN, opacity=0.2),
-        base.mark_line(color=_OWN, opacity=0.55, strokeWidth=1, strokeCap="round").encode(
-            detail="run:N", strokeDash=dashes, tooltip=columns
-        ),
-        learning.transform_filter("datum.runs > 1").mark_line(color=_OWN, strokeWidth=2.2).encode(y="mean(value):Q"),
-        learning.transform_filter("datum.chosen")
-        .mark_point(color=_OWN, filled=True, opacity=1)
-        .encode(tooltip=columns),
-    )
-
-
-def dev_score(record: Record, entry: Mapping[str, Any]) -> float | None:
-    """Returns the score that chooses the checkpoint, at an evaluation of a run. It is in percent if tables show it in
-    percent.
-    """
-    value = entry["dev"].get(record["selected_on"].removeprefix("dev."))
-    return value if value is None or not is_percent(record["selected_on"]) else 100 * value
-
-
-def training_loss(record: Record, entry: Mapping[str, Any]) -> float | None:
-    return entry["train_loss"]
-
-
-def _rows(record: Record, value_of: Callable[[Record, Mapping[str, Any]], float | None]) -> list[dict[str, Any]]:
-    """Returns the points of a run's curve."""
-    alike = {"run": printable(f"seed {record['seed']} ({record['run']})"), "diverged": record["status"] == "diverged"}
-    chosen = record.get("selected_at_samples")
-    return [
-        {**alike, "pairs": entry["samples"], "value": value_of(record, entry), "chosen": entry["samples"] == chosen}
-        for entry in record["curve"]
-    ]
-
-
-def _spec(chart: altair.Chart | altair.LayerChart, description: str, height: int) -> Mapping[str, Any]:
-    """Returns the specification of a chart that is as wide as its place on the page and lets the colors of the page
-    show through.
-    """
-    whole = chart.properties(width="container", height=height, background="transparent", description=description)
-    return whole.configure_view(stroke=None).to_dict()
-
-
-# Tables, and the order in which a click on a heading sorts their rows
+    """Describes the place of a run in the grid as it is planned now, not as it was when the run was trained."""
+    place = folder.runs[run] or folder.records.get(run, {"overrides": {}, "variant": ""})
+    return setting_text(place["overrides"], place["variant"]) or "as configured"
 
 
 def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[bool] = ()) -> Sheet:
-    """Builds a table of plain texts.
-
-    Arguments:
-      headings: the headings, one per column.
-      rows: the rows, each with one text per column.
-      numeric: for each column, whether it contains numbers, which are aligned right. By default, no column does.
+    """Builds a table of plain texts. `numeric`: for each column, whether it contains numbers, which are aligned right;
+    by default, no column does.
     """
     body = tuple(tuple(map(Text, row)) for row in rows)
     return Sheet("", (), (), tuple(headings), tuple(numeric) or (False,) * len(headings), (), (body,))
 
 
-def ranks(sheet: Sheet) -> list[Mapping[str, int]]:
-    """Returns, for each column, the place of its texts in ascending order, from 0. A column of numbers ("1,024",
-    "83.4 ± 2.3", "−0.5 (p = 0.02)", "12 min") is ordered by value, and any other column as text. Texts without a value
-    have no place.
+def _curves(records: Iterable[Record]) -> str:
+    """Returns the figure of the learning curves as the address of an image; "" if no run finished, or if the score that
+    chose the checkpoints is not the same for all.
     """
-    columns = zip(*(row for section in sheet.sections for row in section), strict=True)
-    return [_places({text.content for text in column}, numeric) for column, numeric in zip(columns, sheet.numeric)]
-
-
-def _places(texts: Iterable[str], numeric: bool) -> Mapping[str, int]:
-    texts = [text for text in texts if text not in ("", NO_VALUE)]
-    values = {text: value for text in texts if (value := _number(text, whole=not numeric)) is not None}
-    known = values if numeric or len(values) == len(texts) else {text: text.casefold() for text in texts}
-    place = {value: number for number, value in enumerate(sorted(set(known.values())))}
-    return {text: place[value] for text, value in known.items()}
-
-
-def _number(text: str, whole: bool) -> float | None:
-    """Returns the number that a text is (`whole`) or begins with, or None if there is no such number."""
-    found = _NUMBER.fullmatch(text) if whole else _NUMBER.match(text)
-    return float(found[1].replace(",", "").replace("−", "-")) * _SECONDS.get(found[2], 1) if found else None
+    try:
+        values = figures.curves(records)
+    except InputError:
+        return ""
+    return f"data:image/svg+xml;base64,{base64.b64encode(figures.images(values)['svg']).decode()}"

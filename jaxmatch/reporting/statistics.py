@@ -1,44 +1,26 @@
 """Statistics of scores over seeds, and over the pairs of a test set.
 
-Intervals and tests over seeds assume that the scores of the seeds are independent and roughly normal. Seeds show how
-much a score depends on chance in training, not how much it depends on which pairs are in the test set. For an accuracy,
+Intervals and tests over seeds take the scores of the seeds as independent and roughly normal. Seeds show how much a
+score depends on chance in training, not how much it depends on which pairs are in the test set. For an accuracy,
 `wilson` shows the latter, and for Pearson's correlation `fisher`.
 """
 
 import bisect
-import dataclasses
 import math
 import statistics
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
+from scipy import special  # `scipy.stats` takes most of a second to import
 
 CONFIDENCE = 0.95  # of all intervals
 NORMAL_QUANTILE = statistics.NormalDist().inv_cdf((1 + CONFIDENCE) / 2)  # in standard deviations
 LEVEL = 1 - CONFIDENCE
 POWER, MOST_SEEDS = 0.8, 10_000
-RESAMPLES, SEED = 5_000, 0  # of the bootstrap
-METHOD, PAIRED = "Welch's t-test, two-sided", "paired t-test, two-sided"
-ASSUMPTION = "scores of seeds taken as independent and roughly normal"
 
 
 # Intervals
-
-
-@dataclasses.dataclass(frozen=True)
-class Interval:
-    """A mean, and the range that covers it with the confidence `CONFIDENCE`.
-
-    Attributes:
-      mean: the mean of the values.
-      lower, upper: the ends of the range.
-      count: the number of values.
-    """
-
-    mean: float
-    lower: float
-    upper: float
-    count: int
 
 
 def mean_and_deviation(values: Collection[float]) -> tuple[float, float | None]:
@@ -50,56 +32,32 @@ def mean_and_deviation(values: Collection[float]) -> tuple[float, float | None]:
     return statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None
 
 
-def mean_interval(values: Sequence[float]) -> Interval | None:
-    """Computes the confidence interval of a mean by Student's t: mean ± t(n - 1) * s / sqrt(n).
-
-    Arguments:
-      values: the scores, one per seed.
-
-    Returns:
-      The interval, or None for fewer than two values, which do not show their spread.
-    """
-    if len(values) < 2:
-        return None
-    mean, deviation = mean_and_deviation(values)
-    margin = _t_quantile(len(values) - 1) * deviation / math.sqrt(len(values))
-    return Interval(mean, mean - margin, mean + margin, len(values))
-
-
 def to_published(
-    values: Sequence[float],
-    published: float,
-    deviation: float | None = None,
-    count: int | None = None,
+    values: Sequence[float], published: float, deviation: float | None = None, count: int | None = None
 ) -> tuple[float, float] | None:
-    """Computes the confidence interval of the difference between our mean and a published mean.
+    """Computes the confidence interval (lower, upper) of our mean minus a published mean, by Welch's t. It is None
+    without a spread, or for fewer than two values.
 
     Arguments:
       values: the scores, one per seed.
-      published: the published mean, in the same unit.
-      deviation: the published sample standard deviation, if there is one.
-      count: the number of runs of the published mean. Without it or the deviation, that mean counts as exact.
-
-    Returns:
-      (lower, upper) of our mean minus theirs, by Welch's t. None without a spread, or for fewer than two values.
+      published: the published mean.
+      deviation, count: its sample standard deviation and number of runs. Without either, it counts as exact.
     """
     if len(values) < 2:
         return None
-    variances = [(statistics.variance(values) / len(values), len(values) - 1)]
+    sides = [(statistics.variance(values), len(values))]
     if deviation and count and count > 1:
-        variances.append((deviation**2 / count, count - 1))
-    total = sum(variance for variance, _ in variances)
-    if not total:
+        sides.append((deviation**2, count))
+    if not any(variance for variance, _ in sides):
         return None
-    freedom = total**2 / sum(variance**2 / own for variance, own in variances)
-    margin = _t_quantile(freedom) * math.sqrt(total)
-    difference = statistics.fmean(values) - published
+    error, freedom = _welch_error(sides)
+    difference, margin = statistics.fmean(values) - published, _t_quantile(freedom) * error
     return difference - margin, difference + margin
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """Computes the interval of a share of `count` independent draws (Wilson, 1927), with the confidence `CONFIDENCE`.
-    Unlike the normal approximation, it is also right for few draws and near 0 and 1.
+    """Computes the interval of a share of `count` independent draws (Wilson, 1927). Unlike the normal approximation, it
+    is also right for few draws and near 0 and 1.
 
     (SciPy's takes a whole number of hits; a share that is a mean over seeds has none.)
     """
@@ -110,64 +68,41 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 
 
 def fisher(correlation: float, count: int) -> tuple[float, float]:
-    """Computes the interval of Pearson's correlation of more than three pairs, with the confidence `CONFIDENCE`
-    (Fisher, 1921). The correlation's inverse hyperbolic tangent is about normal, with a deviation of
-    `1 / sqrt(count - 3)`.
+    """Computes the interval of Pearson's correlation of more than three pairs (Fisher, 1921). The correlation's inverse
+    hyperbolic tangent is about normal, with a deviation of `1 / sqrt(count - 3)`.
     """
     center, margin = math.atanh(max(-1 + 1e-12, min(1 - 1e-12, correlation))), NORMAL_QUANTILE / math.sqrt(count - 3)
     return math.tanh(center - margin), math.tanh(center + margin)
 
 
-def judge(lower: float, upper: float, higher_is_better: bool = True, rounding: float = 0.0) -> str:
-    """Judges our mean by the interval of its difference from a published number.
-
-    Arguments:
-      lower, upper: the ends of the interval of our mean minus the published number.
-      higher_is_better: whether a greater score is better.
-      rounding: how far the published number may be from the number before rounding.
-
-    Returns:
-      "covers" if the interval contains zero, ends included, or may contain it but for rounding. Otherwise "beats" if
-      all of it is better, and "misses" if all of it is worse.
-    """
-    if lower - rounding <= 0 <= upper + rounding:
-        return "covers"
-    return "beats" if (lower > 0) == higher_is_better else "misses"
-
-
 def _t_quantile(freedom: float, level: float = LEVEL) -> float:
     """Returns the limit that the absolute value of Student's t exceeds with the probability `level`."""
-    from scipy import special  # `scipy.stats` takes most of a second to import
-
     return float(special.stdtrit(freedom, 1 - level / 2))
+
+
+def _welch_error(sides: Sequence[tuple[float, int]]) -> tuple[float, float]:
+    """Returns the standard error of a difference of means, and its degrees of freedom by Welch and Satterthwaite, from
+    the (variance, number) of each side's values.
+    """
+    parts = [(variance / count, count - 1) for variance, count in sides]
+    total = sum(part for part, _ in parts)
+    return math.sqrt(total), total**2 / sum(part**2 / own for part, own in parts)
 
 
 # Tests
 
 
-@dataclasses.dataclass(frozen=True)
-class MeanDifference:
-    """The difference between the means of two groups of values, by a t-test.
-
-    Attributes:
-      difference: the mean of the values minus the mean of the others.
-      lower, upper: the confidence interval of the difference.
-      statistic: the statistic t.
-      degrees_of_freedom: the degrees of freedom of t.
-      p_value: the two-sided p value, not corrected for other comparisons.
-      method: `METHOD` or `PAIRED`.
+class Difference(NamedTuple):
+    """The mean of some values minus the mean of others, and the two-sided p value of its t-test (None if no test is
+    possible), as it is and corrected for other comparisons.
     """
 
-    difference: float
-    lower: float
-    upper: float
-    statistic: float
-    degrees_of_freedom: float
-    p_value: float
-    method: str = METHOD
+    value: float
+    p_value: float | None = None
+    corrected: float | None = None
 
 
-def welch(values: Sequence[float], original: Sequence[float]) -> MeanDifference | None:
+def welch(values: Sequence[float], original: Sequence[float]) -> Difference | None:
     """Compares two means by Welch's t-test, which lets the two spreads differ (Welch, 1947).
 
     Arguments:
@@ -179,14 +114,12 @@ def welch(values: Sequence[float], original: Sequence[float]) -> MeanDifference 
     """
     if min(len(values), len(original)) < 2 or (np.ptp(values) == 0 and np.ptp(original) == 0):
         return None
-    # The squared standard errors of both means; the degrees of freedom follow Welch and Satterthwaite.
-    one, other = (float(np.var(side, ddof=1)) / len(side) for side in (values, original))
-    freedom = (one + other) ** 2 / (one**2 / (len(values) - 1) + other**2 / (len(original) - 1))
+    error, freedom = _welch_error([(float(np.var(side, ddof=1)), len(side)) for side in (values, original)])
     difference = statistics.fmean(values) - statistics.fmean(original)
-    return _mean_difference(difference, math.sqrt(one + other), freedom, METHOD)
+    return Difference(difference, _p_value(difference / error, freedom))
 
 
-def paired(values: Sequence[float], original: Sequence[float]) -> MeanDifference | None:
+def paired(values: Sequence[float], original: Sequence[float]) -> Difference | None:
     """Compares two means by the t-test of the differences of pairs. It does not count as chance what both of a pair
     share, such as the order of the batches.
 
@@ -200,38 +133,22 @@ def paired(values: Sequence[float], original: Sequence[float]) -> MeanDifference
     differences = [value - other for value, other in zip(values, original, strict=True)]
     if len(differences) < 2 or np.ptp(differences) <= 1e-9 * max(map(abs, (*values, *original))):
         return None
-    error = statistics.stdev(differences) / math.sqrt(len(differences))
-    return _mean_difference(statistics.fmean(differences), error, len(differences) - 1, PAIRED)
+    difference, error = statistics.fmean(differences), statistics.stdev(differences) / math.sqrt(len(differences))
+    return Difference(difference, _p_value(difference / error, len(differences) - 1))
 
 
-def _mean_difference(difference: float, error: float, freedom: float, method: str) -> MeanDifference:
-    """Returns the t-test of a difference with a standard error.
-
-    Arguments:
-      difference: the difference of the means.
-      error: its standard error, above 0.
-      freedom: the degrees of freedom.
-      method: `METHOD` or `PAIRED`.
-    """
-    from scipy import special
-
-    t, reach = difference / error, _t_quantile(freedom) * error
-    p_value = 2 * float(special.stdtr(freedom, -abs(t)))
-    return MeanDifference(difference, difference - reach, difference + reach, t, freedom, p_value, method)
+def _p_value(t: float, freedom: float) -> float:
+    return 2 * float(special.stdtr(freedom, -abs(t)))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
     """Corrects p values for the number of tests (Holm, 1979).
 
-    Arguments:
-      p_values: the p values of m tests.
-
     Returns:
-      `max_{j <= i} min(1, (m - j + 1) p_(j))` for the i-th smallest p value, in the order given.
+      `max_{j <= i} min(1, (m - j + 1) p_(j))` for the i-th smallest of the m p values, in the order given.
     """
-    order = sorted(range(len(p_values)), key=lambda place: p_values[place])
     corrected, largest = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(order):
+    for rank, place in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[place]))
         corrected[place] = largest
     return corrected
@@ -245,8 +162,7 @@ def seeds_to_separate(values: Sequence[float], others: Sequence[float], level: f
     at their spreads, with a power of 80% (two-sided).
 
     Arguments:
-      values: the scores of one setting, one per seed; two at least.
-      others: the scores of the other setting, one per seed; two at least.
+      values, others: the scores of the two settings, one per seed; two at least.
       level: the level of the test. With k tests, `LEVEL / k` is enough for Holm's correction, too.
 
     Returns:
@@ -261,31 +177,20 @@ def seeds_to_separate(values: Sequence[float], others: Sequence[float], level: f
 
 def shared_seeds_to_separate(differences: Sequence[float], level: float = LEVEL) -> int | None:
     """Computes how many seeds two settings need to share, so that the paired t-test finds a difference as large as
-    theirs, at its spread, with a power of 80% (two-sided).
+    theirs, at its spread, with a power of 80% (two-sided). It is None as in `seeds_to_separate`.
 
     Arguments:
       differences: for each shared seed, the score of one setting minus that of the other; two at least.
       level: the level of the test.
-
-    Returns:
-      The number of shared seeds, or None as in `seeds_to_separate`.
     """
     difference, variance = statistics.fmean(differences), statistics.variance(differences)
     return _fewest_seeds(difference**2 / variance, 1.0, level) if difference and variance else None
 
 
 def _fewest_seeds(effect: float, freedom: float, level: float) -> int | None:
-    """Returns the fewest seeds with which a two-sided t-test has the target power.
-
-    Arguments:
-      effect: the square of t, divided by the number of seeds.
-      freedom: the degrees of freedom, divided by one less than the number of seeds.
-      level: the level of the test.
-
-    Returns:
-      The number of seeds. None: more than `MOST_SEEDS`.
+    """Returns the fewest seeds n with which a two-sided t-test has the target power, if t is `sqrt(effect * n)` with
+    `freedom * (n - 1)` degrees of freedom; None: more than `MOST_SEEDS`.
     """
-    from scipy import special
 
     def power(count: int) -> float:
         degrees, shift = (count - 1) * freedom, math.sqrt(effect * count)
@@ -297,54 +202,10 @@ def _fewest_seeds(effect: float, freedom: float, level: float) -> int | None:
     return bisect.bisect_left(range(2, MOST_SEEDS), POWER, key=power) + 2
 
 
-# Resampling over seeds, in the terms of Agarwal et al. (2021), "Deep Reinforcement Learning at the Edge of the
-# Statistical Precipice"
-
-
-def bootstrap_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """Computes the percentile interval of the mean over seeds drawn with replacement. It is None for fewer than two
-    values.
-    """
-    if len(values) < 2:
-        return None
-    return _middle(np.asarray(values)[_drawn(len(values))].mean(axis=1))
-
-
-def probability_of_improvement(values: Sequence[float], others: Sequence[float]) -> float:
-    """Computes how often a run of `values` scores above a run of `others`. Ties count half (Mann and Whitney's U
-    divided by the number of pairs).
-    """
-    return float(_wins(values, others).mean())
-
-
-def improvement_interval(values: Sequence[float], others: Sequence[float]) -> tuple[float, float] | None:
-    """Computes the percentile interval of `probability_of_improvement`. The seeds of each setting are drawn separately.
-    Returns None if either setting has fewer than two values.
-    """
-    if min(len(values), len(others)) < 2:
-        return None
-    times, times_of_others = _times_drawn(len(values)), _times_drawn(len(others), SEED + 1)
-    won = (times @ _wins(values, others) * times_of_others).sum(axis=1)
-    return _middle(won / (len(values) * len(others)))
-
-
-def _wins(values: Sequence[float], others: Sequence[float]) -> np.ndarray:
-    """Returns <float64>[values, others]: 1 where the value is greater, 0.5 where they tie, and 0 elsewhere."""
-    return np.heaviside(np.subtract.outer(np.asarray(values), np.asarray(others)), 0.5)
-
-
-def _drawn(count: int, seed: int = SEED) -> np.ndarray:
-    """Returns <int64>[resamples, count]: indices drawn with replacement."""
-    return np.random.default_rng(seed).integers(count, size=(RESAMPLES, count))
-
-
-def _times_drawn(count: int, seed: int = SEED) -> np.ndarray:
-    """Returns <float64>[resamples, count]: how often each index is drawn. Memory is linear in the number of runs."""
-    times = np.zeros((RESAMPLES, count))
-    np.add.at(times, (np.arange(RESAMPLES)[:, None], _drawn(count, seed)), 1)
-    return times
-
-
-def _middle(resampled: np.ndarray) -> tuple[float, float]:
-    lower, upper = np.quantile(resampled, ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2))
-    return float(lower), float(upper)
+def seeds_text(count: int | None, now: int, seeds: str = "seeds each") -> str:
+    """Formats the number of seeds that separate two settings, or None, beside the number that there are `now`."""
+    return (
+        f"More than {MOST_SEEDS:,} {seeds}"
+        if count is None
+        else f"About {count:,} {seeds}, {count - now:,} more than now,"
+    )

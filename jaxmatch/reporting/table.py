@@ -1,38 +1,43 @@
 """The table of a sweep, a pure function of its records in any order: in Markdown, LaTeX, CSV and JSON."""
 
 import dataclasses
+import functools
+import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import WAIT_OR_RESUME, InputError, nearest, printable_json, without_nan
-from jaxmatch.reporting import FORMATS, captions, comparisons, formats, statistics
-from jaxmatch.reporting.comparisons import Difference, Place
+from jaxmatch.config.settings import flatten
+from jaxmatch.errors import WAIT_OR_RESUME, InputError, count_text, nearest, printable_json, without_nan
+from jaxmatch.reporting import FORMATS, formats, statistics
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text
 from jaxmatch.reporting.layout import (
+    NO_SETTINGS,
     OWN,
     PARTS,
     VARIANT,
-    Cell,
-    Content,
     FloorRow,
     Published,
-    Row,
-    Summary,
     TableLayout,
     format_number,
+    format_ranges,
     format_setting,
-    format_whole_numbers,
+    higher_is_better,
+    is_percent,
+    p_text,
+    plain_score_name,
     score_heading,
     setting_headings,
 )
 from jaxmatch.reporting.records import (
     RUN_LABELS,
     STATUSES,
+    Record,
     SweepFolder,
+    by_pairs,
     differing_settings,
     grouped,
-    has_setting,
     identity,
     notes_file,
     read_sweep_folder,
@@ -40,256 +45,675 @@ from jaxmatch.reporting.records import (
     scores_of,
     setting_of,
     setting_of_run,
+    short_commit,
 )
-from jaxmatch.reporting.statistics import CONFIDENCE
+from jaxmatch.reporting.statistics import CONFIDENCE, LEVEL, Difference
+
+SCORE, DIFFERENCE, PUBLISHED = "score", "difference", "published"  # what a column shows
+_SPLITS = {"train": "training", "dev": "dev", "test": "test"}  # split -> its name in running text
+# Precision -> the matrix products that its name implies.
+_PROMISED = {"float32": "float32", "tensorfloat32": "TF32", "bfloat16": "bfloat16"}
 
 
-class Table(Content):
-    """A filled table that can be printed."""
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """One score over the finished runs of a row: seed -> value for the runs that have it, their mean, and their sample
+    standard deviation. The mean of no values is None, and so is the deviation of fewer than two, and of a time that
+    runs share.
+    """
+
+    values: Mapping[int, float]
+    mean: float | None
+    deviation: float | None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Row:
+    """One line of a table: the runs that differ in the seed alone.
+
+    Attributes:
+      settings: grid key -> value.
+      finished, diverged, dropped: the records of these runs, by seed. Only finished runs are in means.
+      scores: score -> Summary.
+    """
+
+    settings: Mapping[str, Any]
+    finished: tuple[Record, ...]
+    diverged: tuple[Record, ...]
+    dropped: tuple[Record, ...]
+    scores: Mapping[str, Summary]
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """All records of the row."""
+        return (*self.finished, *self.diverged, *self.dropped)
+
+    @property
+    def name(self) -> str:
+        """The settings in words: "wide, blocks 2"."""
+        headings = setting_headings(list(self.settings))
+        texts = [(key, format_setting(key, value)) for key, value in self.settings.items()]
+        return ", ".join(text if key == VARIANT else f"{headings[key]} {text}" for key, text in texts) or OWN
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A filled table that can be printed.
+
+    Attributes:
+      layout: the requested layout.
+      keys: grid keys of the row labels: the layout's, and any others in which the runs of a row differed.
+      rows: the lines, in order.
+      caption: sentences that say how the numbers came about.
+      floors: lines below the rows, which no row is compared with.
+    """
+
+    layout: TableLayout
+    keys: tuple[str, ...]
+    rows: tuple[Row, ...]
+    caption: tuple[str, ...]
+    floors: tuple[FloorRow, ...] = ()
 
     def markdown(self) -> str:
         """Returns the table in GitHub's Markdown, which can be read in a terminal, too."""
         return formats.markdown(sheet(self))
 
-    def _repr_markdown_(self) -> str:
-        """Returns the Markdown that a notebook shows."""
-        return self.markdown()
+    _repr_markdown_ = markdown  # a notebook shows it
 
     def latex(self) -> str:
         """Returns the table in LaTeX, with the rules of booktabs."""
         return formats.latex(sheet(self))
 
     def csv(self) -> str:
-        """Returns CSV with one line per cell and unrounded numbers; see `as_csv`."""
-        return as_csv(self)
+        """Returns CSV with a header and one line per row, with unrounded numbers; undefined values are empty.
+
+        The columns are the grid keys, "parameters", the numbers of finished, diverged and dropped runs, and for each
+        score its mean, its sample standard deviation, the number of runs that have it, and where the table has them,
+        its difference from the original with the p value as it is and corrected by Holm, the published number, and what
+        the interval of our difference to it says. Scores are shares of 1, not percent. Floors come last, with their
+        means alone; their names are in the column "variant", or in an additional one, "model".
+        """
+        rows = self._plain_rows()
+        return csv_text([list(rows[0]), *([row.get(name) for name in rows[0]] for row in rows)])
 
     def json(self) -> str:
-        """Returns JSON with everything, down to the scores of each run; see `as_json`."""
-        return as_json(self)
+        """Returns JSON with title, caption, notes, the rows of `csv`, and the published rows; no number is NaN."""
+        content = {"title": self.layout.title, "caption": self.caption, "notes": self.layout.notes}
+        content |= {"rows": self._plain_rows(), "published": list(map(dataclasses.asdict, self.layout.published))}
+        return printable_json(without_nan(content), indent=1, allow_nan=False) + "\n"
+
+    def _plain_rows(self) -> list[dict[str, Any]]:
+        named = bool(self.floors) and VARIANT not in self.keys
+        statuses = STATUSES if any(row.dropped for row in self.rows) else STATUSES[:2]
+        rows: list[dict[str, Any]] = []
+        for row in self.rows:
+            sizes = dict.fromkeys(record["parameters"] for record in row.records)
+            rows.append({"model": OWN} if named else {})
+            rows[-1] |= {**row.settings, "parameters": ";".join(map(str, sizes))}
+            rows[-1] |= {status: len(getattr(row, status)) for status in statuses}
+            for score, summary in row.scores.items():
+                entry = {"mean": summary.mean, "std": summary.deviation, "n": len(summary.values)}
+                if self.layout.original:
+                    found = self.differences.get((row, score), (None, None, None))
+                    entry |= zip(("difference", "p_value", "p_holm"), found, strict=True)
+                if self.published:
+                    entry |= {"published": None, "verdict": None}
+                    if (published := self.published.get(row)) and score in published.scores:
+                        entry["published"] = published_number(score, published)[0]
+                        entry["verdict"] = (to_published(row, score, published) or (None,))[0]
+                rows[-1] |= {f"{score}.{name}": value for name, value in entry.items()}
+        for floor in self.floors:
+            means = {f"{score}.mean": floor.scores.get(score) for score in self.layout.scores}
+            rows.append({"model" if named else VARIANT: floor.title, "parameters": floor.parameters, **means})
+        return rows
+
+    def ranked(self, score: str) -> list[Row]:
+        """Returns the rows that have a mean of a dev or test score, the best first. There are none for other scores,
+        also those of checkpoints that were chosen on the test set, and if rows were scored on different pairs.
+        """
+        known = [row for row in self.rows if row.scores[score].mean is not None]
+        better = higher_is_better(score) if score.startswith(("dev.", "test.")) else None
+        if better is None or len(by_pairs(known, lambda row: row.records[0])) > 1:
+            return []
+        return sorted(known, key=lambda row: row.scores[score].mean * (-1 if better else 1))
+
+    def test(self, row: Row, other: Row, score: str) -> Difference | None:
+        """Tests the difference of two means: seed by seed over the seeds that both have, or as two groups of seeds."""
+        mine, others = row.scores[score].values, other.scores[score].values
+        if not self.layout.paired:
+            return statistics.welch(list(mine.values()), list(others.values()))
+        shared = sorted(mine.keys() & others.keys())
+        return statistics.paired([mine[seed] for seed in shared], [others[seed] for seed in shared])
+
+    def p_value(self, best: Row, other: Row, score: str) -> float | None:
+        """Returns the p value of the test of two means, the better one first; None if it cannot be tested, or if the
+        seeds that a paired test compares tell the two apart in favor of the other mean.
+        """
+        test = self.test(best, other, score)
+        if test is None or (test.p_value < LEVEL and (test.value > 0) != higher_is_better(score)):
+            return None
+        return test.p_value
+
+    @functools.cached_property
+    def best(self) -> set[tuple[Row, str]]:
+        """(row, score) of the best means that the table's tests tell apart from every other mean,
+        corrected by Holm for the number of tests.
+        """
+        found = set()
+        for score in self.layout.scores:
+            best, *others = self.ranked(score) or [None]
+            p_values = [self.p_value(best, row, score) for row in others]
+            if p_values and None not in p_values and max(statistics.holm(p_values)) < LEVEL:
+                found.add((best, score))
+        return found
+
+    @functools.cached_property
+    def differences(self) -> dict[tuple[Row, str], Difference]:
+        """(row, score) -> the difference of the row from the row that has the original setting and is like it in
+        everything else. Times have none.
+        """
+
+        def key(settings: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
+            return frozenset((name, identity(value)) for name, value in settings.items())
+
+        found = {}
+        by_settings = {key(row.settings): row for row in self.rows} if self.layout.original else {}
+        for score in (score for score in self.layout.scores if not score.startswith("times.")):
+            own = {}
+            for row in self.rows:
+                other = by_settings.get(key({**row.settings, **self.layout.original}), row)
+                mean, base = row.scores[score].mean, other.scores[score].mean
+                if other is not row and mean is not None and base is not None:
+                    own[row, score] = self.test(row, other, score) or Difference(mean - base)
+            tested = [place for place, difference in own.items() if difference.p_value is not None]
+            corrected = statistics.holm([own[place].p_value for place in tested])
+            found |= own | {p: own[p]._replace(corrected=value) for p, value in zip(tested, corrected, strict=True)}
+        return found
+
+    @functools.cached_property
+    def published(self) -> dict[Row, Published]:
+        """Row -> the first published row with the settings of this row and of no other."""
+        found: dict[Row, Published] = {}
+        for published in (each for each in self.layout.published if set(each.scores) & set(self.layout.scores)):
+            wanted = {key: identity(value) for key, value in published.settings.items() if key not in NO_SETTINGS}
+            same = []
+            for row in self.rows:
+                found_in = ([identity(setting_of(each, key, ...)) for key in wanted] for each in row.records)
+                same += [row] if all(values == list(wanted.values()) for values in found_in) else []
+            if wanted and len(same) == 1:
+                found.setdefault(same[0], published)
+        return found
 
 
-def _summary(finished: Sequence[Mapping], score: str) -> Summary:
+# From records to rows
+
+
+def check_layout(layout: TableLayout, settings: Iterable[Mapping[str, Any]], scores: Collection[str]) -> None:
+    """Checks that runs fill a layout.
+
+    Arguments:
+      layout: the layout of the table.
+      settings: the settings of each run, dotted path -> value.
+      scores: the names of the scores that the runs have; empty: they are not checked.
+
+    Raises:
+      InputError: the layout names a row, an original or a score that the runs do not have.
+    """
+    labels = [*layout.rows, *RUN_LABELS]
+    for known in settings:
+        if unknown := [key for key in layout.rows if key not in known and key not in RUN_LABELS]:
+            problem = f"the table shows {unknown[0]!r}, which is not a setting of its runs"
+            raise InputError(problem, remedy=nearest(unknown[0], sorted(known)))
+    if unknown := [key for key in layout.original if key not in labels]:
+        problem = f"the table's original is named by {unknown[0]!r}, which labels no row"
+        raise InputError(problem, remedy=f"name it by {' or '.join(labels)}")
+    for score in layout.scores:
+        part, _, name = score.partition(".")
+        if part not in PARTS or not name:
+            remedy = f"use one of {', '.join(f'{each}.NAME' for each in PARTS)}"
+            raise InputError(f"the table asks for {score!r}, which is not a score", remedy=remedy)
+        if part != "times" and scores and name not in scores:
+            raise InputError(f"the table asks for {score!r}, which no run has", remedy=nearest(name, sorted(scores)))
+
+
+def make_table(records: Sequence[Record], layout: TableLayout, floors: Sequence[FloorRow] = ()) -> Table:
+    """Gathers the records of a sweep, in any order, into a table, with floors below.
+
+    Runs that differ in the seed alone are averaged. Diverged and dropped runs are counted, but are in no mean. Grid
+    keys that the layout does not name become row labels if runs of one row differ in them.
+
+    Raises:
+      InputError: there are no records; two runs of a row have the same seed, or differ in settings or data; or the
+        layout does not fit the records, as in `check_layout`.
+    """
+    if not records:
+        raise InputError("there are no records to make a table of", remedy="run the sweep first")
+    names = {name for record in records for part in ("dev", "test", "best_on_test") for name in scores_of(record, part)}
+    check_layout(layout, [flatten(record["config"]) | record["overrides"] for record in records], names)
+    keys = list(layout.rows)
+    # Runs that differ in another key of the grid would be averaged as if they were seeds.
+    for key in ("variant", *sorted({key for record in records for key in record["overrides"]} - {"seed"})):
+        if key not in keys and any(len(_grouped(group, [key])) > 1 for group in _grouped(records, keys).values()):
+            keys.append(key)
+
+    def rank(row: Row) -> list[tuple]:
+        ranks: list[tuple] = []
+        for key, value in row.settings.items():
+            name, first = identity(value), list(map(identity, layout.order.get(key, ())))
+            if name in first:
+                ranks.append((0, first.index(name)))
+            else:
+                ranks.append((1, value, name) if isinstance(value, (int, float)) else (2, str(value), name))
+        return ranks
+
+    rows = sorted((_row(group, keys, layout) for group in _grouped(records, keys).values()), key=rank)
+    words = caption(records, layout.scores, [row.finished for row in rows])
+    return Table(layout, tuple(keys), tuple(rows), words, tuple(floors))
+
+
+def _grouped(records: Sequence[Record], keys: Sequence[str]) -> dict[tuple[str, ...], list[Record]]:
+    return grouped(records, lambda record: tuple(identity(setting_of(record, key)) for key in keys))
+
+
+def _row(records: Sequence[Record], keys: Sequence[str], layout: TableLayout) -> Row:
+    first, *others = sorted(records, key=lambda each: (each["seed"], each["run"]))
+    by_seed = {first["seed"]: first}
+    for record in others:
+        twin = by_seed.setdefault(record["seed"], record)
+        other = first if twin is record else twin
+        alike = [(setting_of_run(each["run"]), each["data"]["fingerprint"]) for each in (record, other)]
+        differing = [] if twin is record and alike[0] == alike[1] else differing_settings(other, record)
+        if differing or twin is not record:
+            problem = f"records {other['run']} and {record['run']} belong to the same row of the table"
+            problem += "" if twin is record else " and seed"
+            problem += f", but differ in {', '.join(differing[:4])}" if differing else ", and have the same settings"
+            remedy = "name what differs in the layout's rows, or move the runs of one of the two away"
+            raise InputError(problem, remedy=remedy)
+    finished, diverged, dropped = (
+        tuple(record for record in by_seed.values() if record["status"] == status) for status in STATUSES
+    )
+    scores = {score: _summary(finished, score) for score in layout.scores}
+    return Row({key: setting_of(first, key) for key in keys}, finished, diverged, dropped, scores)
+
+
+def _summary(finished: Sequence[Record], score: str) -> Summary:
     values = {record["seed"]: score_of(record, score) for record in finished}
     known = {seed: value for seed, value in values.items() if value is not None}
     mean, deviation = statistics.mean_and_deviation(known.values()) if known else (None, None)
     if score.startswith("times.") and len({record["cohort"] for record in finished}) < len(finished):
         deviation = None  # runs that trained together share one measurement, so it has no spread
-    return Summary(values=known, mean=mean, deviation=deviation)
+    return Summary(known, mean, deviation)
 
 
-def _place(record: Mapping, keys: Sequence[str]) -> tuple[str, ...]:
-    return tuple(identity(setting_of(record, key)) for key in keys)
+# Published numbers
 
 
-def _grouped(records: Sequence[Mapping], keys: Sequence[str]) -> dict[tuple[str, ...], list[Mapping]]:
-    return grouped(records, lambda record: _place(record, keys))
-
-
-def _row_keys(records: Sequence[Mapping], layout: TableLayout) -> tuple[str, ...]:
-    """Returns the row keys of the layout, and every grid key that it does not name but in which runs of one cell would
-    differ.
-
-    Without the latter, runs of different settings would be averaged as if they were seeds.
+def published_number(score: str, published: Published) -> tuple[float | None, float, float | None, int | None]:
+    """Returns what a published row says about a score: the number that its text begins with, half a unit of its last
+    digit, its deviation, and its number of runs, each None if it is not printed. They are shares if our score is one.
     """
-    keys = list(layout.rows)
-    pivot = [layout.columns] if layout.columns else []
-    for key in ("variant", *sorted({key for record in records for key in record["overrides"]} - {"seed"})):
-        if key not in keys + pivot:
-            groups = _grouped(records, keys + pivot).values()
-            if any(len(_grouped(group, [key])) > 1 for group in groups):
-                keys.append(key)
-    return tuple(keys)
+    text, unit = published.scores[score].replace("−", "-"), 100.0 if is_percent(score) else 1.0
+    number, spread = re.match(r"\s*([-+]?\d+(?:\.(\d+))?)", text), re.search(r"±\s*(\d+(?:\.\d+)?)", text)
+    seeds = published.settings.get("seeds")
+    return (
+        float(number[1]) / unit if number else None,
+        0.5 * 10.0 ** -len(number[2] or "") / unit if number else 0.0,
+        float(spread[1]) / unit if spread else None,
+        seeds if isinstance(seeds, int) else None,
+    )
 
 
-def _sorted_values(records: Sequence[Mapping], key: str, order: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """Returns the values of a key, as identity -> value, in the order in which they are shown."""
-    values = {_place(record, [key])[0]: setting_of(record, key) for record in records}
-    names = [identity(value) for value in order.get(key, ())]
-
-    def rank(name: str) -> tuple:
-        value = values[name]
-        if name in names:
-            return (0, names.index(name))
-        if isinstance(value, (int, float)):
-            return (1, value, name)
-        return (2, str(value), name)
-
-    return {name: values[name] for name in sorted(values, key=rank)}
+def other_training_set(row: Row, published: Published) -> bool:
+    """Returns whether the models of a row were trained on more or fewer pairs than a published model, by more than a
+    hundredth.
+    """
+    wanted = published.training_pairs
+    return bool(wanted) and any(abs(record["data"]["train"] - wanted) > wanted / 100 for record in row.records)
 
 
-def _cell(records: Sequence[Mapping], layout: TableLayout) -> Cell:
-    by_seed: dict[int, Mapping] = {}
-    for record in sorted(records, key=lambda each: (each["seed"], each["run"])):
-        other = by_seed.setdefault(record["seed"], record)
-        if other is not record:
-            differing = differing_settings(other, record)
-            raise InputError(
-                f"records {other['run']} and {record['run']} belong to the same table cell and seed, "
-                + (f"but differ in {', '.join(differing[:4])}" if differing else "and the same settings"),
-                remedy="name what differs in the layout's rows, or move one of the runs away",
-            )
-    fingerprints = {record["data"]["fingerprint"]: record["run"] for record in by_seed.values()}
-    if len(fingerprints) > 1:
-        first, second = list(fingerprints.values())[:2]
-        raise InputError(
-            f"records {first} and {second} belong to the same table cell but were trained on different data",
-            remedy="move the runs of one of the two away",
-        )
-    first, *others = by_seed.values()
-    for other in others:
-        same = setting_of_run(other["run"]) == setting_of_run(first["run"])
-        if not same and (differing := differing_settings(first, other)):
-            raise InputError(
-                f"records {first['run']} and {other['run']} belong to the same table cell but differ in "
-                f"{', '.join(differing[:4])}",
-                remedy="name what differs in the layout's rows, or move the runs of one of the two away",
-            )
-    of = {status: tuple(record for record in by_seed.values() if record["status"] == status) for status in STATUSES}
-    return Cell(*of.values(), {score: _summary(of["finished"], score) for score in layout.scores})
+def to_published(row: Row, score: str, published: Published) -> tuple[str, tuple[float, float]] | None:
+    """Returns how the mean of a row compares with the published number, and the interval of the difference by which
+    that is judged: it "covers" zero, up to the rounding of the published number, or all of it "beats" it or "misses"
+    it. Returns None if nothing can be judged.
+
+    Nothing can be judged from fewer than two seeds or from seeds that all agree, if the published text is not a number,
+    if the training sets differ, or if the score is not the same quantity.
+    """
+    summary, (value, rounding, *spread) = row.scores[score], published_number(score, published)
+    if not summary.deviation or value is None or higher_is_better(score) is None:
+        return None
+    if score in published.unlike or other_training_set(row, published):
+        return None
+    lower, upper = found = statistics.to_published(list(summary.values.values()), value, *spread)
+    if lower - rounding <= 0 <= upper + rounding:
+        return "covers", found
+    return "beats" if (lower > 0) == higher_is_better(score) else "misses", found
 
 
-def check_layout(layout: TableLayout, settings: Iterable[Mapping[str, Any]], scores: Collection[str]) -> None:
-    """Checks, before anything is trained, that the runs will fill a layout.
+# The caption
+
+
+def caption(
+    records: Sequence[Record], scores: Sequence[str], means: Sequence[Sequence[Record]], each: str = "row"
+) -> tuple[str, ...]:
+    """Describes how the numbers came about: seeds, divergence, the choice of checkpoints, data, vectors, device.
 
     Arguments:
-      layout: the layout of the table.
-      settings: the settings of each run, dotted path -> value.
-      scores: the names of the scores that the runs will have on dev and test.
-
-    Raises:
-      InputError: the layout names a row, a column, an original or a score that the runs do not have.
+      records: all records of the table.
+      scores: the scores of the table.
+      means: the records of the finished runs of each mean.
+      each: what has a mean: "row"; empty if the whole table is about the same runs.
     """
-    shown = [*layout.rows, *([layout.columns] if layout.columns else [])]
-    for known in settings:
-        for key in shown:
-            if key not in known and key not in RUN_LABELS:
-                raise InputError(
-                    f"the table shows {key!r}, which is not a setting of its runs", remedy=nearest(key, sorted(known))
-                )
-    comparisons.check_original(layout, [*layout.rows, *RUN_LABELS])
-    for score in layout.scores:
-        part, name = _score_parts(score)
-        if part != "times" and name not in scores:
-            raise InputError(f"the table asks for {score!r}, which no run has", remedy=nearest(name, sorted(scores)))
-
-
-def _score_parts(score: str) -> tuple[str, str]:
-    part, _, name = score.partition(".")
-    if part not in PARTS or not name:
-        known = ", ".join(f"{each}.NAME" for each in PARTS)
-        raise InputError(f"the table asks for {score!r}, which is not a score", remedy=f"use one of {known}")
-    return part, name
-
-
-def _check_layout_of_records(records: Sequence[Mapping], layout: TableLayout) -> None:
-    for key in (*layout.rows, *([layout.columns] if layout.columns else [])):
-        for record in records:
-            if not has_setting(record, key):
-                raise InputError(
-                    f"record {record['run']} has no setting {key!r}, which the table shows",
-                    remedy="check the layout's rows and columns, or move the run away",
-                )
-    for score in layout.scores:
-        part, name = _score_parts(score)
-        known_names = {known for record in records for known in scores_of(record, part)}
-        if known_names and name not in known_names:
-            raise InputError(
-                f"the table asks for {score!r}, which no record has",
-                remedy=f"use one of {', '.join(f'{part}.{known}' for known in sorted(known_names))}",
-            )
-
-
-def make_table(records: Sequence[Mapping], layout: TableLayout, floors: Sequence[FloorRow] = ()) -> Table:
-    """Gathers the records of a sweep into a table.
-
-    Runs that differ in the seed alone are averaged. Diverged and dropped runs are counted, but are in no mean. Grid
-    keys that the layout does not name become row labels if runs of one cell differ in them.
-
-    Arguments:
-      records: the records of the runs, in any order.
-      layout: the layout of the table.
-      floors: lines below the lines of the records.
-
-    Raises:
-      InputError: there are no records; two runs have the same place and seed; runs of one place were trained on
-        different data; the layout names a setting or score that the records do not have, or an original that labels no
-        row.
-    """
-    if not records:
-        raise InputError("there are no records to make a table of", remedy="run the sweep first")
-    _check_layout_of_records(records, layout)
-    keys = _row_keys(records, layout)
-    comparisons.check_original(layout, keys)
-    pivot = _sorted_values(records, layout.columns, layout.order) if layout.columns else {"": None}
-    values = {key: _sorted_values(records, key, layout.order) for key in keys}
-    ranks = {key: {name: rank for rank, name in enumerate(names)} for key, names in values.items()}
-    groups = _grouped(records, keys)
-    rows = []
-    for place in sorted(groups, key=lambda names: [ranks[key][name] for key, name in zip(keys, names, strict=True)]):
-        parts = _grouped(groups[place], [layout.columns]) if layout.columns else {("",): groups[place]}
-        rows.append(
-            Row(
-                settings={key: values[key][name] for key, name in zip(keys, place, strict=True)},
-                cells=tuple(_cell(parts[(name,)], layout) if (name,) in parts else None for name in pivot),
-            )
+    finished = [record for record in records if record["status"] == "finished"]
+    sentences = [_seeds(finished, means, each)]
+    if diverged := sum(record["status"] == "diverged" for record in records):
+        verb = "is" if diverged == 1 else "are"
+        sentences.append(f"{diverged} of {len(records)} runs diverged and {verb} in no mean.")
+    if dropped := [record["dropped"] for record in records if record["status"] == "dropped"]:
+        after, shares = [each["after_epochs"] for each in dropped], {each.get("eta") for each in dropped}
+        why = ", ".join(f"{after.count(epoch):,} after epoch {epoch}" for epoch in sorted(set(after)))
+        if len(shares) == 1 and None not in shares:
+            why += f"; the best 1/{shares.pop()} of the settings continued each time"
+        runs = f"{len(dropped)} of {len(records)} runs {'was' if len(dropped) == 1 else 'were'}"
+        sentences.append(f"{runs} dropped by successive halving ({why}), and count in no mean.")
+    chosen = " or ".join(plain_score_name(name) for name in _distinct(r["selected_on"] for r in records))
+    tested = {bool(record["data"]["test"]) for record in records}
+    how = ""
+    if any(score.startswith("test.") for score in scores) and True in tested:
+        often = any(setting_of(record, "training.best_on_test") for record in records)
+        how = "; test scored" if tested == {True} else "; test, where there is one, scored"
+        how += " with that checkpoint, and besides at every evaluation" if often else " once, with that checkpoint"
+    sentences.append(f"Checkpoint chosen on {chosen}{how}.")
+    lengths = sorted({len(record["curve"]) for record in finished})
+    if lengths and lengths[0]:  # a run that was best at its last evaluation might have gained from more training
+        last = sum(record["curve"][-1]["samples"] == record["selected_at_samples"] for record in finished)
+        had = " to ".join(f"{length:,}" for length in dict.fromkeys((lengths[0], lengths[-1])))
+        noun = "evaluation" if lengths == [1] else "evaluations"
+        sentences.append(f"Best at the last evaluation: {last} of {len(finished)} runs, which had {had} {noun}.")
+    if any(score.startswith("best_on_test.") for score in scores):
+        sentences.append(
+            "Scores under “best on test” are those of a checkpoint chosen on the test set itself; "
+            "they flatter and are there only for comparison with results obtained in that way."
         )
-    filled = [cell for row in rows for cell in row.cells if cell is not None]
-    means = [cell.finished for cell in filled]
-    caption = captions.caption(records, layout.scores, means, "cell" if layout.columns else "row")
-    return Table(layout, keys, tuple(pivot.values()), tuple(rows), caption, tuple(floors))
+    if any(score.endswith(".max_f1") for score in scores):
+        sentences.append("Max F1 is the best F1 over all thresholds on the scored pairs themselves.")
+    sentences += _data(records)
+    precisions = [(record.get("products"), _precision(record)) for record in records]
+    if any(products is not None and precision != "float32" for products, precision in precisions):
+        sentences.append(f"Precision: {'; '.join(_distinct(precision for _, precision in precisions))}.")
+    devices = _distinct(each["device"] for record in records for each in (record, *record.get("trained_by", ())))
+    return (*sentences, f"Device: {'; '.join(devices)}.", *_versions(means))
+
+
+def _distinct(values: Iterable[Any]) -> list[Any]:
+    """Returns the distinct values in an order that does not depend on the order of the records."""
+    return sorted(set(values), key=str)
+
+
+def _seeds(finished: Sequence[Record], means: Sequence[Sequence[Record]], each: str) -> str:
+    if not finished:
+        return "No run finished."
+    seeds = {record["seed"] for record in finished}
+    if all(len(mean) <= 1 for mean in means):
+        one = f"One run a {each}" if each else "One run"
+        return f"{one}, {'seed' if len(seeds) == 1 else 'seeds'} {format_ranges(seeds)}."
+    if len({frozenset(record["seed"] for record in mean) for mean in means}) == 1:
+        return f"Mean ± sample standard deviation over {len(seeds)} seeds ({format_ranges(seeds)})."
+    return f"Mean ± sample standard deviation over as many of the seeds {format_ranges(seeds)} as the row says."
+
+
+def _data(records: Sequence[Record]) -> list[str]:
+    """Describes data and word vectors. Old records lack some fields: whatever one of them lacks is left out."""
+    sentences, in_train, coverage = [], [], {}
+    for data in (record["data"] for record in records):
+        sizes = [f"{data[split]:,} {part}" for split, part in _SPLITS.items() if data[split]]
+        known = data.get("about") or {}
+        about = "".join(f"; {split}: {known[split]}" for split in _SPLITS if split in known)
+        sentences.append(f"Data: {data['name']} ({', '.join(sizes)} pairs{about}).")
+        if count := (data.get("in_train") or {}).get("test"):
+            verb = "is" if count == 1 else "are"
+            in_train.append(
+                f"{count_text(count, 'test pair')} of {data['name']} {verb} in the training set too, up to order, case "
+                "and punctuation."
+            )
+        share = (data.get("coverage") or {}).get("tokens_with_vector")
+        coverage.setdefault(data["vectors"], set()).add(share)
+    vectors = []
+    for name in _distinct(coverage):
+        shares = coverage[name]
+        between = [] if None in shares else dict.fromkeys(map(_percent, (min(shares), max(shares))))
+        covered = f" ({' to '.join(between)} of the tokens have one)" if between else ""
+        vectors.append("Word vectors: " + (name or "the data set's own") + f"{covered}.")
+    removed = {setting_of(record, "data.remove_punctuation") for record in records}
+    said = {(True,): "removed", (False,): "kept"}.get(tuple(removed), "removed in some runs and kept in others")
+    punctuation = [] if None in removed else [f"Punctuation is {said}."]
+    return [*_distinct(sentences), *_distinct(in_train), *vectors, *punctuation]
+
+
+def _percent(share: float) -> str:
+    """Formats a share as "99.5%". The result is "100%" only if nothing is missing."""
+    text = f"{100 * share:.1f}"
+    return "100%" if share == 1 else "more than 99.9%" if text == "100.0" else f"{text}%"
+
+
+def _precision(record: Record) -> str:
+    """Describes the precision of a run, and what its matrix products used if the name does not say it: "float32 (TF32
+    products)". Records of older versions do not contain that.
+    """
+    requested, products = setting_of(record, "model.precision"), record.get("products")
+    as_promised = _PROMISED.get(requested) == products is not None
+    return f"{requested}" if as_promised else f"{requested} ({products or 'unknown'} products)"
+
+
+def _versions(means: Sequence[Sequence[Record]]) -> list[str]:
+    """Describes the commits and the versions of packages if several of them trained the runs of one mean."""
+    found: dict[str, set[str]] = {}
+    for mean in means:
+        origins = [
+            {"commits": short_commit(each.get("commit")) or "unknown", **each.get("versions", {})}
+            for record in mean
+            for each in (record, *record.get("trained_by", ()))
+        ]
+        for name in dict.fromkeys(name for each in origins for name in each):
+            values = {each.get(name, "unknown") for each in origins}
+            if len(values) > 1:
+                found.setdefault(name, set()).update(values)
+    one = "one" if len(means) == 1 else "a"
+    versions = "; ".join(f"{name} {', '.join(sorted(values))}" for name, values in found.items())
+    return [f"Several versions of the program trained the runs of {one} mean: {versions}."] if found else []
+
+
+# The legend
+
+
+def _sampling_errors(table: Table) -> list[str]:
+    """Describes the sampling error of the best scores: of accuracy and Pearson's correlation over the pairs of test, or
+    of dev if there is no test score; and of test scores that are means over questions, by the standard deviation over
+    the questions, averaged over the seeds.
+    """
+    shown = table.layout.scores
+    ranked = {score: table.ranked(score) for score in shown}
+    part = "test" if any(ranked[score] for score in shown if score.startswith("test.")) else "dev"
+    besides = "in addition to the spread over seeds."
+    sentences = []
+    for name, interval in (("accuracy", statistics.wilson), ("pearson", statistics.fisher)):
+        for best in ranked.get(score := f"{part}.{name}", [])[:1]:
+            value, pairs = best.scores[score].mean, best.records[0]["data"][part]
+            if pairs > 3:  # for Fisher's interval
+                unit = "%" if is_percent(score) else ""
+                mean, lower, upper = (format_number(score, each) for each in (value, *interval(value, pairs)))
+                sentences.append(
+                    f"Sampling error of the best {plain_score_name(score)}: {mean}{unit}, {CONFIDENCE:.0%} interval "
+                    f"{lower} to {upper} ({pairs:,} pairs), {besides}"
+                )
+    texts = []
+    for score in shown if part == "test" else ():
+        for best in ranked[score][:1] if score.startswith("test.") else ():
+            samplings = [record.get("test_sampling") or {"questions": 0} for record in best.finished]
+            if min(each["questions"] for each in samplings) < 1:  # old records, or no question that counts
+                continue
+            deviations = [without_nan(each["deviations"].get(score.partition(".")[2])) for each in samplings]
+            if None not in deviations:
+                questions = sum(each["questions"] for each in samplings) / len(samplings)
+                margin = statistics.NORMAL_QUANTILE * sum(deviations) / len(deviations) / math.sqrt(questions)
+                mean, margin = (format_number(score, value) for value in (best.scores[score].mean, margin))
+                texts.append((f"{plain_score_name(score).partition(' ')[2]} {mean} ± {margin}", round(questions)))
+    if texts:
+        found, size = " and ".join(text for text, _ in texts), f"{texts[0][1]:,} questions"
+        sentences.append(
+            f"Sampling error of the best test scores: {found} ({CONFIDENCE:.0%} interval, {size}), {besides}"
+        )
+    return sentences
+
+
+def _seeds_needed(table: Table) -> list[str]:
+    """Says whether the seeds tell apart the two best settings by the table's last dev or test score, or how many more
+    seeds would.
+    """
+    score = next((score for score in reversed(table.layout.scores) if table.ranked(score)), "")
+    rows = table.ranked(score)[:2] if score else []
+    if len(rows) < 2 or (p_value := table.p_value(*rows, score)) is None:
+        return []
+    what = f"the two best settings ({'; '.join(row.name for row in rows)}) in {plain_score_name(score)}"
+    if p_value < LEVEL:
+        return [f"The seeds separate {what} (p {p_text(p_value)}, these two alone)."]
+    one, other = (row.scores[score].values for row in rows)
+    if table.layout.paired:
+        shared = [one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]
+        needed = statistics.seeds_text(statistics.shared_seeds_to_separate(shared), len(shared), "shared seeds")
+    else:
+        count = statistics.seeds_to_separate(list(one.values()), list(other.values()))
+        needed = statistics.seeds_text(count, min(len(one), len(other)))
+    power = f"power {statistics.POWER:.0%}, level {LEVEL:.0%}"
+    return [f"{needed} are needed to separate {what} ({power}, these two alone)."]
+
+
+def _legend(table: Table) -> list[str]:
+    """Explains the marks and abbreviations that occur in the cells."""
+    layout = table.layout
+    floors = ", ".join(floor.title for floor in table.floors if not floor.pretrained)
+    elsewhere = ", ".join(floor.title for floor in table.floors if floor.pretrained)
+    legend = [f"Floors ({floors}): fitted once on the training pairs, on the CPU, without seeds."] if floors else []
+    if elsewhere:
+        legend.append(f"Pretrained ({elsewhere}): not trained here; its own tokenizer reads the texts.")
+    counts = [(len(one.values), len(row.finished)) for row in table.rows for one in row.scores.values()]
+    if any(0 < known < finished for known, finished in counts):
+        legend.append("(n = k): only k of the runs have that score.")
+    if any(finished and not known for known, finished in counts):
+        legend.append(f"{NO_VALUE}: the runs have no such score.")
+    if table.differences:
+        over = "Welch's t-test, two-sided over the seeds (scores of seeds taken as independent and roughly normal)"
+        if layout.paired:
+            over = "paired t-test, two-sided, over the seeds that both have (their differences roughly normal)"
+        tested = any(difference.p_value is not None for difference in table.differences.values())
+        test = f"; p: {over}, corrected by Holm for all of a column" if tested else ""
+        headings = setting_headings(tuple(layout.original))
+        name = ", ".join(f"{headings[key]} {format_setting(key, value)}" for key, value in layout.original.items())
+        legend.append(f"Differences are to {name}{test}.")
+    spread = {
+        None not in published_number(score, published)[2:]
+        for row, published in table.published.items()
+        for score in layout.scores
+        if score in published.scores and to_published(row, score, published)
+    }
+    if spread:
+        own = "the paper's own deviation over its seeds"
+        theirs = {
+            (True,): f"The interval includes {own}",
+            (False,): "The interval does not include how much the published number depends on seeds",
+        }.get(tuple(spread), f"The interval includes {own} where the paper prints one")
+        legend.append(
+            f"In brackets: the {CONFIDENCE:.0%} confidence interval of our mean less the published number (Welch's t). "
+            "covers: the interval contains zero, up to rounding; beats: our mean is better over the whole interval; "
+            f"misses: worse over the whole interval. {theirs}."
+        )
+    if table.best:
+        others = "every other" if all(row.finished for row in table.rows) else "every other that finished"
+        test = "the paired test" if layout.paired else "Welch's test"
+        legend.append(
+            f"Bold: better than {others} on the same data, by {test} with Holm's correction (p < {LEVEL:.2f})."
+        )
+    return [*legend, *_sampling_errors(table), *_seeds_needed(table)]
 
 
 # The printed table
 
-FLOOR = "floor"
-SCORE, DIFFERENCE, PUBLISHED = "score", "difference", "published"
 
-
-@dataclasses.dataclass(frozen=True)
-class _Plan:
-    """The columns of scores, and what they show.
-
-    Attributes:
-      columns: (what, score) of each column, for one value of the pivot key.
-      best: (cell, score) of the means that are best beyond chance.
-      differences: (cell, score) -> the difference from the original.
-      published_by_place: cell -> the published row of its settings, for the cells that have one.
+def sheet(table: Table) -> Sheet:
+    """Returns the table as it is printed, in plain text. Means that are best beyond chance are bold. Published scores
+    are next to the row of the same settings, with the verdict on its mean, or else in rows below the floors; those
+    without a column are in a note.
     """
-
-    columns: tuple[tuple[str, str], ...]
-    best: Collection[tuple[Place, str]]
-    differences: Mapping[tuple[Place, str], Difference]
-    published_by_place: Mapping[Place, Published]
-
-
-def _plan(table: Content) -> _Plan:
-    differences, published_by_place = comparisons.differences(table), comparisons.published_by_place(table)
-    columns = []
-    for score in table.layout.scores:
+    layout = table.layout
+    columns: list[tuple[str, str]] = []
+    for score in layout.scores:
         columns.append((SCORE, score))
-        if any(score == of for _, of in differences):
-            columns.append((DIFFERENCE, score))
-        if any(score in published.scores for published in published_by_place.values()):
-            columns.append((PUBLISHED, score))
-    return _Plan(tuple(columns), comparisons.beyond_chance(table), differences, published_by_place)
+        columns += [(DIFFERENCE, score)] * any(score == of for _, of in table.differences)
+        columns += [(PUBLISHED, score)] * any(score in published.scores for published in table.published.values())
+    shown = [each for each in layout.published if set(each.scores) & set(layout.scores)]
+    below = [each for each in shown if each not in table.published.values()]
+    named = bool(below) or bool(table.floors and VARIANT not in table.keys)
+    headings = setting_headings(table.keys)
+    labels = [*["model"] * named, *(headings[key] for key in table.keys), "parameters", "seeds"]
+    scores = [score_heading(score) if what == SCORE else f"{what}: {score_heading(score)}" for what, score in columns]
+    own = [_own_row(table, row, columns, named) for row in table.rows]
+    floors, published = [], []
+    for floor in table.floors:
+        label = "floor" if VARIANT in table.keys else floor.title
+        texts = [*[label] * named, *(floor.title if key == VARIANT else "" for key in table.keys)]
+        shown = {score: format_number(score, value) for score, value in floor.scores.items()}
+        texts += [
+            f"{floor.parameters:,}",
+            "",
+            *(shown.get(score, "") if what == SCORE else "" for what, score in columns),
+        ]
+        floors.append(tuple(map(Text, texts)))
+    for row in below:
+        known = {key: format_setting(key, value) for key, value in row.settings.items()}
+        texts = [row.label, *(known.get(key, "") for key in (*table.keys, *NO_SETTINGS))]
+        texts += [row.scores.get(score, "") if what == SCORE else "" for what, score in columns]
+        published.append(tuple(map(Text, texts)))
+    return Sheet(
+        title=layout.title,
+        caption=(*table.caption, *_legend(table)),
+        notes=(*layout.notes, *_published_notes(table)),
+        headings=(*labels, *scores),
+        numeric=(*(heading == "parameters" for heading in labels), *(True for _ in scores)),
+        spans=(),
+        sections=tuple(tuple(section) for section in (own, floors, published) if section),
+    )
 
 
-def _heading(what: str, score: str) -> str:
-    heading = score_heading(score)
-    return heading if what == SCORE else f"{what}: {heading}"
+def _own_row(table: Table, row: Row, columns: Sequence[tuple[str, str]], named: bool) -> tuple[Text, ...]:
+    sizes = dict.fromkeys(f"{record['parameters']:,}" for record in row.records)
+    others = [f" + {len(runs)} {how}" for runs, how in ((row.diverged, "diverged"), (row.dropped, "dropped")) if runs]
+    labels = [OWN] * named + [format_setting(key, value) for key, value in row.settings.items()]
+    texts = list(map(Text, [*labels, " / ".join(sizes), f"{len(row.finished)}{''.join(others)}"]))
+    for what, score in columns:
+        text = ""
+        if what == SCORE:
+            text = _score_text(row, score)
+        elif what == DIFFERENCE and (found := table.differences.get((row, score))):
+            p_value = "" if found.corrected is None else f" (p {p_text(found.corrected)})"
+            text = _signed(score, found.value) + p_value
+        elif what == PUBLISHED and score in (published := table.published.get(row, Published("", {}, ""))).scores:
+            text = published.scores[score]
+            if other_training_set(row, published):
+                text += f" ({published.training_pairs:,} training pairs)"
+            elif judged := to_published(row, score, published):
+                text += f" ({judged[0]}: {' to '.join(_signed(score, end) for end in judged[1])})"
+        texts.append(Text(text, bold=what == SCORE and (row, score) in table.best))
+    return tuple(texts)
 
 
-def _score_text(cell: Cell | None, score: str, best: bool) -> Text:
-    if cell is None:
-        return Text(NO_VALUE)
-    summary = cell.scores[score]
+def _score_text(row: Row, score: str) -> str:
+    summary = row.scores[score]
     if summary.mean is None:
         # A setting that was dropped and has a diverged run was dropped because of that run.
-        return Text(NO_VALUE if cell.finished else "diverged" if cell.diverged else "dropped")
-    mean = format_number(score, summary.mean)
+        return NO_VALUE if row.finished else "diverged" if row.diverged else "dropped"
     spread = "" if summary.deviation is None else f" ± {format_number(score, summary.deviation)}"
-    fewer = "" if len(summary.values) == len(cell.finished) else f" (n = {len(summary.values)})"
-    return Text(mean + spread + fewer, bold=best)
+    fewer = "" if len(summary.values) == len(row.finished) else f" (n = {len(summary.values)})"
+    return format_number(score, summary.mean) + spread + fewer
 
 
 def _signed(score: str, value: float) -> str:
@@ -297,352 +721,18 @@ def _signed(score: str, value: float) -> str:
     return f"−{printed[1:]}" if printed.startswith("-") else f"+{printed}"
 
 
-def _difference_text(score: str, difference: Difference | None) -> Text:
-    if difference is None:
-        return Text("")
-    signed = _signed(score, difference.value)
-    if difference.corrected is None:
-        return Text(signed)
-    return Text(f"{signed} (p {captions.p_text(difference.corrected)})")
-
-
-def _published_text(cell: Cell, score: str, published: Published | None) -> Text:
-    if published is None or score not in published.scores:
-        return Text("")
-    text = published.scores[score]
-    if comparisons.other_training_set(cell, published):
-        return Text(f"{text} ({published.training_pairs:,} training pairs)")
-    if (found := comparisons.to_published(cell, score, published)) is None:
-        return Text(text)
-    verdict, ends = found
-    lower, upper = (_signed(score, end) for end in ends)
-    return Text(f"{text} ({verdict}: {lower} to {upper})")
-
-
-def _cell_texts(plan: _Plan, cell: Cell | None, place: Place) -> list[Text]:
-    texts = []
-    for what, score in plan.columns:
-        if what == SCORE:
-            texts.append(_score_text(cell, score, (place, score) in plan.best))
-        elif cell is None:
-            texts.append(Text(""))
-        elif what == DIFFERENCE:
-            texts.append(_difference_text(score, plan.differences.get((place, score))))
-        else:
-            texts.append(_published_text(cell, score, plan.published_by_place.get(place)))
-    return texts
-
-
-def _seeds(cell: Cell | None) -> str:
-    if cell is None:
-        return NO_VALUE
-    left_out = [
-        f" + {len(runs)} {how}" for runs, how in ((cell.diverged, "diverged"), (cell.dropped, "dropped")) if runs
-    ]
-    return f"{len(cell.finished)}{''.join(left_out)}"
-
-
-def _own_row(table: Content, number: int, plan: _Plan, named: bool) -> tuple[Text, ...]:
-    row = table.rows[number]
-    records = [record for cell in row.cells if cell is not None for record in cell.records]
-    seeds = [_seeds(cell) for cell in row.cells]
-    texts = [Text(OWN)] if named else []
-    texts += [Text(format_setting(key, value)) for key, value in row.settings.items()]
-    texts.append(Text(format_whole_numbers(record["parameters"] for record in records)))
-    # One number if it is the same in all cells of the row, otherwise one per cell, from left to right.
-    texts.append(Text(seeds[0] if len(set(seeds)) == 1 else " / ".join(seeds)))
-    for column, cell in enumerate(row.cells):
-        texts += _cell_texts(plan, cell, (number, column))
-    return tuple(texts)
-
-
-def _floor_row(table: Content, floor: FloorRow, plan: _Plan, named: bool) -> tuple[Text, ...]:
-    in_a_column = VARIANT in table.keys
-    texts = [FLOOR if in_a_column else floor.title] if named else []
-    texts += [floor.title if key == VARIANT else "" for key in table.keys]
-    texts += [f"{floor.parameters:,}", ""]
-    for what, score in plan.columns * len(table.pivot):
-        value = floor.scores.get(score) if what == SCORE else None
-        texts.append("" if value is None else format_number(score, value))
-    return tuple(map(Text, texts))
-
-
-def _published_place(table: Content, published: Published) -> int | None:
-    """Returns the index of the pivoted column that a published row belongs to, or None if it has no such column."""
-    if not table.layout.columns:
-        return 0
-    if table.layout.columns not in published.settings:
-        return None
-    wanted = identity(published.settings[table.layout.columns])
-    return next((place for place, value in enumerate(table.pivot) if identity(value) == wanted), None)
-
-
-def _published_row(table: Content, published: Published, plan: _Plan) -> tuple[Text, ...]:
-    def setting(key: str) -> Text:
-        return Text(format_setting(key, published.settings[key]) if key in published.settings else "")
-
-    texts = [Text(published.label), *map(setting, table.keys), setting("parameters"), setting("seeds")]
-    place = _published_place(table, published)
-    for number in range(len(table.pivot)):
-        own = number == place
-        texts += [
-            Text(published.scores.get(score, "") if own and what == SCORE else "") for what, score in plan.columns
-        ]
-    return tuple(texts)
-
-
-def _has_row(table: Content, published: Published) -> bool:
-    return _published_place(table, published) is not None and bool(set(table.layout.scores) & set(published.scores))
-
-
-def _published_notes(table: Content, published_by_place: Mapping[Place, Published]) -> tuple[str, ...]:
+def _published_notes(table: Table) -> tuple[str, ...]:
     """Returns notes on published rows: their sources, and values without a column. Equal notes are merged."""
-    labels: dict[str, list[str]] = {}
+    labels: dict[str, dict[str, None]] = {}
+    shown = table.layout.scores
     for published in table.layout.published:
-        has_place = published in published_by_place.values()
-        shown = table.layout.scores if has_place or _has_row(table, published) else ()
         details = [f"{score_heading(name)} {text}" for name, text in published.scores.items() if name not in shown]
-        if has_place:  # only a row below has columns for these
-            details += [
-                f"{published.settings[key]} {key}" for key in comparisons.NO_SETTINGS if key in published.settings
-            ]
+        if published in table.published.values():  # only a row below has columns for these
+            details += [f"{published.settings[key]} {key}" for key in NO_SETTINGS if key in published.settings]
         details += ["its released configuration chooses checkpoints on the test set"] * published.chosen_on_test
-        details += [
-            f"{score_heading(name)}: {reason}"
-            for name, reason in published.unlike.items()
-            if name in table.layout.scores
-        ]
-        those = labels.setdefault("; ".join([published.source, *details]), [])
-        those += [published.label] if published.label not in those else []
+        details += [f"{score_heading(name)}: {reason}" for name, reason in published.unlike.items() if name in shown]
+        labels.setdefault("; ".join([published.source, *details]), {})[published.label] = None
     return tuple(f"{', '.join(those)}: {source}." for source, those in labels.items())
-
-
-def _legend(table: Content, plan: _Plan) -> list[str]:
-    """Explains the marks and abbreviations that occur in the cells."""
-    cells = [cell for row in table.rows for cell in row.cells]
-    floors = ", ".join(floor.title for floor in table.floors if not floor.pretrained)
-    summaries = [(cell, summary) for cell in cells if cell is not None for summary in cell.scores.values()]
-    legend = [f"Floors ({floors}): fitted once on the training pairs, on the CPU, without seeds."] if floors else []
-    if elsewhere := [floor.title for floor in table.floors if floor.pretrained]:
-        legend.append(f"Pretrained ({', '.join(elsewhere)}): not trained here; its own tokenizer reads the texts.")
-    if any(summary.values and len(summary.values) < len(cell.finished) for cell, summary in summaries):
-        legend.append("(n = k): only k of the runs have that score.")
-    if any(cell.finished and not summary.values for cell, summary in summaries):
-        legend.append(f"{NO_VALUE}: the runs have no such score" + (", or there is no run." if None in cells else "."))
-    elif None in cells:
-        legend.append(f"{NO_VALUE}: no run.")
-    if plan.differences:
-        headings = setting_headings(tuple(table.layout.original))
-        name = ", ".join(
-            f"{headings[key]} {format_setting(key, value)}" for key, value in table.layout.original.items()
-        )
-        corrected = "all differences of a score, over all columns" if table.layout.columns else "all of a column"
-        over = f"{statistics.METHOD} over the seeds ({statistics.ASSUMPTION})"
-        if table.layout.paired:
-            over = f"{statistics.PAIRED}, over the seeds that both have (their differences roughly normal)"
-        test = f"; p: {over}, corrected by Holm for {corrected}"
-        tested = any(difference.test for difference in plan.differences.values())
-        legend.append(f"Differences are to {name}{test if tested else ''}.")
-    judged = [
-        comparisons.printed_spread(score, plan.published_by_place[place])
-        for place, _, cell in comparisons.cells(table)
-        for score in table.layout.scores
-        if place in plan.published_by_place and score in plan.published_by_place[place].scores
-        if comparisons.to_published(cell, score, plan.published_by_place[place])
-    ]
-    if judged:
-        spread = [None not in printed for printed in judged]
-        theirs = (
-            "The interval includes the paper's own deviation over its seeds"
-            if all(spread)
-            else "The interval does not include how much the published number depends on seeds"
-            if not any(spread)
-            else "The interval includes the paper's own deviation over its seeds where the paper prints one"
-        )
-        legend.append(
-            f"In brackets: the {statistics.CONFIDENCE:.0%} confidence interval of our mean less the published number "
-            "(Welch's t). covers: the interval contains zero, up to rounding; beats: our mean is better over the whole "
-            f"interval; misses: worse over the whole interval. {theirs}."
-        )
-    if plan.best:
-        others = "every other" if all(cell is None or cell.finished for cell in cells) else "every other that finished"
-        test = "the paired test" if table.layout.paired else "Welch's test"
-        legend.append(
-            f"Bold: better than {others} on the same data, by {test} with Holm's correction "
-            f"(p < {statistics.LEVEL:.2f})."
-        )
-    return [*legend, *captions.sampling_error(table), *captions.seeds_needed(table)]
-
-
-def sheet(table: Content) -> Sheet:
-    """Returns the table as it is printed, in plain text.
-
-    The best mean of each score on each data set among the project's own runs is bold if it is best beyond chance
-    (`comparisons.beyond_chance`). Published scores appear next to the cell of the same settings, with the verdict on
-    that cell's mean, or else in rows below. Those without a column are in a note. Floors come between our rows and the
-    published rows, and are compared with nothing.
-    """
-    layout, plan = table.layout, _plan(table)
-    below = [
-        each for each in layout.published if each not in plan.published_by_place.values() and _has_row(table, each)
-    ]
-    published = tuple(_published_row(table, each, plan) for each in below)
-    named = bool(published) or bool(table.floors and VARIANT not in table.keys)
-    headings = setting_headings([*table.keys, *([layout.columns] if layout.columns else [])])
-    labels = [*(["model"] if named else []), *(headings[key] for key in table.keys), "parameters", "seeds"]
-    spans: list[tuple[str, int]] = []
-    if layout.columns:
-        values = [format_setting(layout.columns, value) for value in table.pivot]
-        spans = [("", len(labels)), *((f"{headings[layout.columns]} {value}", len(plan.columns)) for value in values)]
-    own = tuple(_own_row(table, number, plan, named) for number in range(len(table.rows)))
-    floors = tuple(_floor_row(table, each, plan, named) for each in table.floors)
-    scores = [_heading(what, score) for what, score in plan.columns] * len(table.pivot)
-    return Sheet(
-        title=layout.title,
-        caption=(*table.caption, *_legend(table, plan)),
-        notes=(*layout.notes, *_published_notes(table, plan.published_by_place)),
-        headings=(*labels, *scores),
-        numeric=(*(heading == "parameters" for heading in labels), *(True for _ in scores)),
-        spans=tuple(spans),
-        sections=tuple(section for section in (own, floors, published) if section),
-    )
-
-
-# The table for machines
-
-_RUN_FIELDS = ("run", "seed", "status", "parameters", "selected_on", "selected_at_samples", "diverged_at_samples")
-_RUN_DETAILS = ("times", "device", "commit", "versions", "data")
-
-
-def as_csv(table: Content) -> str:
-    """Returns a header and one line per cell, even if the printed table is pivoted.
-
-    The columns are the grid keys, "parameters", the numbers of finished and of diverged runs (also of dropped runs, if
-    there are any), and several columns per score. A score has its mean, its sample standard deviation, the number of
-    runs that have it, and the ends of the mean's 95% confidence interval. If the layout names an original, a score also
-    has the difference from it and the p value of that difference, as it is and corrected by Holm. If a published row
-    has a cell's settings, a score also has the published number, as a share like ours, and what the interval of the
-    difference says about it. Other published rows are left out. Floors come last, with their means alone. Without a
-    column "variant", their names are in an additional column, "model".
-
-    Undefined values are empty. Accuracies and similar scores are shares of 1, not percent.
-    """
-    keys = [*table.keys, *([table.layout.columns] if table.layout.columns else [])]
-    names = ["mean", "std", "n", "lower", "upper"]
-    names += ["difference", "p_value", "p_holm"] if table.layout.original else []
-    differences, published_by_place = comparisons.differences(table), comparisons.published_by_place(table)
-    names += ["published", "verdict"] if published_by_place else []
-    any_dropped = any(cell.dropped for _, _, cell in comparisons.cells(table))
-    statuses = ["finished", "diverged", *(["dropped"] if any_dropped else [])]
-    # If no column contains the names of floors, one is added.
-    named = bool(table.floors) and VARIANT not in keys
-    rows = [
-        [
-            *(["model"] if named else []),
-            *keys,
-            "parameters",
-            *statuses,
-            *(f"{score}.{name}" for score in table.layout.scores for name in names),
-        ]
-    ]
-    for place, settings, cell in comparisons.cells(table):
-        sizes = dict.fromkeys(record["parameters"] for record in cell.records)
-        counts = [";".join(map(str, sizes)), *(len(getattr(cell, status)) for status in statuses)]
-        numbers: list[Any] = []
-        for score in cell.scores:
-            entry = _score_as_json(cell, score, differences.get((place, score)), published_by_place.get(place))
-            flat = entry | entry.get("difference", {}) | (entry["interval"] or {})
-            flat |= {
-                "published": entry.get("published", {}).get("value"),
-                "verdict": entry.get("published", {}).get("verdict"),
-            }
-            numbers += [flat.get(name) for name in names]
-        rows.append([*([OWN] if named else []), *settings.values(), *counts, *numbers])
-    for floor in table.floors:
-        means = [floor.scores.get(score) if name == "mean" else None for score in table.layout.scores for name in names]
-        settings = [floor.title if key == VARIANT else None for key in keys]
-        rows.append([*([floor.title] if named else []), *settings, floor.parameters, *(None for _ in statuses), *means])
-    return csv_text(rows)
-
-
-def as_json(table: Content) -> str:
-    """Returns layout, caption, statistics, and each run with all its scores, samples, times, device, commit and
-    versions.
-
-    Undefined numbers are null.
-    """
-    differences, published_by_place = comparisons.differences(table), comparisons.published_by_place(table)
-    content = {
-        "title": table.layout.title,
-        "caption": table.caption,
-        "notes": table.layout.notes,
-        "keys": table.keys,
-        "columns": table.layout.columns,
-        "scores": table.layout.scores,
-        "original": table.layout.original,
-        "rows": [
-            {"settings": settings, **_cell_as_json(place, cell, differences, published_by_place)}
-            for place, settings, cell in comparisons.cells(table)
-        ],
-        **({"floors": [dataclasses.asdict(floor) for floor in table.floors]} if table.floors else {}),
-        "published": [dataclasses.asdict(published) for published in table.layout.published],
-    }
-    return printable_json(without_nan(content), indent=1, allow_nan=False) + "\n"
-
-
-def _score_as_json(
-    cell: Cell, score: str, difference: comparisons.Difference | None, published: Published | None
-) -> dict[str, Any]:
-    summary = cell.scores[score]
-    interval = comparisons.interval(summary)
-    entry: dict[str, Any] = {
-        "mean": summary.mean,
-        "std": summary.deviation,
-        "n": len(summary.values),
-        "interval": interval and {"lower": interval.lower, "upper": interval.upper, "confidence": CONFIDENCE},
-        "values": {str(seed): value for seed, value in summary.values.items()},
-    }
-    if difference is not None:
-        test = (
-            {**dataclasses.asdict(difference.test), "confidence": CONFIDENCE} if difference.test else {"method": None}
-        )
-        entry["difference"] = {**test, "difference": difference.value, "p_holm": difference.corrected}
-    if published is not None and score in published.scores:
-        text = published.scores[score]
-        entry["published"] = {
-            "label": published.label,
-            "text": text,
-            "value": comparisons.published_number(score, text)[0],
-            **_verdict(cell, score, published),
-        }
-    return entry
-
-
-def _verdict(cell: Cell, score: str, published: Published) -> dict[str, Any]:
-    found = comparisons.to_published(cell, score, published)
-    if found is None:
-        return {"verdict": None}
-    return {"verdict": found[0], "difference_to_it": {"lower": found[1][0], "upper": found[1][1]}}
-
-
-def _cell_as_json(
-    place: comparisons.Place,
-    cell: Cell,
-    differences: Mapping[tuple[comparisons.Place, str], comparisons.Difference],
-    published_by_place: Mapping[comparisons.Place, Published],
-) -> dict[str, Any]:
-    scores = {
-        score: _score_as_json(cell, score, differences.get((place, score)), published_by_place.get(place))
-        for score in cell.scores
-    }
-    runs = []
-    for record in sorted(cell.records, key=lambda each: each["seed"]):
-        parts = {part: scores_of(record, part) for part in ("dev", "test", "best_on_test")}
-        details = {field: record.get(field) for field in (*_RUN_FIELDS, *_RUN_DETAILS)}
-        runs.append(details | {"scores": parts})
-    counts = {"finished": len(cell.finished), "diverged": len(cell.diverged)}
-    counts |= {"dropped": len(cell.dropped)} if cell.dropped else {}
-    return {**counts, "scores": scores, "runs": runs}
 
 
 # The table of a folder

@@ -307,7 +307,7 @@ def _changed_table(
     """Returns the layout of the table, adapted to the grid's axes."""
     layout, removed = sweep.table, sweep.grid.keys() - grid.keys()
     rows = [key for key in layout.rows if key not in removed]
-    rows += [key for key in grid if key not in layout.rows and key != layout.columns]
+    rows += [key for key in grid if key not in layout.rows]
     before, now = flatten(sweep.config), flatten(config)
     # A reader compares with the settings of the file. The place of the data and the way a run is computed do not
     # describe a result.
@@ -323,7 +323,6 @@ def _changed_table(
     return dataclasses.replace(
         layout,
         rows=tuple(rows),
-        columns="" if layout.columns in removed else layout.columns,
         order={**layout.order, **grid},
         notes=tuple(dict.fromkeys(notes)),  # a sweep may be changed again
     )

@@ -21,8 +21,7 @@ from jaxmatch.config.settings import SCORES, flatten, with_overrides
 from jaxmatch.data import catalog
 from jaxmatch.errors import InputError, NotInstalled, count_text, first_line, shown
 from jaxmatch.files import write_json
-from jaxmatch.reporting import comparisons
-from jaxmatch.reporting.layout import format_number, plain_score_name, setting_text
+from jaxmatch.reporting.layout import NO_SETTINGS, format_number, plain_score_name, setting_text
 from jaxmatch.reporting.records import by_pairs, grouped, setting_of_run
 from jaxmatch.reporting.table import folder_table
 from jaxmatch.sweep import files, halving, launch
@@ -133,7 +132,7 @@ def final_sweep(sweep: Sweep, choice: Choice, seeds: int, on_test: bool = False)
     if on_test and any(row.chosen_on_test for row in layout.published):
         settings["training.best_on_test"] = True
     # Of a published row, the settings of its model and data stay, without the setting that won there.
-    of_result = ("model.name", "data.name", *comparisons.NO_SETTINGS)
+    of_result = ("model.name", "data.name", *NO_SETTINGS)
     published = (
         dataclasses.replace(row, settings={key: value for key, value in row.settings.items() if key in of_result})
         for row in layout.published
@@ -148,8 +147,6 @@ def final_sweep(sweep: Sweep, choice: Choice, seeds: int, on_test: bool = False)
         table=dataclasses.replace(
             layout,
             title=f"{layout.title}: the chosen setting",
-            rows=(*layout.rows, *([layout.columns] if layout.columns else [])),
-            columns="",
             notes=(*layout.notes, choice.note()),
             published=tuple(published),
             original={},
@@ -324,8 +321,8 @@ def space_of(sweep: Sweep, given: Mapping[str, str], overrides: Mapping[str, Any
             with_overrides(sweep.config, {name: value})
     halving.check_common({name: set(choices.get(name, ())) for name in ("training.selection", *halving.SAME_PAIRS)})
     layout = searched.table
-    rows = [row for row in (*layout.rows, layout.columns) if row and row not in distributions]
-    layout = dataclasses.replace(layout, rows=(*rows, *distributions), columns="")
+    rows = [row for row in layout.rows if row not in distributions]
+    layout = dataclasses.replace(layout, rows=(*rows, *distributions))
     return Space(dataclasses.replace(searched, grid={}, table=layout), distributions, choices)
 
 

@@ -66,7 +66,7 @@ MUTANTS = [
      ["tests/test_own.py::test_pairs_that_are_alike_stay_together"]),
     ("jaxmatch/data/pairs.py", "        parents[second] = first\n", "        parents[group] = first\n",
      ["tests/test_own.py::test_split_without_pairs_is_refused"]),
-    ("jaxmatch/reporting/captions.py", 'or {}).get("test"))', 'or {}).get("dev"))',
+    ("jaxmatch/reporting/table.py", 'or {}).get("test"):', 'or {}).get("dev"):',
      ["tests/test_tables.py::test_caption_counts_the_test_pairs_that_are_in_train"]),
     ("jaxmatch/data/pairs.py", "json.dumps([seed, unit])", "json.dumps([unit])",
      ["tests/test_own.py::test_split_of_one_file_does_not_depend_on_the_row_order"]),
