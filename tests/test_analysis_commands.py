@@ -74,7 +74,7 @@ def test_inspect_reports_an_invalid_pair_in_one_line(run, capsys, pair, problem)
 
 
 def test_occlusion_prints_and_saves_the_accuracy_changes(run, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(figures, "draw", lambda *_, **__: [])  # drawing is tested elsewhere
+    monkeypatch.setattr(figures, "images", lambda *_: {})  # drawing is tested elsewhere
     split = own.read(own_data_of(run) / "dev.tsv", "classification", saved_model.LABELS)
     expected = occlusion.occlusion(jaxmatch.load(run), split)
     assert main(["occlusion", str(run), "--output", str(tmp_path)]) == 0
@@ -94,7 +94,7 @@ def test_occlusion_prints_and_saves_the_accuracy_changes(run, tmp_path, capsys, 
 
 def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_path, capsys, monkeypatch):
     drawn = []
-    monkeypatch.setattr(figures, "draw", lambda data, folder, name, source: drawn.append(name) or [])
+    monkeypatch.setattr(figures, "images", lambda data, source: drawn.append(source.stem) or {})
     config = jaxmatch.load(run).config
     split = own.read(own_data_of(run) / "dev.tsv", "classification", saved_model.LABELS)
     single = []
