@@ -1,8 +1,8 @@
-"""The folder of a sweep: unfinished cohorts, finished runs, and which process or job works on which cohort.
+"""The folder of a sweep: finished runs, unfinished cohorts, and which process works on which cohort.
 
 WORKDIR/
   sweep.json              name, layout of the table and run names of the sweep started last
-  floors.json             scores of the floors that its table shows (baselines.py), if it shows any
+  floors.json             scores of the baselines that its table shows (baselines.py), if it shows any
   runs/RUN/record.json    the record of a run; the folder appears whole or not at all
   runs/RUN/mistakes.json  its worst predictions on dev, if it has a model (training/evaluation.py)
   runs/RUN/model/         the trained model with all files that it needs to predict
@@ -14,13 +14,12 @@ WORKDIR/
 
 import contextlib
 import dataclasses
-import glob
 import hashlib
 import os
 import secrets
 import shutil
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,28 +27,25 @@ from filelock import FileLock, Timeout
 
 from jaxmatch.errors import InputError, report_damage
 from jaxmatch.files import read_json, remove_abandoned, write_atomically, write_json
-from jaxmatch.training.unfinished_checkpoints import half_written, remove_half_written
 
 # The result of a timing, in a folder of its own.
 TIMING_FILE = "timing.json"
 FLOORS_FILE = "floors.json"
 MISTAKES_FILE = "mistakes.json"
+FOLDERS = ("runs", "cohorts", "vectors", "slurm")
 
 
 def pack(
     cohorts: Iterable[tuple[str, Sequence[str]]], wanted: Callable[[str], bool]
 ) -> list[tuple[str, tuple[str, ...]]]:
-    """Packs the wanted runs of some cohorts into as few cohorts as their sizes allow.
+    """Packs the wanted runs of cohorts, (signature, run names), into as few cohorts as their sizes allow.
 
-    Arguments:
-      cohorts: (signature, run names) for each cohort. The largest cohort of a signature determines how many of its runs
-        fit.
-      wanted: a function that returns whether to keep a run.
+    The largest cohort of a signature determines how many of its runs fit.
     """
     kept: dict[str, list[str]] = {}
     size: dict[str, int] = {}
     for signature, runs in cohorts:
-        kept.setdefault(signature, []).extend(run for run in runs if wanted(run))
+        kept.setdefault(signature, []).extend(filter(wanted, runs))
         size[signature] = max(size.get(signature, 1), len(runs))
     return [
         (signature, tuple(runs[start : start + size[signature]]))
@@ -60,13 +56,7 @@ def pack(
 
 @dataclasses.dataclass(frozen=True)
 class CohortFolder:
-    """A cohort on disk: some runs of one signature, trained together.
-
-    Attributes:
-      path: the folder of the cohort.
-      signature: the signature of its runs.
-      runs: the names of its runs.
-    """
+    """A cohort on disk: the runs with some names, which share a signature and are trained together."""
 
     path: Path
     signature: str
@@ -83,7 +73,7 @@ class CohortFolder:
 
     @classmethod
     def read(cls, path: Path) -> "CohortFolder | None":
-        """Returns the cohort in a folder, or None if another launcher has just removed it.
+        """Returns the cohort in a folder, or None if there is none, for example because another launcher removed it.
 
         Raises:
           InputError: the file cohort.json is damaged.
@@ -91,15 +81,16 @@ class CohortFolder:
         file = path / "cohort.json"
         with contextlib.suppress(FileNotFoundError), report_damage(file, "remove its folder and start again"):
             notes = read_json(file)
-            signature, runs = notes["signature"], notes["runs"]
-            if isinstance(runs, str) or not all(isinstance(text, str) for text in (signature, *runs)):
-                raise TypeError("signature or runs are not strings")
-            return cls(path, signature, tuple(runs))
+            return cls(path, notes["signature"], tuple(notes["runs"]))
         return None
 
     @property
     def name(self) -> str:
         return self.path.name
+
+    @property
+    def workdir(self) -> "Workdir":
+        return Workdir(self.path.parents[1])
 
     @property
     def checkpoints(self) -> Path:
@@ -114,41 +105,56 @@ class CohortFolder:
         """The file that states why the cohort failed. It exists only if the cohort failed."""
         return self.path / "error.json"
 
-    def checkpoint_numbers(self) -> list[int]:
-        """Returns the numbers of the checkpoints in this folder, the newest last."""
-        return sorted(int(path.name) for path in self.checkpoints.glob("*") if path.name.isdigit())
+    def rung(self, epochs: int) -> Path:
+        """Returns the path of the file that states how the runs did when the cohort paused after `epochs` epochs."""
+        return self.path / f"rung-{epochs}.json"
 
     def newest_checkpoint(self) -> int:
         """Returns the number of the newest checkpoint, or -1 if none exists."""
-        return max(self.checkpoint_numbers(), default=-1)
+        return max((int(path.name) for path in self.checkpoints.glob("*") if path.name.isdigit()), default=-1)
 
     def failure(self) -> bytes | None:
         """Returns the content of `error_file`, unique to each failure, or None if the cohort has not failed."""
-        try:
+        with contextlib.suppress(FileNotFoundError):
             return self.error_file.read_bytes()
-        except FileNotFoundError:
-            return None
+        return None
 
-    def clean(self) -> None:
-        """Removes the files that killed launchers left half written or had no time to remove.
+    def mark_failed(self, error: Exception) -> str:
+        """Stores an error, and returns its message in one line."""
+        if isinstance(error, InputError):
+            message = "; ".join(filter(None, (error.problem, error.remedy)))
+        else:
+            message = f"{type(error).__name__}: {error}".removesuffix(": ")
+        message = " ".join(message.split())[:400]
+        notes = {
+            "failure": secrets.token_hex(8),  # distinguishes this failure from an earlier one with the same words
+            "message": message,
+            "traceback": "".join(traceback.format_exception(error)),
+        }
+        write_json(self.error_file, notes)
+        return message
 
-        Checkpoints stay while a process holds the lock of the cohort.
+    def failure_message(self) -> str:
+        """Returns why the cohort failed, in one line."""
+        try:
+            return read_json(self.error_file)["message"]
+        except (OSError, ValueError, LookupError, TypeError):  # another launcher tries again, or the file is damaged
+            return "the reason is lost"
+
+    def mark_done(self) -> None:
+        """Marks that all runs of the cohort are on record, and removes the checkpoints, which are no longer needed."""
+        shutil.rmtree(self.checkpoints, ignore_errors=True)
+        write_atomically(self.path / "DONE", "")
+
+    def lock(self) -> FileLock:
+        """Returns the lock that the process that trains the cohort holds.
+
+        The system frees the lock when that process ends, however it ends.
         """
-        remove_abandoned(self.path)
-        if half_written(self.checkpoints) or (self.done and self.checkpoints.exists()):
-            try:
-                with self.lock().acquire(blocking=False):
-                    remove_half_written(self.checkpoints)
-                    if self.done:
-                        shutil.rmtree(self.checkpoints, ignore_errors=True)
-            except Timeout:
-                pass
+        return FileLock(self.path.with_name(f"{self.path.name}.lock"))
 
-    def abandon(self) -> bool:
-        """Removes the cohort because it holds runs that are no longer needed, unless a process is training it.
-
-        Returns:
-          Whether the cohort was removed.
+    def remove_unless_training(self) -> bool:
+        """Removes the cohort, which holds runs that are not planned, and returns True, unless a process is training it.
 
         Raises:
           InputError: the cohort has a checkpoint, which only the user may give up.
@@ -166,64 +172,9 @@ class CohortFolder:
         except Timeout:
             return False
 
-    def rung(self, epochs: int) -> Path:
-        """Returns the path of the file that states how the runs did when the cohort paused after `epochs` epochs."""
-        return self.path / f"rung-{epochs}.json"
-
-    def mark_done(self) -> None:
-        """Marks that all runs of the cohort are on record, and removes the checkpoints, which are no longer needed."""
-        write_atomically(self.path / "DONE", "")
-        shutil.rmtree(self.checkpoints, ignore_errors=True)
-
-    def lock(self) -> FileLock:
-        """Returns the lock that the process that trains the cohort holds.
-
-        The system frees the lock when that process ends, however it ends.
-        """
-        return FileLock(self.path.with_name(f"{self.path.name}.lock"))
-
-
-_LONGEST_MESSAGE = 400
-
-
-def prevents_all_training(error: Exception) -> bool:
-    """Returns whether an error would affect every other cohort, too: the disk is full, a folder is gone, or standard
-    error is closed.
-    """
-    return isinstance(error, OSError) and error.errno is not None
-
-
-def mark_failed(folder: CohortFolder, error: Exception) -> str:
-    """Stores an error in the folder of its cohort, and returns its message in one line."""
-    if isinstance(error, InputError):
-        message = "; ".join(filter(None, (error.problem, error.remedy)))
-    else:
-        message = f"{type(error).__name__}: {error}".removesuffix(": ")
-    message = " ".join(message.split())[:_LONGEST_MESSAGE]
-    # The number distinguishes this failure from an earlier one with the same words.
-    notes = {
-        "failure": secrets.token_hex(8),
-        "message": message,
-        "traceback": "".join(traceback.format_exception(error)),
-    }
-    write_json(folder.error_file, notes)
-    return message
-
-
-def failure_message(folder: CohortFolder) -> str:
-    """Returns why a cohort failed, in one line."""
-    try:
-        return str(read_json(folder.error_file)["message"])
-    except (OSError, ValueError, KeyError, TypeError):  # another launcher tries again, or the file is damaged
-        return "the reason is lost"
-
 
 class FailedCohorts(InputError):
-    """Some cohorts failed; the others were trained.
-
-    Arguments:
-      folders: the folders of the cohorts that failed.
-      runs: the number of runs that were planned.
+    """Some cohorts failed, of a plan with a number of runs; the others were trained.
 
     Attributes:
       records: the records of the runs that did not fail.
@@ -236,161 +187,95 @@ class FailedCohorts(InputError):
         first, missing = folders[0], sum(len(folder.runs) for folder in folders)
         others = "" if len(folders) == 1 else f" (and {len(folders) - 1} more failed)"
         super().__init__(
-            f"this cohort failed: {failure_message(first)}{others}",
+            f"this cohort failed: {first.failure_message()}{others}",
             path=first.path,
             remedy=f"{missing} of {runs} runs are missing: their training failed; see {first.error_file.name}; run the "
             "same command to try again",
         )
 
 
-FOLDERS = ("runs", "cohorts", "vectors", "slurm")
-_PLAIN_FILES = (
-    "*.json",
-    "*.jsonl",
-    "cohorts/*/*.json",
-    "cohorts/*/DONE",
-    "runs/*/record.json",
-    "vectors/*.npy",
-)
-
-
 def check_usable(workdir: Path) -> None:
     """Checks, before training starts, that a sweep can be stored in a folder. Writes nothing.
 
     Raises:
-      InputError: the path is not UTF-8, the folder cannot be written, or a pipe, a folder or a dangling link is in the
-        place of a file.
+      InputError: the path is not UTF-8, a file or a dangling link is in the place of a folder, or a folder cannot be
+        written.
     """
     try:
         str(workdir.absolute()).encode()
     except UnicodeEncodeError:  # Orbax could not write checkpoints
         raise InputError("this path is not UTF-8", path=workdir, remedy="give another --workdir") from None
     for folder in (workdir, *(workdir / name for name in FOLDERS)):
-        _check_folder(folder)
-    for folder in _existing_paths(workdir, "runs/*-seed*"):
-        _check_folder(folder, os.R_OK | os.X_OK)  # a run's folder is complete when it appears
-    for folder in _existing_paths(workdir, "cohorts/*"):
-        if folder.suffix != ".lock":
-            _check_folder(folder)
-            _check_folder(folder / "checkpoints")
-    for pattern in _PLAIN_FILES:
-        for file in _existing_paths(workdir, pattern):
-            # Another launcher may have removed the file since.
-            if not file.is_file() and os.path.lexists(file):
-                raise InputError(
-                    "this is not a regular file", path=file, remedy="remove it, and run the same command again"
-                )
+        existing = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
+        if not os.path.isdir(existing):
+            raise InputError("this is not a folder", path=existing, remedy="remove it, or give another --workdir")
+        if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
+            remedy = "change its permissions, or give another --workdir"
+            raise InputError("nothing can be written here", path=existing, remedy=remedy)
 
 
-def _existing_paths(workdir: Path, pattern: str) -> Iterator[Path]:
-    """Returns the existing paths that match a pattern, including dangling links but not hidden files."""
-    return (workdir / name for name in glob.iglob(pattern, root_dir=workdir))
-
-
-def _check_folder(folder: Path, access: int = os.R_OK | os.W_OK | os.X_OK) -> None:
-    """Checks that a folder can be used, or created if it does not exist.
-
-    Raises:
-      InputError: a file or a dangling link is in its place, or the folder does not permit the required access.
-    """
-    try:
-        os.stat(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        pass
-    except OSError as error:
-        raise InputError(
-            f"the folder cannot be used ({error.strerror})", path=folder, remedy="give another --workdir"
-        ) from None
-    ancestor = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
-    if not ancestor.exists():
-        raise InputError(
-            "the target of this link does not exist", path=ancestor, remedy="remove the link, or create its target"
-        )
-    if not ancestor.is_dir():
-        raise InputError("this is a file, not a folder", path=ancestor, remedy="remove it, or give another --workdir")
-    if not os.access(ancestor, access):
-        raise InputError(
-            "nothing can be written here", path=ancestor, remedy="change its permissions, or give another --workdir"
-        )
-
-
-# A function of a run's name and record that returns whether nothing is left to train.
-Settled = Callable[[str, Mapping[str, Any]], bool]
-
-
-def trained_to_its_end(run: str, record: Mapping[str, Any]) -> bool:
-    """Returns whether a record is that of a run that was not dropped."""
+def is_complete(run: str, record: Mapping[str, Any]) -> bool:
+    """Returns whether nothing of a run is left to train: whether its record is not that of a run that was dropped."""
     return record.get("status") != "dropped"
 
 
+@dataclasses.dataclass(frozen=True)
 class Workdir:
     """The folder of a sweep."""
 
-    def __init__(self, path: Path):
-        self.path = Path(path)
-        if os.path.exists(path) and not os.path.isdir(path):
-            raise InputError("this is a file, not a folder", path=self.path, remedy="give --workdir another name")
-
-    def clean(self) -> None:
-        """Removes the files that killed launchers left half written. Files that live launchers are writing stay."""
-        for folder in (self.path, *(self.path / name for name in FOLDERS)):
-            remove_abandoned(folder)
-        for path in (self.path / "cohorts").glob("*"):
-            if path.is_dir():
-                CohortFolder(path, "", ()).clean()
+    path: Path
 
     def run_folder(self, run: str) -> Path:
         return self.path / "runs" / run
 
-    def remove_partial_runs(self, runs: Iterable[str]) -> None:
-        """Removes the partial folders of runs that a killed process left. The caller must hold their cohort's lock."""
-        for run in runs:
-            for remains in (self.path / "runs").glob(f".{run}.*.partial"):
-                shutil.rmtree(remains, ignore_errors=True)
-
     def shared_vectors(self, fingerprint: str) -> Path:
         return self.path / "vectors" / f"{fingerprint}.npy"
+
+    def clean(self) -> None:
+        """Removes the files that killed launchers left half written. Files that live launchers are writing stay."""
+        for folder in (self.path, *(self.path / name for name in FOLDERS), *(self.path / "cohorts").glob("*/")):
+            remove_abandoned(folder)
 
     def cohorts(self) -> list[CohortFolder]:
         """Returns all cohorts in the folder, finished or not."""
         files = sorted((self.path / "cohorts").glob("*/cohort.json"))
         return [cohort for file in files if (cohort := CohortFolder.read(file.parent))]
 
-    def finished(self, runs: Iterable[str], settled: Settled = trained_to_its_end) -> set[str]:
-        """Returns those of `runs` whose record exists and is settled."""
-        records = ((run, self._record(run)) for run in runs)
-        return {run for run, record in records if record is not None and settled(run, record)}
+    def finished(
+        self, runs: Iterable[str], complete: Callable[[str, Mapping[str, Any]], bool] = is_complete
+    ) -> set[str]:
+        """Returns those of `runs` whose record exists and is complete.
 
-    def _record(self, run: str) -> Mapping[str, Any] | None:
-        """Returns a run's record, or None if it does not exist.
-
-        A damaged record counts as existing and is returned empty. The code that uses it reports the damage.
+        A damaged record counts as complete. The code that uses it reports the damage.
         """
-        try:
-            record = read_json(self.run_folder(run) / "record.json")
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError):
-            return {}
-        return record if isinstance(record, dict) else {}
+        found = set()
+        for run in runs:
+            with contextlib.suppress(FileNotFoundError):
+                try:
+                    record = read_json(self.run_folder(run) / "record.json")
+                except ValueError:
+                    record = {}
+                if not isinstance(record, dict) or complete(run, record):
+                    found.add(run)
+        return found
 
-    def claim(
+    def assign(
         self,
         groups: Iterable[tuple[str, Sequence[str]]],
-        settled: Settled = trained_to_its_end,
+        complete: Callable[[str, Mapping[str, Any]], bool] = is_complete,
     ) -> list[CohortFolder]:
-        """Decides which cohorts train the missing runs.
+        """Assigns the runs without a complete record to cohorts.
 
         A cohort that was begun and lacks records continues as it is. The other runs without a record form new cohorts.
         The decision is made under a lock, so that two launchers that start at once agree.
 
         Arguments:
           groups: (signature, run names) for each cohort, as planned for an empty folder.
-          settled: a function that decides whether a run on record is settled; a run that is not is trained again.
+          complete: a function of a run's name and record that returns whether nothing of the run is left to train.
 
         Returns:
-          The unfinished cohorts that hold planned runs: first those that were begun or claimed before, in the order of
-          the plan, then new ones.
+          The unfinished cohorts that hold planned runs: first those that existed before, in the order of the plan, then
+          new ones.
 
         Raises:
           InputError: a cohort with a checkpoint holds runs that are no longer planned. To continue without them, it
@@ -399,23 +284,19 @@ class Workdir:
         self.path.mkdir(parents=True, exist_ok=True)
         with FileLock(self.path / ".lock"):
             groups = [(signature, tuple(runs)) for signature, runs in groups]
-            wanted = {run for _, runs in groups for run in runs}
+            # In the order of the plan, so that an interrupted launch continues with the cohort that it was training.
+            place = {run: number for number, run in enumerate(run for _, runs in groups for run in runs)}
             # Read before the records, because another launcher may finish a cohort at any moment.
             unfinished = [cohort for cohort in self.cohorts() if not cohort.done]
-            missing = wanted - self.finished(wanted, settled)
-            claimed: list[CohortFolder] = []
+            missing = place.keys() - self.finished(place, complete)
+            existing: list[CohortFolder] = []
             for cohort in unfinished:
                 if not missing.intersection(cohort.runs):
                     if self.finished(cohort.runs).issuperset(cohort.runs):  # killed after the last record
                         cohort.mark_done()
-                    continue
-                if not wanted.issuperset(cohort.runs) and cohort.abandon():
-                    continue
-                claimed.append(cohort)
-                missing.difference_update(cohort.runs)
-            # In the order of the plan, so that an interrupted launch continues with the cohort that it was training.
-            place = {run: number for number, run in enumerate(run for _, runs in groups for run in runs)}
-            claimed.sort(key=lambda cohort: min(place.get(run, len(place)) for run in cohort.runs))
-            return claimed + [
-                CohortFolder.new(self.path / "cohorts", *each) for each in pack(groups, missing.__contains__)
-            ]
+                elif place.keys() >= set(cohort.runs) or not cohort.remove_unless_training():
+                    existing.append(cohort)
+                    missing.difference_update(cohort.runs)
+            existing.sort(key=lambda cohort: min(place.get(run, len(place)) for run in cohort.runs))
+            new = pack(groups, missing.__contains__)
+            return existing + [CohortFolder.new(self.path / "cohorts", *each) for each in new]

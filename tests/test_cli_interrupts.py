@@ -56,7 +56,7 @@ def test_other_exceptions_in_garbage_collector_callbacks_are_still_reported():
 def test_exit_handlers_are_skipped_only_after_an_interrupt(interrupted, status, printed):
     # After an interrupt, JAX may still compute in its threads, so Python must not shut down as usual.
     program = (
-        "import atexit, jax; from jaxmatch.cli.distributed import exit_if_needed; atexit.register(print, 'taken down');"
+        "import atexit, jax; from jaxmatch.cli.main import exit_if_needed; atexit.register(print, 'taken down');"
         f"print('said'); exit_if_needed(130, interrupted={interrupted})"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)

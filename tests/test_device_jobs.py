@@ -5,7 +5,7 @@ import threading
 import pytest
 from small_sweep import on_devices
 
-from jaxmatch.sweep.execute import DeviceJob, run_jobs
+from jaxmatch.sweep.execute import spread
 from jaxmatch.training.chunks import devices_filled
 
 DEVICES = tuple("abcdefgh")
@@ -20,44 +20,41 @@ def test_cohort_takes_the_fewest_devices_without_more_runs_per_device():
             assert filled == 1 or -(-runs // (filled - 1)) > -(-runs // devices)
 
 
-def test_jobs_that_fit_run_concurrently_on_separate_devices():
+def test_cohorts_that_fit_are_trained_at_once_on_their_own_devices():
     meeting, started = threading.Barrier(2, timeout=20), []
 
-    def run(devices, stop):
+    def train(number, devices, stop):
         started.append(devices)
-        meeting.wait()  # fails unless two jobs run at the same time
+        meeting.wait()  # fails unless two are trained at the same time
         return devices
 
-    returned = run_jobs(
-        [DeviceJob(3, 1.0, run), DeviceJob(2, 2.0, run), DeviceJob(4, 4.0, run), DeviceJob(3, 3.0, run)], DEVICES
-    )
+    returned = spread([(3, 1.0), (2, 2.0), (4, 4.0), (3, 3.0)], DEVICES, train)
     assert [len(devices) for devices in returned] == [3, 2, 4, 3]
     assert {frozenset(started[0]), frozenset(started[1])} == {frozenset("abcd"), frozenset("efg")}  # longest first
     assert not set(started[0]) & set(started[1]) and not set(returned[0]) & set(returned[1])
 
 
-def test_jobs_that_do_not_fit_together_run_in_order_in_this_thread():
-    def run(devices, stop):
-        return devices, threading.current_thread()
+def test_cohorts_that_do_not_fit_together_are_trained_in_order_in_this_thread():
+    def train(number, devices, stop):
+        return number, devices, threading.current_thread()
 
-    jobs = [DeviceJob(5, 1.0, run), DeviceJob(8, 2.0, run), DeviceJob(4, 3.0, run)]
-    assert run_jobs(jobs, DEVICES) == [(DEVICES[:size], threading.current_thread()) for size in (5, 8, 4)]
-    assert run_jobs(jobs[:1], DEVICES) == [(DEVICES[:5], threading.current_thread())]
-    assert run_jobs([], DEVICES) == []
+    cohorts = [(5, 1.0), (8, 2.0), (4, 3.0)]
+    here = threading.current_thread()
+    assert spread(cohorts, DEVICES, train) == [(n, DEVICES[:size], here) for n, (size, _) in enumerate(cohorts)]
+    assert spread(cohorts[2:], DEVICES, train) == [(0, DEVICES[:4], here)] and spread([], DEVICES, train) == []
 
 
-def test_exception_of_a_job_stops_the_others_and_is_raised():
+def test_an_exception_stops_the_other_cohorts_and_is_raised():
     stopped = []
 
-    def fail(devices, stop):
-        raise OSError(28, "No space left on device")
-
-    def last(devices, stop):
+    def train(number, devices, stop):
+        if number == 1:
+            raise OSError(28, "No space left on device")
         stopped.append(stop.wait(20))
 
     with pytest.raises(OSError, match="No space left"):
-        run_jobs([DeviceJob(3, 1.0, last), DeviceJob(3, 1.0, fail), DeviceJob(3, 0.5, last)], DEVICES)
-    assert stopped == [True]  # the third job never begins
+        spread([(3, 1.0), (3, 1.0), (3, 0.5)], DEVICES, train)
+    assert stopped == [True]  # the third never begins
 
 
 # Devices are fixed when JAX starts, so this needs its own process.
@@ -68,9 +65,7 @@ import pytest
 import small_sweep
 from jaxmatch.cli.interrupts import raise_lost_interrupts
 from jaxmatch.sweep import execute
-from jaxmatch.workdir import FailedCohorts
 from jaxmatch.training import cohort as selection
-from jaxmatch.training.cohort import Cohort
 
 raise_lost_interrupts()
 assert len(jax.devices()) == 8
@@ -79,10 +74,6 @@ files = small_sweep.write_files(folder / "files")
 # Two cohorts of three runs.
 rates, most = {"optimizer.learning_rate": "0.01,0.003"}, {"execution.maximum_replicas": "3"}
 what = dict(seeds=3, grid_overrides=rates, overrides=most)
-
-def without_device(workdir):
-    found = small_sweep.results(workdir)
-    return {run: ({**record, "device": ""}, parameters) for run, (record, parameters) in found.items()}
 
 def launched(name, watcher=None):
     watcher = watcher or small_sweep.Watcher()
@@ -94,12 +85,12 @@ def launched(name, watcher=None):
 # on its own devices, too.
 rate_of, used = selection.rate_of, set()
 
-def noted(*arguments):
+def watched(*arguments):
     rate = rate_of(*arguments)
     used.update(device.id for device in rate.devices())
     return rate
 
-selection.rate_of = noted
+selection.rate_of = watched
 table, watcher = launched("beside")
 selection.rate_of = rate_of
 assert used == {0, 3}, used
@@ -110,18 +101,16 @@ records = small_sweep.records(folder / "beside")
 assert len(records) == 6 and {record["device"].split(" x ")[0] for record in records.values()} == {"3"}
 assert all(record["times"]["replica_steps"] == 3 * record["times"]["lockstep_steps"] for record in records.values())
 
-# Sequentially, on three devices and on all: bitwise equal results.
+# Sequentially: bitwise equal results.
 with pytest.MonkeyPatch.context() as patch:
     alone = threading.Event()
-    in_turn = lambda jobs, devices: [job.run(tuple(devices[:job.devices]), alone) for job in jobs]
-    patch.setattr(execute, "run_jobs", in_turn)
+    def in_turn(cohorts, devices, train):
+        return [train(number, tuple(devices[:size]), alone) for number, (size, _) in enumerate(cohorts)]
+    patch.setattr(execute, "spread", in_turn)
     other, watcher = launched("in turn")
     lines = [line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")]
     assert ["compiling" in line for line in lines] == [True, False, True, False]
     assert other == table and small_sweep.results(folder / "in turn") == small_sweep.results(folder / "beside")
-    patch.setattr(execute, "devices_filled", lambda runs, devices: devices)
-    launched("on all")
-    assert without_device(folder / "on all") == without_device(folder / "beside")
 
 # Ctrl-C while both train: both resume from their checkpoints.
 class Interrupting(small_sweep.Watcher):
@@ -150,20 +139,6 @@ other, watcher = launched("interrupted")
 assert watcher.text.count("resumed from a checkpoint") == 2
 assert other == table and small_sweep.results(folder / "interrupted") == small_sweep.results(folder / "beside")
 
-# One fails: the other is trained, and the next launch trains the missing runs.
-with pytest.MonkeyPatch.context() as patch:
-    real, left = Cohort.train, [1]
-    def train(*arguments, **options):
-        if left:
-            left.pop()
-            raise RuntimeError("no")
-        return real(*arguments, **options)
-    patch.setattr(Cohort, "train", train)
-    with pytest.raises(FailedCohorts, match="RuntimeError: no; 3 of 6 runs are missing"):
-        launched("failed")
-assert len(small_sweep.records(folder / "failed")) == 3
-other, watcher = launched("failed")
-assert len(watcher.trained) == 1 and small_sweep.results(folder / "failed") == small_sweep.results(folder / "beside")
 print("side by side")
 """
 

@@ -4,27 +4,24 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import small_sweep
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from jaxmatch.cli import distributed
 from jaxmatch.cli.main import main
 
 # Two cohorts with eight runs each.
 WORDS = ("--seeds", "8", "--config.training.epochs=4", "--config.execution.maximum_replicas=8")
-ENDED = (
-    "jaxmatch: another process of this command has ended; run the same command on all hosts to resume from the last "
-    "checkpoint"
-)
-PROGRAM = "import sys; from jaxmatch.cli import distributed, main; distributed.{} = {}; sys.exit(main.command())"
-START, IMPATIENT = PROGRAM.format("SECONDS_TO_START", 1), PROGRAM.format("SECONDS_WITHOUT_HEARTBEAT", 6)
+IMPATIENT = """
+import sys
+from jaxmatch.cli import main
+from jaxmatch.training import hosts
+hosts.SECONDS_WITHOUT_HEARTBEAT = 6
+"""
+START = "sys.exit(main.command())\n"
 
 
 def start_one(files: Path, workdir: Path, devices: int, *words: str, program: tuple[str, ...] = ()) -> subprocess.Popen:
@@ -33,13 +30,12 @@ def start_one(files: Path, workdir: Path, devices: int, *words: str, program: tu
     return small_sweep.start(words, *program, XLA_FLAGS=flags, JAX_PLATFORMS="cpu")
 
 
-def start_pair(files: Path, workdir: Path, *words: str, program: tuple[str, ...] = ()) -> list[subprocess.Popen]:
+def start_pair(files: Path, workdir: Path, *words: str, program: str = IMPATIENT) -> list[subprocess.Popen]:
     """Starts two processes that train as one."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
-    options = "--distributed", "--coordinator", address, "--processes", "2", "--process"
-    options = (*words, *options)
-    return [start_one(files, workdir, 4, *options, str(number), program=program) for number in range(2)]
+    options = (*words, "--distributed", "--coordinator", address, "--process")
+    return [start_one(files, workdir, 4, *options, f"{n}/2", program=("-c", program + START)) for n in range(2)]
 
 
 def ended(process: subprocess.Popen) -> tuple[int, str, str]:
@@ -57,7 +53,7 @@ def killed(
     """Kills one of two processes once there is a new checkpoint, and returns how the other one ends. `meanwhile` is
     called before the other one can notice it.
     """
-    before, processes = checkpoints(workdir), start_pair(files, workdir, program=("-c", IMPATIENT))
+    before, processes = checkpoints(workdir), start_pair(files, workdir)
     while not checkpoints(workdir) - before:
         assert [process.poll() for process in processes] == [None, None]
         time.sleep(0.05)
@@ -76,9 +72,8 @@ def test_two_processes_match_a_single_process_after_kills(small_files):
         single.append(start_one(small_files, small_files / "eight", 8))
 
     for number, meanwhile in ((1, start_single), (0, lambda: None)):
-        status, output, errors = killed(small_files, workdir, number, meanwhile)
+        status, output, _ = killed(small_files, workdir, number, meanwhile)
         assert status and not output
-        assert [line for line in errors.splitlines() if not shown(line)] == [ENDED]
     status, table, errors = ended(*single)
     assert status == 0, errors
     first, second = map(ended, start_pair(small_files, workdir))
@@ -87,14 +82,13 @@ def test_two_processes_match_a_single_process_after_kills(small_files):
     alone = small_sweep.results(small_files / "eight")
     assert (first[1], small_sweep.results(workdir)) == (table, alone)
     assert len(alone) == 16 and first[2].count(": done") == 2
-    assert not second[1] and not second[2]  # only process 0 prints
+    assert not second[1] and "cohort" not in second[2]  # only process 0 prints
 
 
 MEMORY_RUNS_OUT = """
-import sys, jax
-from jaxmatch.cli import distributed, main
+import jax
 from jaxmatch.training.programs import Program
-real, calls, distributed.SECONDS_WITHOUT_HEARTBEAT = Program.__call__, [], 6
+real, calls = Program.__call__, []
 def call(self, *given):
     if self.name == "train_step":
         calls.append(self.name)
@@ -102,70 +96,45 @@ def call(self, *given):
             raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory while trying to allocate 12 bytes.")
     return real(self, *given)
 Program.__call__ = call
-sys.exit(main.command())
+"""
+OTHER_DATA = """
+import jax
+from jaxmatch.sweep import execute
+prepare = execute.prepare
+def other(config):
+    with config.unlocked():
+        config.data.directory = config.data.directory + "-other"
+    return prepare(config)
+execute.prepare = other
 """
 
 
 @pytest.mark.slow
-def test_an_error_on_one_host_ends_all(small_files, tmp_path):
-    processes = start_pair(small_files, tmp_path, "--config.training.epochs=1", program=("-c", MEMORY_RUNS_OUT))
-    first, second = map(ended, processes)
-    assert first[0] and first[2].splitlines()[-1] == ENDED
-    assert second[0] == 2 and second[2].startswith("jaxmatch: training failed on process 1 (RESOURCE_EXHAUSTED")
-    assert second[2].endswith("; run the same command again on all hosts\n") and second[2].count("\n") == 1
-
-
-def shown(line: str) -> bool:
-    """Returns whether a line is part of the plan or of a cohort's progress."""
-    return line.startswith(("sweep small", "  ", "cohort "))
-
-
-EXPECTED = "Expected number of connected peer ranks is : "
-GLOO = "[Gloo] Rank ", "1", " is connected to ", "7", " peer ranks. ", EXPECTED, "7\n"
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.lists(st.sampled_from(range(3)), max_size=3 * len(GLOO)))
-def test_gloo_messages_are_filtered_however_the_writes_interleave(turns):
-    """Three threads write at the same time."""
-    threads = [list(GLOO) for _ in range(3)]
-    pieces = [threads[turn].pop(0) for turn in turns if threads[turn]] + sum(threads, [])
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", distributed.FILTER, ENDED],
-        input="".join(pieces) + "loss 7\n",
-        capture_output=True,
-        text=True,
-    )
-    assert (done.stdout, done.stderr) == ("", "loss 7\n")
-
-
-def test_missing_processes_are_reported_in_one_line(small_files, tmp_path):
-    words = small_sweep.command(small_files, tmp_path / "runs", "--distributed", "--coordinator", "127.0.0.1:0")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        words[-1] = f"127.0.0.1:{server.getsockname()[1]}"
-    process = small_sweep.start([*words, "--processes", "2", "--process", "0"], "-c", START, JAX_PLATFORMS="cpu")
-    message = "jaxmatch: not all processes have connected; start the same command on every host\n"
-    assert ended(process) == (2, "", message)
-    assert not (tmp_path / "runs").exists()
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [(MEMORY_RUNS_OUT, "out of device memory; "), (OTHER_DATA, "the data differ from those of process 0; ")],
+)
+def test_an_error_on_one_host_ends_all(small_files, tmp_path, fault, reason):
+    other = small_files.with_name(f"{small_files.name}-other")
+    if not other.exists():
+        small_sweep.write_files(other)
+        lines = (other / "train.tsv").read_text().splitlines()
+        (other / "train.tsv").write_text("\n".join(lines[:-1]) + "\n")
+    pair = start_pair(small_files, tmp_path, "--config.training.epochs=1", program=IMPATIENT + fault)
+    first, second = map(ended, pair)
+    assert first[0] and second[0] == 2 and not small_sweep.records(tmp_path)
+    assert second[2].splitlines()[-1].startswith(f"jaxmatch: {reason}")
 
 
 @pytest.mark.parametrize(
-    ("address", "message"),
+    ("words", "message"),
     [
-        ("127.0.0.1:1", "no answer at the coordinator's address 127.0.0.1:1 ("),
-        ("nowhere.invalid:1234", "no answer at the coordinator's address nowhere.invalid:1234 ("),
-        ("somewhere", "--coordinator somewhere is not an address; give HOST:PORT of process 0"),
+        (("--coordinator", "somewhere"), "somewhere is not an address; give --coordinator HOST:PORT of process 0"),
+        (("--process", "1/2"), "the processes cannot connect to each other ("),
     ],
 )
-def test_an_unusable_coordinator_is_reported_in_one_line(small_files, tmp_path, monkeypatch, capsys, address, message):
-    monkeypatch.setattr(distributed, "SECONDS_TO_START", 1)
-    words = "--distributed", "--coordinator", address, "--processes", "2", "--process", "1"
+def test_processes_that_cannot_connect_are_reported_in_one_line(small_files, tmp_path, capfd, words, message):
     assert main(small_sweep.command(small_files, tmp_path / "runs", *words)) == 2
-    errors = capsys.readouterr().err
+    errors = capfd.readouterr().err
     assert errors.startswith(f"jaxmatch: {message}") and errors.count("\n") == 1
     assert not (tmp_path / "runs").exists()
-
-
-def test_the_process_option_requires_the_distributed_option(capsys):
-    assert main(["train", "re2", "--process", "1"]) == 2
-    assert capsys.readouterr().err == "jaxmatch: --process needs --distributed\n"

@@ -104,7 +104,7 @@ def test_plan_counts_only_missing_runs(small_files):
 def test_plan_says_how_many_cohorts_resume_from_a_checkpoint(small_files, tmp_path):
     plan = planned(small_files)
     assert resumed_text(plan, Workdir(tmp_path)) == ""
-    (folder,) = Workdir(tmp_path).claim(plan.groups)
+    (folder,) = Workdir(tmp_path).assign(plan.groups)
     assert resumed_text(plan, Workdir(tmp_path)) == ""
     (folder.checkpoints / "4").mkdir(parents=True)
     line = "  1 cohort will resume from a checkpoint; the plan counts steps made before, too"
@@ -112,10 +112,10 @@ def test_plan_says_how_many_cohorts_resume_from_a_checkpoint(small_files, tmp_pa
     assert resumed_text(planned(small_files, overrides={"training.epochs": "2"}), Workdir(tmp_path)) == ""
 
 
-def test_planned_cohorts_equal_the_claimed_cohorts(small_files, tmp_path):
+def test_planned_cohorts_equal_the_assigned_cohorts(small_files, tmp_path):
     plan = planned(small_files, seeds=5, overrides={"execution.maximum_replicas": "4"})
-    claimed = Workdir(tmp_path).claim([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
-    assert [cohort.runs for cohort in claimed] == [cohort.names() for cohort in plan.missing(set())]
+    assigned = Workdir(tmp_path).assign([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
+    assert [cohort.runs for cohort in assigned] == [cohort.names() for cohort in plan.missing(set())]
 
 
 def test_config_file_is_one_run_and_train_defaults_to_one_seed(small_files, tmp_path):

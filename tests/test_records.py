@@ -16,8 +16,8 @@ from jaxmatch.config.settings import SCORES, Score
 from jaxmatch.devices import products_of
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.records import REMEDY, best_record, identity, read_record
-from jaxmatch.sweep import recording
-from jaxmatch.sweep.recording import commit, device_name, make_record, versions
+from jaxmatch.sweep import execute
+from jaxmatch.sweep.execute import commit, device_name, make_record, versions
 from jaxmatch.training.progress import RunProgress
 
 CONFIG = SimpleNamespace(
@@ -72,6 +72,17 @@ def test_a_diverged_run_has_no_scores_and_no_model(finished_sweep):
     assert not (workdir / "runs" / record["run"] / "model").exists()
 
 
+def cohort(runs, train_seconds, *, pairs, seconds, **steps):
+    totals = {"pairs": pairs, "seconds": seconds}
+    times = {"seconds": {"train": train_seconds}, "steps": steps, "evaluator": SimpleNamespace(totals=totals)}
+    return SimpleNamespace(runs=[None] * runs, origins=[], ran_out=[], **times)
+
+
+def recorded(result, data, cohort):
+    folder, devices = SimpleNamespace(name="c"), jax.devices()[:1]
+    return make_record(RUN, result, sweep="s", folder=folder, data=data, cohort=cohort, devices=devices)
+
+
 def test_a_record_describes_the_matched_and_mismatched_splits_of_multinli():
     result = SimpleNamespace(progress=RunProgress(), test=None, test_sampling=None, parameters={})
 
@@ -80,14 +91,7 @@ def test_a_record_describes_the_matched_and_mismatched_splits_of_multinli():
         data = SimpleNamespace(
             name=name, fingerprint="f", splits=by_name, report={}, files={split: "sha" for split in splits}
         )
-        cohort = SimpleNamespace(name="c")
-        times = {
-            "seconds": {"train": 1.5},
-            "answered": {"pairs": 0, "seconds": 0.0},
-            "replicas": 1,
-            "steps": {"lockstep": 3},
-        }
-        made = make_record(RUN, sweep="s", cohort=cohort, data=data, result=result, **times, devices=jax.devices()[:1])
+        made = recorded(result, data, cohort(1, 1.5, pairs=0, seconds=0.0, lockstep=3))
         assert made["times"]["train_seconds_a_run"] == 1.5 and made["times"]["inference_microseconds_a_pair"] is None
         assert made["products"] == products_of("float32", jax.devices()[0])
         assert (made["times"]["lockstep_steps"], made["status"], made["dropped"]) == (3, "finished", None)
@@ -105,10 +109,7 @@ def test_inference_time_is_in_microseconds_per_pair():
     data = SimpleNamespace(name="own", fingerprint="f", splits=splits, report=report, files={})
     sampling = {"questions": 2, "deviations": {"map": 0.5}}
     result = SimpleNamespace(progress=RunProgress(), test=None, test_sampling=sampling, parameters={})
-    values = {"seconds": {"train": 6.0}, "answered": {"pairs": 400, "seconds": 0.5}, "replicas": 4, "steps": {}}
-    made = make_record(
-        RUN, sweep="s", cohort=SimpleNamespace(name="c"), data=data, result=result, **values, devices=jax.devices()[:1]
-    )
+    made = recorded(result, data, cohort(4, 6.0, pairs=400, seconds=0.5))
     assert made["test_sampling"] == sampling and made["data"]["in_train"] == {"test": 3}
     times = made["times"]
     assert times["inference_microseconds_a_pair"] == 1250.0  # half a second / 400 pairs
@@ -183,7 +184,7 @@ def test_changed_and_new_files_mark_a_commit_where_they_count(tmp_path, monkeypa
         (tmp_path / name).touch()
     for words in (["init", "-q"], ["add", "."], ["-c", "user.name=n", "-c", "user.email=e", "commit", "-qm", "m"]):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
-    monkeypatch.setattr(recording.jaxmatch, "__file__", str(tmp_path / "jaxmatch" / "__init__.py"))
+    monkeypatch.setattr(execute.jaxmatch, "__file__", str(tmp_path / "jaxmatch" / "__init__.py"))
     (tmp_path / "benchmarks" / "a" / "b.py").write_text("changed")
     of = commit.__wrapped__  # without the cache
     unchanged = of()
@@ -207,7 +208,7 @@ def test_changed_and_new_files_mark_a_commit_where_they_count(tmp_path, monkeypa
 )
 def test_cpu_is_named_with_its_widest_vector_instructions(tmp_path, monkeypatch, processors, name):
     """Virtual machines often name no more than the family of their processor."""
-    monkeypatch.setattr(recording, "PROCESSORS", tmp_path / "cpuinfo")
+    monkeypatch.setattr(execute, "PROCESSORS", tmp_path / "cpuinfo")
     if processors is not None:
         (tmp_path / "cpuinfo").write_text(processors)
     assert device_name(jax.devices()[:1]) == f"1 x cpu ({name}{os.cpu_count()} cores)"

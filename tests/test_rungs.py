@@ -183,7 +183,7 @@ def test_the_longest_history_of_a_run_counts(tmp_path, monkeypatch, newer):
     )
     notes, stored = (long, short) if newer == "rung" else (short, long)
     workdir = Workdir(tmp_path)
-    (folder,) = workdir.claim([("s", ("a-seed0",))])
+    (folder,) = workdir.assign([("s", ("a-seed0",))])
     rung = {"runs": {"a-seed0": notes}, "seconds": {"train": 1.0}, "steps": {"lockstep": 1}}
     folder.rung(3).write_text(json.dumps(rung))
     (workdir.run_folder("a-seed0")).mkdir(parents=True)
@@ -223,21 +223,21 @@ def test_damaged_files_are_input_errors(small_files, halved, tmp_path):
         run(small_files, workdir)
     file.unlink()
     file.mkdir()
-    with pytest.raises(InputError, match=r"rung-1.json: this is not a regular file"):
+    with pytest.raises(InputError, match=r"rung-1.json: this is a folder, not a file"):
         run(small_files, workdir)
 
 
 def test_concurrent_launchers_give_the_same_results_as_one(small_files, halved, tmp_path, monkeypatch):
-    """After one launcher has claimed the cohorts, another trains them to the end before the first one begins."""
-    real = Workdir.claim
+    """After one launcher has listed the cohorts, another trains them to the end before the first one begins."""
+    real = Workdir.assign
 
-    def claim(*arguments):
-        claimed = real(*arguments)
-        monkeypatch.setattr(Workdir, "claim", real)
+    def assign(*arguments):
+        assigned = real(*arguments)
+        monkeypatch.setattr(Workdir, "assign", real)
         run(small_files, tmp_path)
-        return claimed
+        return assigned
 
-    monkeypatch.setattr(Workdir, "claim", claim)
+    monkeypatch.setattr(Workdir, "assign", assign)
     records, watcher = run(small_files, tmp_path)
     assert watcher.trained == [] and len(records) == 8
     assert small_sweep.results(tmp_path) == small_sweep.results(halved[2])

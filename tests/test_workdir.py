@@ -1,9 +1,7 @@
-"""The folder of a sweep: which cohorts a launcher trains, and which it leaves alone."""
+"""The folder of a sweep: which cohorts a launcher trains, which it leaves alone, and which folders it refuses."""
 
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +9,7 @@ from hypothesis import strategies as st
 
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
-from jaxmatch.workdir import Workdir, pack
+from jaxmatch.workdir import Workdir, check_usable, pack
 
 A, B = "signature-a", "signature-b"
 RUNS = ("a0", "a1", "a2", "b0", "b1")
@@ -36,110 +34,90 @@ def finish(workdir, cohort):
 
 
 def finished(workdir, *planned):
-    for cohort in workdir.claim(planned):
+    for cohort in workdir.assign(planned):
         finish(workdir, cohort)
 
 
-def test_a_fresh_folder_gets_the_cohorts_as_planned(workdir):
-    claimed = workdir.claim([(A, ("a0", "a1")), (A, ("a2",)), (B, ("b0", "b1"))])
-    assert contents(claimed) == [(A, ("a0", "a1")), (A, ("a2",)), (B, ("b0", "b1"))]
-    assert contents(workdir.cohorts()) == contents(claimed)
-    assert workdir.finished(RUNS) == set()
-
-
-def test_claiming_twice_returns_the_same_cohorts(workdir):
-    planned = [(A, ("a0", "a1")), (B, ("b0",))]
-    first = workdir.claim(planned)
-    assert {cohort.path for cohort in workdir.claim(planned)} == {cohort.path for cohort in first}
-    assert len(workdir.cohorts()) == 2
+def test_a_fresh_folder_gets_the_cohorts_as_planned_each_time(workdir):
+    planned = [(A, ("a0", "a1")), (A, ("a2",)), (B, ("b0", "b1"))]
+    first = workdir.assign(planned)
+    assert contents(first) == planned and contents(workdir.cohorts()) == planned
+    assert workdir.assign(planned) == first and workdir.finished(RUNS) == set()
 
 
 def test_an_interrupted_launch_resumes_at_the_first_unfinished_cohort(workdir):
     planned = [(A, (f"a{number}",)) for number in range(8)]
-    first = workdir.claim(planned)
+    first = workdir.assign(planned)
     assert [cohort.runs for cohort in first] == [runs for _, runs in planned]
     finish(workdir, first[0])
-    assert [cohort.runs for cohort in workdir.claim(planned)] == [runs for _, runs in planned[1:]]
-
-
-def test_nothing_is_claimed_when_all_runs_have_records(workdir):
-    finished(workdir, (A, ("a0", "a1")))
-    assert workdir.finished(RUNS) == {"a0", "a1"}
-    assert workdir.claim([(A, ("a0", "a1"))]) == []
-    assert workdir.claim([(A, ("a1",))]) == []
+    assert [cohort.runs for cohort in workdir.assign(planned)] == [runs for _, runs in planned[1:]]
 
 
 def test_a_run_with_a_record_is_finished_whatever_the_cohorts_say(workdir):
     planned = [(A, ("a0", "a1")), (B, ("b0",))]
-    first, _ = workdir.claim(planned)
+    first, _ = workdir.assign(planned)
     write_json(workdir.run_folder("a0") / "record.json", {})
-    assert workdir.finished(RUNS) == {"a0"} and workdir.claim([(A, ("a0",))]) == []
+    assert workdir.finished(RUNS) == {"a0"} and workdir.assign([(A, ("a0",))]) == []
     # Killed between two records: the cohort resumes as it is.
-    assert contents(workdir.claim(planned)) == [(A, ("a0", "a1")), (B, ("b0",))]
+    assert contents(workdir.assign(planned)) == [(A, ("a0", "a1")), (B, ("b0",))]
     # Killed after the last record: nothing is left to train.
     write_json(workdir.run_folder("a1") / "record.json", {})
     (first.checkpoints / "7").mkdir(parents=True)
-    assert contents(workdir.claim(planned)) == [(B, ("b0",))]
+    assert contents(workdir.assign(planned)) == [(B, ("b0",))]
     assert first.done and not first.checkpoints.exists()
     shutil.rmtree(workdir.path / "cohorts")
-    assert workdir.finished(RUNS) == {"a0", "a1"} and contents(workdir.claim(planned)) == [(B, ("b0",))]
+    assert workdir.finished(RUNS) == {"a0", "a1"} and contents(workdir.assign(planned)) == [(B, ("b0",))]
 
 
-def test_adding_a_seed_claims_only_the_new_runs_and_packs_them_together(workdir):
+def test_adding_a_seed_assigns_only_the_new_runs_and_packs_them_together(workdir):
     finished(workdir, (A, ("a0", "a1")), (A, ("b0", "b1")))
-    claimed = workdir.claim([(A, ("a0", "a1")), (A, ("a2", "b0")), (A, ("b1", "b2"))])
-    assert contents(claimed) == [(A, ("a2", "b2"))]
+    assigned = workdir.assign([(A, ("a0", "a1")), (A, ("a2", "b0")), (A, ("b1", "b2"))])
+    assert contents(assigned) == [(A, ("a2", "b2"))]
 
 
-def test_an_unfinished_cohort_is_claimed_with_its_original_runs(workdir):
-    (existing,) = workdir.claim([(A, ("a0", "a1", "a2"))])
+def test_an_unfinished_cohort_is_assigned_with_its_original_runs(workdir):
+    (existing,) = workdir.assign([(A, ("a0", "a1", "a2"))])
     existing.checkpoints.mkdir()
-    claimed = workdir.claim([(A, ("a0", "a1")), (A, ("a2", "a3"))])
-    assert contents(claimed) == [(A, ("a0", "a1", "a2")), (A, ("a3",))]
+    assigned = workdir.assign([(A, ("a0", "a1")), (A, ("a2", "a3"))])
+    assert contents(assigned) == [(A, ("a0", "a1", "a2")), (A, ("a3",))]
     assert existing.checkpoints.exists()
 
 
-def test_claiming_fewer_runs_of_a_cohort_with_checkpoints_is_an_error(workdir):
-    (existing,) = workdir.claim([(A, ("a0", "a1"))])
+def test_assigning_fewer_runs_of_a_cohort_with_checkpoints_is_an_error(workdir):
+    (existing,) = workdir.assign([(A, ("a0", "a1"))])
     (existing.checkpoints / "100").mkdir(parents=True)
     with pytest.raises(
         InputError, match="this cohort of 2 unfinished runs contains runs.*remove this folder"
     ) as refused:
-        workdir.claim([(A, ("a0",))])
+        workdir.assign([(A, ("a0",))])
     assert refused.value.path == existing.path
-    assert contents(workdir.claim([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]
+    assert contents(workdir.assign([(A, ("a0", "a1"))])) == [(A, ("a0", "a1"))]
     shutil.rmtree(existing.path)
-    assert contents(workdir.claim([(A, ("a0",))])) == [(A, ("a0",))]
+    assert contents(workdir.assign([(A, ("a0",))])) == [(A, ("a0",))]
 
 
 def test_a_cohort_without_checkpoints_and_with_unplanned_runs_is_removed(workdir):
-    (existing,) = workdir.claim([(A, ("a0", "a1"))])
+    (existing,) = workdir.assign([(A, ("a0", "a1"))])
     (existing.checkpoints / "7.orbax-checkpoint-tmp-1").mkdir(parents=True)  # killed while the first one was written
-    claimed = workdir.claim([(A, ("a0",))])
-    assert contents(claimed) == [(A, ("a0",))]
+    assigned = workdir.assign([(A, ("a0",))])
+    assert contents(assigned) == [(A, ("a0",))]
     assert not existing.path.exists()
 
 
 def test_a_locked_cohort_is_not_changed(workdir):
-    (existing,) = workdir.claim([(A, ("a0", "a1"))])
+    (existing,) = workdir.assign([(A, ("a0", "a1"))])
     with existing.lock():
-        claimed = workdir.claim([(A, ("a0", "a2"))])
+        assigned = workdir.assign([(A, ("a0", "a2"))])
         # a0 stays in the locked cohort, and a2 gets a new one.
-        assert contents(claimed) == [(A, ("a0", "a1")), (A, ("a2",))]
+        assert contents(assigned) == [(A, ("a0", "a1")), (A, ("a2",))]
         assert existing.path.exists()
-    assert contents(workdir.claim([(A, ("a0", "a2"))])) == [(A, ("a0",)), (A, ("a2",))]
+    assert contents(workdir.assign([(A, ("a0", "a2"))])) == [(A, ("a0",)), (A, ("a2",))]
 
 
-def test_cohorts_of_other_sweeps_in_the_folder_are_left_alone(workdir):
-    (other,) = workdir.claim([(B, ("b0", "b1"))])
-    assert contents(workdir.claim([(A, ("a0",))])) == [(A, ("a0",))]
-    assert other.path.exists()
-
-
-def test_a_run_whose_record_was_removed_is_claimed_alone(workdir):
+def test_a_run_whose_record_was_removed_is_assigned_alone(workdir):
     finished(workdir, (A, ("a0", "a1", "a2")), (B, ("b0",)))
     shutil.rmtree(workdir.run_folder("a0"))
-    assert contents(workdir.claim([(A, ("a0", "a1")), (B, ("b0",))])) == [(A, ("a0",))]
+    assert contents(workdir.assign([(A, ("a0", "a1")), (B, ("b0",))])) == [(A, ("a0",))]
     assert workdir.finished(RUNS) == {"a1", "a2", "b0"}
 
 
@@ -148,17 +126,8 @@ def test_a_cohort_whose_records_were_removed_starts_again(workdir):
     (done,) = workdir.cohorts()
     write_json(done.rung(2), {})
     shutil.rmtree(workdir.path / "runs")
-    (again,) = workdir.claim([(A, ("a0", "a1"))])
+    (again,) = workdir.assign([(A, ("a0", "a1"))])
     assert again == done and not again.done and not again.rung(2).exists()
-
-
-def test_a_run_in_two_cohorts_is_claimed_once(workdir):
-    finished(workdir, (A, ("a0", "a1", "a2")))
-    shutil.rmtree(workdir.run_folder("a0"))
-    finished(workdir, (A, ("a0",)))
-    shutil.rmtree(workdir.run_folder("a0"))
-    claimed = workdir.claim([(A, ("a0", "a1", "a2"))])
-    assert sum("a0" in cohort.runs for cohort in claimed) == 1
 
 
 def test_a_dropped_run_is_retrained_unless_dropped_runs_count_as_finished(workdir):
@@ -166,100 +135,82 @@ def test_a_dropped_run_is_retrained_unless_dropped_runs_count_as_finished(workdi
     write_json(workdir.run_folder("a1") / "record.json", {"status": "dropped"})
     planned, every = [(A, ("a0", "a1"))], lambda run, record: True
     assert workdir.finished(RUNS) == {"a0"} and workdir.finished(RUNS, every) == {"a0", "a1"}
-    assert workdir.claim(planned, every) == []
-    (cohort,) = workdir.claim(planned)
+    assert workdir.assign(planned, every) == []
+    (cohort,) = workdir.assign(planned)
     assert contents([cohort]) == [(A, ("a1",))]  # a0 is left as it is
     finish(workdir, cohort)
-    assert workdir.finished(RUNS) == {"a0", "a1"} and workdir.claim(planned) == []
+    assert workdir.finished(RUNS) == {"a0", "a1"} and workdir.assign(planned) == []
 
 
-def test_a_cohort_finished_during_a_claim_is_not_restarted(workdir, monkeypatch):
+def test_a_cohort_finished_during_an_assignment_is_not_restarted(workdir, monkeypatch):
     planned = [(A, ("a0", "a1"))]
-    (cohort,) = workdir.claim(planned)
+    (cohort,) = workdir.assign(planned)
     look = Workdir.finished
 
-    def look_slowly(self, runs, settled=None):
+    def look_slowly(self, runs, complete=None):
         found = look(self, runs)
         finish(self, cohort)  # as if by another launcher, just after the check
         return found
 
     monkeypatch.setattr(Workdir, "finished", look_slowly)
-    workdir.claim(planned)
+    workdir.assign(planned)
     monkeypatch.undo()
     assert cohort.done
-    assert workdir.claim(planned) == []
+    assert workdir.assign(planned) == []
 
 
 def test_a_damaged_cohort_file_is_an_error(workdir):
-    (cohort,) = workdir.claim([(A, ("a0",))])
-    wrong = (
-        '{"signature": "s", "runs": "a0"}',
-        '{"signature": 3, "runs": []}',
-        '{"signature": "s", "runs": [1, [2]]}',
-        "[" * 100_000,
-    )
-    for text in ("{", "[]", '{"runs": []}', "\ufffd", *wrong):
+    (cohort,) = workdir.assign([(A, ("a0",))])
+    for text in ("{", "[]", '{"runs": []}', "\ufffd", "[" * 100_000):
         (cohort.path / "cohort.json").write_text(text)
         with pytest.raises(InputError, match="cohort.json: the file is damaged"):
             workdir.cohorts()
 
 
-def test_a_cohort_with_only_its_done_marker_left_is_trained(workdir):
-    finished(workdir, (A, ("a0",)))
-    (cohort,) = workdir.cohorts()
-    (cohort.path / "cohort.json").unlink()
-    shutil.rmtree(workdir.path / "runs")
-    (again,) = workdir.claim([(A, ("a0",))])
-    assert again.path == cohort.path and not again.done
-
-
-def test_partial_run_folders_of_a_killed_process_are_removed(workdir):
-    (workdir.path / "runs" / ".a0.12.ab.partial" / "model").mkdir(parents=True)
-    (workdir.path / "runs" / ".a1.12.ab.partial").mkdir()
-    workdir.remove_partial_runs(["a0"])
-    assert [folder.name for folder in (workdir.path / "runs").iterdir()] == [".a1.12.ab.partial"]
-
-
-HOLDER = """
-import sys, pathlib
-from jaxmatch.workdir import CohortFolder
-with CohortFolder(pathlib.Path(sys.argv[1]), "", ()).lock():
-    print("locked", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_clean_removes_leftovers_of_killed_but_not_of_live_launchers(workdir):
-    half, done, live, plain = workdir.claim([(A, ("a0",)), (A, ("a1",)), (A, ("a2",)), (A, ("a3",))])
-    for cohort in (half, live):
-        (cohort.checkpoints / "3").mkdir(parents=True)
-        (cohort.checkpoints / "4.orbax-checkpoint-tmp" / "arrays").mkdir(parents=True)
-    (done.checkpoints / "12").mkdir(parents=True)
-    (done.path / "DONE").touch()
-    (plain.checkpoints / "12").mkdir(parents=True)
-    scratch = (".sweep.json", "runs/.a0", "vectors/.v.npy", "cohorts/.x", f"cohorts/{plain.name}/.cohort.json")
-    for name in scratch:
+def test_clean_removes_what_killed_launchers_left(workdir):
+    (cohort,) = workdir.assign([(A, ("a0",))])
+    for name in (".sweep.json", "runs/.a0", "vectors/.v.npy", "cohorts/.x", f"cohorts/{cohort.name}/.cohort.json"):
         path = workdir.path / f"{name}.12.abcdef01.partial"
         path.parent.mkdir(exist_ok=True)
         path.mkdir() if "runs" in name else path.touch()
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(live.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    try:
-        assert holder.stdout.readline() == b"locked\n"
-        workdir.clean()
-    finally:
-        holder.kill()
-        holder.communicate()
-    assert (
-        os.listdir(half.checkpoints) == ["3"]
-        and not done.checkpoints.exists()
-        and os.listdir(plain.checkpoints) == ["12"]
-    )
-    assert sorted(os.listdir(live.checkpoints)) == ["3", "4.orbax-checkpoint-tmp"]
-    assert not list(workdir.path.rglob("*.partial"))
     workdir.clean()
-    assert os.listdir(live.checkpoints) == ["3"]
+    assert not list(workdir.path.rglob("*.partial")) and workdir.cohorts() == [cohort]
+
+
+def test_a_done_cohort_has_no_checkpoints(workdir):
+    (cohort,) = workdir.assign([(A, ("a0",))])
+    (cohort.checkpoints / "3").mkdir(parents=True)
+    cohort.mark_done()
+    assert cohort.done and not cohort.checkpoints.exists()
+
+
+def dangling(path):
+    path.symlink_to("nowhere")
+
+
+@pytest.mark.parametrize("name", [".", "runs", "cohorts", "vectors", "slurm"])
+@pytest.mark.parametrize("put", [dangling, os.mknod])
+def test_an_obstacle_in_the_place_of_a_folder_is_refused_and_nothing_is_created(tmp_path, name, put):
+    path = (tmp_path / "work" / name).resolve()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    put(path)
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(InputError, match="this is not a folder; remove it") as refused:
+        check_usable(tmp_path / "work")
+    assert refused.value.path == path
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_workdir_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match=r"name\\xff/work: this path is not UTF-8; give another --workdir"):
+        check_usable(tmp_path / os.fsdecode(b"name\xff") / "work")
+    check_usable(tmp_path / "not" / "there" / "yet")
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK)
+    for path in (tmp_path / "not" / "there" / "yet", tmp_path):
+        with pytest.raises(InputError, match="nothing can be written here") as refused:
+            check_usable(path)
+        assert refused.value.path == tmp_path
+    assert not os.listdir(tmp_path)
 
 
 @settings(max_examples=50, deadline=None)

@@ -1,4 +1,4 @@
-"""What workers elsewhere share with this process: cohorts, their locks, environment variables, smaller cohorts."""
+"""What workers elsewhere share with this process: locks of cohorts, environment variables, smaller cohorts."""
 
 import dataclasses
 import os
@@ -9,31 +9,31 @@ import small_sweep
 from filelock import FileLock
 
 from jaxmatch.devices import available_devices
-from jaxmatch.sweep import launch, worker
-from jaxmatch.sweep.execute import Stage, train_claimed
+from jaxmatch.sweep import launch
+from jaxmatch.sweep.execute import Training, train_cohort, variables
 from jaxmatch.sweep.plan import make_plan, split_cohorts
-from jaxmatch.workdir import Workdir, mark_failed, pack
+from jaxmatch.workdir import Workdir, pack
 
 
 @pytest.fixture
-def claimed(small_files, tmp_path):
-    """The folder of a claimed cohort, and a function that trains it: (seconds to wait, failure before) -> whether."""
+def cohort(small_files, tmp_path):
+    """The folder of a cohort, and a function that trains it: (seconds to wait, failure before) -> whether."""
     plan = make_plan(launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files)))
     workdir, watcher = Workdir(tmp_path / "work"), small_sweep.Watcher()
-    (folder,) = workdir.claim([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
+    (folder,) = workdir.assign(plan.groups)
     watcher.begin(plan, set())
     devices, stop = tuple(available_devices()[:1]), threading.Event()
     yield (
         folder,
-        lambda wait=0.0, before=None: train_claimed(
-            plan, folder, workdir, watcher, Stage(), devices, stop, before, wait
+        lambda wait=0.0, before=None: train_cohort(
+            Training(plan, watcher, {folder.name: before}), folder, devices, stop, wait
         ),
     )
     watcher.end()
 
 
-def test_a_worker_waits_for_the_lock_of_its_cohort(claimed):
-    folder, train = claimed
+def test_a_worker_waits_for_the_lock_of_its_cohort(cohort):
+    folder, train = cohort
     holder = FileLock(folder.lock().lock_file, thread_local=False)
     with holder:
         assert train(wait=0.2) is False and not folder.done
@@ -45,9 +45,9 @@ def test_a_worker_waits_for_the_lock_of_its_cohort(claimed):
     assert train() is False  # done already
 
 
-def test_a_cohort_that_failed_elsewhere_is_skipped(claimed):
-    folder, train = claimed
-    mark_failed(folder, RuntimeError("elsewhere"))
+def test_a_cohort_that_failed_elsewhere_is_skipped(cohort):
+    folder, train = cohort
+    folder.mark_failed(RuntimeError("elsewhere"))
     assert train() is False
     assert train(before=folder.failure()) is True
 
@@ -57,11 +57,11 @@ def test_workers_receive_environment_variables_that_change_results(monkeypatch):
     monkeypatch.setenv("JAX_ENABLE_X64", "1")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.delenv("NPROC", raising=False)
-    variables = worker.variables()
-    assert variables["NPROC"] == str(len(os.sched_getaffinity(0))) and "JAX_PLATFORMS" not in variables
-    assert variables["XLA_FLAGS"] == "--some" and variables["JAX_ENABLE_X64"] == "1"
+    found = variables()
+    assert found["NPROC"] == str(len(os.sched_getaffinity(0))) and "JAX_PLATFORMS" not in found
+    assert found["XLA_FLAGS"] == "--some" and found["JAX_ENABLE_X64"] == "1"
     monkeypatch.setenv("NPROC", "7")
-    assert worker.variables()["NPROC"] == "7"
+    assert variables()["NPROC"] == "7"
 
 
 def sizes(plan):

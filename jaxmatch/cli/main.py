@@ -26,7 +26,6 @@ from jaxmatch.cli.common import (
     take_imports,
     with_choice,
 )
-from jaxmatch.cli.distributed import exit_if_needed
 from jaxmatch.cli.interrupts import INTERRUPTED
 from jaxmatch.devices import restart_with_huge_pages
 from jaxmatch.errors import InputError, nearest, printable, shown
@@ -106,7 +105,7 @@ SUBCOMMANDS = {
     "occlusion": Subcommand("analyses", "measure the accuracy of a trained RE2 without a feature"),
     "figure": Subcommand("results", "draw curves of a sweep, or a figure again from its values", uses_jax=False),
     "data": Subcommand("data", "download public data sets, and check data before training"),
-    "devices": Subcommand("data", "list what JAX can compute on, and try it"),
+    "devices": Subcommand("data", "list what JAX can compute on"),
 }
 
 # The errno of a failed write -> its remedy.
@@ -272,6 +271,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return WRONG_INPUT
     finally:
         _flush_quietly()  # also after a failure; otherwise Python would report an error at exit
+
+
+def exit_if_needed(status: int, interrupted: bool) -> None:
+    """Exits directly if JAX may still compute after an interrupt, or if other processes wait for this one. Otherwise it
+    returns.
+
+    An interrupt does not stop threads in which JAX compiles or computes, and Python's own exit can crash while they
+    run. JAX would also wait for processes that wait for this one.
+    """
+    jax = sys.modules.get("jax")
+    if jax is None or not (interrupted or jax.distributed.is_initialized()):
+        return
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+    os._exit(status)
 
 
 def command() -> int:

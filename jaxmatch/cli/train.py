@@ -9,14 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.cli import distributed
 from jaxmatch.cli.common import add_own_data_arguments, nonempty_path, note, positive, show, suggesting_options
-from jaxmatch.cli.distributed import on_all_hosts
 from jaxmatch.errors import InputError, UnknownOption, nearest
 
 ENGINES = ("ray", "slurm")
-# The options that need --on slurm.
-_OF_SLURM = ("slurm", "status", "collect")
 
 
 def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +35,38 @@ def add_engine_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="with --on slurm: TOML file with options of the jobs, such as partition",
     )
-    parser.add_argument("--status", action="store_true", help="with --on slurm: list the cohorts, their jobs and logs")
-    parser.add_argument("--collect", action="store_true", help="with --on slurm: print the table of the finished runs")
+
+
+def add_host_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a command that several hosts run as one."""
+    parser.add_argument(
+        "--distributed", action="store_true", help="train as one process of several, which JAX finds by itself"
+    )
+    parser.add_argument("--coordinator", metavar="ADDRESS", help="also --distributed: HOST:PORT of process 0")
+    parser.add_argument(
+        "--process", type=_process, metavar="I/N", help="with --coordinator: index of this process, from 0, and number"
+    )
+
+
+def _process(text: str) -> tuple[int, int]:
+    process, processes = map(int, text.split("/"))
+    return process, processes
+
+
+def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], None]:
+    """Wraps a subcommand so that, with --distributed, process 0 runs it and the other processes train with it."""
+
+    @functools.wraps(run)
+    def wrapped(arguments: argparse.Namespace) -> None:
+        if not (arguments.distributed or arguments.coordinator or arguments.process):
+            return run(arguments)
+        if arguments.on is not None:
+            raise InputError("--on and --distributed cannot be combined", remedy="give one of them")
+        from jaxmatch.sweep import execute
+
+        execute.on_all_hosts(functools.partial(run, arguments), arguments.coordinator, *(arguments.process or ()))
+
+    return wrapped
 
 
 @contextlib.contextmanager
@@ -51,8 +77,8 @@ def engine_of(arguments: argparse.Namespace) -> Iterator[Any]:
       InputError: there is no such engine, the engine is not installed, or another option does not apply to it.
     """
     kind, _, address = (arguments.on or "").partition(":")
-    if kind != "slurm" and (given := [name for name in _OF_SLURM if getattr(arguments, name)]):
-        raise InputError(f"--{given[0]} needs --on slurm")
+    if kind != "slurm" and arguments.slurm is not None:
+        raise InputError("--slurm needs --on slurm")
     if kind != "ray" and arguments.store is not None:
         raise InputError("--store needs --on ray")
     if arguments.on is None:
@@ -85,38 +111,6 @@ def _slurm(arguments: argparse.Namespace, address: str, load: Callable[[], None]
     from jaxmatch.sweep.on_slurm import SlurmEngine, read_options
 
     return SlurmEngine(read_options(arguments.slurm), load)
-
-
-def print_status_or_table(arguments: argparse.Namespace, workdir: Path) -> bool:
-    """Prints the state of the jobs for --status, or the table of the finished runs for --collect.
-
-    Returns:
-      Whether one of these options is given. Nothing is trained then.
-
-    Raises:
-      InputError: no jobs were submitted for the folder, some runs are missing for --collect, or both options are given.
-    """
-    if not (arguments.status or arguments.collect):
-        return False
-    from jaxmatch.reporting.records import read_sweep_folder
-    from jaxmatch.reporting.table import folder_table
-    from jaxmatch.sweep import on_slurm
-    from jaxmatch.workdir import Workdir
-
-    if arguments.status and arguments.collect:
-        raise InputError("--status and --collect cannot be combined", remedy="give one of them")
-    if arguments.status:
-        show(on_slurm.status(workdir))
-        return True
-    folder = read_sweep_folder(workdir)
-    if folder.records:
-        show(folder_table(workdir), end="")
-    # A sweep trains runs again that an earlier tuning dropped. Until then, their records are those of the tuning.
-    if missing := folder.runs.keys() - Workdir(workdir).finished(folder.runs):
-        are = "is" if len(missing) == 1 else "are"
-        problem = f"{len(missing)} of {len(folder.runs)} runs {are} missing"
-        raise InputError(problem, path=workdir, remedy="see --status")
-    return True
 
 
 def _absolute(imports: Sequence[str]) -> tuple[str, ...]:
@@ -192,7 +186,7 @@ def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_own_data_arguments(parser)
     add_engine_arguments(parser)
-    distributed.add_arguments(parser)
+    add_host_arguments(parser)
 
 
 def add_floors_argument(parser: argparse.ArgumentParser) -> None:
@@ -294,8 +288,6 @@ def run_launcher(function: Callable[..., str], arguments: argparse.Namespace, ki
             options[name] = getattr(arguments, name)
     try:
         with engine_of(arguments) as engine, suggesting_options(arguments.parser):
-            if print_status_or_table(arguments, workdir_of(arguments)):
-                return arguments.collect
             text = function(
                 find(arguments.file, kinds),
                 workdir=workdir_of(arguments),
@@ -315,7 +307,7 @@ def run_launcher(function: Callable[..., str], arguments: argparse.Namespace, ki
             show(failed.table, end="")
         raise
     except Submitted as submitted:
-        note(f"{submitted}; --status lists them, --collect makes the table")
+        note(f"{submitted}; squeue lists them, jaxmatch table {workdir_of(arguments)} prints the table")
         return False
     if text:
         show(text, end="")

@@ -32,8 +32,8 @@ from jaxmatch.inference.inference_model import InferenceModel
 from jaxmatch.inference.matcher import Matcher
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text, latex, markdown
 from jaxmatch.reporting.statistics import mean_and_deviation
+from jaxmatch.sweep.execute import commit, device_name, versions
 from jaxmatch.sweep.files import called, data_settings, load_module
-from jaxmatch.sweep.recording import commit, device_name, versions
 from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
 from jaxmatch.training.step import flattening
 from jaxmatch.workdir import TIMING_FILE, check_usable
@@ -338,7 +338,9 @@ def times(record: Mapping[str, Any], format: str) -> str:
         return printable_json(record, indent=1) + "\n"
     sheet = _sheet(record)
     if format == "csv":
-        return csv_text([sheet.headings, *([cell.content for cell in line] for each in sheet.sections for line in each)])
+        return csv_text(
+            [sheet.headings, *([cell.content for cell in line] for each in sheet.sections for line in each)]
+        )
     return {"markdown": markdown, "latex": latex}[format](sheet)
 
 

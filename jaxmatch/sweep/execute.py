@@ -1,4 +1,4 @@
-"""Training of the runs that a plan still lacks, safe beside other launchers.
+"""Training of the runs that a plan still lacks, safe beside other launchers, and their records.
 
 An `Engine` trains cohorts, each under the lock of its folder, and stores the outcome: the records, or the error. The
 default engine trains in this process; others pass cohorts to workers (on_ray.py, on_slurm.py).
@@ -7,199 +7,86 @@ default engine trains in this process; others pass cohorts to workers (on_ray.py
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import io
+import os
+import platform
+import socket
+import subprocess
 import threading
 import time
+import types
 from collections.abc import Callable, Container, Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import numpy as np
 from filelock import Timeout
 
+import jaxmatch
+from jaxmatch.data import catalog
 from jaxmatch.data.encoding import EncodedData
-from jaxmatch.devices import available_devices, is_out_of_memory
+from jaxmatch.devices import available_devices, cores, is_out_of_memory, keep_compiled_programs, products_of
 from jaxmatch.errors import InputError, count_text, without_nan
 from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.inference import model_folder
 from jaxmatch.layers.words import with_fixed_words
-from jaxmatch.reporting.records import placed, read_record
-from jaxmatch.sweep import several_hosts
+from jaxmatch.models import count_parameters
+from jaxmatch.reporting.records import FORMAT, placed, read_record
 from jaxmatch.sweep.display import Display
+from jaxmatch.sweep.files import prepare
 from jaxmatch.sweep.plan import Plan, make_plan
-from jaxmatch.sweep.recording import make_record, origin
 from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.training import hosts
 from jaxmatch.training.checkpoints import Checkpoints
-from jaxmatch.training.chunks import TooLarge, devices_filled
 from jaxmatch.training.cohort import Cohort, RunResult
 from jaxmatch.training.evaluation import mistakes
 from jaxmatch.training.progress import Listener
-from jaxmatch.workdir import (
-    MISTAKES_FILE,
-    CohortFolder,
-    FailedCohorts,
-    Workdir,
-    mark_failed,
-    prevents_all_training,
-    trained_to_its_end,
-)
+from jaxmatch.workdir import MISTAKES_FILE, CohortFolder, FailedCohorts, Workdir, is_complete
 
 # Waits are short because another thread may raise an interrupt again (cli/interrupts.py), which does not end a wait.
 SECONDS_BETWEEN_POLLS = 1.0
+SECONDS_BETWEEN_LOCKS = 0.5
+SECONDS_BETWEEN_TRIES = 1.0
+# How long a dead worker may seem to hold its cohort. This is longer than NFS waits for a client (90 s).
+SECONDS_FOR_THE_LOCK = 120.0
 
 
 class Stopped(BaseException):
-    """Raised to end a job that is told to stop. It is no `Exception`, so it does not count as a failure of the job."""
+    """Raised to end training that is told to stop. It is no `Exception`, so it does not count as a failure."""
 
 
 @dataclasses.dataclass(frozen=True)
-class DeviceJob:
-    """Work to do on some devices.
+class Training:
+    """What the cohorts of a plan have in common while they are trained."""
 
-    Attributes:
-      devices: the number of devices that the job takes.
-      duration: the duration of the job in proportion to the other jobs.
-      run: the function that does the work. It takes that many devices, and an event that is set when it must stop.
-    """
+    plan: Plan
+    display: Any  # a `Display`, or in a worker what passes its calls on
+    failures: Mapping[str, bytes | None]  # name of a cohort -> its `CohortFolder.failure` when training began
+    until: int | None = None  # the number of epochs after which cohorts pause. None: they are trained to the end
+    dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)  # name of a run -> the epochs until it stops
+    halving: Mapping[str, Any] | None = None  # the rule by which runs were dropped, for their records
 
-    devices: int
-    duration: float
-    run: Callable[[tuple[jax.Device, ...], threading.Event], Any]
-
-
-def run_jobs(jobs: Sequence[DeviceJob], devices: Sequence[jax.Device]) -> list[Any]:
-    """Runs jobs on devices: the longest first, and others at the same time on the devices that it leaves free.
-
-    As long as no two jobs fit on the devices together, jobs run in this thread, in the given order.
-
-    Arguments:
-      jobs: the jobs, none of which takes more devices than there are.
-      devices: the devices that the jobs share.
-
-    Returns:
-      The results of the jobs, in their order.
-
-    Raises:
-      BaseException: the first job that failed raised it, or this thread was interrupted, for example by Ctrl-C. All
-        jobs that had begun have stopped by then.
-    """
-    stop, waiting, returned = threading.Event(), list(range(len(jobs))), {}
-    while waiting and (len(waiting) < 2 or sum(sorted(jobs[number].devices for number in waiting)[:2]) > len(devices)):
-        number = waiting.pop(0)
-        returned[number] = jobs[number].run(tuple(devices[: jobs[number].devices]), stop)
-    if not waiting:
-        return [returned[number] for number in range(len(jobs))]
-    free = list(devices)
-    waiting.sort(key=lambda number: -jobs[number].duration)
-    running: dict[concurrent.futures.Future, tuple[int, tuple[jax.Device, ...]]] = {}
-    with concurrent.futures.ThreadPoolExecutor(len(devices)) as threads:
-        try:
-            while waiting or running:
-                for number in list(waiting):
-                    if jobs[number].devices <= len(free):
-                        taken, free = tuple(free[: jobs[number].devices]), free[jobs[number].devices :]
-                        running[threads.submit(jobs[number].run, taken, stop)] = number, taken
-                        waiting.remove(number)
-                done, _ = concurrent.futures.wait(running, SECONDS_BETWEEN_POLLS, concurrent.futures.FIRST_COMPLETED)
-                for future in done:
-                    number, taken = running.pop(future)
-                    free = sorted((*free, *taken), key=list(devices).index)
-                    returned[number] = future.result()
-        finally:
-            stop.set()
-    return [returned[number] for number in range(len(jobs))]
-
-
-SECONDS_BETWEEN_LOCKS = 0.5
-
-
-@dataclasses.dataclass(frozen=True)
-class Stage:
-    """The point up to which a plan is trained.
-
-    Attributes:
-      until: the number of epochs after which its cohorts pause. None: they are trained to the end.
-      dropped: names of runs that were dropped -> the number of epochs after which they stop.
-      halving: the rule by which runs were dropped, for their records.
-    """
-
-    until: int | None = None
-    dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    halving: Mapping[str, Any] | None = None
-
-    def settled(self, run: str, record: Mapping[str, Any]) -> bool:
-        """Returns whether a record holds everything that this stage requires of a run."""
-        if trained_to_its_end(run, record):
-            return True
+    def complete(self, run: str, record: Mapping[str, Any]) -> bool:
+        """Returns whether a run need not be trained any further than its record says."""
         wanted = self.dropped.get(run, self.until)
-        return wanted is not None and (record.get("dropped") or {}).get("after_epochs", 0) >= wanted
-
-    def remaining_runs(self, plan: Plan, folder: CohortFolder) -> list[Run]:
-        """Returns the runs of a cohort that were not dropped, or all of its runs if every run was dropped."""
-        left = [plan.runs[name][0] for name in folder.runs if name not in self.dropped]
-        return left or [plan.runs[name][0] for name in folder.runs]
+        reached = wanted is not None and (record.get("dropped") or {}).get("after_epochs", 0) >= wanted
+        return reached or is_complete(run, record)
 
     def reached(self, folder: CohortFolder) -> bool:
-        """Returns whether a cohort is done or has paused where this stage ends."""
+        """Returns whether a cohort is done or has paused."""
         return folder.done or (self.until is not None and folder.rung(self.until).exists())
 
+    def failed(self, folder: CohortFolder) -> bool:
+        """Returns whether a cohort has failed since training began, in any process."""
+        return folder.failure() not in (None, self.failures.get(folder.name))
 
-class ProgressDisplay(Protocol):
-    """An object that shows the progress of cohorts: a `Display`, or one in a worker that passes it on."""
-
-    def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> Any:
-        """Shows that a cohort begins.
-
-        Returns:
-          A `Listener` that also has `done`, `paused`, `failed` and `training_ended`.
-        """
-
-
-def train_claimed(
-    plan: Plan,
-    folder: CohortFolder,
-    workdir: Workdir,
-    display: ProgressDisplay,
-    stage: Stage,
-    devices: tuple[jax.Device, ...],
-    stop: threading.Event,
-    failed_before: bytes | None,
-    wait: float = 0.0,
-) -> bool:
-    """Trains a cohort unless another process is training it or has done so.
-
-    Arguments:
-      plan: the plan that holds the runs of the cohort.
-      folder: the folder of the cohort.
-      workdir: the folder of the sweep, in which that folder is.
-      display: the display that shows the progress.
-      stage: the stage to train the cohort to.
-      devices: the devices to train on.
-      stop: an event that ends training early, with a checkpoint.
-      failed_before: `CohortFolder.failure` when the stage began. A cohort that has failed since is not tried again.
-      wait: the number of seconds to wait while another process holds the cohort.
-
-    Returns:
-      Whether the cohort was trained here. That includes training that failed.
-
-    Raises:
-      Stopped: `stop` was set.
-      OSError: the system prevents training, for example because the disk is full.
-    """
-    try:
-        with folder.lock().acquire(timeout=wait, poll_interval=SECONDS_BETWEEN_LOCKS):
-            # Another process may have finished or removed the cohort since it was claimed.
-            begun = (folder.path / "cohort.json").exists()
-            if begun and not stage.reached(folder) and folder.failure() in (None, failed_before):
-                shown = display.cohort(folder, stage.remaining_runs(plan, folder))
-                listener = _Stoppable(shown, stop)
-                _train_or_mark_failed(folder, shown, lambda: _train(plan, folder, workdir, listener, stage, devices))
-                return True
-    except Timeout:
-        pass
-    return False
+    def show(self, folder: CohortFolder) -> Any:
+        """Shows that a cohort begins, with its runs that were not dropped. Returns the listener."""
+        names = [name for name in folder.runs if name not in self.dropped]
+        return self.display.cohort(folder, [self.plan.runs[name][0] for name in names or folder.runs])
 
 
 class _Stoppable:
@@ -220,93 +107,93 @@ class _Stoppable:
             raise Stopped
 
 
-def _train_or_mark_failed(folder: CohortFolder, shown: Any, train: Callable[[], bool]) -> None:
-    """Trains a cohort and shows the outcome. Marks the cohort if it fails, unless the error would affect the others.
-
-    `train` returns whether the records of the cohort are written.
-    """
-    folder.error_file.unlink(missing_ok=True)
-    try:
-        if train():
-            shown.done()
-        else:
-            shown.paused()
-    except Exception as error:  # of any kind: it need not affect other cohorts
-        if prevents_all_training(error) or isinstance(error, hosts.OutOfStep):
-            raise
-        shown.failed(mark_failed(folder, error))
-    finally:
-        shown.training_ended()
-
-
-def _train(
-    plan: Plan,
+def train_cohort(
+    training: Training,
     folder: CohortFolder,
-    workdir: Workdir,
-    listener: Listener,
-    stage: Stage,
     devices: tuple[jax.Device, ...],
+    stop: threading.Event,
+    wait: float = 0.0,
 ) -> bool:
-    """Trains a cohort to the end of the stage. Returns whether its records are written."""
-    cohort = plan.cohort_of(folder.runs)
-    runs, data, config = cohort.runs, cohort.data, cohort.runs[0].config
+    """Trains a cohort unless another process trains it or has done so. Marks it if it fails.
+
+    Arguments:
+      training: what it has in common with other cohorts.
+      folder: the folder of the cohort.
+      devices: the devices to train on.
+      stop: an event that ends training early, with a checkpoint.
+      wait: the number of seconds to wait while another process holds the cohort.
+
+    Returns:
+      Whether the cohort was trained here.
+
+    Raises:
+      Stopped: `stop` was set.
+      OSError: the system prevents all training: the disk is full, a folder is gone, or standard error is closed.
+      Exception: training failed in one of several processes, which cannot continue together.
+    """
+    try:
+        with folder.lock().acquire(timeout=wait, poll_interval=SECONDS_BETWEEN_LOCKS):
+            # Another process may have finished or removed the cohort meanwhile.
+            begun = (folder.path / "cohort.json").exists()
+            if not begun or training.reached(folder) or training.failed(folder):
+                return False
+            shown = training.show(folder)
+            folder.error_file.unlink(missing_ok=True)
+            try:
+                if _train(training, folder, _Stoppable(shown, stop), devices):
+                    shown.done()
+                else:
+                    shown.paused()
+            except Exception as error:  # of any kind: it need not affect other cohorts
+                if hosts.is_multiprocess() or (isinstance(error, OSError) and error.errno is not None):
+                    raise
+                shown.failed(folder.mark_failed(error))
+            finally:
+                shown.training_ended()
+            return True
+    except Timeout:
+        return False
+
+
+def _train(training: Training, folder: CohortFolder, listener: Any, devices: tuple[jax.Device, ...]) -> bool:
+    """Trains a cohort until it ends or pauses. Returns whether its records are written."""
+    planned, until = training.plan.cohort_of(folder.runs), training.until
+    runs, data = planned.runs, planned.data
     dropped: dict[int, list[int]] = {}
     for position, name in enumerate(folder.runs):
-        if name in stage.dropped:
-            dropped.setdefault(stage.dropped[name], []).append(position)
+        if name in training.dropped:
+            dropped.setdefault(training.dropped[name], []).append(position)
+    # Computations outside of the cohort's programs are on its own devices: another cohort may use the first device.
+    own, default = hosts.local(devices)[0], jax.local_devices()[0]
     checkpoints = Checkpoints(folder.checkpoints)
-    settings = {
-        "model": config.model.to_dict(),
-        "training": config.training.to_dict(),
-        "execution": config.execution.to_dict(),
-        "data": data,
-        "seeds": [run.seed for run in runs],
-        "optimizer": [run.config.optimizer.to_dict() for run in runs],
-    }
     try:
-        with several_hosts.train_on_all_hosts(settings, stage.until, dropped), _default_device_from(devices):
-            cohort = Cohort(**settings, devices=devices)
+        hosts.decide(lambda: (runs, data.content, until, dropped))  # for `_follow`
+        with contextlib.nullcontext() if own == default else jax.default_device(own):
+            cohort = _cohort(runs, data, devices)
             cohort.origins.append(origin(devices))  # the code that trains, not that of the checkout at the end
-            results = cohort.train(checkpoints, listener, until=stage.until, dropped=dropped)
+            results = cohort.train(checkpoints, listener, until=until, dropped=dropped)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         if not isinstance(error, MemoryError) and not is_out_of_memory(error):
             raise
-        of_the_host = isinstance(error, MemoryError) and not isinstance(error, TooLarge)
-        raise InputError(
-            f"{count_text(len(runs), 'run')} at once {'does' if len(runs) == 1 else 'do'} not fit in "
-            f"{'host' if of_the_host else 'device'} memory",
-            path=folder.path,
-            remedy=(
-                "free memory, or run again with shorter texts (--config.data.maximum_length) or smaller batches "
-                "(--batch-size)"
-                if len(runs) == 1
-                else "free memory, or remove this folder (with --store, in the store, too) and run again with a "
-                "smaller --config.execution.maximum_replicas"
-            ),
-        ) from error
+        problem = f"this cohort of {count_text(len(runs), 'run')} does not fit in memory"
+        smaller = "shorter texts or a smaller --batch-size or --config.execution.maximum_replicas"
+        remedy = f"free memory, or remove this folder and run again with {smaller}"
+        raise InputError(problem, path=folder.path, remedy=remedy) from error
     finally:
         checkpoints.close()
     if results is None:
-        _write_rung_file(folder.rung(stage.until), folder, cohort)
+        histories = {
+            name: {"curve": progress.curve, "diverged_at_samples": progress.diverged_at}
+            for name, progress in zip(folder.runs, cohort.runs, strict=True)
+        }
+        paused = {"runs": histories, "seconds": cohort.seconds, "steps": cohort.steps}
+        write_json(folder.rung(until), without_nan(paused))
         return False
+    workdir = folder.workdir
     vectors = _shared_vectors(workdir, data)
-    workdir.remove_partial_runs(folder.runs)
     for run, result in zip(runs, results, strict=True):
-        record = make_record(
-            run,
-            sweep=plan.sweep.name,
-            cohort=folder,
-            data=data,
-            result=result,
-            seconds=cohort.seconds,
-            answered=cohort.evaluator.totals,
-            replicas=len(runs),
-            devices=devices,
-            steps=cohort.steps,
-            origins=cohort.origins,
-            halving=stage.halving,
-            ran_out=cohort.ran_out,
-        )
+        what = {"sweep": training.plan.sweep.name, "folder": folder, "halving": training.halving}
+        record = make_record(run, result, data=data, cohort=cohort, devices=devices, **what)
         with directory_atomically(workdir.run_folder(record["run"])) as run_folder:
             if result.progress.best is not None and result.progress.status != "dropped":
                 _save_model(run_folder / "model", run, data, result, vectors)
@@ -317,40 +204,33 @@ def _train(
     return True
 
 
-def _default_device_from(devices: tuple[jax.Device, ...]) -> contextlib.AbstractContextManager:
-    """Returns a context in which JAX's default device is one of the cohort's own.
-
-    It serves computations outside of the cohort's programs: another cohort may use the first device of this process.
-    """
-    own, default = hosts.local(devices)[0], jax.local_devices()[0]
-    return contextlib.nullcontext() if own == default else jax.default_device(own)
-
-
-def _write_rung_file(path: Path, folder: CohortFolder, cohort: Cohort) -> None:
-    """Stores the curve and any divergence of each run of a paused cohort, and the seconds and steps of training."""
-    histories = {
-        name: {"curve": progress.curve, "diverged_at_samples": progress.diverged_at}
-        for name, progress in zip(folder.runs, cohort.runs, strict=True)
-    }
-    write_json(path, without_nan({"runs": histories, "seconds": cohort.seconds, "steps": cohort.steps}))
+def _cohort(runs: Sequence[Run], data: EncodedData, devices: tuple[jax.Device, ...]) -> Cohort:
+    config = runs[0].config
+    return Cohort(
+        model=config.model.to_dict(),
+        training=config.training.to_dict(),
+        execution=config.execution.to_dict(),
+        data=data,
+        seeds=[run.seed for run in runs],
+        optimizer=[run.config.optimizer.to_dict() for run in runs],
+        devices=devices,
+    )
 
 
 def _shared_vectors(workdir: Workdir, data: EncodedData) -> Path:
     """Returns the file of the embedding table, which all models of the folder share. Replaces a damaged file."""
     path, vectors = workdir.shared_vectors(data.fingerprint), np.asarray(data.vectors, np.float32)
-    try:
+    with contextlib.suppress(FileNotFoundError, ValueError, EOFError):
         stored = np.load(path, mmap_mode="r", allow_pickle=False)
-        whole = stored.dtype == vectors.dtype and np.array_equal(stored, vectors)
-    except (FileNotFoundError, ValueError, EOFError):
-        whole = False
-    if not whole:
-        content = io.BytesIO()
-        np.save(content, vectors, allow_pickle=False)
-        write_atomically(path, content.getvalue())
+        if stored.dtype == vectors.dtype and np.array_equal(stored, vectors):
+            return path
+    content = io.BytesIO()
+    np.save(content, vectors, allow_pickle=False)
+    write_atomically(path, content.getvalue())
     return path
 
 
-def _save_model(path, run, data: EncodedData, result: RunResult, vectors) -> None:
+def _save_model(path: Path, run: Run, data: EncodedData, result: RunResult, vectors: Path) -> None:
     settings, parameters, trained_words = with_fixed_words(run.config.model.to_dict(), result.parameters)
     model_folder.save(
         path,
@@ -366,38 +246,175 @@ def _save_model(path, run, data: EncodedData, result: RunResult, vectors) -> Non
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """A cohort to train.
+@functools.cache
+def versions() -> dict[str, str]:
+    """Returns the versions of Python, jaxmatch and the packages that a result may depend on."""
+    packages = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "nltk", "ml-collections")
+    found = {name: metadata.version(name) for name in packages}
+    return {"python": platform.python_version(), "jaxmatch": jaxmatch.__version__, **found}
 
-    Attributes:
-      folder: the folder of the cohort.
-      devices: the number of devices that it takes (`Engine.devices_for`).
-      duration: the expected duration, in proportion to the other tasks.
+
+def check_versions(expected: Mapping[str, str], where: str) -> None:
+    """Checks that this process runs the versions of the process that sent it here. Raises InputError if not."""
+    for name, version in versions().items():
+        if version != expected[name]:
+            problem = f"{where} runs {name} {version}, not {expected[name]}"
+            raise InputError(problem, remedy="install the same versions there")
+
+
+def device_name(devices: Sequence[jax.Device]) -> str:
+    """Returns a description of devices, such as "1 x cpu (AMD EPYC, AVX2, 2 cores)"."""
+    kind = f"cpu ({_processor()})" if devices[0].platform == "cpu" else devices[0].device_kind
+    return f"{len(devices)} x {kind}"
+
+
+# Linux's list of processors.
+PROCESSORS = Path("/proc/cpuinfo")
+
+
+def _processor() -> str:
+    """Returns the model of this machine's processors, their widest vector instructions, and their number.
+
+    Virtual machines often name only the family of a processor, and processors of one family can differ in this.
+    """
+    about: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        pairs = (line.partition(":") for line in PROCESSORS.read_text().split("\n\n")[0].splitlines())
+        about = {key.strip(): value.strip() for key, _, value in pairs}
+    flags = about.get("flags", "").split()
+    vectors = "AVX-512, " if "avx512f" in flags else "AVX2, " if "avx2" in flags else ""
+    name = about.get("model name") or platform.processor() or platform.machine()
+    return f"{name}, {vectors}{os.cpu_count()} cores"
+
+
+@functools.cache
+def commit(*others: str) -> str:
+    """Returns the commit of the checkout that this package runs from; "" outside of a checkout.
+
+    It ends in "+" if files of the package, or others that match patterns such as "benchmarks/*.py", have changed since.
     """
 
-    folder: CohortFolder
-    devices: int
-    duration: float
+    def git(*words: str) -> str:
+        folder = Path(jaxmatch.__file__).parent
+        return subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+    try:
+        git("ls-files", "--error-unmatch", "__init__.py")
+        # Other processes may use git at the same time, hence no locks. The user's own settings may hide new files.
+        status = ("--no-optional-locks", "status", "--porcelain", "--untracked-files=normal", "--", ".")
+        changed = git(*status, *(f":/{pattern}" for pattern in others))
+        return git("rev-parse", "HEAD").strip() + "+" * bool(changed)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
-@dataclasses.dataclass(frozen=True)
-class TaskContext:
-    """The context that tasks have in common.
+def origin(devices: Sequence[jax.Device]) -> dict[str, Any]:
+    """Returns what trains in this process: the "commit", the "versions" of packages, and the "device"."""
+    return {"commit": commit(), "versions": versions(), "device": device_name(devices)}
 
-    Attributes:
-      plan: a plan that holds all runs of the tasks, and maybe more.
-      workdir: the folder of the sweep.
-      display: the display that shows the progress.
-      stage: the stage to train the cohorts to.
-      before: name of a cohort -> its failure when the stage began (`CohortFolder.failure`).
+
+def make_record(
+    run: Run,
+    result: RunResult,
+    *,
+    sweep: str,
+    folder: CohortFolder,
+    data: EncodedData,
+    cohort: Cohort,
+    devices: Sequence[jax.Device],
+    halving: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Returns the record of a run, as plain values for JSON (docs/reference/files.md).
+
+    Its times are those of the whole cohort, which trains together. `trained_by` is there if training was resumed with
+    other code, packages or devices, and `ran_out` if memory ran out.
     """
+    progress, dropped = result.progress, None
+    if progress.status == "dropped":
+        after = progress.dropped_at // data.splits["train"].pairs
+        dropped = {"after_epochs": after, "at_samples": progress.dropped_at, **(halving or {})}
+    runs, answered = len(cohort.runs), cohort.evaluator.totals
+    microseconds = 1e6 * answered["seconds"] / answered["pairs"] if answered["pairs"] else None
+    return {
+        "format": FORMAT,
+        "run": run.identity(data.fingerprint),
+        "sweep": sweep,
+        "cohort": folder.name,
+        "seed": run.seed,
+        "variant": run.variant,
+        "overrides": dict(run.overrides),
+        "config": run.config.to_dict(),
+        "status": progress.status,
+        "dropped": dropped,
+        "diverged_at_samples": progress.diverged_at,
+        "selected_on": f"dev.{run.config.training.selection}",
+        "selected_at_samples": progress.best_at if progress.best is not None else None,
+        "stopped_early": progress.stopped,
+        "dev": progress.best,
+        "test": result.test,
+        **({"test_sampling": result.test_sampling} if result.test_sampling else {}),
+        "best_on_test": progress.best_on_test,
+        "curve": progress.curve,
+        "times": {
+            **{f"{name}_seconds": round(value, 3) for name, value in cohort.seconds.items()},
+            **{f"{name}_steps": number for name, number in cohort.steps.items()},
+            "replicas": runs,
+            "train_seconds_a_run": round(cohort.seconds["train"] / runs, 3),
+            "inference_microseconds_a_pair": microseconds and round(microseconds, 3),
+        },
+        **origin(devices),
+        **({"trained_by": cohort.origins} if len(cohort.origins) > 1 else {}),
+        "products": products_of(run.config.model.precision, devices[0]),
+        "data": {
+            "name": data.name,
+            "fingerprint": data.fingerprint,
+            "files": dict(data.files),
+            **{split: data.splits[split].pairs if split in data.splits else 0 for split in ("train", "dev", "test")},
+            "about": {split: text for split, text in catalog.about(data.name).items() if split in data.splits},
+            **{name: data.report.get(name) for name in ("dropped", "in_train", "vectors", "coverage")},
+        },
+        "parameters": count_parameters(result.parameters),
+        **({"ran_out": [dataclasses.asdict(event) for event in cohort.ran_out]} if cohort.ran_out else {}),
+    }
 
-    plan: Plan
-    workdir: Workdir
-    display: Display
-    stage: Stage
-    before: Mapping[str, bytes | None]
+
+def spread(
+    cohorts: Sequence[tuple[int, float]],
+    devices: Sequence[jax.Device],
+    train: Callable[[int, tuple[jax.Device, ...], threading.Event], Any],
+) -> list[Any]:
+    """Trains cohorts: the longest first, and others at the same time on the devices that it leaves free.
+
+    If no two cohorts fit on the devices together, they are trained in this thread, in the given order. When an
+    exception or interrupt leaves this function, all training has stopped.
+
+    Arguments:
+      cohorts: the number of devices and the duration of each cohort.
+      devices: the devices that the cohorts share.
+      train: a function that trains the cohort with a number, on some devices, until an event is set. Its results are
+        returned.
+    """
+    stop, sizes = threading.Event(), [size for size, _ in cohorts]
+    if len(cohorts) < 2 or sum(sorted(sizes)[:2]) > len(devices):
+        return [train(number, tuple(devices[:size]), stop) for number, size in enumerate(sizes)]
+    waiting = sorted(range(len(cohorts)), key=lambda number: -cohorts[number][1])
+    free, running, results = list(devices), {}, {}
+    with concurrent.futures.ThreadPoolExecutor(len(devices)) as threads:
+        try:
+            while waiting or running:
+                for number in list(waiting):
+                    if (size := sizes[number]) <= len(free):
+                        taken, free = tuple(free[:size]), free[size:]
+                        running[threads.submit(train, number, taken, stop)] = number, taken
+                        waiting.remove(number)
+                ended, _ = concurrent.futures.wait(running, SECONDS_BETWEEN_POLLS, concurrent.futures.FIRST_COMPLETED)
+                for future in ended:
+                    number, taken = running.pop(future)
+                    free = sorted((*free, *taken), key=list(devices).index)
+                    results[number] = future.result()
+        finally:
+            stop.set()
+    return [results[number] for number in range(len(cohorts))]
 
 
 class Submitted(Exception):
@@ -405,17 +422,10 @@ class Submitted(Exception):
 
 
 class Engine:
-    """An engine that trains cohorts in this process, on all available devices. Other engines override all methods but
-    `task`.
-    """
+    """An engine that trains cohorts in this process, on all available devices."""
 
-    def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
-        """Prepares the engine, before anything is planned or written.
-
-        Arguments:
-          workdir: the folder of the sweep.
-          name: the name of the sweep.
-          dry_run: whether nothing will be trained in the folder.
+    def begin(self, workdir: Path, dry_run: bool = False) -> None:
+        """Prepares the engine to train a sweep in a folder, before anything is planned or written there.
 
         Raises:
           InputError: the engine cannot train the sweep.
@@ -425,87 +435,33 @@ class Engine:
         """Plans a sweep for the devices that will train it. Raises the errors of `make_plan`."""
         return make_plan(sweep)
 
-    def devices_for(self, runs: int) -> int:
-        """Returns the number of devices that a cohort of `runs` runs takes."""
-        devices = len(available_devices())
-        # All processes train a cohort together, so it cannot use the devices of one of them alone.
-        return devices if hosts.is_multiprocess() else devices_filled(runs, devices)
-
-    def task(self, plan: Plan, folder: CohortFolder) -> Task:
-        """Returns the task that trains a cohort of a plan."""
-        return Task(folder, self.devices_for(len(folder.runs)), plan.cohort_of(folder.runs).device_work)
-
-    def run(self, tasks: Sequence[Task], context: TaskContext) -> bool:
-        """Trains cohorts: the longest first, and others beside it on the devices that it leaves free.
-
-        A cohort that fails is marked. A cohort that another process trains is left to it.
-
-        Arguments:
-          tasks: the tasks to do.
-          context: what the tasks have in common.
+    def run(self, training: Training, folders: Sequence[CohortFolder]) -> bool:
+        """Trains cohorts. One that another process trains is left to it, and one that fails is marked.
 
         Returns:
           Whether any cohort was trained.
 
         Raises:
           OSError: the system prevents all training, for example because the disk is full.
-          Submitted: another engine has submitted the tasks, which are done later.
+          Submitted: the engine has submitted the cohorts, which are trained later.
         """
-
-        def job(task: Task) -> DeviceJob:
-            folder = task.folder
-
-            def train(devices: tuple[jax.Device, ...], stop: threading.Event) -> bool:
-                before = context.before.get(folder.name)
-                return train_claimed(
-                    context.plan, folder, context.workdir, context.display, context.stage, devices, stop, before
-                )
-
-            return DeviceJob(task.devices, task.duration, train)
-
-        return any(run_jobs([job(task) for task in tasks], tuple(available_devices())))
-
-
-SECONDS_BETWEEN_TRIES = 1.0
-
-
-def execute(plan: Plan, workdir: Workdir, display: Display, engine: Engine | None = None) -> list[dict[str, Any]]:
-    """Trains the runs of a plan that are not on record, and returns all records of the plan.
-
-    Several processes may execute plans on one folder: each cohort is trained by one of them, and the others wait for
-    it. A cohort that a killed process leaves is resumed from its last checkpoint.
-
-    Arguments:
-      plan: the plan to train.
-      workdir: the folder of the sweep.
-      display: the display that shows the progress.
-      engine: the engine that trains the cohorts; default: this process, on all its devices.
-
-    Raises:
-      FailedCohorts: some cohorts failed. The others are trained.
-    """
-    display.begin(plan, workdir.finished(plan.runs), note=resumed_text(plan, workdir))
-    execute_stage(plan, workdir, display, Stage(), engine)
-    display.end()
-    return records_of(plan, workdir)
+        devices, plans = available_devices(), [training.plan.cohort_of(folder.runs) for folder in folders]
+        # All processes train a cohort together, so it cannot use the devices of one of them alone.
+        cohorts = [(len(devices) if hosts.is_multiprocess() else plan.devices, plan.device_work) for plan in plans]
+        return any(spread(cohorts, devices, lambda number, *where: train_cohort(training, folders[number], *where)))
 
 
 def resumed_text(plan: Plan, workdir: Workdir) -> str:
     """Returns a line about the cohorts that resume from a checkpoint, which the plan counts in full; "" if none do."""
-    begun = [folder for folder in workdir.cohorts() if not folder.done and folder.checkpoint_numbers()]
-    begun = [folder for folder in begun if plan.runs.keys() & set(folder.runs)]
-    if not begun:
-        return ""
-    return f"  {count_text(len(begun), 'cohort')} will resume from a checkpoint; the plan counts steps made before, too"
+    begun = [each for each in workdir.cohorts() if not each.done and each.newest_checkpoint() >= 0]
+    if begun := [each for each in begun if not plan.runs.keys().isdisjoint(each.runs)]:
+        cohorts = count_text(len(begun), "cohort")
+        return f"  {cohorts} will resume from a checkpoint; the plan counts steps made before, too"
+    return ""
 
 
 def records_of(plan: Plan, workdir: Workdir, names: Container[str] | None = None) -> list[dict[str, Any]]:
-    """Reads the records of a plan's runs, in the order of the plan, each with the run's place in the grid.
-
-    Arguments:
-      plan: the plan of the runs.
-      workdir: the folder of the sweep.
-      names: the names of the runs whose records are read. Default: all.
+    """Reads the records of a plan's runs, or of those with some names, each with the run's place in the grid.
 
     Raises:
       InputError: a record is missing or damaged.
@@ -517,31 +473,121 @@ def records_of(plan: Plan, workdir: Workdir, names: Container[str] | None = None
     ]
 
 
-def execute_stage(plan: Plan, workdir: Workdir, display: Display, stage: Stage, engine: Engine | None = None) -> None:
-    """Trains the runs of a plan to the end of a stage. As in `execute`, other launchers may work on the folder.
+def train_plan(
+    plan: Plan, workdir: Workdir, display: Display, engine: Engine | None = None, **limits: Any
+) -> list[dict[str, Any]]:
+    """Trains the runs of a plan that are not on record, and returns all their records, unless they pause.
 
-    A cohort that fails is marked, and the others continue. A cohort that failed before is tried again, once.
+    Several processes may train plans in one folder: each cohort is trained by one of them, and the others wait for it.
+    A cohort that a killed process leaves is resumed from its last checkpoint. A cohort that fails is marked, and the
+    others continue. One that failed before is tried again, once.
+
+    Arguments:
+      plan: the plan.
+      workdir: the folder of the sweep.
+      display: the display that shows the progress.
+      engine: the engine that trains the cohorts; default: this process, on all its devices.
+      **limits: `until`, `dropped` and `halving`, as in `Training`.
 
     Raises:
-      FailedCohorts: some cohorts failed, here or in another launcher. The others have reached the end of the stage.
+      FailedCohorts: some cohorts failed, here or in another launcher. The others are trained.
       OSError: the system prevents all training, for example because the disk is full.
     """
-    engine = engine or Engine()
-    wanted = plan.runs.keys()
-    before = {folder.name: folder.failure() for folder in workdir.cohorts()}
-    context = TaskContext(plan, workdir, display, stage, before)
-
-    def failed(folder: CohortFolder) -> bool:
-        """Returns whether a cohort has failed since the stage began, in any process."""
-        return folder.failure() not in (None, before.get(folder.name))
-
-    while claimed := [folder for folder in workdir.claim(plan.groups, stage.settled) if not stage.reached(folder)]:
-        if all(map(failed, claimed)):
-            raise FailedCohorts(claimed, len(wanted))
-        # A cohort with runs that are not planned here belongs to another process. If that has stopped, the next claim
-        # abandons the cohort.
-        trained = engine.run([engine.task(plan, folder) for folder in claimed if wanted >= set(folder.runs)], context)
-        unfinished = [folder for folder in claimed if not stage.reached(folder) and not failed(folder)]
+    failures = {folder.name: folder.failure() for folder in workdir.cohorts()}
+    training, engine = Training(plan, display, failures, **limits), engine or Engine()
+    while folders := [each for each in workdir.assign(plan.groups, training.complete) if not training.reached(each)]:
+        if all(map(training.failed, folders)):
+            raise FailedCohorts(folders, len(plan.runs))
+        # A cohort with runs that are not planned here belongs to another process. If that has stopped, the next
+        # assignment removes the cohort.
+        trained = engine.run(training, [folder for folder in folders if plan.runs.keys() >= set(folder.runs)])
+        unfinished = [folder for folder in folders if not training.reached(folder) and not training.failed(folder)]
         if not trained and unfinished:
             display.waiting(len(unfinished))
             time.sleep(SECONDS_BETWEEN_TRIES)
+    return [] if training.until is not None else records_of(plan, workdir)
+
+
+def worker_device(platform: str, kind: str, memory: int) -> Any:
+    """Returns a stand-in for the device of a worker, with `memory` bytes, with which a plan is made."""
+    statistics = {"bytes_limit": memory}
+    return types.SimpleNamespace(platform=platform, device_kind=kind, process_index=0, memory_stats=lambda: statistics)
+
+
+# Variables that workers do not inherit. A driver that does not train may have another platform than its workers.
+NOT_SHARED = {"JAX_PLATFORMS", "JAX_COORDINATOR_ADDRESS"}
+
+
+def variables() -> dict[str, str]:
+    """Returns the variables that a worker needs before JAX is loaded, so that it computes what this process would."""
+    shared = {name: value for name, value in os.environ.items() if name.startswith(("JAX_", "XLA_FLAGS"))}
+    return {name: value for name, value in shared.items() if name not in NOT_SHARED} | {"NPROC": str(cores())}
+
+
+@dataclasses.dataclass(frozen=True)
+class RemoteCohort:
+    """A cohort for a worker elsewhere, without its data, which many cohorts share."""
+
+    training: Training  # only what the cohort needs, and without a display
+    folder: CohortFolder
+    extend: Callable[[], None] | None  # loads extensions of the package, before training
+    versions: Mapping[str, str]  # those that the worker must run
+
+    @classmethod
+    def of(cls, training: Training, folder: CohortFolder, extend: Callable[[], None] | None) -> "RemoteCohort":
+        """Returns what a worker needs to train a cohort of this process."""
+        sweep, cohort = training.plan.sweep, training.plan.cohort_of(folder.runs)
+        # The table and the grid of the sweep may hold objects that only this process can load.
+        plan = Plan(Sweep(name=sweep.name, config=sweep.config), (dataclasses.replace(cohort, data=None),))
+        here = dataclasses.replace(folder, path=folder.path.absolute())
+        return cls(dataclasses.replace(training, plan=plan, display=None), here, extend, versions())
+
+    def train(self, data: EncodedData, display: Any, stop: threading.Event, folder: CohortFolder | None = None) -> None:
+        """Trains the cohort in a worker, or returns if another process holds the cohort for long.
+
+        The arguments are those of `train_cohort`. `folder` is another folder to train in. Raises OSError as
+        `train_cohort` does, and InputError if the worker cannot train as the process that sent the cohort would.
+        """
+        (cohort,), host = self.training.plan.cohorts, socket.gethostname()
+        if self.extend is not None:
+            self.extend()
+        check_versions(self.versions, host)
+        if jax.default_backend() != cohort.platform:  # a CPU would be many times slower than a GPU, and nobody sees why
+            raise InputError(f"JAX finds no {cohort.platform} on {host}", remedy="install the same packages there")
+        keep_compiled_programs(self.training.plan.sweep.config.execution.cache_directory)
+        plan = dataclasses.replace(self.training.plan, cohorts=(dataclasses.replace(cohort, data=data),))
+        display.begin(plan, set())
+        training, devices = dataclasses.replace(self.training, plan=plan, display=display), available_devices()
+        with contextlib.suppress(Stopped):
+            train_cohort(training, folder or self.folder, tuple(devices[: cohort.devices]), stop, SECONDS_FOR_THE_LOCK)
+
+
+def on_all_hosts(
+    run: Callable[[], None], coordinator: str | None = None, process: int | None = None, processes: int | None = None
+) -> None:
+    """Runs a launcher as one process of several: process 0 calls `run`, and the others train its cohorts with it.
+
+    Process 0 alone plans, writes and displays. The others read the data of each cohort themselves. The other arguments
+    are those of `hosts.join`. Raises InputError if the processes cannot connect, or run different versions.
+    """
+    hosts.join(coordinator, process, processes)
+    check_versions(hosts.decide(versions), f"process {jax.process_index()}")
+    if jax.process_index():
+        _follow()
+    else:
+        run()
+        hosts.decide(lambda: None)  # ends `_follow`
+    jax.distributed.shutdown()
+
+
+def _follow() -> None:
+    """Trains every cohort that process 0 trains, until process 0 says that nothing is left."""
+    data, checkpoints = None, types.SimpleNamespace(save=lambda *given: None)  # process 0 alone reads and writes them
+    while (cohort := hosts.decide(lambda: None)) is not None:
+        runs, content, until, dropped = cohort
+        keep_compiled_programs(runs[0].config.execution.cache_directory)
+        if data is None or data.content != content:
+            data = prepare(runs[0].config)
+        if data.content != content:
+            raise InputError("the data differ from those of process 0", remedy="give all hosts the same files")
+        _cohort(runs, data, tuple(jax.devices())).train(checkpoints, until=until, dropped=dropped)

@@ -24,7 +24,7 @@ from jaxmatch.files import read_json, write_json
 from jaxmatch.reporting.layout import duration_text
 from jaxmatch.reporting.records import grouped, read_record, setting_of_run
 from jaxmatch.sweep.display import Display
-from jaxmatch.sweep.execute import Engine, Stage, execute_stage, records_of
+from jaxmatch.sweep.execute import Engine, train_plan
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.training import evaluation
 from jaxmatch.workdir import Workdir
@@ -180,7 +180,7 @@ def execute_halving(
 ) -> list[dict[str, Any]]:
     """Trains the runs of a plan that have no record, as far as halving lets them, and returns all records of the plan.
 
-    As `execute.execute`, after `store_or_check_rule`.
+    As `execute.train_plan`, after `store_or_check_rule`.
 
     Raises:
       FailedCohorts: some cohorts failed, so that nothing can be decided at the next rung. The others have reached it.
@@ -191,7 +191,7 @@ def execute_halving(
     remaining, dropped = settings_of(plan), {}
     decisions = []
     for rung, count in zip(halving.rungs, halving.counts()[1:], strict=True):
-        execute_stage(plan, workdir, display, Stage(rung, dropped, halving.rule()), engine)
+        train_plan(plan, workdir, display, engine, until=rung, dropped=dropped, halving=halving.rule())
         known = histories(workdir, plan.runs, rung)
         results = {
             setting: [result_at(known[run], score, rung * plan.runs[run][1].data.splits["train"].pairs) for run in runs]
@@ -203,9 +203,8 @@ def execute_halving(
         display.rung(rung, f"dev.{score}", [mean for _, mean in order], len(remaining), len(staying))
         dropped = dropped | {run: rung for setting, runs in remaining.items() if setting not in staying for run in runs}
         remaining = {setting: runs for setting, runs in remaining.items() if setting in staying}
-    execute_stage(plan, workdir, display, Stage(None, dropped, halving.rule()), engine)
+    records = train_plan(plan, workdir, display, engine, dropped=dropped, halving=halving.rule())
     display.end()
-    records = records_of(plan, workdir)
     times = {record["cohort"]: record["times"] for record in records}.values()
     seconds, made = (sum(each[name] for each in times) for name in ("train_seconds", "replica_steps"))
     whole = sum(cohort.steps * cohort.slots for cohort in plan.cohorts)  # if no run stops early

@@ -1,7 +1,7 @@
 """What the commands do with a sweep: plan it, train what is missing, make the table and its baselines."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,10 @@ from jaxmatch.files import write_json
 from jaxmatch.reporting.records import FLOORS_FORMAT, best_record, name_of_sweep, notes_file, read_floors
 from jaxmatch.reporting.table import check_layout, folder_table
 from jaxmatch.sweep.display import Display, RunListener, listeners_of, plan_text
-from jaxmatch.sweep.execute import Engine, execute, records_of, resumed_text
+from jaxmatch.sweep.execute import Engine, commit, records_of, resumed_text, train_plan, versions
 from jaxmatch.sweep.files import config_file, data_settings, load_module, resolve
 from jaxmatch.sweep.halving import Halving, any_record, execute_halving, store_or_check_rule
 from jaxmatch.sweep.plan import Plan
-from jaxmatch.sweep.recording import commit, versions
 from jaxmatch.sweep.sweep import Sweep, changed, with_scores
 from jaxmatch.training.scores import score_names
 from jaxmatch.workdir import FLOORS_FILE, TIMING_FILE, FailedCohorts, Workdir, check_usable
@@ -36,34 +35,26 @@ def sweep(
     file: Path,
     *,
     workdir: Path,
-    seeds: int | None = None,
     dry_run: bool = False,
-    overrides: Mapping[str, Any] | None = None,
-    grid_overrides: Mapping[str, str] | None = None,
-    options: Mapping[str, str] | None = None,
-    floors: str | None = None,
-    smoke: bool = False,
     display: Display | None = None,
     log: Sequence[str] = (),
-    command: str = "",
     engine: Engine | None = None,
+    **changes: Any,
 ) -> str:
     """Runs a sweep file: shows the plan, trains what is missing, and returns the table.
 
     Arguments:
       file: a Python file with `get_sweep()`, or with `get_config()` for a single setting.
       workdir: the folder of the sweep.
-      seeds: the number of seeds, starting with the first of the file.
       dry_run: whether to show the plan and train nothing.
-      overrides: dotted setting -> value or its text, for all runs.
-      grid_overrides: dotted setting -> comma-separated values of a grid axis; "" removes the axis.
-      options: the options of `files.OF_THE_DATA`, and those that the file's `get_sweep` takes.
-      floors: the simple baselines of the table (`baselines.named_floors`). None: those of the file.
-      smoke: whether to shrink everything to seconds, on generated data (see `smoke_sweep`).
       display: the display that shows the progress.
       log: the names of listeners (`display.listeners_of`).
-      command: the command line that the user gave. It is stored beside the records.
       engine: the engine that trains the cohorts; default: this process.
+      **changes: what `files.resolve` takes: `seeds` (their number, starting with the first of the file), `overrides`
+        (dotted setting -> value or its text, for all runs), `grid_overrides` (dotted setting -> comma-separated values
+        of a grid axis; "" removes the axis), `options` (of `files.OF_THE_DATA`, and those that `get_sweep` takes),
+        `floors` (`baselines.named_floors`), `smoke` (whether to shrink everything to seconds, on generated data), and
+        `command` (the command line, which is stored beside the records).
 
     Returns:
       The table in Markdown, or "" for a dry run.
@@ -72,8 +63,7 @@ def sweep(
       InputError: something is wrong that the user can fix.
       FailedCohorts: some runs failed. The error holds the table of the others.
     """
-    changes: dict[str, Any] = {"overrides": overrides, "grid_overrides": grid_overrides, "options": options}
-    resolved = resolve(file, seeds=seeds, floors=floors, smoke=smoke, command=command, **changes)
+    resolved = resolve(file, **changes)
     listeners = listeners_of(log, workdir)
     if dry_run:
         show_plan(resolved, workdir, display, engine=engine)
@@ -100,17 +90,12 @@ def show_plan(
     halve: Callable[[Plan], Halving] | None = None,
     engine: Engine | None = None,
 ) -> None:
-    """Shows what a sweep would train in a folder, and trains nothing.
-
-    Arguments: as in `run`.
-    """
-    display, folder = display or Display(), Workdir(workdir)
+    """Shows what a sweep would train in a folder, and trains nothing. The arguments are those of `run`."""
+    folder = Workdir(workdir)
     plan, halving = _checked_plan(sweep, folder, engine or Engine(), halve, dry_run=True)
     finished = folder.finished(plan.runs, *((any_record,) if halving else ()))
-    lines = [plan_text(plan, finished), *filter(None, [resumed_text(plan, folder)])]
-    if halving is not None:
-        lines.append(halving.text(plan.replica_steps))
-    display.show("\n".join(lines))
+    lines = [plan_text(plan, finished), resumed_text(plan, folder), halving and halving.text(plan.replica_steps)]
+    (display or Display()).show("\n".join(filter(None, lines)))
 
 
 def run(
@@ -140,19 +125,19 @@ def run(
       FailedCohorts: some runs failed. This `InputError` (jaxmatch.workdir) holds the `records` of the others,
         and their `table`.
     """
-    display, engine = display or Display(), engine or Engine()
+    display, engine, folder = display or Display(), engine or Engine(), Workdir(Path(workdir))
     display.listeners += listeners
     sweep = changed(sweep)  # the table of a sweep made in Python may lack an axis
-    folder = Workdir(Path(workdir))
     plan, halving = _checked_plan(sweep, folder, engine, halve)
     if halving is not None:
         store_or_check_rule(plan, folder, halving)
     folder.clean()
-    _write_notes(folder, plan, plan_text(plan, set()))
+    _write_notes(folder, plan)
     keep_floors(plan, folder, display)
     try:
         if halving is None:
-            records = execute(plan, folder, display, engine)
+            display.begin(plan, folder.finished(plan.runs), note=resumed_text(plan, folder))
+            records = train_plan(plan, folder, display, engine)
         else:
             records = execute_halving(plan, folder, display, halving, engine)
     except FailedCohorts as failed:
@@ -178,7 +163,7 @@ def _checked_plan(
     check_installed(sweep.floors)
     if sweep.cross_encoder:
         check_cross_encoder(sweep.cross_encoder)
-    engine.begin(folder.path, sweep.name, dry_run)
+    engine.begin(folder.path, dry_run)
     plan = engine.plan(sweep)
     scores = {name for cohort in plan.cohorts for name in score_names(cohort.data.task, len(cohort.data.labels))}
     configs = [run.config for run, _ in plan.runs.values()]
@@ -195,16 +180,15 @@ def check_sweep_folder(sweep: Sweep, workdir: Path) -> None:
       InputError: the folder cannot be written, or belongs to a timing or another sweep.
     """
     check_usable(workdir)
+    name, remedy = name_of_sweep(workdir), "give a --workdir of its own"
     if (workdir / TIMING_FILE).exists():
-        raise InputError("this folder holds a timing", path=workdir, remedy="give a --workdir of its own")
-    name = name_of_sweep(workdir)
+        raise InputError("this folder holds a timing", path=workdir, remedy=remedy)
     if name not in (None, sweep.name):
-        problem = f'this folder holds the sweep "{name}", not "{sweep.name}"'
-        raise InputError(problem, path=workdir, remedy="give a --workdir of its own")
+        raise InputError(f'this folder holds the sweep "{name}", not "{sweep.name}"', path=workdir, remedy=remedy)
 
 
-def _write_notes(folder: Workdir, plan: Plan, text: str) -> None:
-    """Writes the notes of a sweep, which `read_sweep_folder` reads besides records. `text` is the plan in words."""
+def _write_notes(folder: Workdir, plan: Plan) -> None:
+    """Writes the notes of a sweep, which `read_sweep_folder` reads besides records."""
     places = {
         name: {"variant": run.variant, "overrides": dict(run.overrides), "seed": run.seed}
         for name, (run, _) in plan.runs.items()
@@ -217,23 +201,23 @@ def _write_notes(folder: Workdir, plan: Plan, text: str) -> None:
         "analyses": {name: dict(options) for name, options in plan.sweep.analyses.items()},
         **({"floors": list(plan.sweep.rows_without_runs)} if plan.sweep.rows_without_runs else {}),
         **({"command": plan.sweep.command} if plan.sweep.command else {}),
-        "plan": text,
+        "plan": plan_text(plan, set()),
     }
     write_json(notes_file(folder.path), notes)
 
 
 def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
-    """Computes the rows without runs that a sweep requests, unless its folder holds them for the same data.
+    """Computes the baselines that a sweep requests, unless its folder holds them for the same data.
 
-    The rows of one data set say nothing about other data sets, so a sweep over several data sets has none.
+    The baselines of one data set say nothing about others, so a sweep over several data sets has none.
 
     Arguments:
       plan: the plan of the sweep.
-      folder: the folder that stores the rows.
+      folder: the folder that stores them.
       display: the display, which reports the computation. It takes minutes on the largest data sets.
 
     Raises:
-      InputError: a row cannot be computed here, or the stored rows are damaged.
+      InputError: a baseline cannot be computed here, or the stored ones are damaged.
     """
     requested, pretrained = list(plan.sweep.floors), plan.sweep.cross_encoder
     if pretrained:
@@ -241,7 +225,7 @@ def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
     if not requested:
         return
     run, cohort = next(iter(plan.runs.values()))
-    # Floors read the texts, and no other feature of their words.
+    # Baselines read the texts, and no other feature of their words.
     texts = {
         dataclasses.replace(data_settings(each.config), tags=False, exact_match=False, characters=0)
         for each, _ in plan.runs.values()
@@ -253,9 +237,8 @@ def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
     kept = read_floors(folder.path)
     if kept and kept["fingerprint"] == cohort.data.fingerprint and kept.get("asked") == requested:
         return
-    rows = []
+    rows, task = [], cohort.data.task
     if plan.sweep.floors:
-        task = cohort.data.task
         floors = [name for name in plan.sweep.floors if task in FLOORS[name].tasks]
         left_out = [name for name in plan.sweep.floors if name not in floors]
         note = f" ({', '.join(left_out)}: not for a {task})" if left_out else ""
@@ -266,14 +249,5 @@ def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
         settings = data_settings(run.config)
         texts = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
         rows.append(cross_encoder_measured(pretrained, cohort.data, texts))
-    write_json(
-        folder.path / FLOORS_FILE,
-        {
-            "format": FLOORS_FORMAT,
-            "asked": requested,
-            "fingerprint": cohort.data.fingerprint,
-            "rows": rows,
-            "versions": versions(),
-            "commit": commit(),
-        },
-    )
+    notes = {"format": FLOORS_FORMAT, "asked": requested, "fingerprint": cohort.data.fingerprint, "rows": rows}
+    write_json(folder.path / FLOORS_FILE, notes | {"versions": versions(), "commit": commit()})

@@ -1,8 +1,8 @@
 """Training of cohorts as tasks of a Ray cluster (https://docs.ray.io), which queues them and gives them devices.
 
-The workdir, on a file system that all nodes share, or an object store (store.py) holds the state. A cohort whose worker
-or node dies becomes another task, which resumes from the last checkpoint. If this command dies, the next one resumes
-all cohorts in the same way.
+The workdir, on a file system that all nodes share, or an object store holds the state. A cohort whose worker or node
+dies becomes another task, which resumes from the last checkpoint. If this command dies, the next one resumes all
+cohorts in the same way.
 """
 
 import concurrent.futures
@@ -12,34 +12,27 @@ import functools
 import logging
 import os
 import queue
+import shutil
 import signal
 import socket
 import sys
+import tarfile
+import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
-from filelock import FileLock, Timeout
 
 from jaxmatch.data.encoding import EncodedData
-from jaxmatch.devices import cores, device_bytes, keep_compiled_programs
+from jaxmatch.devices import cores, device_bytes
 from jaxmatch.errors import InputError, NotInstalled, first_line
-from jaxmatch.sweep import worker
-from jaxmatch.sweep.execute import Engine, Stage, Stopped, Task, TaskContext, train_claimed
-from jaxmatch.sweep.plan import (
-    SECONDS_OF_A_START,
-    SHARE_OF_PEAK,
-    Plan,
-    make_plan,
-    multiply_adds_a_second,
-    split_cohorts,
-)
-from jaxmatch.sweep.store import Store
+from jaxmatch.sweep import plan as planning
+from jaxmatch.sweep.execute import Engine, RemoteCohort, Training, variables, worker_device
+from jaxmatch.sweep.plan import SECONDS_OF_A_START, SHARE_OF_PEAK, Plan
 from jaxmatch.sweep.sweep import Run, Sweep
-from jaxmatch.workdir import CohortFolder, Workdir, mark_failed
+from jaxmatch.workdir import CohortFolder, Workdir
 
 SECONDS_TO_ANSWER = 10.0
 SECONDS_BETWEEN_POLLS = 1.0
@@ -48,104 +41,132 @@ SECONDS_TO_STOP = 60.0
 # A cohort has failed once its workers have died this often without a new checkpoint.
 MOST_DEATHS = 3
 
-# A method of `CohortDisplay` that a worker calls, and its arguments. "cohort" begins the display.
-Event = tuple[str, tuple[Any, ...]]
+
+class Store:
+    """The cohorts in an object store, such as "s3://bucket/folder", for workers that share no file system.
+
+    URL/cohorts/COHORT.tar holds the newest checkpoint of a cohort or, once it is done, the folders of its runs, under
+    their paths in a workdir. All methods raise InputError if the store cannot be used.
+    """
+
+    def __init__(self, url: str):
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError:
+            raise NotInstalled("--store", "fsspec", "store") from None
+        self.url = url
+        with self._errors():
+            self._files, root = url_to_fs(url, use_listings_cache=False)
+            self._folder = f"{root}/cohorts"
+            if "file" in self._files.protocol:
+                self._files.makedirs(self._folder, exist_ok=True)
+
+    def names(self) -> set[str]:
+        """Returns the names of the stored cohorts."""
+        with self._errors():
+            return {Path(path).stem for path in self._files.glob(f"{self._folder}/*.tar")}
+
+    @contextlib.contextmanager
+    def local(self, folder: CohortFolder) -> Iterator[CohortFolder]:
+        """Yields a temporary folder with what the store holds of a cohort. At the end of the block, uploads it."""
+        with tempfile.TemporaryDirectory(prefix="jaxmatch-") as workdir:
+            self.get(folder.name, Path(workdir))
+            cohorts = Path(workdir) / "cohorts"
+            here = CohortFolder.read(cohorts / folder.name)
+            if here is None or here.done:  # done before, but not all of its records are wanted
+                here = CohortFolder.new(cohorts, folder.signature, folder.runs)
+            yield here
+            self.put(here)
+
+    def put(self, folder: CohortFolder) -> None:
+        """Uploads the state of a cohort. The object is replaced whole."""
+        workdir, newest = folder.workdir, folder.newest_checkpoint()
+        paths = [path for path in folder.path.iterdir() if path.is_file()]
+        if folder.done:
+            paths += map(workdir.run_folder, folder.runs)
+        elif newest >= 0:
+            paths.append(folder.checkpoints / str(newest))
+        with tempfile.TemporaryDirectory() as scratch, self._errors():
+            file, target = f"{scratch}/cohort.tar", f"{self._folder}/{folder.name}.tar"
+            with tarfile.open(file, "w") as archive:
+                for path in paths:
+                    archive.add(path, path.relative_to(workdir.path))
+            self._files.put_file(file, f"{target}.partial")
+            self._files.mv(f"{target}.partial", target)
+
+    def get(self, cohort: str, workdir: Path) -> None:
+        """Replaces what a workdir holds of a cohort by what the store holds, if it holds anything."""
+        with tempfile.TemporaryDirectory(prefix=".store-", dir=workdir) as scratch:
+            with self._errors():
+                try:
+                    self._files.get_file(f"{self._folder}/{cohort}.tar", f"{scratch}/cohort.tar")
+                except FileNotFoundError:
+                    return
+            with tarfile.open(f"{scratch}/cohort.tar") as archive:
+                archive.extractall(scratch, filter="data")
+            # The cohort, whose DONE says that its runs are on record, comes last.
+            for path in sorted(Path(scratch).glob("*/*"), key=lambda path: path.parent.name, reverse=True):
+                target = workdir / path.relative_to(scratch)
+                target.parent.mkdir(exist_ok=True)
+                shutil.rmtree(target, ignore_errors=True)
+                os.replace(path, target)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raises any error in the block as an `InputError`, because the class of the error depends on the store."""
+        try:
+            yield
+        except Exception as error:
+            problem = f"the store cannot be used on {socket.gethostname()} ({first_line(error)})"
+            remedy = "check the URL, the credentials, and variables such as AWS_ENDPOINT_URL"
+            raise InputError(problem, path=self.url, remedy=remedy) from None
+
+
+# The name of a method of `CohortDisplay` that a worker calls, and its arguments. "cohort" begins the display.
+Event = tuple[Any, ...]
 
 
 class _Reporter:
-    """The display and the listener of a worker. It passes on all events, but steps at most once a second.
-
-    Arguments:
-      report: the function that takes the events.
-      upload: the function that uploads a checkpoint that was written.
-    """
+    """The display of a worker, which passes on all events but the plan, and uploads checkpoints."""
 
     def __init__(self, report: Callable[[Event], None], upload: Callable[[], None]):
-        self._report, self._upload, self._stepped_at = report, upload, -SECONDS_BETWEEN_POLLS
+        self._report, self._upload = report, upload
+
+    def begin(self, plan: Plan, finished: set[str]) -> None:
+        pass
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> "_Reporter":
-        self._report(("cohort", ()))
+        self._report(("cohort",))
         return self
 
     def __getattr__(self, method: str) -> Callable[..., None]:
-        return lambda *arguments: self._report((method, arguments))
-
-    def stepped(self, done: int, total: int) -> None:
-        if done == total or time.monotonic() - self._stepped_at >= SECONDS_BETWEEN_POLLS:
-            self._stepped_at = time.monotonic()
-            self._report(("stepped", (done, total)))
+        return lambda *arguments: self._report((method, *arguments))
 
     def saved(self) -> None:
         with contextlib.suppress(InputError):  # the store may be reached again at the next checkpoint
             self._upload()
-            self._report(("saved", ()))
+            self._report(("saved",))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Order:
-    """What a worker does.
+def _train(cohort: RemoteCohort, data: EncodedData, store: Store | None) -> Iterator[Event]:
+    """Trains a cohort in a worker, as a task. Yields the events. `ray.cancel` leads to a checkpoint."""
+    stop, events, host = threading.Event(), queue.SimpleQueue(), socket.gethostname()
+    signal.signal(signal.SIGINT, lambda number, frame: stop.set())
 
-    Attributes:
-      plan: the part of the plan that the cohort needs, without its data.
-      folder: the folder of the cohort.
-      stage: how far the cohort is trained.
-      failed_before: the failure of the cohort when the stage began (`CohortFolder.failure`).
-      extend: a function that loads extensions of the package.
-      platform: the platform that the worker must compute on.
-      versions: the versions that the worker must run.
-      store: the store of the cohort. None: all nodes reach its folder.
-    """
-
-    plan: Plan
-    folder: CohortFolder
-    stage: Stage
-    failed_before: bytes | None
-    extend: Callable[[], None] | None
-    platform: str
-    versions: Mapping[str, str]
-    store: Store | None
-
-    def train(self, data: EncodedData, report: Callable[[Event], None], stop: threading.Event) -> None:
-        """Trains the cohort and reports events, or returns if another process holds the cohort for long.
-
-        Arguments:
-          data: the data of the cohort.
-          report: the function that takes the events.
-          stop: an event that ends training early, with a checkpoint.
-
-        Raises:
-          InputError: the worker cannot train as this command would, or its system prevents training.
-        """
-        host = socket.gethostname()
-        if self.extend is not None:
-            self.extend()
-        if (versions := worker.versions()) != self.versions:
-            raise InputError(f"{host} runs {versions}, not {self.versions}", remedy="install the same versions there")
-        if jax.default_backend() != self.platform:  # a CPU would be many times slower than a GPU for no visible reason
-            raise InputError(f"JAX finds no {self.platform} on {host}", remedy="install the same packages there")
-        if self.store is None and not self.folder.path.exists():
+    def train() -> None:
+        if store is None and not cohort.folder.path.exists():
             remedy = "give a --workdir on a file system that all nodes share, or --store"
-            raise InputError(f"the worker on {host} does not reach this folder", path=self.folder.path, remedy=remedy)
-        keep_compiled_programs(self.plan.sweep.config.execution.cache_directory)
+            raise InputError(f"the worker on {host} does not reach this folder", path=cohort.folder.path, remedy=remedy)
         try:
-            with self.store.local(self.folder) if self.store else contextlib.nullcontext(self.folder) as folder:
-                upload = functools.partial(self.store.put, folder) if self.store else lambda: None
-                plan, workdir = worker.with_data(self.plan, data), Workdir(folder.path.parents[1])
-                shown, devices = _Reporter(report, upload), tuple(jax.local_devices()[:1])
-                wait = worker.SECONDS_FOR_THE_LOCK
-                with contextlib.suppress(Stopped):
-                    train_claimed(plan, folder, workdir, shown, self.stage, devices, stop, self.failed_before, wait)
+            with store.local(cohort.folder) if store else contextlib.nullcontext(cohort.folder) as folder:
+                upload = functools.partial(store.put, folder) if store else lambda: None
+                cohort.train(data, _Reporter(events.put, upload), stop, folder)
         except OSError as error:
             remedy = "fix that there, or remove the node from the cluster, and run the same command again"
             raise InputError(f"the worker on {host} cannot continue ({first_line(error)})", remedy=remedy) from None
 
-
-def _train(order: _Order, data: EncodedData) -> Iterator[Event]:
-    """Trains a cohort in a worker, as a task. Yields the events. `ray.cancel` leads to a checkpoint."""
-    stop, events = threading.Event(), queue.SimpleQueue()
-    signal.signal(signal.SIGINT, lambda number, frame: stop.set())
     with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        training = thread.submit(order.train, data, events.put, stop)
+        training = thread.submit(train)
         training.add_done_callback(lambda _: events.put(None))
         try:
             event = ()
@@ -158,61 +179,47 @@ def _train(order: _Order, data: EncodedData) -> Iterator[Event]:
         training.result()
 
 
-def _measure() -> tuple[worker.WorkerDevice, float]:
-    """Measures a worker's device, as a task. Returns the device and its speed in multiply-adds per second."""
+def _measure() -> tuple[str, str, int, float]:
+    """Measures a worker's device, as a task: its platform, kind, bytes, and speed in multiply-adds per second."""
     device = jax.devices()[0]
-    found = worker.WorkerDevice(device.platform, device.device_kind, device_bytes(device))
-    return found, multiply_adds_a_second()
+    return device.platform, device.device_kind, device_bytes(device), planning.multiply_adds_a_second()
 
 
 @dataclasses.dataclass
 class _Attempt:
-    """A task that trains a cohort.
+    """The tasks that train a cohort, one after another if workers die."""
 
-    Attributes:
-      task: what it does.
-      deaths: how many workers have died since the last checkpoint.
-      shown: the display of the cohort, while a worker trains it.
-      outcome: the last event of the training, which is displayed once the task is over.
-    """
+    folder: CohortFolder
+    deaths: int = 0  # of workers, since the last checkpoint
+    shown: Any = None  # the display of the cohort, while a worker trains it
 
-    task: Task
-    deaths: int = 0
-    shown: Any = None
-    outcome: Event | None = None
-
-    def show(self, event: Event, context: TaskContext) -> None:
-        """Displays an event of the worker."""
-        method, arguments = event
+    def show(self, training: Training, method: str, *arguments: Any) -> None:
+        """Displays an event of the worker. How training ended is displayed once the task is over."""
         if method == "cohort":
-            runs = context.stage.remaining_runs(context.plan, self.task.folder)
-            self.shown = context.display.cohort(self.task.folder, runs)
-        elif method in ("done", "paused", "failed"):
-            self.outcome = event
-        elif method != "training_ended":
+            self.shown = training.show(self.folder)
+        elif method not in ("done", "paused", "failed", "training_ended"):
             getattr(self.shown, method)(*arguments)
             if method == "saved":
                 self.deaths = 0
 
-    def has_died(self, problem: str, context: TaskContext) -> bool:
-        """Displays that the worker died, and returns whether another one should try. Else the cohort has failed."""
-        self.deaths, folder = self.deaths + 1, self.task.folder
-        if not context.stage.reached(folder) and folder.failure() == context.before.get(folder.name):
-            self.outcome = None  # it may have died before the outcome was in the store
-        self.end(problem)
-        if self.outcome is None and self.deaths == MOST_DEATHS:
-            error = RuntimeError(f"{problem}, {self.deaths} times without a new checkpoint")
-            self.outcome = "failed", (mark_failed(folder, error),)
-            context.display.say(f"cohort {folder.name}: failed ({self.outcome[1][0]})")
-        return self.outcome is None
-
-    def end(self, lost: str = "its worker was told to stop") -> None:
-        """Displays how the task has ended. `lost` says why, if it has no outcome."""
+    def end(self, training: Training, death: str = "") -> bool:
+        """Displays how a task has ended. Returns whether the cohort is done, has paused or has failed."""
+        folder, ended = self.folder, True
+        self.deaths += bool(death)
+        if training.reached(folder):
+            event = ("done",) if folder.done else ("paused",)
+        elif training.failed(folder):
+            event = ("failed", folder.failure_message())
+        elif self.deaths == MOST_DEATHS:
+            error = RuntimeError(f"{death}, {self.deaths} times without a new checkpoint")
+            event = ("failed", folder.mark_failed(error))
+        else:
+            event, ended = ("lost", death or "its worker was told to stop"), False
         if self.shown is not None:
-            method, arguments = self.outcome or ("lost", (lost,))
-            getattr(self.shown, method)(*arguments)
+            getattr(self.shown, event[0])(*event[1:])
             self.shown.training_ended()
             self.shown = None
+        return ended
 
 
 class RayEngine(Engine):
@@ -236,45 +243,25 @@ class RayEngine(Engine):
             import ray
         except ImportError:
             raise NotInstalled("--on ray", "Ray", "ray") from None
-        self._ray, self._address, self._extend = ray, address, extend
-        self._device: worker.WorkerDevice | None = None
-        self._url, self._root, self._stores, self._stored = store, Path(), dict[Path, Store](), set[Path]()
-        self._locks = contextlib.ExitStack()
+        self._ray, self._address, self._extend, self._url = ray, address, extend, store
+        self._device: Any = None
+        self._stores: dict[Path, Store] = {}  # workdir -> its store. The first workdir may hold the others.
 
-    def begin(self, workdir: Path, name: str, dry_run: bool = False) -> None:
+    def begin(self, workdir: Path, dry_run: bool = False) -> None:
         # If this process used a GPU, it would take memory that workers need.
         jax.config.update("jax_platforms", "cpu")
         if self._device is None:
             self._connect()
             self._measure_cluster()
         if self._url and workdir not in self._stores and not dry_run:
-            self._use_store(workdir, name)
-
-    def _use_store(self, workdir: Path, name: str) -> None:
-        """Downloads what the store holds of a sweep and the workdir lacks.
-
-        Raises:
-          InputError: the store cannot be used or holds another sweep, or another command uses the workdir.
-        """
-        self._root = self._root if self._stores else workdir
-        store = Store(f"{self._url.rstrip('/')}/{workdir.relative_to(self._root).as_posix()}".removesuffix("/."))
-        workdir.mkdir(parents=True, exist_ok=True)
-        try:
-            self._locks.enter_context(FileLock(workdir / ".store.lock").acquire(blocking=False))
-        except Timeout:
-            raise InputError("another command trains this sweep", path=workdir, remedy="wait for it") from None
-        stored, done = set(store.begin(name)), {folder.name for folder in Workdir(workdir).cohorts() if folder.done}
-        for cohort in stored - done:
-            store.get(cohort, workdir)
-        self._stored |= {folder.path for folder in Workdir(workdir).cohorts() if folder.done and folder.name in stored}
-        self._stores[workdir] = store
+            below = workdir.relative_to(next(iter(self._stores), workdir)).as_posix()
+            store = self._stores[workdir] = Store(f"{self._url.rstrip('/')}/{below}".removesuffix("/."))
+            workdir.mkdir(parents=True, exist_ok=True)
+            for cohort in store.names() - {each.name for each in Workdir(workdir).cohorts() if each.done}:
+                store.get(cohort, workdir)
 
     def _connect(self) -> None:
-        """Connects to the cluster.
-
-        Raises:
-          InputError: no cluster answers at the address, or it runs another version of Ray or Python.
-        """
+        """Connects to the cluster. Raises InputError if none answers, or if it runs other versions of Ray or Python."""
         place = self._address or os.environ.get("RAY_ADDRESS") or "auto"
         host, _, port = place.rpartition(":")
         try:
@@ -282,16 +269,13 @@ class RayEngine(Engine):
                 socket.create_connection((host.strip("[]"), int(port)), SECONDS_TO_ANSWER).close()
             self._ray.init(place, log_to_driver=False, logging_level=logging.CRITICAL)
         except (Exception, SystemExit) as error:  # Ray does not specify what it raises
-            raise InputError(
-                f"Ray cannot be used at {place} ({first_line(error)})",
-                remedy="start it with ray start --head, or give --on ray:HOST:PORT of a running one",
-            ) from None
+            remedy = "start it with ray start --head, or give --on ray:HOST:PORT of a running one"
+            raise InputError(f"Ray cannot be used at {place} ({first_line(error)})", remedy=remedy) from None
 
     def _measure_cluster(self) -> None:
         """Finds out how many tasks the nodes can run at once, and which device a task has.
 
-        Raises:
-          InputError: there are no nodes for tasks, or workers cannot use JAX or their GPUs.
+        Raises InputError if there are no nodes for tasks, or if workers cannot use JAX or their GPUs.
         """
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         self._gpus = any(node.get("GPU", 0) >= 1 for node in nodes)
@@ -299,107 +283,74 @@ class RayEngine(Engine):
         if not self._gpus and not self._cpus:
             raise InputError("no node of the Ray cluster has a CPU or GPU for tasks", remedy="add one with ray start")
         slots = [int(node.get("GPU", 0) if self._gpus else node.get("CPU", 0) // self._cpus) for node in nodes]
-        measured = self._ray.remote(**self._options())(_measure).remote()
-        if not self._ray.wait([measured], timeout=SECONDS_TO_ANSWER)[0]:
-            sys.stderr.write("waiting for a free worker of the Ray cluster\n")
         try:
-            device, self._speed = self._ray.get(measured)
+            platform, kind, memory, self._speed = self._ray.get(self._ray.remote(**self._options())(_measure).remote())
         except self._ray.exceptions.RayError as error:
             reason = first_line(getattr(error, "cause", None) or error)
-            raise InputError(
-                f"a worker of the Ray cluster cannot use JAX ({reason})",
-                remedy="install this version of jaxmatch on all nodes",
-            ) from None
-        if self._gpus and device.platform == "cpu":
+            problem = f"a worker of the Ray cluster cannot use JAX ({reason})"
+            raise InputError(problem, remedy="install this version of jaxmatch on all nodes") from None
+        if self._gpus and platform == "cpu":
             problem = "the nodes of the Ray cluster have GPUs that JAX does not see there"
             raise InputError(problem, remedy="install jaxmatch[cuda12] or jaxmatch[cuda13] on them")
-        if not self._gpus:  # the tasks of a node share its memory
-            device = dataclasses.replace(device, bytes=device.bytes // max(slots))
-        self._device, self._slots = device, sum(slots)
+        share = memory if self._gpus else memory // max(slots)  # the tasks of a node share its memory
+        self._device, self._slots = worker_device(platform, kind, share), sum(slots)
 
     def _options(self) -> dict[str, Any]:
         """Returns the options of a task, such as the resources that it takes of a node."""
-        variables, needs = worker.variables(), {"num_gpus": 1, "num_cpus": 0, "max_calls": 1}
+        environment, needs = variables(), {"num_gpus": 1, "num_cpus": 0, "max_calls": 1}
         if not self._gpus:  # Ray does not hide GPUs from a task that asks for none
-            variables, needs = variables | {"JAX_PLATFORMS": "cpu"}, {"num_cpus": self._cpus}
-        return {**needs, "max_retries": 0, "scheduling_strategy": "SPREAD", "runtime_env": {"env_vars": variables}}
+            environment, needs = environment | {"JAX_PLATFORMS": "cpu"}, {"num_cpus": self._cpus}
+        return {**needs, "max_retries": 0, "scheduling_strategy": "SPREAD", "runtime_env": {"env_vars": environment}}
 
     def plan(self, sweep: Sweep) -> Plan:
-        plan = dataclasses.replace(make_plan(sweep, [self._device]), slots=self._slots, speed=self._speed)
-        return split_cohorts(plan, self._slots, SECONDS_OF_A_START * self._speed * SHARE_OF_PEAK)
+        plan = dataclasses.replace(planning.make_plan(sweep, [self._device]), slots=self._slots, speed=self._speed)
+        return planning.split_cohorts(plan, self._slots, SECONDS_OF_A_START * self._speed * SHARE_OF_PEAK)
 
-    def devices_for(self, runs: int) -> int:
-        return 1
-
-    def close(self) -> None:
-        """Disconnects from the cluster."""
-        self._locks.close()
-        self._ray.shutdown()
-
-    def run(self, tasks: Sequence[Task], context: TaskContext) -> bool:
+    def run(self, training: Training, folders: Sequence[CohortFolder]) -> bool:
         ray, errors = self._ray, self._ray.exceptions
         train, data, trained = ray.remote(**self._options())(_train), {}, False
-        store = self._stores.get(context.workdir.path)
         running: dict[Any, _Attempt] = {}
+        plans = {folder.path: training.plan.cohort_of(folder.runs) for folder in folders}
+        store = self._stores.get(folders[0].workdir.path) if folders else None
 
         def submit(attempt: _Attempt) -> None:
-            folder = attempt.task.folder
-            part, encoded = worker.part_of(context.plan, folder)
+            encoded = plans[attempt.folder.path].data
             if encoded.content not in data:
                 data[encoded.content] = ray.put(encoded)
-            order = _Order(
-                part,
-                dataclasses.replace(folder, path=folder.path.absolute()),
-                context.stage,
-                context.before.get(folder.name),
-                self._extend,
-                self._device.platform,
-                worker.versions(),
-                store,
-            )
-            running[train.remote(order, data[encoded.content])] = attempt
+            cohort = RemoteCohort.of(training, attempt.folder, self._extend)
+            running[train.remote(cohort, data[encoded.content], store)] = attempt
 
         with contextlib.redirect_stdout(sys.stderr):  # Ray prints about nodes that die; the table must stay alone
             try:
-                for task in sorted(tasks, key=lambda task: -task.duration):
-                    if task.folder.path in self._stored:  # it was done, but not all of its records are wanted
-                        self._stored.remove(task.folder.path)
-                        store.remove(task.folder.name)
-                    submit(_Attempt(task))
+                for folder in sorted(folders, key=lambda folder: -plans[folder.path].device_work):
+                    submit(_Attempt(folder))
                 while running:
                     for events in ray.wait(list(running), timeout=SECONDS_BETWEEN_POLLS)[0]:
-                        attempt = running[events]
+                        attempt, death = running[events], ""
                         try:
-                            attempt.show(ray.get(next(events)), context)
+                            attempt.show(training, *ray.get(next(events)))
                             continue
                         except StopIteration:
-                            if store is not None:
-                                self._take(attempt, store, context)
-                            attempt.end()
+                            pass
                         except errors.RayTaskError as error:
                             raise (error.cause if isinstance(error.cause, Exception) else error) from None
                         except errors.RayError as error:
-                            if attempt.has_died(f"its worker died ({type(error).__name__})", context):
-                                submit(attempt)
+                            death = f"its worker died ({type(error).__name__})"
+                        if store is not None:
+                            store.get(attempt.folder.name, attempt.folder.workdir.path)
                         del running[events]
-                        trained |= attempt.outcome is not None
+                        if attempt.end(training, death):
+                            trained = True
+                        elif death:
+                            submit(attempt)
+                        elif store is not None:  # it may be a folder of the worker's own
+                            problem = "the store does not hold what a worker has uploaded"
+                            raise InputError(problem, path=store.url, remedy="give a --store that all nodes reach")
             finally:
-                self._stop(running)
+                self._stop(training, running)
         return trained
 
-    def _take(self, attempt: _Attempt, store: Store, context: TaskContext) -> None:
-        """Downloads a cohort that a worker has trained.
-
-        Raises:
-          InputError: the worker has another store, for example a folder of its own.
-        """
-        folder = attempt.task.folder
-        store.get(folder.name, context.workdir.path)
-        if attempt.outcome and attempt.outcome[0] != "failed" and not context.stage.reached(folder):
-            problem = "the store does not hold what a worker has uploaded"
-            raise InputError(problem, path=store.url, remedy="give a --store that all nodes reach")
-
-    def _stop(self, running: Mapping[Any, _Attempt]) -> None:
+    def _stop(self, training: Training, running: Mapping[Any, _Attempt]) -> None:
         """Tells workers to stop, and waits until they have written their checkpoints."""
         for events in running:
             self._ray.cancel(events)
@@ -411,4 +362,8 @@ class RayEngine(Engine):
             for task in left:  # not one that has just ended: if it is cancelled at that moment, Ray ends this process
                 self._ray.cancel(task, force=True)
             for attempt in running.values():
-                attempt.end()
+                attempt.end(training)
+
+    def close(self) -> None:
+        """Disconnects from the cluster."""
+        self._ray.shutdown()

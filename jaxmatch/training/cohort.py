@@ -92,7 +92,7 @@ class Cohort:
       steps: the number of steps so far: "lockstep" counts each step once, "replica" counts it once for each slot that
         was computed.
       ran_out: the events in which memory ran out so far, over all interruptions.
-      origins: what trained so far, over all interruptions (`sweep.recording.origin`); that of this process is last.
+      origins: what trained so far, over all interruptions (`sweep.execute.origin`); that of this process is last.
 
     Raises:
       InputError: the data has no train split or no dev split.

@@ -2,13 +2,14 @@
 
 The processes run the same programs on arrays that span the devices of all processes. Values that are read from a clock,
 a disk or a device's allocator can differ between processes, so process 0 decides and sends its decision to the others.
-An error in one process ends all. In a single process, each function returns at once, without communication.
+A process that ends with an error ends all: JAX notices the missing heartbeat. In a single process, each function
+returns at once, without communication.
 """
 
-import contextlib
+import os
 import pickle
-import time
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import jax
@@ -16,19 +17,41 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import NamedSharding
 
-from jaxmatch.devices import is_out_of_memory
 from jaxmatch.errors import InputError, first_line
 
 Value = TypeVar("Value")
 
-# If another process has died, its missing heartbeat makes JAX end this one within this time.
-SECONDS_TO_END = 30
+# How long a process waits for the heartbeat of another one, which may have died.
+SECONDS_WITHOUT_HEARTBEAT = 20
 # Decisions are padded to powers of two from this number of bytes on, so that few programs are compiled to send them.
 LEAST_BYTES = 1024
 
 
-class OutOfStep(InputError):
-    """Raised if training failed in one process, so that the processes cannot continue together."""
+def join(coordinator: str | None = None, process: int | None = None, processes: int | None = None) -> None:
+    """Connects this process to the others that train with it. What is None, JAX detects.
+
+    Arguments:
+      coordinator: HOST:PORT of process 0.
+      process: the index of this process, from 0, of a number of `processes`.
+
+    Raises:
+      InputError: the processes cannot connect to each other.
+    """
+    if coordinator and not coordinator.rpartition(":")[2].isdigit():
+        raise InputError(f"{coordinator} is not an address", remedy="give --coordinator HOST:PORT of process 0")
+    seconds = SECONDS_WITHOUT_HEARTBEAT
+    timeouts = {"heartbeat_timeout_seconds": seconds, "shutdown_timeout_seconds": seconds}
+    try:
+        jax.distributed.initialize(coordinator, processes, process, **timeouts)
+    except (ValueError, TypeError, RuntimeError, OSError) as error:
+        raise InputError(
+            f"the processes cannot connect to each other ({first_line(error).rstrip('.')})",
+            remedy="give --coordinator HOST:PORT and --process I/N",
+        ) from None
+    if sys.stdout is not None:  # what libraries print goes to standard error, because the table must stay alone
+        own = open(os.dup(sys.stdout.fileno()), "w", encoding=sys.stdout.encoding, errors=sys.stdout.errors)
+        os.dup2(2, sys.stdout.fileno())
+        sys.stdout = own
 
 
 def is_multiprocess() -> bool:
@@ -36,7 +59,7 @@ def is_multiprocess() -> bool:
     return jax.distributed.is_initialized() and jax.process_count() > 1
 
 
-def local(devices: Any) -> list[jax.Device]:
+def local(devices: Iterable[jax.Device]) -> list[jax.Device]:
     """Returns those of `devices` that belong to this process."""
     return [device for device in devices if not is_multiprocess() or device.process_index == jax.process_index()]
 
@@ -48,13 +71,9 @@ def decide(choose: Callable[[], Value]) -> Value:
     """
     if not is_multiprocess():
         return choose()
-    if jax.process_index() == 0:
-        value = choose()
-        content = np.frombuffer(pickle.dumps(value), np.uint8)
-        size = int(multihost_utils.broadcast_one_to_all(np.int32(content.size)))
-    else:
-        content = np.empty(0, np.uint8)
-        size = int(multihost_utils.broadcast_one_to_all(np.int32(0)))
+    value = choose() if jax.process_index() == 0 else None
+    content = np.frombuffer(pickle.dumps(value), np.uint8)
+    size = int(multihost_utils.broadcast_one_to_all(np.int32(content.size)))
     padded = np.zeros(max(LEAST_BYTES, 1 << (size - 1).bit_length()), np.uint8)
     padded[: content.size] = content
     sent = multihost_utils.broadcast_one_to_all(padded)
@@ -78,23 +97,3 @@ def place(tree: Any, sharding: NamedSharding) -> Any:
         return jax.make_array_from_callback(whole.shape, sharding, lambda index: whole[index])
 
     return jax.tree.map(placed, tree)
-
-
-@contextlib.contextmanager
-def together() -> Iterator[None]:
-    """A context in which an error ends this process, and thereby all others, if several processes train together.
-
-    Raises:
-      OutOfStep: the block raised an error.
-    """
-    try:
-        yield
-    except Exception as error:
-        if not is_multiprocess():
-            raise
-        if isinstance(error, jax.errors.JaxRuntimeError) and not is_out_of_memory(error):
-            time.sleep(SECONDS_TO_END)  # another process may have ended, which JAX reports
-        raise OutOfStep(
-            f"training failed on process {jax.process_index()} ({first_line(error)})",
-            remedy="run the same command again on all hosts",
-        ) from error

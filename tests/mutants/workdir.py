@@ -2,9 +2,7 @@
 
 _FILES, _CHECKPOINTS = "jaxmatch/files.py", "jaxmatch/training/checkpoints.py"
 _WORKDIR = "jaxmatch/workdir.py"
-_EXECUTION, _CLAIMED, _RUNGS, _LAUNCH = (
-    *(f"jaxmatch/sweep/{name}.py" for name in ("execution", "claimed", "rungs", "launch")),
-)
+_LAUNCH = "jaxmatch/sweep/launch.py"
 
 MUTANTS = [
     (_FILES, "fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)", "pass", ["tests/test_files.py"]),
@@ -19,30 +17,26 @@ MUTANTS = [
     (_WORKDIR, "                        cohort.mark_done()\n", "                        pass\n", ["tests/test_workdir.py"]),
     (_LAUNCH, "        display.say(incomparable.problem)\n", "        pass\n", ["tests/test_launch.py"]),
     (_WORKDIR, "                missing.difference_update(cohort.runs)\n", "", ["tests/test_workdir.py"]),
-    (_WORKDIR, "                with self.lock().acquire(blocking=False):\n                    remove_half", "                if True:\n                    remove_half",
-     ["tests/test_workdir.py"]),
-    (_WORKDIR, "                    if self.done:\n                        shutil.rmtree", "                    if False:\n                        shutil.rmtree",
-     ["tests/test_workdir.py"]),
-    (_WORKDIR, "    if not os.access(ancestor, access):\n", "    if False:\n", ["tests/test_workdir_usable.py"]),
-    (_WORKDIR, "        shutil.rmtree(self.checkpoints, ignore_errors=True)\n\n    def lock", "\n    def lock", ["tests/test_workdir.py"]),
-    ("jaxmatch/sweep/execute.py", "return folder.failure() not in (None, before.get(folder.name))", "return folder.failure() is not None",
+    (_WORKDIR, "    if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):\n", "    if False:\n", ["tests/test_workdir.py"]),
+    (_WORKDIR, "        shutil.rmtree(self.checkpoints, ignore_errors=True)\n", "", ["tests/test_workdir.py"]),
+    ("jaxmatch/sweep/execute.py", "return folder.failure() not in (None, self.failures.get(folder.name))", "return folder.failure() is not None",
      ["tests/test_failures.py"]),
     ("jaxmatch/sweep/execute.py", "    folder.error_file.unlink(missing_ok=True)\n", "", ["tests/test_failures.py"]),
-    ("jaxmatch/sweep/execute.py", "for folder in claimed if wanted >= set(folder.runs)]", "for folder in claimed]", ["tests/test_launch.py"]),
+    ("jaxmatch/sweep/execute.py", "for folder in folders if plan.runs.keys() >= set(folder.runs)]", "for folder in folders]", ["tests/test_launch.py"]),
     ("jaxmatch/sweep/execute.py", "np.array_equal(stored, vectors)", "stored.shape == vectors.shape", ["tests/test_failures.py"]),
     ("jaxmatch/sweep/execute.py", "        if self._stop.is_set():\n", "        if False:\n", ["tests/test_on_ray.py"]),
-    ("jaxmatch/sweep/execute.py", "folder.failure() in (None, failed_before)", "True", ["tests/test_worker.py"]),
+    ("jaxmatch/sweep/execute.py", " or training.failed(folder):", ":", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/execute.py", "acquire(timeout=wait,", "acquire(timeout=0.0,", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/display.py", "work if made_here and work > 0 else 0.0, work", "work if made_here and work > 0 else 0.0, max(work, 0.0)", ["tests/test_display.py"]),
     ("jaxmatch/sweep/display.py", "self._display.reached(self._name, self._cohort, done / total)  #", "self._display.reached(self._name, self._cohort, done / total, True)  #", ["tests/test_display.py"]),
     ("jaxmatch/sweep/display.py", "self._clock() - self._line_at > SECONDS_BETWEEN_LINES", "True", ["tests/test_display.py"]),
     ("jaxmatch/training/cohort.py", " or self._listener.wants_checkpoint()", "", ["tests/test_on_ray.py"]),
-    ("jaxmatch/sweep/worker.py", " | {\"NPROC\": str(cores())}", "", ["tests/test_worker.py"]),
+    ("jaxmatch/sweep/execute.py", " | {\"NPROC\": str(cores())}", "", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/plan.py", "cohort.device_work + overhead for", "cohort.device_work for", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/display.py", "total=training + compiling)", "total=training)", ["tests/test_display.py"]),
-    ("jaxmatch/sweep/execute.py", "key=lambda number: -jobs[number].duration", "key=lambda number: 0", ["tests/test_device_jobs.py"]),
+    ("jaxmatch/sweep/execute.py", "key=lambda number: -cohorts[number][1]", "key=lambda number: 0", ["tests/test_device_jobs.py"]),
     ("jaxmatch/sweep/execute.py", "            stop.set()\n", "            pass\n", ["tests/test_device_jobs.py"]),
-    (_WORKDIR, "return isinstance(error, OSError) and error.errno is not None", "return False", ["tests/test_failures.py"]),
+    ("jaxmatch/sweep/execute.py", "(isinstance(error, OSError) and error.errno is not None)", "False", ["tests/test_failures.py"]),
     (_LAUNCH, "    check_usable(workdir)\n", "", ["tests/test_failures.py"]),
     ("jaxmatch/sweep/halving.py", "for setting, runs in remaining.items() if setting not in staying for run", "for setting, runs in remaining.items() if setting in staying for run",
      ["tests/test_rungs.py"]),
