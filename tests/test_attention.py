@@ -13,8 +13,7 @@ from random_parameters import random_parameters
 from jaxmatch.analysis.attention import PAPERS_PAIRS, attention, layer_order, papers_pair
 from jaxmatch.data.text import Preprocessing, Vocabulary
 from jaxmatch.errors import InputError
-from jaxmatch.inference.inference_model import InferenceModel
-from jaxmatch.inference.matcher import Matcher, Prediction
+from jaxmatch.inference.matcher import InferenceModel, Matcher, Prediction
 from jaxmatch.layers import attention as attention_layer
 from jaxmatch.models import build, cafe, csran, decatt, esan
 
@@ -58,13 +57,6 @@ def test_as_json_contains_tokens_probabilities_and_weights(attentions):
     assert (plain["tokens_a"], plain["tokens_b"]) == (["e", "d", "c", "b", "a"], ["unseen", "c"])
     assert plain["probabilities"] == attentions[1].prediction.probabilities
     np.testing.assert_allclose(plain["blocks"][2]["over_a"], attentions[1].blocks[2].over_a, atol=1e-6)
-
-
-def test_attention_of_the_re2_paper_example_has_its_tokens(network):
-    (pair,) = attention(network[1], [papers_pair(network[1])])
-    assert (pair.text_a, pair.text_b) == PAPERS_PAIRS["re2"]
-    assert pair.tokens_a == ("a", "green", "bike", "is", "parked", "next", "to", "a", "door")
-    assert pair.tokens_b == ("the", "bike", "is", "chained", "to", "the", "door")
 
 
 def test_block_10_comes_after_block_2_and_the_stack_last():
@@ -164,8 +156,5 @@ def test_training_program_does_not_store_attention_weights(monkeypatch):
         return str(jax.make_jaxpr(jax.grad(loss))(params, np.float32(0.1), jax.random.key(0)))
 
     with_sow = program()
-    monkeypatch.setattr(nn.Module, "sow", None)
-    with pytest.raises(TypeError):  # the program does call `sow`
-        program()
     monkeypatch.setattr(nn.Module, "sow", lambda *_, **__: False)
     assert program() == with_sow

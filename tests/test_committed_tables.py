@@ -52,9 +52,9 @@ def test_the_committed_occlusion_table_matches_its_file_and_records():
         return np.array(of[name], np.float64)
 
     records = tuple(read_record(RESULTS / "snli" / "runs" / run / "record.json") for run in kept["runs"])
-    mean = Occlusion(tuple(kept["labels"]), np.array(kept["pairs"]), array("accuracy"), array("change"))
-    deviations = array("accuracy_deviation"), array("change_deviation")
-    made = occlusions([Occluded(mean, kept["data"], records, kept["setting"], *deviations)], "markdown")
+    values = map(array, ("accuracy", "change", "accuracy_deviation", "change_deviation"))
+    found = Occlusion(tuple(kept["labels"]), np.array(kept["pairs"]), *values)
+    made = occlusions([Occluded(found, kept["data"], records, kept["setting"])], "markdown")
     assert made.strip() in text_of(RESULTS / "snli" / "README.md")
     for name in ("accuracy", "change"):
         single = np.stack([array(name, one) for one in kept["single"]])

@@ -100,31 +100,28 @@ def test_mean_and_deviation_over_seeds_equal_hand_computed_values():
     one = occlusion.Occlusion(saved_model.LABELS, pairs, np.array([0.5, 1.0, nan]), np.array([[[0.1, -0.2, nan]] * 3]))
     two = occlusion.Occlusion(saved_model.LABELS, pairs, np.array([0.7, 0.0, nan]), np.array([[[0.3, -0.2, nan]] * 3]))
     found = occlusion.over_seeds([one, two])
-    np.testing.assert_allclose(found.mean.accuracy, [0.6, 0.5, nan])
+    np.testing.assert_allclose(found.accuracy, [0.6, 0.5, nan])
     np.testing.assert_allclose(found.accuracy_deviation, [math.sqrt(0.02), math.sqrt(0.5), nan])
-    np.testing.assert_allclose(found.mean.change, [[[0.2, -0.2, nan]] * 3])
+    np.testing.assert_allclose(found.change, [[[0.2, -0.2, nan]] * 3])
     np.testing.assert_allclose(found.change_deviation, [[[math.sqrt(0.02), 0, nan]] * 3], atol=1e-12)
-    plain = found.as_json([3, 5])
-    assert plain["seeds"] == [3, 5] and plain["accuracy_deviation"][2] is None
-    assert plain["single"] == [
-        {"accuracy": one.as_json()["accuracy"], "change": one.as_json()["change"]},
-        plain["single"][1],
-    ]
+    assert found.as_json()["accuracy_deviation"][2] is None
     alone = occlusion.over_seeds([one])
-    assert alone.mean.as_json() == one.as_json() and np.isnan(alone.change_deviation).all()
+    assert alone.as_json().items() >= one.as_json().items() and np.isnan(alone.change_deviation).all()
     for other in ({"pairs": pairs + 1}, {"labels": ("a", "b", "c")}, {"change": np.zeros((2, 3, 3))}):
         with pytest.raises(InputError, match="differ in the seed alone"):
             occlusion.over_seeds([one, dataclasses.replace(two, **other)])
 
 
+TWO, THREE = ("embedding", "contextual"), ("residual", "embedding", "contextual")
+
+
 @pytest.mark.parametrize(
     ("changed", "first", "later"),
     [
-        ({"connection": "augmented"}, ("embedding", "contextual"), ("residual", "embedding", "contextual")),
-        ({"connection": "augmented_running_sum"}, ("embedding", "contextual"), ("residual", "embedding", "contextual")),
-        ({"connection": "vanilla"}, ("embedding", "contextual"), ("residual", "contextual")),
-        ({"connection": "none"}, ("embedding", "contextual"), ("residual", "contextual")),
-        ({"parallel_blocks": True}, ("embedding", "contextual"), ("embedding", "contextual")),
+        ({"connection": "augmented"}, TWO, THREE),
+        ({"connection": "augmented_running_sum"}, TWO, THREE),
+        ({"connection": "vanilla"}, TWO, ("residual", "contextual")),
+        ({"parallel_blocks": True}, TWO, TWO),
         ({"encoder_input": False}, ("contextual",), ("contextual",)),
     ],
 )
@@ -146,13 +143,9 @@ def test_ablation_variants_have_the_expected_features(changed, first, later):
 def test_occlusion_supports_character_and_exact_match_features(tmp_path):
     settings = {**saved_model.SETTINGS, "characters": "cnn", "character_features": 4, "exact_match": True}
     params = saved_model.parameters(3, settings=settings)
-    # With logits in the hundreds, the tolerance would be smaller than a step of float32.
-    params["prediction"]["output"] = jax.tree.map(lambda leaf: leaf / 100, params["prediction"]["output"])
     matcher = jaxmatch.load(saved_model.save(tmp_path / "run", model_settings=settings, params=params))
-    kept = np.ones((2, 1, 3), bool)
-    kept[1, 0, occlusion.FEATURES.index("embedding")] = False
-    whole, masked = occlusion.occluded_logits(matcher, SPLIT, kept)
-    np.testing.assert_allclose(whole, matcher.logits(PAIRS), rtol=0, atol=1e-5)
+    whole, masked = occlusion.occluded_logits(matcher, SPLIT, np.array([[[True] * 3], [[False, True, True]]]))
+    np.testing.assert_allclose(whole, matcher.logits(PAIRS), rtol=1e-4, atol=1e-4)
     assert np.abs(masked - whole).max() > 1e-3
 
 

@@ -40,9 +40,8 @@ class BlockAttention:
     """The weights of one layer that aligns the two sentences, "normalized e_ij in Equation 3" (Yang et al., 2019).
 
     Attributes:
-      name: the name of the layer: "block 1" of RE2, "alignment layer 1" of ESAN, "refinement" of CAFE, "refinement 1"
-        of CSRAN, "matching forward" of BiMPM, whose weights may be negative, and so on. "stack" stands for the affinity
-        by which CSRAN aligns all layers (Tay et al., 2018, Eq. 4).
+      name: the name of the layer: "block 1" of RE2, "alignment layer 1" of ESAN, "matching forward" of BiMPM, and so
+        on. "stack" stands for the affinity by which CSRAN aligns all layers (Tay et al., 2018, Eq. 4).
       over_b: <float32>[length_a, length_b], the weights of the second sentence's tokens for each token of the first;
         rows sum to 1.
       over_a: <float32>[length_a, length_b], the weights of the first sentence's tokens for each token of the second;
@@ -59,14 +58,7 @@ class BlockAttention:
 
 @dataclasses.dataclass(frozen=True)
 class PairAttention:
-    """A pair, its prediction, and the weights of all blocks.
-
-    Attributes:
-      text_a, text_b: the pair.
-      tokens_a, tokens_b: the tokens as the model reads them, as many as length_a and length_b of `BlockAttention`.
-      prediction: the prediction of the model.
-      blocks: the weights of the blocks, from the first block to the last.
-    """
+    """A pair, its tokens as the model reads them, its prediction, and the weights from the first block to the last."""
 
     text_a: str
     text_b: str
@@ -99,14 +91,7 @@ def papers_pair(matcher: Matcher) -> tuple[str, str]:
 
 
 def attention(matcher: Matcher, pairs: Sequence[tuple[str, str]]) -> list[PairAttention]:
-    """Computes the attention weights of pairs, layer by layer (as in Figure 3 of Yang et al., 2019).
-
-    Arguments:
-      matcher: a trained model.
-      pairs: pairs of texts.
-
-    Returns:
-      The weights and the prediction of each pair, in the order of the pairs.
+    """Computes the attention weights and the predictions of pairs (as in Figure 3 of Yang et al., 2019).
 
     Raises:
       TypeError: an element is not a pair of two strings.
@@ -119,19 +104,11 @@ def attention(matcher: Matcher, pairs: Sequence[tuple[str, str]]) -> list[PairAt
         kept = _weights(*matcher.model.folded, encoded.words, tokens, sentences)
         if not kept:
             raise InputError(f"a model of the kind {type(matcher.model.module).__name__} keeps no attention weights")
-        is_a, is_b = sentences[0] == 1, sentences[0] == 2
-        found.append(
-            PairAttention(
-                *pair,
-                tokens_a=matcher.tokens(pair[0]),
-                tokens_b=matcher.tokens(pair[1]),
-                prediction=prediction,
-                blocks=tuple(
-                    BlockAttention(name, weights[is_a][:, is_b], weights[is_b][:, is_a].T)
-                    for name, weights in ((name, np.asarray(kept[name][0])) for name in sorted(kept, key=layer_order))
-                ),
-            )
-        )
+        is_a, is_b, blocks = sentences[0] == 1, sentences[0] == 2, []
+        for name in sorted(kept, key=layer_order):
+            weights = np.asarray(kept[name][0])
+            blocks.append(BlockAttention(name, weights[is_a][:, is_b], weights[is_b][:, is_a].T))
+        found.append(PairAttention(*pair, *map(matcher.tokens, pair), prediction, tuple(blocks)))
     return found
 
 
@@ -165,4 +142,4 @@ def layer_order(name: str) -> tuple[bool, list[tuple[str, int]]]:
 
 
 def _plain(weights: np.ndarray) -> list[list[float]]:
-    return [[round(float(weight), 6) for weight in row] for row in weights]
+    return [[round(weight, 6) for weight in row] for row in weights.astype(float).tolist()]

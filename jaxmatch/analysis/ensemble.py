@@ -5,7 +5,7 @@ RE2 lets eight runs vote (Yang et al., 2019, section 3.3); the paper does not st
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from jaxmatch.errors import InputError, printable_json, without_nan
 from jaxmatch.inference.calibration import probabilities_of
 from jaxmatch.inference.matcher import Matcher
 from jaxmatch.reporting import formats
-from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text
+from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text
 from jaxmatch.reporting.layout import Published, format_number, score_heading
 from jaxmatch.reporting.records import setting_name
 from jaxmatch.reporting.statistics import mean_and_deviation
@@ -25,7 +25,7 @@ from jaxmatch.reporting.table import caption
 
 @dataclasses.dataclass(frozen=True)
 class EnsembleScores:
-    """The scores of some runs alone and together. Each mapping is score name -> value.
+    """The scores of some runs alone and together: score name -> value.
 
     Attributes:
       single: the scores of each run.
@@ -38,24 +38,14 @@ class EnsembleScores:
     average: Mapping[str, float]
 
 
-def average(probabilities: np.ndarray) -> np.ndarray:
-    """Computes the mean over the runs: <float>[runs, pairs, classes] -> <float64>[pairs, classes]."""
-    return np.asarray(probabilities, np.float64).mean(axis=0)
-
-
 def vote_shares(probabilities: np.ndarray) -> np.ndarray:
     """Computes each class's share of the runs' votes; the summed probability decides between equal shares.
 
     A run votes for its most probable class. The averaged probability of a class is added to its share of the votes. It
     is scaled down to less than the weight of one vote, so that it orders equal shares and changes no other order.
 
-    Arguments:
-      probabilities: <float>[runs, pairs, classes].
-
-    Returns:
-      <float64>[pairs, classes]; NaN where the probabilities of a run are NaN.
+    <float64>[runs, pairs, classes] -> <float64>[pairs, classes], NaN where the probabilities of a run are NaN.
     """
-    probabilities = np.asarray(probabilities, np.float64)
     runs, _, classes = probabilities.shape
     votes = np.eye(classes)[probabilities.argmax(axis=2)].mean(axis=0)
     return votes + probabilities.mean(axis=0) / (2 * runs)
@@ -64,14 +54,10 @@ def vote_shares(probabilities: np.ndarray) -> np.ndarray:
 def ensemble(matchers: Iterable[Matcher], split: Split) -> EnsembleScores:
     """Scores some runs on one split, alone and together.
 
-    Arguments:
-      matchers: the runs, used one after another. If a generator loads them, only the first and the current run are in
-        memory.
-      split: the pairs.
+    The runs are used one after another. If a generator loads them, only the first and the current run are in memory.
 
     Raises:
-      InputError: no run is given, the runs have different tasks or labels, the split is empty, or it has a label that
-        the runs do not know.
+      InputError: the runs have different tasks or labels, the split is empty, or it has a label that they do not know.
     """
     first, outputs, single = None, [], []
     for matcher in matchers:
@@ -79,22 +65,18 @@ def ensemble(matchers: Iterable[Matcher], split: Split) -> EnsembleScores:
             first = matcher
             label_numbers(first, split)  # raises an error about a wrong label before the predictions are computed
         elif (matcher.task, matcher.labels) != (first.task, first.labels):
-            raise InputError(
-                "the runs of an ensemble must have the same task and labels: "
-                f"{_task_and_labels(first)} and {_task_and_labels(matcher)}",
-                remedy="give runs of one data set",
-            )
+            both = " and ".join(f"{one.task} ({', '.join(one.labels) or 'a number'})" for one in (first, matcher))
+            problem = f"the runs of an ensemble must have the same task and labels: {both}"
+            raise InputError(problem, remedy="give runs of one data set")
         logits = matcher.logits(pairs_of(split))
         single.append(score_outputs(matcher, split, logits))
         outputs.append(logits.astype(np.float64) if matcher.task == "regression" else probabilities_of(logits))
-    if first is None:
-        raise InputError("an ensemble needs at least one run")
     outputs = np.stack(outputs)
     exact = exact_in_float32 if first.task == "ranking" else lambda together: together
     return EnsembleScores(
         single=tuple(single),
         vote=None if first.task == "regression" else score_outputs(first, split, exact(vote_shares(outputs))),
-        average=score_outputs(first, split, exact(average(outputs))),
+        average=score_outputs(first, split, exact(outputs.mean(axis=0))),
     )
 
 
@@ -103,21 +85,13 @@ def exact_in_float32(outputs: np.ndarray) -> np.ndarray:
 
     A ranking compares differences in float32, in which small differences beside a vote would be ties.
 
-    Arguments:
-      outputs: <float64>[pairs, 2].
-
-    Returns:
-      <float64>[pairs, 2]; NaN where an output is NaN.
+    <float64>[pairs, 2] -> <float64>[pairs, 2], NaN where an output is NaN.
     """
     difference = outputs[:, 1] - outputs[:, 0]
     values, place = np.unique(difference, return_inverse=True)
     numbers = np.arange(len(values)) - np.searchsorted(values, 0.0)
     numbers += (values > 0) & ~np.any(values == 0)  # without a zero, the smallest positive difference is 1
     return np.where(np.isnan(difference), np.nan, [np.zeros(len(place)), numbers[place]]).T
-
-
-def _task_and_labels(matcher: Matcher) -> str:
-    return f"{matcher.task} ({', '.join(matcher.labels) or 'a number'})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,6 +115,18 @@ class Ensemble:
         """The number of parameters of all runs together."""
         return sum(record["parameters"] for record in self.members)
 
+    @property
+    def data(self) -> str:
+        """The name of the data set and of the split."""
+        return f"{self.members[0]['data']['name']} {self.split}"
+
+    def lines(self) -> Iterator[tuple[str, float, float, float | None, float]]:
+        """Yields (score, mean and deviation of the runs alone, majority vote, average) for each score."""
+        scores = self.scores
+        for name, average in scores.average.items():
+            alone = mean_and_deviation([each[name] for each in scores.single])
+            yield f"{self.split}.{name}", *alone, None if scores.vote is None else scores.vote[name], average
+
 
 def ensembles(found: Sequence[Ensemble], published: Sequence[Published], format: str, notes: Sequence[str] = ()) -> str:
     """Formats the table of ensembles as text.
@@ -148,58 +134,42 @@ def ensembles(found: Sequence[Ensemble], published: Sequence[Published], format:
     Arguments:
       found: one ensemble for each setting, all scored on the same split.
       published: rows of papers. Rows of the same data set that have a score of the split are shown below the ensembles.
-      format: "markdown", "latex", "csv" or "json".
+      format: "markdown", "latex" or "json".
       notes: the notes of the sweep.
     """
     if format == "json":
         return printable_json([_as_json(one) for one in found]) + "\n"
-    if format == "csv":
-        return _as_csv(found)
     return {"markdown": formats.markdown, "latex": formats.latex}[format](_sheet(found, published, notes))
 
 
-def _number(score: str, value: float) -> str:
-    return format_number(score, value) if math.isfinite(value) else NO_VALUE
-
-
-def _rows(one: Ensemble) -> tuple[tuple[str, ...], ...]:
-    rows = []
-    for name in one.scores.average:
-        score = f"{one.split}.{name}"
-        mean, deviation = mean_and_deviation([scores[name] for scores in one.scores.single])
-        rows.append(
-            (
-                setting_name(one.members[0]),
-                f"{one.parameters:,}",
-                str(len(one.members)),
-                score_heading(score),
-                f"{_number(score, mean)} ± {_number(score, deviation)}",
-                NO_VALUE if one.scores.vote is None else _number(score, one.scores.vote[name]),
-                _number(score, one.scores.average[name]),
-            )
-        )
-    return tuple(rows)
-
-
 def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Sequence[str]) -> Sheet:
-    split, sets = found[0].split, {record["data"]["name"] for one in found for record in one.members}
-    published = [row for row in published if sets == {row.settings.get("data.name", *sets)}] if len(sets) == 1 else []
-    scores = [f"{split}.{name}" for name in found[0].scores.average]
-    printed = [(row, score) for row in published for score in scores if score in row.scores]
-    below = tuple(
-        (
-            row.label,
-            str(row.settings.get("parameters", "")),
-            str(row.settings.get("seeds", "")),
-            score_heading(score),
+    def number(score: str, value: float | None) -> str:
+        return NO_VALUE if value is None or not math.isfinite(value) else format_number(score, value)
+
+    sections = []
+    for one in found:
+        about = setting_name(one.members[0]), f"{one.parameters:,}", str(len(one.members))
+        sections.append(
+            [
+                (*about, score_heading(score), f"{number(score, mean)} ± {number(score, deviation)}")
+                + (number(score, vote), number(score, average))
+                for score, mean, deviation, vote, average in one.lines()
+            ]
         )
-        + ("", "", "", row.scores[score])
-        for row, score in printed
-    )
-    sections = [tuple((*row, "") if printed else row for row in _rows(one)) for one in found]
     records = [record for one in found for record in one.members]
-    details = caption(records, scores, [one.members for one in found])
-    sizes = sorted({f"{one.members[0]['data']['name']} {split}, {one.pairs:,} pairs" for one in found})
+    sets, scores = {record["data"]["name"] for record in records}, [score for score, *_ in found[0].lines()]
+    published = [row for row in published if sets == {row.settings.get("data.name", *sets)}] if len(sets) == 1 else []
+    printed = [(row, score) for row in published for score in scores if score in row.scores]
+    if printed:
+        sections = [[(*row, "") for row in section] for section in sections]
+        sections.append(
+            [
+                (row.label, *(str(row.settings.get(name, "")) for name in ("parameters", "seeds")))
+                + (score_heading(score), "", "", "", row.scores[score])
+                for row, score in printed
+            ]
+        )
+    sizes = sorted({f"{one.data}, {one.pairs:,} pairs" for one in found})
     votes = any(one.scores.vote is not None for one in found)
     averaged = "averaged probability" if votes else "averaged number"
     headings = ("setting", "parameters", "runs", "score", "alone", "majority vote", averaged)
@@ -209,14 +179,14 @@ def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Seq
         caption=(
             f"{'; '.join(sizes)}.",
             "Alone: each run by itself.",
-            *details,
+            *caption(records, scores, [one.members for one in found]),
             f"{ties} are those of all runs.",
         ),
         notes=(*notes, *_notes([row for row, _ in printed])),
         headings=(*headings, *(["published"] if printed else [])),
         numeric=(False, True, False, False, True, True, True, *([True] if printed else [])),
         spans=(),
-        sections=tuple(tuple(tuple(map(Text, row)) for row in section) for section in (*sections, below) if section),
+        sections=tuple(tuple(tuple(map(Text, row)) for row in section) for section in sections),
     )
 
 
@@ -241,45 +211,7 @@ def _as_json(one: Ensemble) -> dict[str, Any]:
         "vectors": first["data"]["vectors"],
         "training_pairs": first["data"]["train"],
         "device": sorted({record["device"] for record in one.members}),
-        "data": f"{first['data']['name']} {one.split}",
+        "data": one.data,
         "pairs": one.pairs,
-        "single": without_nan(one.scores.single),
-        "vote": without_nan(one.scores.vote),
-        "average": without_nan(one.scores.average),
+        **without_nan(vars(one.scores)),
     }
-
-
-def _as_csv(found: Sequence[Ensemble]) -> str:
-    """Formats the table as CSV: one line a setting and score, with unrounded numbers; undefined values are empty."""
-    rows: list[tuple[Any, ...]] = [
-        (
-            "setting",
-            "parameters",
-            "runs",
-            "data",
-            "pairs",
-            "score",
-            "alone.mean",
-            "alone.std",
-            "majority_vote",
-            "averaged_probability",
-        )
-    ]
-    for one in found:
-        for name in one.scores.average:
-            alone = [scores[name] for scores in one.scores.single]
-            vote = None if one.scores.vote is None else one.scores.vote[name]
-            values = without_nan((*mean_and_deviation(alone), vote, one.scores.average[name]))
-            data = f"{one.members[0]['data']['name']} {one.split}"
-            rows.append(
-                (
-                    setting_name(one.members[0]),
-                    one.parameters,
-                    len(one.members),
-                    data,
-                    one.pairs,
-                    f"{one.split}.{name}",
-                    *values,
-                )
-            )
-    return csv_text(rows)

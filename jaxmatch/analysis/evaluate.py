@@ -23,10 +23,7 @@ def pairs_of(split: Split) -> list[tuple[str, str]]:
 
 
 def label_numbers(matcher: Matcher, split: Split) -> np.ndarray:
-    """Returns the labels of a split as indices of the model's outputs; for a regression, as numbers.
-
-    Returns:
-      <int32>[pairs], positions in `matcher.labels`; for a regression <float32>[pairs].
+    """Returns the labels of a split: <int32>[pairs], positions in `matcher.labels`; for a regression <float32>[pairs].
 
     Raises:
       InputError: the split is empty, or has a label that the model does not know.
@@ -35,62 +32,36 @@ def label_numbers(matcher: Matcher, split: Split) -> np.ndarray:
         raise InputError("holds no pairs", path=split.source)
     if matcher.task == "regression":
         return np.asarray(split.labels, np.float32)
-    unknown = sorted(set(split.labels) - set(matcher.labels))
-    if unknown:
-        raise InputError(
-            f"label {unknown[0]!r} is not one of the model's ({', '.join(matcher.labels)})", path=split.source
-        )
     position = {label: index for index, label in enumerate(matcher.labels)}
+    if unknown := sorted(set(split.labels) - position.keys()):
+        problem = f"label {unknown[0]!r} is not one of the model's ({', '.join(matcher.labels)})"
+        raise InputError(problem, path=split.source)
     return np.array([position[label] for label in split.labels], np.int32)
 
 
 def score_outputs(matcher: Matcher, split: Split, outputs: np.ndarray) -> dict[str, float]:
-    """Computes all scores of the model's task for given outputs.
-
-    Arguments:
-      matcher: the model, which determines the task and the labels.
-      split: the pairs.
-      outputs: <float>[pairs, outputs], logits or other values with the same order.
-
-    Raises:
-      InputError: as in `label_numbers`.
-    """
-    return score(
-        matcher.task,
-        label_numbers(matcher, split),
-        outputs,
-        label_names=matcher.labels,
-        groups=split.groups,
-        documents=split.documents,
-        filtered=catalog.filtered(matcher.config.get("data", {}).get("name", "")),
-    )
+    """Computes all scores of outputs <float>[pairs, outputs], logits or values of equal order; as `score_split`."""
+    filtered = catalog.filtered(matcher.config.get("data", {}).get("name", ""))
+    about = dict(label_names=matcher.labels, groups=split.groups, documents=split.documents, filtered=filtered)
+    return score(matcher.task, label_numbers(matcher, split), outputs, **about)
 
 
 def score_split(matcher: Matcher, split: Split) -> dict[str, float]:
-    """Computes all scores of a model on a split.
-
-    Raises:
-      InputError: as in `label_numbers`.
-    """
+    """Computes all scores of a model on a split; errors are those of `label_numbers`."""
     label_numbers(matcher, split)  # raises an error about a wrong label before the predictions are computed
     return score_outputs(matcher, split, matcher.logits(pairs_of(split)))
 
 
 def own_file(matcher: Matcher, path: Path, changes: Mapping[str, Any] | None = None) -> Split:
-    """Reads a file of the user, in the layout of the training data.
-
-    Arguments:
-      matcher: the model.
-      path: the file.
-      changes: settings of the layout that differ from those of the training data.
+    """Reads a file of the user, in the layout of the model's training data except for `changes` in its settings.
 
     Raises:
       InputError: the file cannot be used.
     """
-    most, last = ", ".join(own.FORMATS[:-1]), own.FORMATS[-1]
-    check_plain_file(path, f"give a {most} or {last} file")
+    known = ", ".join(own.FORMATS)
+    check_plain_file(path, f"give one of {known}")
     if not own.format_of(path):
-        raise InputError(f"is neither {most} nor {last}", path=path, remedy="give it the name ending of its layout")
+        raise InputError(f"is none of {known}", path=path, remedy="give it the name ending of its layout")
     layout = layout_of({**matcher.config.get("data", {}), **(changes or {})})
     return own.read(path, matcher.task, matcher.labels if matcher.task == "classification" else None, layout=layout)
 
@@ -125,11 +96,7 @@ def official_split(run: Path, matcher: Matcher, name: str, given_directory: str 
 
 
 def _warn_of_change(run: Path, split: str, file: Path) -> None:
-    """Warns if the file of a split has changed since the run was trained.
-
-    The run's record holds the checksum of the file. There is no warning without a record, or with an old one without
-    checksums.
-    """
+    """Warns if the file of a split has changed since the run was trained: its record, if any, holds the checksum."""
     for record in (run / "record.json", run.parent / "record.json"):  # `run` may be the model's folder in the run's
         try:
             before = read_json(record)["data"]["files"][split]

@@ -18,7 +18,6 @@ from jaxmatch.cli.common import (
     slug,
 )
 from jaxmatch.errors import InputError, printable, printable_json
-from jaxmatch.reporting import FORMATS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 # How many tokens of the other sentence are printed for each token.
 NAMED = 3
+_FORMATS = ("markdown", "latex", "json")
 
 
 def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
@@ -153,7 +153,7 @@ def add_occlusion_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_directory_argument(parser)
     parser.add_argument("--output", type=nonempty_path, metavar="DIR", help="keep the changes and their figure here")
-    parser.add_argument("--format", choices=FORMATS, default="markdown")
+    parser.add_argument("--format", choices=_FORMATS, default="markdown")
 
 
 def occlusion(arguments: argparse.Namespace) -> None:
@@ -183,7 +183,7 @@ def show_occlusion(
       data_directory: the folder with the data files, or None for the folder that the runs were trained from.
       output: the folder in which the values and their figures are saved; None: nothing is saved.
       split: the split on which the accuracy is measured.
-      format: "markdown", "latex", "csv" or "json".
+      format: "markdown", "latex" or "json".
 
     Raises:
       InputError: no finished run has RE2's features, the split cannot be read, or matplotlib, which draws the figures,
@@ -245,8 +245,10 @@ def _occlusion_of_sweep(
             single.append(occlusion(matcher, pairs))
         found, seeds = over_seeds(single), [record["seed"] for record in members]
         data, setting = f"{matcher.config['data']['name']} {split}", setting_name(members[0])
-        plain = {**found.as_json(seeds), "data": data, "setting": setting, "runs": [one.name for one in folders]}
-        yield plain, Occluded(found.mean, data, members, setting, found.accuracy_deviation, found.change_deviation)
+        each = [{name: one.as_json()[name] for name in ("accuracy", "change")} for one in single]
+        about = {"seeds": seeds, "single": each, "data": data, "setting": setting}
+        plain = {**found.as_json(), **about, "runs": [one.name for one in folders]}
+        yield plain, Occluded(found, data, members, setting)
 
 
 def _is_re2(record: Mapping[str, Any]) -> bool:
@@ -261,7 +263,7 @@ def add_ensemble_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="WORKDIR", help="the --workdir of a sweep")
     parser.add_argument("--split", choices=SPLITS, default="test", help="split of the data set (default: test)")
     add_directory_argument(parser)
-    parser.add_argument("--format", choices=FORMATS, default="markdown")
+    parser.add_argument("--format", choices=_FORMATS, default="markdown")
 
 
 def ensemble(arguments: argparse.Namespace) -> None:
@@ -283,7 +285,7 @@ def ensemble_text(directory: Path, data_directory: str | None, split: str = "tes
       directory: the sweep's folder.
       data_directory: the folder with the data files, or None for the folder that the runs were trained from.
       split: the split that is scored.
-      format: "markdown", "latex", "csv" or "json".
+      format: "markdown", "latex" or "json".
 
     Raises:
       InputError: no setting has two finished runs, or the split cannot be read.

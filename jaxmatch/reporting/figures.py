@@ -246,7 +246,7 @@ def _draw_occlusion(data: Mapping[str, Any]) -> Figure:
     """Draws the changes of accuracy without a feature (RE2's Figure 2), with one panel per class. See
     `Occlusion.as_json`.
 
-    Over several seeds (`SeedOcclusion.as_json`), the colors show the mean, and the deviation is printed below the mean.
+    Over several seeds (`over_seeds`), the colors show the mean, and the deviation is printed below the mean.
     """
     # <float>[blocks, features, classes] in percentage points; NaN where there is no value
     change = 100 * np.array(data["change"], float)
