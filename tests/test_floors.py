@@ -184,19 +184,11 @@ def test_bm25_is_for_rankings_only_and_undefined_scores_are_null():
     assert measured(without_test, ["overlap"])[0]["test"] is None
 
 
-@pytest.mark.parametrize(
-    ("data_set", "names", "score", "bounds"),
-    [
-        # According to the papers, 56.7% of SICK is neutral, and BM25 has a MAP of about 0.6 on WikiQA.
-        ("sick", ("majority", "overlap", "tfidf"), "accuracy", ((0.566, 0.568), (0.64, 0.70), (0.75, 0.83))),
-        ("wikiqa", ("majority", "overlap", "bm25"), "map", ((0.2, 0.35), (0.55, 0.65), (0.55, 0.65))),
-    ],
-)
 @pytest.mark.slow
-def test_floor_scores_on_real_data_are_within_bounds(data_folder, tmp_path, data_set, names, score, bounds):
+def test_floor_scores_on_real_data_are_within_bounds(data_folder, tmp_path):
+    """BM25 has a MAP of about 0.6 on WikiQA (Yang et al., 2015)."""
     (tmp_path / "v.txt").write_text("a 1 2\nthe 2 1\n")
     words = {"vectors": str(tmp_path / "v.txt"), "minimum_coverage": 0, "minimum_count": 1}
-    settings = encoding.DataSettings(data_set, str(data_folder), **words)
-    rows = measured(encoding.prepare(settings, tmp_path / "cache"), names)
-    found = [row["test"][score] for row in rows]
-    assert all(low < value < high for value, (low, high) in zip(found, bounds, strict=True)), found
+    settings = encoding.DataSettings("wikiqa", str(data_folder), **words)
+    (row,) = measured(encoding.prepare(settings, tmp_path / "cache"), ("bm25",))
+    assert 0.55 < row["test"]["map"] < 0.65

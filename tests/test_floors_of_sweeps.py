@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import small_sweep
-from small_cohort import MODEL, make_data
+from small_cohort import make_data
 from small_records import cells, record
 
 from jaxmatch.baselines import FLOORS, measured
@@ -172,26 +172,11 @@ def test_main_tables_have_the_floors_that_need_no_other_package(name):
     assert launch.resolve(SWEEPS / f"{name}.py").floors == ("majority", "overlap", "cosine", "bm25")
 
 
-def test_tune_has_no_floors(capsys):
-    assert main(["tune", "tuning_embedded", "--halving", "--floors", "all"]) == 2
-    assert "floors" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("rows", [1, 2])
-def test_every_table_can_have_floors(rows, small_files, tmp_path, capsys):
-    if rows == 1:
-        # The program of the small sweep, which other tests have compiled.
-        settings = small_sweep.overrides(small_files) | {
-            f"model.{name}": MODEL[name] for name in MODEL.keys() - {"name"}
-        }
-        settings |= {"training.epochs": 1, "training.batch_size": 16, "training.maximum_buckets": 1}
-        words = ["train", "re2", "--dataset", "own", "--seeds", "2", "--workdir", str(tmp_path)]
-        words += [f"--config.{name}={value}" for name, value in settings.items()]
-    else:
-        words = small_sweep.command(small_files, tmp_path, "--grid.optimizer.learning_rate=0.01,0.003")
+def test_a_table_of_trained_runs_has_floors(small_files, tmp_path, capsys):
+    words = small_sweep.command(small_files, tmp_path, "--grid.optimizer.learning_rate=0.01,0.003")
     assert main([*words, "--floors", "overlap"]) == 0
     table = [line.split("|")[1].strip() for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
-    assert table[2:] == ["this work"] * rows + ["word overlap"]
+    assert table[2:] == ["this work"] * 2 + ["word overlap"]
 
 
 @pytest.mark.parametrize(("floors", "problem"), [("overlap", "make them a tuple"), (("x",), "majority")])
