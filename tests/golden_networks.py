@@ -4,6 +4,9 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
+
+from jaxmatch.errors import InputError
 
 CHOICES = {
     "alignment": ("linear", "identity"),
@@ -25,3 +28,17 @@ def load(path: Path, prefix: str) -> tuple:
 
 def assert_close(ours, theirs):
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
+
+
+def assert_misfits_are_errors(convert, arrays, settings, name):
+    """Checks that a network without the array `name`, with one more, or with other settings is refused."""
+    with pytest.raises(InputError, match=f"the network lacks {name}"):
+        convert({key: value for key, value in arrays.items() if key != name}, settings)
+    with pytest.raises(InputError, match="the network has more.weight"):
+        convert({**arrays, "more.weight": np.zeros(3)}, settings)
+    with pytest.raises(InputError, match="lack hidden_size"):
+        convert(arrays, {key: value for key, value in settings.items() if key != "hidden_size"})
+    with pytest.raises(InputError, match="has shape .*4.*, not .*5"):
+        convert(arrays, {**settings, "hidden_size": 5})
+    with pytest.raises(InputError, match="connection is 'augmented'"):
+        convert(arrays, {**settings, "connection": "augmented"})

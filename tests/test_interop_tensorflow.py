@@ -6,10 +6,9 @@ import golden_networks
 import numpy as np
 import pytest
 import reference_re2_tensorflow as reference
-from golden_networks import CHOICES, IDS_A, IDS_B, assert_close
+from golden_networks import CHOICES, IDS_A, IDS_B, assert_close, assert_misfits_are_errors
 
-from jaxmatch.errors import InputError
-from jaxmatch.inference.interop import re2_from_tensorflow, re2_to_pytorch
+from jaxmatch.inference.interop import re2_from_tensorflow
 from jaxmatch.models.pair_model import pair_rows
 
 GOLDEN = sorted((Path(__file__).parent / "golden" / "tensorflow").glob("*.npz"))
@@ -30,9 +29,6 @@ def test_logits_equal_those_of_the_tensorflow_code(path):
     variables, settings, ids_a, ids_b, logits = load(path)
     assert_close(re2_from_tensorflow(variables, settings).logits(ids_a, ids_b), logits)
     np.testing.assert_allclose(reference.logits(variables, settings, ids_a, ids_b), logits, rtol=1e-9, atol=1e-9)
-
-
-def test_all_golden_networks_exist():
     assert len(GOLDEN) == 6
 
 
@@ -81,21 +77,4 @@ def test_optimizer_variables_are_ignored():
 
 
 def test_mismatched_variables_and_settings_are_errors():
-    variables, settings = network()
-    without = {name: value for name, value in variables.items() if name != "block-1/align/sub/bias"}
-    with pytest.raises(InputError, match="lack block-1/align/sub/bias"):
-        re2_from_tensorflow(without, settings)
-    with pytest.raises(InputError, match="have more/weight"):
-        re2_from_tensorflow({**variables, "more/weight": np.zeros(3)}, settings)
-    with pytest.raises(InputError, match="lack hidden_size"):
-        re2_from_tensorflow(variables, {name: value for name, value in settings.items() if name != "hidden_size"})
-    with pytest.raises(InputError, match="has shape"):
-        re2_from_tensorflow(variables, {**settings, "hidden_size": 5})
-    with pytest.raises(InputError, match="connection is 'augmented'"):
-        re2_from_tensorflow(variables, {**settings, "connection": "augmented"})
-
-
-def test_conversion_of_a_relu_network_to_pytorch_is_an_error():
-    variables, settings = network()
-    with pytest.raises(InputError, match="have GeLU, not relu"):
-        re2_to_pytorch(re2_from_tensorflow(variables, settings))
+    assert_misfits_are_errors(re2_from_tensorflow, *network(), "block-1/align/sub/bias")

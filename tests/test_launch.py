@@ -168,7 +168,7 @@ def test_a_saved_run_reproduces_the_test_scores_of_its_record(small_files, finis
 @pytest.mark.slow
 def test_a_diverged_run_has_no_model_to_load(finished_sweep):
     run = next(run for run, record in small_sweep.records(finished_sweep[0]).items() if record["status"] == "diverged")
-    with pytest.raises(InputError, match="left a record but no model"):
+    with pytest.raises(InputError, match="holds no model"):
         jaxmatch.load(finished_sweep[0] / "runs" / run)
 
 

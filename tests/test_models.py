@@ -10,7 +10,7 @@ import pytest
 from random_parameters import compiled, equations, random_parameters
 
 from jaxmatch.errors import InputError
-from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.inference.matcher import InferenceModel
 from jaxmatch.models import build
 
 FEATURES = {

@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 
 import bm25s
 import numpy as np
@@ -71,7 +70,7 @@ def test_match_label_is_optional_with_two_labels_and_required_with_three(matcher
     scores = [one.score for one in regression.predict([(QUERY, text) for text in texts])]
     assert regression.rank(QUERY, texts)[0].index == int(np.argmax(scores))
     for model, label in ((regression, "1"), (matcher, "2")):
-        with pytest.raises(InputError, match=f"label '{label}'|'{label}' is not one"):
+        with pytest.raises(InputError, match=f"'{label}' is not one"):
             model.rank(QUERY, texts, label=label)
 
 
@@ -86,8 +85,6 @@ def test_invalid_arguments_of_rank_and_index_raise(matcher, texts):
             function()
     with pytest.raises(TypeError, match="text 1 is None"):
         matcher.index(["a", None])
-    with pytest.raises(InputError, match="text 0 holds half of a surrogate pair"):
-        matcher.index(["\ud83d"])
     with pytest.raises(InputError, match="there are no texts"):
         matcher.index([])
     with pytest.raises(InputError, match="no prefilter 'luck'; use one of vectors, bm25"):
@@ -112,23 +109,19 @@ def test_a_search_ranks_what_the_prefilter_found(matcher, texts, prefilter):
         reference = bm25s.BM25()
         reference.index([text.split() for text in texts], show_progress=False)
         scores = reference.get_scores(QUERY.split())
-    least = np.sort(scores)[-10]
-    found = [one.index for one in index.search(QUERY, top_k=50, candidates=10)]
-    assert len(found) == 10
-    assert {int(index) for index in np.flatnonzero(scores > least + 1e-6)} <= set(found)
-    assert all(scores[index] >= least - 1e-6 for index in found)
-    assert [one.text for one in index.search(QUERY, 50, 10)] == [
-        one.text for one in matcher.rank(QUERY, [texts[index] for index in sorted(found)])
-    ]
+    np.testing.assert_allclose(index.scores(QUERY), scores, atol=1e-6)
+    found = index.search(QUERY, top_k=50, candidates=10)
+    assert len(found) == 10 and all(scores[one.index] >= np.sort(scores)[-10] - 1e-6 for one in found)
+    ranked = matcher.rank(QUERY, [texts[index] for index in sorted(one.index for one in found)])
+    assert [one.text for one in found] == [one.text for one in ranked]
 
 
 @pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
 def test_texts_of_unknown_words_are_found(matcher, prefilter):
-    found = matcher.index(["zzz", "yyy", "a b"], prefilter).search("xxx", top_k=3)
-    assert sorted(one.index for one in found) == [0, 1, 2]
-    if prefilter == "bm25":  # a word without a vector counts
-        scores = search.Bm25.of(matcher, ["zzz", "yyy", "a b"]).scores("yyy")
-        assert scores.argmax() == 1 and scores[0] == scores[2] == 0
+    index = matcher.index(["zzz", "yyy", "a b"], prefilter)
+    assert sorted(one.index for one in index.search("xxx", top_k=3)) == [0, 1, 2]
+    scores = index.scores("yyy")  # of the prefilters, only BM25 counts words without a vector
+    assert scores[0] == scores[2] == 0 and (scores[1] > 0) == (prefilter == "bm25")
 
 
 def test_missing_bm25s_is_an_error_with_an_install_hint(matcher, texts, monkeypatch):
@@ -188,16 +181,13 @@ def test_search_command_gives_equal_results_from_texts_and_a_saved_index(
     stored.write_text("".join(f"{text}\n" for text in texts))
     queries.write_text(f"{QUERY}\nd e\n")
     words = ["--input", str(queries), "--top-k", "3", "--candidates", "9"]
-    assert main(["search", str(binary), "--texts", str(stored), "--prefilter", prefilter, *words]) == 0
+    command = ["search", str(binary), "--texts", str(stored), "--prefilter", prefilter]
+    assert main([*command, *words]) == 0
     answers = _lines(capsys)
-    expected = matcher.index(texts, prefilter).search("d e", 3, 9)
     assert [answer["query"] for answer in answers] == [QUERY] * 3 + ["d e"] * 3
-    assert [(answer["line"] - 1, answer["text"]) for answer in answers[3:]] == [
-        (one.index, one.text) for one in expected
-    ]
-    save_it = ["search", str(binary), "--texts", str(stored), "--prefilter", prefilter, "--save", str(index)]
-    assert main(save_it) == 0
-    assert _lines(capsys) == []
+    found = [(answer["line"] - 1, answer["text"]) for answer in answers[3:]]
+    assert found == [(one.index, one.text) for one in matcher.index(texts, prefilter).search("d e", 3, 9)]
+    assert main([*command, "--save", str(index)]) == 0 and _lines(capsys) == []
     assert main(["search", str(binary), "--index", str(index), *words]) == 0
     assert _lines(capsys) == answers
 
@@ -215,7 +205,6 @@ def test_search_command_gives_equal_results_from_texts_and_a_saved_index(
         (["--index", "in", "--query", "a", "--quoted"], "--quoted applies only to a file, but no file is read; give"),
         (["--index", "in.txt", "--query", "a"], "in.txt: holds no index (no index.json)"),
         (["--texts", "in.txt", "--query", " "], "the query is empty; give a text"),
-        (["--texts", "none.txt", "--query", "a"], "none.txt: there is no such file"),
         (["--texts", "empty.txt", "--query", "a"], "empty.txt: holds no texts"),
         (["--texts", "in.txt", "--format", "jsonl", "--query", "a"], "in.txt:1: not valid JSON"),
         (
@@ -245,18 +234,6 @@ def test_saving_an_index_needs_no_label_but_searching_does(run, tmp_path, capsys
     assert main([*words, "--save", str(tmp_path / "index")]) == 0
     assert main([*words, "--query", "a"]) == 2
     assert "name the one that means a match: --label" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_a_hundred_thousand_texts_are_searched_in_two_seconds(matcher):
-    generator = np.random.default_rng(1)
-    texts = [" ".join(words) for words in generator.choice(saved_model.LETTERS, (100_000, 6))]
-    index = matcher.index(texts)
-    index.search("a b c d e d")  # compiles
-    start = time.perf_counter()
-    found = index.search("e d c b a b")
-    assert time.perf_counter() - start < 2
-    assert len(found) == 10
 
 
 def test_the_names_of_prefilters_are_those_of_the_command():

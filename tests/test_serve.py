@@ -119,14 +119,14 @@ def test_concurrent_first_requests_prepare_the_model_once(run, monkeypatch):
     from jaxmatch.inference import cpu
 
     matcher, made = jaxmatch.load(run), []
-    prepare = cpu.prepare
+    predictor = cpu.Predictor
 
     def slow(*arguments):
         made.append(arguments)
         time.sleep(0.05)
-        return prepare(*arguments)
+        return predictor(*arguments)
 
-    monkeypatch.setattr(cpu, "prepare", slow)
+    monkeypatch.setattr(cpu, "Predictor", slow)
     together = threading.Barrier(8)
 
     def ask(_):

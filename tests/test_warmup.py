@@ -91,21 +91,3 @@ def test_warmup_prepares_equal_padded_shapes_once(tmp_path):
     matcher.warmup(range(2, 65))
     # Rows of 8, 12, 16, 24, 32, 48 and 64 tokens.
     assert len(matcher.model.predictor.programs) == 7
-
-
-@pytest.mark.parametrize(("lengths", "batch_sizes"), [([1], [1]), ([4], [0])])
-def test_warmup_refuses_sizes_below_the_minimum(tmp_path, lengths, batch_sizes):
-    with pytest.raises(ValueError, match="2 tokens or more, and a batch 1 pair or more"):
-        matcher_of(tmp_path / "run", "plain").warmup(lengths, batch_sizes)
-
-
-def test_few_pairs_need_fewer_programs_than_many(tmp_path, monkeypatch):
-    from jaxmatch.inference import matcher as module
-
-    pairs = [pair_of(length) for length in range(2, 33)]
-    few, many = matcher_of(tmp_path / "run", "plain"), jaxmatch.load(tmp_path / "run")
-    answers = few.logits(pairs, batch_size=1)
-    monkeypatch.setattr(module, "FEW_PAIRS", 0)
-    assert many.logits(pairs, batch_size=1) == pytest.approx(answers, abs=1e-5)
-    # Rows of 8, 12, 16, 24 and 32 tokens; for many pairs also of 20 and 28.
-    assert len(few.model.predictor.programs) == 5 and len(many.model.predictor.programs) == 7

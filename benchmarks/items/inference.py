@@ -14,7 +14,7 @@ from benchmarks.item import Column, Item, Settings
 from benchmarks.peer import Peer
 from jaxmatch.inference import cpu
 from jaxmatch.inference.calibration import probabilities_of
-from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.inference.matcher import InferenceModel
 from jaxmatch.papers.timing import random_model
 
 # RE2, Table 5: 8 pairs of 20 tokens a sentence, 3 encoder layers.

@@ -220,11 +220,11 @@ def search(arguments: argparse.Namespace) -> None:
     if arguments.texts is not None:
         lines, texts = all_texts(source_of(arguments.texts), arguments, alone=arguments.input is None)
     from jaxmatch.inference.matcher import load
-    from jaxmatch.inference.search import SearchIndex, matched_label
+    from jaxmatch.inference.search import SearchIndex
 
     matcher = load(folder)
     if arguments.query is not None or arguments.input is not None:
-        matched_label(matcher, arguments.label)  # a wrong label is found before the work is done
+        matcher.matched_label(arguments.label)  # a wrong label is found before the work is done
     if arguments.index is None:
         index = SearchIndex(matcher, texts, arguments.prefilter or PREFILTERS[0], lines=lines)
     else:

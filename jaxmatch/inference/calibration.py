@@ -1,26 +1,25 @@
 """The calibration of a trained model's probabilities: a temperature, and a threshold between two labels.
 
-It is stored as calibration.json beside model.json. The file is optional, and versions of jaxmatch that do not know it
-can still read the model folder.
+It is stored as calibration.json beside model.json, for the parameters of this model alone.
 """
 
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-import scipy.optimize
 
 from jaxmatch import files
-from jaxmatch.errors import InputError
-from jaxmatch.inference.files import reading
+from jaxmatch.errors import InputError, report_damage
 
-FILE = "calibration.json"
-FORMAT = 1
+FILE, FORMAT = "calibration.json", 1
 _REMEDY = "remove it: jaxmatch calibrate RUN --remove"
-OBJECTIVES = ("accuracy", "f1", "precision")
+# Without bounds, the temperature of a model that is always right would fall to 0, and that of a model that knows
+# nothing would rise to infinity.
+MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 100.0
+BINS = 15
 
 
 def probabilities_of(logits: np.ndarray) -> np.ndarray:
@@ -37,15 +36,11 @@ class Calibration:
 
     Attributes:
       temperature: the divisor of the logits before the softmax (Guo et al., 2017, section 4.2).
-      threshold: the probability from which on the prediction is the positive label; None: the prediction is the most
+      threshold: the probability from which on the prediction is the label `positive`; None: the prediction is the most
         probable label.
-      positive: the label that the threshold is for.
-      objective: the score that the threshold was chosen for: "accuracy", "f1" or "precision"; "" without a threshold.
-      precision: the precision that was required; None unless the objective is "precision".
-      data: the data that the calibration was chosen on, such as "quora dev".
-      pairs: the number of pairs in that data.
-      before: the scores on these pairs without the calibration.
-      after: the scores on these pairs with the calibration.
+      objective, precision: as in `chosen_calibration`; empty without a threshold.
+      data, pairs: the data that the calibration was chosen on, such as "quora dev", and the number of its pairs.
+      before, after: the scores on these pairs, without and with the calibration.
     """
 
     temperature: float = 1.0
@@ -72,75 +67,34 @@ class Calibration:
             result[:, labels.index(self.positive)] -= math.log(self.threshold) - math.log1p(-self.threshold)
         return result
 
-    def save(self, folder: Path, parameters: str) -> None:
-        """Writes calibration.json, atomically.
-
-        Arguments:
-          folder: the model folder.
-          parameters: the checksum of the model's parameters. The calibration holds for these parameters only.
-        """
+    def save(self, folder: Path, parameters: str) -> Path:
+        """Writes calibration.json into a model folder, atomically; `parameters`: the checksum of its parameters."""
         files.write_json(folder / FILE, {"format": FORMAT, "parameters": parameters, **dataclasses.asdict(self)})
+        return folder / FILE
 
     @classmethod
-    def read(cls, folder: Path, parameters: Any, labels: Sequence[str]) -> Self | None:
-        """Reads the calibration in a model folder; None if the folder has none.
-
-        Arguments:
-          folder: the model folder.
-          parameters: the checksum of the model's parameters.
-          labels: the model's labels.
+    def read(cls, folder: Path, parameters: str, labels: Sequence[str]) -> Self | None:
+        """Reads the calibration in the folder of a model with these parameters and labels; None without one.
 
         Raises:
           InputError: the file is damaged, was written by a newer version, or belongs to another model.
         """
         path = folder / FILE
-        try:
-            with reading(path):
-                if not path.exists():
-                    return None
-                stored = files.read_json(path)
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"cannot be read ({error})", path=path, remedy=_REMEDY) from error
-        if not isinstance(stored, dict) or type(stored.get("format")) is not int:
-            raise InputError("is not a calibration", path=path, remedy=_REMEDY)
-        if stored["format"] > FORMAT:
-            raise InputError(
-                f"has format {stored['format']}, and this version reads up to {FORMAT}", path=path, remedy=_REMEDY
-            )
-        values = {field.name: stored.get(field.name, field.default) for field in dataclasses.fields(cls)[:-2]}
-        problem = _problem(values, labels)
-        if problem:
-            raise InputError(problem, path=path, remedy=_REMEDY)
-        if stored.get("parameters") != parameters:
-            raise InputError("was made for other parameters", path=path, remedy=_REMEDY)
-        scores = {name: found if isinstance(found := stored.get(name), dict) else {} for name in ("before", "after")}
-        return cls(**values, **scores)
-
-
-def _problem(values: Mapping[str, Any], labels: Sequence[str]) -> str:
-    """Returns what is wrong with the fields that predictions depend on; "" if they are valid."""
-    if not _is_between(values["temperature"], 0, math.inf):
-        return "'temperature' is not a number above 0"
-    if not len(labels):
-        return "a regression has no probabilities"
-    if values["threshold"] is not None:
-        if not _is_between(values["threshold"], 0, 1):
-            return "'threshold' is not a number between 0 and 1"
-        if len(labels) != 2 or values["positive"] not in labels:
-            return "'positive' is not one of the model's two labels"
-    return ""
-
-
-def _is_between(value: Any, low: float, high: float) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and low < value < high
-
-
-# Without bounds, the temperature of a model that is always right would fall to 0, and that of a model that knows
-# nothing would rise to infinity.
-MIN_TEMPERATURE, MAX_TEMPERATURE = 0.05, 100.0
-BINS = 15
+        if not path.exists():
+            return None
+        with report_damage(path, _REMEDY, "the calibration"):
+            stored = files.read_json(path)
+            if stored.pop("format") != FORMAT:
+                raise InputError(f"its format is not {FORMAT}", path=path, remedy=_REMEDY)
+            if stored.pop("parameters") != parameters:
+                raise InputError("was made for other parameters", path=path, remedy=_REMEDY)
+            found = cls(**stored)
+            valid = found.temperature > 0
+            if found.threshold is not None:
+                valid = valid and 0 < found.threshold < 1 and len(labels) == 2 and found.positive in labels
+        if not valid:
+            raise InputError("its temperature or threshold does not fit the model", path=path, remedy=_REMEDY)
+        return found
 
 
 def chosen_calibration(
@@ -153,69 +107,53 @@ def chosen_calibration(
     positive: str | None = None,
     data: str = "",
 ) -> Calibration:
-    """Chooses the calibration that suits labeled pairs best: a temperature (Guo et al., 2017, section 4.2), and a
-    threshold between two labels.
+    """Chooses the temperature (Guo et al., 2017, section 4.2), and the threshold between two labels, for labeled pairs.
 
     Arguments:
       logits: <float32>[pairs, labels], the logits of a classification or a ranking.
       numbers: <int32>[pairs], the right labels, as indices of `labels`.
-      labels: the names of the labels.
-      objective: the score that the threshold between two labels is chosen for: "accuracy", "f1" of the positive label,
-        or "precision": the highest recall of the positive label at a precision of at least `precision`. Models with
-        more labels have no threshold.
-      precision: the required precision, above 0 and at most 1, for the objective "precision"; otherwise None.
+      labels: the names of the labels. Only a model with two labels has a threshold.
+      objective: the score that the threshold is chosen for: "accuracy", "f1" of the positive label, or "precision": the
+        highest recall of the positive label at a precision of at least `precision`.
+      precision: the required precision, above 0 and at most 1, for the objective "precision".
       positive: the label that the threshold is for; None: the second label.
-      data: the name of the data with the pairs, for `Calibration.data`.
-
-    Returns:
-      The calibration, with its scores on these pairs (`before`, `after`).
+      data: the name of the data with the pairs.
 
     Raises:
-      InputError: there are no labels, all pairs have one label, an argument is invalid, or no threshold reaches the
-        precision.
+      InputError: there are no labels, all pairs have one label, there is no such positive label, a model with more than
+        two labels is to have a threshold, or no threshold reaches the precision.
     """
-    if not len(labels):
+    if not labels:
         raise InputError("a regression has no probabilities to calibrate")
-    present = {labels[number] for number in set(numbers.tolist())}
-    if len(present) < 2:  # the likelihood would have no maximum
-        missing = ", ".join(label for label in labels if label not in present)
-        remedy = "calibrate on pairs of two labels or more"
-        raise InputError(f"no pair is labeled {missing}", path=data or None, remedy=remedy)
-    if objective not in OBJECTIVES:
-        raise InputError(f"there is no objective {objective!r}", remedy=f"use one of {', '.join(OBJECTIVES)}")
-    if (objective == "precision") != (precision is not None) or not 0 < (1.0 if precision is None else precision) <= 1:
-        raise InputError(
-            f"precision is {precision}", remedy='give a number in (0, 1] with objective="precision", and none otherwise'
-        )
-    if len(labels) != 2:
-        if objective != "accuracy" or positive is not None:
-            raise InputError(
-                f"the model has {len(labels)} labels; a threshold needs two",
-                remedy="leave out the objective and the positive label",
-            )
-        found = Calibration(chosen_temperature(logits, numbers), data=data, pairs=len(numbers))
-    else:
+    missing = [label for number, label in enumerate(labels) if number not in numbers]
+    if len(labels) - len(missing) < 2:  # the likelihood would have no maximum
+        problem, remedy = f"no pair is labeled {', '.join(missing)}", "calibrate on pairs of two labels or more"
+        raise InputError(problem, path=data or None, remedy=remedy)
+    temperature = chosen_temperature(logits, numbers)
+    if len(labels) == 2:
         positive = labels[1] if positive is None else positive
         if positive not in labels:
             raise InputError(f"{positive!r} is not one of the model's labels ({', '.join(labels)})")
-        temperature, column = chosen_temperature(logits, numbers), labels.index(positive)
+        column = labels.index(positive)
         probabilities = probabilities_of(logits / np.float64(temperature))[:, column]
         threshold = chosen_threshold(probabilities, numbers == column, objective, precision)
         found = Calibration(temperature, threshold, positive, objective, precision, data, len(numbers))
-    return dataclasses.replace(
-        found,
-        before=quality(Calibration(positive=positive), logits, numbers, labels),
-        after=quality(found, logits, numbers, labels),
-    )
+    elif objective == "accuracy" and positive is None:
+        found = Calibration(temperature, data=data, pairs=len(numbers))
+    else:
+        remedy = "leave out the objective and the positive label"
+        raise InputError(f"the model has {len(labels)} labels; a threshold needs two", remedy=remedy)
+    before = quality(Calibration(positive=positive), logits, numbers, labels)
+    return dataclasses.replace(found, before=before, after=quality(found, logits, numbers, labels))
 
 
 def chosen_temperature(logits: np.ndarray, numbers: np.ndarray) -> float:
     """Chooses the temperature with the highest likelihood (Guo et al., 2017, section 4.2), from 0.05 to 100.
 
-    Arguments:
-      logits: <float32>[pairs, labels].
-      numbers: <int32>[pairs], the right labels.
+    Its arguments are logits <float32>[pairs, labels], and the right labels <int32>[pairs].
     """
+    from scipy import optimize  # imported here because the import takes half a second
+
     logits = logits.astype(np.float64)
 
     def loss(log_temperature: float) -> float:
@@ -223,7 +161,7 @@ def chosen_temperature(logits: np.ndarray, numbers: np.ndarray) -> float:
 
     bounds = np.log([MIN_TEMPERATURE, MAX_TEMPERATURE])
     # The loss is convex in 1 / temperature, so it has one minimum.
-    return float(np.exp(scipy.optimize.minimize_scalar(loss, bounds=bounds, method="bounded").x))
+    return float(np.exp(optimize.minimize_scalar(loss, bounds=bounds, method="bounded").x))
 
 
 def chosen_threshold(probabilities: np.ndarray, right: np.ndarray, objective: str, precision: float | None) -> float:
@@ -233,36 +171,29 @@ def chosen_threshold(probabilities: np.ndarray, right: np.ndarray, objective: st
       probabilities: <float64>[pairs], the probabilities of the positive label.
       right: <bool>[pairs], whether the positive label is the right label.
       objective, precision: as in `chosen_calibration`.
-
-    Raises:
-      InputError: no threshold reaches the precision.
     """
     order = np.argsort(-probabilities, kind="stable")
-    falling = probabilities[order]
-    hits, taken = np.cumsum(right[order]), np.arange(1, len(order) + 1)
-    # A threshold lies between two different probabilities, or below or above all of them.
-    ends = np.flatnonzero(np.append(falling[1:] != falling[:-1], True))
-    thresholds = (falling[ends] + np.append(falling[ends][1:], 0.0)) / 2
-    hits, taken = hits[ends], taken[ends]
+    # Threshold k lies below k probabilities, halfway between two neighbors of which neither equals it.
+    falling = np.concatenate([[1.0], probabilities[order], [0.0]])
+    thresholds = (falling[:-1] + falling[1:]) / 2
+    possible = (falling[:-1] > falling[1:]) & (thresholds > 0) & (thresholds < 1)
+    hits, taken = np.append(0, np.cumsum(right[order])), np.arange(len(order) + 1)
     if objective == "precision":
-        possible = (thresholds > 0) & (thresholds < 1)
-        enough = (hits / taken >= precision) & (hits > 0) & possible
-        if not enough.any():
-            highest = (hits / taken)[possible].max(initial=0.0)
+        precisions = hits / np.maximum(taken, 1)
+        possible_precise = possible & (precisions >= precision) & (hits > 0)
+        if not possible_precise.any():
+            highest = precisions[possible].max(initial=0.0)
             raise InputError(f"no threshold reaches a precision of {precision}; the highest is {highest:.4f}")
-        merits = np.where(enough, hits * (len(order) + 1) - taken, -1)  # most hits, then fewest false positives
+        possible, merits = possible_precise, hits * (len(order) + 1) - taken  # most hits, then fewest false positives
     elif objective == "f1":
-        merits = 2 * hits / (taken + right.sum())
-    else:
+        merits = 2 * hits / np.maximum(taken + right.sum(), 1)
+    elif objective == "accuracy":
         merits = hits + (~right).sum() - (taken - hits)
-    if objective != "precision":  # a threshold above all probabilities
-        thresholds = np.append(thresholds, (1 + falling[0]) / 2)
-        merits = np.append(merits, (~right).sum() if objective == "accuracy" else 0)
-    inside = (thresholds > 0) & (thresholds < 1)
-    if not inside.any():  # all probabilities are 0 or 1
+    else:
+        raise ValueError(f"there is no objective {objective!r}")
+    if not possible.any():  # all probabilities are 0 or 1
         return 0.5
-    thresholds, merits = thresholds[inside], merits[inside]
-    best = thresholds[merits == merits.max()]
+    best = thresholds[possible & (merits == merits[possible].max())]
     return float(best[np.argmin(abs(best - 0.5))])
 
 
@@ -271,19 +202,14 @@ def quality(
 ) -> dict[str, float]:
     """Computes the accuracy, the log loss and the expected calibration error of predictions.
 
-    For two labels, it also computes the precision, the recall and the F1 of the positive label.
-
-    Arguments:
-      calibration: how logits become probabilities and labels.
-      logits: <float32>[pairs, labels].
-      numbers: <int32>[pairs], the right labels.
-      labels: the names of the labels.
+    For two labels, it also computes the precision, the recall and the F1 of the positive label. The arguments are those
+    of `chosen_calibration`.
     """
-    guessed = calibration.decisive(logits, labels).argmax(axis=1)
+    guessed, scaled = calibration.decisive(logits, labels).argmax(axis=1), calibration.scaled(logits)
     scores = {
         "accuracy": float(np.mean(guessed == numbers)),
-        "log_loss": _log_loss(calibration.scaled(logits), numbers),
-        "expected_calibration_error": expected_calibration_error(probabilities_of(calibration.scaled(logits)), numbers),
+        "log_loss": _log_loss(scaled, numbers),
+        "expected_calibration_error": expected_calibration_error(probabilities_of(scaled), numbers),
     }
     if len(labels) == 2:
         column = labels.index(calibration.positive or labels[1])
@@ -298,15 +224,11 @@ def quality(
 
 
 def expected_calibration_error(probabilities: np.ndarray, numbers: np.ndarray) -> float:
-    """Computes the expected calibration error (Guo et al., 2017, Eq. 3).
+    """Computes the expected calibration error of probabilities <float64>[pairs, labels] (Guo et al., 2017, Eq. 3).
 
     Predictions are put in 15 bins of equal width by the probability of the most probable label. The error is the mean,
     over bins weighted by their pairs, of the absolute difference between the mean of this probability and the share of
     right predictions.
-
-    Arguments:
-      probabilities: <float64>[pairs, labels].
-      numbers: <int32>[pairs], the right labels.
     """
     confidence, right = probabilities.max(axis=1), probabilities.argmax(axis=1) == numbers
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)

@@ -11,11 +11,8 @@ An exported folder has the program or the weights, and everything that converts 
     parameters.safetensors             <float32> arrays, named by their path in the parameter tree
 
 A program takes `INPUTS` in this order: vectors <float32>[words, dimensions], ids <int32>[batch, length] and sentences
-<int8>[batch, length]. The sizes words, batch and length are free. The weights are constants of the program, with weight
-normalization folded into them.
+<int8>[batch, length]. The sizes words, batch and length are free. The weights are constants of the program.
 """
-
-from __future__ import annotations
 
 import contextlib
 import dataclasses
@@ -26,35 +23,28 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import safetensors.numpy
-from flax import traverse_util
 
 from jaxmatch import __version__, files
 from jaxmatch.data.text import UNKNOWN_WORD, substitutions
 from jaxmatch.data.vectors import hashed_rule
 from jaxmatch.errors import InputError, NotInstalled
-from jaxmatch.files import hash_file
 from jaxmatch.inference.calibration import Calibration
-from jaxmatch.inference.files import check_replaceable
-from jaxmatch.inference.inference_model import InferenceModel
+from jaxmatch.inference.matcher import InferenceModel, Matcher
+from jaxmatch.inference.model_folder import check_replaceable, encode_parameters
 from jaxmatch.layers.core import traced_for
 
-INPUTS = ("vectors", "ids", "sentences")
-OUTPUT = "logits"
-if TYPE_CHECKING:
-    from jaxmatch.inference.matcher import Matcher
-
+DESCRIPTION, FORMAT = "export.json", 1
+INPUTS, OUTPUT = ("vectors", "ids", "sentences"), "logits"
 # The platforms that a program in StableHLO can run on.
 PLATFORMS = ("cpu", "cuda", "tpu")
 # The sizes that a new program is tested with: (pairs, tokens in a row, words beyond those of the vocabulary).
 _TRIED = ((1, 5, 0), (3, 12, 2))
-_TOLERANCE = 1e-4
+_WEIGHTS = "--format safetensors writes its weights"
 
 Function = Callable[[jax.Array, jax.Array, jax.Array], jax.Array]
 
@@ -70,15 +60,10 @@ def function_of(model: InferenceModel) -> Function:
 
 
 def stablehlo(function: Function, vectors_shape: tuple[int, int]) -> bytes:
-    """Exports a function to StableHLO, serialized by `jax.export`.
-
-    Arguments:
-      function: the model, as `function_of` returns it.
-      vectors_shape: the shape of the word vectors.
+    """Exports a function with free numbers of words, pairs and tokens to StableHLO, serialized by `jax.export`.
 
     Raises:
-      InputError: a library is missing, JAX cannot export the function with free numbers of words, pairs and tokens, or
-        the program gives other outputs than the function.
+      InputError: a library is missing, JAX cannot export the function, or the program gives other outputs.
     """
     if importlib.util.find_spec("flatbuffers") is None:  # `jax.export` serializes with it
         raise NotInstalled("StableHLO", "flatbuffers", "stablehlo")
@@ -86,19 +71,15 @@ def stablehlo(function: Function, vectors_shape: tuple[int, int]) -> bytes:
         exported = jax.export.export(jax.jit(function), platforms=PLATFORMS)(*_arguments(vectors_shape))
         content = bytes(exported.serialize())
         again = jax.export.deserialize(bytearray(content))
-    check("StableHLO", function, lambda *arguments: again.call(*arguments), vectors_shape)
+    check("StableHLO", function, again.call, vectors_shape)
     return content
 
 
 def onnx(function: Function, vectors_shape: tuple[int, int]) -> bytes:
     """Exports a function to ONNX with jax2onnx, and tests the program in ONNX Runtime.
 
-    Arguments:
-      function, vectors_shape: as in `stablehlo`.
-
     Raises:
-      InputError: a library is missing, jax2onnx cannot convert the function, or the program gives other outputs than
-        the function.
+      InputError: a library is missing, jax2onnx cannot convert the function, or the program gives other outputs.
     """
     try:
         with quiet():
@@ -107,10 +88,17 @@ def onnx(function: Function, vectors_shape: tuple[int, int]) -> bytes:
     except ImportError as error:
         then = "then: pip install --no-deps 'jax2onnx>=0.17.1,<0.18'"
         raise NotInstalled("ONNX", error.name, "onnx", then) from None
-    with _refusing("ONNX", "--format stablehlo may"), quiet(), _unchanged(jnp), traced_for("cpu"):
+    with _refusing("ONNX", "--format stablehlo may"), quiet(), traced_for("cpu"):
         # An ONNX program cannot choose by platform, so an LSTM is exported in its form for a CPU.
         written = jax2onnx.to_onnx(function, inputs=list(_arguments(vectors_shape)), model_name="jaxmatch")
-        _rename(written.graph)
+        graph = written.graph
+        values = [*graph.input, *graph.output]
+        names = dict(zip([value.name for value in values], (*INPUTS, OUTPUT), strict=True))
+        for value in values:
+            value.name = names[value.name]
+        for node in graph.node:
+            node.input[:] = [names.get(name, name) for name in node.input]
+            node.output[:] = [names.get(name, name) for name in node.output]
         content = written.SerializeToString()
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # without warnings of unused constants, which do no harm
@@ -121,19 +109,12 @@ def onnx(function: Function, vectors_shape: tuple[int, int]) -> bytes:
 
 def _arguments(vectors_shape: tuple[int, int]) -> tuple[jax.ShapeDtypeStruct, ...]:
     *rows, words = jax.export.symbolic_shape("batch, length, words")
-    return (
-        jax.ShapeDtypeStruct((words, vectors_shape[1]), np.float32),
-        jax.ShapeDtypeStruct(rows, np.int32),
-        jax.ShapeDtypeStruct(rows, np.int8),
-    )
+    shapes = (words, vectors_shape[1]), rows, rows
+    return tuple(map(jax.ShapeDtypeStruct, shapes, (np.float32, np.int32, np.int8)))
 
 
 def check(kind: str, function: Function, program: Callable[..., Any], vectors_shape: tuple[int, int]) -> None:
-    """Checks that a program gives the outputs of the function it was made from, on random word vectors and ids.
-
-    Raises:
-      InputError: the program fails, or its outputs differ.
-    """
+    """Raises an InputError unless a program gives the outputs of its function, on random word vectors and ids."""
     generator, jitted = np.random.default_rng(0), jax.jit(function)
     for batch, length, more in _TRIED:
         words = vectors_shape[0] + more
@@ -144,75 +125,45 @@ def check(kind: str, function: Function, program: Callable[..., Any], vectors_sh
         expected = np.asarray(jitted(vectors, ids, sentences))
         with _refusing(kind, "the weights alone: --format safetensors"):
             found = np.asarray(program(vectors, ids, sentences))
-        if not np.allclose(found, expected, rtol=_TOLERANCE, atol=_TOLERANCE):
+        if not np.allclose(found, expected, rtol=1e-4, atol=1e-4):
             raise InputError(f"the {kind} program gives other outputs than the model, so it was not written")
-
-
-def _rename(graph: Any) -> None:
-    """Renames the inputs and the output of an ONNX graph to `INPUTS` and `OUTPUT`."""
-    names = dict(zip([value.name for value in (*graph.input, *graph.output)], (*INPUTS, OUTPUT), strict=True))
-    for value in (*graph.input, *graph.output):
-        value.name = names[value.name]
-    for node in graph.node:
-        node.input[:] = [names.get(name, name) for name in node.input]
-        node.output[:] = [names.get(name, name) for name in node.output]
 
 
 @contextlib.contextmanager
 def _refusing(kind: str, remedy: str) -> Iterator[None]:
-    """Turns any exception of a converter into an InputError of one line.
-
-    Converters report an unsupported operation by exceptions of many classes.
-    """
+    """Turns any exception of a converter, which may be of any class, into an InputError of one line."""
     try:
         yield
     except (InputError, MemoryError):
         raise
     except Exception as error:
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise InputError(f"the model cannot be exported to {kind} ({reason:.200})", remedy=remedy) from error
-
-
-@contextlib.contextmanager
-def _unchanged(module: ModuleType) -> Iterator[None]:
-    """Restores the attributes of a module: jax2onnx 0.17 leaves a function of its own in `jax.numpy`."""
-    before = dict(vars(module))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if vars(module).get(name) is not value:
-                setattr(module, name, value)
+        reason = f"the model cannot be exported to {kind} ({type(error).__name__}: {error!s:.200})"
+        raise InputError(reason, remedy=remedy) from error
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Suppresses warnings and log messages of converters about parts that are not installed or not needed."""
-    before = logging.root.manager.disable
+    """Suppresses warnings and log messages of converters, and restores `jax.numpy`, which jax2onnx 0.17 changes."""
+    before, attributes = logging.root.manager.disable, dict(vars(jnp))
     logging.disable(logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         logging.disable(before)
+        vars(jnp).update(attributes)
 
 
-DESCRIPTION, FORMAT = "export.json", 1
-# Format -> the name of the program's file and the function that makes its content. "safetensors" has no program.
-_PROGRAMS: dict[str, tuple[str, Callable[[Function, tuple[int, int]], bytes]]] = {
-    "stablehlo": ("program.stablehlo", stablehlo),
-    "onnx": ("program.onnx", onnx),
-}
+# Format -> the function that makes the program. "safetensors" has none.
+_PROGRAMS = {"stablehlo": stablehlo, "onnx": onnx}
 FORMATS = (*_PROGRAMS, "safetensors")
 
 
 def export(matcher: Matcher, directory: str | os.PathLike, format: str) -> None:
-    """Writes a folder with a model for other programs, atomically.
+    """Writes a folder with a model for other programs, atomically. An earlier export is replaced.
 
     Arguments:
-      matcher: the model.
-      directory: the folder to create; an earlier export is replaced.
+      matcher, directory: the model and the folder.
       format: "stablehlo", "onnx" or "safetensors".
 
     Raises:
@@ -221,21 +172,27 @@ def export(matcher: Matcher, directory: str | os.PathLike, format: str) -> None:
     """
     if format not in FORMATS:
         raise InputError(f"there is no format {format!r}", remedy=f"use one of {', '.join(FORMATS)}")
-    path = Path(directory)
+    path, vectors = Path(directory), np.asarray(matcher.model.vectors, np.float32)
     check_replaceable(path, DESCRIPTION, "an export")
-    name, content = _content(matcher, format)
+    rules, module = substitutions(matcher.preprocessing.tokenizer), matcher.model.module
+    if format == "safetensors":
+        name, content = "parameters.safetensors", encode_parameters(matcher.model.params)
+    elif taken := ("characters",) * module.takes_characters + module.token_features:
+        raise InputError(f"the model takes {' and '.join(taken)} of each word, not words alone", remedy=_WEIGHTS)
+    elif rules is None:
+        tokenizer = matcher.preprocessing.tokenizer
+        raise InputError(f"the tokenizer {tokenizer!r} cannot be written as plain rules", remedy=_WEIGHTS)
+    else:
+        name, content = f"program.{format}", _PROGRAMS[format](function_of(matcher.model), vectors.shape)
     with files.directory_atomically(path) as folder:
         (folder / name).write_bytes(content)
-        _write_lines(folder / "vocabulary.json", matcher.vocabulary.words)
-        np.save(folder / "vectors.npy", np.asarray(matcher.model.vectors, np.float32), allow_pickle=False)
-        preprocessing = vars(matcher.preprocessing)
-        rules = {
-            **preprocessing,
-            "substitutions": substitutions(matcher.preprocessing.tokenizer),
-            "unknown_word": UNKNOWN_WORD,
-        }
-        files.write_json(folder / "tokenizer.json", rules)
-        calibration, settings = matcher.calibration or Calibration(), matcher.model.module.config
+        # One word per line, in ASCII: a word may contain half of a surrogate pair.
+        words = ",\n".join(map(json.dumps, matcher.vocabulary.words))
+        (folder / "vocabulary.json").write_text(f"[\n{words}\n]\n", encoding="ascii")
+        np.save(folder / "vectors.npy", vectors, allow_pickle=False)
+        tokenizer = {**vars(matcher.preprocessing), "substitutions": rules, "unknown_word": UNKNOWN_WORD}
+        files.write_json(folder / "tokenizer.json", tokenizer)
+        calibration = matcher.calibration or Calibration()
         described = {
             "format": FORMAT,
             "jaxmatch": __version__,
@@ -247,33 +204,8 @@ def export(matcher: Matcher, directory: str | os.PathLike, format: str) -> None:
             "threshold": calibration.threshold,
             "positive": calibration.positive,
             "new_words": hashed_rule() if matcher.hashed else None,
-            "model": {"name": settings.name, **dataclasses.asdict(settings)},
-            "sha256": {file.name: hash_file(file) for file in sorted(folder.iterdir())},
+            "model": {"name": module.config.name, **dataclasses.asdict(module.config)},
+            "sha256": {file.name: files.hash_file(file) for file in sorted(folder.iterdir())},
+            **({} if format == "safetensors" else {"inputs": INPUTS}),
         }
-        if format != "safetensors":
-            described["inputs"] = INPUTS
         files.write_json(folder / DESCRIPTION, described)
-
-
-def _content(matcher: Matcher, format: str) -> tuple[str, bytes]:
-    """Returns the name and the content of the file with the program or the weights."""
-    if format not in _PROGRAMS:
-        flat = traverse_util.flatten_dict(jax.tree.map(np.asarray, dict(matcher.model.params)), sep="/")
-        arrays = {name: np.asarray(value, np.float32, order="C") for name, value in flat.items()}
-        return "parameters.safetensors", safetensors.numpy.save(arrays)
-    weights_alone = "--format safetensors writes its weights"
-    model = matcher.model
-    taken = ("characters",) * model.module.takes_characters + model.module.token_features
-    if taken:
-        raise InputError(f"the model takes {' and '.join(taken)} of each word, not words alone", remedy=weights_alone)
-    if substitutions(matcher.preprocessing.tokenizer) is None:
-        raise InputError(
-            f"the tokenizer {matcher.preprocessing.tokenizer!r} cannot be written as plain rules", remedy=weights_alone
-        )
-    name, make = _PROGRAMS[format]
-    return name, make(function_of(model), model.vectors.shape)
-
-
-def _write_lines(path: Path, words: tuple[str, ...]) -> None:
-    """Writes words as a JSON list, one word per line, in ASCII: a word may contain half of a surrogate pair."""
-    path.write_text("[\n" + ",\n".join(map(json.dumps, words)) + "\n]\n", encoding="ascii")

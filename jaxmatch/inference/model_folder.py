@@ -2,22 +2,21 @@
 
     model.json              format number, task, labels, settings, preprocessing, the run's config, checksums
     parameters.safetensors  <float32> arrays, named by their path in the parameter tree: "blocks_0/encoder/..."
-    vocabulary.txt          one word per line, in the order of the ids (files.py)
+    vocabulary.txt          one word per line, in the order of the ids
     vectors.npy             <float32>[words, dimensions]
     calibration.json        optional (calibration.py)
 
-Checksums protect against accidents. The characters of words are computed from the vocabulary, and exact matches from
-the texts. Parts of speech need NLTK's tagger, whose model is not in the folder (data/text.py).
+A file whose checksum is right holds what was written, and its content is trusted. The characters of words are computed
+from the vocabulary, and exact matches from the texts. Parts of speech need NLTK's tagger, whose model is not in the
+folder (data/text.py).
 """
 
-import contextlib
-import dataclasses
 import hashlib
 import io
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,30 +27,12 @@ from flax import traverse_util
 
 from jaxmatch import __version__, files, models
 from jaxmatch.data.text import Preprocessing, Vocabulary
-from jaxmatch.errors import WAIT_OR_RESUME, InputError, count_text
-from jaxmatch.files import hash_file
-from jaxmatch.inference.calibration import FILE as CALIBRATION
+from jaxmatch.errors import InputError, count_text, report_damage, shown
 from jaxmatch.inference.calibration import Calibration
-from jaxmatch.inference.files import COPY_AGAIN, decode_words, encode_words, read_checked, reading
 
-FILE = "model.json"
-FORMAT = 2
+FILE, FORMAT = "model.json", 2
 PARAMETERS, VOCABULARY, VECTORS = "parameters.safetensors", "vocabulary.txt", "vectors.npy"
-
-
-@dataclasses.dataclass(frozen=True)
-class StoredModel:
-    """The content of a model folder."""
-
-    module: nn.Module
-    parameters: Mapping[str, Any]
-    vectors: np.ndarray
-    vocabulary: Vocabulary
-    labels: tuple[str, ...]
-    task: str
-    preprocessing: Preprocessing
-    config: Mapping[str, Any]
-    calibration: Calibration | None = None
+COPY_AGAIN = "copy the folder again"
 
 
 def save(
@@ -67,33 +48,30 @@ def save(
     config: Mapping[str, Any],
     vectors_file: Path | None = None,
 ) -> None:
-    """Writes a model folder, atomically.
+    """Writes a model folder, atomically; an existing one is replaced.
 
     Arguments:
-      directory: the folder to create; an existing one is replaced.
       model_settings: the settings, as `jaxmatch.models.build` takes them.
       params: the parameter tree, arrays of float32.
       vocabulary_words: the words in the order of their ids, including the padding and the unknown word.
-      vectors: <float32>[words, dimensions]; may be None if `vectors_file` is given.
-      labels: label names in the order of the outputs; empty for a regression.
-      task: "classification", "ranking" or "regression".
-      preprocessing: the fields of `jaxmatch.data.tokens.Preprocessing`.
+      vectors: <float32>[words, dimensions]; None if `vectors_file` is given.
+      labels, task: as in a `Matcher`.
+      preprocessing: the fields of `jaxmatch.data.text.Preprocessing`.
       config: the run's whole configuration, which can be written as JSON.
-      vectors_file: an .npy file with the vectors, used instead of `vectors`. It is hard-linked, or copied if the file
-        system has no links, so that the runs of a sweep share one file on disk.
+      vectors_file: an .npy file with the vectors. It is hard-linked, or copied if the file system has no links, so that
+        the runs of a sweep share one file on disk.
     """
     with files.directory_atomically(directory) as folder:
-        flat = traverse_util.flatten_dict(dict(params), sep="/")
-        arrays = {name: np.asarray(value, np.float32, order="C") for name, value in flat.items()}
-        (folder / PARAMETERS).write_bytes(safetensors.numpy.save(arrays))
+        (folder / PARAMETERS).write_bytes(encode_parameters(params))
         (folder / VOCABULARY).write_bytes(encode_words(vocabulary_words))
         if vectors_file is None:
             np.save(folder / VECTORS, np.asarray(vectors, np.float32), allow_pickle=False)
         else:
-            _link(Path(vectors_file), folder / VECTORS)
-        shape = np.load(folder / VECTORS, mmap_mode="r", allow_pickle=False).shape
-        if len(shape) != 2 or shape[0] != len(vocabulary_words):
-            raise ValueError(f"vectors of shape {shape} do not fit {len(vocabulary_words)} words")
+            source = Path(vectors_file).resolve()
+            try:
+                os.link(source, folder / VECTORS)
+            except OSError:
+                shutil.copyfile(source, folder / VECTORS)
         description = {
             "format": FORMAT,
             "jaxmatch": __version__,
@@ -102,84 +80,58 @@ def save(
             "model": dict(model_settings),
             "preprocessing": dict(preprocessing),
             "config": config,
-            "sha256": {name: hash_file(folder / name) for name in (PARAMETERS, VOCABULARY, VECTORS)},
+            "sha256": {name: files.hash_file(folder / name) for name in (PARAMETERS, VOCABULARY, VECTORS)},
         }
         description["sha256"][FILE] = checksum_of(description)
         files.write_json(folder / FILE, description)
 
 
 def save_calibration(path: str | os.PathLike, calibration: Calibration) -> Path:
-    """Writes a calibration into a model folder, atomically, and returns the path of its file.
-
-    Arguments:
-      path: the model folder or the run folder around it.
-      calibration: the calibration of this model.
+    """Writes a calibration of a model into its folder or run folder, atomically, and returns the path of its file.
 
     Raises:
-      InputError: there is no model, or its description cannot be read.
+      InputError: there is no model, or its description is damaged.
     """
     folder = find(path)
-    description = read_description(folder)
-    calibration.save(folder, description["sha256"][PARAMETERS])
-    return folder / CALIBRATION
+    return calibration.save(folder, read_description(folder)["sha256"][PARAMETERS])
 
 
 def find(path: str | os.PathLike) -> Path:
-    """Returns the model folder at `path`, which may be the model folder itself or the run folder around it.
-
-    Raises:
-      InputError: there is no model folder.
-    """
+    """Returns the model folder at `path`, which may be the run folder around it; an InputError if there is none."""
     path = Path(path)
-    with reading(path):
-        for folder in (path, path / "model"):
-            if (folder / FILE).is_file():
-                return folder
-        if not path.exists():
-            raise InputError("there is no such folder", path=path, remedy="give a run's folder: WORKDIR/runs/RUN")
-        runs = sorted(found.parent.parent for found in path.glob(f"runs/*/model/{FILE}"))
-        if runs:
-            remedy = f"name one of them, such as {runs[0]}, or let a command choose with --best"
-            raise InputError(f"holds {count_text(len(runs), 'run')}", path=path, remedy=remedy)
-        if (path / "sweep.json").is_file():
-            raise InputError("no run has finished yet", path=path, remedy=WAIT_OR_RESUME)
-        if (path / "record.json").is_file():
-            remedy = "give a run that finished; if this one did, remove its folder and run the sweep again"
-            raise InputError("the run left a record but no model", path=path, remedy=remedy)
-        raise InputError("holds no model (no model.json)", path=path, remedy="give a run's folder: WORKDIR/runs/RUN")
+    for folder in (path, path / "model"):
+        if os.path.isfile(folder / FILE):
+            return folder
+    remedy = "give the folder of a finished run: WORKDIR/runs/RUN"
+    if not os.path.exists(path):
+        raise InputError("there is no such folder", path=path, remedy=remedy)
+    if runs := sorted(found.parent.parent for found in path.glob(f"runs/*/model/{FILE}")):
+        remedy = f"name one of them, such as {runs[0]}, or let a command choose with --best"
+        raise InputError(f"holds {count_text(len(runs), 'run')}", path=path, remedy=remedy)
+    raise InputError(f"holds no model (no {FILE})", path=path, remedy=remedy)
 
 
 def checksum_of(description: Mapping[str, Any]) -> str:
-    """Computes the checksum of model.json, which depends on its content and not on its layout."""
+    """Computes the checksum of the content of model.json."""
     digests = {name: digest for name, digest in description["sha256"].items() if name != FILE}
     return hashlib.sha256(json.dumps({**description, "sha256": digests}, sort_keys=True).encode()).hexdigest()
 
 
 def read_description(folder: Path) -> dict[str, Any]:
-    """Reads model.json of a model folder.
-
-    Raises:
-      InputError: the file cannot be read, is damaged or was written by a newer version.
-    """
+    """Reads model.json of a model folder; an InputError if it is damaged or was written by a newer version."""
     path = folder / FILE
-    with reading(path):
-        content = path.read_bytes()
-    try:
-        description = json.loads(content)
-        stored = description["format"]
-        if isinstance(stored, int) and stored > FORMAT:
-            newer = f"use jaxmatch {description.get('jaxmatch', 'in a newer version')}"
-            raise InputError(f"has format {stored}, and this version reads {FORMAT}", path=path, remedy=newer)
-        is_whole = stored == FORMAT and description["sha256"][FILE] == checksum_of(description)
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise InputError(f"is not the description of a jaxmatch model ({error!s:.300})", path=path) from error
-    if not is_whole:
-        raise InputError("is damaged: its checksum is not the one in it", path=path, remedy=COPY_AGAIN)
+    with report_damage(path, COPY_AGAIN):
+        description = files.read_json(path)
+        if description["format"] != FORMAT:
+            problem = f"has format {description['format']}, and this version reads {FORMAT}"
+            raise InputError(problem, path=path, remedy=f"use jaxmatch {description['jaxmatch']}")
+        if description["sha256"][FILE] != checksum_of(description):
+            raise ValueError("its checksum is not the one in it")
     return description
 
 
-def read(path: str | os.PathLike) -> StoredModel:
-    """Reads a model folder. `path` may also be the run folder around it.
+def read(path: str | os.PathLike) -> tuple[nn.Module, dict, np.ndarray, dict[str, Any]]:
+    """Reads the model folder at `path` or in it: the module, its parameters, the vectors, and what a `Matcher` takes.
 
     Raises:
       InputError: there is no model, it is damaged, or it was written by a newer version.
@@ -187,46 +139,78 @@ def read(path: str | os.PathLike) -> StoredModel:
     folder = find(path)
     description = read_description(folder)
     checksums, labels = description["sha256"], tuple(description["labels"])
-    with _settings_of(folder / FILE):
-        module = models.build(_tuples(description["model"]), outputs=len(labels) or 1)
-        known = {field.name for field in dataclasses.fields(Preprocessing)}
-        if unknown := sorted(description["preprocessing"].keys() - known):
-            raise InputError(f"preprocessing has {unknown[0]}, which this version does not know")
-    parameters = safetensors.numpy.load(read_checked(folder, PARAMETERS, checksums))
+    # JSON has no tuples, and the attributes of a module must not be lists.
+    settings = {key: tuple(value) if isinstance(value, list) else value for key, value in description["model"].items()}
     try:
-        vectors = np.load(io.BytesIO(read_checked(folder, VECTORS, checksums)), allow_pickle=False)
-    except ValueError as error:
-        raise InputError(f"is damaged ({error})", path=folder / VECTORS, remedy=COPY_AGAIN) from error
-    return StoredModel(
-        module=module,
-        parameters=traverse_util.unflatten_dict(parameters, sep="/"),
-        vectors=vectors,
-        vocabulary=Vocabulary(decode_words(read_checked(folder, VOCABULARY, checksums))),
-        labels=labels,
-        task=description["task"],
-        preprocessing=Preprocessing(**description["preprocessing"]),
-        config=description["config"],
-        calibration=Calibration.read(folder, checksums[PARAMETERS], labels),
-    )
-
-
-@contextlib.contextmanager
-def _settings_of(path: Path) -> Iterator[None]:
-    """Adds the path of the file with the settings to an InputError about them."""
-    try:
-        yield
+        module = models.build(settings, outputs=len(labels) or 1)
+        preprocessing = Preprocessing(**description["preprocessing"])
     except InputError as error:
-        raise InputError(error.problem, path=path, remedy=error.remedy) from error
+        raise InputError(error.problem, path=folder / FILE, remedy=error.remedy) from error
+    except TypeError as error:
+        raise InputError(f"was written by another version of jaxmatch ({error})", path=folder / FILE) from error
+    parameters = safetensors.numpy.load(read_checked(folder, PARAMETERS, checksums))
+    with report_damage(folder / VECTORS, COPY_AGAIN):
+        vectors = np.load(io.BytesIO(read_checked(folder, VECTORS, checksums)), allow_pickle=False)
+    about = {
+        "vocabulary": Vocabulary(decode_words(read_checked(folder, VOCABULARY, checksums))),
+        "labels": labels,
+        "task": description["task"],
+        "preprocessing": preprocessing,
+        "config": description["config"],
+        "calibration": Calibration.read(folder, checksums[PARAMETERS], labels),
+    }
+    return module, traverse_util.unflatten_dict(parameters, sep="/"), vectors, about
 
 
-def _link(source: Path, target: Path) -> None:
-    source = source.resolve()
+# The files of this folder, of an index (search.py) and of an export (export.py).
+
+
+def read_checked(folder: Path, name: str, checksums: Mapping[str, str], remedy: str = COPY_AGAIN) -> bytes:
+    """Reads a file of a folder; an InputError if it cannot be read, or has another SHA-256 checksum."""
     try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
+        content = (folder / name).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read ({error.strerror})", path=folder / name, remedy=remedy) from error
+    if hashlib.sha256(content).hexdigest() != checksums.get(name):
+        raise InputError("is damaged: its checksum differs", path=folder / name, remedy=remedy)
+    return content
 
 
-def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Converts lists to tuples: JSON has no tuples, and the attributes of a module must not be lists."""
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+def check_replaceable(folder: Path, description: str, kind: str) -> None:
+    """Checks that a folder holds only the files that its description lists, since replacing it removes all files.
+
+    Arguments:
+      folder: the folder to write. It may be missing or empty.
+      description: the name of the JSON file in the folder that lists all other files under "sha256".
+      kind: the content that the folder is to have, such as "an index", for the error.
+    """
+    try:
+        known = {description, *files.read_json(folder / description)["sha256"].keys()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        known = set()
+    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    if other := sorted({path.relative_to(folder).as_posix() for path in found} - known):
+        problem = f"there is something else than {kind}: {shown(other[0])}"
+        raise InputError(problem, path=folder, remedy="name a new folder")
+
+
+def encode_parameters(params: Mapping[str, Any]) -> bytes:
+    """Encodes a parameter tree as safetensors of float32 arrays, named by their path in the tree."""
+    flat = traverse_util.flatten_dict(dict(params), sep="/")
+    return safetensors.numpy.save({name: np.asarray(value, np.float32, order="C") for name, value in flat.items()})
+
+
+def encode_words(words: Sequence[str]) -> bytes:
+    """Encodes words in UTF-8, one per line. A word that a line cannot store unchanged is written as JSON, in quotes."""
+
+    def escaped(word: str) -> str:
+        # Line ends, blanks of other scripts and lone surrogates would not be read as they were written.
+        return word if word and word.isprintable() and not word.startswith('"') else json.dumps(word)
+
+    return "".join(f"{escaped(word)}\n" for word in words).encode()
+
+
+def decode_words(content: bytes) -> tuple[str, ...]:
+    """Decodes the words that `encode_words` encoded."""
+    lines = content.split(b"\n")[:-1]
+    return tuple(json.loads(line) if line.startswith(b'"') else line.decode() for line in lines)

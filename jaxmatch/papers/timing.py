@@ -28,8 +28,7 @@ from jaxmatch.devices import available_devices
 from jaxmatch.errors import InputError, printable_json, report_damage
 from jaxmatch.files import read_json
 from jaxmatch.inference.calibration import probabilities_of
-from jaxmatch.inference.inference_model import InferenceModel
-from jaxmatch.inference.matcher import Matcher
+from jaxmatch.inference.matcher import InferenceModel, Matcher
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text, latex, markdown
 from jaxmatch.reporting.statistics import mean_and_deviation
 from jaxmatch.sweep.execute import commit, device_name, versions

@@ -1,10 +1,9 @@
 """Faults of layers and of the folder of a trained model."""
 
 _LAYERS = "jaxmatch/layers/"
-_FOLDER, _ARRAYS, _MATCHER = (f"jaxmatch/inference/{name}.py" for name in ("model_folder", "stored_arrays", "matcher"))
+_MATCHER, _PREDICTOR = "jaxmatch/inference/matcher.py", "jaxmatch/inference/cpu.py"
 _COMPARED = "tests/test_compared_models.py"
 _ROUNDED = "tests/test_products.py::test_bfloat16_results_are_rounded_once"
-_MODEL, _PREDICTOR = "jaxmatch/inference/inference_model.py", "jaxmatch/inference/cpu.py"
 
 MUTANTS = [
     ("jaxmatch/models/csran.py", 'refinement_place == "before" else number - 1', 'refinement_place == "before" else number',
@@ -64,22 +63,24 @@ MUTANTS = [
     ("sweeps/comparison.py", "published.of_system(model, dataset) + quoted(", "quoted(", ["tests/test_papers.py"]),
     ("sweeps/comparison.py", ", \"DecompAtt\": {}", "", ["tests/test_papers.py"]),
     ("jaxmatch/models/csran.py", "functools.reduce(jnp.maximum, (", "functools.reduce(jnp.add, (", ["tests/test_csran.py"]),
-    ("jaxmatch/inference/files.py", "if hashlib.sha256(content).hexdigest() != checksums.get(name):", "if False:", ["tests/test_model_folder.py::test_changed_byte_or_missing_file_is_an_error"]),
-    ("jaxmatch/inference/model_folder.py", "    if not is_whole:\n", "    if False:\n", ["tests/test_model_folder.py::test_a_changed_description_is_refused"]),
+    ("jaxmatch/inference/model_folder.py", "if hashlib.sha256(content).hexdigest() != checksums.get(name):", "if False:", ["tests/test_model_folder.py::test_changed_byte_or_missing_file_is_an_error"]),
+    ("jaxmatch/inference/model_folder.py", "if description[\"sha256\"][FILE] != checksum_of(description):", "if False:", ["tests/test_model_folder.py::test_a_changed_description_is_refused"]),
     ("jaxmatch/inference/calibration.py", "powers / powers.sum(axis=1, keepdims=True)", "powers / powers.sum()", ["tests/test_matcher.py::test_probabilities_are_the_softmax_of_the_logits"]),
     (_MATCHER, "result[rows] = self.model.logits", "result[np.sort(rows)] = self.model.logits", ["tests/test_matcher.py::test_logits_keep_order_and_do_not_depend_on_other_pairs"]),
-    (_MATCHER, "FEW_LENGTHS if len(pairs) <= FEW_PAIRS else MANY_LENGTHS", "MANY_LENGTHS", ["tests/test_warmup.py"]),
+    (_MATCHER, "_STEPS = 2", "_STEPS = 4", ["tests/test_warmup.py"]),
     (_MATCHER, "    keep_compiled_programs()\n", "", ["tests/test_caches.py"]),
     ("jaxmatch/devices.py", "        jax.config.update(\"jax_persistent_cache_min_compile_time_secs\", 0.0)", "        pass", ["tests/test_caches.py"]),
     (_PREDICTOR, "tuple(sorted(tokens))", "tuple(tokens)", ["tests/test_warmup.py"]),
     (_MATCHER, "if wrong.size:", "if False:", ["tests/test_model_folder.py::test_non_finite_model_output_is_an_error"]),
-    (_MODEL, "if self.optimize_for_cpu and is_on_cpu(self.vectors):", "if is_on_cpu(self.vectors):", ["tests/test_inference_model.py"]),
-    (_MODEL, "if self.optimize_for_cpu and is_on_cpu(self.vectors):", "if self.optimize_for_cpu:", ["tests/test_inference_model.py"]),
-    (_MATCHER, "stored.vectors, characters, optimize_for_cpu)", "stored.vectors, characters)", ["tests/test_inference_model.py"]),
-    (_PREDICTOR, "if key not in self._weights:", "if True:", ["tests/test_hoisting.py"]),
-    (_PREDICTOR, "if key not in self._tables:", "if True:", ["tests/test_product_table.py"]),
-    (_PREDICTOR, "table_bytes() + size <= MAX_TABLE_BYTES", "size <= MAX_TABLE_BYTES", ["tests/test_product_table.py"]),
-    (_MODEL, "[:batch]", "[-batch:]", ["tests/test_models.py::test_inference_model_logits_equal_those_of_the_model[esan]"]),
+    (_MATCHER, "if self.optimize_for_cpu and _is_on_cpu(self.vectors):", "if _is_on_cpu(self.vectors):", ["tests/test_inference_model.py"]),
+    (_MATCHER, "if self.optimize_for_cpu and _is_on_cpu(self.vectors):", "if self.optimize_for_cpu:", ["tests/test_inference_model.py"]),
+    (_MATCHER, "vectors, characters, optimize_for_cpu)", "vectors, characters)", ["tests/test_inference_model.py"]),
+    (_PREDICTOR, "if parts.key not in self._weights:", "if True:", ["tests/test_cpu.py"]),
+    (_PREDICTOR, "own and table not in self._tables and 0", "own and 0", ["tests/test_cpu.py"]),
+    (_PREDICTOR, "<= MAX_TABLE_BYTES", "<= 2 * MAX_TABLE_BYTES + 4096", ["tests/test_cpu.py"]),
+    (_PREDICTOR, "and _extents(written) == _extents(source)", "", ["tests/test_cpu.py"]),
+    (_PREDICTOR, "if equations[index].params == equations[found[0]].params", "", ["tests/test_cpu.py"]),
+    (_MATCHER, "[: len(ids_a)]", "[-len(ids_a) :]", ["tests/test_models.py::test_inference_model_logits_equal_those_of_the_model[esan]"]),
     ("jaxmatch/layers/core.py", "_aligned(right, (right.ndim - 2, right.ndim - 1))", "_aligned(right, (right.ndim - 2,))",
      ["tests/test_products_by_platform.py::test_every_product_of_a_gradient_has_aligned_rows"]),
     ("jaxmatch/layers/core.py", "functools.reduce(jnp.add, products)[..., :columns]", "sum(each[..., :columns] for each in products)",

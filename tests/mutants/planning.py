@@ -7,7 +7,6 @@ _SPACE = "jaxmatch/sweep/tune.py"
 _RESULT_AT = ["tests/test_halving.py::test_result_at_a_rung_is_the_best_dev_score_up_to_the_given_samples"]
 _MINIMIZED = ["tests/test_optuna_trials.py::test_a_loss_is_minimized_and_a_setting_with_a_diverged_seed_has_no_mean"]
 _ANEW = ["tests/test_floors_of_sweeps.py::test_floors_of_other_data_or_of_another_request_are_computed_anew"]
-_WORDS = "jaxmatch/inference/cpu.py"
 
 MUTANTS = [
     (_PLAN, "if (other := names.setdefault(run.identity(data.fingerprint), run)) is not run:", "if other := None:", ["tests/test_launch_refusals.py"]),
@@ -81,6 +80,4 @@ MUTANTS = [
     ("jaxmatch/sweep/launch.py", ' and kept.get("asked") == requested:', ":", _ANEW),
     (_OPTUNA, "self._study.enqueue_trial({key: value for key, value in first.items() if not _is_traced(key)})", "pass", ["tests/test_optuna_trials.py"]),
     (_OPTUNA, "TPESampler(seed=number)", "TPESampler()", ["tests/test_optuna_trials.py"]),
-    (_WORDS, "return [self.products[0].attended, *own] if tokens < dimensions else []",
-     "return [self.products[0].attended, *own]", ["tests/test_product_table.py"]),
 ]
