@@ -14,7 +14,7 @@ MUTANTS = [
      ["tests/test_re2.py", "tests/test_esan.py"]),
     (_LAYERS + "attention.py", "lowest(jnp.float32)), axis=-1)", "lowest(jnp.float32)), axis=-2)",
      ["tests/test_re2.py", "tests/test_esan.py"]),
-    ("jaxmatch/models/re2.py", "scores * self.temperature", "scores", ["tests/test_re2.py"]),
+    ("jaxmatch/models/re2.py", "scores * self.score_scale", "scores", ["tests/test_re2.py"]),
     ("jaxmatch/models/re2.py", "(G.weights(*sizes(own), *sizes(own)) for G in networks)",
      "(G.weights(*sizes(own), *sizes(own)) for G in reversed(networks))", ["tests/test_re2.py"]),
     ("jaxmatch/models/re2.py", "tuple(a - other for a", "tuple(other - a for a", ["tests/test_re2.py"]),
