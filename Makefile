@@ -22,7 +22,7 @@
 
 SHELL := /bin/sh
 PYTHON ?= python3
-# Installed without its requirements, which include an orbax-checkpoint older than ours.
+# Installed without its requirements, which include an old orbax-checkpoint.
 JAX2ONNX := 'jax2onnx>=0.17.1,<0.18'
 PIP := -m pip --disable-pip-version-check --quiet --quiet
 INSTALLED := .venv/.jaxmatch-installed

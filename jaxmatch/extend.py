@@ -51,8 +51,8 @@ def add_score(score: Score, function: Callable[..., Any], task: str) -> None:
 
     Arguments:
       score: the name, title and direction of the score.
-      function: labels `<int32>[pairs]`, outputs `<float64>[replica, pairs, classes]` -> `<float>[replica]`. In a
-        regression, labels are `<float32>[pairs]` and outputs `<float64>[replica, pairs]`. A function with an argument
+      function: labels `<int32>[pairs]`, outputs `<float64>[run, pairs, classes]` -> `<float>[run]`. In a
+        regression, labels are `<float32>[pairs]` and outputs `<float64>[run, pairs]`. A function with an argument
         `groups` receives the groups of a ranking: `[pairs]`, whole numbers or texts, equal for the candidates of a
         group.
       task: "classification", "regression" or "ranking".

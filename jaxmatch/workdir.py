@@ -203,7 +203,7 @@ def check_usable(workdir: Path) -> None:
     """
     try:
         str(workdir.absolute()).encode()
-    except UnicodeEncodeError:  # Orbax could not write checkpoints
+    except UnicodeEncodeError:
         raise InputError("this path is not UTF-8", path=workdir, remedy="give another --workdir") from None
     for folder in (workdir, *(workdir / name for name in FOLDERS)):
         existing = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))

@@ -3,7 +3,7 @@
     python killed_launches.py WORKDIR N,N,... words of the jaxmatch command
 
 Each launch is killed by SIGKILL just before the N-th time that it creates, opens for writing, renames or removes a file
-or folder below WORKDIR. Each launch is a fork of this process, which has imported everything and started nothing. The
+or folder below WORKDIR; with N:PART, one whose path contains PART. Each launch is a fork of this process, which has imported everything and started nothing. The
 program prints the exit statuses as JSON.
 """
 
@@ -38,13 +38,14 @@ def kill_self_at(event: int, folders: tuple[str | Path, ...], part: str = "") ->
     sys.addaudithook(hook)
 
 
-def launch(event: int, workdir: str, words: list[str]) -> int:
+def launch(event: str, workdir: str, words: list[str]) -> int:
     """Launches the command in its own process and returns the exit status, which is -9 if the launch was killed."""
     child = os.fork()
     if not child:
         status = 1
         try:
-            kill_self_at(event, (workdir,))
+            number, _, part = event.partition(":")
+            kill_self_at(int(number), (workdir,), part)
             status = main(words)
         finally:
             os._exit(status)
@@ -53,4 +54,4 @@ def launch(event: int, workdir: str, words: list[str]) -> int:
 
 if __name__ == "__main__":
     workdir, events, *words = sys.argv[1:]
-    print(json.dumps([launch(int(event), workdir, words) for event in events.split(",")]))
+    print(json.dumps([launch(event, workdir, words) for event in events.split(",")]))

@@ -19,7 +19,6 @@ from test_models import CAFE, CSRAN, VECTORS, A, B, side, start
 from jaxmatch.config.models import CSRANConfig
 from jaxmatch.layers.core import HighwayLayer
 from jaxmatch.layers.lstm import Lstm
-from jaxmatch.layers.pooling import Perceptron
 from jaxmatch.models import build, count_parameters
 from jaxmatch.models.cafe import AttentionRefinement, FactorizationMachine
 from jaxmatch.models.pair_model import pair_rows
@@ -179,15 +178,6 @@ def test_refinement_with_the_released_options_equals_numpy():
     np.testing.assert_allclose(
         found[row, place], softmax(SEQUENCE[row, place] @ same.T, axis=-1) @ same, rtol=1e-4, atol=1e-4
     )
-
-
-def test_highway_prediction_head_equals_its_composed_layers():
-    a, b = SEQUENCE[:, 0], SEQUENCE[:, 1]
-    module = Perceptron("simple", "highway", 2, 5, outputs=3)
-    params = random_parameters(module, a, b, None)
-    hidden = HighwayLayer(5).apply({"params": params["hidden_0"]}, np.concatenate([a, b], axis=-1))
-    expected = hidden @ params["output"]["kernel"] + params["output"]["bias"][None]
-    np.testing.assert_allclose(applied(module, {"params": params}, a, b, None), expected, atol=1e-5)
 
 
 def test_layers_are_composed_as_in_figure_1():

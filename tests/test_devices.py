@@ -55,13 +55,11 @@ with tempfile.TemporaryDirectory() as folder:
         later = make_cohort(**arguments, devices=second)
         check(later.train(checkpoints))
         assert later.chunks.size == (8 if len(second) == 8 else 5)
-        checkpoints.close()
     # The checkpoint has the state of two runs, and the chosen parameters of all.
     checkpoints, dropped = Checkpoints(pathlib.Path(folder) / "dropped"), {1: (0, 1, 2)}
     assert make_cohort(**arguments, devices=jax.devices()[:1]).train(checkpoints, until=1, dropped=dropped) is None
     left = make_cohort(**arguments).train(checkpoints, dropped=dropped)
     alike(left, make_cohort(**arguments).train(dropped=dropped), atol=1e-5)
-    checkpoints.close()
 chunks.PAIRS_AT_ONCE_ON_A_CPU = 16  # chunks of two slots, one on each device
 check(make_cohort(**arguments, devices=jax.devices()[:2]).train())
 # LSTM scans: the carry starts as zeros that are equal on every device, and then differs between devices.

@@ -8,7 +8,7 @@ import pytest
 import small_cohort
 
 from jaxmatch.training.evaluation import Evaluator, count, due, evaluation_shapes, first_epoch
-from jaxmatch.training.programs import replica_mesh
+from jaxmatch.training.programs import mesh_of
 
 
 def first_words(static, parameters, tokens, sentences, vectors):
@@ -19,8 +19,8 @@ def first_words(static, parameters, tokens, sentences, vectors):
 
 
 first_words.compile_seconds = 0.0
-first_words.compile_in_parallel = lambda calls: None
-first_words.mesh = replica_mesh(jax.devices()[:1])
+first_words.compile_ahead = lambda calls: None
+first_words.mesh = mesh_of(jax.devices()[:1])
 evaluated_shapes: list[tuple[int, int]] = []
 
 

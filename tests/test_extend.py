@@ -181,7 +181,7 @@ def test_built_in_names_cannot_be_replaced_but_user_defined_scores_can():
         extend.add_score(Score("best", "best"), lambda labels, outputs: 0, "sorting")
     for value in (1.0, 2.0):  # like a notebook cell that runs twice
         extend.add_score(Score("best", "best"), lambda labels, outputs: outputs[:, 0] * 0 + value, "regression")
-    found = scores.replica_scores("regression", [0.0, 1.0], [[0.0, 1.0]], label_names=())
+    found = scores.scores_of_runs("regression", [0.0, 1.0], [[0.0, 1.0]], label_names=())
     assert found[0]["best"] == 2.0
 
 

@@ -71,9 +71,7 @@ def test_a_wider_grid_reuses_the_runs_trained_before(small_files, finished_sweep
     records = list(read_sweep_folder(sweep_copy).records.values())
     assert records == runs_of(sweep_copy)
     assert len(records) == 4
-    assert all(
-        record["overrides"].keys() == {"optimizer.learning_rate", "optimizer.l2_penalty"} for record in records
-    )
+    assert all(record["overrides"].keys() == {"optimizer.learning_rate", "optimizer.l2_penalty"} for record in records)
     (value,) = {
         record["overrides"]["optimizer.l2_penalty"]
         for record in records

@@ -15,7 +15,6 @@ from random_parameters import applied, compiled, random_parameters
 from jaxmatch.config.models import RE2Config
 from jaxmatch.errors import InputError
 from jaxmatch.layers import core
-from jaxmatch.layers.convolution import Convolution, convolve
 from jaxmatch.layers.core import (
     Dropout,
     WeightNormDense,
@@ -29,7 +28,7 @@ from jaxmatch.layers.core import (
 )
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.words import CharacterConvolution, CharacterFeatures, CharacterLstm, WordFeatures
-from jaxmatch.models.re2 import ConvolutionalEncoder
+from jaxmatch.models.re2 import Convolution, ConvolutionalEncoder, convolve
 
 
 class Kernel(nn.Module):
@@ -58,23 +57,24 @@ def test_initial_kernels_have_the_expected_variance(weight_normalization, activa
     assert abs(kernel.mean()) < 4 * np.sqrt(variance / kernel.size)
 
 
-def test_he_gain_is_the_norm_so_that_the_kernel_is_the_direction():
+def test_initial_gain_is_the_norm_of_the_direction_or_one():
     kernel, params = initial_kernel()
     assert set(params) == {"direction", "gain"}
     np.testing.assert_allclose(params["gain"], np.sqrt(np.square(params["direction"]).sum(axis=(0, 1))), rtol=1e-5)
     np.testing.assert_allclose(kernel, params["direction"], rtol=1e-5)
-
-
-def test_initial_unit_gain_gives_kernel_columns_of_norm_one():
     kernel, params = initial_kernel(weight_normalization="unit")
     np.testing.assert_array_equal(params["gain"], np.ones(60))
     np.testing.assert_allclose(column_norms(jnp.asarray(kernel)), np.ones(60), rtol=1e-5)
-    assert abs(np.asarray(params["direction"]).std() / np.sqrt(2 / 120) - 1) < 0.04
 
 
-def test_gelu_is_the_tanh_form():
-    # 0.5 * 1 * (1 + tanh(sqrt(2 / pi) * 1.044715)); the exact form gives 0.841345.
-    np.testing.assert_allclose(gelu(jnp.array([1.0, 0.0, -1.0])), [0.841192, 0.0, -0.158808], atol=1e-6)
+POINTS = jnp.linspace(-6, 6, 241)
+
+
+def test_gelu_and_its_gradient_equal_the_tanh_form_of_jax():
+    for ours, theirs in zip(
+        jax.vmap(jax.value_and_grad(gelu))(POINTS), jax.vmap(jax.value_and_grad(jax.nn.gelu))(POINTS), strict=True
+    ):
+        np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
 def test_bfloat16_matmul_rounds_its_operands_and_returns_float32():
@@ -119,14 +119,6 @@ def test_joint_kernels_and_gradients_match_those_of_each_layer():
     jax.tree.map(lambda one, other: np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5), found, expected)
 
 
-POINTS = jnp.linspace(-6, 6, 241)
-
-
-def test_gradient_equals_that_of_jax_nn_gelu():
-    slope = jax.vmap(jax.grad(gelu))(POINTS)
-    np.testing.assert_allclose(slope, jax.vmap(jax.grad(lambda x: jax.nn.gelu(x, approximate=True)))(POINTS), atol=1e-5)
-
-
 def test_backward_keeps_one_array():
     kept = jax.tree.leaves(jax.eval_shape(lambda inputs: jax.vjp(gelu, inputs)[1], POINTS))
     assert [leaf.shape for leaf in kept] == [POINTS.shape]
@@ -153,13 +145,6 @@ def test_mask_is_fixed_by_the_key_and_a_higher_rate_drops_a_superset():
     np.testing.assert_array_equal(low, again)
     assert np.all(np.asarray(high)[np.asarray(low) == 0] == 0)
     assert np.any(np.asarray(drop(jax.random.key(1), 0.2)) != np.asarray(low))
-
-
-def test_masks_under_vmap_equal_masks_computed_separately():
-    keys, rates = jax.random.split(jax.random.key(3), 3), jnp.array([0.2, 0.0, 0.7])
-    together = jax.jit(jax.vmap(lambda key, rate: Dropout().apply({}, ONES, rate, rngs={"dropout": key})))(keys, rates)
-    for row in range(3):
-        np.testing.assert_array_equal(together[row], drop(keys[row], rates[row]))
 
 
 def test_random_levels_equal_recorded_values_in_any_layout():

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from random_parameters import compiled, equations, random_parameters
 
-from jaxmatch.errors import InputError
 from jaxmatch.inference.matcher import InferenceModel
-from jaxmatch.models import build
+from jaxmatch.models import build, count_parameters
 
 FEATURES = {
     "known_characters": 12,
@@ -107,14 +106,27 @@ def small(name):
     return start(SMALL[name])
 
 
+@pytest.mark.parametrize(
+    ("settings", "outputs", "count"),
+    [
+        ({"name": "re2", "blocks": 3}, 3, 2_774_559),  # SNLI; the paper prints 2.8M
+        ({"name": "esan", "characters": "cnn"}, 2, 3_856_712),  # Quora; Table 5 prints 3.9M
+        ({"name": "bimpm", "characters": "bilstm"}, 3, 678_163),
+        ({"name": "diin", "characters": "cnn", "tags": True, "exact_match": True}, 3, 4_376_876),  # RE2's Table 1: 4.4M
+    ],
+)
+def test_numbers_of_parameters_in_the_papers_settings(settings, outputs, count):
+    """They were computed by hand from the equations, layer by layer."""
+    module, table = build(settings, outputs=outputs), jax.ShapeDtypeStruct((10, 300), jnp.float32)
+    found = jax.eval_shape(module.init, jax.random.key(0), side(A), side(B), table)["params"]
+    assert count_parameters(found) == count
+
+
 WITH_LSTMS = {"esan": 1, "csran": 3, "cafe": 1, "bimpm": 2, "esim": 2, "siamese": 1}
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", WITH_LSTMS)
 def test_forget_bias_initializes_the_forget_gates_of_every_lstm(name):
-    if name not in WITH_LSTMS:
-        assert "forget_bias" not in build(SMALL[name], outputs=3).config.__dataclass_fields__
-        return
     module = build(SMALL[name] | {"forget_bias": 1.5}, outputs=3)
 
     @compiled
@@ -214,22 +226,3 @@ def test_inference_model_logits_equal_those_of_the_model(settings):
     expected = logits(module, params)
     np.testing.assert_allclose(bound.logits(A, B), expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(bound.logits(np.pad(A, ((0, 0), (0, 9))), B), expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"name": "re3"}, "no model 're3'; did you mean \"re2\""),
-        ({"hiden_size": 5}, "no setting 'hiden_size'; did you mean \"hidden_size\""),
-        ({"alignment": "lineer"}, "model.alignment is 'lineer'; did you mean \"linear\""),
-        ({"blocks": 0}, "model.blocks is 0"),
-        ({"kernel_size": 4}, "model.kernel_size is 4; give one odd number"),
-        ({"kernel_size": (1, 3), "hidden_size": 7}, "hidden_size 7 does not fit 2 kernel sizes"),
-        ({"name": "esan", "blocks": 2}, "model 'esan' has no setting 'blocks'"),
-        ({"name": "esan", "word_features": "no"}, "model.word_features is 'no'; give True or False"),
-    ],
-    ids=str,
-)
-def test_invalid_model_settings_are_refused(settings, message):
-    with pytest.raises(InputError, match=message):
-        build(settings, outputs=2)

@@ -14,12 +14,11 @@ from benchmarks.accelerators.products import Product, products
 from jaxmatch.config.models import RE2Config
 from jaxmatch.devices import products_of
 from jaxmatch.layers.attention import DotProductAttention
-from jaxmatch.layers.convolution import convolve
-from jaxmatch.layers.core import PRECISIONS, Dropout, gelu, matmul, matmul_in_parts
+from jaxmatch.layers.core import PRECISIONS, Dropout, gelu, matmul, matmul_features
 from jaxmatch.models import build
 from jaxmatch.models.csran import co_stack_weights
 from jaxmatch.models.diin import convolve_grid
-from jaxmatch.models.re2 import Alignment, Connection
+from jaxmatch.models.re2 import Alignment, Connection, convolve
 from jaxmatch.reporting.table import make_table
 
 CPU, TPU = (SimpleNamespace(platform=name) for name in ("cpu", "tpu"))
@@ -69,12 +68,8 @@ def test_jax_default_precision_applies_only_to_float32_models(default, stated):
 
 def test_nvidia_tf32_override_changes_the_stated_products(monkeypatch):
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
-    assert [products_of("float32", device) for device in (CPU, TPU, V100, H100)] == [
-        "float32",
-        "bfloat16",
-        "float32",
-        "TF32 or float32",
-    ]
+    found = [products_of("float32", device) for device in (CPU, TPU, V100, H100)]
+    assert found == ["float32", "bfloat16", "float32", "TF32 or float32"]
     assert products_of("highest", H100) == "float32"
 
 
@@ -83,15 +78,7 @@ def test_stated_products_equal_those_of_this_device():
 
 
 RE2, ESAN = {"name": "re2", "hidden_size": 4, "blocks": 1, "encoder_layers": 1}, {"name": "esan", "hidden_size": 4}
-CSRAN = {
-    "name": "csran",
-    "hidden_size": 4,
-    "stacked_layers": 1,
-    "aggregation_layers": 1,
-    "head_layers": 2,
-    "head_size": 4,
-    "factors": 2,
-}
+CSRAN = {"name": "csran", "hidden_size": 4, "stacked_layers": 1, "head_size": 4, "factors": 2}
 CASES = [(RE2, precision) for precision in PRECISIONS] + [(ESAN, "bfloat16"), (CSRAN, "highest"), (CSRAN, "bfloat16")]
 
 
@@ -117,7 +104,7 @@ def bfloat16_values(seed, *shape):
 def of_parts():
     parts, kernel = [bfloat16_values(size, 40, size) for size in (3, 5, 1)], bfloat16_values(0, 9, 30)
     exact = np.concatenate(parts, axis=-1).astype(np.float64) @ np.asarray(kernel, np.float64)
-    return matmul_in_parts(tuple(parts), kernel.astype(jnp.float32), "bfloat16"), exact
+    return matmul_features(tuple(parts), kernel.astype(jnp.float32), "bfloat16"), exact
 
 
 def of_a_convolution():
@@ -167,22 +154,22 @@ def test_bfloat16_results_are_rounded_once(computed):
     np.testing.assert_array_less(error, least + 1e-5)
 
 
-@pytest.mark.parametrize("layer", ["dot product", "temperature", "co-stack"])
+@pytest.mark.parametrize("layer", ["dot product", "score_scale", "co-stack"])
 def test_attention_scores_of_a_bfloat16_model_are_not_rounded(layer):
     # The scores are large and differ by little.
     sequence = 3 * bfloat16_values(0, 1, 1, 16) + bfloat16_values(1, 1, 8, 16) / 8
-    sentences, temperature = jnp.array([[1] * 3 + [2] * 5], jnp.int8), jnp.float32(0.3 if layer == "temperature" else 1)
+    sentences, score_scale = jnp.array([[1] * 3 + [2] * 5], jnp.int8), jnp.float32(0.3 if layer == "score_scale" else 1)
     if layer == "dot product":
         module, variables = DotProductAttention("bfloat16"), {}
         _, found = module.apply(variables, sequence, (sequence,), sentences, mutable="intermediates")
-    elif layer == "temperature":
+    elif layer == "score_scale":
         module = Alignment(RE2Config(alignment="identity", precision="bfloat16"))
-        variables = {"params": {"temperature": temperature}}
+        variables = {"params": {"score_scale": score_scale}}
         _, found = module.apply(variables, (sequence,), sentences, None, mutable="intermediates")
     else:
         found = co_stack_weights((sequence,), sentences, "bfloat16")
     values, other = np.asarray(sequence[0], np.float64), np.asarray(sentences[0, :, None] != sentences)
-    scores = float(temperature) * values @ values.T
+    scores = float(score_scale) * values @ values.T
     exact = reference_re2.softmax(np.where(other, scores, -np.inf), axis=1)
     assert np.abs(scores).min() > 30 and np.sort(exact)[:, -2].min() > 0.01
     np.testing.assert_allclose(np.asarray(jax.tree.leaves(found)[0][0], np.float64), exact, rtol=2**-8)
@@ -227,10 +214,7 @@ def caption(*pairs):
     [
         ([("float32", "float32")], None),
         ([("float32", None), ("bfloat16", None)], None),  # records of an older version
-        ([("float32", "TF32")], "float32 (TF32 products)"),
         ([("float32", "bfloat16"), ("float32", "float32")], "float32; float32 (bfloat16 products)"),
-        ([("highest", "float32")], "highest (float32 products)"),
-        ([("tensorfloat32", "TF32"), ("tensorfloat32", "float32")], "tensorfloat32; tensorfloat32 (float32 products)"),
         ([("bfloat16", "bfloat16"), ("float32", None)], "bfloat16; float32 (unknown products)"),
     ],
 )

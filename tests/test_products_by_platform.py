@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxmatch import models
-from jaxmatch.layers.core import ALIGNMENT, matmul, matmul_by_rows, traced_for
+from jaxmatch.layers.core import ALIGNMENT, matmul, sum_of_products, traced_for
 from jaxmatch.training.step import flattening
 
 
@@ -69,7 +69,7 @@ def test_the_columns_of_padding_are_cut_off_once_after_the_sum_of_the_parts_prod
 
     def summed(first, second, *rows):
         with traced_for("gpu"):
-            return matmul_by_rows((first, second), rows, "float32")
+            return sum_of_products((first, second), rows, "float32")
 
     text = jax.jit(summed).lower(*arrays).as_text()
     assert re.findall(r"stablehlo.slice .* -> tensor<(.*)xf32>", text) == ["35x10"]

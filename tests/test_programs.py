@@ -1,7 +1,8 @@
-"""Compiled programs: kept while memory mappings suffice, evicted in least-recently-used order when they do not."""
+"""Compiled programs: kept while memory mappings suffice, and compiled side by side on accelerators."""
 
 import threading
 import time
+import types
 import weakref
 
 import jax
@@ -19,8 +20,8 @@ def program(monkeypatch):
     """A program that doubles the sine of its argument. It is the only live program."""
     monkeypatch.setattr(programs, "alive", weakref.WeakSet())
     monkeypatch.setattr(programs, "warn_once", lambda: None)
-    mesh = programs.replica_mesh((jax.devices()[0],))
-    return programs.Program(lambda x: jnp.sin(x) * 2, name="double_sine", by_replica=(False,), mesh=mesh)
+    mesh = programs.mesh_of((jax.devices()[0],))
+    return programs.Program(lambda x: jnp.sin(x) * 2, name="double_sine", by_slot=(False,), mesh=mesh)
 
 
 def kept(program):
@@ -35,29 +36,17 @@ def called(program, *lengths):
         )
 
 
-def test_least_recently_used_executable_is_evicted_first(program, monkeypatch):
+def test_executables_of_all_programs_are_dropped_if_mappings_are_scarce(program, monkeypatch):
+    other = programs.Program(lambda x: jnp.sin(x) * 2, name="other", by_slot=(False,), mesh=program.mesh)
     monkeypatch.setattr(devices, "mappings_are_scarce", lambda: False)
-    called(program, 1, 2, 3, 4, 2, 1)
-    assert kept(program) == [1, 2, 3, 4]
+    called(program, 1, 2, 1)
+    called(other, 1)
     monkeypatch.setattr(devices, "mappings_are_scarce", lambda: True)
-    called(program, 1, 4)  # both are cached: nothing is compiled or evicted
-    assert kept(program) == [1, 2, 3, 4]
-    called(program, 5)
-    assert kept(program) == [1, 2, 4, 5]
-    called(program, 3)  # compiled again
-    assert kept(program) == [1, 3, 4, 5]
-    assert program.compilations == 6
-
-
-def test_eviction_considers_all_live_programs(program, monkeypatch):
-    mesh = programs.replica_mesh((jax.devices()[0],))
-    other = programs.Program(lambda x: jnp.sin(x) * 2, name="other", by_replica=(False,), mesh=mesh)
-    monkeypatch.setattr(devices, "mappings_are_scarce", lambda: False)
-    called(program, 1, 2)
-    called(other, 1, 2)
-    monkeypatch.setattr(devices, "mappings_are_scarce", lambda: True)
+    called(program, 1, 2)  # these are kept: nothing is compiled or dropped
+    assert (kept(program), kept(other)) == ([1, 2], [1])
     called(other, 3)
-    assert (kept(program), kept(other)) == ([2], [1, 2, 3])
+    assert (kept(program), kept(other)) == ([], [3])
+    called(program, 1)  # compiled again
 
 
 def calls(*lengths):
@@ -66,85 +55,75 @@ def calls(*lengths):
 
 @pytest.fixture
 def make_program(monkeypatch):
-    """Makes a program that calls a function during tracing, and of which three lengths are compiled concurrently."""
+    """Makes a program that calls a function during tracing, and is compiled ahead."""
     monkeypatch.setattr(devices, "mappings_are_scarce", lambda: False)
-    monkeypatch.setattr(programs, "cores", lambda: 3)
 
     def made(while_traced):
-        mesh = programs.replica_mesh((jax.devices()[0],))
+        mesh = programs.mesh_of((jax.devices()[0],))
         traced = programs.Program(
-            lambda x: (while_traced(), jnp.sin(x) * 2)[1], name="traced", by_replica=(False,), mesh=mesh
+            lambda x: (while_traced(), jnp.sin(x) * 2)[1], name="traced", by_slot=(False,), mesh=mesh
         )
-        traced.compiles_in_parallel = True
+        traced.compiles_ahead = True
         return traced
 
     return made
 
 
-def test_new_shapes_are_compiled_concurrently(make_program):
+def test_new_shapes_are_compiled_concurrently_and_ahead(make_program):
     waits, reported = [lambda: None], []
     program = make_program(lambda: waits[-1]())
     called(program, 2)
     waits.append(threading.Barrier(3, timeout=60).wait)  # three are traced at the same time
     before = program.compile_seconds
+    program.compile_ahead(calls(1, 2, 3, 3, 4))
     with programs.compilation_callback(lambda _, seconds: reported.append(seconds)):
         start = time.perf_counter()
-        program.compile_in_parallel(calls(1, 2, 3, 3, 4))
+        called(program, 1, 2, 3, 4)
         passed = time.perf_counter() - start
-    assert kept(program) == [1, 2, 3, 4] and program.compilations == 4
+    assert kept(program) == [1, 2, 3, 4] and not program.ahead
     assert reported[::2] == [None] * 3 and sum(reported[1::2]) == pytest.approx(program.compile_seconds - before)
     assert program.compile_seconds - before <= passed, "overlapping seconds are counted once"
-    with programs.compilation_callback(lambda *arguments: pytest.fail("all were compiled")):
-        called(program, 1, 2, 3, 4)
 
 
-def test_cpu_and_multi_process_programs_are_compiled_on_first_use(program, make_program, monkeypatch):
-    program.compile_in_parallel(calls(1, 2, 3))
+def test_cpu_and_multi_process_programs_are_compiled_on_first_use(program, monkeypatch):
+    program.compile_ahead(calls(1, 2, 3))
     monkeypatch.setattr(programs.hosts, "is_multiprocess", lambda: True)
-    of_several = make_program(lambda: None)
-    of_several.compile_in_parallel(calls(1, 2, 3))
-    assert not program.executables and not of_several.executables
+    monkeypatch.setattr(programs, "compiler_options", lambda *_: {})
+    of_several = types.SimpleNamespace(devices=np.array([types.SimpleNamespace(platform="gpu")]), size=1)
+    assert not program.ahead and not programs.Program(jnp.sin, name="sine", by_slot=(), mesh=of_several).compiles_ahead
 
 
 def test_concurrent_compilation_uses_the_precision_of_the_calling_thread(make_program):
     seen = []
     program = make_program(lambda: seen.append(jax.config.jax_default_matmul_precision))
     with jax.default_matmul_precision("bfloat16"):
-        program.compile_in_parallel(calls(3, 4))
-        with programs.compilation_callback(lambda *arguments: pytest.fail("both were compiled")):
-            called(program, 3, 4)
+        program.compile_ahead(calls(3, 4))
+        called(program, 3, 4)
     assert seen == ["bfloat16"] * 2
 
 
-def test_no_more_compilations_start_after_an_error(make_program):
-    started = []
-
-    def fails():
-        started.append(1)
-        time.sleep(0.05)
-        raise TypeError("a fault of the program")
-
-    program = make_program(fails)
-    with pytest.raises(TypeError, match="a fault of the program"):
-        program.compile_in_parallel(calls(*range(1, 40)))
-    assert len(started) < 20 and not program.executables
-
-
-def test_a_program_refused_in_concurrent_compilation_is_compiled_alone(make_program):
+@pytest.mark.parametrize("refusal", ["too little memory", "cancelled"])
+def test_a_program_that_could_not_be_compiled_ahead_is_compiled_alone(make_program, refusal):
     """Autotuning of several programs at the same time may need more memory than a device has."""
-    refused, reported = [], []
+    refused, begun, go_on = [], threading.Event(), threading.Event()
 
-    def refuses_once():
+    def traced():
         if not refused:
             refused.append(1)
-            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: no room")
+            begun.set()
+            go_on.wait(60)
+            if refusal == "too little memory":
+                raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: no room")
 
-    program = make_program(refuses_once)
-    with programs.compilation_callback(lambda _, seconds: reported.append(seconds)):
-        program.compile_in_parallel(calls(1, 2, 3))
-        assert len(kept(program)) == 2 and program.compilations == 2
-        called(program, 1, 2, 3)
-    assert program.compilations == 3 and reported[::2] == [None] * 4 and None not in reported[1::2]
+    program = make_program(traced)
+    program.compile_ahead(calls(1))
+    assert begun.wait(60)
+    program.compile_ahead(calls(*range(2, 12)))
+    if refusal == "cancelled":
+        programs.cancel_ahead()
+    go_on.set()
+    called(program, *range(1, 12))
+    assert kept(program) == list(range(1, 12))
 
 
 def test_mappings_are_scarce_above_three_quarters_of_the_limit(monkeypatch, tmp_path):
@@ -161,15 +140,15 @@ def test_mappings_are_scarce_above_three_quarters_of_the_limit(monkeypatch, tmp_
 
 def test_changing_the_default_precision_recompiles_the_program():
     """A record states the precision of its products by that default."""
-    mesh = programs.replica_mesh((jax.devices()[0],))
-    program = programs.Program(lambda x: x @ x, name="square", by_replica=(False,), mesh=mesh)
+    mesh = programs.mesh_of((jax.devices()[0],))
+    program = programs.Program(lambda x: x @ x, name="square", by_slot=(False,), mesh=mesh)
     square = np.ones((2, 2), np.float32)
     program((), square)
     with jax.default_matmul_precision("highest"):
         program((), square)
         assert "operand_precision={highest,highest}" in program.compiled((), (square,)).as_text()
     program((), square)
-    assert program.compilations == 2
+    assert len(program.executables) == 2
 
 
 @pytest.mark.parametrize(

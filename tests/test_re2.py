@@ -20,7 +20,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.inference.matcher import InferenceModel, padded_size
 from jaxmatch.layers import core
 from jaxmatch.layers.core import Dropout, WeightNormDense
-from jaxmatch.models import build, count_parameters
+from jaxmatch.models import build
 from jaxmatch.models.pair_model import pair_rows
 from jaxmatch.models.re2 import Alignment, Connection, FullFusion, PredictionLayer, SimpleFusion
 
@@ -55,21 +55,14 @@ def loss(module, params, a, b, key, rate):
     return -jax.nn.log_softmax(outputs)[:, 0].mean()
 
 
-def test_parameter_count_for_snli():
-    module = build({"name": "re2", "blocks": 3, "encoder_layers": 2, "hidden_size": 150}, outputs=3)
-    table = jax.ShapeDtypeStruct((10, 300), jnp.float32)
-    params = jax.eval_shape(module.init, jax.random.key(0), *sentences(), table)["params"]
-    assert count_parameters(params) == 2_774_559
-
-
 def test_every_layer_placement_puts_dropout_before_each_layer():
     """This is the placement of the paper; the placement of the released code is tested below."""
     module = build({"blocks": 2, "encoder_layers": 2, "hidden_size": 4, "dropout_placement": "every_layer"}, outputs=3)
     dropped = []
 
     def record(next_method, arguments, keywords, context):
-        if isinstance(context.module, Dropout) and context.method_name == "in_parts":
-            dropped.append(sum(part.shape[-1] for part in arguments[0]))
+        if isinstance(context.module, Dropout) and context.method_name == "__call__":
+            dropped.append(sum(part.shape[-1] for part in jax.tree.leaves(arguments[0])))
         return next_method(*arguments, **keywords)
 
     with nn.intercept_methods(record):
@@ -183,7 +176,7 @@ class TestInferenceModel:
         assert [padded_size(extent) for extent in (0, 1, 8, 9, 16, 17, 33)] == [8, 8, 8, 16, 16, 32, 64]
 
 
-BARE = {"params": {"temperature": jnp.array(1.0)}}
+BARE = {"params": {"score_scale": jnp.array(1.0)}}
 
 
 def test_identity_alignment_equals_hand_computed_values():
@@ -191,7 +184,7 @@ def test_identity_alignment_equals_hand_computed_values():
     a, b = [[1.0, 0.0], [0.0, 2.0]], [[logarithm, 0.0], [0.0, logarithm]]
     sequence, sentences = jnp.array([[*a, *b, [7.0, 7.0]]]), jnp.array([[1, 1, 2, 2, 0]], jnp.int8)
     start = compiled(module.init)(jax.random.key(0), (sequence,), sentences, None)
-    assert start["params"] == {"temperature": 0.5}  # 1 / sqrt(4)
+    assert start["params"] == {"score_scale": 0.5}  # 1 / sqrt(4)
     aligned = applied(module, BARE, (sequence,), sentences, None)[0][0]
     # The scores are [[log 3, 0], [0, 2 log 3]], so that the softmaxes have odds of 3 and of 9 to 1.
     np.testing.assert_allclose(aligned[0], [0.75 * logarithm, 0.25 * logarithm], rtol=1e-5)
@@ -213,18 +206,18 @@ def test_alignment_of_parts_equals_alignment_of_their_concatenation():
         np.testing.assert_allclose(jnp.concatenate(aligned, axis=-1), expected, atol=1e-5)
 
 
-def test_alignment_without_temperature_equals_temperature_one():
+def test_alignment_without_score_scale_equals_score_scale_one():
     sequence, sentences = (
         np.random.default_rng(0).normal(size=(1, 4, 3)).astype(np.float32),
         np.array([[1, 1, 2, 2]], np.int8),
     )
-    plain = Alignment(RE2Config(alignment="identity", hidden_size=4, temperature="none"))
+    plain = Alignment(RE2Config(alignment="identity", hidden_size=4, score_scale="none"))
     aligned, variables = plain.init_with_output(jax.random.key(0), (sequence,), sentences, None)
     assert not variables
     scaled = Alignment(RE2Config(alignment="identity", hidden_size=4))
-    by_one = scaled.apply({"params": {"temperature": np.float32(1)}}, (sequence,), sentences, None)
+    by_one = scaled.apply({"params": {"score_scale": np.float32(1)}}, (sequence,), sentences, None)
     np.testing.assert_array_equal(aligned[0], by_one[0])
-    halved = scaled.apply({"params": {"temperature": np.float32(0.5)}}, (sequence,), sentences, None)
+    halved = scaled.apply({"params": {"score_scale": np.float32(0.5)}}, (sequence,), sentences, None)
     assert np.abs(np.asarray(halved[0]) - np.asarray(aligned[0])).max() > 1e-2
 
 

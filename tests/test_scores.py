@@ -95,17 +95,17 @@ def call(task, labels, outputs, classes=2, **keywords):
     st.sampled_from([0, 1, 9]),
     st.integers(0, 2**32 - 1),
 )
-def test_replica_scores_equal_single_scores(task, replicas, pairs, classes, digits, seed):
+def test_scores_of_several_runs_equal_those_of_each(task, runs, pairs, classes, digits, seed):
     random = np.random.default_rng(seed)
     classes = {"ranking": 2, "regression": 1}.get(task, classes)
     labels = random.integers(0, max(2, classes), pairs).astype(np.float32 if task == "regression" else np.int32)
-    outputs = random.normal(size=(replicas, pairs, classes)).round(digits).astype(np.float32)
+    outputs = random.normal(size=(runs, pairs, classes)).round(digits).astype(np.float32)
     outputs[:, :, random.random(classes) < 0.2] = -5.0  # classes that are never predicted
     outputs[0][:: pairs + 1] = random.choice([0.0, np.nan, -np.inf])
     extra = {"groups": random.integers(0, 1 + pairs // 6, pairs), "documents": random.integers(0, 5, pairs).astype(str)}
     extra = extra if task == "ranking" else {}
     names = () if task == "regression" else [str(c) for c in range(classes)]
-    together = scores.replica_scores(task, labels, outputs, label_names=names, **extra)
+    together = scores.scores_of_runs(task, labels, outputs, label_names=names, **extra)
     losses = mean_loss(task, outputs[1:], labels)
     assert losses.tolist() == [mean_loss(task, one, labels) for one in outputs[1:]]
     for one, found in zip(outputs, together, strict=True):
@@ -141,18 +141,6 @@ def test_scores_of_each_task_equal_hand_computed_values():
             "spearman": pytest.approx(-1.0),
             "mse": pytest.approx((4 + 0 + 16) / 3),
         }
-
-
-def test_binary_f1_uses_the_second_label_as_positive():
-    # Labels 1 1 1 0 0, predictions 1 1 0 0 1. Label 1 has two hits, one miss and one false alarm. Label 0 has one of
-    # each.
-    found = call("classification", [1, 1, 1, 0, 0], [[0, 1], [0, 2], [1, 0], [3, 0], [0, 1]])
-    assert found["f1"] == pytest.approx(2 / 3)
-    assert found["macro_f1"] == pytest.approx((2 / 3 + 1 / 2) / 2)
-    assert found["accuracy"] == pytest.approx(3 / 5)
-    # The logit differences of positive pairs are 1, 2, -1, and those of the others -3, 1: four of six comparisons are
-    # right, and one is a tie.
-    assert found["auc"] == pytest.approx(4.5 / 6)
 
 
 def test_twitter_url_labels_come_from_votes_and_f1_counts_paraphrases(tmp_path):
@@ -255,11 +243,9 @@ def test_ranking_scores_equal_trec_eval(case, random):
     random.shuffle(names)
     documents = np.array(names)
     expected = trec_eval(labels, values, groups, documents)
-    got = ranking_scores(labels, values, groups, documents)
-    assert got == pytest.approx(expected, rel=1e-12, nan_ok=True)
-    numbers = np.unique(groups, return_inverse=True)[1].astype(np.int32)
-    assert ranking_scores(labels, values, numbers, documents)["map"] == pytest.approx(got["map"], nan_ok=True)
-    assert ranking_scores(labels, values, numbers, documents)["mrr"] == pytest.approx(got["mrr"], nan_ok=True)
+    for named in (groups, np.unique(groups, return_inverse=True)[1].astype(np.int32)):
+        found = ranking_scores(labels, values, named, documents)
+        assert found == pytest.approx(expected, rel=1e-12, nan_ok=True)
 
 
 def test_ranking_scores_equal_hand_computed_values():
@@ -300,28 +286,6 @@ def test_ranking_deviations_equal_deviations_of_scores_per_question(case, filter
         expected = np.std([scores[name] for scores in each], ddof=1) if len(each) > 1 else math.nan
         assert deviation == pytest.approx(expected, abs=1e-12, nan_ok=True)
     assert all(math.isnan(deviation) for deviation in broken["deviations"].values())
-
-
-def test_recall_equals_hand_computed_values():
-    # Ten candidates, the right one third by score: among the first five, not among the first two.
-    labels, values = [0, 0, 1] + [0] * 7, [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]
-    got = ranking_scores(labels, values, [0] * 10)
-    assert (got["recall_at_1"], got["recall_at_2"], got["recall_at_5"]) == (0.0, 0.0, 1.0)
-    # In a tie, the right candidate comes last. A model that scores all candidates alike finds nothing.
-    tied = ranking_scores(labels, [9, 8, 9, 6, 5, 4, 3, 2, 1, 0], [0] * 10)
-    assert (tied["recall_at_1"], tied["recall_at_2"]) == (0.0, 1.0)
-    alike = ranking_scores(labels, [1.0] * 10, [0] * 10)
-    assert [alike[f"recall_at_{k}"] for k in scores.RECALL_AT] == [0.0, 0.0, 0.0]
-    # A group of fewer candidates than k.
-    assert ranking_scores([1, 0], [0, 1], ["a", "a"])["recall_at_5"] == 1.0
-
-
-def test_equal_scores_are_ordered_by_descending_document_name():
-    labels, values, groups = [1, 0], [0.5, 0.5], [7, 7]
-    assert ranking_scores(labels, values, groups, ["b", "a"])["mrr"] == 1.0
-    assert ranking_scores(labels, values, groups, ["a", "b"])["mrr"] == 0.5
-    # trec_eval stores scores in float32: scores that are equal there are tied, even if they differ in float64.
-    assert ranking_scores(labels, [0.5 + 1e-12, 0.5], groups, ["a", "b"])["mrr"] == 0.5
 
 
 @pytest.mark.parametrize("labels", [[1, 0, 0], [0, 0, 1]])

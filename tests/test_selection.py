@@ -146,7 +146,7 @@ def test_train_loss_is_the_mean_since_the_last_evaluation():
     pairs = []
     for number in range(4):
         epoch = cohort.chunks.epoch(number)
-        weights = cohort.chunks.chunks[0].batches[0][1]
+        ((_, weights),) = cohort.chunks.chunks[0].batches.values()
         pairs += [np.asarray(weights)[0, batch].sum() for _, batch in epoch.sequence.tolist()]
     for run, result in enumerate(make_cohort(**arguments).train()):
         curve = [entry["train_loss"] for entry in result.progress.curve]

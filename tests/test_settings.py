@@ -23,7 +23,6 @@ from jaxmatch.config.settings import (
 from jaxmatch.data.pairs import TASKS
 from jaxmatch.data.text import TOKENIZERS
 from jaxmatch.errors import InputError
-from jaxmatch.layers.convolution import ACTIVATIONS
 from jaxmatch.layers.core import PRECISIONS
 from jaxmatch.layers.pooling import PREDICTIONS
 from jaxmatch.layers.words import CHARACTER_ENCODERS
@@ -224,7 +223,6 @@ def test_literal_choices_match_the_registries():
     }
     registries = {
         (RE2Config, "prediction"): PREDICTIONS,
-        (RE2Config, "encoder_activation"): ACTIVATIONS,
         (RE2Config, "precision"): PRECISIONS,
         (RE2Config, "characters"): ("none", *CHARACTER_ENCODERS),
         (DataConfig, "tokenizer"): TOKENIZERS,

@@ -103,7 +103,8 @@ def test_updates_are_those_of_optax():
         batches.append(dict(chunk.batches))
     for epoch in epochs:
         for bucket, batch in epoch.sequence.tolist():
-            order, weights = (np.asarray(part)[0, batch] for part in batches[epoch.number][bucket])
+            compiled = cohort.chunks.batches.compiled[bucket]
+            order, weights = (np.asarray(part)[0, batch] for part in batches[epoch.number][compiled])
             pairs = order[weights > 0]
             rows = np.resize(pairs, 16)  # one program for batches of all sizes
             of_pairs = (np.arange(16) < len(pairs)).astype(np.float32)

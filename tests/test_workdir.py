@@ -98,7 +98,8 @@ def test_assigning_fewer_runs_of_a_cohort_with_checkpoints_is_an_error(workdir):
 
 def test_a_cohort_without_checkpoints_and_with_unplanned_runs_is_removed(workdir):
     (existing,) = workdir.assign([(A, ("a0", "a1"))])
-    (existing.checkpoints / "7.orbax-checkpoint-tmp-1").mkdir(parents=True)  # killed while the first one was written
+    existing.checkpoints.mkdir()
+    (existing.checkpoints / ".7.12.abcdef01.partial").touch()  # killed while the first one was written
     assigned = workdir.assign([(A, ("a0",))])
     assert contents(assigned) == [(A, ("a0",))]
     assert not existing.path.exists()

@@ -144,7 +144,7 @@ class OptimizerConfig:
     learning_rate: float = setting(1e-3, "learning rate of Adam, after warmup", least=0)
     learning_rate_floor: float = setting(6e-5, "learning rate at which warmup starts and decay ends", least=0)
     warmup_samples: int = setting(0, "number of pairs of linear warmup", least=0)
-    decay_rate: float = setting(0.95, "factor by which the learning rate decays", least=0)
+    decay_rate: float = setting(0.95, "factor by which the learning rate decays", least=0, most=1)
     decay_samples: int = setting(128_000, "number of pairs between two decays; 0: no decay", least=0)
     dropout_rate: float = setting(0.2, "rate of every dropout", least=0, most=0.999)
     l2_penalty: float = setting(0.0, "L2 penalty, added to the clipped gradient before Adam", least=0)

@@ -1,10 +1,13 @@
-"""Attention: the tokens that a token may attend to, the weight of each, and the comparison with their weighted sum."""
+"""Attention: the tokens that a token may attend to, the weight of each, and the comparison with their weighted sum.
+
+`sentences`, <int8>[batch, length], is the sentence of each token of a row, 1 or 2; 0 is padding.
+"""
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.core import Dense, Dropout, Parts, dot_products, lowest, matmul
+from jaxmatch.layers.core import Dense, Dropout, Features, dot_products, lowest, matmul
 
 
 def of_other_sentence(sentences: jax.Array) -> jax.Array:
@@ -37,54 +40,42 @@ def attention_weights(scores: jax.Array, allowed: jax.Array, dtype: jnp.dtype) -
 class DotProductAttention(nn.Module):
     """The alignment of each token with the tokens of the other sentence, weighted by dot products (DecAtt, section 3.1;
     ESIM, Eq. 11 to 13).
-
-    Arguments:
-      precision: the precision of the matrix products.
     """
 
     precision: str = "float32"
 
     @nn.compact
-    def __call__(self, compared: jax.Array, sequence: Parts, sentences: jax.Array) -> Parts:
+    def __call__(self, compared: jax.Array, sequence: Features, sentences: jax.Array) -> Features:
         """Aligns the two sentences of a row, in both directions at once.
 
         Arguments:
           compared: <float32>[batch, length, inputs], the vectors of the tokens whose dot products are the scores.
-          sequence: parts of <float32>[batch, length, size], the vectors of the tokens that are averaged.
-          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
+          sequence: <float32>[batch, length, size] each, the vectors of the tokens that are averaged.
 
         Returns:
-          parts with the shapes of `sequence`, the aligned representation of each token.
+          the aligned representation of each token, with the shapes of `sequence`.
         """
         scores = dot_products((compared,), (compared,), self.precision)
         weights = attention_weights(scores, of_other_sentence(sentences), compared.dtype)
         self.sow("intermediates", "weights", weights)
-        return tuple(matmul(weights, part, self.precision) for part in sequence)
+        return tuple(matmul(weights, each, self.precision) for each in sequence)
 
 
-def compared(own: Parts, aligned: Parts) -> Parts:
-    """Compares a sequence with its aligned representation (ESAN, Eq. 8; CSRAN, Eq. 6).
-
-    Returns [a; a'; a - a'; a * a'], each in parts like `own` and `aligned`: <float32>[batch, length, size].
-    """
+def compared(own: Features, aligned: Features) -> Features:
+    """Returns [a; a'; a - a'; a * a'] (ESAN, Eq. 8; CSRAN, Eq. 6): <float32>[batch, length, size] each."""
     differences = tuple(mine - other for mine, other in zip(own, aligned, strict=True))
     products = tuple(mine * other for mine, other in zip(own, aligned, strict=True))
     return (*own, *aligned, *differences, *products)
 
 
 class ComparisonFusion(nn.Module):
-    """ESAN's fusion layer with dropout before it (Eq. 8): `relu(W_f [a; a'; a - a'; a * a'] + z_f)`.
-
-    Arguments:
-      features: the number of outputs.
-      precision: the precision of the matrix product.
-    """
+    """ESAN's fusion layer with dropout before it (Eq. 8): `relu(W_f [a; a'; a - a'; a * a'] + z_f)`."""
 
     features: int
     precision: str = "float32"
 
     @nn.compact
-    def __call__(self, own: Parts, aligned: Parts, dropout_rate: jax.Array | None) -> jax.Array:
-        """Fuses `own` and `aligned`, parts of <float32>[batch, length, size] -> <float32>[batch, length, features]."""
-        seen = Dropout().in_parts(compared(own, aligned), dropout_rate)
-        return Dense(self.features, "relu", precision=self.precision, name="output")(*seen)
+    def __call__(self, own: Features, aligned: Features, dropout_rate: jax.Array | None) -> jax.Array:
+        """Fuses `own` and `aligned`: <float32>[batch, length, size] each -> <float32>[batch, length, features]."""
+        inputs = Dropout()(compared(own, aligned), dropout_rate)
+        return Dense(self.features, "relu", precision=self.precision, name="output")(*inputs)

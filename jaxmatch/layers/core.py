@@ -1,18 +1,17 @@
-"""What all models share: sequences in parts, matrix products, weight normalization, dense and highway layers, dropout.
+"""What all models share: inputs of several arrays, matrix products, weight normalization, dense and highway layers,
+dropout.
 
-The input of a layer consists of several arrays: the embeddings, a residual, contextual features. They are passed on as
-a tuple of arrays, `<float32>[batch, length, size]` each, which stands for their concatenation along the last axis. The
-concatenation is never made: the products of each part with its rows of a kernel sum to the product of the
-concatenation with the kernel. This saves the copies and, above all, the gradient of parts that are not trained: no
-gradient is computed for a part that consists of fixed word embeddings.
+The input of a layer is a tuple of arrays, `<float32>[batch, length, size]` each: embeddings, a residual, contextual
+features. It stands for their concatenation along the last axis, which is never made: the products of each array with
+its rows of a kernel sum to the product of the concatenation with the kernel. This saves copies and, above all, the
+gradient of arrays that are not trained, such as fixed word embeddings.
 """
 
 import contextlib
 import contextvars
-import dataclasses
 import functools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -22,19 +21,16 @@ import jax.numpy as jnp
 
 from jaxmatch.config.models import RE2Config
 
-Parts = tuple[jax.Array, ...]
+Features = tuple[jax.Array, ...]
 
 
-def sizes(parts: Sequence[jax.Array]) -> tuple[int, ...]:
-    """Returns the number of features of each part."""
-    return tuple(part.shape[-1] for part in parts)
+def sizes(features: Sequence[jax.Array]) -> tuple[int, ...]:
+    """Returns the size of each array."""
+    return tuple(each.shape[-1] for each in features)
 
 
 def split(whole: jax.Array, extents: Sequence[int], axis: int = -1) -> list[jax.Array]:
-    """Splits an axis into pieces of the given extents.
-
-    The pieces are slices that cost nothing. Their gradients are concatenated, not added.
-    """
+    """Splits an axis into pieces of the given extents. Their gradients are concatenated, not added."""
     return jax.lax.split(whole, extents, axis % whole.ndim)
 
 
@@ -57,8 +53,8 @@ class Target(NamedTuple):
     Attributes:
       platform: the platform of the devices, or "" for any. For GPUs, rows of matrices are padded with zeros to
         `ALIGNMENT`. For TPUs, a product of tokens with a weight keeps the axes of batch and length, which are one axis
-        elsewhere. For a CPU, an LSTM has a form of its own (layers/lstm_on_cpu.py). Results have the same shapes, and
-        the same values up to rounding.
+        elsewhere. For a CPU, an LSTM has a form of its own (layers/lstm_on_cpu.py). Results are the same up to
+        rounding.
       most_words: the maximum number of distinct words of a batch, padding included; features of a word are then
         computed once for each distinct word (layers/words.py). None: once for each token.
       length, drawn_length: the length of the rows, and the length for which dropout draws its random numbers,
@@ -73,11 +69,7 @@ class Target(NamedTuple):
 
 _ANY = Target()
 _TARGET = contextvars.ContextVar("target", default=_ANY)
-
-
-def target() -> Target:
-    """Returns what a model is now traced for."""
-    return _TARGET.get()
+target = _TARGET.get  # returns what a model is now traced for
 
 
 @contextlib.contextmanager
@@ -116,34 +108,38 @@ def matmul(left: jax.Array, right: jax.Array, precision: str, dtype: jnp.dtype |
     Arguments:
       left: <float32 or bfloat16>[..., rows, inner].
       right: <float32 or bfloat16>[..., inner, columns].
-      precision: the precision, a key of `PRECISIONS`.
+      precision: a key of `PRECISIONS`.
       dtype: float32, or None for the type of `left`.
 
     Returns:
       [..., rows, columns] in `dtype`.
     """
-    return _sum_of_products((left,), (right,), precision, dtype)
+    return sum_of_products((left,), (right,), precision, dtype)
 
 
-def dot_products(queries: Parts, keys: Parts, precision: str) -> jax.Array:
+def dot_products(queries: Features, keys: Features, precision: str) -> jax.Array:
     """Computes the dot products of all pairs of tokens, the scores of attention.
 
     Arguments:
-      queries, keys: parts of <float32 or bfloat16>[..., length, size].
-      precision: the precision, as for `matmul`.
+      queries, keys: <float32 or bfloat16>[..., length, size] each.
 
     Returns:
       <float32>[..., length, length], because the softmax of scores that were rounded to bfloat16 is far off.
     """
-    return _sum_of_products(queries, [jnp.swapaxes(key, -1, -2) for key in keys], precision, jnp.float32)
+    return sum_of_products(queries, [jnp.swapaxes(key, -1, -2) for key in keys], precision, jnp.float32)
 
 
-def _sum_of_products(
-    lefts: Sequence[jax.Array], rights: Sequence[jax.Array], precision: str, dtype: jnp.dtype | None
-) -> jax.Array:
-    """Returns the sum of the products of several pairs of matrices, all as `matmul` takes them and of equal shapes but
-    for `inner`.
+def matmul_features(features: Features, kernel: jax.Array, precision: str, dtype: jnp.dtype | None = None) -> jax.Array:
+    """Computes `concatenation of features @ kernel`: <float32 or bfloat16>[..., size] each and <float32>[inputs,
+    columns] -> [..., columns]. `precision` and `dtype` are those of `matmul`.
     """
+    return sum_of_products(features, split(kernel, sizes(features), axis=0), precision, dtype)
+
+
+def sum_of_products(
+    lefts: Sequence[jax.Array], rights: Sequence[jax.Array], precision: str, dtype: jnp.dtype | None = None
+) -> jax.Array:
+    """Returns the sum of the products of pairs of matrices, which differ only in `inner` (`matmul`)."""
     dtype = dtype or lefts[0].dtype
     *rows, _ = lefts[0].shape
     columns = rights[0].shape[-1]
@@ -198,27 +194,6 @@ def _aligned(matrices: jax.Array, axes: Sequence[int]) -> jax.Array:
     return jnp.pad(matrices, widths)
 
 
-def matmul_in_parts(parts: Parts, kernel: jax.Array, precision: str, dtype: jnp.dtype | None = None) -> jax.Array:
-    """Computes `[part; ...; part] @ kernel` without the concatenation (layers/core.py).
-
-    Arguments:
-      parts: parts of <float32 or bfloat16>[..., inputs of the part].
-      kernel: <float32>[inputs, columns].
-      precision, dtype: the same as for `matmul`.
-
-    Returns:
-      [..., columns] in `dtype`.
-    """
-    return matmul_by_rows(parts, split(kernel, sizes(parts), axis=0), precision, dtype)
-
-
-def matmul_by_rows(
-    parts: Parts, rows: Sequence[jax.Array], precision: str, dtype: jnp.dtype | None = None
-) -> jax.Array:
-    """Computes `matmul_in_parts` with the rows of the kernel for each part, <float32>[inputs of the part, columns]."""
-    return _sum_of_products(parts, rows, precision, dtype)
-
-
 def lowest(dtype: jnp.dtype) -> float:
     """Returns the lowest finite number of a type. Unlike -inf, it gives no NaN if a whole row is masked."""
     return float(jnp.finfo(dtype).min)
@@ -238,21 +213,19 @@ def gelu(inputs: jax.Array) -> jax.Array:
 
 @gelu.defjvp
 def _derivative(primals, tangents):
-    # The derivative is computed beside the value, from the same tanh: the backward pass stores one array, not four.
+    # The slope is computed beside the value, from the same tanh: the backward pass stores one array, not four.
     (inputs,), (tangent,) = primals, tangents
-    value, slope = gelu_and_slope(inputs)
+    x = inputs.astype(jnp.float32)
+    square = x * x
+    tanh = jnp.tanh(_SCALE * x * (1 + _CUBIC * square))
+    slope = 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh * tanh) * _SCALE * (1 + 3 * _CUBIC * square)
+    value, slope = (0.5 * x * (1 + tanh)).astype(inputs.dtype), slope.astype(inputs.dtype)
     # The barrier makes XLA's GPU compiler store the slope. Without the barrier, the compiler would store the arrays
     # that the inputs are computed from, three times as much in a convolution.
     return value, jax.lax.optimization_barrier(slope) * tangent
 
 
-def gelu_and_slope(inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Computes GeLU and its derivative: <float32 or bfloat16>[...] -> two arrays of the same shape and type."""
-    x = inputs.astype(jnp.float32)
-    square = x * x
-    tanh = jnp.tanh(_SCALE * x * (1 + _CUBIC * square))
-    slope = 0.5 * (1 + tanh) + 0.5 * x * (1 - tanh * tanh) * _SCALE * (1 + 3 * _CUBIC * square)
-    return (0.5 * x * (1 + tanh)).astype(inputs.dtype), slope.astype(inputs.dtype)
+ACTIVATIONS = {"none": lambda values: values, "relu": nn.relu, "sigmoid": nn.sigmoid, "tanh": jnp.tanh, "gelu": gelu}
 
 
 def column_norms(direction: jax.Array) -> jax.Array:
@@ -264,35 +237,9 @@ def _squared_norms(direction: jax.Array) -> jax.Array:
     return jnp.sum(jnp.square(direction), axis=tuple(range(direction.ndim - 1)))
 
 
-@jax_defaults()
-def fold_weight_norm(params: Any) -> Any:
-    """Folds weight normalization into kernels: each direction and gain become the kernel that they define.
-
-    Arguments:
-      params: the parameter tree of a module whose `weight_normalization` is not 'none'.
-
-    Returns:
-      the parameter tree of the same module with `weight_normalization` 'none', which computes the same with less work.
-    """
-    if not isinstance(params, Mapping):
-        return params
-    folded_params = {
-        name: fold_weight_norm(value) for name, value in params.items() if name not in ("direction", "gain")
-    }
-    if "direction" in params:
-        folded_params["kernel"] = kernel_of(params["direction"], params["gain"])
-    return folded_params
-
-
 def kernel_of(direction: jax.Array, gain: jax.Array) -> jax.Array:
-    """Computes `gain * direction / norm(direction)`. The kernel of a zero direction is zero, with a finite gradient.
-
-    Arguments:
-      direction: <float32>[..., outputs].
-      gain: <float32>[outputs].
-
-    Returns:
-      <float32>[..., outputs].
+    """Computes `gain * direction / norm(direction)`: <float32>[..., outputs], <float32>[outputs] -> <float32>[...,
+    outputs]. The kernel of a zero direction is zero, with a finite gradient.
     """
     squares = _squared_norms(direction)
     norms = jnp.sqrt(jnp.where(squares > 0, squares, 1.0))
@@ -302,58 +249,55 @@ def kernel_of(direction: jax.Array, gain: jax.Array) -> jax.Array:
 def normalized_kernel(
     module: nn.Module, shape: tuple[int, ...], *, activated: bool, weight_normalization: str
 ) -> jax.Array:
-    """Declares the weights of a layer in `module` and returns the kernel that they define.
+    """Declares the weights of a layer in `module` and returns the kernel that they define, <float32>[*shape].
 
     The kernel is `gain * direction / norm(direction)`, with one gain and one norm per output. The direction is
-    initialized with standard deviation sqrt(2 / fan in), or sqrt(1 / fan in) if no activation follows. The gain is
-    initialized to
-      'he': the norm of the direction, so that the kernel starts at the direction (the paper; the PyTorch code);
-      'unit': 1, which cancels the scale of the direction (the TensorFlow code).
-    With 'none', the kernel itself is the parameter.
+    initialized with standard deviation sqrt(2 / fan in), or sqrt(1 / fan in) if no activation follows.
 
     Arguments:
       module: the compact module that owns the parameters `direction` and `gain` (or `kernel`).
       shape: (..., outputs); the fan in is the product of all dimensions but the last.
       activated: whether an activation follows.
-      weight_normalization: 'he', 'unit' or 'none', as described above.
-
-    Returns:
-      <float32>[*shape].
+      weight_normalization: the initial gain:
+        'he': the norm of the direction, so that the kernel starts at the direction (the paper; the PyTorch code);
+        'unit': 1, which cancels the scale of the direction (the TensorFlow code);
+        'none': there is no gain, and the kernel itself is the parameter.
     """
     deviation = math.sqrt((2.0 if activated else 1.0) / math.prod(shape[:-1]))
     initial_direction = nn.initializers.normal(deviation)
     if weight_normalization == "none":
         return module.param("kernel", initial_direction, shape, jnp.float32)
     direction = module.param("direction", initial_direction, shape, jnp.float32)
-    initial_gain = {"he": lambda _: column_norms(direction), "unit": lambda _: jnp.ones(shape[-1:])}[
-        weight_normalization
-    ]
-    gain = module.param("gain", initial_gain)
-    return kernel_of(direction, gain)
+    initial_gain = column_norms if weight_normalization == "he" else lambda direction: jnp.ones(shape[-1:])
+    return kernel_of(direction, module.param("gain", lambda _: initial_gain(direction)))
+
+
+def kernel_of_each(directions: Sequence[jax.Array], gains: Sequence[jax.Array]) -> Iterable[jax.Array]:
+    """Computes `kernel_of` of each layer by itself."""
+    return map(kernel_of, directions, gains)
 
 
 @jax_defaults()
-def fold_weight_norm_jointly(module: nn.Module, params: Any) -> tuple[nn.Module, Any]:
-    """Folds weight normalization into kernels as `fold_weight_norm` does, with few GPU kernels.
+def fold_weight_norm(params: Any, kernels: Callable[..., Iterable[jax.Array]] = kernel_of_each) -> Any:
+    """Folds weight normalization into kernels: each direction and gain become the kernel that they define.
 
     Arguments:
-      module: the model, whose `weight_normalization` is not 'none'.
-      params: the parameter tree of the model.
+      params: the parameter tree of a module whose `weight_normalization` is not 'none'.
+      kernels: the function that computes the kernels: `kernel_of_each` or `kernels_of`.
 
     Returns:
-      the same model with `weight_normalization` 'none', and its parameters.
+      the parameter tree of the same module with `weight_normalization` 'none', which computes the same with less work.
     """
     flat = flax.traverse_util.flatten_dict(dict(params))
     layers = [path[:-1] for path in flat if path[-1] == "direction"]
     directions, gains = ([flat.pop((*layer, name)) for layer in layers] for name in ("direction", "gain"))
-    flat |= {(*layer, "kernel"): kernel for layer, kernel in zip(layers, kernels_of(directions, gains), strict=True)}
-    plain = module.clone(config=dataclasses.replace(module.config, weight_normalization="none"))
-    return plain, flax.traverse_util.unflatten_dict(flat)
+    flat |= {(*layer, "kernel"): kernel for layer, kernel in zip(layers, kernels(directions, gains), strict=True)}
+    return flax.traverse_util.unflatten_dict(flat)
 
 
 @jax.custom_vjp
 def kernels_of(directions: list[jax.Array], gains: list[jax.Array]) -> list[jax.Array]:
-    """Computes `kernel_of` of each: <float32>[..., outputs], <float32>[outputs] -> <float32>[..., outputs]."""
+    """Computes `kernel_of` of all layers together, with few GPU kernels."""
     return _joint_forward(directions, gains)[0]
 
 
@@ -390,10 +334,10 @@ def _scaled(arrays: Sequence[jax.Array], factors: jax.Array) -> list[jax.Array]:
 
 
 class WeightNormDense(nn.Module):
-    """A dense layer: `[part; ...; part] @ kernel + bias`, followed by GeLU if `activated`.
+    """A dense layer with weight normalization, followed by GeLU if `activated`.
 
-    Arguments:
-      config: the settings, of which `weight_normalization` (layers/core.py) and `precision` apply.
+    Attributes:
+      config: the settings, of which `weight_normalization` (`normalized_kernel`) and `precision` apply.
       features: the number of outputs.
       activated: whether GeLU follows; this also sets the scale of the initialization.
     """
@@ -404,40 +348,26 @@ class WeightNormDense(nn.Module):
 
     @nn.compact
     def weights(self, *sizes: int) -> tuple[list[jax.Array], jax.Array]:
-        """Declares the parameters of the layer for parts of the given sizes.
+        """Declares the parameters for inputs of the given sizes.
 
         Returns:
-          the rows of the kernel for each part, <float32>[size, features]; and the bias, <float32>[features].
+          the rows of the kernel for each input, <float32>[size, features]; and the bias, <float32>[features].
         """
-        kernel = normalized_kernel(
-            self,
-            (sum(sizes), self.features),
-            activated=self.activated,
-            weight_normalization=self.config.weight_normalization,
-        )
+        shape, normalization = (sum(sizes), self.features), self.config.weight_normalization
+        kernel = normalized_kernel(self, shape, activated=self.activated, weight_normalization=normalization)
         bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
         return split(kernel, sizes, axis=0), bias
 
-    def __call__(self, *parts: jax.Array) -> jax.Array:
-        """Applies the layer to the concatenation of parts of <float32>[..., inputs] -> <float32>[..., features]."""
-        rows, bias = self.weights(*sizes(parts))
-        outputs = matmul_by_rows(parts, rows, self.config.precision)
+    def __call__(self, *inputs: jax.Array) -> jax.Array:
+        """Applies the layer to the concatenation of the inputs: <float32>[..., size] -> <float32>[..., features]."""
+        rows, bias = self.weights(*sizes(inputs))
+        outputs = sum_of_products(inputs, rows, self.config.precision)
         outputs = outputs + bias.astype(outputs.dtype)
         return gelu(outputs) if self.activated else outputs
 
 
-ACTIVATIONS = {"none": lambda values: values, "relu": nn.relu, "sigmoid": nn.sigmoid, "tanh": jnp.tanh}
-
-
 class Dense(nn.Module):
-    """A dense layer: `activation([part; ...; part] @ kernel + bias)`.
-
-    Arguments:
-      features: the number of outputs.
-      activation: the activation, a key of `ACTIVATIONS`.
-      use_bias: whether there is a bias.
-      precision: the precision of the matrix product.
-    """
+    """A dense layer: `activation(concatenation of the inputs @ kernel + bias)`."""
 
     features: int
     activation: str = "none"
@@ -445,11 +375,11 @@ class Dense(nn.Module):
     precision: str = "float32"
 
     @nn.compact
-    def __call__(self, *parts: jax.Array) -> jax.Array:
-        """Applies the layer to the concatenation of parts of <float32>[..., inputs] -> <float32>[..., features]."""
-        shape = (sum(sizes(parts)), self.features)
+    def __call__(self, *inputs: jax.Array) -> jax.Array:
+        """Applies the layer to the concatenation of the inputs: <float32>[..., size] -> <float32>[..., features]."""
+        shape = (sum(sizes(inputs)), self.features)
         kernel = self.param("kernel", nn.initializers.glorot_uniform(), shape, jnp.float32)
-        outputs = matmul_in_parts(parts, kernel, self.precision)
+        outputs = matmul_features(inputs, kernel, self.precision)
         if self.use_bias:
             bias = self.param("bias", nn.initializers.zeros, shape[-1:], jnp.float32)
             outputs = outputs + bias.astype(outputs.dtype)
@@ -460,8 +390,8 @@ _LEVELS = 1 << 16
 
 
 def _lowbias32(words: jax.Array) -> jax.Array:
-    """Applies a bijection of <uint32>[...] ("lowbias32"): each input bit flips each output bit about half of the
-    time.
+    """Applies a bijection of <uint32>[...] in which each input bit flips each output bit about half of the time
+    (https://nullprogram.com/blog/2018/07/31/).
     """
     words = (words ^ (words >> 16)) * jnp.uint32(0x7FEB352D)
     words = (words ^ (words >> 15)) * jnp.uint32(0x846CA68B)
@@ -471,10 +401,9 @@ def _lowbias32(words: jax.Array) -> jax.Array:
 def random_levels(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """Returns uniform integers below 65536, a hash of the key and the position: <uint32>[*shape].
 
-    Threefry, the generator of `jax.random`, takes several times as many operations. XLA computes it once and stores its
-    bits for the backward pass. It computes the few operations of this hash again wherever the integers are read, so
-    they are never in memory; XLA may store which numbers were kept, one byte each. The constants are those of
-    https://nullprogram.com/blog/2018/07/31/.
+    Threefry, the generator of `jax.random`, takes several times as many operations, and XLA stores its bits for the
+    backward pass. The few operations of this hash are computed again wherever the integers are read, so the integers
+    are never in memory; XLA may store which numbers were kept, one byte each.
     """
     first, second = jax.random.key_data(key)
     length = target().drawn_length
@@ -495,75 +424,57 @@ class Dropout(nn.Module):
     more. The rate is rounded to a multiple of 1/65536.
     """
 
-    def __call__(self, inputs: jax.Array, rate: jax.Array | float | None) -> jax.Array:
-        """Applies dropout: <float32>[...] -> the same shape.
+    def __call__(self, inputs: Any, rate: jax.Array | float | None) -> Any:
+        """Applies dropout to an array, or to `Features` as to their concatenation: <float32>[...] -> the same shape.
 
         `rate` is a number or a scalar array below 1, or None in evaluation.
         """
-        return self.in_parts((inputs,), rate)[0]
-
-    def in_parts(self, parts: Parts, rate: jax.Array | float | None) -> Parts:
-        """Applies dropout to parts (layers/core.py), as a call does to their concatenation."""
         if rate is None:
-            return parts
-        extents = sizes(parts)
-        levels = random_levels(self.make_rng("dropout"), (*parts[0].shape[:-1], sum(extents)))
+            return inputs
+        features = inputs if isinstance(inputs, tuple) else (inputs,)
+        extents = sizes(features)
+        levels = random_levels(self.make_rng("dropout"), (*features[0].shape[:-1], sum(extents)))
         dropped_levels = jnp.round(jnp.asarray(rate, jnp.float32) * _LEVELS)
         threshold, scale = dropped_levels.astype(jnp.uint32), _LEVELS / (_LEVELS - dropped_levels)
-        # Each part is compared separately. If one comparison were cut into parts, XLA's CPU compiler would read the
-        # rate again for each number and would not vectorize.
-        return tuple(
-            jnp.where(own >= threshold, (part.astype(jnp.float32) * scale).astype(part.dtype), 0.0)
-            for own, part in zip(split(levels, extents), parts, strict=True)
+        # Each array is compared separately. If one comparison were split, XLA's CPU compiler would read the rate again
+        # for each number and would not vectorize.
+        kept = tuple(
+            jnp.where(own >= threshold, (each.astype(jnp.float32) * scale).astype(each.dtype), 0.0)
+            for own, each in zip(split(levels, extents), features, strict=True)
         )
+        return kept if isinstance(inputs, tuple) else kept[0]
 
 
 class HighwayLayer(nn.Module):
     """A highway layer: `gate * relu(W_h x) + (1 - gate) * x`.
 
     If the sizes differ, the carried x is mapped to the size of the layer, as in CSRAN's code.
-
-    Arguments:
-      features: the number of outputs.
-      precision: the precision of the matrix products.
     """
 
     features: int
     precision: str = "float32"
 
     @nn.compact
-    def __call__(self, *parts: jax.Array) -> jax.Array:
-        """Applies the layer to the concatenation of parts of <float32>[..., inputs] -> <float32>[..., features]."""
-        options = dict(precision=self.precision)
-        transformed = Dense(self.features, "relu", **options, name="transform")(*parts)
-        gate = Dense(self.features, "sigmoid", **options, name="gate")(*parts)
-        if sizes(parts) == (self.features,):
-            carried = parts[0]
-        else:
-            carried = Dense(self.features, **options, name="carry")(*parts)
+    def __call__(self, *inputs: jax.Array) -> jax.Array:
+        """Applies the layer to the concatenation of the inputs: <float32>[..., size] -> <float32>[..., features]."""
+        dense = functools.partial(Dense, self.features, precision=self.precision)
+        transformed = dense("relu", name="transform")(*inputs)
+        gate = dense("sigmoid", name="gate")(*inputs)
+        carried = inputs[0] if sizes(inputs) == (self.features,) else dense(name="carry")(*inputs)
         return gate * transformed + (1 - gate) * carried
 
 
 class Highway(nn.Module):
-    """Highway layers on top of each other, with dropout before each.
-
-    Arguments:
-      features: the number of outputs of each layer.
-      layers: the number of layers.
-      precision: the precision of the matrix products.
-    """
+    """Highway layers on top of each other, with dropout before each."""
 
     features: int
     layers: int
     precision: str = "float32"
 
     @nn.compact
-    def __call__(self, parts: Parts, dropout_rate: jax.Array | None) -> Parts:
-        """Applies the layers: parts of <float32>[..., inputs] -> one part of <float32>[..., features].
-
-        Without layers, the parts are returned unchanged.
-        """
+    def __call__(self, inputs: Features, dropout_rate: jax.Array | None) -> Features:
+        """Applies the layers: <float32>[..., size] each -> one <float32>[..., features]. Without layers: `inputs`."""
         for layer in range(self.layers):
-            parts = Dropout().in_parts(parts, dropout_rate)
-            parts = (HighwayLayer(self.features, self.precision, name=f"layer_{layer}")(*parts),)
-        return parts
+            dropped = Dropout()(inputs, dropout_rate)
+            inputs = (HighwayLayer(self.features, self.precision, name=f"layer_{layer}")(*dropped),)
+        return inputs

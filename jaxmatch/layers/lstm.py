@@ -23,7 +23,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxmatch.layers import lstm_on_cpu
-from jaxmatch.layers.core import PRECISIONS, Parts, matmul, matmul_in_parts, sizes, target
+from jaxmatch.layers.core import PRECISIONS, Features, matmul, matmul_features, sizes, target
 from jaxmatch.layers.lstm_on_cpu import GATES, gate_gradient
 
 _KEPT = GATES + 2
@@ -173,7 +173,7 @@ recurrence.defvjp(_forward, _backward)
 
 
 def hidden_states(
-    sequence: Parts,
+    sequence: Features,
     input_kernel: jax.Array,
     kernel: jax.Array,
     bias: jax.Array,
@@ -187,7 +187,7 @@ def hidden_states(
     more = -features % _MULTIPLE  # additional features, whose states stay zero
     input_kernel, bias = (jnp.pad(one, [(0, 0)] * (one.ndim - 1) + [(0, more)]) for one in (input_kernel, bias))
     kernel = jnp.pad(kernel, [(0, 0), (0, more), (0, 0), (0, more)])
-    added = matmul_in_parts(sequence, input_kernel.reshape(len(input_kernel), -1), precision)
+    added = matmul_features(sequence, input_kernel.reshape(len(input_kernel), -1), precision)
     is_token = _in_order(jnp.stack([is_token] * directions, axis=2))
     starts = _in_order(jnp.stack(is_start, axis=2)).at[0].set(True)
     kernel, bias = kernel.reshape(directions, features + more, -1), bias.reshape(directions, -1)
@@ -240,11 +240,11 @@ class Lstm(nn.Module):
         return input_kernel, kernel, bias
 
     @nn.compact
-    def __call__(self, sequence: Parts, sentences: jax.Array) -> jax.Array:
+    def __call__(self, sequence: Features, sentences: jax.Array) -> jax.Array:
         """Computes the hidden states of the sentences of a row.
 
         Arguments:
-          sequence: parts of <float32>[batch, length, inputs] (layers/core.py).
+          sequence: <float32>[batch, length, inputs] each.
           sentences: <int8>[batch, length], the sentence of each token, 1 before 2; 0 is padding.
 
         Returns:

@@ -14,7 +14,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from jaxmatch.layers.core import Parts, matmul, matmul_in_parts, split
+from jaxmatch.layers.core import Features, matmul, matmul_features, split
 
 GATES = 4  # in the order input, forget, candidate, output
 
@@ -201,7 +201,7 @@ recurrence.defvjp(_forward, _backward)
 
 
 def hidden_states(
-    sequence: Parts,
+    sequence: Features,
     input_kernel: jax.Array,
     kernel: jax.Array,
     bias: jax.Array,
@@ -212,7 +212,7 @@ def hidden_states(
     """Computes the hidden states of an LSTM.
 
     Arguments:
-      sequence: parts of <float32>[row, step, inputs] (layers/core.py).
+      sequence: <float32>[row, step, inputs] each.
       input_kernel: <float32>[inputs, direction, 4, features].
       kernel: <float32>[direction, features, 4, features].
       bias: <float32>[direction, 4, features].
@@ -224,7 +224,7 @@ def hidden_states(
     inputs, directions, *_ = input_kernel.shape
     input_kernels = [one.reshape(inputs, -1) for one in split(input_kernel, [1] * directions, axis=1)]
     added = tuple(
-        matmul_in_parts(sequence, input_kernel, precision).astype(jnp.float32) for input_kernel in input_kernels
+        matmul_features(sequence, input_kernel, precision).astype(jnp.float32) for input_kernel in input_kernels
     )
     kernel, bias = kernel.reshape(directions, kernel.shape[1], -1), bias.reshape(directions, -1)
     return recurrence(added, kernel, bias, is_token, is_start, precision)

@@ -66,22 +66,17 @@ def final_states(states: jax.Array, mask: jax.Array) -> jax.Array:
 
 # kind -> the inputs of H, computed from the vectors of both sentences
 PREDICTIONS = {
-    "full": lambda a, b: [a, b, a - b, a * b],  # Eq. 5
-    "symmetric": lambda a, b: [a, b, jnp.abs(a - b), a * b],  # Eq. 6
-    "simple": lambda a, b: [a, b],  # Eq. 7
+    "full": lambda a, b: [a, b, a - b, a * b],  # RE2, Eq. 5
+    "symmetric": lambda a, b: [a, b, jnp.abs(a - b), a * b],  # RE2, Eq. 6
+    "simple": lambda a, b: [a, b],  # RE2, Eq. 7
 }
 
 
 class Perceptron(nn.Module):
-    """The prediction layers of all models except RE2 and DIIN: a perceptron over the vectors of both sentences.
+    """The prediction layers of all models except RE2 and DIIN: a perceptron over the vectors of both sentences, with
+    dropout before every layer (ESAN, Eq. 11 and 12; CSRAN, section 2.5).
 
-    See ESAN (Eq. 11 and 12) and CSRAN (section 2.5).
-
-    Its outputs are the logits of the classes, or one number in regression.
-
-    Every layer has dropout before it.
-
-    Arguments:
+    Attributes:
       kind: the inputs that are computed from the two vectors, a key of `PREDICTIONS`.
       hidden_layer: the kind of the hidden layers: 'dense' (with ReLU), 'tanh' (ESIM, BiMPM) or 'highway' (CAFE, and
         CSRAN's released run).
@@ -101,16 +96,14 @@ class Perceptron(nn.Module):
     @nn.compact
     def __call__(self, a: jax.Array, b: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
         """Computes the logits: a, b <float32>[batch, size] -> <float32>[batch, outputs]."""
-        seen = tuple(PREDICTIONS[self.kind](a, b))
-        options = dict(precision=self.precision)
+        inputs = tuple(PREDICTIONS[self.kind](a, b))
         for layer in range(self.layers - 1):
-            seen = Dropout().in_parts(seen, dropout_rate)
+            options = dict(precision=self.precision, name=f"hidden_{layer}")
             if self.hidden_layer == "highway":
-                seen = (HighwayLayer(self.features, **options, name=f"hidden_{layer}")(*seen),)
+                hidden = HighwayLayer(self.features, **options)
             else:
-                activation = "tanh" if self.hidden_layer == "tanh" else "relu"
-                seen = (Dense(self.features, activation, **options, name=f"hidden_{layer}")(*seen),)
+                hidden = Dense(self.features, "tanh" if self.hidden_layer == "tanh" else "relu", **options)
+            inputs = (hidden(*Dropout()(inputs, dropout_rate)),)
         # Logits are never in bfloat16, as in models/re2.py.
-        return Dense(self.outputs, precision=of_scores(self.precision), name="output")(
-            *Dropout().in_parts(seen, dropout_rate)
-        )
+        output = Dense(self.outputs, precision=of_scores(self.precision), name="output")
+        return output(*Dropout()(inputs, dropout_rate))

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from jaxmatch.config.models import ModelConfig
 from jaxmatch.data.text import LONGEST_WORD, PADDING, WordTable
 from jaxmatch.errors import InputError
-from jaxmatch.layers.core import PRECISIONS, Parts, matmul, target
+from jaxmatch.layers.core import PRECISIONS, Features, matmul, target
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.pooling import final_states
 
@@ -65,10 +65,9 @@ def distinct(ids: jax.Array, most: int, words: int) -> tuple[jax.Array, jax.Arra
 class CharacterConvolution(nn.Module):
     """A convolution over the characters of a word, ReLU, and the maximum of each filter over the characters.
 
-    Arguments:
+    Attributes:
       features: the number of filters.
       width: the number of characters that a filter sees; odd.
-      precision: the precision of the matrix products.
     """
 
     features: int
@@ -102,9 +101,8 @@ class CharacterConvolution(nn.Module):
 class CharacterLstm(nn.Module):
     """The final states of both directions of an LSTM over the characters of a word.
 
-    Arguments:
+    Attributes:
       features: the number of features of both directions together; even.
-      precision: the precision of the matrix products.
     """
 
     features: int
@@ -118,9 +116,8 @@ class CharacterLstm(nn.Module):
           InputError: the number of features is odd.
         """
         if self.features % 2:
-            raise InputError(
-                f"{self.features} character features cannot be shared by two directions", remedy="give an even number"
-            )
+            problem = f"{self.features} character features cannot be shared by two directions"
+            raise InputError(problem, remedy="give an even number")
         states = Lstm(self.features // 2, precision=self.precision)((embedded,), mask.astype(jnp.int8))
         return final_states(states, mask)
 
@@ -129,37 +126,25 @@ CHARACTER_ENCODERS = {"cnn": CharacterConvolution, "bilstm": CharacterLstm}
 
 
 class CharacterFeatures(nn.Module):
-    """A vector for each word, encoded from trained embeddings of its characters.
-
-    Arguments:
-      config: the settings, of which `characters`, `character_features`, `known_characters` and `precision` apply.
-      size: the size of a character's embedding.
-    """
+    """A vector for each word, encoded from trained embeddings of its characters, which have the given size."""
 
     config: ModelConfig
     size: int = 20
 
     @nn.compact
     def __call__(self, characters: jax.Array) -> jax.Array:
-        """Encodes the word of each token.
-
-        Arguments:
-          characters: <int32>[batch, length, characters of a word], 0 is padding.
-
-        Returns:
-          <float32 or bfloat16>[batch, length, features].
+        """Encodes the word of each token: <int32>[batch, length, characters of a word], 0 is padding -> <float32 or
+        bfloat16>[batch, length, features].
         """
         config = self.config
-        table = self.param(
-            "embedding", nn.initializers.glorot_uniform(), (config.known_characters, self.size), jnp.float32
-        )
-        batch, length, longest = characters.shape
-        words = characters.reshape(-1, longest)
+        shape = (config.known_characters, self.size)
+        table = self.param("embedding", nn.initializers.glorot_uniform(), shape, jnp.float32)
+        words = characters.reshape(-1, characters.shape[-1])
         encode = CHARACTER_ENCODERS[config.characters](
             config.character_features, precision=config.precision, name="encoder"
         )
-        embedded = table[words].astype(PRECISIONS[config.precision])
-        return encode(embedded, words > 0).reshape(batch, length, config.character_features)
+        encoded = encode(table[words].astype(PRECISIONS[config.precision]), words > 0)
+        return encoded.reshape(*characters.shape[:2], config.character_features)
 
 
 # The name of the trained word vectors in the parameter tree of `WordFeatures`.
@@ -169,11 +154,7 @@ WORDS = "word_embedding"
 def with_characters(
     tokens: dict[str, jax.Array], words: jax.Array | WordTable
 ) -> tuple[dict[str, jax.Array], jax.Array]:
-    """Looks up the characters of the tokens if `words` has them.
-
-    Returns:
-      the tokens, with their characters if `words` has them; and the word vectors.
-    """
+    """Returns the tokens, with their characters if `words` has them; and the word vectors."""
     if not isinstance(words, WordTable):
         return tokens, words
     return {**tokens, "characters": words.characters[tokens["ids"]]}, words.vectors
@@ -204,8 +185,7 @@ def with_fixed_words(
 def initial_words(key: jax.Array, vectors: jax.Array) -> jax.Array:
     """Returns the initial values of trained word vectors: <float32>[words, dimensions] -> the same shape.
 
-    A word that has a vector starts at it. Other words start at random numbers with standard deviation 0.1. Padding
-    is 0.
+    A word without a vector starts at random numbers with standard deviation 0.1; padding is 0.
     """
     random = 0.1 * jax.random.normal(key, vectors.shape, vectors.dtype)
     is_known = (vectors != 0).any(axis=1, keepdims=True)
@@ -218,7 +198,7 @@ class WordFeatures(nn.Module):
     config: ModelConfig
 
     @nn.compact
-    def __call__(self, tokens: dict[str, jax.Array], vectors: jax.Array) -> Parts:
+    def __call__(self, tokens: dict[str, jax.Array], vectors: jax.Array) -> Features:
         """Looks up the vector and computes the features of each token.
 
         Arguments:
@@ -229,7 +209,7 @@ class WordFeatures(nn.Module):
             Once the parameters exist, only the shape matters.
 
         Returns:
-          parts of <float32>[batch, length, size], or <bfloat16> in that precision.
+          <float32>[batch, length, size] each, or <bfloat16> in that precision.
 
         Raises:
           InputError: the data lacks a feature that the config requests.
@@ -239,25 +219,23 @@ class WordFeatures(nn.Module):
             vectors = self.param(WORDS, initial_words, vectors)
         else:
             vectors = jax.lax.stop_gradient(vectors)
-        parts = [vectors[tokens["ids"]]]
+        found = [vectors[tokens["ids"]]]
         if config.characters != "none":
             encode, characters = CharacterFeatures(config, name="characters"), self._feature(tokens, "characters")
-            parts.append(encode_distinct_words(encode, tokens["ids"], characters, len(vectors)))
+            found.append(encode_distinct_words(encode, tokens["ids"], characters, len(vectors)))
         if config.tags:
             shape = (config.known_tags, config.tag_features)
             table = self.param("tag_embedding", nn.initializers.glorot_uniform(), shape, jnp.float32)
-            parts.append(table[self._feature(tokens, "tags")])
+            found.append(table[self._feature(tokens, "tags")])
         if config.exact_match:
-            parts.append(self._feature(tokens, "exact_match").astype(jnp.float32)[..., None])
-        return tuple(part.astype(PRECISIONS[config.precision]) for part in parts)
+            found.append(self._feature(tokens, "exact_match").astype(jnp.float32)[..., None])
+        return tuple(each.astype(PRECISIONS[config.precision]) for each in found)
 
     def _feature(self, tokens: dict[str, jax.Array], name: str) -> jax.Array:
         if name in tokens:
             return tokens[name]
         if not self.is_initializing():
-            raise InputError(
-                f"the model takes {name!r} of each word, which the data does not have",
-                remedy=f"leave model.{name} as it is by default",
-            )
+            problem = f"the model takes {name!r} of each word, which the data does not have"
+            raise InputError(problem, remedy=f"leave model.{name} as it is by default")
         shape = tokens["ids"].shape
         return jnp.zeros((*shape, LONGEST_WORD) if name == "characters" else shape, jnp.int32)

@@ -37,15 +37,11 @@ MODELS = {
 
 
 def build(settings: Mapping[str, Any], *, outputs: int) -> nn.Module:
-    """Builds the model that the `model` part of a config describes.
+    """Builds the model that the `model` part of a config describes, without parameters.
 
     Arguments:
-      settings: `name`, a key of `MODELS`, and any of that model's fields (jaxmatch/config/); the other fields have
-        their defaults.
+      settings: `name`, a key of `MODELS`, and any of that model's fields (jaxmatch/config/models.py).
       outputs: the number of classes, or 1 in regression.
-
-    Returns:
-      the model, without parameters.
 
     Raises:
       InputError: the settings have an unknown name, field or value.

@@ -41,13 +41,8 @@ def _normalized(vectors: jax.Array) -> jax.Array:
 class PerspectiveMatching(nn.Module):
     """Multi-perspective matching (section 3.2) for one direction of the context LSTM.
 
-    Each token is compared with the other sentence by several cosines, each with weights of its own. Both sentences are
-    matched with the same weights.
-
-    Cosines are computed in float32.
-
-    Arguments:
-      config: the settings, of which `perspectives`, the four strategies and `precision` apply.
+    Each token is compared with the other sentence by several cosines, in float32, each with weights of its own. Both
+    sentences are matched with the same weights.
     """
 
     config: BiMPMConfig
@@ -59,7 +54,6 @@ class PerspectiveMatching(nn.Module):
         Arguments:
           states: <float32>[batch, length, hidden], the states of the LSTM.
           opposite: <float32>[batch, length, hidden], for each token the last state of the LSTM in the other sentence.
-          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
 
         Returns:
           <float32>[batch, length, strategies * perspectives].
@@ -116,7 +110,6 @@ def _match(own: jax.Array, other: jax.Array, weights: jax.Array, precision: str)
     Arguments:
       own, other: <float32>[batch, length, hidden].
       weights: W, <float32>[perspectives, hidden].
-      precision: the precision of the matrix products.
 
     Returns:
       <float32>[batch, length, perspectives].
@@ -164,14 +157,10 @@ class BiMPM(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """Computes everything below the prediction layer; the arguments are those of `match`.
-
-        Returns:
-          the last states of the aggregation layer for each sentence, <float32>[batch, 2 * hidden] each.
-        """
-        words = self.dropout.in_parts(self.words(tokens, vectors), dropout_rate)
+        """Returns the last states of the aggregation layer for each sentence, <float32>[batch, 2 * hidden] each."""
+        words = self.dropout(self.words(tokens, vectors), dropout_rate)
         states = self.dropout(self.context(words, sentences), dropout_rate)
-        matched = self.dropout.in_parts(self._matched(states, sentences), dropout_rate)
+        matched = self.dropout(self._matched(states, sentences), dropout_rate)
         aggregated = self.aggregate(matched, sentences)
         return tuple(final_states(aggregated, sentences == which) for which in (1, 2))
 

@@ -19,37 +19,31 @@ import jax.numpy as jnp
 
 from jaxmatch.config.models import CAFEConfig, RefinementConfig
 from jaxmatch.layers.attention import attention_weights, of_other_sentence, of_same_sentence
-from jaxmatch.layers.core import Dense, Dropout, Highway, Parts, dot_products, matmul, matmul_in_parts, sizes
+from jaxmatch.layers.core import Dense, Dropout, Features, Highway, dot_products, matmul, matmul_features, sizes
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
 
 class FactorizationMachine(nn.Module):
-    """A factorization machine (Rendle, 2010), M(x) of CSRAN's Eq. 3.
-
-    It is a bias, and weighted sums of the entries of x and of their products.
-
-    The weight of the product of two entries is the inner product of their factors.
-
-    Arguments:
-      factors: k, the size of an entry's factor.
+    """A factorization machine (Rendle, 2010), M(x) of CSRAN's Eq. 3: a bias, and weighted sums of the entries of x and
+    of their products. The weight of a product of two entries is the inner product of their factors, of size k.
     """
 
     factors: int
 
     @nn.compact
-    def __call__(self, parts: Parts) -> jax.Array:
-        """Computes M(x), where x is the concatenation of parts of <float32>[..., inputs] -> <float32>[..., 1]."""
-        inputs = sum(sizes(parts))
-        parts = tuple(part.astype(jnp.float32) for part in parts)
+    def __call__(self, x: Features) -> jax.Array:
+        """Computes M(x): <float32>[..., inputs] each -> <float32>[..., 1]."""
+        inputs = sum(sizes(x))
+        x = tuple(each.astype(jnp.float32) for each in x)
         bias = self.param("bias", nn.initializers.zeros, (1,), jnp.float32)
         linear = self.param("linear", nn.initializers.zeros, (inputs, 1), jnp.float32)
         factors = self.param("factors", nn.initializers.glorot_uniform(), (inputs, self.factors), jnp.float32)
         # Always in float32, also on an accelerator: the sum over pairs is the small difference of two large sums.
-        weighted = matmul_in_parts(parts, jnp.concatenate([linear, factors], axis=-1), "highest")
+        weighted = matmul_features(x, jnp.concatenate([linear, factors], axis=-1), "highest")
         squared_norms = jnp.sum(factors * factors, axis=1, keepdims=True)
-        squares = matmul_in_parts(tuple(part * part for part in parts), squared_norms, "highest")
+        squares = matmul_features(tuple(each * each for each in x), squared_norms, "highest")
         # Eq. 3 in time O(n k): sum_{i<j} <v_i, v_j> x_i x_j = (sum_f (sum_i v_if x_i)^2 - sum_i |v_i|^2 x_i^2) / 2
         pairs = 0.5 * (jnp.sum(jnp.square(weighted[..., 1:]), axis=-1, keepdims=True) - squares)
         return bias + weighted[..., :1] + pairs
@@ -65,12 +59,8 @@ class AttentionRefinement(nn.Module):
     config: RefinementConfig
 
     @nn.compact
-    def __call__(self, sequence: jax.Array, sentences: jax.Array) -> Parts:
-        """Augments the tokens with features of their alignments.
-
-        Arguments:
-          sequence: <float32>[batch, length, size].
-          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
+    def __call__(self, sequence: jax.Array, sentences: jax.Array) -> Features:
+        """Augments the tokens, <float32>[batch, length, size], with features of their alignments.
 
         Returns:
           `sequence`; three features from the other sentence and three from its own, <float32>[batch, length, 6], or
@@ -111,7 +101,7 @@ class AttentionRefinement(nn.Module):
         }
         # Eq. 3
         machines = {which: FactorizationMachine(self.config.factors, name=f"{name}_{which}") for which in comparisons}
-        return aligned, [machines[which](parts) for which, parts in comparisons.items()]
+        return aligned, [machines[which](inputs) for which, inputs in comparisons.items()]
 
 
 class CAFE(PairModel):
@@ -129,12 +119,8 @@ class CAFE(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """Computes everything below the prediction layers; the arguments are those of `match`.
-
-        Returns:
-          the pooled vector of each sentence, <float32>[batch, 2 * directions * hidden].
-        """
+        """Returns the pooled vector of each sentence, <float32>[batch, 2 * directions * hidden]."""
         words = self.highway(self.words(tokens, vectors), dropout_rate)
         augmented = self.refine(jnp.concatenate(words, axis=-1), sentences)
-        states = self.encode(self.dropout.in_parts(augmented, dropout_rate), sentences)
+        states = self.encode(self.dropout(augmented, dropout_rate), sentences)
         return mean_and_max(states, sentences == 1), mean_and_max(states, sentences == 2)

@@ -20,25 +20,24 @@ import jax.numpy as jnp
 
 from jaxmatch.config.models import CSRANConfig
 from jaxmatch.layers.attention import attention_weights, compared, of_other_sentence
-from jaxmatch.layers.core import Dropout, Highway, Parts, dot_products, matmul
+from jaxmatch.layers.core import Dropout, Features, Highway, dot_products, matmul
 from jaxmatch.layers.pooling import sum_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.cafe import AttentionRefinement
 from jaxmatch.models.pair_model import PairModel
 
 
-def co_stack_affinity(stack: Parts, precision: str) -> jax.Array:
+def co_stack_affinity(stack: Features, precision: str) -> jax.Array:
     """Computes Eq. 4 (section 2.4): the affinity of two tokens at the pair of layers at which they match best.
 
     The printed equation has sums over p and q under the maximum. The paper's text and the released code take the
-    maximum over all pairs of layers.
+    maximum over all pairs of layers: s_ij = max_{p, q} a_pi^T b_qj.
 
     Arguments:
       stack: the output of each layer, <float32>[batch, length, size].
-      precision: the precision of the matrix products.
 
     Returns:
-      s_ij = max_{p, q} a_pi^T b_qj for all pairs of tokens of a row, <float32>[batch, length, length].
+      s_ij for all pairs of tokens of a row, <float32>[batch, length, length].
     """
     # The product of layers (q, p) is the transpose of that of layers (p, q), so half of the products suffice.
     pairs = itertools.combinations_with_replacement(stack, 2)
@@ -46,32 +45,11 @@ def co_stack_affinity(stack: Parts, precision: str) -> jax.Array:
     return jnp.maximum(best, jnp.swapaxes(best, -1, -2)) if len(stack) > 1 else best
 
 
-def co_stack_weights(stack: Parts, sentences: jax.Array, precision: str) -> jax.Array:
-    """Computes how much each token attends to each token of the other sentence: the softmax of the affinity.
-
-    Arguments:
-      stack: the output of each layer, <float32>[batch, length, size].
-      sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
-      precision: the precision of the matrix products.
-
-    Returns:
-      <float32>[batch, length, length].
+def co_stack_weights(stack: Features, sentences: jax.Array, precision: str) -> jax.Array:
+    """Computes how much each token attends to each token of the other sentence, <float32>[batch, length, length]: the
+    softmax of `co_stack_affinity`.
     """
     return attention_weights(co_stack_affinity(stack, precision), of_other_sentence(sentences), stack[0].dtype)
-
-
-def bidirectional_alignment(stack: Parts, weights: jax.Array, precision: str) -> Parts:
-    """Computes Eq. 5: the aligned representation of each token at every layer, a weighted sum over the other sentence.
-
-    Arguments:
-      stack: the output of each layer, <float32>[batch, length, size].
-      weights: <float32>[batch, length, length], the result of `co_stack_weights`.
-      precision: the precision of the matrix products.
-
-    Returns:
-      parts with the shapes of `stack`.
-    """
-    return tuple(matmul(weights, layer, precision) for layer in stack)
 
 
 class CSRAN(PairModel):
@@ -98,30 +76,26 @@ class CSRAN(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """Computes everything below the prediction layers; the arguments are those of `match`.
-
-        Returns:
-          the halves of z (Eq. 8), <float32>[batch, 2 * hidden] each.
-        """
+        """Returns the halves of z (Eq. 8), <float32>[batch, 2 * hidden] each."""
         co_stack, precision = self.config.co_stack, self.config.precision
         sequence = self.highway(self.words(tokens, vectors), dropout_rate)
         own = self._stacked(sequence, sentences, dropout_rate)
         weights = co_stack_weights(own if co_stack else own[-1:], sentences, precision)
         self.sow("intermediates", "weights", weights)  # stored as in models/re2.py
         own = own if co_stack or self.config.aligned_layers == "all" else own[-1:]
-        aligned = bidirectional_alignment(own, weights, precision)
+        aligned = tuple(matmul(weights, layer, precision) for layer in own)  # Eq. 5
         sequence = compared(own, aligned)
         for layer in self.aggregate:  # Eq. 6 and 7
-            sequence = (layer(self.dropout.in_parts(sequence, dropout_rate), sentences),)
+            sequence = (layer(self.dropout(sequence, dropout_rate), sentences),)
         return tuple(sum_over_time(sequence[0], sentences == which) for which in (1, 2))
 
-    def _stacked(self, sequence: Parts, sentences: jax.Array, dropout_rate) -> Parts:
+    def _stacked(self, sequence: Features, sentences: jax.Array, dropout_rate) -> Features:
         """Computes Eq. 1: the outputs of every layer of the stack, <float32>[batch, length, 2 * hidden] each."""
         outputs = []
         for number, layer in enumerate(self.stack):
             block = number if self.config.refinement_place == "before" else number - 1
             if self.config.refinement and block >= 0:
                 sequence = self.refine[block](jnp.concatenate(sequence, axis=-1), sentences)
-            sequence = (layer(self.dropout.in_parts(sequence, dropout_rate), sentences),)
+            sequence = (layer(self.dropout(sequence, dropout_rate), sentences),)
             outputs += sequence
         return tuple(outputs)

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config.models import DecAttConfig
 from jaxmatch.layers.attention import DotProductAttention, attention_weights, of_same_sentence
-from jaxmatch.layers.core import Dense, Dropout, Parts, dot_products, matmul
+from jaxmatch.layers.core import Dense, Dropout, Features, dot_products, matmul
 from jaxmatch.layers.pooling import sum_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
@@ -32,21 +32,13 @@ class FeedForward(nn.Module):
     config: DecAttConfig
 
     @nn.compact
-    def __call__(self, parts: Parts, dropout_rate: jax.Array | None) -> jax.Array:
-        """Applies both layers to the concatenation of `parts`.
-
-        Arguments:
-          parts: parts of <float32>[batch, length, inputs].
-          dropout_rate: <float32>[], or None in evaluation.
-
-        Returns:
-          <float32>[batch, length, hidden].
-        """
+    def __call__(self, inputs: Features, dropout_rate: jax.Array | None) -> jax.Array:
+        """Applies both layers: <float32>[batch, length, size] each -> <float32>[batch, length, hidden]."""
+        size, precision = self.config.hidden_size, self.config.precision
         for layer in range(2):
-            parts = Dropout().in_parts(parts, dropout_rate)
-            size, precision = self.config.hidden_size, self.config.precision
-            parts = (Dense(size, "relu", precision=precision, name=f"layer_{layer}")(*parts),)
-        return parts[0]
+            dropped = Dropout()(inputs, dropout_rate)
+            inputs = (Dense(size, "relu", precision=precision, name=f"layer_{layer}")(*dropped),)
+        return inputs[0]
 
 
 class IntraAttention(nn.Module):
@@ -84,11 +76,7 @@ class DecAtt(PairModel):
         self.predict = self.perceptron("dense", 3, config.hidden_size)
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """Computes everything below the prediction layers; the arguments are those of `match`.
-
-        Returns:
-          v_1 and v_2 (section 3.3), <float32>[batch, hidden] each.
-        """
+        """Returns v_1 and v_2 (section 3.3), <float32>[batch, hidden] each."""
         word, *others = self.words(tokens, vectors)
         squares = jnp.sum(jnp.square(word.astype(jnp.float32)), axis=-1, keepdims=True)
         # The bound is inside the root: at 0, the vector of padding, the slope of the root is not finite.

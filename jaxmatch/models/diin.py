@@ -10,10 +10,6 @@ parameters is left out. Dropout is before each layer with weights, except the co
 dense blocks. The paper also has dropout after the word vectors; this model does not. Before a highway layer, dropout
 also applies to the carried input. The embedding of a character has 20 numbers; 8 in the authors' code. Words match
 exactly if they are equal apart from case; in the paper, if they have the same stem or lemma.
-
-It is
-the only model here that computes on a grid of token pairs. No other model has the grid, the two-dimensional
-convolutions and the self-attention with its fuse gate.
 """
 
 import itertools
@@ -25,20 +21,14 @@ import jax.numpy as jnp
 from jaxmatch.config.models import DIINConfig
 from jaxmatch.errors import InputError
 from jaxmatch.layers.attention import attention_weights
-from jaxmatch.layers.core import Dense, Dropout, Highway, Parts, dot_products, matmul, of_scores, split
+from jaxmatch.layers.core import Dense, Dropout, Features, Highway, dot_products, matmul, of_scores, split
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
 
 
 class SelfAttention(nn.Module):
-    """Self-attention (section 3.2), the encoder.
-
-    Attention of each token to its own sentence is combined with the token by a fuse gate.
-
-    Each product with trained weights has dropout before it.
-
-    Arguments:
-      precision: the precision of the matrix products.
+    """Self-attention (section 3.2), whose result is combined with each token by a fuse gate. Each product with trained
+    weights has dropout before it.
     """
 
     precision: str = "float32"
@@ -59,9 +49,9 @@ class SelfAttention(nn.Module):
         weights = attention_weights(scores, is_token[:, :, None] & is_token[:, None, :], sequence.dtype)
         attended = matmul(weights, sequence, precision)  # Eq. 2
         # Eq. 3 to 6: the fuse gate.
-        parts = Dropout().in_parts((sequence, attended), dropout_rate)
-        candidate = Dense(size, "tanh", precision=precision, name="candidate")(*parts)
-        keep, let_in = (Dense(size, "sigmoid", precision=precision, name=name)(*parts) for name in ("keep", "let_in"))
+        both = Dropout()((sequence, attended), dropout_rate)
+        candidate = Dense(size, "tanh", precision=precision, name="candidate")(*both)
+        keep, let_in = (Dense(size, "sigmoid", precision=precision, name=name)(*both) for name in ("keep", "let_in"))
         return keep * sequence + let_in * candidate
 
 
@@ -71,12 +61,11 @@ def scaled(channels: int, scale: float) -> int:
 
 
 def convolve_grid(grid: jax.Array, kernel: jax.Array, precision: str) -> jax.Array:
-    """Computes a correlation over a grid, with zeros beyond its edges, as one matrix product (layers/convolution.py).
+    """Computes a correlation over a grid, with zeros beyond its edges, as one matrix product (as `re2.convolve`).
 
     Arguments:
       grid: <float32>[batch, height, width, inputs].
       kernel: <float32>[extent, extent, inputs, features], extent odd.
-      precision: the precision of the matrix product.
 
     Returns:
       <float32>[batch, height, width, features].
@@ -92,31 +81,20 @@ def convolve_grid(grid: jax.Array, kernel: jax.Array, precision: str) -> jax.Arr
 
 
 def _shifted(values: jax.Array, down: int, right: int) -> jax.Array:
-    """Shifts <...>[batch, height, width, ...].
-
-    Place (y, x) gets the value of place (y + down, x + right), or zero beyond the edges.
-    """
+    """Shifts a grid: place (y, x) gets the value of place (y + down, x + right), or zero beyond the edges."""
     edges = [(0, 0, 0), (-down, down, 0), (-right, right, 0), (0, 0, 0)]
     return jax.lax.pad(values, jnp.zeros((), values.dtype), edges)
 
 
 def max_pool(grid: jax.Array) -> jax.Array:
-    """Applies max pooling over 2 x 2 windows with stride 2 to [batch, height, width, channels].
-
-    A last odd row or column is left out.
-    """
+    """Applies max pooling over 2 x 2 windows with stride 2 to a grid. A last odd row or column is left out."""
     batch, height, width, channels = grid.shape
     grid = grid[:, : height // 2 * 2, : width // 2 * 2]
     return grid.reshape(batch, height // 2, 2, width // 2, 2, channels).max(axis=(2, 4))
 
 
 class GridConvolution(nn.Module):
-    """A 3 x 3 convolution followed by ReLU.
-
-    Arguments:
-      features: the number of output channels.
-      precision: the precision of the matrix product.
-    """
+    """A 3 x 3 convolution followed by ReLU."""
 
     features: int
     precision: str = "float32"
@@ -136,26 +114,21 @@ class DenseBlock(nn.Module):
 
     Each convolution sees the block's input and the outputs of all convolutions before it. The transition layer scales
     down the number of channels, without an activation, and halves the grid.
-
-    Arguments:
-      config: the settings, of which `block_layers`, `growth_rate`, `transition_scale` and `precision` apply.
     """
 
     config: DIINConfig
 
     @nn.compact
     def __call__(self, grid: jax.Array) -> jax.Array:
-        """Applies the block to <float32>[batch, height, width, channels].
-
-        Returns:
-          <float32>[batch, height // 2, width // 2, new channels].
+        """Applies the block: <float32>[batch, height, width, channels] -> <float32>[batch, height // 2, width // 2, new
+        channels].
 
         Raises:
           InputError: the grid has fewer than two rows or columns.
         """
         if min(grid.shape[1:3]) < 2:
             raise InputError("the grid is too small for its dense blocks", remedy="give a larger model.grid_length")
-        # The channels are concatenated: with a product for each part (layers/core.py), a step takes twice the memory.
+        # The channels are concatenated: with a product for each array (layers/core.py), a step takes twice the memory.
         config = self.config
         for number in range(config.block_layers):
             new = GridConvolution(config.growth_rate, config.precision, name=f"layer_{number}")(grid)
@@ -195,9 +168,6 @@ class Interaction(nn.Module):
     """The interaction tensor (section 3.1), I_ij = a_i * b_j, whose channels are scaled down by a linear layer.
 
     Where either sentence has no token, the product is zero, and the layer returns its bias.
-
-    Arguments:
-      config: the settings, of which `first_scale` and `precision` apply.
     """
 
     config: DIINConfig
@@ -223,9 +193,9 @@ class Encoder(nn.Module):
 
     @nn.compact
     def __call__(
-        self, words: Parts, is_token: tuple[jax.Array, jax.Array], dropout_rate: jax.Array | None
+        self, words: Features, is_token: tuple[jax.Array, jax.Array], dropout_rate: jax.Array | None
     ) -> tuple[jax.Array, jax.Array]:
-        """Encodes parts of <float32>[batch, 2 * length, inputs] -> <float32>[batch, length, size] for each sentence.
+        """Encodes <float32>[batch, 2 * length, inputs] each -> <float32>[batch, length, size] for each sentence.
 
         `is_token` is <bool>[batch, length] for each sentence, True where there is a token.
         """

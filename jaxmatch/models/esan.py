@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from jaxmatch.config.models import ESANConfig
 from jaxmatch.layers.attention import ComparisonFusion, attention_weights, of_other_sentence
-from jaxmatch.layers.core import Dense, Dropout, Parts, dot_products, matmul, sizes
+from jaxmatch.layers.core import Dense, Dropout, Features, dot_products, matmul, sizes
 from jaxmatch.layers.lstm import Lstm
 from jaxmatch.layers.pooling import mean_and_max
 from jaxmatch.layers.words import WordFeatures
@@ -24,14 +24,11 @@ class ContextualEncoder(nn.Module):
     config: ESANConfig
 
     @nn.compact
-    def __call__(self, words: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """Computes the contextual features h, <float32>[batch, length, size].
-
-        `words` are parts of <float32>[batch, length, inputs]. The size of h is that of all inputs together.
-        """
+    def __call__(self, words: Features, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+        """Returns the contextual features h, <float32>[batch, length, size]; `size` is that of all `words` together."""
         size = sum(sizes(words))
         for layer in range(self.config.encoder_layers):
-            words = words if layer == 0 else Dropout().in_parts(words, dropout_rate)
+            words = words if layer == 0 else Dropout()(words, dropout_rate)
             # If the size is odd, the last feature of the second direction is cut off.
             options = dict(forget_bias=self.config.forget_bias, precision=self.config.precision)
             lstm = Lstm(-(-size // 2), **options, name=f"layer_{layer}")
@@ -43,9 +40,7 @@ class Augmentation(nn.Module):
     """Feature augmentation (section 2.2.1): the sum of a layer's input and word and contextual features, each through a
     gate of its own.
 
-    Arguments:
-      kind: 'gated' (Eq. 1 to 3), 'simple' (Eq. 4, without gates) or 'none' (the ablation "w/o Feat. Augment.").
-      precision: the precision of the matrix products.
+    `kind` is 'gated' (Eq. 1 to 3), 'simple' (Eq. 4, without gates) or 'none' (the ablation "w/o Feat. Augment.").
     """
 
     kind: str
@@ -53,14 +48,8 @@ class Augmentation(nn.Module):
 
     @nn.compact
     def __call__(self, sequence: jax.Array, features: dict[str, jax.Array]) -> jax.Array:
-        """Augments a sequence.
-
-        Arguments:
-          sequence: a, <float32>[batch, length, size].
-          features: {'word': e, 'contextual': h}, or some of them, each with the shape of `sequence`.
-
-        Returns:
-          <float32>[batch, length, size].
+        """Augments a sequence a, <float32>[batch, length, size], with features {'word': e, 'contextual': h}, or some of
+        them, of the same shape.
         """
         if self.kind == "none" or not features:
             return sequence
@@ -79,11 +68,7 @@ class Augmentation(nn.Module):
 
 class CoAttention(nn.Module):
     """Co-attention (section 2.2.2): the alignment of each token with the tokens of the other sentence, weighted by
-    products of ReLU projections.
-
-    Arguments:
-      features: the number of features of the projection.
-      precision: the precision of the matrix products.
+    products of ReLU projections of size `features`.
     """
 
     features: int
@@ -91,15 +76,7 @@ class CoAttention(nn.Module):
 
     @nn.compact
     def __call__(self, sequence: jax.Array, sentences: jax.Array) -> jax.Array:
-        """Aligns the two sentences of a row, in both directions at once.
-
-        Arguments:
-          sequence: <float32>[batch, length, size], the tokens of both sentences.
-          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
-
-        Returns:
-          <float32>[batch, length, size], the aligned representations a'_i and b'_j.
-        """
+        """Returns the aligned representations a'_i and b'_j: <float32>[batch, length, size] -> the same shape."""
         # Eq. 5: e_ij = ReLU(W_c a_i)^T ReLU(W_c b_j), without a bias
         projected = Dense(self.features, "relu", use_bias=False, precision=self.precision, name="projection")(sequence)
         scores = dot_products((projected,), (projected,), self.precision)
@@ -144,12 +121,8 @@ class ESAN(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """Computes everything below the prediction layer; the arguments are those of `match`.
-
-        Returns:
-          V'_a and V'_b (Eq. 9 and 10), <float32>[batch, 2 * size] each.
-        """
-        words = self.dropout.in_parts(self.words(tokens, vectors), dropout_rate)
+        """Returns V'_a and V'_b (Eq. 9 and 10), <float32>[batch, 2 * size] each."""
+        words = self.dropout(self.words(tokens, vectors), dropout_rate)
         sequence = contextual = self.encode(words, sentences, dropout_rate)
         features = {"word": jnp.concatenate(words, axis=-1)} if self.config.word_features else {}
         for number, layer in enumerate(self.align):

@@ -33,14 +33,10 @@ class ESIM(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """Computes everything below the prediction layers; the arguments are those of `match`.
-
-        Returns:
-          [v_ave; v_max] of each sentence (Eq. 18 to 20), <float32>[batch, 4 * hidden] each.
-        """
-        words = self.dropout.in_parts(self.words(tokens, vectors), dropout_rate)
+        """Returns [v_ave; v_max] of each sentence (Eq. 18 to 20), <float32>[batch, 4 * hidden] each."""
+        words = self.dropout(self.words(tokens, vectors), dropout_rate)
         states = self.encode(words, sentences)  # Eq. 1 and 2
         aligned = self.align(states, (states,), sentences)  # Eq. 11 to 13
         compared = self.compare((states,), aligned, dropout_rate)  # Eq. 14 and 15, and F of Eq. 16 and 17
-        composed = self.compose(self.dropout.in_parts((compared,), dropout_rate), sentences)
+        composed = self.compose((self.dropout(compared, dropout_rate),), sentences)
         return mean_and_max(composed, sentences == 1), mean_and_max(composed, sentences == 2)

@@ -13,15 +13,7 @@ from jaxmatch.layers.words import with_characters
 
 
 def pair_rows(a: dict[str, jax.Array], b: dict[str, jax.Array]) -> tuple[dict[str, jax.Array], jax.Array]:
-    """Concatenates padded sentences to rows of both sentences.
-
-    Arguments:
-      a: {'ids': <int32>[batch, length_a]} and further features, the first sentences.
-      b: {'ids': <int32>[batch, length_b]} and the same features, the second sentences.
-
-    Returns:
-      the arguments `tokens` and `sentences` of `PairModel.match`.
-    """
+    """Concatenates padded sentences, as in a call of `PairModel`, to `tokens` and `sentences` of `PairModel.match`."""
     tokens = {name: jnp.concatenate([a[name], b[name]], axis=1) for name in a}
     is_token_a, is_token_b = (jnp.asarray(side["ids"]) > 0 for side in (a, b))
     return tokens, jnp.concatenate([is_token_a.astype(jnp.int8), 2 * is_token_b.astype(jnp.int8)], axis=1)
@@ -36,8 +28,8 @@ class PairModel(nn.Module):
         predict(vector_a, vector_b, dropout_rate) -> <float32>[batch, outputs]
             Computes the logits with the prediction layer. Both vectors are <float32>[batch, size].
 
-    Arguments:
-      config: the settings of the model (jaxmatch/config/).
+    Attributes:
+      config: the settings of the model (jaxmatch/config/models.py).
       outputs: the number of classes, or 1 in regression.
     """
 
@@ -50,10 +42,7 @@ class PairModel(nn.Module):
         return Lstm(config.hidden_size, bidirectional, config.forget_bias, config.precision, name=name)
 
     def perceptron(self, hidden_layer: str, layers: int, features: int, kind: str = "") -> Perceptron:
-        """Returns the prediction layers; called in `setup`.
-
-        The arguments are those of `Perceptron`. An empty `kind` means the config's `prediction`.
-        """
+        """Returns a `Perceptron`; called in `setup`. An empty `kind` means the config's `prediction`."""
         kind = kind or self.config.prediction
         return Perceptron(kind, hidden_layer, layers, features, self.outputs, self.config.precision, name="prediction")
 

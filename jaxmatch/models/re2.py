@@ -3,7 +3,9 @@ its paper.
 
 Up to the pooling layer, both sentences share all parameters. A pair is therefore one row of tokens, the second sentence
 after the first: every token-wise layer is one product over both, and rows need padding at one end only. Convolution,
-alignment and pooling get the sentence of each token as an argument.
+alignment and pooling get the sentence of each token as an argument, `sentences` <int8>[batch, length], 1 or 2; 0 is
+padding. A sequence is a tuple of <float32>[batch, length, size], which stands for their concatenation
+(layers/core.py). `dropout_rate` is <float32>[], or None in evaluation.
 """
 
 import dataclasses
@@ -16,21 +18,76 @@ import jax.numpy as jnp
 
 from jaxmatch.config.models import RE2Config
 from jaxmatch.layers.attention import attention_weights, of_other_sentence
-from jaxmatch.layers.convolution import Convolution
 from jaxmatch.layers.core import (
+    ACTIVATIONS,
     Dropout,
-    Parts,
+    Features,
     WeightNormDense,
     dot_products,
     gelu,
     matmul,
-    matmul_by_rows,
+    matmul_features,
+    normalized_kernel,
     of_scores,
     sizes,
+    sum_of_products,
 )
 from jaxmatch.layers.pooling import PREDICTIONS, max_over_time
 from jaxmatch.layers.words import WordFeatures
 from jaxmatch.models.pair_model import PairModel
+
+
+def _shifted(values: jax.Array, distance: int) -> jax.Array:
+    """Shifts <...>[batch, length, ...]: place t gets the value of place t + distance, or zero beyond the ends."""
+    length = values.shape[1]
+    before, after = min(max(-distance, 0), length), min(max(distance, 0), length)
+    padding = [(0, 0), (before, after)] + [(0, 0)] * (values.ndim - 2)
+    return jnp.pad(values[:, after : length - before], padding)
+
+
+def convolve(sequence: Features, kernel: jax.Array, sentences: jax.Array, precision: str) -> jax.Array:
+    """Computes a correlation along each sentence of a row, with zeros beyond its ends ("same" padding).
+
+    Under vmap, `lax.conv` becomes a grouped convolution, several times slower than the same work as matrix products,
+    and adds all-gathers when sharded. Here, one wide product computes the contributions of every token to itself and
+    its neighbors. They are then shifted to the neighbors and summed, except across the boundary of a sentence. Shifting
+    the narrow outputs costs less than shifting the inputs.
+
+    Arguments:
+      kernel: <float32>[width, inputs, features], width odd.
+
+    Returns:
+      <float32>[batch, length, features].
+    """
+    width, size, features = kernel.shape
+    wide = jnp.swapaxes(kernel, 0, 1).reshape(size, width * features)
+    contributions = jnp.split(matmul_features(sequence, wide, precision, jnp.float32), width, axis=-1)
+    total = contributions[width // 2]
+    for offset in range(width):
+        distance = offset - width // 2
+        if distance:
+            same_sentence = _shifted(sentences, distance) == sentences
+            total = total + jnp.where(same_sentence[..., None], _shifted(contributions[offset], distance), 0.0)
+    return total.astype(sequence[0].dtype)
+
+
+class Convolution(nn.Module):
+    """A weight-normalized convolution of an odd width, and its activation. The paper and the PyTorch code use GeLU; the
+    TensorFlow code uses it for dense layers only.
+    """
+
+    config: RE2Config
+    features: int
+    width: int = 3
+
+    @nn.compact
+    def __call__(self, sequence: Features, sentences: jax.Array) -> jax.Array:
+        """Applies the layer to a sequence -> <float32>[batch, length, features]."""
+        shape = (self.width, sum(sizes(sequence)), self.features)
+        kernel = normalized_kernel(self, shape, activated=True, weight_normalization=self.config.weight_normalization)
+        bias = self.param("bias", nn.initializers.zeros, (self.features,), jnp.float32)
+        outputs = convolve(sequence, kernel, sentences, self.config.precision)
+        return ACTIVATIONS[self.config.encoder_activation](outputs + bias.astype(outputs.dtype))
 
 
 class ConvolutionalEncoder(nn.Module):
@@ -38,7 +95,7 @@ class ConvolutionalEncoder(nn.Module):
 
     config: RE2Config
 
-    def _layer(self, layer: int, sequence: Parts, sentences: jax.Array) -> jax.Array:
+    def _layer(self, layer: int, sequence: Features, sentences: jax.Array) -> jax.Array:
         widths = self.config.kernel_sizes
         features, outputs = self.config.hidden_size // len(widths), []
         for which, width in enumerate(widths):
@@ -47,23 +104,14 @@ class ConvolutionalEncoder(nn.Module):
         return outputs[0] if len(outputs) == 1 else jnp.concatenate(outputs, axis=-1)
 
     @nn.compact
-    def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """Encodes each sentence of a row separately.
-
-        Arguments:
-          sequence: parts of <float32>[batch, length, inputs] (layers/core.py).
-          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
-          dropout_rate: <float32>[], or None in evaluation.
-
-        Returns:
-          <float32>[batch, length, hidden].
-        """
+    def __call__(self, sequence: Features, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+        """Encodes each sentence of a row separately: a sequence -> <float32>[batch, length, hidden]."""
         before_every_layer = self.config.dropout_placement == "every_layer"
         for layer in range(self.config.encoder_layers):
             # The released code has no dropout before the first convolution. The input of the first convolution is the
             # embeddings after dropout, or the output of a block.
             if layer > 0 or before_every_layer:
-                sequence = Dropout().in_parts(sequence, dropout_rate)
+                sequence = Dropout()(sequence, dropout_rate)
             sequence = (self._layer(layer, sequence, sentences),)
         return sequence[0] if before_every_layer else Dropout()(*sequence, dropout_rate)
 
@@ -89,21 +137,14 @@ class Connection(nn.Module):
     config: RE2Config
 
     @nn.compact
-    def __call__(self, embedded: jax.Array, previous_input: Parts, outputs: Sequence[jax.Array]) -> Parts:
-        """Connects a block with those before it.
-
-        Arguments:
-          embedded: x(1), the embeddings, <float32>[batch, length, size].
-          previous_input: x(n-1), in parts of <float32>[batch, length, ...].
-          outputs: o(1) ... o(n-1), <float32>[batch, length, hidden] each.
-
-        Returns:
-          x(n), in parts of <float32>[batch, length, ...].
+    def __call__(self, embedded: jax.Array, previous_input: Features, outputs: Sequence[jax.Array]) -> Features:
+        """Returns the sequence x(n) from x(1), the embeddings, <float32>[batch, length, size]; the sequence x(n-1);
+        and o(1) ... o(n-1), <float32>[batch, length, hidden] each.
         """
-        kind, output = self.config.connection, outputs[-1]
+        kind, output, is_second = self.config.connection, outputs[-1], len(outputs) == 1
 
-        def mapped(size: int, name: str, *parts: jax.Array) -> jax.Array:
-            return WeightNormDense(self.config, size, activated=False, name=name)(*parts)
+        def mapped(size: int, name: str, *inputs: jax.Array) -> jax.Array:
+            return WeightNormDense(self.config, size, activated=False, name=name)(*inputs)
 
         def summed(one: jax.Array, other: jax.Array) -> jax.Array:
             return ((one.astype(jnp.float32) + other.astype(jnp.float32)) * _HALF_VARIANCE).astype(one.dtype)
@@ -112,12 +153,11 @@ class Connection(nn.Module):
             return (output,)
         if kind in ("augmented", "vanilla"):
             # Eq. 1: o(n-1) + o(n-2), where o(0) is 0
-            residual = output if len(outputs) == 1 else summed(output, outputs[-2])
+            residual = output if is_second else summed(output, outputs[-2])
         elif kind == "augmented_running_sum":
-            residual = output if len(outputs) == 1 else summed(previous_input[0], output)
+            residual = output if is_second else summed(previous_input[0], output)
         elif kind == "vanilla_running_sum":
-            is_first = len(outputs) == 1
-            carried = mapped(self.config.hidden_size, "projection", *previous_input) if is_first else previous_input[0]
+            carried = mapped(self.config.hidden_size, "projection", *previous_input) if is_second else previous_input[0]
             residual = summed(output, carried)
         else:
             (previous,) = previous_input
@@ -141,24 +181,14 @@ class Alignment(nn.Module):
             self.projection = WeightNormDense(self.config, self.config.hidden_size)
         self.dropout = Dropout()
 
-    def _project(self, sequence: Parts, dropout_rate: jax.Array | None) -> Parts:
-        """Applies F of Eq. 2: the identity, or a single-layer feed-forward network."""
-        if self.config.alignment == "identity":
-            return sequence
-        return (self.projection(*self.dropout.in_parts(sequence, dropout_rate)),)
-
-    def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> Parts:
-        """Aligns the two sentences of a row, in both directions at once.
-
-        Arguments:
-          sequence: parts of <float32>[batch, length, size], the tokens a_i of sentence 1 and b_j of sentence 2.
-          sentences: <int8>[batch, length], the sentence of each token, 1 or 2; 0 is padding.
-          dropout_rate: <float32>[], or None in evaluation.
-
-        Returns:
-          parts with the shapes of `sequence`, the aligned representations a'_i and b'_j.
+    def __call__(self, sequence: Features, sentences: jax.Array, dropout_rate: jax.Array | None) -> Features:
+        """Aligns the two sentences of a row, in both directions at once: the tokens a_i of sentence 1 and b_j of
+        sentence 2 -> the aligned representations a'_i and b'_j, with the same shapes.
         """
-        projected = self._project(sequence, dropout_rate)
+        # F of Eq. 2: the identity, or a single-layer feed-forward network
+        projected = sequence
+        if self.config.alignment == "linear":
+            projected = (self.projection(*self.dropout(sequence, dropout_rate)),)
         # Eq. 2: e_ij = F(a_i)^T F(b_j)
         precision = self.config.precision
         scores = dot_products(projected, projected, precision)
@@ -169,7 +199,7 @@ class Alignment(nn.Module):
         # program.
         self.sow("intermediates", "weights", weights)
         # Eq. 3: a'_i = sum_j softmax_j(e_ij) b_j, and b'_j likewise
-        return tuple(matmul(weights, part, precision) for part in sequence)
+        return tuple(matmul(weights, each, precision) for each in sequence)
 
 
 class FullFusion(nn.Module):
@@ -184,38 +214,29 @@ class FullFusion(nn.Module):
     config: RE2Config
 
     @nn.compact
-    def __call__(self, own: Parts, aligned: Parts, dropout_rate: jax.Array | None) -> jax.Array:
-        """Fuses `own` and `aligned`, parts of <float32>[batch, length, size] -> <float32>[batch, length, hidden]."""
-
-        def network(name: str) -> WeightNormDense:
-            return WeightNormDense(self.config, self.config.hidden_size, name=name)
-
-        networks = [network(name) for name in ("concatenation", "difference", "product")]
+    def __call__(self, own: Features, aligned: Features, dropout_rate: jax.Array | None) -> jax.Array:
+        """Fuses two sequences, `own` and `aligned` -> <float32>[batch, length, hidden]."""
+        networks = [
+            WeightNormDense(self.config, self.config.hidden_size, name=name)
+            for name in ("concatenation", "difference", "product", "output")
+        ]
         if self.config.dropout_placement == "every_layer" and dropout_rate is not None:
             difference = tuple(a - other for a, other in zip(own, aligned, strict=True))
             product = tuple(a * other for a, other in zip(own, aligned, strict=True))
             # Eq. 4, where each network has its own dropout of `a`
             inputs = ((*own, *other) for other in (aligned, difference, product))
-            compared = [G(*Dropout().in_parts(each, dropout_rate)) for G, each in zip(networks, inputs, strict=True)]
+            compared = [G(*Dropout()(each, dropout_rate)) for G, each in zip(networks, inputs, strict=False)]
             compared = jnp.concatenate(compared, axis=-1)
         else:
-            compared = _compared(networks, own, aligned, self.config.precision)
-        return network("output")(Dropout()(compared, dropout_rate))  # Eq. 4: G([a_1; a_2; a_3])
+            compared = _compared(networks[:3], own, aligned, self.config.precision)
+        return networks[3](Dropout()(compared, dropout_rate))
 
 
-def _compared(networks: Sequence[WeightNormDense], own: Parts, aligned: Parts, precision: str) -> jax.Array:
-    """Computes [a_1; a_2; a_3] of Eq. 4 with fewer products.
+def _compared(networks: Sequence[WeightNormDense], own: Features, aligned: Features, precision: str) -> jax.Array:
+    """Computes [a_1; a_2; a_3] of Eq. 4 with fewer products, <float32>[batch, length, 3 * hidden].
 
     All three networks see `a`, and two see `a'`. One product with the kernels side by side is faster than three. With
     the rows W and W' of G_2's kernel, W a + W' (a - a') = (W + W') a - W' a', so the difference is never computed.
-
-    Arguments:
-      networks: G_1, G_2 and G_3.
-      own, aligned: parts of <float32>[batch, length, size], the tokens a and their aligned representations a'.
-      precision: the precision of the matrix products.
-
-    Returns:
-      <float32>[batch, length, 3 * hidden].
     """
     rows, biases = zip(*(G.weights(*sizes(own), *sizes(own)) for G in networks), strict=True)
     # The rows for a, and the rows for the other input of each network: a', a - a' and a * a'.
@@ -228,9 +249,9 @@ def _compared(networks: Sequence[WeightNormDense], own: Parts, aligned: Parts, p
     ]
     aligned_rows = [jnp.concatenate([w1, -d2], axis=-1) for w1, d2 in zip(aligned_1, difference_2, strict=True)]
     product = tuple(a * other for a, other in zip(own, aligned, strict=True))
-    own_sums = matmul_by_rows(own, own_rows, precision, jnp.float32)
-    aligned_sums = matmul_by_rows(aligned, aligned_rows, precision, jnp.float32)
-    product_sums = matmul_by_rows(product, product_3, precision, jnp.float32)
+    own_sums = sum_of_products(own, own_rows, precision, jnp.float32)
+    aligned_sums = sum_of_products(aligned, aligned_rows, precision, jnp.float32)
+    product_sums = sum_of_products(product, product_3, precision, jnp.float32)
     summed = (own_sums + jnp.concatenate([aligned_sums, product_sums], axis=-1)).astype(own[0].dtype)
     return gelu(summed + jnp.concatenate(biases).astype(summed.dtype))
 
@@ -241,12 +262,12 @@ class SimpleFusion(nn.Module):
     config: RE2Config
 
     @nn.compact
-    def __call__(self, own: Parts, aligned: Parts, dropout_rate: jax.Array | None) -> jax.Array:
-        """Fuses `own` and `aligned`, parts of <float32>[batch, length, size] -> <float32>[batch, length, hidden]."""
-        network = WeightNormDense(self.config, self.config.hidden_size, name="output")
+    def __call__(self, own: Features, aligned: Features, dropout_rate: jax.Array | None) -> jax.Array:
+        """Fuses two sequences, `own` and `aligned` -> <float32>[batch, length, hidden]."""
+        inputs = (*own, *aligned)
         if self.config.dropout_placement == "every_layer":
-            return network(*Dropout().in_parts((*own, *aligned), dropout_rate))
-        return network(*own, *aligned)
+            inputs = Dropout()(inputs, dropout_rate)
+        return WeightNormDense(self.config, self.config.hidden_size, name="output")(*inputs)
 
 
 class PredictionLayer(nn.Module):
@@ -261,9 +282,8 @@ class PredictionLayer(nn.Module):
     @nn.compact
     def __call__(self, a: jax.Array, b: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
         """Computes the logits: a, b <float32>[batch, hidden] -> <float32>[batch, outputs]."""
-        # Eq. 5 to 7
-        seen = jnp.concatenate(PREDICTIONS[self.config.prediction](a, b), axis=-1)
-        hidden = WeightNormDense(self.config, self.config.hidden_size, name="hidden")(Dropout()(seen, dropout_rate))
+        inputs = jnp.concatenate(PREDICTIONS[self.config.prediction](a, b), axis=-1)  # Eq. 5 to 7
+        hidden = WeightNormDense(self.config, self.config.hidden_size, name="hidden")(Dropout()(inputs, dropout_rate))
         # The logits are never in bfloat16, whose rounding would cause ties in a ranking.
         precise = dataclasses.replace(self.config, precision=of_scores(self.config.precision))
         return WeightNormDense(precise, self.outputs, activated=False, name="output")(Dropout()(hidden, dropout_rate))
@@ -279,11 +299,8 @@ class Block(nn.Module):
         self.align = Alignment(self.config, name="alignment")
         self.fuse = (FullFusion if self.config.fusion == "full" else SimpleFusion)(self.config, name="fusion")
 
-    def __call__(self, sequence: Parts, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
-        """Computes o(n), <float32>[batch, length, hidden], from x(n), parts of <float32>[batch, length, inputs].
-
-        The rows of x(n) and o(n) hold the tokens of both sentences.
-        """
+    def __call__(self, sequence: Features, sentences: jax.Array, dropout_rate: jax.Array | None) -> jax.Array:
+        """Computes o(n), <float32>[batch, length, hidden], from x(n), a sequence."""
         encoded = self.encoder(sequence, sentences, dropout_rate)
         # The ablation "w/o enc-in" passes on the contextual features alone.
         sequence = (*sequence, encoded) if self.config.encoder_input else (encoded,)
@@ -308,27 +325,15 @@ class RE2(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """Computes everything below the prediction layer; the arguments are those of `match`.
-
-        Returns:
-          v_1 and v_2 of Eq. 5, <float32>[batch, hidden] each.
-        """
+        """Returns v_1 and v_2 of Eq. 5, <float32>[batch, hidden] each."""
         words = self.words(tokens, vectors)
         embedded = words[0] if len(words) == 1 else jnp.concatenate(words, axis=-1)
         if self.config.dropout_placement == "released":
             embedded = self.dropout(embedded, dropout_rate)
-        output = (self._parallel if self.config.parallel_blocks else self._stacked)(embedded, sentences, dropout_rate)
-        return max_over_time(output, sentences == 1), max_over_time(output, sentences == 2)
-
-    def _stacked(self, embedded, sentences, dropout_rate):
-        """Returns the output of the last of the consecutive blocks."""
         block_input, outputs = (embedded,), []
         for block in self.block:
-            if outputs:
+            if outputs and not self.config.parallel_blocks:
                 block_input = self.connect(embedded, block_input, outputs)
             outputs.append(block(block_input, sentences, dropout_rate))
-        return outputs[-1]
-
-    def _parallel(self, embedded, sentences, dropout_rate):
-        """Returns the sum of the outputs of blocks that all see the embeddings."""
-        return sum(block((embedded,), sentences, dropout_rate) for block in self.block)
+        output = sum(outputs) if self.config.parallel_blocks else outputs[-1]
+        return max_over_time(output, sentences == 1), max_over_time(output, sentences == 2)

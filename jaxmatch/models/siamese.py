@@ -28,12 +28,8 @@ class Siamese(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """Computes everything below the prediction layers; the arguments are those of `match`.
-
-        Returns:
-          u and v, <float32>[batch, 2 * hidden] each.
-        """
+        """Returns u and v, <float32>[batch, 2 * hidden] each."""
         states = self.words(tokens, vectors)
         for lstm in self.encode:
-            states = (lstm(self.dropout.in_parts(states, dropout_rate), sentences),)
+            states = (lstm(self.dropout(states, dropout_rate), sentences),)
         return max_over_time(*states, sentences == 1), max_over_time(*states, sentences == 2)

@@ -23,23 +23,14 @@ LONGEST_WAVE = 10_000.0
 
 
 def positions(sentences: jax.Array) -> jax.Array:
-    """Returns the position of each token in its sentence, from 0: <int8>[batch, length] -> <int32>[batch, length].
-
-    Padding does not count.
-    """
+    """Returns the position of each token in its sentence, from 0: <int8>[batch, length] -> <int32>[batch, length]."""
     first, second = (jnp.cumsum(sentences == which, axis=1) for which in (1, 2))
     return jnp.maximum(jnp.where(sentences == 1, first, second) - 1, 0)
 
 
 def sinusoids(positions: jax.Array, size: int) -> jax.Array:
-    """Computes the position encoding of Vaswani et al. (2017), section 3.5, with the sines before the cosines.
-
-    Arguments:
-      positions: <int32>[batch, length], counted from 0 in each sentence.
-      size: the size of the encoding; even.
-
-    Returns:
-      <float32>[batch, length, size].
+    """Computes the position encoding of Vaswani et al. (2017), section 3.5, with the sines before the cosines:
+    <int32>[batch, length] -> <float32>[batch, length, size]. The size is even.
     """
     waves = jnp.exp(-math.log(LONGEST_WAVE) * jnp.arange(size // 2) / (size // 2))
     angles = positions[..., None] * waves[None, None]
@@ -53,14 +44,9 @@ class MultiHeadAttention(nn.Module):
 
     @nn.compact
     def __call__(self, sequence: jax.Array, is_token: jax.Array) -> jax.Array:
-        """Applies the attention.
+        """Applies the attention: <float32>[batch, length, hidden] -> the same shape.
 
-        Arguments:
-          sequence: <float32>[batch, length, hidden].
-          is_token: <bool>[batch, length], False at padding.
-
-        Returns:
-          <float32>[batch, length, hidden].
+        `is_token` is <bool>[batch, length], False at padding.
         """
         config, (batch, length, hidden) = self.config, sequence.shape
         projected = Dense(3 * hidden, precision=config.precision, name="projection")(sequence)
@@ -108,19 +94,14 @@ class Transformer(PairModel):
         self.dropout = Dropout()
 
     def sentence_vectors(self, tokens, sentences, vectors, dropout_rate=None) -> tuple[jax.Array, jax.Array]:
-        """Computes everything below the prediction layers; the arguments are those of `match`.
-
-        Returns:
-          the pooled vector of each sentence, <float32>[batch, 2 * hidden].
-        """
+        """Returns the pooled vector of each sentence, <float32>[batch, 2 * hidden]."""
         sequence = self.project(*self.words(tokens, vectors))
         added = sinusoids(positions(sentences), self.config.hidden_size) + self.sentence_embedding[sentences]
         sequence = self.dropout(sequence + added.astype(sequence.dtype), dropout_rate)
         for layer in self.layers:
             sequence = layer(sequence, sentences > 0, dropout_rate)
         sequence = self.normalize(sequence)
-        pooled = [
+        return tuple(
             jnp.concatenate([mean_over_time(sequence, mask), max_by_argmax(sequence, mask)], axis=-1)
             for mask in (sentences == 1, sentences == 2)
-        ]
-        return tuple(pooled)
+        )

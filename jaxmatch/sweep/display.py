@@ -261,9 +261,6 @@ class CohortDisplay(Listener):
         self._display.reached(self._name, self._cohort, done / total)  # earlier work says nothing about the speed here
         self._say(f"resumed from a checkpoint at step {done:,} of {total:,}")
 
-    def fitted(self, part: str, at_once: int) -> None:
-        self._say(f"device memory holds {count_text(at_once, 'run')} at once in {part}")
-
     def ran_out(self, part: str, at_once: int) -> None:
         self._say(f"out of memory in {part}; continuing with {count_text(at_once, 'run')} at once")
 

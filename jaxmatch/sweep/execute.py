@@ -179,8 +179,6 @@ def _train(training: Training, folder: CohortFolder, listener: Any, devices: tup
         smaller = "shorter texts or a smaller --batch-size or --config.execution.maximum_replicas"
         remedy = f"free memory, or remove this folder and run again with {smaller}"
         raise InputError(problem, path=folder.path, remedy=remedy) from error
-    finally:
-        checkpoints.close()
     if results is None:
         histories = {
             name: {"curve": progress.curve, "diverged_at_samples": progress.diverged_at}
@@ -249,7 +247,7 @@ def _save_model(path: Path, run: Run, data: EncodedData, result: RunResult, vect
 @functools.cache
 def versions() -> dict[str, str]:
     """Returns the versions of Python, jaxmatch and the packages that a result may depend on."""
-    packages = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy", "nltk", "ml-collections")
+    packages = ("jax", "jaxlib", "flax", "optax", "numpy", "nltk", "ml-collections")
     found = {name: metadata.version(name) for name in packages}
     return {"python": platform.python_version(), "jaxmatch": jaxmatch.__version__, **found}
 

@@ -17,10 +17,9 @@ import numpy as np
 from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan, distinct_word_counts, most_in_training, plan_batches
 from jaxmatch.data.encoding import EncodedData
-from jaxmatch.devices import is_out_of_memory
 from jaxmatch.training import hosts, step
 from jaxmatch.training.evaluation import chunk_outputs, device_split
-from jaxmatch.training.programs import Program, place, replica_mesh
+from jaxmatch.training.programs import Program, mesh_of, place, threads
 from jaxmatch.training.step import BatchShape, Flattening, State, chunk_step, flattening, initial_state, words_trained
 
 # A CPU gains nothing from wider arrays, and their working memory grows with the runs (benchmarks/NOTES.md).
@@ -33,8 +32,6 @@ OPERATIONS_A_COMPILATION = {"cpu": 1.5e11}
 OPERATIONS_A_COMPILATION_ELSEWHERE = 1e14
 # The operations of a training step for each token and parameter: a multiply-add forward, and two backward.
 OPERATIONS_A_PARAMETER = 6
-# The share of an allocator's memory to use. The rest is for gaps between arrays, and for data that come and go.
-SHARE_TO_USE = 0.95
 
 
 class TooLarge(MemoryError):
@@ -63,20 +60,20 @@ def programs(
 
     `added` are the items of `step.ADDED`. A loss that is added again therefore makes other programs.
     """
-    mesh = replica_mesh(devices)
+    mesh = mesh_of(devices)
     flat = flattening(module, dimensions, words, devices[0].platform)
     initialize = jax.vmap(functools.partial(initial_state, flat), (0, 0, None))
     return Programs(
         flat,
-        Program(initialize, name="initialize", by_replica=(True, True, False), mesh=mesh, runs_once=True),
+        Program(initialize, name="initialize", by_slot=(True, True, False), mesh=mesh, runs_once=True),
         Program(
             chunk_step(flat, task),
             name="train_step",
-            by_replica=(True, True, True, False, False, False),
+            by_slot=(True, True, True, False, False, False),
             mesh=mesh,
             donated=(0,),
         ),
-        Program(chunk_outputs(flat), name="evaluate", by_replica=(True, False, False, False), mesh=mesh),
+        Program(chunk_outputs(flat), name="evaluate", by_slot=(True, False, False, False), mesh=mesh),
     )
 
 
@@ -91,8 +88,7 @@ def chunk_size(runs: int, batch: int, platform: str, devices: int = 1, limit: in
     Arguments:
       runs: the number of runs.
       batch: the number of pairs in a batch of a run.
-      platform: the platform of the devices.
-      devices: the number of devices that share a chunk.
+      platform, devices: the platform and the number of the devices that share a chunk.
       limit: the most slots that fit a device; None: no limit is known.
     """
     on_each = -(-runs // devices)
@@ -112,7 +108,7 @@ class Chunk:
       state: the state of the slots.
       others: seed, hyperparameters and active flag of each slot.
       is_active: whether any slot still learns.
-      batches: table of the batch plan -> the batches of the epoch, (rows `<int32>[slot, batches, batch]`, weights
+      batches: (rows, tokens) of a batch -> those batches of the epoch, (rows `<int32>[slot, batches, batch]`, weights
         `<float32>[slot, batches, batch]`).
     """
 
@@ -120,7 +116,7 @@ class Chunk:
     state: State
     others: tuple = ()
     is_active: bool = True
-    batches: dict[int, tuple[jax.Array, jax.Array]] = dataclasses.field(default_factory=dict)
+    batches: dict[tuple[int, int], tuple[jax.Array, jax.Array]] = dataclasses.field(default_factory=dict)
 
 
 class Epoch(NamedTuple):
@@ -128,7 +124,8 @@ class Epoch(NamedTuple):
 
     Attributes:
       number: the number of the epoch, from 0.
-      sequence: (bucket, index of the batch) for every step, `<int32>[steps, 2]`; the same for all runs.
+      sequence: (bucket, index of the batch in `Chunk.batches`) for every step, `<int32>[steps, 2]`; the same for all
+        runs.
       shapes: bucket -> the batch shape that its step is compiled for.
       samples: the number of pairs seen since training began, after each step, `<int64>[steps]`.
     """
@@ -154,7 +151,6 @@ class Chunks:
       programs: the programs of the signature.
       batches: the plan of the batches.
       pairs: the number of training pairs.
-      size: the number of slots of a chunk.
       limit: the most slots that fit a device; None: no limit is known.
       chunks: the chunks.
     """
@@ -169,7 +165,7 @@ class Chunks:
         optimizer: Sequence[Mapping[str, float]],
         devices: tuple[jax.Device, ...],
     ):
-        self._mesh, self._devices = replica_mesh(devices), devices
+        self._mesh, self._devices = mesh_of(devices), devices
         module = models.build(model, outputs=data.outputs)
         words, dimensions = data.vectors.shape
         trained = words_trained(module, words)
@@ -177,16 +173,16 @@ class Chunks:
         self.seeds, self._hyperparameters = np.asarray(seeds, np.uint32), step.stack(optimizer)
         train = data.splits["train"]
         self.pairs = train.pairs
-        self.batches = training_batches(module, data, training, self.programs.flat.count, devices[0].platform)
-        self._operations_a_token = OPERATIONS_A_PARAMETER * self.programs.flat.count
-        self.vectors = self.replicate(data.word_table)
-        split = device_split(train)
-        ids = split["tokens"]["ids"] if module.takes_characters else None
+        self.batches = training_batches(module, data, training, self.programs.flat.count, self.platform)
+        self._on_host = device_split(train), data.word_table
+        ids = self._on_host[0]["tokens"]["ids"] if module.takes_characters else None
         self._most_words = {} if ids is None else most_in_training(self.batches, ids, words)
         self._orders = _Orders(self.batches, self.seeds.tolist(), ids, words)
-        self._split = self.replicate(split)
+        # Table of the plan -> (rows, tokens) of its batches.
+        self._tables = {table: self.batches.compiled[bucket] for bucket, table in reversed(self.batches.tables.items())}
         self.limit: int | None = None
         self._placed = len(self.seeds)  # the number of runs that the size of a chunk is made for
+        self._compiled = 0  # the size of a chunk that `compile` was called for
         self.chunks: list[Chunk] = []
 
     @property
@@ -208,15 +204,24 @@ class Chunks:
     @property
     def compile_seconds(self) -> float:
         """The seconds spent so far on compiling the programs of this signature, for this cohort and others."""
-        return sum(program.compile_seconds for program in self.programs[1:])
+        return self.programs.train.compile_seconds + self.programs.evaluate.compile_seconds
+
+    @functools.cached_property
+    def _on_devices(self) -> tuple[Any, Any]:
+        return self.replicate(self._on_host)
+
+    @property
+    def vectors(self) -> Any:
+        """The word vectors, on every device."""
+        return self._on_devices[1]
 
     def replicate(self, tree: Any) -> Any:
         """Puts a copy of the arrays on every device."""
-        return place(tree, self._mesh, by_replica=False)
+        return place(tree, self._mesh, by_slot=False)
 
     def by_slot(self, tree: Any) -> Any:
         """Spreads arrays with a leading slot axis over the devices."""
-        return place(tree, self._mesh, by_replica=True)
+        return place(tree, self._mesh, by_slot=True)
 
     def hyperparameters(self, run: int) -> step.Hyperparameters:
         """Returns the traced hyperparameters of one run."""
@@ -240,9 +245,10 @@ class Chunks:
     def adopt(self, runs: Sequence[int], states: State) -> None:
         """Gives the given runs slots with their states, `[run, ...]` on the host."""
         self.chunks = []
-        for start, group in zip(range(0, len(runs), self.size), self.groups(runs), strict=True):
-            rows = np.asarray(self.filled(range(start, start + len(group))))
-            self._add(group, self.by_slot(jax.tree.map(lambda leaf: np.asarray(leaf)[rows], states)))
+        for places in self.groups(range(len(runs))):
+            rows = np.asarray(self.filled(places))
+            state = self.by_slot(jax.tree.map(lambda leaf, rows=rows: np.asarray(leaf)[rows], states))
+            self._add([runs[row] for row in places], state)
 
     def _add(self, runs: Sequence[int], state: State) -> None:
         slots = np.full(self.size, -1)
@@ -251,17 +257,15 @@ class Chunks:
 
     def states(self) -> tuple[list[int], State]:
         """Returns the runs that have a slot, and their states on the host, `[run, ...]`."""
-        gathered = [hosts.gather(chunk.state) for chunk in self.chunks]
-        kept = [np.flatnonzero(chunk.runs >= 0) for chunk in self.chunks]
-        runs = [int(run) for chunk in self.chunks for run in chunk.runs if run >= 0]
-        taken = [jax.tree.map(lambda leaf: np.asarray(leaf)[rows], state) for state, rows in zip(gathered, kept)]
-        return runs, jax.tree.map(lambda *leaves: np.concatenate(leaves), *taken)
+        runs = np.concatenate([chunk.runs for chunk in self.chunks])
+        states = [hosts.gather(chunk.state) for chunk in self.chunks]
+        whole = jax.tree.map(lambda *leaves: np.concatenate(leaves)[runs >= 0], *states)
+        return runs[runs >= 0].tolist(), whole
 
-    def state_structure(self) -> State:
-        """Returns the shapes of the state of one run."""
-        seed, hyperparameters = self._settings([0])
+    def state_shapes(self, slots: int = 1) -> State:
+        """Returns the shapes of the state of some slots."""
         one = functools.partial(initial_state, self.programs.flat)
-        return jax.eval_shape(jax.vmap(one, (0, 0, None)), seed, hyperparameters, self.vectors)
+        return jax.eval_shape(jax.vmap(one, (0, 0, None)), *self._settings([0] * slots), self._on_host[1])
 
     def activate(self, active: np.ndarray, epochs: float = 0.0) -> None:
         """Lets only the given runs learn, and merges chunks if fewer hold the runs that are left.
@@ -278,7 +282,8 @@ class Chunks:
         if left and self.platform != "cpu" and 2 * len(left) <= size:
             self._placed = -(-placed // 2 ** ((placed // len(left)).bit_length() - 1))  # halved as often as possible
             saved = epochs * self.batches.tokens() * (size - self.size) / len(self._devices)
-            if saved * self._operations_a_token < OPERATIONS_A_COMPILATION_ELSEWHERE * self.lengths:
+            operations = OPERATIONS_A_PARAMETER * self.programs.flat.count * saved
+            if operations < OPERATIONS_A_COMPILATION_ELSEWHERE * self.lengths:
                 self._placed = placed
         if left and (len(self.groups(left)) < len(self.chunks) or self.size < size):
             runs, states = self.states()
@@ -288,8 +293,7 @@ class Chunks:
             slots = np.maximum(chunk.runs, 0)
             learns = (chunk.runs >= 0) & active[slots]
             chunk.is_active = bool(learns.any())
-            seeds, hyperparameters = self._settings(slots)
-            chunk.others = self.by_slot((seeds, hyperparameters, learns))
+            chunk.others = self.by_slot((*self._settings(slots), learns))
 
     def _settings(self, runs: Sequence[int]) -> tuple[np.ndarray, step.Hyperparameters]:
         rows = np.asarray(runs)
@@ -300,18 +304,33 @@ class Chunks:
 
         With `ahead`, the host starts on the batches of the next epoch while the devices compute.
         """
-        runs = [int(run) for chunk in self.chunks for run in np.maximum(chunk.runs, 0)]
-        orders = self._orders.of(number, dict.fromkeys(runs), ahead=ahead)
-        for chunk in self.chunks:
-            of_slots = [orders[int(run)].batches for run in np.maximum(chunk.runs, 0)]
-            for table in of_slots[0]:
-                padded = [self.batches.padded(table, *batches[table]) for batches in of_slots]
-                chunk.batches[table] = self.by_slot(tuple(np.stack(arrays) for arrays in zip(*padded, strict=True)))
-        counts = {table: weights.sum(axis=1, dtype=np.int64) for table, (_, weights) in of_slots[0].items()}
-        sequence, tables = self.batches.bucket_sequence(number), self.batches.tables
+        slots = [np.maximum(chunk.runs, 0).tolist() for chunk in self.chunks]
+        orders = self._orders.of(number, sorted({run for runs in slots for run in runs}), ahead=ahead)
+        for chunk, runs in zip(self.chunks, slots, strict=True):
+            chunk.batches = self.by_slot(self._batches([orders[run] for run in runs]))
+        some, tables = next(iter(orders.values())).batches, self.batches.tables
+        first, counts, ends = {}, {}, dict.fromkeys(self._tables.values(), 0)
+        for table, shape in self._tables.items():
+            first[table], counts[table] = ends[shape], some[table][1].sum(axis=1, dtype=np.int64)
+            ends[shape] += len(counts[table])
+        sequence = self.batches.bucket_sequence(number)
         seen = np.cumsum([counts[tables[bucket]][batch] for bucket, batch in sequence.tolist()])
+        sequence[:, 1] += [first[tables[bucket]] for bucket in sequence[:, 0].tolist()]
         shapes = {bucket: self._shape(bucket, orders.values()) for bucket in tables}
         return Epoch(number, sequence, shapes, seen + number * self.pairs)
+
+    def _batches(self, orders: Sequence["_Order"]) -> dict[tuple[int, int], tuple[np.ndarray, np.ndarray]]:
+        """Returns `Chunk.batches` for slots with the given orders. Tables whose batches have the same shape are one
+        array, so that they share a program.
+        """
+        found: dict[tuple[int, int], list[tuple[np.ndarray, ...]]] = {}
+        for table, shape in self._tables.items():
+            padded = [self.batches.padded(table, *order.batches[table]) for order in orders]
+            found.setdefault(shape, []).append(tuple(map(np.stack, zip(*padded, strict=True))))
+        return {
+            shape: tuple(np.concatenate(arrays, axis=1) for arrays in zip(*of_tables, strict=True))
+            for shape, of_tables in found.items()
+        }
 
     def _shape(self, bucket: int, orders: Iterable["_Order"] = ()) -> BatchShape:
         """Returns the shape that the step of a bucket is compiled for. If a batch has more distinct words than
@@ -330,8 +349,9 @@ class Chunks:
         slots = 0
         for chunk in self.chunks:
             if chunk.is_active:
-                arrays = chunk.others, chunk.batches[self.batches.tables[bucket]], at, self._split, self.vectors
-                chunk.state = self.programs.train((epoch.shapes[bucket],), chunk.state, *arrays)
+                batches = chunk.batches[self._tables[self.batches.tables[bucket]]]
+                arrays = chunk.state, chunk.others, batches, at, *self._on_devices
+                chunk.state = self.programs.train((epoch.shapes[bucket],), *arrays)
                 slots += len(chunk.runs)
         return slots
 
@@ -339,46 +359,29 @@ class Chunks:
         """Waits until the devices have made all steps."""
         jax.block_until_ready([chunk.state.step for chunk in self.chunks])
 
-    def compile(self, epoch: Epoch) -> None:
-        """Compiles the steps of all lengths of an epoch side by side, where that is faster."""
-        calls = {}
-        for bucket in sorted(self.batches.tables):
-            call = self._call(epoch.shapes[bucket], self.batches.tables[bucket])
-            calls[epoch.shapes[bucket], self.batches.compiled[bucket]] = call
-        self.programs.train.compile_in_parallel(calls.values())
-
-    def _call(self, shape: BatchShape, table: int) -> tuple[tuple, tuple]:
-        """Returns the static arguments and the arrays of a step of the first chunk."""
-        chunk = self.chunks[0]
-        at = self.replicate(np.zeros(2, np.int32))
-        return (shape,), (chunk.state, chunk.others, chunk.batches[table], at, self._split, self.vectors)
-
-    def fit_to_memory(self, epoch: Epoch) -> bool:
-        """Lowers `limit` if a step of the largest shape does not fit the free memory of the devices.
-
-        The program compiled for this is the one that trains. If the amount of free memory is unknown, as on a CPU,
-        nothing is done.
-
-        Returns:
-          Whether the limit was lowered; the runs then need new slots (`adopt`, `epoch`).
+    def compile(self) -> None:
+        """Starts to compile the steps of all lengths side by side, which needs no array on a device. A CPU does so when
+        it meets a length.
         """
-        self.wait()
-        free = free_bytes(self._devices)
-        on_each = self.size // len(self._devices)
-        if free is None or on_each == 1:
-            return False
-        bucket = max(self.batches.compiled, key=lambda each: np.prod(self.batches.compiled[each]))
-        try:
-            call = self._call(epoch.shapes[bucket], self.batches.tables[bucket])
-            needed = bytes_beside_arguments(self.programs.train.compiled(*call))
-        except jax.errors.JaxRuntimeError as error:  # a TPU's compiler rejects a program that does not fit
-            if not is_out_of_memory(error):
-                raise
-            needed = 2 * free
-        if needed is None or needed <= free:
-            return False
-        self.limit = max(1, min(on_each - 1, on_each * free // needed))
-        return True
+        if not self.programs.train.compiles_ahead or self._compiled == self.size:
+            return
+        self._compiled = self.size
+        state = self.state_shapes(self.size)
+        batches = self._batches(list(self._orders.of(0, [0], ahead=False).values()) * self.size)
+        others, place = (*self._settings([0] * self.size), np.ones(self.size, bool)), np.zeros(2, np.int32)
+        self.programs.train.compile_ahead(
+            ((self._shape(bucket),), (state, others, batches[self._tables[table]], place, *self._on_host))
+            for bucket, table in sorted(self.batches.tables.items())
+        )
+
+
+def compile_ahead(*, devices: tuple[jax.Device, ...], **settings: Any) -> None:
+    """Starts to compile the training programs of a cohort that trains next, whose settings `Chunks` takes.
+
+    The host does this while its devices train. Nothing happens on a CPU, which has no core to spare.
+    """
+    if devices[0].platform != "cpu":
+        threads.submit(lambda: Chunks(devices=devices, **settings).compile())
 
 
 def training_batches(
@@ -386,12 +389,7 @@ def training_batches(
 ) -> BatchPlan:
     """Returns the batches of a training set, and the programs that they share.
 
-    Arguments:
-      module: the model.
-      data: encoded data.
-      training: the settings epochs, batch_size, maximum_buckets and mix_lengths.
-      parameters: the number of trained parameters.
-      platform: the platform of the devices.
+    `training` has the settings epochs, batch_size, maximum_buckets and mix_lengths. `parameters` is their number.
     """
     plan = plan_batches(
         data.splits["train"].lengths,
@@ -406,30 +404,6 @@ def training_batches(
         operations = OPERATIONS_A_COMPILATION.get(platform, OPERATIONS_A_COMPILATION_ELSEWHERE)
         plan.share_programs(training["epochs"], operations / (OPERATIONS_A_PARAMETER * max(1, parameters)))
     return plan
-
-
-def free_bytes(devices: Iterable[jax.Device]) -> int | None:
-    """Returns the bytes that a program may still allocate on every device, that is, the minimum over the devices.
-
-    Returns None if a device, such as a CPU, reports no memory statistics. With several processes, only the devices of
-    process 0 count.
-    """
-
-    def least() -> int | None:
-        statistics = [device.memory_stats() or {} for device in hosts.local(devices)]
-        if any("bytes_limit" not in each for each in statistics):
-            return None
-        return min(int(SHARE_TO_USE * each["bytes_limit"]) - each.get("bytes_in_use", 0) for each in statistics)
-
-    return hosts.decide(least)
-
-
-def bytes_beside_arguments(program: jax.stages.Compiled) -> int | None:
-    """Returns the bytes that a program allocates on each device besides its arguments, or None if XLA does not say."""
-    analysis = program.memory_analysis()
-    if analysis is None:
-        return None
-    return analysis.temp_size_in_bytes + analysis.output_size_in_bytes - analysis.alias_size_in_bytes
 
 
 class _Order(NamedTuple):
@@ -456,16 +430,19 @@ class _Orders:
 
     def __init__(self, plan: BatchPlan, seeds: Sequence[int], ids: np.ndarray | None, words: int):
         self._plan, self._seeds, self._ids, self._words = plan, seeds, ids, words
-        self._futures: dict[tuple[int, int], Future[_Order]] = {}
         self._thread = ThreadPoolExecutor(1)
+        self._drawn: tuple[Any, Future[dict[int, _Order]]] = ((), Future())
 
-    def of(self, epoch: int, runs: Iterable[int], *, ahead: bool) -> dict[int, _Order]:
+    def of(self, epoch: int, runs: Sequence[int], *, ahead: bool) -> dict[int, _Order]:
         """Returns the orders of an epoch by run. With `ahead`, another thread starts on those of the next epoch."""
-        self._futures = {key: future for key, future in self._futures.items() if key[0] >= epoch}
-        for key in [(number, run) for number in range(epoch, epoch + 1 + ahead) for run in runs]:
-            if key not in self._futures:
-                self._futures[key] = self._thread.submit(self._order, *key)
-        return {run: self._futures[epoch, run].result() for run in runs}
+        key, future = self._drawn
+        orders = future.result() if key == (epoch, runs) else self._draw(epoch, runs)
+        if ahead:
+            self._drawn = (epoch + 1, runs), self._thread.submit(self._draw, epoch + 1, runs)
+        return orders
+
+    def _draw(self, epoch: int, runs: Sequence[int]) -> dict[int, _Order]:
+        return {run: self._order(epoch, run) for run in runs}
 
     def _order(self, epoch: int, run: int) -> _Order:
         batches, most_words = self._plan.rows(self._seeds[run], epoch), {}

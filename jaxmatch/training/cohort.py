@@ -13,12 +13,11 @@ import numpy as np
 from jaxmatch.config.settings import SCORES
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import is_out_of_memory
-from jaxmatch.errors import InputError
 from jaxmatch.training import evaluation, hosts
 from jaxmatch.training.checkpoints import Checkpoints
-from jaxmatch.training.chunks import Chunk, Chunks, Epoch, TooLarge
+from jaxmatch.training.chunks import Chunk, Chunks, TooLarge
 from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
-from jaxmatch.training.programs import Program, compilation_callback
+from jaxmatch.training.programs import Program, cancel_ahead, compilation_callback
 from jaxmatch.training.progress import Listener, RunProgress
 from jaxmatch.training.step import learning_rate
 
@@ -37,12 +36,10 @@ class RunResult:
     Attributes:
       parameters: the parameters of the chosen checkpoint, a tree of NumPy arrays.
       progress: the curve of the run, its best dev scores, and how it ended.
-      test: the test scores of the chosen checkpoint; None without a test split, without a chosen checkpoint, and for a
+      test: the test scores of the chosen checkpoint. This and the rest are None without a chosen checkpoint, and for a
         run that was dropped.
-      dev_outputs: the outputs of the chosen checkpoint on dev, `<float32>[pairs, outputs]`; None without a chosen
-        checkpoint, and for a run that was dropped.
-      test_sampling: how much the test scores of a ranking differ between questions (`ranking.ranking_deviations`), or
-        None.
+      dev_outputs: the outputs of the chosen checkpoint on dev, `<float32>[pairs, outputs]`.
+      test_sampling: how much the test scores of a ranking differ between questions (`scores.ranking_deviations`).
     """
 
     parameters: Any
@@ -54,14 +51,9 @@ class RunResult:
 
 @dataclasses.dataclass(frozen=True)
 class RanOut:
-    """An event in which memory ran out, and training continued with smaller chunks.
+    """An event in which memory ran out in "training" or "evaluation" (`part`), after some steps on a kind of device.
 
-    Attributes:
-      part: what needed too much memory, "training" or "evaluation".
-      after_steps: the number of steps made by then.
-      device: the kind of device.
-      at_once: the number of slots that a device computed at once.
-      then_at_once: the most slots that a device computed at once from then on.
+    A device computed `at_once` slots at once, and at most `then_at_once` from then on.
     """
 
     part: str
@@ -93,9 +85,6 @@ class Cohort:
         was computed.
       ran_out: the events in which memory ran out so far, over all interruptions.
       origins: what trained so far, over all interruptions (`sweep.execute.origin`); that of this process is last.
-
-    Raises:
-      InputError: the data has no train split or no dev split.
     """
 
     def __init__(
@@ -109,12 +98,6 @@ class Cohort:
         optimizer: Sequence[Mapping[str, float]],
         devices: Sequence[jax.Device] | None = None,
     ):
-        for name in ("train", "dev"):
-            if name not in data.splits:
-                raise InputError(
-                    f'the data set "{data.name}" has no {name} split',
-                    remedy="add the split: training needs train, and chooses the checkpoint on dev",
-                )
         self._training, self._execution = training, execution
         self._devices = tuple(devices or jax.devices())
         self.chunks = Chunks(
@@ -137,7 +120,8 @@ class Cohort:
         """Resets the progress to the start of training."""
         runs = len(self.chunks.seeds)
         self.runs = [RunProgress() for _ in range(runs)]
-        self._best: list[np.ndarray | None] = [None] * runs  # the parameters of the chosen checkpoints
+        # The parameters of the chosen checkpoints, or zeros, which are never saved.
+        self._best = np.zeros((runs, self.chunks.programs.flat.count), np.float32)
         self.epoch = self.index = 0
         self.seconds = {"train": 0.0, "evaluate": 0.0, "compile": 0.0, "checkpoint": 0.0}
         self.steps = {"lockstep": 0, "replica": 0}
@@ -186,6 +170,9 @@ class Cohort:
                 if hosts.is_multiprocess() or not is_out_of_memory(error):
                     raise
                 self._halve_chunks(error)
+            except BaseException:
+                cancel_ahead()
+                raise
 
     def _halve_chunks(self, error: Exception) -> None:
         at_once = self.chunks.size // len(self._devices)
@@ -244,25 +231,13 @@ class Cohort:
         self._listener.stepped(total, total)
         return self._results()
 
-    def _begin_epoch(self) -> Epoch:
-        """Returns the current epoch, and compiles the programs that its steps need."""
-        ahead = self.epoch + 1 < self._training["epochs"]
-        with self._timed("train"):
-            epoch = self.chunks.epoch(self.epoch, ahead=ahead)
-            while self.chunks.fit_to_memory(epoch):
-                self.chunks.adopt(*self.chunks.states())
-                self.chunks.activate(self._active)
-                epoch = self.chunks.epoch(self.epoch, ahead=ahead)
-                self._listener.fitted(self._part, self.chunks.size)
-            if self.index < len(epoch.sequence):
-                self.chunks.compile(epoch)
-        return epoch
-
     def _train_epoch(self) -> None:
         """Trains the remaining steps of the epoch."""
-        chunks = self.chunks
+        chunks, ahead = self.chunks, self.epoch + 1 < self._training["epochs"]
         self._part = "training"
-        epoch = self._begin_epoch()
+        with self._timed("train"):
+            chunks.compile()
+            epoch = chunks.epoch(self.epoch, ahead=ahead)
         due = evaluation.due(self._training, self.epoch, chunks.pairs, epoch.samples)
         steps = len(epoch.sequence)
         stops = np.append(np.flatnonzero(due) + 1, steps)  # the host waits at each of these
@@ -287,22 +262,18 @@ class Cohort:
                 if self.all_done:
                     break
                 before_merging = chunks.chunks
-                chunks.activate(self._active, self._epochs_left)
+                self._activate()
                 if chunks.chunks is not before_merging and stop < steps:
-                    epoch = chunks.epoch(self.epoch, ahead=self.epoch + 1 < self._training["epochs"])
+                    epoch = chunks.epoch(self.epoch, ahead=ahead)
             if self._is_save_due():
                 self._save()
                 self._listener.saved()
         self.epoch, self.index = self.epoch + 1, 0
 
-    @property
-    def _active(self) -> np.ndarray:
-        """Whether each run still learns, `<bool>[run]`."""
-        return np.asarray([not run.done for run in self.runs])
-
-    @property
-    def _epochs_left(self) -> float:
-        return self._training["epochs"] - self.epoch - self.index / self.chunks.batches.steps_per_epoch
+    def _activate(self) -> None:
+        """Lets only those runs learn that are not done."""
+        left = self._training["epochs"] - self.epoch - self.index / self.chunks.batches.steps_per_epoch
+        self.chunks.activate(np.asarray([not run.done for run in self.runs]), left)
 
     def _drop(self, dropped: Mapping[int, Collection[int]]) -> None:
         """Gives up the runs whose epochs in `dropped` are over.
@@ -313,7 +284,7 @@ class Cohort:
             for run in (self.runs[number] for number in numbers if epochs <= self.epoch):
                 if not run.stopped and run.dropped_at is None:
                     run.dropped_at = epochs * self.chunks.pairs
-        self.chunks.activate(self._active, self._epochs_left)
+        self._activate()
 
     def _note_divergence(self, chunk: Chunk) -> None:
         """Marks the runs whose loss or gradient is no longer finite."""
@@ -357,11 +328,9 @@ class Cohort:
         if self._training["best_on_test"] and "test" in self.evaluator.data.splits:
             tests = self._scores("test", self.evaluator.outputs("test", parameters, trained)[slots])
             for slot, test in zip(slots, tests, strict=True):
-                self.runs[chunk.runs[slot]].note_test(test, selection, SCORES[selection].higher_is_better, samples)
+                self.runs[chunk.runs[slot]].record_test(test, selection, SCORES[selection].higher_is_better, samples)
         if improved:
-            on_host = hosts.gather(parameters)
-            for slot in improved:
-                self._best[chunk.runs[slot]] = np.array(on_host[slot])
+            self._best[chunk.runs[improved]] = hosts.gather(parameters)[improved]
         return {int(chunk.runs[slot]): dev[selection] for slot, dev in zip(slots, scores, strict=True)}
 
     def _note(self, run: int, dev: dict[str, float], samples: int, train_loss: float) -> bool:
@@ -376,7 +345,7 @@ class Cohort:
         }
         patience, least = self._training["patience_samples"], self._training["minimum_samples"]
         better = SCORES[selection].higher_is_better
-        return self.runs[run].note(entry, dev[selection], better, patience, least)
+        return self.runs[run].record_evaluation(entry, dev[selection], better, patience, least)
 
     def _scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:
         """Returns `Evaluator.scores` of process 0 on every process, because processors may round differently."""
@@ -399,11 +368,8 @@ class Cohort:
                     scores, deviations = self._scores("test", outputs), self.evaluator.deviations("test", outputs)
                     for run, score, deviation in zip(group, scores, deviations, strict=True):
                         found[run] |= {"test": score, "test_sampling": deviation}
-        # A run without a chosen checkpoint has parameters of zeros, which are never saved.
-        zeros = np.zeros(chunks.programs.flat.count, np.float32)
-        best = [zeros if parameters is None else parameters for parameters in self._best]
         return [
-            RunResult(jax.tree.map(np.asarray, to_tree(best[number])), run, **found.get(number, {}))
+            RunResult(jax.tree.map(np.asarray, to_tree(self._best[number])), run, **found.get(number, {}))
             for number, run in enumerate(self.runs)
         ]
 
@@ -421,8 +387,6 @@ class Cohort:
             return
         start = time.perf_counter()
         runs, states = self.chunks.states()
-        zeros = np.zeros(self.chunks.programs.flat.count, np.float32)
-        best = np.stack([zeros if parameters is None else parameters for parameters in self._best])
         notes: dict[str, Any] = {
             "epoch": self.epoch,
             "index": self.index,
@@ -435,7 +399,7 @@ class Cohort:
             "origins": self.origins,
         }
         number = self.epoch * self.chunks.batches.steps_per_epoch + self.index
-        self._checkpoints.save(number, {"states": states, "best": best}, notes)
+        self._checkpoints.save(number, {"states": states, "best": self._best}, notes)
         self._saved_at = time.perf_counter()
         self._save_seconds = self._saved_at - start
         self.seconds["checkpoint"] += self._save_seconds
@@ -444,14 +408,14 @@ class Cohort:
         """Restores the cohort from its newest checkpoint, and returns whether there is one."""
         if (checkpoints := self._checkpoints) is None:
             return False
-        like = {"states": self.chunks.state_structure(), "best": 0}
+        like = {"states": self.chunks.state_shapes(), "best": 0}
         restored = hosts.decide(lambda: checkpoints.restore(like))
         if restored is None:
             return False
         arrays, notes = restored
         self.epoch, self.index = notes["epoch"], notes["index"]
         self.runs = [RunProgress(**run) for run in notes["progress"]]
-        self._best = [row if run.best is not None else None for row, run in zip(arrays["best"], self.runs, strict=True)]
+        self._best = arrays["best"]
         self.seconds.update(notes["seconds"])
         self.evaluator.totals.update(notes["answered"])
         self.steps.update(notes["steps"])

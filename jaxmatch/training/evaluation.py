@@ -1,17 +1,13 @@
 """When runs are evaluated, the outputs of every run for every pair of a split, their scores, and wrong predictions.
 
-The times of evaluations are counted in training pairs, so they do not depend on the batch size. They follow these
-settings of `config.training`:
-
-- epochs: the last epoch always ends with an evaluation.
-- evaluate_every_samples: pairs between two evaluations; 0: only at the end of each epoch.
-- evaluate_each_epoch: whether each epoch also ends with an evaluation.
-- evaluate_every_samples_late: pairs between two evaluations after late_from_samples pairs; 0: no change.
+The times of evaluations are counted in training pairs, so they do not depend on the batch size. `training` is the
+section of a config (config/settings.py), and `pairs` is the number of training pairs in an epoch.
 """
 
+import functools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -23,7 +19,7 @@ from jaxmatch.data.text import PADDING
 from jaxmatch.layers import core
 from jaxmatch.training import hosts
 from jaxmatch.training.programs import Program
-from jaxmatch.training.scores import candidate_ranks, ranking_deviations, replica_scores
+from jaxmatch.training.scores import candidate_ranks, ranking_deviations, scores_of_runs
 from jaxmatch.training.step import Flattening
 
 
@@ -31,9 +27,7 @@ def due(training: Mapping[str, Any], epoch: int, pairs: int, samples: np.ndarray
     """Returns which steps of an epoch end with an evaluation.
 
     Arguments:
-      training: `config.training`; the module's docstring lists the settings.
-      epoch: the index of the epoch, from 0.
-      pairs: the number of training pairs in an epoch.
+      epoch: the index of the epoch, from 0. The last one always ends with an evaluation.
       samples: the number of pairs seen since training began, after each step, `<int64>[steps]`.
 
     Returns:
@@ -54,10 +48,7 @@ def due(training: Mapping[str, Any], epoch: int, pairs: int, samples: np.ndarray
 
 
 def first_epoch(training: Mapping[str, Any], pairs: int) -> int:
-    """Returns the first epoch, counted from 1, by whose end a run has been evaluated.
-
-    Arguments: as in `due`.
-    """
+    """Returns the first epoch, counted from 1, by whose end a run has been evaluated."""
     if training["evaluate_each_epoch"]:
         return 1
     first, late_every, late_from = (
@@ -69,13 +60,7 @@ def first_epoch(training: Mapping[str, Any], pairs: int) -> int:
 
 
 def count(training: Mapping[str, Any], pairs: int, steps: int) -> int:
-    """Returns the approximate number of evaluations of a run that is not stopped early.
-
-    Arguments:
-      training: as in `due`.
-      pairs: as in `due`.
-      steps: the number of steps of the run. There is at most one evaluation per step.
-    """
+    """Returns the approximate number of evaluations of a run of some steps that is not stopped early."""
     every, late_every = training["evaluate_every_samples"], training["evaluate_every_samples_late"]
     early = late = training["epochs"] * pairs
     if late_every:
@@ -100,15 +85,9 @@ def evaluation_batch_size(configured: int, platform: str) -> int:
 def evaluation_shapes(
     splits: Mapping[str, EncodedSplit], *, batch_size: int, maximum_buckets: int
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Returns the shapes that dev and test are padded to. Both use the same shapes, so that one program scores both.
+    """Returns the lengths that dev and test are padded to, and the number of rows in a batch of each length.
 
-    Arguments:
-      splits: split name -> split.
-      batch_size: the most rows in a batch.
-      maximum_buckets: the most lengths that training is padded to.
-
-    Returns:
-      The lengths, and the number of rows in a batch of each length.
+    Both splits use the same shapes, so that one program scores both.
     """
     lengths = [splits[name].lengths for name in ("dev", "test") if name in splits]
     buckets = plan_buckets(np.concatenate(lengths), maximum_buckets=min(EVALUATION_BUCKETS, maximum_buckets))
@@ -118,10 +97,9 @@ def evaluation_shapes(
 def chunk_outputs(flat: Flattening) -> Callable:
     """Returns a function that computes the outputs of every slot of a chunk for a batch, without dropout.
 
-    Returns:
-      A function of (most_words, parameters, tokens, sentences, vectors) that returns `<float32>[slot, batch, outputs]`.
-      `parameters` is `<float32>[slot, parameters]`; `tokens` and `sentences` are as `match` of a model takes them. No
-      argument is a whole split, because each size would require another program. `most_words` is as in `BatchShape`.
+    It takes (most_words, parameters, tokens, sentences, vectors) and returns `<float32>[slot, batch, outputs]`.
+    `parameters` is `<float32>[slot, parameters]`; `tokens` and `sentences` are as `match` of a model takes them. No
+    argument is a whole split, because each size would require another program. `most_words` is as in `BatchShape`.
     """
 
     def outputs(most_words, parameters, tokens, sentences, vectors):
@@ -132,20 +110,16 @@ def chunk_outputs(flat: Flattening) -> Callable:
 
 
 def device_split(split: EncodedSplit) -> dict[str, Any]:
-    """Returns a split as rows of tokens: {"tokens": {"ids", and further features}, "sentences", "labels"}; see
-    `step.take_batch`.
+    """Returns a split as rows of tokens: {"tokens": {"ids": <int32>[pairs, longest], and further features},
+    "sentences": <int8>[pairs, longest], "labels"}.
     """
     ids, sentences = split.pair_rows()
     return {"tokens": {"ids": ids, **split.features()}, "sentences": sentences, "labels": np.asarray(split.labels)}
 
 
 class PlacedBatch(NamedTuple):
-    """A batch on the devices.
-
-    Attributes:
-      rows: the rows of its pairs in the split, `<int32>[pairs]`, without rows that only fill up the batch.
-      most_words: as in `BatchShape`.
-      tokens, sentences: the inputs as `match` of a model takes them.
+    """A batch on the devices, as `match` of a model takes it, and the rows of its pairs in the split, `<int32>[pairs]`,
+    without those that only fill up the batch. `most_words` is as in `BatchShape`.
     """
 
     rows: np.ndarray
@@ -159,14 +133,13 @@ class Evaluator:
 
     Arguments:
       data: encoded data.
-      program: the compiled `cohort_outputs`.
+      program: the compiled `chunk_outputs`.
       place: a function that puts a tree of arrays on the devices, a copy on each.
-      vectors: the embedding table, on the devices.
+      vectors: the word vectors, on the devices.
       batch_size: the most rows of a batch.
       maximum_buckets: the most lengths to pad to.
 
     Attributes:
-      data: the encoded data.
       totals: "pairs", the number of pairs predicted so far, each counted once per run, and "seconds", the time that
         this took without compilation.
     """
@@ -186,7 +159,6 @@ class Evaluator:
             data.splits, batch_size=batch_size, maximum_buckets=maximum_buckets
         )
         self._placed: dict[str, list[PlacedBatch]] = {}
-        self._most_words: dict[int, int | None] | None = None
         self.totals: dict[str, Any] = {"pairs": 0, "seconds": 0.0}
 
     @property
@@ -197,8 +169,6 @@ class Evaluator:
     def batches(self, split: str) -> list[PlacedBatch]:
         """Returns the batches of a split on the devices."""
         if split not in self._placed:
-            if self._most_words is None:
-                self._most_words = self._most_words_of_batches()
             whole = device_split(self.data.splits[split])
             self._placed[split] = [
                 PlacedBatch(rows, self._most_words.get(bucket), *self._place(cut))
@@ -215,7 +185,8 @@ class Evaluator:
             cut = jax.tree.map(lambda values: _of_length(values[batch.rows], length), arrays)
             yield batch.bucket, batch.rows[batch.weights > 0], cut
 
-    def _most_words_of_batches(self) -> dict[int, int | None]:
+    @functools.cached_property
+    def _most_words(self) -> dict[int, int | None]:
         """Returns bucket -> `most_words` of its program, common to dev and test."""
         if self.data.characters is None:
             return {}
@@ -227,20 +198,14 @@ class Evaluator:
         return most_in_evaluation(batches, len(self.data.vectors))
 
     def outputs(self, split: str, parameters: jax.Array, runs: int) -> np.ndarray:
-        """Returns the outputs of every slot for every pair of a split.
+        """Returns the outputs of every slot for every pair of a split, `<float32>[slot, pairs, outputs]`.
 
-        Arguments:
-          split: the name of the split.
-          parameters: `<float32>[slot, parameters]`.
-          runs: the number of slots that are runs; the others only fill the chunk.
-
-        Returns:
-          `<float32>[slot, pairs, outputs]`, in the order of the split.
+        `parameters` is `<float32>[slot, parameters]`; `runs` is the number of slots that do not only fill the chunk.
         """
         batches = self.batches(split)
         start, compiled = time.perf_counter(), self._program.compile_seconds
         calls = [((batch.most_words,), (parameters, batch.tokens, batch.sentences, self._vectors)) for batch in batches]
-        self._program.compile_in_parallel(calls)
+        self._program.compile_ahead(calls)
         parts = hosts.gather([self._program(static, *arrays) for static, arrays in calls])
         outputs = np.empty((len(parts[0]), self.data.splits[split].pairs, parts[0].shape[2]), np.float32)
         for batch, part in zip(batches, parts, strict=True):
@@ -250,27 +215,15 @@ class Evaluator:
         return outputs
 
     def scores(self, split: str, outputs: np.ndarray) -> list[dict[str, float]]:
-        """Returns all scores of each slot's outputs, `<float32>[slot, pairs, outputs]`, and its mean loss under
-        "loss".
-        """
+        """Returns all scores of each slot's outputs, `<float32>[slot, pairs, outputs]`, and its mean loss, "loss"."""
         data, encoded = self.data, self.data.splits[split]
-        scores = replica_scores(
-            data.task,
-            encoded.labels,
-            outputs,
-            label_names=data.labels,
-            groups=encoded.groups,
-            documents=encoded.documents,
-            filtered=data.filtered,
-        )
+        grouping = {"groups": encoded.groups, "documents": encoded.documents, "filtered": data.filtered}
+        found = scores_of_runs(data.task, encoded.labels, outputs, label_names=data.labels, **grouping)
         losses = mean_loss(data.task, outputs, encoded.labels).tolist()
-        return [{**of_replica, "loss": loss} for of_replica, loss in zip(scores, losses, strict=True)]
+        return [{**scores, "loss": loss} for scores, loss in zip(found, losses, strict=True)]
 
     def deviations(self, split: str, outputs: np.ndarray) -> list[dict[str, Any] | None]:
-        """Returns `ranking_deviations` of each slot's outputs, `<float32>[slot, pairs, outputs]`.
-
-        For tasks other than ranking, each entry is None.
-        """
+        """Returns `ranking_deviations` of each slot's outputs, `<float32>[slot, pairs, outputs]`, or None for each."""
         data, encoded = self.data, self.data.splits[split]
         if data.task != "ranking":
             return [None] * len(outputs)
@@ -284,15 +237,8 @@ def _of_length(values: np.ndarray, length: int) -> np.ndarray:
 
 
 def mean_loss(task: str, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Computes the mean loss (losses.py) of all pairs of a split in float64 on the host.
-
-    Arguments:
-      task: the task of the data set.
-      outputs: `<float32>[..., pairs, outputs]`.
-      labels: `<int32>[pairs]` or `<float32>[pairs]`.
-
-    Returns:
-      `<float64>[...]`.
+    """Computes the mean loss of all pairs of a split in float64 on the host: `<float32>[..., pairs, outputs]` and
+    `<int32 or float32>[pairs]` -> `<float64>[...]`.
     """
     outputs = outputs.astype(np.float64)
     if task == "regression":
@@ -329,88 +275,70 @@ def mistakes(data: EncodedData, outputs: np.ndarray, split: str = "dev") -> dict
 
       None if an output is not finite.
     """
-    encoded = data.splits[split]
+    encoded, labels = data.splits[split], data.splits[split].labels
     outputs = np.asarray(outputs, np.float64)
     if not np.isfinite(outputs).all():
         return None
-    found: dict[str, Any] = {"task": data.task, "split": split, "pairs": encoded.pairs}
-    text = _Texts(encoded, data.vocabulary.words)
+    more: dict[str, Any] = {}
     if data.task == "regression":
-        return found | {"worst": _largest_errors(encoded, outputs[:, 0], text)}
-    if data.task == "ranking":
-        return found | {"worst": _lowest_ranks(encoded, outputs[:, 1] - outputs[:, 0], data.filtered, text)}
-    answers = outputs.argmax(axis=1)
-    confusion = np.zeros((len(data.labels),) * 2, np.int64)
-    np.add.at(confusion, (encoded.labels, answers), 1)
-    found |= {"labels": list(data.labels), "confusion": confusion.tolist()}
-    return found | {"worst": _most_confident(encoded, outputs, answers, data.labels, text)}
-
-
-class _Texts:
-    """The texts of the pairs of a split, by row."""
-
-    def __init__(self, split: EncodedSplit, words: Sequence[str]):
-        self._split, self._words = split, words
-
-    def pair(self, row: int) -> dict[str, str]:
-        return {"text_a": self.first(row), "text_b": self.second(row)}
-
-    def first(self, row: int) -> str:
-        return self._text(self._split.tokens_a, self._split.offsets_a, row)
-
-    def second(self, row: int) -> str:
-        return self._text(self._split.tokens_b, self._split.offsets_b, row)
-
-    def _text(self, tokens: np.ndarray, offsets: np.ndarray, row: int) -> str:
-        text = " ".join(self._words[token] for token in tokens[offsets[row] : offsets[row + 1]])
-        return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
-
-
-def _most_confident(
-    split: EncodedSplit, outputs: np.ndarray, answers: np.ndarray, labels: Sequence[str], text: _Texts
-) -> list[dict[str, Any]]:
-    exponents = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-    probability = exponents.max(axis=1) / exponents.sum(axis=1)
-    wrong = np.flatnonzero(answers != split.labels)
-    worst = wrong[np.argsort(-probability[wrong], kind="stable")][:MOST_PAIRS]
-    return [
-        {
-            **text.pair(row),
-            "label": labels[split.labels[row]],
-            "answer": labels[answers[row]],
-            "probability": round(float(probability[row]), 4),
+        answers = outputs[:, 0]
+        worst = np.argsort(-np.abs(answers - labels), kind="stable")[:MOST_PAIRS]
+        rows = {
+            row: {"label": round(float(labels[row]), 4), "answer": round(float(answers[row]), 4)}
+            for row in worst.tolist()
         }
-        for row in worst
-    ]
+    elif data.task == "ranking":
+        rows = _lowest_ranks(data, encoded, outputs[:, 1] - outputs[:, 0])
+    else:
+        answers = outputs.argmax(axis=1)
+        exponents = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        probability = exponents.max(axis=1) / exponents.sum(axis=1)
+        wrong = np.flatnonzero(answers != labels)
+        worst = wrong[np.argsort(-probability[wrong], kind="stable")][:MOST_PAIRS]
+        rows = {
+            row: {
+                "label": data.labels[labels[row]],
+                "answer": data.labels[answers[row]],
+                "probability": round(float(probability[row]), 4),
+            }
+            for row in worst.tolist()
+        }
+        confusion = np.zeros((len(data.labels),) * 2, np.int64)
+        np.add.at(confusion, (labels, answers), 1)
+        more = {"labels": list(data.labels), "confusion": confusion.tolist()}
+    listed = []
+    for row, about in rows.items():
+        text_a = _text(data, encoded.tokens_a, encoded.offsets_a, row)
+        listed.append({"text_a": text_a, "text_b": _text_b(data, encoded, row), **about})
+    return {"task": data.task, "split": split, "pairs": encoded.pairs, **more, "worst": listed}
 
 
-def _largest_errors(split: EncodedSplit, answers: np.ndarray, text: _Texts) -> list[dict[str, Any]]:
-    worst = np.argsort(-np.abs(answers - split.labels), kind="stable")[:MOST_PAIRS]
-    return [
-        {**text.pair(row), "label": round(float(split.labels[row]), 4), "answer": round(float(answers[row]), 4)}
-        for row in worst
-    ]
+def _text(data: EncodedData, tokens: np.ndarray, offsets: np.ndarray, row: int) -> str:
+    text = " ".join(data.vocabulary.words[token] for token in tokens[offsets[row] : offsets[row + 1]])
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
 
-def _lowest_ranks(split: EncodedSplit, scores: np.ndarray, filtered: bool, text: _Texts) -> list[dict[str, Any]]:
+def _text_b(data: EncodedData, split: EncodedSplit, row: int) -> str:
+    return _text(data, split.tokens_b, split.offsets_b, row)
+
+
+def _lowest_ranks(data: EncodedData, split: EncodedSplit, scores: np.ndarray) -> dict[int, dict[str, Any]]:
+    """Returns the row of the best right candidate -> what `mistakes` tells of its question, the worst first."""
     right, groups = split.labels == 1, split.groups
     ranks = candidate_ranks(split.labels, scores, groups, split.documents)
     candidates, hits = np.bincount(groups), np.bincount(groups, weights=right)
-    found = []
     # The best right candidate of each group is the first in ascending order of ranks.
     rising = np.lexsort((ranks, groups))
-    for row in rising[right[rising]]:
-        if not found or groups[found[-1]] != groups[row]:
-            found.append(row)
-    counted = [row for row in found if hits[groups[row]] < candidates[groups[row]] or not filtered]
-    worst = sorted((row for row in counted if ranks[row] > 1), key=lambda row: -ranks[row])[:MOST_PAIRS]
-    first = dict(zip(groups[ranks == 1].tolist(), np.flatnonzero(ranks == 1), strict=True))
-    return [
-        {
-            **text.pair(row),
+    rising = rising[right[rising]]
+    best = rising[np.unique(groups[rising], return_index=True)[1]]
+    counted = best[(hits[groups[best]] < candidates[groups[best]]) | (not data.filtered)]
+    worst = sorted((row for row in counted.tolist() if ranks[row] > 1), key=lambda row: -ranks[row])[:MOST_PAIRS]
+    first = dict(zip(groups[ranks == 1].tolist(), np.flatnonzero(ranks == 1).tolist(), strict=True))
+    return {
+        row: {
             "rank": int(ranks[row]),
             "candidates": int(candidates[groups[row]]),
-            "preferred": text.second(first[groups[row]]),
+            "preferred": _text_b(data, split, first[groups[row]]),
         }
         for row in worst
-    ]
+    }

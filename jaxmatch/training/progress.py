@@ -36,14 +36,8 @@ class Listener:
     def resumed(self, done: int, total: int) -> None:
         """Reports that training resumes from a checkpoint after `done` of `total` steps."""
 
-    def fitted(self, part: str, at_once: int) -> None:
-        """Reports that memory allows only `at_once` replicas side by side in "training" or "evaluation", not all."""
-
     def ran_out(self, part: str, at_once: int) -> None:
-        """Reports that memory ran out in "training" or "evaluation".
-
-        From now on, at most `at_once` replicas run side by side.
-        """
+        """Reports that memory ran out in `part`. From now on, at most `at_once` runs train at once."""
 
 
 @dataclasses.dataclass
@@ -81,14 +75,14 @@ class RunProgress:
             return "diverged"
         return "finished" if self.dropped_at is None else "dropped"
 
-    def note(
+    def record_evaluation(
         self, entry: Mapping, score: float, higher_is_better: bool, patience_samples: int, minimum_samples: int = 0
     ) -> bool:
         """Adds an evaluation to the curve and returns whether it is the best so far.
 
         Arguments:
           entry: the entry of the curve.
-          score: the selection score of this evaluation.
+          score: its selection score.
           higher_is_better: whether a higher score is better.
           patience_samples: the number of pairs without a better score after which the run stops; 0: never.
           minimum_samples: the number of pairs that a run must exceed before it stops.
@@ -101,15 +95,8 @@ class RunProgress:
             self.stopped = entry["samples"] > minimum_samples
         return better
 
-    def note_test(self, scores: Mapping[str, float], selection: str, higher_is_better: bool, samples: int) -> None:
-        """Keeps the evaluation that was best on TEST, only for comparison with papers that selected on test.
-
-        Arguments:
-          scores: the scores on test.
-          selection: the name of the selection score.
-          higher_is_better: whether a higher selection score is better.
-          samples: the number of samples seen so far.
-        """
+    def record_test(self, scores: Mapping[str, float], selection: str, higher_is_better: bool, samples: int) -> None:
+        """Keeps the evaluation that was best on TEST, only for comparison with papers that selected on test."""
         best = self.best_on_test and self.best_on_test["scores"][selection]
         if _is_better(scores[selection], best, higher_is_better):
             self.best_on_test = {"scores": dict(scores), "at_samples": samples}

@@ -1,7 +1,8 @@
 """Scores of model outputs against labels: plain NumPy, float64 inside, no loop over pairs, groups or models.
 
-Predictions are `[..., pairs]` and labels are `[pairs]`. The leading axes, such as the replica axis of a cohort, are
-also the axes of the score. A replica's score has the same bits whether it is computed alone or with others.
+Labels are `[pairs]`, predictions and scores of pairs `[..., pairs]`. The leading axes, such as that of the runs of a
+cohort, are also the axes of the result, `<float64>[...]`. A run's score has the same bits whether it is computed alone
+or with others.
 
 No input that a training can produce raises an exception or a warning. An undefined score is NaN, so that it can be
 neither chosen nor averaged by mistake:
@@ -12,8 +13,8 @@ neither chosen nor averaged by mistake:
 - `map`, `mrr` and `recall_at_k` are NaN if no group counts (`ranking_scores`).
 
 A model that predicts the same for every pair, on the other hand, has the score of a model that knows nothing: `auc` is
-0.5, `pearson` and `spearman` are 0, `f1` is 0 if the class is never predicted, and
-`max_f1` is that of a model that always predicts it.
+0.5, `pearson` and `spearman` are 0, `f1` is 0 if the class is never predicted, and `max_f1` is that of a model that
+always predicts it.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,11 +33,7 @@ def mean_or_nan(values: np.ndarray) -> np.ndarray:
 
 
 def _tie_order(relevant: np.ndarray, groups: np.ndarray, documents: ArrayLike | None) -> np.ndarray:
-    """Returns the order of the pairs if all scores were equal: group by group, and by the rules for ties in each group.
-
-    Returns:
-      <int64>[pairs].
-    """
+    """Returns the order of the pairs if all scores were equal, group by group, <int64>[pairs]."""
     if documents is None:
         return np.lexsort((relevant, groups))
     # Comparing code points orders text as trec_eval's comparison of UTF-8 bytes does.
@@ -47,9 +44,7 @@ def _tie_order(relevant: np.ndarray, groups: np.ndarray, documents: ArrayLike | 
 def _descending_order(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
     """Returns the order of the pairs by group, and by descending score in each group (stable), <int64>[..., pairs].
 
-    Arguments:
-      scores: <float64>[..., pairs].
-      groups: <int64>[pairs], ascending.
+    `groups` is <int64>[pairs], ascending.
     """
     # Complex numbers are sorted by their real parts first.
     key = np.empty(scores.shape, np.complex128)
@@ -62,10 +57,7 @@ def _descending_order(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
 def candidate_ranks(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None
 ) -> np.ndarray:
-    """Returns the rank of each candidate in its group, from 1, by the rules of `ranking_scores`, <int64>[pairs].
-
-    The arguments are those of `ranking_scores`, but the scores are <float64>[pairs].
-    """
+    """Returns the rank of each candidate in its group, from 1, by the rules of `ranking_scores`, <int64>[pairs]."""
     relevant, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
     groups = np.unique(np.asarray(groups), return_inverse=True)[1]
     order = _tie_order(relevant, groups, documents)
@@ -108,11 +100,7 @@ def ranking_scores(
 def scores_of_groups(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None, filtered: bool = True
 ) -> dict[str, np.ndarray]:
-    """Computes the scores of each group that counts. `ranking_scores` returns their means and has the same arguments.
-
-    Returns:
-      Name -> <float64>[..., groups that count].
-    """
+    """Returns name -> score of each group that counts, <float64>[..., groups]. `ranking_scores` returns the means."""
     relevant, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
     groups = np.unique(np.asarray(groups), return_inverse=True)[1]
     order = _tie_order(relevant, groups, documents)
@@ -141,43 +129,31 @@ def scores_of_groups(
 
 
 def ranking_deviations(
-    labels: ArrayLike,
-    outputs: ArrayLike,
-    groups: ArrayLike,
-    documents: ArrayLike | None = None,
-    filtered: bool = True,
+    labels: ArrayLike, outputs: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None, filtered: bool = True
 ) -> list[dict[str, Any]]:
     """Computes how much the scores of a ranking differ from question to question, for each of several models.
 
     A table uses this to show how far a mean over questions may be off because the questions are a sample.
 
     Arguments:
-      labels: <int32>[pairs]; 1 is right, all else wrong.
-      outputs: <float32>[replica, pairs, 2], logits.
-      groups, documents, filtered: as in `ranking_scores`.
+      labels, groups, documents, filtered: as in `ranking_scores`.
+      outputs: <float32>[run, pairs, 2], logits.
 
     Returns:
-      For each model {"questions": the number of questions that count, "deviations": score -> sample standard deviation
-      over these questions}. The deviations are NaN for fewer than two questions, and if an output of the model is not
+      For each run {"questions": the number of questions that count, "deviations": score -> sample standard deviation
+      over these questions}. The deviations are NaN for fewer than two questions, and if an output of the run is not
       finite.
     """
     outputs = np.asarray(outputs, np.float64)
-    # Outputs that are not finite give no scores.
-    difference = np.subtract(
-        outputs[..., 1],
-        outputs[..., 0],
-        where=np.isfinite(outputs).all(axis=-1),
-        out=np.full(outputs.shape[:-1], np.nan),
-    )
+    with np.errstate(invalid="ignore"):
+        difference = np.where(np.isfinite(outputs).all(axis=-1), outputs[..., 1] - outputs[..., 0], np.nan)
     found = scores_of_groups(labels, difference, groups, documents, filtered)
-    questions = next(iter(found.values())).shape[-1]
-    nothing = np.full(len(outputs), np.nan)
-    deviations = {
-        name: of_groups.std(axis=-1, ddof=1) if questions > 1 else nothing for name, of_groups in found.items()
-    }
+    questions = found["map"].shape[-1]
+    undefined = np.full(len(outputs), np.nan)
+    deviations = {name: each.std(axis=-1, ddof=1) if questions > 1 else undefined for name, each in found.items()}
     return [
-        {"questions": questions, "deviations": {name: float(each[replica]) for name, each in deviations.items()}}
-        for replica in range(len(outputs))
+        {"questions": questions, "deviations": {name: float(each[run]) for name, each in deviations.items()}}
+        for run in range(len(outputs))
     ]
 
 
@@ -194,23 +170,13 @@ _RANKING = ("map", "mrr", *(f"recall_at_{rank}" for rank in RECALL_AT))
 
 
 def accuracy(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
-    """Returns the share of pairs whose prediction equals the label, <float64>[...].
-
-    Arguments:
-      labels: <int32>[pairs].
-      predictions: <int32>[..., pairs].
-    """
+    """Returns the share of pairs whose prediction equals the label."""
     return mean_or_nan(np.asarray(labels) == np.asarray(predictions))
 
 
 def f1(labels: ArrayLike, predictions: ArrayLike, positive: int = 1) -> np.ndarray:
-    """Computes F1 of one class, 2 hits / (2 hits + misses + false alarms), <float64>[...]; 0 if the class is neither
-    among the labels nor predicted.
-
-    Arguments:
-      labels: <int32>[pairs].
-      predictions: <int32>[..., pairs].
-      positive: the class that is scored.
+    """Computes F1 of one class, 2 hits / (2 hits + misses + false alarms); 0 if the class is neither among the labels
+    nor predicted.
     """
     right, predicted = np.asarray(labels) == positive, np.asarray(predictions) == positive
     occurrences = np.count_nonzero(right) + np.count_nonzero(predicted, axis=-1)
@@ -218,13 +184,7 @@ def f1(labels: ArrayLike, predictions: ArrayLike, positive: int = 1) -> np.ndarr
 
 
 def max_f1(labels: ArrayLike, scores: ArrayLike) -> np.ndarray:
-    """Computes the best F1 of label 1 over all thresholds: over the pairs that score at least as high as one of them
-    counting as positive, <float64>[...]; 0 without pairs of label 1.
-
-    Arguments:
-      labels: <int32>[pairs]; 1 is positive, all else negative.
-      scores: <float64>[..., pairs], one pair at least.
-    """
+    """Computes the best F1 of label 1 over all thresholds, the scores of the pairs; 0 without pairs of label 1."""
     positive, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
     order = np.argsort(-scores, axis=-1)
     hits = np.cumsum(positive[order], axis=-1)
@@ -237,12 +197,7 @@ def max_f1(labels: ArrayLike, scores: ArrayLike) -> np.ndarray:
 
 
 def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
-    """Computes the unweighted mean of `f1` over the classes among the labels or the predictions, <float64>[...].
-
-    Arguments:
-      labels: <int32>[pairs].
-      predictions: <int32>[..., pairs].
-    """
+    """Computes the unweighted mean of `f1` over the classes among the labels or the predictions."""
     labels, predictions = np.asarray(labels), np.asarray(predictions)
     classes = np.union1d(labels, predictions)
     each = np.array([f1(labels, predictions, c) for c in classes])
@@ -252,16 +207,9 @@ def macro_f1(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
 
 
 def auc(labels: ArrayLike, scores: ArrayLike) -> np.ndarray:
-    """Computes the area under the ROC curve: how often a positive pair scores above a negative one; ties count half.
+    """Computes the area under the ROC curve: how often a pair of label 1 scores above another; ties count half.
 
-    It is computed from the rank sum (Mann and Whitney 1947).
-
-    Arguments:
-      labels: <int32>[pairs]; 1 is positive, all else negative.
-      scores: <float64>[..., pairs].
-
-    Returns:
-      <float64>[...]; NaN if the labels are all positive or all negative, or a score is NaN.
+    It is computed from the rank sum (Mann and Whitney 1947), and NaN if all labels are 1 or none is.
     """
     positive, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
     positives = int(np.count_nonzero(positive))
@@ -277,13 +225,6 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
 
     It is 0 if all predictions are equal. It is NaN if all labels are equal, if there are fewer than two pairs, or if a
     prediction is not finite.
-
-    Arguments:
-      labels: <float64>[pairs].
-      predictions: <float64>[..., pairs].
-
-    Returns:
-      <float64>[...].
     """
     labels, predictions = np.asarray(labels, np.float64), np.asarray(predictions, np.float64)
     # Compared before the mean is subtracted: after that, rounding makes equal numbers look different.
@@ -305,23 +246,13 @@ def pearson(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
 
 
 def spearman(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
-    """Computes Spearman's rank correlation, which is `pearson` of the average ranks.
-
-    It is NaN where that correlation is NaN, and if a prediction is NaN.
-
-    Arguments:
-      labels: <float64>[pairs].
-      predictions: <float64>[..., pairs].
-
-    Returns:
-      <float64>[...].
-    """
+    """Computes Spearman's rank correlation, which is `pearson` of the average ranks; NaN if a prediction is NaN."""
     return pearson(_ranks(labels), _ranks(predictions))
 
 
 def _ranks(values: ArrayLike) -> np.ndarray:
-    """Returns ranks from 1 upward, <float64>[..., pairs] -> the same. Equal values share the mean of their ranks. All
-    ranks are NaN if a value is NaN.
+    """Returns ranks from 1 upward, <float64>[..., pairs]. Equal values share the mean of their ranks. All ranks are NaN
+    if a value is NaN.
     """
     from scipy import stats  # importing it takes most of a second, which only two scores need
 
@@ -329,45 +260,8 @@ def _ranks(values: ArrayLike) -> np.ndarray:
 
 
 def mean_squared_error(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
-    """Computes the mean of the squared differences, in the squared unit of the labels, <float64>[...].
-
-    Arguments:
-      labels: <float64>[pairs].
-      predictions: <float64>[..., pairs].
-    """
+    """Computes the mean of the squared differences."""
     return mean_or_nan(np.square(np.asarray(labels, np.float64) - np.asarray(predictions, np.float64)))
-
-
-def _classification(labels: np.ndarray, outputs: np.ndarray) -> dict[str, np.ndarray]:
-    predictions = outputs.argmax(axis=-1)
-    scores = {"accuracy": accuracy(labels, predictions), "macro_f1": macro_f1(labels, predictions)}
-    if outputs.shape[-1] == 2:
-        # The difference of two logits orders pairs as the probability does, but does not saturate at 0 and 1.
-        difference = outputs[..., 1] - outputs[..., 0]
-        scores |= {
-            "f1": f1(labels, predictions),
-            "max_f1": max_f1(labels, difference),
-            "auc": auc(labels, difference),
-        }
-    return scores
-
-
-def _regression(labels: np.ndarray, outputs: np.ndarray) -> dict[str, np.ndarray]:
-    return {
-        "pearson": pearson(labels, outputs),
-        "spearman": spearman(labels, outputs),
-        "mse": mean_squared_error(labels, outputs),
-    }
-
-
-def _ranking(
-    labels: np.ndarray, outputs: np.ndarray, groups: ArrayLike, documents: ArrayLike | None, filtered: bool
-) -> dict[str, np.ndarray]:
-    difference = outputs[..., 1] - outputs[..., 0]
-    return ranking_scores(labels, difference, groups, documents, filtered) | {
-        "accuracy": accuracy(labels, outputs.argmax(axis=-1)),
-        "auc": auc(labels, difference),
-    }
 
 
 def score_names(task: str, classes: int = 2) -> tuple[str, ...]:
@@ -383,11 +277,11 @@ def score_names(task: str, classes: int = 2) -> tuple[str, ...]:
 
 
 def score(task: str, labels: ArrayLike, outputs: ArrayLike, **about_labels: Any) -> dict[str, float]:
-    """Computes the scores of one model: `replica_scores` of outputs without the replica axis."""
-    return replica_scores(task, labels, np.asarray(outputs)[None], **about_labels)[0]
+    """Computes the scores of one model: `scores_of_runs` of outputs without the axis of the runs."""
+    return scores_of_runs(task, labels, np.asarray(outputs)[None], **about_labels)[0]
 
 
-def replica_scores(
+def scores_of_runs(
     task: str,
     labels: ArrayLike,
     outputs: ArrayLike,
@@ -406,45 +300,39 @@ def replica_scores(
     Arguments:
       task: "classification", "regression" or "ranking".
       labels: <int32>[pairs], positions in `label_names`; for a regression <float32>[pairs].
-      outputs: <float32>[replica, pairs, classes] logits; for a regression <float32>[replica, pairs] or
-        <float32>[replica, pairs, 1].
+      outputs: <float32>[run, pairs, classes] logits; for a regression <float32>[run, pairs] or [run, pairs, 1].
       label_names: one name per class; for a ranking two names, of which the second means right; unused in a regression.
-      groups: ranking only, <int32>[pairs] or text, as in `ranking_scores`.
-      documents: ranking only, <str>[pairs] or None, as in `ranking_scores`.
-      filtered: ranking only, which groups count, as in `ranking_scores`.
-
-    Raises:
-      ValueError: the task is unknown, the shapes do not fit each other, or a ranking has no groups.
+      groups, documents, filtered: as in `ranking_scores`; unused in other tasks.
     """
-    if task not in ("classification", "regression", "ranking"):
-        raise ValueError(f"unknown task {task!r}; known: classification, regression, ranking")
     labels, outputs = np.asarray(labels), np.asarray(outputs, np.float64)
-    pairs, classes = labels.shape[0], len(label_names)
-    if task == "regression":
-        allowed: tuple[tuple[int, ...], ...] = ((pairs,), (pairs, 1))
-    else:
-        allowed = ((pairs, 2 if task == "ranking" else classes),)
-    if outputs.shape[1:] not in allowed or labels.ndim != 1:
-        raise ValueError(
-            f"{task}: outputs of shape {outputs.shape[1:]} do not fit {labels.shape} labels of {classes} classes"
-        )
-    if task == "ranking" and groups is None:
-        raise ValueError("ranking: scores need the groups that candidates compete in")
-    names = score_names(task, classes)
+    pairs, names = len(labels), score_names(task, len(label_names))
     found = np.full((len(outputs), len(names)), np.nan)
     finite = np.flatnonzero(np.isfinite(outputs).all(axis=tuple(range(1, outputs.ndim))))
     if pairs and finite.size:
         outputs = outputs[finite]
-        if task == "classification":
-            scores = _classification(labels, outputs)
-        elif task == "regression":
-            scores = _regression(labels, outputs.reshape(-1, pairs))
+        if task == "regression":
+            outputs = outputs.reshape(-1, pairs)
+            scores = {
+                "pearson": pearson(labels, outputs),
+                "spearman": spearman(labels, outputs),
+                "mse": mean_squared_error(labels, outputs),
+            }
         else:
-            scores = _ranking(labels, outputs, groups, documents, filtered)
+            predictions = outputs.argmax(axis=-1)
+            scores = {"accuracy": accuracy(labels, predictions)}
+            if task == "classification":
+                scores["macro_f1"] = macro_f1(labels, predictions)
+        if "auc" in names:
+            # The difference of two logits orders pairs as the probability does, but does not saturate at 0 and 1.
+            difference = outputs[..., 1] - outputs[..., 0]
+            scores["auc"] = auc(labels, difference)
+            if task == "ranking":
+                scores |= ranking_scores(labels, difference, groups, documents, filtered)
+            else:
+                scores |= {"f1": f1(labels, predictions), "max_f1": max_f1(labels, difference)}
         for name, added in ADDED.items():
             if added.task == task:
                 more = {"groups": np.asarray(groups)} if added.takes_groups else {}
-                shape = (len(outputs), pairs) if task == "regression" else outputs.shape
-                scores[name] = np.asarray(added.function(labels, outputs.reshape(shape), **more), np.float64)
+                scores[name] = np.asarray(added.function(labels, outputs, **more), np.float64)
         found[finite] = np.stack([scores[name] for name in names], axis=-1)
     return [dict(zip(names, row, strict=True)) for row in found.tolist()]

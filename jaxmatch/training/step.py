@@ -1,5 +1,6 @@
 """The training step of one run, and of a chunk of runs: hyperparameters, learning rate, loss, optimizer and update."""
 
+import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,20 +17,8 @@ from jaxmatch.layers import core
 
 
 class Hyperparameters(NamedTuple):
-    """The numbers of one run that enter its program as arrays, each `<float32>[]` (stacked: `<float32>[replica]`).
-
-    Samples are training pairs, so that a setting means the same at every batch size.
-
-    Attributes:
-      learning_rate: the learning rate after warmup.
-      learning_rate_floor: the rate that warmup starts from and that decay stops at; never above `learning_rate`.
-      warmup_samples: the number of pairs over which the rate rises linearly.
-      decay_rate: the factor by which the rate is multiplied after every `decay_samples` pairs; 1 keeps the rate.
-      decay_samples: the number of pairs between two decays; 0: no decay.
-      dropout_rate: the share of units that are zeroed.
-      l2_penalty: the L2 penalty added to the gradient.
-      gradient_clip: the largest global norm of the gradient; 0 does not clip.
-      added: the hyperparameters added with jaxmatch/extend.py, by name.
+    """The settings of the optimizer, which enter a program as arrays: `<float32>[]`, or `<float32>[run]` of several
+    runs. config/settings.py describes them. `added` are those of jaxmatch/extend.py, by name.
     """
 
     learning_rate: np.ndarray
@@ -44,38 +33,29 @@ class Hyperparameters(NamedTuple):
 
 
 def stack(settings: Sequence[Mapping[str, float]]) -> Hyperparameters:
-    """Stacks the `optimizer` sections of several configs: every field becomes `<float32>[replica]`."""
-
-    def column(name: str, *default: float) -> np.ndarray:
-        return np.asarray([float(one.get(name, *default) if default else one[name]) for one in settings], np.float32)
-
+    """Stacks the `optimizer` sections of several configs. A floor of the learning rate never exceeds the rate."""
     added = {name.partition(".")[2]: default for name, default in ADDED_DEFAULTS.items()}
-    stacked = Hyperparameters(
-        *(column(name) for name in Hyperparameters._fields if name != "added"),
-        added={name: column(name, default) for name, default in added.items()},
-    )
+
+    def column(name: str) -> np.ndarray:
+        return np.asarray([{**added, **one}[name] for one in settings], np.float32)
+
+    own = (column(name) for name in Hyperparameters._fields if name != "added")
+    stacked = Hyperparameters(*own, added={name: column(name) for name in added})
     return stacked._replace(learning_rate_floor=np.minimum(stacked.learning_rate_floor, stacked.learning_rate))
 
 
 def learning_rate(samples: jax.Array, hyperparameters: Hyperparameters) -> jax.Array:
-    """Computes the learning rate: linear warmup, then exponential decay in steps.
-
-    It follows RE2, section 3.2; the released settings count in samples.
+    """Computes the learning rate, `<float32>[]`: linear warmup, then exponential decay in steps (RE2, section 3.2).
 
         samples < warmup:  floor + (rate - floor) * samples / warmup
-        afterwards:        min(rate, max(floor, rate * decay_rate ** floor((samples - warmup) / decay_samples)))
+        afterwards:        max(floor, rate * decay_rate ** floor((samples - warmup) / decay_samples))
 
-    A floor above the rate does not raise the rate. Without `decay_samples`, there is no decay.
-
-    optax has these schedules, but with lengths and rates that are compiled in. Here they are traced, so that runs that
-    differ in them share a program.
+    Without `decay_samples`, there is no decay. optax has these schedules, but with lengths and rates that are compiled
+    in. Here they are traced, so that runs that differ in them share a program.
 
     Arguments:
-      samples: the number of pairs seen before this step, `<int32>[]`.
+      samples: the number of training pairs seen before this step, `<int32>[]`.
       hyperparameters: the hyperparameters of one run.
-
-    Returns:
-      The rate, `<float32>[]`.
     """
     h = hyperparameters
     seen = samples.astype(jnp.float32)
@@ -85,22 +65,16 @@ def learning_rate(samples: jax.Array, hyperparameters: Hyperparameters) -> jax.A
     periods = jnp.floor((seen - h.warmup_samples) / jnp.maximum(h.decay_samples, 1))
     periods = jnp.where(h.decay_samples > 0, jnp.maximum(periods, 0), 0)
     decayed_rate = jnp.maximum(h.learning_rate_floor, h.learning_rate * h.decay_rate**periods)
-    decayed_rate = jnp.minimum(decayed_rate, h.learning_rate)
     return jnp.where(seen < h.warmup_samples, warmup_rate, decayed_rate)
 
 
-def cross_entropy(outputs: jax.Array, labels: jax.Array) -> jax.Array:
-    """Returns the softmax cross entropy, `<float32>[batch]`, of `<float32>[batch, classes]` and `<int32>[batch]`."""
-    return optax.softmax_cross_entropy_with_integer_labels(outputs, labels)
-
-
-def squared_error(outputs: jax.Array, labels: jax.Array) -> jax.Array:
-    """Returns the squared error, `<float32>[batch]`, of `<float32>[batch, 1]` and `<float32>[batch]`."""
-    return jnp.square(outputs[:, 0] - labels)
-
-
+# Task -> its loss: outputs `<float32>[batch, classes or 1]`, labels `<int32 or float32>[batch]` -> `<float32>[batch]`.
 # A ranking is trained by point-wise binary classification (RE2, section 3.5).
-LOSSES = {"classification": cross_entropy, "ranking": cross_entropy, "regression": squared_error}
+LOSSES = {
+    "classification": optax.softmax_cross_entropy_with_integer_labels,
+    "ranking": optax.softmax_cross_entropy_with_integer_labels,
+    "regression": lambda outputs, labels: jnp.square(outputs[:, 0] - labels),
+}
 # Hyperparameter -> the function that changes the losses by it; filled by jaxmatch/extend.py.
 ADDED: dict[str, Callable[..., jax.Array]] = {}
 
@@ -115,7 +89,7 @@ def losses(task: str, outputs: jax.Array, labels: jax.Array, added: Mapping[str,
 
 # The random numbers of a run depend on its seed and the step, and on nothing else. Keys are derived by `fold_in`, never
 # by splitting and carrying, so a resumed run only needs (seed, step). They are always threefry keys: under `vmap`,
-# `rbg` keys take the bits of every slot from the first key, so another run's seed would change a run's dropout masks.
+# `rbg` keys take the bits of every slot from the first key, so another run's seed would change a run's masks.
 # Each purpose has a stream of its own; the numbers are part of what makes a run reproducible.
 PURPOSES = {"parameters": 0, "dropout": 1}
 
@@ -147,7 +121,7 @@ class BatchShape(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything that training changes in one run. In a chunk, each leaf has a leading slot axis.
+    """Everything that training changes in one run. In a chunk, each leaf has a leading slot axis, as in `Slot`.
 
     Attributes:
       parameters: the module's parameters in one array, `<float32>[parameters]`. With one array instead of a tree of
@@ -170,14 +144,7 @@ class State(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """A run in a chunk. In a chunk, each leaf has a leading slot axis.
-
-    Attributes:
-      state: its state.
-      seed: `<uint32>[]`.
-      hyperparameters: its hyperparameters.
-      active: whether it still learns, `<bool>[]`.
-    """
+    """A run in a chunk: its state, its seed, `<uint32>[]`, and whether it still learns, `<bool>[]`."""
 
     state: State
     seed: jax.Array
@@ -186,11 +153,8 @@ class Slot(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """The pairs of one step of one run.
-
-    Attributes:
-      rows: their rows in the training set, `<int32>[batch]`.
-      weights: 1 for a pair, 0 for a row that only fills the batch, `<float32>[batch]`.
+    """The pairs of one step of one run: their rows in the training set, `<int32>[batch]`, and weights,
+    `<float32>[batch]`: 1, or 0 for a row that only fills the batch.
     """
 
     rows: jax.Array
@@ -201,8 +165,7 @@ class Shared(NamedTuple):
     """What all runs of a step share.
 
     Attributes:
-      split: the training set on the device: {"tokens": {"ids": <int32>[pairs, longest], ...},
-        "sentences": <int8>[pairs, longest], "labels"}.
+      split: the training set, as `evaluation.device_split` returns it.
       vectors: the word vectors, `<float32>[words, dimensions]`.
       length: the length of the bucket of the batch, `<int32>[]`; at most that of the compiled rows.
     """
@@ -230,8 +193,7 @@ class Flattening(NamedTuple):
       module: the model.
       to_tree: `<float32>[count]` -> the tree that `module.apply` takes.
       count: the number of trained parameters.
-      platform: the platform of the devices. On GPUs, the weights of all layers are normalized at once
-        (layers/core.py), and products are aligned (layers/core.py).
+      platform: the platform of the devices.
     """
 
     module: nn.Module
@@ -246,30 +208,25 @@ class Flattening(NamedTuple):
     def match(self, parameters: jax.Array, *inputs: Any, **options: Any) -> jax.Array:
         """Calls `match` of the model with `parameters`, `<float32>[count]`."""
         module, params = self.module, self.to_tree(parameters)
-        # A TPU gains nothing from this (benchmarks/NOTES.md), and a CPU prefers one layer at a time, for its cache.
+        # The weights of all layers are normalized at once. A TPU gains nothing from this (benchmarks/NOTES.md), and a
+        # CPU prefers one layer at a time, for its cache.
         if self.platform in core.GPUS and module.config.weight_normalization != "none":
-            module, params = core.fold_weight_norm_jointly(module, params)
+            params = core.fold_weight_norm(params, core.kernels_of)
+            module = module.clone(config=dataclasses.replace(module.config, weight_normalization="none"))
         return module.apply({"params": params}, *inputs, **options, method="match")
 
 
 def words_trained(module: nn.Module, words: int) -> int:
-    """Returns how many rows of a table of `words` word vectors shape the parameters of a model.
-
-    These are all rows if the model trains them. Otherwise it is 2, so that one flattening and one estimate serve all
-    tables.
+    """Returns how many rows of a table of `words` word vectors shape the parameters of a model: all if the model trains
+    them, otherwise 2, so that one flattening serves all tables.
     """
     return words if module.config.words == "trained" else 2
 
 
 @functools.lru_cache(maxsize=256)
 def flattening(module: nn.Module, dimensions: int, words: int = 2, platform: str = "cpu") -> Flattening:
-    """Returns the layout of a model's parameters in one array.
-
-    Arguments:
-      module: the model.
-      dimensions: the number of dimensions of the word vectors.
-      words: `words_trained` of the model.
-      platform: the platform of the devices that compute with it.
+    """Returns the layout of a model's parameters in one array, for word vectors of some dimensions and `words_trained`
+    of the model.
     """
     side = {"ids": jax.ShapeDtypeStruct((1, 1), np.int32)}
     vectors = jax.ShapeDtypeStruct((words, dimensions), np.float32)
@@ -279,16 +236,9 @@ def flattening(module: nn.Module, dimensions: int, words: int = 2, platform: str
 
 
 def initial_state(flat: Flattening, seed: jax.Array, hyperparameters: Hyperparameters, vectors: jax.Array) -> State:
-    """Returns the state of one run before its first step.
+    """Returns the state of one run before its first step, with parameters drawn with the seed, `<uint32>[]`.
 
-    Arguments:
-      flat: the model.
-      seed: `<uint32>[]`.
-      hyperparameters: the hyperparameters of this run.
-      vectors: the word vectors that trained words start from, `<float32>[words, dimensions]`.
-
-    Returns:
-      Parameters drawn with the seed; moments and counts are 0.
+    `vectors` are those that trained words start from, `<float32>[words, dimensions]`.
     """
     a = b = {"ids": jnp.zeros((1, 1), jnp.int32)}  # parameters do not depend on how many pairs or tokens there are
     parameters = flat.to_array(flat.module.init(run_key(seed, "parameters"), a, b, vectors)["params"])
@@ -297,36 +247,21 @@ def initial_state(flat: Flattening, seed: jax.Array, hyperparameters: Hyperparam
     return State(parameters, moments, count, count, zero, zero, jnp.int32(-1))
 
 
-def take_batch(split: Mapping[str, Any], rows: jax.Array, length: int) -> tuple[dict[str, jax.Array], jax.Array]:
-    """Returns the given rows of a split, cut to a length.
-
-    Arguments:
-      split: as in `Shared`.
-      rows: <int32>[batch].
-      length: static.
-
-    Returns:
-      (tokens, sentences) as `match` of a model takes them.
-    """
-    return jax.tree.map(lambda values: values[rows, :length], (split["tokens"], split["sentences"]))
-
-
 @core.jax_defaults()
 def train_step(flat: Flattening, task: str, shape: BatchShape, slot: Slot, batch: Batch, shared: Shared) -> State:
     """Makes one update of one run.
 
-    A run that is not active or has diverged keeps its state bit for bit. It neither learns nor disturbs its neighbors.
-
-    Arguments:
-      flat, task, shape: static.
-      slot, batch, shared: the run, its pairs, and what it shares with other runs.
+    A run that is not active or has diverged keeps its state bit for bit. `flat`, `task` and `shape` are static.
 
     Returns:
       The state after the update; if the loss or its gradient is not finite, the old state with `diverged_at` set.
     """
     state, hyperparameters = slot.state, slot.hyperparameters
-    tokens, sentences = take_batch(shared.split, batch.rows, shape.length)
-    labels = shared.split["labels"][batch.rows]
+    split = shared.split
+    tokens, sentences = jax.tree.map(
+        lambda values: values[batch.rows, : shape.length], (split["tokens"], split["sentences"])
+    )
+    labels = split["labels"][batch.rows]
     key = step_key(slot.seed, "dropout", state.step)
     count = batch.weights.sum()
     target = core.Target(flat.platform, shape.most_words, shape.length, shared.length if shape.is_shared else None)
@@ -356,13 +291,11 @@ def train_step(flat: Flattening, task: str, shape: BatchShape, slot: Slot, batch
 
 
 def chunk_step(flat: Flattening, task: str) -> Callable:
-    """Returns `train_step` for every slot of a chunk.
+    """Returns `train_step` for every slot of a chunk, (shape, state, others, batches, place, split, vectors) -> state.
 
-    Returns:
-      A function (shape, state, others, batches, place, split, vectors) -> state. `others` are `seed`, `hyperparameters`
-      and `active` of the slots. `batches` holds the batches of an epoch, `<int32>[slot, batches, batch]` and
-      `<float32>[slot, batches, batch]`. `place`, `<int32>[2]`, is the index of the batch to use and the length of its
-      bucket.
+    `others` are `seed`, `hyperparameters` and `active` of the slots. `batches` holds the batches of an epoch,
+    `<int32>[slot, batches, batch]` and `<float32>[slot, batches, batch]`. `place`, `<int32>[2]`, is the index of the
+    batch to use and the length of its bucket.
     """
 
     def step(shape, state, others, batches, place, split, vectors):

@@ -21,7 +21,7 @@ MUTANTS = [
     ("jaxmatch/reporting/layout.py", "100.0 * value if percent else value, decimals", "100.0 * value, decimals", ["tests/test_tables.py"]),
     ("jaxmatch/reporting/statistics.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_tables.py", "tests/test_tables.py"]),
     ("jaxmatch/reporting/report.py", "autoescape=True", "autoescape=False", ["tests/test_report.py::test_sheet_renders_as_escaped_html_with_bold_cells"]),
-    ("jaxmatch/training/evaluation.py", "(encoded.labels, answers), 1)", "(answers, encoded.labels), 1)", ["tests/test_mistakes.py"]),
+    ("jaxmatch/training/evaluation.py", "(labels, answers), 1)", "(answers, labels), 1)", ["tests/test_mistakes.py"]),
     ("jaxmatch/training/evaluation.py", "key=lambda row: -ranks[row]", "key=lambda row: ranks[row]", ["tests/test_mistakes.py"]),
     ("jaxmatch/reporting/figures.py", "vmin=-limit, vmax=limit", "vmin=-limit, vmax=known.max()", ["tests/test_figures.py"]),
     ("jaxmatch/analysis/ensemble.py", "probabilities.argmax(axis=2)", "probabilities.argmin(axis=2)", ["tests/test_ensemble.py"]),

@@ -69,9 +69,5 @@ def listing(*folders: Path) -> list[str]:
 
 def leftover_files(folder: Path) -> str:
     """Returns a message with the partial files below a folder, or ""."""
-    found = [
-        str(path.relative_to(folder))
-        for path in folder.rglob("*")
-        if "partial" in path.name or "orbax-checkpoint-tmp" in path.name
-    ]
+    found = [str(path.relative_to(folder)) for path in folder.rglob("*") if "partial" in path.name]
     return f"left behind: {', '.join(found)[:PIECES]}" if found else ""

@@ -11,7 +11,7 @@ from typing import Any
 
 from jaxmatch import __version__
 
-PACKAGES = ("jax", "jaxlib", "flax", "orbax-checkpoint", "numpy")
+PACKAGES = ("jax", "jaxlib", "flax", "numpy")
 
 
 @dataclasses.dataclass
