@@ -3,8 +3,8 @@
     python killed_launches.py WORKDIR N,N,... words of the jaxmatch command
 
 Each launch is killed by SIGKILL just before the N-th time that it creates, opens for writing, renames or removes a file
-or folder below WORKDIR; with N:PART, one whose path contains PART. Each launch is a fork of this process, which has imported everything and started nothing. The
-program prints the exit statuses as JSON.
+or folder below WORKDIR; with N:PART, one whose path contains PART. Each launch is a fork of this process, which has
+imported everything and started nothing. The program prints the exit statuses as JSON.
 """
 
 import json

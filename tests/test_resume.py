@@ -104,9 +104,7 @@ def flip(file: Path) -> None:
     file.write_bytes(content)
 
 
-@pytest.mark.parametrize(
-    ("damage", "number"), [(flip, 1), (truncate, 2)], ids=["flipped", "both truncated"]
-)
+@pytest.mark.parametrize(("damage", "number"), [(flip, 1), (truncate, 2)], ids=["flipped", "both truncated"])
 def test_a_damaged_checkpoint_falls_back_to_the_previous_one(
     small_files, uninterrupted, stopped, tmp_path, caplog, damage, number
 ):
