@@ -41,11 +41,6 @@ class Clock:
         return self.now
 
 
-def test_timed_batches_include_random_word_features():
-    tagged = random_matcher(saved_model.SETTINGS | {"tags": True, "exact_match": True}, "a b", "c")
-    assert timing.batch_seconds(tagged.model, pairs=2, length=3, batches=1).shape == (1,)
-
-
 def test_warm_up_predictions_are_not_timed(monkeypatch):
     matcher = random_matcher(saved_model.SETTINGS, "a b", "c")
     seen = []
@@ -65,7 +60,8 @@ def test_warm_up_predictions_are_not_timed(monkeypatch):
 
 
 def test_a_random_matcher_has_a_vocabulary_characters_and_features():
-    model = {"name": "esan", "hidden_size": 4, "characters": "cnn", "character_features": 3, "exact_match": True}
+    model = {"name": "esan", "hidden_size": 4, "characters": "cnn", "character_features": 3}
+    model |= {"tags": True, "exact_match": True}
     matcher = random_matcher(model, "b b a", "c")
     assert matcher.encoded([("a b", "z")]).sides == ([[3, 2]], [[5]])  # a new word, known by its characters
     assert matcher.model.characters[2, :2].tolist() == [ord("b"), 0]
@@ -100,12 +96,8 @@ def test_timing_launchers_use_the_settings_of_the_papers(capsys):
     assert [(model["blocks"], model["encoder_layers"], model["prediction"]) for model in models[:3]] == [
         (blocks, 3, "simple") for blocks in (1, 2, 3)
     ]
-    assert [(model["name"], model["characters"]) for model in models[3:]] == [
-        ("bimpm", "bilstm"),
-        ("cafe", "bilstm"),
-        ("diin", "cnn"),
-        ("csran", "bilstm"),
-    ]
+    characters = {"bimpm": "bilstm", "cafe": "bilstm", "diin": "cnn", "csran": "bilstm"}
+    assert {model["name"]: model["characters"] for model in models[3:]} == characters
     assert not any(model["tags"] or model["exact_match"] for model in models)
     options = {"dataset": "scitail", "models": "csran,re2", "features": "none"}
     other = timing.resolve(SWEEPS / "re2_timing.py", options=options)
@@ -114,11 +106,8 @@ def test_timing_launchers_use_the_settings_of_the_papers(capsys):
     assert csran.model.characters == "none" and csran.model.stacked_layers == 5  # as in configs/csran.py for SciTail
     # The papers have times for each.
     assert {row.label for row in plan.sweep.table.published} >= set(plan.sweep.variants)
-    assert [row.scores["times.batch_seconds"] for row in re2.published_times()][-3:] == [
-        "0.03 ± 0.00",
-        "0.04 ± 0.00",
-        "0.05 ± 0.00",
-    ]
+    seconds = [row.scores["times.batch_seconds"] for row in re2.published_times()]
+    assert seconds[-3:] == ["0.03 ± 0.00", "0.04 ± 0.00", "0.05 ± 0.00"]
     assert [row.settings["parameters"] for row in esan.published_times()][:2] == ["3.9M", "109.5M"]
     assert main(["timing", str(SWEEPS / "esan_timing.py"), "--models=esan,csran", "--dry-run", "--batches", "7"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -129,23 +118,11 @@ def test_timing_launchers_use_the_settings_of_the_papers(capsys):
 @pytest.mark.slow
 def test_smoke_run_of_re2_timing_includes_a_trained_run(tmp_path, capsys):
     run = saved_model.save(tmp_path / "runs" / "x-seed1")
-    words = [
-        "timing",
-        str(SWEEPS / "re2_timing.py"),
-        "--smoke",
-        "--split",
-        "none",
-        "--run",
-        str(run),
-        "--workdir",
-        str(tmp_path),
-    ]
-    assert main([*words, "--seeds", "2"]) == 0
+    words = f"timing {SWEEPS / 're2_timing.py'} --smoke --split none --seeds 2 --run {run} --workdir {tmp_path}"
+    assert main(words.split()) == 0
     *random, trained = json.loads((tmp_path / "timing.json").read_text())["rows"]
-    assert [(row["model"], row["settings"]["blocks"], row["split"]) for row in random] == [
-        ("RE2 (1 block)", 1, None),
-        ("RE2 (2 blocks)", 2, None),
-    ]
+    found = [(row["model"], row["settings"]["blocks"], row["split"]) for row in random]
+    assert found == [("RE2 (1 block)", 1, None), ("RE2 (2 blocks)", 2, None)]
     # Three batches for each of two random initializations, and for the one trained model.
     assert [len(row["batch_seconds"]) for row in (*random, trained)] == [6, 6, 3]
     assert (trained["model"], trained["trained"], trained["split"]) == ("run x-seed1", True, None)

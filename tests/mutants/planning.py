@@ -60,7 +60,7 @@ MUTANTS = [
     (_TUNING, 'values = [run["dev"][name] if', 'values = [run["test"][name] if',
      ["tests/test_tuning.py::test_the_setting_with_the_best_mean_on_dev_is_chosen"]),
     (_TUNING, 'run["dev"][name] if run["status"] == "finished" else None', 'run["dev"][name] if run["dev"] else None',
-     ["tests/test_tuning.py::test_a_diverged_run_with_scores_is_not_chosen"]),
+     ["tests/test_tuning.py::test_a_setting_with_a_diverged_seed_is_not_chosen"]),
     (_TUNING, "{**sweep.variants[choice.variant], **choice.overrides}", "{**choice.overrides, **sweep.variants[choice.variant]}",
      ["tests/test_tuning.py::test_the_final_config_equals_the_chosen_run_if_a_variant_sets_a_grid_key"]),
     ("jaxmatch/sweep/execute.py", '"test": result.test,', '"test": progress.best,',
