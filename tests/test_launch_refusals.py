@@ -102,11 +102,11 @@ def test_missing_required_split_is_refused(small_files, tmp_path, split, overrid
         ("TABLE = {}\n\ndef get_config():\n    return default_config()\n", None),  # an empty table is allowed
         (
             "TABLE = {1: 2}\n\ndef get_config():\n    return default_config()\n",
-            "the table of the sweep is a dict: give a TableLayout",
+            "table of a Sweep cannot be {1: 2}: make it a TableLayout",
         ),
         (
             "def get_config():\n    return ConfigDict({'model': {'name': 're2'}})\n",
-            "the config of the sweep is not a complete config",
+            "the config of the sweep lacks data",
         ),
     ],
 )

@@ -20,16 +20,18 @@ ROOT = Path(__file__).parent.parent
 
 # A mistake in `Sweep(...)` -> the message about it.
 MISTAKES = {
-    "seeds=5": "seeds of the sweep is 5: make it a tuple",
-    'grid={"model.blocks": 3}': "axis model.blocks of the sweep is 3: make it a tuple",
+    "seeds=5": "seeds of a Sweep cannot be 5: make it a Iterable[int]",
+    'grid={"model.blocks": 3}': "grid of a Sweep cannot be 3: make it a Mapping[str, Iterable[Any]]",
     'grid={"model.alignment": "linear"}': "axis model.alignment of the sweep is 'linear': make it a tuple",
-    'grid=("model.blocks",)': "grid of the sweep is ('model.blocks',): make it a dictionary",
+    'grid=("model.blocks",)': "grid of a Sweep cannot be ('model.blocks',): make it a Mapping[str, Iterable",
     'analyses={"ensembles": {}}': "the sweep asks for 'ensembles': the analyses and their options are {'ensemble': ",
     'analyses={"occlusion": {"spilt": "dev"}}': "the sweep asks for 'occlusion': the analyses and their options are",
-    'analyses={"ensemble": None}': "'ensemble' of the sweep is None: make it a dictionary",
-    'variants={"a": "model.blocks"}': "'a' of the sweep is 'model.blocks': make it a dictionary",
-    "table=7": "the table of the sweep is a int: give a TableLayout",
-    "config=ConfigDict()": "the config of the sweep is not a complete config: begin with default_config()",
+    'analyses={"ensemble": None}': "analyses of a Sweep cannot be None: make it a Mapping[str, Mapping[str, Any]]",
+    'variants={"a": "model.blocks"}': "variants of a Sweep cannot be 'model.blocks': make it a Mapping[str, Mapping",
+    "table=7": "table of a Sweep cannot be 7: make it a TableLayout",
+    "config=ConfigDict()": (
+        "the config of the sweep lacks data, execution, model, optimizer, training: begin with default_config()"
+    ),
     "table=TableLayout(title=3, rows=())": "title of a TableLayout cannot be 3: make it a str",
     'table=TableLayout("t", rows=(), order=3)': "order of a TableLayout cannot be 3: make it a Mapping[str, ",
     'table=TableLayout("t", rows=(), order={"seed": 3})': "order of a TableLayout cannot be 3: make it a Mapping",
@@ -38,7 +40,7 @@ MISTAKES = {
     'table=TableLayout("t", rows=(), published=(Published("P", {"dev.f1": 0.7}, "T"),))': (
         "scores of a Published cannot be 0.7: make it a Mapping[str, str]"
     ),
-    "config={}": "the config of the sweep is not a complete config: begin with default_config()",
+    "config={}": "config of a Sweep cannot be {}: make it a ConfigDict",
     'table=TableLayout("t", rows=("model.blocks"))': (
         "rows of a TableLayout cannot be 'model.blocks': make it a tuple[str, ...]"
     ),

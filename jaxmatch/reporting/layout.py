@@ -14,7 +14,7 @@ NO_SETTINGS = ("parameters", "seeds")  # the keys of a published row that are no
 PARTS = ("dev", "test", "best_on_test", "times")  # of a record that hold scores
 
 
-def _check(part: Any) -> None:
+def check_types(part: Any) -> None:
     """Raises TypeError unless each field has its type. A table is made after all training, and must not fail then."""
     for field in dataclasses.fields(part):
         value, kind = getattr(part, field.name), typing.get_origin(field.type) or field.type
@@ -57,7 +57,7 @@ class Published:
     unlike: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        _check(self)
+        check_types(self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +91,7 @@ class TableLayout:
     paired: bool = False
 
     def __post_init__(self):
-        _check(self)
+        check_types(self)
 
 
 @dataclasses.dataclass(frozen=True)

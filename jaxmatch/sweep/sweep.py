@@ -27,7 +27,7 @@ from jaxmatch.config.settings import (
 )
 from jaxmatch.data import catalog
 from jaxmatch.errors import InputError, nearest
-from jaxmatch.reporting.layout import Published, TableLayout
+from jaxmatch.reporting.layout import Published, TableLayout, check_types
 from jaxmatch.training.scores import score_names
 
 # The section of settings that may differ inside one compiled program, as the seed may.
@@ -116,8 +116,8 @@ class Sweep:
 
     name: str
     config: ConfigDict
-    grid: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
-    seeds: Sequence[int] = (0,)
+    grid: Mapping[str, Iterable[Any]] = dataclasses.field(default_factory=dict)
+    seeds: Iterable[int] = (0,)
     table: TableLayout = dataclasses.field(default=None)  # type: ignore[assignment]  # filled in below
     variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     analyses: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
@@ -127,23 +127,16 @@ class Sweep:
     space: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
-        if not isinstance(self.config, ConfigDict) or {"model", *SECTIONS} - set(self.config):
-            raise TypeError("the config of the sweep is not a complete config: begin with default_config()")
-        for name in ("grid", "variants", "analyses", "space"):
-            if not isinstance(value := getattr(self, name), Mapping):
-                raise TypeError(f"{name} of the sweep is {value!r}: make it a dictionary")
-        for name, value in {**self.variants, **self.analyses}.items():
-            if not isinstance(value, Mapping):
-                raise TypeError(f"{name!r} of the sweep is {value!r}: make it a dictionary")
+        rows = (*(("variant",) if self.variants else ()), *self.grid)
+        object.__setattr__(self, "table", self.table or TableLayout(title=self.name, rows=rows, scores=()))
+        check_types(self)
+        if missing := {"model", *SECTIONS} - set(self.config):
+            raise TypeError(f"the config of the sweep lacks {', '.join(sorted(missing))}: begin with default_config()")
         for name, options in self.analyses.items():
             if name not in ANALYSES or set(options) - set(ANALYSES[name]):
                 raise TypeError(f"the sweep asks for {name!r}: the analyses and their options are {ANALYSES}")
-        if isinstance(self.floors, str) or set(self.floors).difference(FLOORS):
+        if isinstance(self.floors, str) or set(self.floors) - set(FLOORS):
             raise TypeError(f"the floors of the sweep are {self.floors!r}: make them a tuple, of {', '.join(FLOORS)}")
-        if not isinstance(self.table, TableLayout | None):
-            raise TypeError(f"the table of the sweep is a {type(self.table).__name__}: give a TableLayout")
-        rows = (*(("variant",) if self.variants else ()), *self.grid)
-        object.__setattr__(self, "table", self.table or TableLayout(title=self.name, rows=rows, scores=()))
         object.__setattr__(self, "floors", tuple(self.floors))
         object.__setattr__(self, "seeds", _values("seeds", self.seeds))
         object.__setattr__(self, "grid", {key: _values(f"axis {key}", values) for key, values in self.grid.items()})
@@ -179,9 +172,9 @@ class Sweep:
         return runs
 
 
-def _values(name: str, values: Any) -> tuple[Any, ...]:
+def _values(name: str, values: Iterable[Any]) -> tuple[Any, ...]:
     """Converts values of a grid, which may be a range or an array, to Python values."""
-    if isinstance(values, str) or not isinstance(values, Iterable):  # a text would be split into letters
+    if isinstance(values, str):  # it would be split into letters
         raise TypeError(f"{name} of the sweep is {values!r}: make it a tuple, with a comma after a single value")
     values = values.tolist() if isinstance(values, np.ndarray) else values
     return tuple(value.item() if isinstance(value, np.generic) else value for value in values)
