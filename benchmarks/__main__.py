@@ -71,7 +71,8 @@ def _measure(name: str, settings: Settings, results: Path, command: str) -> None
     load, began = os.getloadavg()[0], time.perf_counter()
     rows, notes = item.run(settings)
     more = {"seconds": round(time.perf_counter() - began, 1), "load_before": round(load, 1)}
-    more["huge_pages"] = devices.huge_pages_enabled()
+    requested = f"{devices.HUGE}=1" in os.environ.get(devices.TUNABLES, "")
+    more["huge_pages"] = requested or "[always]" in devices.huge_pages_setting()
     result = reports.result_of(name, item.title, rows, notes, command, **more)
     print(reports.markdown(result, item.columns), flush=True)
     if not settings.quick:

@@ -20,22 +20,12 @@ def test_cache_folder_is_the_given_one_else_in_xdg_cache_home_else_in_the_home(m
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     assert cache_folder() == Path("/home/ada/.cache/jaxmatch")
 
-
-def test_cache_folder_without_a_home_raises_unless_one_is_given(monkeypatch):
-    """An example is `docker run --user 12345` without HOME."""
-
-    def home():
+    def home():  # for example in `docker run --user 12345` without HOME
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", home)
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    with pytest.raises(
-        InputError, match="no home folder.*config.execution.cache_directory=FOLDER, or the variable XDG_CACHE_HOME"
-    ):
+    with pytest.raises(InputError, match="no home folder.*config.execution.cache_directory=FOLDER, or the variable"):
         cache_folder()
-    assert cache_folder("/fast") == Path("/fast")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/scratch")
-    assert cache_folder() == Path("/scratch/jaxmatch")
 
 
 COUNTED = """

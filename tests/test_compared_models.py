@@ -9,7 +9,6 @@ from random_parameters import random_parameters
 from scipy.special import softmax
 from test_layers_lstm import expected_states
 
-from jaxmatch.errors import InputError
 from jaxmatch.models import build, count_parameters
 
 RANDOM = np.random.default_rng(5)
@@ -147,8 +146,3 @@ def test_parameter_count_in_the_papers_setting(settings, size):
     side, table = {"ids": A}, jax.ShapeDtypeStruct((10, 300), jnp.float32)
     module = build(settings, outputs=3)
     assert count_parameters(jax.eval_shape(module.init, jax.random.key(0), side, side, table)["params"]) == size
-
-
-def test_hidden_size_must_be_a_multiple_of_the_attention_heads():
-    with pytest.raises(InputError, match="model.hidden_size 30 does not fit 4 attention heads; give a multiple of 4"):
-        build({"name": "transformer", "hidden_size": 30}, outputs=3)

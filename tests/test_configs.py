@@ -32,16 +32,6 @@ def test_every_config_file_loads_and_is_locked_and_valid(file, dataset):
 
 
 @pytest.mark.parametrize("model", sorted(MODELS))
-def test_default_configs_of_all_models_share_the_non_model_settings(model):
-    config = default_config(model)
-    validate(config)
-    assert config.model.name == model
-    assert {key for key in flatten(config) if not key.startswith("model.")} == {
-        key for key in flatten(default_config()) if not key.startswith("model.")
-    }
-
-
-@pytest.mark.parametrize("model", sorted(MODELS))
 def test_every_model_has_a_config_for_own_data_without_a_tagger(model):
     config = load_config(model, dataset="own")
     assert not config.model.get("tags", False)  # tags need NLTK's tagger, which is a download

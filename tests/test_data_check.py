@@ -41,9 +41,7 @@ def test_classification_report_equals_hand_computed_counts(own):
     assert "train 4 3 0" in lines and "dev 2 2 0" in lines
     assert "train 1 (25.0%) 3 (75.0%)" in lines and "dev 0 (0.0%) 2 (100.0%)" in lines
     assert "train a 2.0 2 3 3 3" in lines
-    assert (
-        "words: 5 distinct, 20 in all texts" in lines
-    )  # the text without a token counts as a token, but not as a word
+    assert "words: 5 distinct, 20 in all texts" in lines  # a text without a token counts as a token, but not as a word
     assert "vectors some.2d: 4 words of 2 dimensions, 1 broken line" in lines
     assert "vocabulary: 3 words, 100.0% of them with a vector" in lines
     assert "85.0% of all tokens have a vector, 85.0% are in the vocabulary" in lines
@@ -88,9 +86,7 @@ def test_training_pairs_without_a_label_are_a_problem(own):
         dev=[("cat cat", "dog", "0"), ("dog dog", "cat", "1"), ("dog", "the dog", "-1")],
     )
     problems = [line for line in lines_of(check(settings)) if "label" in line and line.startswith("- ")]
-    assert problems == [
-        "- train: 2 pairs are left out without a label; if -1 is a label, name it: --labels=-1=NAME",
-    ]
+    assert problems == ["- train: 2 pairs are left out without a label; if -1 is a label, name it: --labels=-1=NAME"]
 
 
 @pytest.mark.parametrize(
@@ -104,14 +100,6 @@ def test_training_pairs_without_a_label_are_a_problem(own):
                 for label in ("'<NA>' of 1 training pair", "'NaN' of 2 training pairs", "'none' of 1 training pair")
             ],
         ),
-        (
-            [f"{number / 8}" for number in range(40)] * 9,
-            "",
-            [
-                "looks like a regression: 40 numeric labels; set data.task=regression, or data.task=classification if "
-                "they are classes"
-            ],
-        ),
         (["0", "0.5", "1"], "", ["looks like a regression: 3 numeric labels; set data.task=regression, or"]),
         ([f"{number}" for number in range(11)], "", ["looks like a regression: 11 numeric labels"]),
         ([f"{number}" for number in range(11)] * 11, "classification", []),
@@ -123,7 +111,6 @@ def test_training_pairs_without_a_label_are_a_problem(own):
         ([f"id{number}" for number in range(101)] * 11, "", ["101 labels in 1,111 training pairs; are they classes?"]),
         (["2", "0", "1", "5"], "", []),
         (["nano", "0.5"], "", []),
-        (["0.5", "1.5"], "regression", []),
     ],
 )
 def test_labels_that_are_probably_no_classes_are_problems(own, labels, task, problems):
@@ -162,26 +149,32 @@ def test_splits_that_differ_from_the_official_ones_are_explained(tmp_path):
     assert "- there is no test split, no msr_paraphrase_test.txt" in lines
 
 
-def test_missing_official_splits_are_explained(data_folder):
-    lines = lines_of(check(DataSettings("rte", str(data_folder))))
-    assert "- there is no test split (the official test file has no labels)" in lines
-    assert "train 2,490 2,488 0" in lines
-    assert not any(line.startswith("test:") for line in lines)
-
-
-def test_pairs_left_out_on_purpose_are_counted(data_folder):
-    lines = lines_of(check(DataSettings("twitter_url", str(data_folder))))
-    assert "train 82 82 8 (3 of 6 votes)" in lines and "test 86 86 14 (3 of 6 votes)" in lines
-    lines = lines_of(check(DataSettings("trecqa_clean", str(data_folder))))
-    assert "test 1,442 1,442 75 (the question has not both right and wrong answers)" in lines
-    assert "test 68 68 21.2 112" in lines and "test: questions with right and wrong answers only" in lines
-
-
-def test_sick_relatedness_counts_and_repeated_pairs_are_reported(data_folder):
-    lines = lines_of(check(DataSettings("sick_relatedness", str(data_folder))))
-    assert "train 4,500 4,470 0" in lines
-    # 49 of them are equal, in the same order.
-    assert "- test: 81 pairs occur in the training split too, up to order, case and punctuation" in lines
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("rte", ["- there is no test split (the official test file has no labels)", "train 2,490 2,488 0"]),
+        ("twitter_url", ["train 82 82 8 (3 of 6 votes)", "test 86 86 14 (3 of 6 votes)"]),
+        (
+            "trecqa_clean",
+            [
+                "test 1,442 1,442 75 (the question has not both right and wrong answers)",
+                "test 68 68 21.2 112",
+                "test: questions with right and wrong answers only",
+            ],
+        ),
+        (
+            "sick_relatedness",
+            [
+                "train 4,500 4,470 0",
+                # 49 of them are equal, in the same order.
+                "- test: 81 pairs occur in the training split too, up to order, case and punctuation",
+            ],
+        ),
+    ],
+)
+def test_missing_dropped_and_repeated_official_pairs_are_explained(data_folder, name, expected):
+    lines = lines_of(check(DataSettings(name, str(data_folder))))
+    assert set(expected) <= set(lines)
 
 
 @pytest.mark.parametrize("words", [["--maximum-length", "9" * 20], ["--minimum-count", "-3"]])
@@ -196,31 +189,15 @@ def test_split_seed_requires_split(capsys):
     assert capsys.readouterr().err == "jaxmatch: --split-seed needs --split; give the shares: --split 0.8/0.1/0.1\n"
 
 
-QUOTED = [('"He said ""so""."', "cat", "yes"), ("dog", '"""Cat"" the dog"', "no"), ("cat", "the cat", "no")]
-
-
 @pytest.mark.parametrize(
-    ("rows", "problem"),
+    ("rows", "is_problem"),
     [
-        (QUOTED, "train: 2 texts are enclosed in quotation marks; if the file is quoted, give --quoted"),
-        (
-            [(f'"{a}"', f'"{b}"', f'"{label}"') for a, b, label in (("cat", "dog", "yes"), ("dog", "the", "no"))],
-            "train: 2 labels and 3 texts are enclosed in quotation marks; if the file is quoted, give --quoted",
-        ),
-        ([("cat", "dog", '"yes"'), ("dog", "cat", "no")], ""),
-        ([('He said "so".', '"No" or "yes"', "yes"), ('"So."', "cat", "no")], ""),
+        ([('"He said ""so""."', "cat", "yes"), ("dog", '"""Cat"" the dog"', "no"), ("cat", "the cat", "no")], True),
+        ([('He said "so".', '"No" or "yes"', "yes"), ('"So."', "cat", "no")], False),
+        ([("cat", "dog", "yes"), ("dog", "cat", "no")], False),
     ],
 )
-def test_quoted_file_without_the_quoted_option_is_a_problem(own, capsys, rows, problem):
-    settings = own(train=rows)
-    found = [line[2:] for line in lines_of(check(settings)) if "enclosed" in line]
-    assert found == [problem] * bool(problem)
-    assert main(["data", "check", "own", "--data-directory", settings.directory]) == 0
-    assert ("enclosed" in capsys.readouterr().out) == bool(problem)
-
-
-def test_quotation_marks_after_a_space_in_csv_are_a_problem(tmp_path):
-    (tmp_path / "train.csv").write_text('text_a,text_b,label\na, "b",x\n"c", d,y\n')
-    settings = DataSettings(name="own", directory=str(tmp_path), vectors="hashed")
-    found = [line[2:] for line in lines_of(check(settings)) if "enclosed" in line]
-    assert found == ["train: 1 text is enclosed in quotation marks after a space; write none after a comma"]
+def test_quoted_file_without_the_quoted_option_is_a_problem(own, rows, is_problem):
+    found = [line for line in lines_of(check(own(train=rows))) if "enclosed" in line]
+    problem = "- train: texts are enclosed in quotation marks; if the file is quoted, give --quoted"
+    assert found == [problem] * is_problem

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_cohort import MODEL, alike, make_cohort, make_data
 
-from jaxmatch.data.batches import BatchPlan, distinct_word_counts, most_in_evaluation, most_in_training
+from jaxmatch.data.batches import BatchPlan, most_distinct_words, most_in_evaluation, most_in_training
 from jaxmatch.data.text import WordTable, character_table
 from jaxmatch.layers.core import traced_for
 from jaxmatch.layers.words import distinct, encode_distinct_words
@@ -41,10 +41,8 @@ def test_distinct_word_counts_include_padding(sentences):
     ids = np.zeros((len(sentences), 40), np.int32)
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence
-    batches = np.array([[0, 1], [1, 1]])
-    assert distinct_word_counts(ids, batches, WORDS).tolist() == [len(np.unique(ids[rows])) for rows in batches]
-    full = 1 + np.arange(8).reshape(2, 4)  # no padding, but a model may add some
-    assert distinct_word_counts(full, np.array([[0, 1]]), WORDS) == [9]
+    assert most_distinct_words([ids[:2], ids[1:]], WORDS) == max(len({0, *ids[:2].flat}), len({0, *ids[1:].flat}))
+    assert most_distinct_words([1 + np.arange(8).reshape(2, 4)], WORDS) == 9  # a model may add padding
     assert most_in_evaluation({0: [1 + np.arange(64).reshape(4, 16).repeat(8, axis=1)]}, words=80) == {0: 128}
 
 
@@ -57,7 +55,8 @@ def test_no_batch_of_other_seeds_and_epochs_has_more_words():
     for seed in range(10, 15):
         for bucket, (batches, _) in plan.rows(seed, seed).items():
             length = plan.buckets[bucket]
-            assert distinct_word_counts(ids[:, :length], batches, 5_001).max() <= most[bucket] < 32 * length
+            found = most_distinct_words((ids[batch, :length] for batch in batches), 5_001)
+            assert found <= most[bucket] < 32 * length
 
 
 def test_only_distinct_words_are_encoded():
@@ -146,7 +145,7 @@ def test_training_and_evaluation_encode_distinct_words():
 
 def test_an_epoch_with_more_words_than_expected_encodes_each_token(monkeypatch):
     expected = cohort(maximum_buckets=1).train()
-    monkeypatch.setattr(chunks_module, "most_in_training", lambda plan, ids, words: dict.fromkeys(plan.batch_rows, 12))
+    monkeypatch.setattr(chunks_module, "most_in_training", lambda plan, ids, words: dict.fromkeys(plan.shapes, 12))
     short = cohort(maximum_buckets=1)
     assert shapes_of(short) == {0: BatchShape(8)}
     alike(short.train(), expected, atol=1e-4)

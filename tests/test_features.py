@@ -36,9 +36,6 @@ def test_character_table_equals_hand_computed_values():
     assert table[3].tolist() == [120] * 16
     assert table[4].tolist() == [1, 1] + [0] * 14  # neither character has its own number, and neither is padding
     assert table[5, 0] == ord("7")
-
-
-def test_more_known_characters_cover_characters_beyond_ascii():
     table = character_table([*FIRST, "aé", "я"], known=1024)
     assert table[2, :2].tolist() == [97, 128 + 0xE9] and table[3, 0] == 128 + (0x44F - 896)
 
@@ -55,13 +52,7 @@ def test_characters_of_a_word_do_not_depend_on_other_words(words, known):
 
 def test_the_tag_numbers_are_fixed():
     # Every saved model depends on these numbers: 0 padding, 1 no known tag, then the tags of the Penn Treebank.
-    assert (TAG_NUMBERS["#"], TAG_NUMBERS["DT"], TAG_NUMBERS["NN"], TAG_NUMBERS["``"]) == (
-        2,
-        12,
-        21,
-        46,
-    )
-    assert LEAST_TAGS == 47
+    assert [TAG_NUMBERS[tag] for tag in ("#", "DT", "NN", "``")] == [2, 12, 21, 46] and LEAST_TAGS == 47
 
 
 def test_tags_are_aligned_with_tokens(tagger):
@@ -122,7 +113,8 @@ def own(tmp_path):
 
 def test_features_are_aligned_with_tokens(own, tmp_path, tagger):
     plain = prepare(own(), tmp_path / "cache")
-    data = prepare(own(characters=128, tags=True, exact_match=True), tmp_path / "cache")
+    for _ in range(2):  # the second time from the cache
+        data = prepare(own(characters=128, tags=True, exact_match=True), tmp_path / "cache")
     assert plain.characters is None and plain.splits["train"].features() == {} and plain.fingerprint != data.fingerprint
     np.testing.assert_array_equal(data.characters, character_table(data.vocabulary.words))
     train = data.splits["train"]
@@ -136,23 +128,9 @@ def test_features_are_aligned_with_tokens(own, tmp_path, tagger):
     assert features["exact_match"].tolist() == [[0, 1, 1, 0, 0, 0, 1, 0, 1, 0], [1, 0, 1, 0, 0, 0, 0, 0, 0, 0]]
     assert ((features["tags"] > 0) == (ids > 0)).all() and features["tags"].dtype == np.uint8
     determiners = features["tags"] == TAG_NUMBERS["DT"]
-    assert determiners[0].tolist()[:6] == [True, False, False, True, False, True] and determiners[1].tolist()[:3] == [
-        True,
-        False,
-        True,
-    ]
+    assert [np.flatnonzero(row).tolist() for row in (determiners[0, :6], determiners[1, :3])] == [[0, 3, 5], [0, 2]]
     cut = prepare(own(tags=True, exact_match=True, maximum_length=2), tmp_path / "cache").splits["train"]
     assert cut.exact_match_a.tolist() == [0, 0, 1, 0] and len(cut.tags_a) == 4  # "rare" is cut from the other sentence
-
-
-def test_features_are_cached_with_the_encoded_data(own, tmp_path, tagger, monkeypatch):
-    requested = own(characters=128, tags=True, exact_match=True)
-    first = prepare(requested, tmp_path / "cache")
-    monkeypatch.setattr(encoding, "encode", lambda settings: pytest.fail("the data was encoded again"))
-    second = prepare(requested, tmp_path / "cache")
-    for name, values in first.splits["train"].features().items():
-        np.testing.assert_array_equal(values, second.splits["train"].features()[name])
-    np.testing.assert_array_equal(first.characters, second.characters)
 
 
 def test_config_requests_the_features_of_its_model():
@@ -183,14 +161,11 @@ def test_encoding_fingerprint_depends_on_the_rules_of_nltk_and_not_on_its_versio
     words = text.nltk_tokenizer("NLTKWordTokenizer")
     monkeypatch.setattr(words, "PUNCTUATION", [*words.PUNCTUATION, (re.compile("x"), " x ")], raising=False)
     (tmp_path / "casual.py").write_bytes(text.nltk_file("tokenize", "casual.py").read_bytes() + b"#")
-    monkeypatch.setattr(encoding, "nltk_file", lambda *names: tmp_path / names[-1])
+    monkeypatch.setattr(text, "nltk_file", lambda *names: tmp_path / names[-1])
     assert (fingerprint_of(tmp_path, tokenizer=tokenizer) == before) == (tokenizer == "whitespace")
 
 
 def test_encoding_fingerprint_depends_on_the_version_of_generated_data(tmp_path, monkeypatch):
     before = fingerprint_of(tmp_path)
     monkeypatch.setattr(encoding.generated, "VERSION", encoding.generated.VERSION + ".1")
-    after = fingerprint_of(tmp_path)
-    assert after != before
-    monkeypatch.undo()
-    assert fingerprint_of(tmp_path) == before
+    assert fingerprint_of(tmp_path) != before

@@ -15,15 +15,14 @@ EITHER = "always [madvise] never\n"
 def started(monkeypatch, tmp_path):
     """A function that simulates a system and returns the restarted (program, arguments, variables), or None."""
 
-    def start(enabled: str | None = EITHER, tunables: str | None = None, libc: str = "glibc", fails: bool = False):
+    def start(enabled: str | None = EITHER, tunables: str | None = None, libc: str = "glibc"):
         file, calls = tmp_path / "enabled", []
         if enabled is not None:
             file.write_text(enabled)
 
         def execve(*arguments):
             calls.append(arguments)
-            if fails:
-                raise OSError("no")
+            raise OSError("no")  # is ignored
 
         monkeypatch.setattr(devices, "HUGE_PAGES_FILE", file)
         monkeypatch.setattr(devices.platform, "libc_ver", lambda: (libc, "2.36"))
@@ -66,33 +65,12 @@ def test_there_is_no_restart_if_useless_or_already_configured(started, system):
     assert started(**system) is None
 
 
-def test_a_failed_restart_is_ignored(started):
-    assert started(fails=True)
-
-
-@pytest.mark.parametrize(
-    ("enabled", "tunables", "given"),
-    [
-        (EITHER, "glibc.malloc.hugetlb=1", True),
-        (EITHER, "glibc.malloc.hugetlb=0", False),
-        (EITHER, None, False),
-        ("[always] madvise never\n", None, True),
-        ("always madvise [never]\n", "glibc.malloc.hugetlb=1", False),
-        (None, "glibc.malloc.hugetlb=1", False),
-    ],
-)
-def test_given_reports_whether_the_process_has_huge_pages(started, enabled, tunables, given):
-    started(enabled=enabled, tunables=tunables)
-    assert devices.huge_pages_enabled() == given
-
-
-@pytest.mark.skipif(not devices.huge_pages_on_request(), reason="this system gives huge pages to all or to nobody")
-@pytest.mark.parametrize("words", [["-m", "jaxmatch"], ["-m", "benchmarks"]])
-def test_a_real_command_restarts_once_with_the_variable_set(words):
+@pytest.mark.skipif("[madvise]" not in devices.huge_pages_setting(), reason="huge pages are for all or for nobody")
+def test_a_real_command_restarts_once_with_the_variable_set():
     code = f"import os, runpy, sys; sys.argv = ['x', 'sweep', '--help']; print(os.environ.get('{devices.TUNABLES}'))"
     environment = {name: value for name, value in os.environ.items() if name != devices.TUNABLES}
     output = subprocess.run(
-        [sys.executable, "-c", f"{code}; runpy.run_module({words[1]!r}, run_name='__main__')"],
+        [sys.executable, "-c", f"{code}; runpy.run_module('jaxmatch', run_name='__main__')"],
         capture_output=True,
         text=True,
         env=environment,

@@ -54,9 +54,7 @@ def test_product_dtype_depends_on_precision_and_device(precision):
         ("high", ("float32", "bfloat16 x 3", "TF32")),
         ("highest", ("float32", "float32", "float32")),
         ("float32", ("float32", "float32", "float32")),
-        ("TF32_TF32_F32", ("TF32 or finer", "TF32", "TF32")),
-        ("BF16_BF16_F32_X3", ("BF16_BF16_F32_X3 or finer", "BF16_BF16_F32_X3", "BF16_BF16_F32_X3")),
-        ("F32_F32_F32", ("float32", "float32", "float32")),
+        ("BF16_BF16_F32_X3", ("BF16_BF16_F32_X3",) * 3),
     ],
 )
 def test_jax_default_precision_applies_only_to_float32_models(default, stated):

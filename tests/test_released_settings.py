@@ -20,100 +20,27 @@ SWEEPS = Path(__file__).parent.parent / "sweeps"
 # configs/default.json5 and data/*.json5 of both codes, which have the same values. The names are those of the PyTorch
 # code. The TensorFlow code calls `dropout` and `kernel_sizes` `dropout_keep_prob` and `kernel_size`, and has no
 # `fix_embeddings`, `encoder` and `weight_decay`.
-RELEASED_DEFAULT = {
-    "hidden_size": 150,
-    "dropout": 0.2,
-    "blocks": 2,
-    "enc_layers": 2,
-    "kernel_sizes": [3],
-    "encoder": "cnn",
-    "fix_embeddings": True,
-    "alignment": "linear",
-    "fusion": "full",
-    "connection": "aug",
-    "prediction": "full",
-    "epochs": 30,
-    "batch_size": 128,
-    "grad_clipping": 5,
-    "weight_decay": 0,
-    "lr": 1e-3,
-    "beta1": 0.9,
-    "beta2": 0.999,
-    "lr_decay_rate": 0.95,
-    "lr_decay_samples": 128000,
-    "min_lr": 6e-5,
-    "lr_warmup_samples": 0,
-    "metric": "acc",
-    "eval_per_samples": 6400,
-    "eval_per_samples_warmup": 40000,
-    "eval_warmup_samples": 0,
-    "min_samples": 0,
-    "tolerance_samples": 400000,
-    "eval_epoch": True,
-    "eval_file": "dev",
-    "embedding_mode": "freq",
-    "min_df": 5,
-    "max_len": 999,
-    "sort_by_len": False,
-    "lower_case": True,
-}
-LARGE = {
-    "eval_per_samples": 12800,
-    "eval_per_samples_warmup": 512000,
-    "min_samples": 5120000,
-    "tolerance_samples": 2560000,
-}
+RELEASED_DEFAULT = (
+    dict(hidden_size=150, dropout=0.2, blocks=2, enc_layers=2, kernel_sizes=[3], encoder="cnn", fix_embeddings=True)
+    | dict(alignment="linear", fusion="full", connection="aug", prediction="full", epochs=30, batch_size=128)
+    | dict(grad_clipping=5, weight_decay=0, lr=1e-3, beta1=0.9, beta2=0.999, lr_decay_rate=0.95)
+    | dict(lr_decay_samples=128000, min_lr=6e-5, lr_warmup_samples=0, metric="acc", eval_per_samples=6400)
+    | dict(eval_per_samples_warmup=40000, eval_warmup_samples=0, min_samples=0, tolerance_samples=400000)
+    | dict(eval_epoch=True, eval_file="dev", embedding_mode="freq", min_df=5, max_len=999, sort_by_len=False)
+    | dict(lower_case=True)
+)
+LARGE = dict(eval_per_samples=12800, eval_per_samples_warmup=512000, min_samples=5120000, tolerance_samples=2560000)
 RELEASED_FILES = {
     "snli": LARGE
-    | {
-        "enc_layers": 2,
-        "blocks": 3,
-        "eval_warmup_samples": 5120000,
-        "lr": 0.002,
-        "min_lr": 1e-4,
-        "lr_decay_samples": 256000,
-        "lr_decay_rate": 0.94,
-        "batch_size": 512,
-        "lr_warmup_samples": 2048000,
-    },
+    | dict(enc_layers=2, blocks=3, eval_warmup_samples=5120000, lr=0.002, min_lr=1e-4, lr_decay_samples=256000)
+    | dict(lr_decay_rate=0.94, batch_size=512, lr_warmup_samples=2048000),
     "quora": LARGE
-    | {
-        "enc_layers": 2,
-        "blocks": 2,
-        "prediction": "symmetric",
-        "hidden_size": 200,
-        "max_len": 100,
-        "eval_warmup_samples": 3584000,
-        "lr": 0.0012,
-        "min_lr": 6e-5,
-        "lr_decay_samples": 256000,
-        "batch_size": 512,
-        "lr_warmup_samples": 0,
-    },
-    "scitail": {
-        "alignment": "identity",
-        "enc_layers": 3,
-        "blocks": 2,
-        "hidden_size": 200,
-        "epochs": 80,
-        "eval_per_samples": 6400,
-        "lr": 0.001,
-        "lr_warmup_samples": 0,
-        "lr_decay_rate": 1.0,
-    },
-    "wikiqa": {
-        "metric": "mrr",
-        "enc_layers": 3,
-        "blocks": 2,
-        "hidden_size": 200,
-        "prediction": "simple",
-        "eval_per_samples": 1280,
-        "tolerance_samples": 256000,
-        "eval_epoch": False,
-        "lr": 0.001,
-        "lr_decay_rate": 1.0,
-        "batch_size": 128,
-    },
+    | dict(enc_layers=2, blocks=2, prediction="symmetric", hidden_size=200, max_len=100, eval_warmup_samples=3584000)
+    | dict(lr=0.0012, min_lr=6e-5, lr_decay_samples=256000, batch_size=512, lr_warmup_samples=0),
+    "scitail": dict(alignment="identity", enc_layers=3, blocks=2, hidden_size=200, epochs=80, eval_per_samples=6400)
+    | dict(lr=0.001, lr_warmup_samples=0, lr_decay_rate=1.0),
+    "wikiqa": dict(metric="mrr", enc_layers=3, blocks=2, hidden_size=200, prediction="simple", eval_per_samples=1280)
+    | dict(tolerance_samples=256000, eval_epoch=False, lr=0.001, lr_decay_rate=1.0, batch_size=128),
 }
 
 
@@ -205,25 +132,14 @@ def test_released_settings_equal_the_authors_config_files(dataset, setting, swee
 @pytest.mark.parametrize("dataset", sorted(re2.DATA_SETS))
 def test_paper_setting_has_the_values_stated_in_the_paper(dataset):
     config = launch.resolve(SWEEPS / "re2_main.py", options={"dataset": dataset, "setting": "paper"}).config
-    assert (config.model.hidden_size, config.model.score_scale, config.model.dropout_placement) == (
-        150,
-        "none",
-        "every_layer",
-    )
-    assert (config.model.encoder_activation, config.model.weight_normalization, config.model.kernel_size) == (
-        "gelu",
-        "he",
-        3,
-    )
-    assert config.data.remove_punctuation and config.data.lowercase and not config.data.maximum_length
-    assert config.data.tokenizer == "word" and config.optimizer.learning_rate_floor == 0
-    assert (
-        config.optimizer.decay_rate < 1 and config.optimizer.warmup_samples > 0 and config.optimizer.gradient_clip == 5
-    )
-    assert 1e-4 <= config.optimizer.learning_rate <= 3e-3 and 64 <= config.training.batch_size <= 512
-    assert (
-        1 <= config.model.blocks <= 3 and 1 <= config.model.encoder_layers <= 3 and config.optimizer.dropout_rate == 0.2
-    )
+    model, data, optimizer = config.model, config.data, config.optimizer
+    assert (model.hidden_size, model.score_scale, model.dropout_placement) == (150, "none", "every_layer")
+    assert (model.encoder_activation, model.weight_normalization, model.kernel_size) == ("gelu", "he", 3)
+    assert data.remove_punctuation and data.lowercase and not data.maximum_length and data.tokenizer == "word"
+    assert optimizer.decay_rate < 1 and optimizer.warmup_samples > 0 and optimizer.gradient_clip == 5
+    assert 1e-4 <= optimizer.learning_rate <= 3e-3 and 64 <= config.training.batch_size <= 512
+    assert optimizer.learning_rate_floor == 0 and optimizer.dropout_rate == 0.2
+    assert 1 <= model.blocks <= 3 and 1 <= model.encoder_layers <= 3
 
 
 # A field that the paper's setting fixes -> text in the caption if the field has another value.
@@ -238,14 +154,11 @@ STATED = {
 }
 
 
+PAIRS = [(dataset, setting) for dataset in re2.DATA_SETS for setting in re2.SETTINGS]
+
+
 @pytest.mark.parametrize(
-    ("dataset", "setting"),
-    [
-        (dataset, setting)
-        for dataset in re2.DATA_SETS
-        for setting in re2.SETTINGS
-        if dataset in RELEASED_FILES or not setting.startswith("released")
-    ],
+    ("dataset", "setting"), [pair for pair in PAIRS if pair[0] in RELEASED_FILES or not pair[1].startswith("released")]
 )
 def test_caption_states_differences_from_the_paper_setting(dataset, setting):
     file = load_config(re2.data_set(dataset).config)
@@ -283,9 +196,8 @@ def test_all_single_changes_combined_equal_the_tensorflow_code(dataset):
     released = re2.with_setting(dataset, load_config("re2", dataset=dataset), "released_tensorflow")
     assert flatten(whole) == flatten(with_overrides(released, {"training.best_on_test": True}))
     assert changes.pop("TensorFlow code without mixed lengths")["training.epochs"] == released.training.epochs
-    combined = flatten(
-        with_overrides(planned.config, {name: value for each in changes.values() for name, value in each.items()})
-    )
+    every = {name: value for each in changes.values() for name, value in each.items()}
+    combined = flatten(with_overrides(planned.config, every))
     # With two blocks, the sum over all earlier blocks is the output of the one earlier block.
     assert {name for name, value in flatten(whole).items() if combined[name] != value} == {"model.connection"}
     assert planned.config.model.blocks == 2

@@ -37,8 +37,6 @@ KNOWN = flatten(default_config())
         ("optimizer.learning_rat", "optimizer.learning_rate"),
         ("learning_rate", "optimizer.learning_rate"),
         ("training.learning_rate", "optimizer.learning_rate"),
-        ("model.hiden_size", "model.hidden_size"),
-        ("data.vector", "data.vectors"),
     ],
 )
 def test_an_unknown_setting_is_refused_with_a_suggestion(wrong, suggestion):
@@ -52,9 +50,6 @@ def test_an_unknown_setting_unlike_any_other_lists_all_settings():
     with pytest.raises(InputError) as caught:
         with_overrides(default_config(), {"zzz": "1"})
     assert all(key in str(caught.value) for key in KNOWN)
-
-
-def test_a_section_is_no_setting():
     with pytest.raises(InputError, match='there is no setting "config.model"'):
         with_overrides(default_config(), {"model": "re2"})
 
@@ -69,7 +64,6 @@ def test_a_section_is_no_setting():
         ("optimizer.gradient_clip", 0, 0.0),
         ("data.lowercase", "false", False),
         ("data.lowercase", "True", True),
-        ("data.name", "own", "own"),
         ("data.directory", "2024", "2024"),
         ("model.kernel_size", "(1, 3)", (1, 3)),
         ("model.kernel_size", "[1, 3]", (1, 3)),
@@ -91,16 +85,12 @@ def test_values_take_the_type_of_their_setting(key, given, value):
         ("model.blocks", "True"),
         ("model.blocks", "0"),
         ("model.kernel_size", "2"),
-        ("model.kernel_size", "large"),
         ("model.kernel_size", "None"),
         ("model.alignment", "linaer"),
         ("data.lowercase", "1"),
-        ("data.lowercase", "maybe"),
         ("data.name", 3),
         ("data.tokenizer", "words"),
-        ("data.task", "rank"),
         ("training.selection", "acuracy"),
-        ("training.batch_size", "0"),
         ("training.epochs", "1e400"),
         ("training.epochs", "{[]: 1}"),
         ("training.epochs", "(" * 1000),
@@ -110,10 +100,7 @@ def test_values_take_the_type_of_their_setting(key, given, value):
         ("optimizer.learning_rate", 10**400),
         ("optimizer.learning_rate", math.nan),
         ("optimizer.learning_rate", "True"),
-        ("optimizer.learning_rate", None),
         ("optimizer.dropout_rate", "1.0"),
-        ("optimizer.dropout_rate", "-0.1"),
-        ("execution.maximum_replicas", "-1"),
     ],
 )
 def test_invalid_values_are_errors_that_name_the_setting(key, value):
@@ -122,26 +109,25 @@ def test_invalid_values_are_errors_that_name_the_setting(key, value):
     assert key in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["1.5", "30"])
-def test_first_scale_above_one_is_an_error(value):
-    with pytest.raises(InputError, match=f"model.first_scale is {value}.*give a number up to 1"):
-        with_overrides(default_config(), {"model.name": "diin", "model.first_scale": value})
-
-
-def test_a_misspelt_choice_gets_a_suggestion():
-    with pytest.raises(InputError, match='did you mean "accuracy"'):
-        with_overrides(default_config(), {"training.selection": "acuracy"})
-    with pytest.raises(InputError, match='did you mean "linear"'):
-        with_overrides(default_config(), {"model.alignment": "linaer"})
-    with pytest.raises(InputError, match="there is no model .xlnet.; known: re2, esan, csran, cafe, bimpm"):
-        with_overrides(default_config(), {"model.name": "xlnet"})
-    with pytest.raises(InputError, match='there is no model .esann.; did you mean "esan"'):
-        default_config("esann")
-
-
-def test_a_tuple_setting_can_be_overridden_by_one_number():
-    several = with_overrides(default_config(), {"model.kernel_size": (1, 3)})
-    assert with_overrides(several, {"model.kernel_size": "3"}).model.kernel_size == 3
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"model.name": "diin", "model.first_scale": "30"}, "model.first_scale is 30.*give a number up to 1"),
+        ({"training.selection": "acuracy"}, 'did you mean "accuracy".*--import'),
+        ({"model.alignment": "linaer"}, 'did you mean "linear"'),
+        ({"model.name": "xlnet"}, "there is no model .xlnet.; known: re2, esan, csran, cafe, bimpm"),
+        ({"model.name": "esann"}, 'there is no model .esann.; did you mean "esan"'),
+        ({"model.name": "transformer", "model.hidden_size": 30}, "does not fit 4 attention heads; give a mult"),
+        ({"model.kernel_size": (1, 3, 5, 7)}, "hidden_size 150 does not fit 4 kernel sizes; give a mult"),
+        ({"model.blocks": 1001}, "model.blocks is 1001; give a whole number up to 1000"),
+        ({"training.epochs": 2**31}, "training.epochs is 2147483648; give a whole number up to"),
+        ({"data.maximum_length": "1e99"}, "data.maximum_length is 9[0-9.]+; give a whole number up to"),
+        ({"model.name": "esan", "model.blocks": "3"}, 'there is no setting "config.model.blocks"'),
+    ],
+)
+def test_an_error_says_what_to_give_instead(changes, problem):
+    with pytest.raises(InputError, match=problem):
+        with_overrides(default_config(), changes)
 
 
 def test_an_override_changes_a_copy_and_the_copy_is_locked():
@@ -177,22 +163,22 @@ def test_changing_the_model_replaces_its_settings(old, new):
     assert changed.model == with_overrides(default_config(new), {"model.precision": "bfloat16"}).model
     assert changed.training.epochs == 3
     assert with_overrides(base, {"model.name": old}).model.hidden_size == 77
-    with pytest.raises(InputError, match='there is no setting "config.model.blocks"'):
-        with_overrides(default_config(), {"model.name": "esan", "model.blocks": "3"})
 
 
-def test_a_user_built_config_with_missing_or_extra_settings_is_an_error():
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda training: training.pop("patience_samples"), "the config lacks config.training.patience_samples; begin"),
+        (
+            lambda training: training.update(epoch=1),
+            'no setting "config.training.epoch"; did you mean "training.epochs"',
+        ),
+    ],
+)
+def test_a_user_built_config_with_missing_or_extra_settings_is_an_error(change, problem):
     settings = default_config().to_dict()
-    del settings["training"]["patience_samples"]
-    with pytest.raises(
-        InputError, match="the config lacks config.training.patience_samples; begin with default_config()"
-    ):
-        with_overrides(ConfigDict(settings), {})
-    settings = default_config().to_dict()
-    settings["optimizer"]["learning_rates"] = 0.1
-    with pytest.raises(
-        InputError, match='no setting "config.optimizer.learning_rates"; did you mean "optimizer.learning_rate"'
-    ):
+    change(settings["training"])
+    with pytest.raises(InputError, match=problem):
         with_overrides(ConfigDict(settings), {})
 
 
@@ -200,36 +186,15 @@ def test_flatten_names_every_leaf_once():
     assert flatten(ConfigDict({"a": {"b": 1, "c": {"d": (2, 3)}}, "e": ""})) == {"a.b": 1, "a.c.d": (2, 3), "e": ""}
 
 
-@pytest.mark.parametrize(
-    "key", ["data.maximum_length", "training.epochs", "model.hidden_size", "optimizer.warmup_samples"]
-)
-def test_integers_above_int32_are_refused(key):
-    with pytest.raises(InputError, match=f"{key} is 2147483648; give a whole number up to"):
-        validate(with_overrides(default_config(), {key: 2**31}))
-    with pytest.raises(InputError, match=f"{key} is 9[0-9.]+; give a whole number up to"):
-        validate(with_overrides(default_config(), {key: "1e99"}))
-
-
-def test_more_layers_than_can_be_traced_are_refused():
-    with pytest.raises(InputError, match="model.blocks is 1001; give a whole number up to 1000"):
-        validate(with_overrides(default_config(), {"model.blocks": 1001}))
-
-
 def test_literal_choices_match_the_registries():
-    choices = {
-        (config, field.name): typing.get_args(typing.get_type_hints(config)[field.name])
-        for config in (*MODELS.values(), *SECTIONS.values())
-        for field in dataclasses.fields(config)
-    }
-    registries = {
-        (RE2Config, "prediction"): PREDICTIONS,
-        (RE2Config, "precision"): PRECISIONS,
-        (RE2Config, "characters"): ("none", *CHARACTER_ENCODERS),
-        (DataConfig, "tokenizer"): TOKENIZERS,
-        (DataConfig, "task"): ("", *TASKS),
-    }
-    for (config, name), known in registries.items():
-        assert set(choices[config, name]) == set(known), (config, name)
+    for config, name, known in (
+        (RE2Config, "prediction", PREDICTIONS),
+        (RE2Config, "precision", PRECISIONS),
+        (RE2Config, "characters", ("none", *CHARACTER_ENCODERS)),
+        (DataConfig, "tokenizer", TOKENIZERS),
+        (DataConfig, "task", ("", *TASKS)),
+    ):
+        assert set(typing.get_args(typing.get_type_hints(config)[name])) == set(known), name
 
 
 def test_every_setting_has_a_help_text():

@@ -1,4 +1,4 @@
-"""Tokenizers, preprocessing options, and the tokenizer rules of an export."""
+"""Tokenizers, preprocessing options, the tokenizer rules of an export, and vocabularies."""
 
 import re
 import time
@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from nltk.tokenize import NLTKWordTokenizer
 
 from jaxmatch.data import catalog
-from jaxmatch.data.text import SENTENCE_END, TOKENIZERS, Preprocessing, is_punctuation, substitutions
+from jaxmatch.data.text import (
+    PADDING,
+    SENTENCE_END,
+    TOKENIZERS,
+    UNKNOWN,
+    Preprocessing,
+    Vocabulary,
+    build_vocabulary,
+    is_punctuation,
+    substitutions,
+)
 from jaxmatch.errors import InputError
 
 
@@ -78,10 +88,6 @@ def tokens_by_rules(name, text):
     return text.split()
 
 
-# Does what the second and the third rule do, but in time quadratic in the number of spaces.
-STRIPPED = re.compile(r"\A +| +\Z")
-
-
 def differs_in_re_and_regex(character):
     """Returns whether `re` and `regex` class a character differently. Releases of NLTK use one or the other."""
     return any(bool(re.match(kind, character)) != bool(regex.match(kind, character)) for kind in (r"\w", r"\s", r"\d"))
@@ -102,16 +108,6 @@ def test_word_rules_give_the_tokens_of_nltk(text):
     assert tokens_by_rules("word", text) == NLTKWordTokenizer().tokenize(SENTENCE_END.sub(" . ", text).strip(" "))
 
 
-@settings(max_examples=100, deadline=None)
-@given(text=st.one_of(TEXTS, st.text(" .'\"a`)", max_size=20)))
-def test_space_stripping_rules_equal_the_quadratic_pattern(text):
-    (end, dot), _, _, *rules = RULES["word"]
-    expected = STRIPPED.sub("", re.sub(end, dot, text))
-    for pattern, replacement in rules:
-        expected = re.sub(pattern, replacement, expected)
-    assert tokens_by_rules("word", text) == expected.split()
-
-
 @pytest.mark.parametrize("before", ["\u00e9", "ab."])
 def test_many_spaces_take_little_time(before):
     text = before + 10**6 * " " + "\u00e9"
@@ -122,3 +118,39 @@ def test_many_spaces_take_little_time(before):
 
 def test_tweet_tokenizers_have_no_rules():
     assert substitutions("tweet") is None and substitutions("tweet_split") is None
+
+
+# --- vocabulary ---
+
+
+def test_words_are_selected_by_count_or_vector_and_sorted_by_count():
+    counts = {"rare": 1, "known": 1, "often": 5, "b": 7, "a": 7, "almost": 4}
+    assert build_vocabulary(counts, {"known", "elsewhere"}).words[2:] == ("a", "b", "often", "known")
+    assert build_vocabulary(counts, set(), minimum_count=6).words[2:] == ("a", "b")
+
+
+def test_text_that_spells_the_special_words_is_unknown_and_never_padding():
+    vocabulary = build_vocabulary({"<padding>": 9, "<unknown>": 9, "cat": 9}, {"<padding>", "<unknown>"})
+    assert vocabulary.words == ("<padding>", "<unknown>", "cat") and len(vocabulary) == 3
+    assert vocabulary.ids(["<padding>", "cow", "<unknown>", "cat"]) == [UNKNOWN, UNKNOWN, UNKNOWN, 2]
+
+
+@given(
+    st.dictionaries(st.text(max_size=5), st.integers(1, 9), max_size=20),
+    st.sets(st.text(max_size=5)),
+    st.integers(1, 9),
+)
+@settings(max_examples=50, deadline=None)
+def test_every_kept_word_round_trips_through_its_id(counts, has_vector, minimum):
+    vocabulary = build_vocabulary(counts, has_vector, minimum)
+    for word, count in counts.items():
+        (number,) = vocabulary.ids([word])
+        assert number != PADDING
+        assert (vocabulary.words[number] == word) == (count >= minimum or word in has_vector)
+    assert vocabulary.words == build_vocabulary(dict(reversed(counts.items())), has_vector, minimum).words
+
+
+@pytest.mark.parametrize("words", [["cat", "dog"], ["<padding>", "<unknown>", "cat", "cat"]])
+def test_missing_special_words_and_duplicates_are_errors(words):
+    with pytest.raises(ValueError, match="distinct words"):
+        Vocabulary(words)

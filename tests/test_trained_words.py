@@ -54,14 +54,6 @@ def test_models_that_normalize_trained_vectors_do_not_diverge():
     np.testing.assert_array_equal(table(cohort, state, 0)[0], 0)
 
 
-def test_single_run_equals_the_same_run_in_a_cohort():
-    together, _ = steps_of(make_cohort(seeds=(7, 1), model=TRAINED, training=ONE_LENGTH), 12)
-    alone, _ = steps_of(make_cohort(seeds=(7,), model=TRAINED, training=ONE_LENGTH), 12)
-    np.testing.assert_allclose(together[:, 0], alone[:, 0], atol=1e-5)
-    fixed, _ = steps_of(make_cohort(seeds=(7, 1), training=ONE_LENGTH), 12)
-    assert np.abs(together - fixed).max() > 1e-3
-
-
 def test_trained_vectors_are_counted_as_parameters():
     module, fixed = (models.build({**MODEL, **more}, outputs=2) for more in (TRAINED, {}))
     assert (words_trained(module, 500), words_trained(fixed, 500)) == (500, 2)
@@ -88,16 +80,7 @@ def test_saved_model_has_the_trained_vectors_as_fixed_words(small_files, tmp_pat
     assert json.loads((tmp_path / "exported" / "export.json").read_text())["new_words"] is None
     # It predicts as in training: test was scored with the trained words.
     assert main(["evaluate", str(run), "--format", "json"]) == 0
-    printed = json.loads(capsys.readouterr().out)
-    assert np.isclose(np.ravel(_numbers(printed)), record["test"]["accuracy"]).any(), printed
-
-
-def _numbers(value):
-    if isinstance(value, dict):
-        return [number for each in value.values() for number in _numbers(each)]
-    if isinstance(value, list):
-        return [number for each in value for number in _numbers(each)]
-    return [value] if isinstance(value, float) else []
+    assert json.loads(capsys.readouterr().out)["scores"]["accuracy"] == pytest.approx(record["test"]["accuracy"])
 
 
 def test_words_can_be_trained_without_pretrained_vectors(small_files, tmp_path):

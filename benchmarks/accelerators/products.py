@@ -15,6 +15,7 @@ _PRODUCT = re.compile(r' (?:dot|convolution|custom-call(?=.*custom_call_target="
 _PRECISION = re.compile(r'operand_precision"?[=:][{\[]"?(\w+)"?,"?(\w+)"?[}\]]')
 _ALGORITHM = re.compile(r'algorithm"?[=:]"?(?:dot_|ALG_DOT_)(\w+)')
 _ROUNDED = {"bf16": "bfloat16", "f16": "float16"}
+_ALGORITHMS = {"F32_F32_F32": "float32", "TF32_TF32_F32": "TF32", "BF16_BF16_F32": "bfloat16"}
 
 
 class Product(NamedTuple):
@@ -31,7 +32,11 @@ class Product(NamedTuple):
     def uses(self, device: jax.Device) -> str:
         """Returns the format to which a device rounds the factors. Of two types, the wider one counts."""
         wide = next((kind for kind in self.factors if kind not in _ROUNDED), None)
-        return _ROUNDED[self.factors[0]] if wide is None else rounded(self.requested, device)
+        if wide is None:
+            return _ROUNDED[self.factors[0]]
+        if isinstance(self.requested, str):
+            return _ALGORITHMS.get(self.requested, self.requested)
+        return rounded(self.requested, device)
 
 
 def products(text: str) -> set[Product]:

@@ -136,7 +136,8 @@ def occluded_logits(matcher: Matcher, split: Split, kept: np.ndarray, batch_size
       <float32>[occlusions, pairs, outputs].
     """
     model = matcher.model
-    devices.clear_programs_if_scarce()
+    if devices.mappings_are_scarce():
+        jax.clear_caches()
     encoded = matcher.encoded(pairs_of(split))
     result = np.zeros((len(kept), len(split), matcher.outputs), np.float32)
     for chosen in batches(*encoded.sides, batch_size or model.batch_size):

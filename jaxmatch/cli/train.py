@@ -181,9 +181,7 @@ def add_launch_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder with the data files (default for public data sets: $JAXMATCH_DATA)",
     )
-    parser.add_argument(
-        "--vectors", metavar="FILE", help="word vectors, as text or word2vec's .bin, also as .gz or .zip; or hashed"
-    )
+    parser.add_argument("--vectors", metavar="FILE", help="text file of word vectors, also as .gz or .zip; or hashed")
     add_own_data_arguments(parser)
     add_engine_arguments(parser)
     add_host_arguments(parser)

@@ -1,8 +1,7 @@
 """Scores; the settings of data, training, optimizer and execution; and configs made of all settings.
 
-The dataclasses here and in models.py are the only place that defines the default, bounds, choices and meaning of a
-setting. The `ConfigDict` of a config file is made from them (`default_config`), values are checked against them
-(`check`), and the modules of a model take the dataclass itself.
+The dataclasses here and in models.py define the default, bounds, choices and meaning of each setting. The `ConfigDict`
+of a config file is made from them (`default_config`), and values are checked against them (`check`).
 """
 
 import ast
@@ -14,7 +13,7 @@ import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from jaxmatch.config.models import MODELS, MOST, MOST_LAYERS, WIDEST, ModelConfig, setting
+from jaxmatch.config.models import MODELS, MOST, ModelConfig, setting
 from jaxmatch.errors import InputError, nearest, shown
 
 if TYPE_CHECKING:  # the functions that make one import it, so that tables and help start without it
@@ -23,13 +22,8 @@ if TYPE_CHECKING:  # the functions that make one import it, so that tables and h
 
 @dataclasses.dataclass(frozen=True)
 class Score:
-    """A score of a model.
-
-    Attributes:
-      name: the name in records and in `training.selection`.
-      title: the name in tables.
-      higher_is_better: whether a higher score is better.
-      percent: whether a table shows it in percent.
+    """A score of a model: its name in records and in `training.selection`, its title in tables, whether a higher score
+    is better, and whether tables show it in percent.
     """
 
     name: str
@@ -68,45 +62,30 @@ class DataConfig:
     """The data set, and how text becomes ids."""
 
     name: str = setting("embedded_inference", "name of the data set; own: a folder of your own")
-    directory: str = setting(
-        "",
-        "folder with the data files, or one file of your own; empty: the environment variable JAXMATCH_DATA, for "
-        "public data sets only",
-    )
-    task: Literal["", "classification", "regression", "ranking"] = setting(
-        "", "task of your own data; empty: from its columns"
-    )
-    columns: str = setting(
-        "", "columns of your own data that have other names, like text_a=question1,text_b=question2,label=is_duplicate"
-    )
+    directory: str = setting("", "folder of the data, or one file of your own; empty: $JAXMATCH_DATA, for public data")
+    task: Literal["", "classification", "regression", "ranking"] = setting("", "of your own data; empty: from columns")
+    columns: str = setting("", "columns of your own data with other names, like text_a=question1,label=is_duplicate")
     labels: str = setting("", "names of the labels in your own data, like 0=different,1=same; empty: as they are")
     quoted: bool = setting(False, "whether your own TSV encloses texts in quotation marks, as CSV does")
-    split: str = setting(
-        "", "shares of train, dev and test in one file of your own, like 0.8/0.1/0.1; empty: each has a file"
-    )
+    split: str = setting("", "shares of train, dev and test in one file of your own, like 0.8/0.1/0.1")
     split_seed: int = setting(0, "seed of the split", least=0)
     vectors: str = setting(
         "",
-        "file of word vectors, as text or in word2vec's binary format, also as .gz or .zip; a path, or below the data "
-        "directory; hashed: vectors made from the spelling of words; none: for model.words=trained",
+        "text file of word vectors, also as .gz or .zip; a path, or below the data directory; hashed: made from the "
+        "spelling of words; none: for model.words=trained",
     )
-    minimum_coverage: float = setting(
-        0.1, "stop if a smaller share of all tokens has a vector in the file; 0: train anyway", least=0, most=1
-    )
+    minimum_coverage: float = setting(0.1, "share of all tokens that must have a vector in the file", least=0, most=1)
     tokenizer: Literal["word", "whitespace", "characters", "tweet", "tweet_split"] = setting(
         "word",
-        "how texts are split: at spaces, or by NLTK's word or tweet tokenizer; `characters` splits Chinese, Japanese, "
-        "Thai and other scripts without spaces into characters, and other text into words; `tweet_split` also splits "
-        "at hyphens and clitics, as RE2's code does for SciTail",
+        "how texts are split: at spaces, or by NLTK's tokenizer of words or tweets; `characters`: words, but Chinese, "
+        "Japanese, Thai and the like into characters; `tweet_split`: also at hyphens and clitics, as RE2 for SciTail",
     )
     lowercase: bool = setting(True, "convert text to lower case")
     remove_punctuation: bool = setting(True, "drop tokens that are punctuation alone")
     minimum_count: int = setting(5, "keep words without a vector that occur at least this often", least=0)
     maximum_length: int = setting(0, "maximum number of tokens in a text; 0: no limit, as in the paper", least=0)
     truncation_side: Literal["right", "left"] = setting("right", "side on which longer texts are cut")
-    drop_from_length: int = setting(
-        0, "leave out training pairs with a text of at least this many tokens; 0: none", least=0
-    )
+    drop_from_length: int = setting(0, "leave out training pairs with a text of this many tokens or more", least=0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,23 +94,13 @@ class TrainingConfig:
 
     batch_size: int = setting(128, "number of pairs in a training step", least=1)
     epochs: int = setting(30, "maximum number of passes over the training set", least=1)
-    evaluate_every_samples: int = setting(
-        0, "number of pairs between two dev scores; 0: one after every epoch", least=0
-    )
+    evaluate_every_samples: int = setting(0, "pairs between two dev scores; 0: one after every epoch", least=0)
     evaluate_each_epoch: bool = setting(False, "with evaluate_every_samples: also score after every epoch")
     late_from_samples: int = setting(0, "number of pairs after which evaluate_every_samples_late applies", least=0)
-    evaluate_every_samples_late: int = setting(
-        0, "value of evaluate_every_samples after late_from_samples; 0: unchanged", least=0
-    )
-    patience_samples: int = setting(
-        400_000, "stop a run after this many pairs without a better dev score; 0: never", least=0
-    )
+    evaluate_every_samples_late: int = setting(0, "its value after late_from_samples; 0: unchanged", least=0)
+    patience_samples: int = setting(400_000, "stop after so many pairs without a better dev score; 0: never", least=0)
     minimum_samples: int = setting(0, "no early stopping before this many pairs", least=0)
-    selection: str = setting(
-        "",
-        "dev score that chooses the checkpoint; empty: the data set's own, or that of the task of your own data",
-        choices=SCORES,
-    )
+    selection: str = setting("", "dev score that chooses the checkpoint; empty: as usual for the data", choices=SCORES)
     best_on_test: bool = setting(False, "also record the best score on TEST, in a column of its own")
     maximum_buckets: int = setting(10, "maximum number of padded lengths; each makes compilation longer", least=1)
     mix_lengths: bool = setting(False, "draw batches from pairs of all lengths; otherwise pairs of similar length")
@@ -155,14 +124,10 @@ class OptimizerConfig:
 class ExecutionConfig:
     """How runs are executed. These settings do not change a run's name. They can change results in the last bits."""
 
-    evaluation_batch_size: int = setting(
-        0, "number of pairs predicted at once for scores; 0: 512, on a CPU 32", least=0
-    )
+    evaluation_batch_size: int = setting(0, "pairs predicted at once for scores; 0: 512, on a CPU 32", least=0)
     checkpoint_seconds: float = setting(60.0, "seconds between two checkpoints", least=0)
     maximum_replicas: int = setting(0, "maximum number of runs trained at once; 0: as many as fit in memory", least=0)
-    cache_directory: str = setting(
-        "", "folder of encoded data and compiled programs; empty: below the user's cache folder"
-    )
+    cache_directory: str = setting("", "folder of encoded data and compiled programs; empty: in the user's cache")
 
 
 SECTIONS: dict[str, type] = {
@@ -171,19 +136,13 @@ SECTIONS: dict[str, type] = {
     "optimizer": OptimizerConfig,
     "execution": ExecutionConfig,
 }
-# Dotted name of a setting that jaxmatch/extend.py added -> its default.
-ADDED_DEFAULTS: dict[str, float] = {}
-
-
+ADDED_DEFAULTS: dict[str, float] = {}  # dotted name of a setting that jaxmatch/extend.py added -> its default
 # The end of an error about a name that a module outside the package may add (jaxmatch/extend.py).
 OR_IMPORT = "; --import FILE loads one of your own"
 
 
 def default_config(model: str = "re2") -> "ConfigDict":
-    """Returns a locked config with every setting at its default. The files in configs/ change it for each data set.
-
-    Arguments:
-      model: the name of the model, a key of `MODELS`.
+    """Returns a locked config with every setting at its default, for a model of `MODELS`.
 
     Raises:
       InputError: the model does not exist.
@@ -197,10 +156,7 @@ def default_config(model: str = "re2") -> "ConfigDict":
 
 
 def model_config(settings: Mapping[str, Any]) -> ModelConfig:
-    """Returns the dataclass for the `model` section of a config.
-
-    Arguments:
-      settings: `name`, a key of `MODELS`, and any fields of that model.
+    """Returns the dataclass for the `model` section of a config: a `name` of `MODELS`, and any fields of that model.
 
     Raises:
       InputError: the name or a field is unknown, or a value is not allowed.
@@ -218,10 +174,7 @@ def flatten(config: "Mapping[str, Any] | ConfigDict", prefix: str = "") -> dict[
     """Flattens a config: {"model": {"blocks": 2}} becomes {"model.blocks": 2}."""
     flat = {}
     for name, value in config.items():
-        if hasattr(value, "items"):
-            flat.update(flatten(value, f"{prefix}{name}."))
-        else:
-            flat[prefix + name] = value
+        flat |= flatten(value, f"{prefix}{name}.") if hasattr(value, "items") else {prefix + name: value}
     return flat
 
 
@@ -236,6 +189,7 @@ def of_data_set(settings: Mapping[str, Mapping[str, Any]], name: str) -> dict[st
     return {"data.name": name, **settings[name]}
 
 
+_WIDEST = 999  # the widest convolution, wider than any model needs
 # What `ast.literal_eval` raises about a text that it cannot evaluate, such as "{[]: 1}" or a thousand brackets.
 NOT_A_LITERAL = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
 
@@ -286,30 +240,20 @@ def with_overrides(config: "ConfigDict", overrides: Mapping[str, Any]) -> "Confi
     return ConfigDict(changed).lock()
 
 
-@functools.cache  # a grid validates many configs
-def _names(section: str, config: type) -> list[str]:
-    """Returns the dotted names of a section's settings."""
-    return [f"{section}.{field.name}" for field in dataclasses.fields(config)]
-
-
 def validate(config: Mapping[str, Any]) -> None:
     """Checks that a run can use all values of a config.
 
     Raises:
-      InputError: a setting is missing, unknown or has a value that is not allowed. The error names the setting, its
-        value and the allowed values.
+      InputError: a setting is missing, unknown or has a value that is not allowed. The error names the setting.
     """
     flat = flatten(config)
-    model = type(model_config({"name": flat.get("model.name", "re2")}))
-    expected = ["model.name", *_names("model", model)]
-    for name, section in SECTIONS.items():
-        expected += _names(name, section)
-    for key in expected:
-        if key not in flat:
-            raise InputError(f"the config lacks config.{key}", remedy="begin with default_config()")
+    sections = {"model": type(model_config({"name": flat.get("model.name", "re2")})), **SECTIONS}
+    known = {"model.name", *(f"{name}.{field}" for name, section in sections.items() for field in _types(section))}
+    if missing := known - flat.keys():
+        raise InputError(f"the config lacks config.{min(missing)}", remedy="begin with default_config()")
     for key in flat:
-        if key not in expected:
-            raise InputError(f'there is no setting "config.{key}"', remedy=nearest(key, expected))
+        if key not in known:
+            raise InputError(f'there is no setting "config.{key}"', remedy=nearest(key, sorted(known)))
     for name, section in SECTIONS.items():
         check(section, config[name], name)
     model_config(config["model"])
@@ -335,54 +279,38 @@ def check(config: type, values: Mapping[str, Any], section: str) -> Any:
         if name not in known:
             of = f"model {config.name!r}" if section == "model" else section
             raise InputError(f"{of} has no setting {shown(name)}", remedy=nearest(name, known))
-        _check_value(f"{section}.{name}", value, _types(config)[name], known[name])
-    checked = config(**values)
-    if isinstance(checked, ModelConfig) and checked.least_layers > MOST_LAYERS:
-        raise InputError(
-            f"the model has more than {MOST_LAYERS} layers", remedy="give fewer blocks, layers or kernel sizes"
-        )
-    if isinstance(checked, ModelConfig) and checked.problem:
-        problem, remedy = checked.problem
-        raise InputError(problem, remedy=remedy)
-    return checked
+        key = f"{section}.{name}"
+        if remedy := _remedy(value, _types(config)[name], known[name]):
+            raise InputError(f"{key} is {shown(value)}", remedy=remedy + OR_IMPORT * (key == "training.selection"))
+    return config(**values)
 
 
-def _check_value(key: str, value: Any, kind: Any, field: dataclasses.Field) -> None:
-    """Checks that a value has the type of its field, and is its default, one of its choices or within its bounds."""
+def _remedy(value: Any, kind: Any, field: dataclasses.Field) -> str:
+    """Returns what to give instead of a value that does not have the type, choices and bounds of its field, or ""."""
     bounds = field.metadata
-    least, most, below = bounds["least"], bounds["most"] or MOST, bounds["below"]
-    remedy = None
     choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else bounds["choices"]
     if choices is not None:
-        if not isinstance(value, str) or value not in (field.default, *choices):
-            remedy = nearest(value, choices) + OR_IMPORT * (key == "training.selection")
-    elif kind is bool:
-        remedy = None if isinstance(value, bool) else "give True or False"
-    elif kind is int:
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not whole or (least is not None and value < least):
-            remedy = "give a whole number" + ("" if least is None else f" from {least} on")
-        elif value > most:
-            remedy = f"give a whole number up to {most}"
-    elif kind is float:
-        if type(value) not in (int, float) or not -sys.float_info.max <= value <= sys.float_info.max:
-            remedy = "give a finite number"
-        elif least is not None and value < least:
-            remedy = f"give a number from {least} on"
-        elif below is not None and value >= below:
-            remedy = f"give a number below {below}"
-        elif bounds["most"] is not None and value > bounds["most"]:
-            remedy = f"give a number up to {bounds['most']}"
-    elif kind is str:
-        remedy = None if isinstance(value, str) else "give a text"
-    else:  # the one setting that is a number or a tuple
+        return "" if isinstance(value, str) and value in (field.default, *choices) else nearest(value, choices)
+    if kind in (bool, str):
+        return "" if isinstance(value, kind) else "give True or False" if kind is bool else "give a text"
+    if kind not in (int, float):  # the one setting that is a number or a tuple
         widths = value if isinstance(value, tuple) else (value,)
-        if not widths or any(type(width) is not int or not 1 <= width <= WIDEST or width % 2 == 0 for width in widths):
-            remedy = "give one odd number or several, like 3 or (1, 3)"
-    if remedy:
-        raise InputError(f"{key} is {shown(value)}", remedy=remedy)
+        odd = all(type(width) is int and 1 <= width <= _WIDEST and width % 2 for width in widths)
+        return "" if widths and odd else "give one odd number or several, like 3 or (1, 3)"
+    what, least, most = "give a number", bounds["least"], bounds["most"]
+    if kind is int:
+        what, most = "give a whole number", most or MOST
+    if type(value) not in (int, kind) or not abs(value) <= sys.float_info.max:
+        return what if kind is int else "give a finite number"
+    if least is not None and value < least:
+        return f"{what} from {least} on"
+    if most is not None and value > most:
+        return f"{what} up to {most}"
+    return "" if bounds["below"] is None or value < bounds["below"] else f"{what} below {bounds['below']}"
 
 
 @functools.cache
 def _types(config: type) -> dict[str, Any]:
-    return typing.get_type_hints(config)
+    """Returns the type of each setting of a dataclass."""
+    types = typing.get_type_hints(config)
+    return {field.name: types[field.name] for field in dataclasses.fields(config)}

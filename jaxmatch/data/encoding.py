@@ -1,8 +1,10 @@
 """The encoding of text as arrays: its settings, its result, and the cache of results on disk."""
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import time
 from collections import Counter
@@ -14,46 +16,16 @@ import filelock
 import numpy as np
 
 from jaxmatch.config.settings import OWN_LAYOUT, DataConfig
-from jaxmatch.data import catalog, generated, own, vectors
-from jaxmatch.data.pairs import DataSet, Split, is_number
-from jaxmatch.data.text import (
-    CHARACTER,
-    PADDING,
-    UNKNOWN_WORD,
-    Corpus,
-    Preprocessing,
-    Vocabulary,
-    WordTable,
-    build_vocabulary,
-    character_table,
-    coverage,
-    exact_matches,
-    folded,
-    nltk_file,
-    number_keys,
-    substitutions,
-    tagger_files,
-    tags_of,
-)
-from jaxmatch.data.vectors import (
-    DIMENSIONS,
-    HASHED,
-    HASHED_VERSION,
-    NO_VECTORS,
-    VectorReport,
-    WordVectors,
-    hashed_vectors,
-)
+from jaxmatch.data import catalog, generated, own, text, vectors
+from jaxmatch.data.pairs import DataSet, is_number
+from jaxmatch.data.text import PADDING, UNKNOWN_WORD, Corpus, Preprocessing, Vocabulary, WordTable
+from jaxmatch.data.vectors import DIMENSIONS, HASHED, HASHED_VERSION, NO_VECTORS, VectorReport
 from jaxmatch.errors import InputError, count_text, require_plain_file, shown
-from jaxmatch.files import directory_atomically, hash_file, read_json, remove_abandoned, write_json
+from jaxmatch.files import hash_file, open_atomically, read_json, remove_abandoned, write_json
 
-# Increased when a change makes the same input give other arrays, another report, or other files in the cache.
-_FORMAT = 3
-# A smaller share of tokens with a vector is worth a warning.
-LOW_COVERAGE = 0.5
-# The digest of a file that changed less than this many nanoseconds ago is not stored: no file system has coarser
-# timestamps.
-TIMESTAMP_RESOLUTION_NS = 2_000_000_000
+_FORMAT = 3  # increased when a change makes the same input give other arrays or another report
+LOW_COVERAGE = 0.5  # a smaller share of tokens with a vector is worth a warning
+TIMESTAMP_RESOLUTION_NS = 2_000_000_000  # no file system has coarser timestamps
 # What pandas, R and SQL write for a missing value, in lower case.
 _MISSING = ("nan", "<na>", "nat", "na", "n/a", "#n/a", "none", "null")
 # A classification has no more labels than this if there are few pairs of each label, and no more than that otherwise.
@@ -66,34 +38,22 @@ _LONG_TOKEN, _SHARE_OF_TOKENS = 5, 0.01
 class DataSettings(DataConfig):
     """The data section of a config with resolved paths, and the features that the model takes besides word vectors.
 
-    Attributes:
-      directory: the folder with the data files; not needed for embedded data.
-      vectors: a file of word vectors, 'hashed', or 'none' for a model that trains its word vectors (data/vectors.py);
-        '' for those of an embedded data set.
-      characters: the size of the character vocabulary (see `character_table`); 0 leaves the characters out.
-      tags: whether each token gets its part of speech.
-      exact_match: whether each token gets a mark if the other sentence has the same word.
+    `vectors` is a file, 'hashed', 'none' for a model that trains its word vectors, or '' for those of an embedded data
+    set.
     """
 
-    characters: int = 0
-    tags: bool = False
-    exact_match: bool = False
+    characters: int = 0  # the size of the character vocabulary (`character_table`); 0 leaves the characters out
+    tags: bool = False  # whether each token gets its part of speech
+    exact_match: bool = False  # whether each token gets a mark if the other sentence has the same word
 
     @property
     def layout(self) -> own.Layout:
-        """The layout of the files of own data."""
         return own.layout_of(dataclasses.asdict(self))
 
     @property
     def preprocessing(self) -> Preprocessing:
         """The settings that a trained model must store to tokenize new text."""
-        return Preprocessing(
-            tokenizer=self.tokenizer,
-            lowercase=self.lowercase,
-            remove_punctuation=self.remove_punctuation,
-            maximum_length=self.maximum_length,
-            truncation_side=self.truncation_side,
-        )
+        return Preprocessing(**{field.name: getattr(self, field.name) for field in dataclasses.fields(Preprocessing)})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,9 +61,8 @@ class EncodedSplit:
     """The pairs of one split as numbers. The tokens of all sentences of one side are concatenated.
 
     Attributes:
-      tokens_a: <int32>[total_a], the word ids of all first sentences.
-      offsets_a: <int64>[pairs + 1], the start of each first sentence in `tokens_a`; the last entry is `total_a`.
-      tokens_b, offsets_b: the same for the second sentences.
+      tokens_a, tokens_b: <int32>[total], the word ids of all first and of all second sentences.
+      offsets_a, offsets_b: <int64>[pairs + 1], the start of each sentence in them; the last entry is `total`.
       labels: <int32>[pairs], indices in the label names of the data set, or <float32>[pairs] for a regression.
       groups: <int32>[pairs], the group in which each candidate is ranked, numbered in order of appearance; or None.
       documents: <unicode>[pairs], the name of each candidate, or None.
@@ -129,27 +88,23 @@ class EncodedSplit:
 
     @property
     def lengths_a(self) -> np.ndarray:
-        """The number of tokens in each first sentence, <int32>[pairs]; 1 or more."""
+        """The number of tokens in each first sentence, <int32>[pairs]; `lengths`: in both sentences together."""
         return np.diff(self.offsets_a).astype(np.int32)
 
     @property
     def lengths_b(self) -> np.ndarray:
-        """The number of tokens in each second sentence, <int32>[pairs]; 1 or more."""
         return np.diff(self.offsets_b).astype(np.int32)
 
     @property
     def lengths(self) -> np.ndarray:
-        """The number of tokens in both sentences of each pair together, <int32>[pairs]; 2 or more."""
         return self.lengths_a + self.lengths_b
 
     def pair_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Returns `pair_rows` of the words: ids <int32>[pairs, longest] and sentences <int8>[pairs, longest]."""
+        """Returns the function `pair_rows` of the words, in rows of the length of the longest pair."""
         return self._lay_out(self.tokens_a, self.tokens_b)
 
     def features(self) -> dict[str, np.ndarray]:
-        """Returns the features of each token in the rows of `pair_rows`: 'tags' <uint8>[pairs, longest] and
-        'exact_match' <int8>[pairs, longest], if the data was encoded with them.
-        """
+        """Returns the features of tokens that the data has, in the same rows: 'tags' <uint8>, 'exact_match' <int8>."""
         known = {"tags": (self.tags_a, self.tags_b), "exact_match": (self.exact_match_a, self.exact_match_b)}
         return {name: self._lay_out(*sides)[0] for name, sides in known.items() if sides[0] is not None}
 
@@ -163,10 +118,9 @@ def pair_rows(
     """Lays out each pair as a row: the tokens of the first sentence, then those of the second, then padding.
 
     Arguments:
-      tokens_a: <int32>[total], the word ids of all first sentences, concatenated; or another feature of each token, in
-        which 0 is padding, too.
-      lengths_a: <int32>[pairs], the number of tokens in each first sentence.
-      tokens_b, lengths_b: the same for the second sentences.
+      tokens_a, tokens_b: <int32>[total], the word ids of all first and of all second sentences, concatenated; or
+        another feature of each token, in which 0 is padding, too.
+      lengths_a, lengths_b: <int32>[pairs], the number of tokens in each sentence.
       length: the length of a row; the tokens of every pair fit into it.
 
     Returns:
@@ -186,16 +140,12 @@ class EncodedData:
     """An encoded data set, ready for training.
 
     Attributes:
-      name, task: the name and the task of the data set (`DataSet`).
       labels: label names in the order of the model's outputs; empty for a regression.
       splits: 'train', 'dev', 'test' (those that exist) -> EncodedSplit.
-      vocabulary: the words behind the ids.
       vectors: <float32>[words, dimensions]; the rows of padding, the unknown word and words without a vector are 0.
-      preprocessing: how the texts became tokens.
       report: plain values for records: `counts`, `dropped`, `in_train`, `coverage`, `vectors`, ...
       fingerprint: a hash of everything that the arrays were made from, except the characters.
-      characters: <uint16 or uint32>[words, 16], the characters of each word (`character_table`), or None. They depend
-        on the model, too, which may not take them, or know only some.
+      characters: <uint16 or uint32>[words, 16], the characters of each word (`character_table`), or None.
       files: 'train', 'dev', 'test' (and companions) -> the SHA-256 of its file; empty for embedded data.
     """
 
@@ -220,7 +170,7 @@ class EncodedData:
 
     @property
     def outputs(self) -> int:
-        """The number of outputs of a model for a pair: one per class, or 1 for a regression."""
+        """The number of outputs of a model for a pair."""
         return 1 if self.task == "regression" else len(self.labels)
 
     @property
@@ -237,13 +187,9 @@ class EncodedData:
 def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
     """Encodes a data set and its word vectors as arrays, or loads the arrays from the cache.
 
-    The key of the cache covers the content of every file and every setting that changes the result. It never relies on
-    names and times alone. A damaged entry is created again. Processes that start together wait for the process that
-    creates the entry.
-
-    Arguments:
-      settings: the data set, and how to read it.
-      cache_directory: a folder for encoded arrays, which may be shared and may be deleted.
+    The key of the cache covers the content of every file and every setting that changes the result. A damaged entry is
+    created again. Processes that start together wait for the one that creates the entry. The folder of the cache may be
+    shared and may be deleted.
 
     Raises:
       InputError: a file is missing or damaged, the settings do not fit the data, too few tokens have a vector, or the
@@ -252,21 +198,20 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
     cache_directory = Path(cache_directory)
     try:
         fingerprint, files = fingerprint_of(settings, cache_directory)
-        entry = cache_directory / "encoded" / fingerprint
+        entry = cache_directory / "encoded" / f"{fingerprint}.npz"
         entry.parent.mkdir(parents=True, exist_ok=True)
         for folder in (entry.parent, cache_directory / "digests"):
             remove_abandoned(folder)
-        with filelock.FileLock(entry.with_name(f"{fingerprint}.lock")):
+        with filelock.FileLock(entry.with_suffix(".lock")):
             try:
-                arrays, values = load_entry(entry)
-            except DamagedEntry:
-                encoded = encode(settings)
+                arrays, values = _load_entry(entry)
+            except Exception:  # it is missing, or damaged: the readers of such files have no common error
+                arrays, values = encode(settings)
                 if fingerprint_of(settings, cache_directory)[0] != fingerprint:
-                    raise InputError(
-                        "its files changed while they were read", path=settings.directory or None, remedy="start again"
-                    ) from None
-                store_entry(entry, *encoded)
-                arrays, values = load_entry(entry)
+                    problem = "its files changed while they were read; start again"
+                    raise InputError(problem, path=settings.directory or None) from None
+                with open_atomically(entry) as file:
+                    np.savez(file, values=np.array(json.dumps(values)), **arrays)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
         raise InputError(
             f"the cache cannot be written ({error.strerror})",
@@ -281,23 +226,31 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
             remedy="give vectors of the language of the texts, or train anyway: --config.data.minimum_coverage=0; "
             "`jaxmatch data check` lists words without a vector",
         )
-    names = [field.name for field in dataclasses.fields(EncodedSplit)]
+    splits: dict[str, dict[str, np.ndarray]] = {name: {} for name in values["splits"]}
+    for key, array in arrays.items():
+        split, dot, column = key.partition(".")
+        if dot:
+            splits[split][column] = array
     return EncodedData(
         name=settings.name,
         task=values["task"],
         labels=tuple(values["labels"]),
-        splits={
-            split: EncodedSplit(**{name: arrays.get(f"{split}.{name}") for name in names}) for split in values["splits"]
-        },
+        splits={name: EncodedSplit(**columns) for name, columns in splits.items()},
         vocabulary=Vocabulary(values["words"]),
         vectors=arrays["vectors"],
         preprocessing=settings.preprocessing,
         report=values["report"],
         fingerprint=fingerprint,
-        # Computing this table takes less time than reading it from a file and checking its hash.
-        characters=character_table(values["words"], settings.characters) if settings.characters else None,
+        characters=text.character_table(values["words"], settings.characters) if settings.characters else None,
         files=files,
     )
+
+
+def _load_entry(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Returns what `encode` returned. Any damage is an error, because a zip archive holds checksums."""
+    with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
+        arrays = dict(stored)
+    return arrays, json.loads(arrays.pop("values").item())
 
 
 def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, dict[str, str]]:
@@ -319,9 +272,9 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
     files = catalog.find_files(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     digests = {key: digest_of(path) for key, path in files.items()}
     # Not the version of NLTK: most new versions give the same tokens.
-    if (rules := substitutions(settings.tokenizer)) is None:
-        rules = digest_of(nltk_file("tokenize", "casual.py"))
-    tagged_by = (*tagger_files(), nltk_file("tag", "perceptron.py")) if settings.tags else ()
+    if (rules := text.substitutions(settings.tokenizer)) is None:
+        rules = digest_of(text.nltk_file("tokenize", "casual.py"))
+    tagged_by = (*text.tagger_files(), text.nltk_file("tag", "perceptron.py")) if settings.tags else ()
     description: dict[str, Any] = {
         "format": _FORMAT,
         "name": settings.name,
@@ -346,18 +299,19 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
     elif settings.vectors == NO_VECTORS:
         description["vectors"] = [NO_VECTORS, DIMENSIONS]
     elif settings.vectors:
-        name, member = vectors.file_name(settings.vectors), vectors.split_path(settings.vectors)[1]
-        description["vectors"] = [name, member, digest_of(vectors.file_of(settings.vectors))]
-    else:
-        _check_vectors_named(settings)
-    text = json.dumps(description, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32], digests
+        file, member = vectors.file_and_member(settings.vectors)
+        description["vectors"] = [vectors.file_name(settings.vectors), member, digest_of(file)]
+    elif settings.name not in catalog.EMBEDDED_TASKS:
+        raise InputError(
+            f"data set {settings.name!r} has no word vectors of its own",
+            remedy=f"{vectors.REMEDY}, or use --vectors hashed",
+        )
+    described = json.dumps(description, sort_keys=True)
+    return hashlib.sha256(described.encode()).hexdigest()[:32], digests
 
 
 def file_digest(path: Path, cache_directory: Path) -> str:
-    """Returns the SHA-256 of a file. The cache stores the digest for as long as the file does not change.
-
-    Hashing a large vector file takes seconds. A second start must not hash it again.
+    """Returns the SHA-256 of a file. The cache stores it, because hashing a large vector file takes seconds.
 
     Raises:
       InputError: the file does not exist, is not a regular file, or cannot be read.
@@ -367,19 +321,15 @@ def file_digest(path: Path, cache_directory: Path) -> str:
     before = file_state(path)
     place = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:32]
     note = cache_directory / "digests" / f"{place}.json"
-    try:
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # there is no note, or it is damaged
         stored = read_json(note)
         if stored["state"] == before:
             return stored["sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
-        pass  # there is no note, or it is damaged
     started = time.time_ns()
     try:
         digest = hash_file(path)
     except OSError as error:
-        reason = error.strerror or error
-        remedy = "ask its owner for it" if isinstance(error, PermissionError) else None
-        raise InputError(f"it cannot be read ({reason})", path=path, remedy=remedy) from None
+        raise InputError(f"it cannot be read ({error.strerror or error})", path=path) from None
     # The timestamps of some file systems are coarse: a change just after another one may leave them as they are.
     settled = before["changed"] + TIMESTAMP_RESOLUTION_NS <= started
     if settled and before == file_state(path):
@@ -388,200 +338,109 @@ def file_digest(path: Path, cache_directory: Path) -> str:
 
 
 def file_state(path: Path) -> dict[str, Any]:
-    """Returns properties of a file that change when the file changes.
-
-    A program can reset the modification time of a file, but not its change time and its inode.
-    """
+    """Returns what changes with a file. A program can reset its modification time, but not its change time."""
     status = path.stat()
-    return {
-        "path": str(path),
-        "size": status.st_size,
-        "modified": status.st_mtime_ns,
-        "changed": status.st_ctime_ns,
-        "inode": status.st_ino,
-    }
-
-
-class DamagedEntry(Exception):
-    """Raised if an entry of the cache is missing, or differs from what was written."""
-
-
-def store_entry(folder: Path, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any]) -> None:
-    """Writes an entry of the cache in one step. An existing entry is replaced.
-
-    Arguments:
-      folder: the folder of the entry. It will hold a `.npy` file of each array, `values.json`, and `entry.json`, which
-        lists the SHA-256 of the other files.
-      arrays: name -> array without Python objects.
-      values: plain values.
-    """
-    with directory_atomically(folder) as scratch:
-        for name, array in arrays.items():
-            np.save(scratch / f"{name}.npy", array, allow_pickle=False)
-        write_json(scratch / "values.json", values)
-        write_json(scratch / "entry.json", {path.name: hash_file(path) for path in sorted(scratch.iterdir())})
-
-
-def load_entry(folder: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Returns the arrays and the values of an entry. Large arrays are memory-mapped read-only.
-
-    Raises:
-      DamagedEntry: the entry does not exist, or one of its files is not the one that was written.
-    """
-    try:
-        for name, digest in read_json(folder / "entry.json").items():
-            if hash_file(folder / name) != digest:
-                raise DamagedEntry(f"{folder / name} has changed")
-        arrays = {}
-        for path in folder.glob("*.npy"):
-            # A memory map keeps its file open. Small arrays are read instead; empty arrays cannot be mapped at all.
-            arrays[path.stem] = np.load(path, mmap_mode="r" if path.stat().st_size > 4096 else None)
-        return arrays, read_json(folder / "values.json")
-    except (OSError, ValueError, AttributeError) as error:
-        raise DamagedEntry(f"{folder}: {error}") from error
+    times = {"modified": status.st_mtime_ns, "changed": status.st_ctime_ns}
+    return {"path": str(path), "size": status.st_size, "inode": status.st_ino, **times}
 
 
 def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Encodes a data set. Returns the arrays and the values of its cache entry."""
     data = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     corpus = Corpus(data, settings.preprocessing)
-    check_words(data, corpus, settings.preprocessing)
+    check_words(data, corpus)
     warnings = warnings_about(data, corpus, settings.task)
     if settings.drop_from_length:
-        data = without_long_pairs(data, corpus, settings.drop_from_length)
-    found, vector_report = read_word_vectors(settings, corpus.words)
+        data = _without_long_pairs(data, corpus, settings.drop_from_length)
+    found, from_file = read_word_vectors(settings, corpus.words)
     counts = dict(zip(corpus.words, corpus.counts.tolist(), strict=True))
-    words = build_vocabulary(counts, found, settings.minimum_count)
-    ids = np.array(words.ids(corpus.words), np.int32)
-    arrays: dict[str, np.ndarray] = {"vectors": _table(words, found, vector_report.dimensions)}
-    tags = tags_of(corpus.texts, settings.preprocessing) if settings.tags else None
-    alike: dict[str, int] = {}
-    folded_words = np.array([alike.setdefault(folded(word), len(alike)) for word in corpus.words], np.int64)
+    words = text.build_vocabulary(counts, found, settings.minimum_count)
+    table = np.zeros((len(words), from_file.dimensions), np.float32)
+    for number, word in enumerate(words.words[2:], start=2):
+        if word in found:
+            table[number] = found[word]
+    arrays, ids = {"vectors": table}, np.array(words.ids(corpus.words), np.int32)
+    if settings.tags:
+        tagged = (text.tags(one, settings.preprocessing) for one in corpus.texts)
+        tags = np.fromiter(itertools.chain.from_iterable(tagged), np.uint8)
+    folded = text.number_keys((word.casefold() for word in corpus.words), {})
+    numbers = {label: number for number, label in enumerate(data.labels)}
     for name, split in data.splits.items():
         columns = []
         for side in ("a", "b"):
             positions, offsets = corpus.positions(name, side)
             tokens = corpus.tokens[positions]
             arrays[f"{name}.tokens_{side}"], arrays[f"{name}.offsets_{side}"] = ids[tokens], offsets
-            if tags is not None:
+            columns += [folded[tokens], offsets]
+            if settings.tags:
                 arrays[f"{name}.tags_{side}"] = tags[positions]
-            if settings.exact_match:
-                columns += [folded_words[tokens], offsets]
         if settings.exact_match:
-            arrays[f"{name}.exact_match_a"], arrays[f"{name}.exact_match_b"] = exact_matches(*columns)
-        arrays.update(_labels_and_groups(name, split, data))
-    values = {
-        "task": data.task,
-        "labels": list(data.labels),
-        "splits": list(data.splits),
-        "words": list(words.words),
-        "report": _report(data, counts, words, found, vector_report) | {"warnings": warnings},
-    }
-    covered = values["report"]["coverage"]["tokens_with_vector"]
+            arrays[f"{name}.exact_match_a"], arrays[f"{name}.exact_match_b"] = text.exact_matches(*columns)
+        if data.task == "regression":
+            arrays[f"{name}.labels"] = np.array(split.labels, np.float32)
+        else:
+            arrays[f"{name}.labels"] = np.array([numbers[label] for label in split.labels], np.int32)
+        if split.groups is not None:
+            arrays[f"{name}.groups"] = text.number_keys(split.groups, {}).astype(np.int32)
+        if split.documents is not None:
+            arrays[f"{name}.documents"] = np.array(split.documents, np.str_)
+    coverage = text.coverage(counts, words, found)
+    covered = coverage["tokens_with_vector"]
     if covered < LOW_COVERAGE and settings.vectors != NO_VECTORS:
-        warnings.append(f"only {covered:.1%} of all tokens have a vector in {vector_report.name}")
-    return arrays, values
-
-
-def _table(words: Vocabulary, found: WordVectors, dimensions: int) -> np.ndarray:
-    table = np.zeros((len(words), dimensions), np.float32)
-    for number, word in enumerate(words.words[2:], start=2):
-        if word in found:
-            table[number] = found[word]
-    return table
-
-
-def _labels_and_groups(name: str, split: Split, data: DataSet) -> dict[str, np.ndarray]:
-    if data.task == "regression":
-        arrays = {f"{name}.labels": np.array(split.labels, np.float32)}
-    else:
-        numbers = {label: number for number, label in enumerate(data.labels)}
-        arrays = {f"{name}.labels": np.array([numbers[label] for label in split.labels], np.int32)}
-    if split.groups is not None:
-        arrays[f"{name}.groups"] = number_keys(split.groups, {}).astype(np.int32)
-    if split.documents is not None:
-        arrays[f"{name}.documents"] = np.array(split.documents, np.str_)
-    return arrays
-
-
-def _report(
-    data: DataSet, counts: Mapping[str, int], words: Vocabulary, found: WordVectors, vector_report: VectorReport
-) -> dict[str, Any]:
-    return {
+        warnings.append(f"only {covered:.1%} of all tokens have a vector in {from_file.name}")
+    report = {
         "counts": {name: len(split) for name, split in data.splits.items()},
         "dropped": {name: dict(split.dropped) for name, split in data.splits.items()},
         "in_train": data.in_train(),
         "words": len(words),
-        "coverage": coverage(counts, words, found),
-        "vectors": vector_report.name,
-        "dimensions": vector_report.dimensions,
-        "vector_lines": vector_report.lines,
-        "broken_vector_lines": vector_report.broken,
-        "broken_vector_examples": list(vector_report.broken_examples),
+        "coverage": coverage,
+        "vectors": from_file.name,
+        "dimensions": from_file.dimensions,
+        "vector_lines": from_file.lines,
+        "broken_vector_lines": from_file.broken,
+        "broken_vector_examples": list(from_file.broken_examples),
+        "warnings": warnings,
     }
+    values = {"task": data.task, "labels": data.labels, "splits": list(data.splits), "words": words.words}
+    return arrays, values | {"report": report}
 
 
-def read_word_vectors(settings: DataSettings, words: Mapping[str, int]) -> tuple[WordVectors, VectorReport]:
+def read_word_vectors(
+    settings: DataSettings, words: Mapping[str, int]
+) -> tuple[Mapping[str, np.ndarray], VectorReport]:
     """Returns vectors of the wanted words: from a file, from the spelling, from an embedded data set, or no vectors.
 
     Raises:
-      InputError: no vectors are given for data without vectors of its own, or the file cannot be used.
+      InputError: the file cannot be used.
     """
     if settings.vectors == HASHED:
-        report = VectorReport("hashed character n-grams", DIMENSIONS, len(words), len(words))
-        return WordVectors({word: row for row, word in enumerate(words)}, hashed_vectors(words)), report
+        found = dict(zip(words, vectors.hashed_vectors(words), strict=True))
+        return found, VectorReport("hashed character n-grams", DIMENSIONS, len(words), len(words))
     if settings.vectors == NO_VECTORS:
-        nothing = WordVectors({}, np.zeros((0, DIMENSIONS), np.float32))
-        return nothing, VectorReport("none", DIMENSIONS, 0, 0)
+        return {}, VectorReport("none", DIMENSIONS, 0, 0)
     if settings.vectors:
         return vectors.read_vectors(settings.vectors, words, lowercase=settings.lowercase)
-    _check_vectors_named(settings)
     embedded = generated.word_vectors()
-    found = [word for word in embedded if word in words]
-    matrix = np.stack([embedded[word] for word in found]).astype(np.float32)
-    report = VectorReport(f"embedded {generated.VERSION}", matrix.shape[1], len(embedded), len(found))
-    return WordVectors({word: row for row, word in enumerate(found)}, matrix), report
+    found = {word: vector.astype(np.float32) for word, vector in embedded.items() if word in words}
+    return found, VectorReport(f"embedded {generated.VERSION}", generated.DIMENSIONS, len(embedded), len(found))
 
 
-def _check_vectors_named(settings: DataSettings) -> None:
-    if not settings.vectors and settings.name not in catalog.EMBEDDED_TASKS:
-        raise InputError(
-            f"data set {settings.name!r} has no word vectors of its own",
-            remedy=f"{vectors.REMEDY}, or use --vectors hashed",
-        )
-
-
-def check_words(data: DataSet, corpus: Corpus, preprocessing: Preprocessing) -> None:
-    """Checks that tokenization leaves a word in each split. Without words, nothing distinguishes the pairs of a split.
-
-    Raises:
-      InputError: tokenization leaves no word in a split.
-    """
-    unknown = corpus.words.get(UNKNOWN_WORD)
-    if unknown is None:
-        return
+def check_words(data: DataSet, corpus: Corpus) -> None:
+    """Raises an InputError if tokenization leaves no word in a split, so that nothing distinguishes its pairs."""
+    unknown = corpus.words.get(UNKNOWN_WORD, -1)
     for name, split in data.splits.items():
-        if len(split) and all((corpus.column(name, side)[0] == unknown).all() for side in ("a", "b")):
-            by = f"tokenizer {preprocessing.tokenizer!r}" + (
-                " without punctuation" if preprocessing.remove_punctuation else ""
-            )
-            raise InputError(
-                f"no text of the {name} split of data set {data.name!r} has a word left after {by}",
-                path=split.source,
-                remedy="keep punctuation (remove_punctuation), or use another tokenizer",
-            )
+        if all((corpus.column(name, side)[0] == unknown).all() for side in ("a", "b")):
+            problem = f"no text of the {name} split of data set {data.name!r} has a word left"
+            remedy = "keep punctuation (remove_punctuation), or use another tokenizer"
+            raise InputError(problem, path=split.source, remedy=remedy)
 
 
 def warnings_about(data: DataSet, corpus: Corpus, task: str) -> list[str]:
-    """Returns lines about labels that are probably no classes, and about texts that are not split into words.
-
-    Arguments:
-      data: the data set.
-      corpus: the texts of the data set.
-      task: the task that the user named, or "".
+    """Returns lines about labels that are probably no classes, unless the user named this `task`, and about texts that
+    are not split into words.
     """
     warnings = _label_warnings(data, task) if data.task == "classification" else []
-    characters = np.array([len(CHARACTER.findall(word)) for word in corpus.words])
+    characters = np.array([len(text.CHARACTER.findall(word)) for word in corpus.words])
     tokens = int(corpus.counts[characters > 0].sum())
     mean = int(corpus.counts @ characters) / max(tokens, 1)
     if mean >= _LONG_TOKEN and tokens >= _SHARE_OF_TOKENS * corpus.counts.sum():
@@ -612,23 +471,17 @@ def _label_warnings(data: DataSet, task: str) -> list[str]:
     return warnings
 
 
-def without_long_pairs(data: DataSet, corpus: Corpus, length: int) -> DataSet:
-    """Leaves out the training pairs that have a text of `length` tokens or more, and counts them as dropped.
+def _without_long_pairs(data: DataSet, corpus: Corpus, length: int) -> DataSet:
+    """Leaves out the training pairs that have a text of `length` tokens or more, also of the corpus.
 
-    As in the code of RE2's authors, dev and test do not change. The words of the corpus and their counts do not change
-    either.
-
-    Arguments:
-      data: the data set.
-      corpus: the texts of the data set; the same pairs are removed from it.
-      length: a number of tokens, which are counted as for the maximum length.
+    As in the code of RE2's authors, dev and test, and the words of the corpus and their counts do not change.
 
     Raises:
       InputError: no training pair is left.
     """
     train = data.splits["train"]
-    short = np.maximum(corpus.lengths("train", "a"), corpus.lengths("train", "b")) < length
-    rows = np.flatnonzero(short)
+    lengths = (np.diff(corpus.column("train", side)[1]) for side in ("a", "b"))
+    rows = np.flatnonzero(np.maximum(*lengths) < length)
     if len(rows) == len(train):
         return data
     if not len(rows):

@@ -4,11 +4,11 @@ Tokenization uses NLTK's rule-based tokenizers, which need no downloaded models.
 averaged perceptron tagger for English, whose model is downloaded separately.
 """
 
+import contextlib
 import dataclasses
 import functools
 import importlib
 import importlib.util
-import itertools
 import re
 import sys
 import threading
@@ -33,23 +33,18 @@ PADDING_WORD, UNKNOWN_WORD = "<padding>", "<unknown>"
 
 
 class Vocabulary:
-    """A fixed list of words. The id of a word is its index.
+    """A fixed list of distinct `words`, the first two '<padding>' and '<unknown>'. The id of a word is its index.
 
-    Arguments:
-      words: distinct words; the first two are '<padding>' and '<unknown>'.
-
-    Attributes:
-      words: the list, as a tuple.
+    Raises:
+      ValueError: a word occurs twice, or the first two are others.
     """
 
     def __init__(self, words: Sequence[str]):
         self.words = tuple(words)
-        if self.words[:2] != (PADDING_WORD, UNKNOWN_WORD):
-            raise ValueError(f"a vocabulary begins with {PADDING_WORD} and {UNKNOWN_WORD}, not {self.words[:2]}")
-        # A text that spells out '<padding>' must not be masked: the token is an unknown word.
         self._ids = {word: index for index, word in enumerate(self.words)}
-        if len(self._ids) != len(self.words):
-            raise ValueError("a vocabulary holds a word twice")
+        if self.words[:2] != (PADDING_WORD, UNKNOWN_WORD) or len(self._ids) != len(self.words):
+            raise ValueError(f"a vocabulary holds distinct words, of which {PADDING_WORD} and {UNKNOWN_WORD} are first")
+        # A text that spells out '<padding>' must not be masked: the token is an unknown word.
         self._ids[PADDING_WORD] = UNKNOWN
 
     def __len__(self) -> int:
@@ -64,30 +59,30 @@ class Vocabulary:
 def build_vocabulary(counts: Mapping[str, int], has_vector: Container[str], minimum_count: int = 5) -> Vocabulary:
     """Builds a vocabulary of the words that have a vector or occur often enough, the most frequent first.
 
-    This is the rule of RE2's released code: words of all splits are counted, and a rare word is kept only if it has a
-    vector.
-
-    Arguments:
-      counts: word -> occurrences in all splits.
-      has_vector: the words of the vector file.
-      minimum_count: the number of occurrences from which a word without a vector is kept.
+    This is the rule of RE2's released code: words of all splits are counted (`counts`), and a rare word is kept only if
+    it has a vector.
     """
-    kept = [
-        word
-        for word, count in counts.items()
-        if (count >= minimum_count or word in has_vector) and word not in (PADDING_WORD, UNKNOWN_WORD)
-    ]
+    kept = {word for word, count in counts.items() if count >= minimum_count or word in has_vector}
+    kept -= {PADDING_WORD, UNKNOWN_WORD}
     # Words of equal counts are ordered by the word itself, so that the order in which texts were read does not matter.
-    kept.sort(key=lambda word: (-counts[word], word))
-    return Vocabulary([PADDING_WORD, UNKNOWN_WORD, *kept])
+    return Vocabulary([PADDING_WORD, UNKNOWN_WORD, *sorted(kept, key=lambda word: (-counts[word], word))])
+
+
+def coverage(counts: Mapping[str, int], words: Vocabulary, found: Container[str]) -> dict[str, float]:
+    """Computes shares from 0 to 1: vocabulary words with a vector, tokens with a vector, tokens in the vocabulary."""
+    kept = set(words.words[2:])
+    occurrences = max(1, sum(counts.values()))
+    return {
+        "words_with_vector": sum(word in found for word in kept) / max(1, len(kept)),
+        "tokens_with_vector": sum(count for word, count in counts.items() if word in found) / occurrences,
+        "tokens_in_vocabulary": sum(count for word, count in counts.items() if word in kept) / occurrences,
+    }
 
 
 class WordTable(NamedTuple):
-    """The vectors and the characters of the words of a vocabulary. Models accept a table in place of the vectors.
+    """The vectors of a vocabulary's words, <float32>[words, dimensions], and their characters (`character_table`).
 
-    Attributes:
-      vectors: <float32>[words, dimensions].
-      characters: <uint16 or uint32>[words, 16], 0 is padding (`character_table`).
+    Models accept a table in place of the vectors.
     """
 
     vectors: Any
@@ -102,7 +97,6 @@ def nltk_file(*names: str) -> Path:
     return Path(*importlib.util.find_spec("nltk").submodule_search_locations, *names)
 
 
-# The modules of NLTK that define the tokenizers.
 _NLTK_MODULES = {"NLTKWordTokenizer": "nltk.tokenize.destructive", "TweetTokenizer": "nltk.tokenize.casual"}
 _importing = threading.Lock()
 
@@ -112,19 +106,17 @@ def nltk_tokenizer(name: str) -> Any:
     """Returns NLTK's tokenizer "NLTKWordTokenizer" or "TweetTokenizer".
 
     The rest of NLTK takes one to two seconds to import. Unless it is imported already, empty packages replace
-    `nltk/__init__.py` and `nltk/tokenize/__init__.py` during the import. They are removed afterwards, so that a later
-    import of NLTK imports all of it.
+    `nltk/__init__.py` and `nltk/tokenize/__init__.py` during the import, so that a later import imports all of it.
     """
     with _importing:
-        if "nltk" in sys.modules:
-            return getattr(importlib.import_module(_NLTK_MODULES[name]), name)()
-        for package, path in (("nltk", nltk_file()), ("nltk.tokenize", nltk_file("tokenize"))):
+        alone = "nltk" not in sys.modules
+        for package, path in (("nltk", nltk_file()), ("nltk.tokenize", nltk_file("tokenize"))) if alone else ():
             sys.modules[package] = ModuleType(package)
             sys.modules[package].__path__ = [str(path)]
         try:
             return getattr(importlib.import_module(_NLTK_MODULES[name]), name)()
         finally:
-            for loaded in [each for each in list(sys.modules) if each.partition(".")[0] == "nltk"]:
+            for loaded in [each for each in list(sys.modules) if alone and each.partition(".")[0] == "nltk"]:
                 del sys.modules[loaded]
 
 
@@ -146,19 +138,11 @@ CHARACTER = re.compile(f"[{_UNSPACED}](?:[\u1039\u17d2][\u1000-\u102a\u1780-\u17
 
 
 def substitutions(name: str) -> list[tuple[str, str]] | None:
-    """Returns the rules of a tokenizer, which a program without NLTK and without this package can follow: apply
-    `re.sub(pattern, replacement, text)` for each, then `text.split()`.
+    """Returns the rules of a tokenizer, for programs without NLTK: apply `re.sub(pattern, replacement, text)` for each,
+    in order, then `text.split()`. Returns None for the tokenizers of tweets, which are not made of substitutions.
 
-    The patterns are NLTK's. NLTK itself compiles them with the module `re` or, from version 3.10.4 on, with `regex`.
-    The two modules differ in the characters that they take for letters: "¹" is a letter for `re` alone. Here the
-    patterns are always applied with `re`, so that tokens do not depend on the version.
-
-    Arguments:
-      name: a key of `TOKENIZERS`.
-
-    Returns:
-      (pattern, replacement) for Python's module `re`, in order; None for the tokenizers of tweets, which are not made
-      of substitutions.
+    The patterns are NLTK's. NLTK compiles them with the module `re` or, from version 3.10.4 on, with `regex`, which
+    differ in the characters that they take for letters. Here they are always applied with `re`.
     """
     if name == "whitespace":
         return []
@@ -197,10 +181,9 @@ def _word(text: str) -> list[str]:
     return text.split()
 
 
-# Plain text, for which the thirty rules of the word tokenizer reduce to a handful. It has only ASCII words, marks that
-# are always tokens of their own, commas before a space, single dashes and full stops, and the clitics of English. Most
-# text is plain. It is split 28 times faster than rule by rule, which takes two minutes for SNLI (benchmarks/NOTES.md).
-# The tests compare both ways.
+# Plain text, for which the thirty rules of the word tokenizer reduce to a handful, has only ASCII words, marks that are
+# always tokens of their own, commas before a space, single dashes and full stops, and the clitics of English. Most text
+# is plain. It is split 28 times faster than rule by rule, which takes two minutes for SNLI (benchmarks/NOTES.md).
 _PLAIN = re.compile(
     r"""(?:[A-Za-z0-9 ?!();&%$\#@]++
          |,(?=\ |$) | -(?!-) | \.(?!\.)
@@ -234,20 +217,15 @@ def _plain_words(text: str) -> list[str] | None:
     return [*tokens, "."] if text.endswith(".") else tokens
 
 
-def _characters(text: str) -> list[str]:
-    """Splits scripts that are written without spaces into characters, and other text as `_word` does."""
-    return _word(CHARACTER.sub(r" \g<0> ", text))
+# The preprocessing of SciTail in RE2's released code: marks that become spaces, apostrophes outside clitics, clitics.
+_TWEET_MARKS = re.compile(r"[-.#\"/]")
+_LONE_APOSTROPHE = re.compile(r"'(?!(?:s|m|ve|t|re|d|ll)(?: |$))")
+_CLITIC = re.compile(r"'(?:s|m|ve|re|d|ll)|n't")
 
 
 def _tweet(text: str) -> list[str]:
     """Splits a text as NLTK's TweetTokenizer does, which keeps emoticons, hashtags and addresses whole."""
     return nltk_tokenizer("TweetTokenizer").tokenize(text)
-
-
-# The preprocessing of SciTail in RE2's released code: marks that become spaces, apostrophes outside clitics, clitics.
-_TWEET_MARKS = re.compile(r"[-.#\"/]")
-_LONE_APOSTROPHE = re.compile(r"'(?!(?:s|m|ve|t|re|d|ll)(?: |$))")
-_CLITIC = re.compile(r"'(?:s|m|ve|re|d|ll)|n't")
 
 
 def _tweet_split(text: str) -> list[str]:
@@ -260,7 +238,7 @@ def _tweet_split(text: str) -> list[str]:
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
     "whitespace": str.split,
     "word": _word,
-    "characters": _characters,
+    "characters": lambda text: _word(CHARACTER.sub(r" \g<0> ", text)),
     "tweet": _tweet,
     "tweet_split": _tweet_split,
 }
@@ -274,14 +252,7 @@ def is_punctuation(token: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessing:
-    """The settings by which a text becomes tokens. A trained model stores them, to tokenize new text in the same way.
-
-    Attributes:
-      tokenizer: a key of `TOKENIZERS`.
-      lowercase: whether tokens are converted to lower case.
-      remove_punctuation: whether tokens that consist of punctuation alone are dropped.
-      maximum_length: the maximum number of tokens of a text; 0 for no limit.
-      truncation_side: the side on which a longer text loses tokens: "right", its end, or "left", its beginning.
+    """The settings by which a text becomes tokens (`DataConfig`). A trained model stores them for new text.
 
     Raises:
       InputError: the tokenizer is unknown, as that of a model from a newer version.
@@ -320,7 +291,7 @@ class Preprocessing:
         return piece.lower() if self.lowercase else piece
 
 
-# --- Characters of words ---
+# --- Features of words: characters, exact matches, parts of speech ---
 
 LONGEST_WORD = 16  # ESAN, section 3: "cropping or padding to limit each token to have 16 characters"
 # Padding is 0, and a character without a number of its own is 1. ASCII characters keep their code points, which are
@@ -332,19 +303,11 @@ _OTHER = 1
 def character_table(words: Sequence[str], known: int = LEAST_CHARACTERS) -> np.ndarray:
     """Builds a table of the first sixteen characters of each word, as in ESAN (section 3) and CSRAN's released code.
 
-    CSRAN's code takes the characters before it converts a word to lower case. Here they are the characters of the
-    vocabulary's words, which `data.lowercase` has converted to lower case.
+    CSRAN's code takes the characters before it converts a word to lower case. Here they are those of the vocabulary's
+    words. They depend on the word alone, so that a saved model needs no list of characters, and a model that was
+    trained with `data.minimum_count` 1 also gets those of new words. Words outside the vocabulary share one row.
 
-    The characters depend on the word alone, so that one table per vocabulary is enough. It is indexed on the device by
-    the ids of the words. The number of a character depends on the character alone, so that a saved model needs no list
-    of characters. In training, all words outside the vocabulary share one row. To keep its characters, a word must be
-    in the vocabulary (`data.minimum_count` 1 keeps all words of the data). A model trained with that setting also gets
-    the characters of new words when it predicts (inference/matcher.py).
-
-    Arguments:
-      words: the words of a vocabulary in the order of their ids; the first two are padding and unknown.
-      known: the size of the character vocabulary, 128 or more. Characters beyond ASCII share the numbers from 128 on,
-        by their code points.
+    Characters beyond ASCII share the numbers from 128 to `known`, by their code points.
 
     Returns:
       <uint16>[words, 16], or <uint32>[words, 16] if `known` is more than 65,536; 0 is padding. The row of padding is
@@ -363,23 +326,14 @@ def character_table(words: Sequence[str], known: int = LEAST_CHARACTERS) -> np.n
     return numbers
 
 
-# --- Exact matches: whether a word also occurs in the other sentence (ESAN, section 2.1; CSRAN's released code) ---
-
-
-def folded(word: str) -> str:
-    """Returns the form that matching words share: without case. Words are not lemmatized."""
-    return word.casefold()
-
-
 def exact_matches(
     words_a: np.ndarray, offsets_a: np.ndarray, words_b: np.ndarray, offsets_b: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Marks the words that also occur in the other sentence of their pair.
+    """Marks the words that also occur in the other sentence of their pair (ESAN, section 2.1).
 
     Arguments:
-      words_a: <int>[total_a], the numbers, 0 or more, of the folded words of all first sentences, concatenated.
-      offsets_a: <int64>[pairs + 1], the start of each first sentence in `words_a`.
-      words_b, offsets_b: the same for the second sentences; the same word has the same number.
+      words_a, words_b: <int>[total], the numbers, 0 or more, of the words of all sentences of a side, concatenated.
+      offsets_a, offsets_b: <int64>[pairs + 1], the start of each sentence in them.
 
     Returns:
       <int8>[total_a] and <int8>[total_b], 1 for a match.
@@ -394,12 +348,10 @@ def exact_matches(
 
 def exact_matches_of(tokens_a: Iterable[str], tokens_b: Iterable[str]) -> tuple[list[int], list[int]]:
     """Marks the tokens of one pair that also occur in the other sentence, as `exact_matches` does for arrays."""
-    words_a, words_b = ([folded(token) for token in tokens] for tokens in (tokens_a, tokens_b))
+    words_a, words_b = ([token.casefold() for token in tokens] for tokens in (tokens_a, tokens_b))
     known_a, known_b = set(words_a), set(words_b)
     return [int(word in known_b) for word in words_a], [int(word in known_a) for word in words_b]
 
-
-# --- Parts of speech ---
 
 TAGGER_MODEL = "averaged_perceptron_tagger_eng"
 # The tags of the Penn Treebank that the tagger predicts. Their order is part of every model trained with tags: never
@@ -422,25 +374,17 @@ def tagger_files() -> tuple[Path, ...]:
     """
     import nltk.data
 
-    try:
-        files = tuple(sorted(Path(str(nltk.data.find(f"taggers/{TAGGER_MODEL}/"))).glob("*.json")))
-    except LookupError:
-        files = ()
-    if not files:
-        raise InputError(
-            f"parts of speech need NLTK's model {TAGGER_MODEL!r}, which is not installed",
-            remedy=f"python -m nltk.downloader {TAGGER_MODEL}, or name the folder of NLTK's models in NLTK_DATA",
-        )
-    return files
+    with contextlib.suppress(LookupError):
+        return tuple(sorted(Path(str(nltk.data.find(f"taggers/{TAGGER_MODEL}/"))).glob("*.json")))
+    raise InputError(
+        f"parts of speech need NLTK's model {TAGGER_MODEL!r}, which is not installed",
+        remedy=f"python -m nltk.downloader {TAGGER_MODEL}, or name the folder of NLTK's models in NLTK_DATA",
+    )
 
 
 @functools.cache
 def nltk_tagger() -> Any:
-    """Returns NLTK's tagger.
-
-    Raises:
-      InputError: its model is not installed.
-    """
+    """Returns NLTK's tagger. Raises an InputError if its model is not installed."""
     from nltk.tag.perceptron import PerceptronTagger
 
     tagger_files()  # raises an error that names the download
@@ -455,28 +399,16 @@ def tags(text: str, preprocessing: Preprocessing) -> list[int]:
     Raises:
       InputError: the tagger's model is not installed.
     """
-    pieces = preprocessing.pieces(text)
-    tagged = nltk_tagger().tag(pieces)
+    tagged = nltk_tagger().tag(preprocessing.pieces(text))
     kept = [TAG_NUMBERS.get(tag, NO_TAG) for piece, tag in tagged if preprocessing.token(piece) is not None]
     return kept[preprocessing.window] or [NO_TAG]
-
-
-def tags_of(texts: Iterable[str], preprocessing: Preprocessing) -> np.ndarray:
-    """Returns the tags of all texts, concatenated, <uint8>[tokens]; see `tags`."""
-    return np.fromiter((tag for text in texts for tag in tags(text, preprocessing)), np.uint8)
 
 
 # --- The texts and words of a data set ---
 
 
 class Corpus:
-    """The distinct texts of a data set, each tokenized once.
-
-    The corpus numbers its words itself. A word number is not the id of the word in a vocabulary.
-
-    Arguments:
-      data: the data set.
-      preprocessing: how texts become tokens.
+    """The distinct texts of a data set, each tokenized once. Words have numbers, which are not ids in a vocabulary.
 
     Attributes:
       texts: the distinct texts.
@@ -494,46 +426,20 @@ class Corpus:
         }
         self.texts = tuple(texts)
         self.words: dict[str, int] = {}
-
-        @functools.cache  # texts have many pieces, but few distinct ones
-        def number_of(piece: str) -> int | None:
-            token = preprocessing.token(piece)
-            return None if token is None else self.words.setdefault(token, len(self.words))
-
         flat, lengths = array("i"), array("q")
-        longest = preprocessing.maximum_length or None
-        truncate_left = bool(longest) and preprocessing.truncation_side == "left"
         for text in texts:
-            # Pieces are numbered one by one, so that a word that occurs only in text that is cut off gets no number.
-            pieces = preprocessing.pieces(text)
-            kept = (
-                number
-                for piece in (reversed(pieces) if truncate_left else pieces)
-                if (number := number_of(piece)) is not None
-            )
-            found = list(itertools.islice(kept, longest)) or [self.words.setdefault(UNKNOWN_WORD, len(self.words))]
-            if truncate_left:
-                found.reverse()
-            lengths.append(len(found))
-            flat.extend(found)
+            tokens = preprocessing.tokens(text)
+            lengths.append(len(tokens))
+            flat.extend([self.words.setdefault(token, len(self.words)) for token in tokens])
         self.tokens = np.frombuffer(flat, np.int32)
         self._offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        repeats = sum(
-            np.bincount(side, minlength=len(texts)) for sides in self.sentences.values() for side in sides.values()
-        )
-        weights = np.repeat(repeats, np.diff(self._offsets))
+        columns = [column for sides in self.sentences.values() for column in sides.values()]
+        repeats = np.bincount(np.concatenate(columns), minlength=len(texts))
+        weights = np.repeat(repeats, lengths)
         self.counts = np.bincount(self.tokens, weights, minlength=len(self.words)).astype(np.int64)
 
-    def lengths(self, split: str, side: str) -> np.ndarray:
-        """Returns the number of tokens in each text of one column, <int64>[pairs]."""
-        return np.diff(self._offsets)[self.sentences[split][side]]
-
     def keep(self, split: str, rows: np.ndarray) -> None:
-        """Removes all pairs of a split except those of the given rows. Texts, words and counts do not change.
-
-        Arguments:
-          rows: <int64>[kept], the indices of the pairs that stay.
-        """
+        """Removes all pairs of a split except `rows`, <int64>[kept]. Texts, words and counts do not change."""
         self.sentences[split] = {side: column[rows] for side, column in self.sentences[split].items()}
 
     def column(self, split: str, side: str) -> tuple[np.ndarray, np.ndarray]:
@@ -542,11 +448,7 @@ class Corpus:
         return self.tokens[positions], offsets
 
     def positions(self, split: str, side: str) -> tuple[np.ndarray, np.ndarray]:
-        """Returns the positions in `tokens` of the tokens of one column.
-
-        Returns:
-          positions <int64>[total], offsets <int64>[pairs + 1].
-        """
+        """Returns the positions in `tokens` of the texts of one column <int64>[total], and offsets as in `column`."""
         sentences = self.sentences[split][side]
         starts = self._offsets[sentences]
         lengths = self._offsets[sentences + 1] - starts
@@ -557,14 +459,3 @@ class Corpus:
 def number_keys(keys: Iterable[str], numbers: dict[str, int]) -> np.ndarray:
     """Returns <int64>[keys], numbers in order of first appearance. New keys are added to `numbers`."""
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
-
-
-def coverage(counts: Mapping[str, int], words: Vocabulary, found: Container[str]) -> dict[str, float]:
-    """Computes shares from 0 to 1: vocabulary words with a vector, tokens with a vector, tokens in the vocabulary."""
-    kept = set(words.words[2:])
-    occurrences = max(1, sum(counts.values()))
-    return {
-        "words_with_vector": sum(word in found for word in kept) / max(1, len(kept)),
-        "tokens_with_vector": sum(count for word, count in counts.items() if word in found) / occurrences,
-        "tokens_in_vocabulary": sum(count for word, count in counts.items() if word in kept) / occurrences,
-    }

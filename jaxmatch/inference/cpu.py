@@ -241,7 +241,8 @@ class Predictor:
         return program
 
     def _new_program(self, key: tuple, words: jax.Array | WordTable, own: bool) -> PreparedProgram:
-        if devices.clear_programs_if_scarce():
+        if devices.mappings_are_scarce():
+            jax.clear_caches()
             _program.cache_clear()
             self.programs.clear()  # else they compile again without a check of the memory mappings
         parts, predict = _program(self._module, _signature(self._params), _signature(words), *key[:2])

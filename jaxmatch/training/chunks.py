@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from jaxmatch import models
-from jaxmatch.data.batches import BatchPlan, distinct_word_counts, most_in_training, plan_batches
+from jaxmatch.data.batches import BatchPlan, most_distinct_words, most_in_training, plan_batches
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.training import hosts, step
 from jaxmatch.training.evaluation import chunk_outputs, device_split
@@ -449,5 +449,5 @@ class _Orders:
         if self._ids is not None:
             for bucket, rows in self._plan.batches_of(batches, epoch).items():
                 ids = self._ids[:, : self._plan.buckets[bucket]]
-                most_words[bucket] = int(distinct_word_counts(ids, rows, self._words).max())
+                most_words[bucket] = most_distinct_words((ids[batch] for batch in rows), self._words)
         return _Order(batches, most_words)

@@ -58,7 +58,7 @@ MUTANTS = [
     ("jaxmatch/inference/export.py", 'check_replaceable(path, DESCRIPTION, "an export")', "pass", ["tests/test_export.py::test_export_does_not_replace_a_folder_with_other_files"]),
     ("jaxmatch/inference/export.py", "if not np.allclose(found, expected, rtol=1e-4, atol=1e-4):", "if False:", ["tests/test_export.py::test_exported_program_with_different_outputs_is_refused"]),
     ("jaxmatch/inference/export.py", "        vars(jnp).update(attributes)", "        pass", ["tests/test_export.py::test_onnx_export_of_every_model_but_diin_gives_the_same_logits"]),
-    ("jaxmatch/data/text.py", '(" {2,}", " ")', '(" {2,}", "")', ["tests/test_tokens.py::test_space_stripping_rules_equal_the_quadratic_pattern"]),
+    ("jaxmatch/data/text.py", '(" {2,}", " ")', '(" {2,}", "")', ["tests/test_tokens.py::test_many_spaces_take_little_time"]),
     ("jaxmatch/data/text.py", '(r"\\A|\\Z", " "), ', "", ["tests/test_tokens.py"]),
     ("jaxmatch/devices.py", "_process != os.getpid()", "False", ["tests/test_matcher.py::test_use_after_a_fork_is_refused"]),
     ("jaxmatch/inference/matcher.py", "if isinstance(texts, str):", "if False:", ["tests/test_search.py::test_invalid_arguments_of_rank_and_index_raise"]),

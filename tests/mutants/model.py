@@ -26,7 +26,7 @@ MUTANTS = [
      ["tests/test_re2.py"]),
     ("jaxmatch/layers/core.py", "return \"float32\" if precision == \"bfloat16\" else precision", "return \"float32\"", ["tests/test_products.py"]),
     ("jaxmatch/models/cafe.py", "squared_norms, \"highest\")", "squared_norms, \"float32\")", ["tests/test_products.py"]),
-    ("jaxmatch/devices.py", "int(major) >= _AMPERE", "int(major) > _AMPERE", ["tests/test_products.py"]),
+    ("jaxmatch/devices.py", "int(major) < _AMPERE", "int(major) <= _AMPERE", ["tests/test_products.py"]),
     ("jaxmatch/training/programs.py", "tuple(shapes), jax.config.jax_default_matmul_precision", "tuple(shapes), None", ["tests/test_programs.py"]),
     ("jaxmatch/layers/pooling.py", "lambda a, b: [a, b, a - b, a * b]", "lambda a, b: [a, b, b - a, a * b]", ["tests/test_re2.py"]),
     ("jaxmatch/models/re2.py", "jnp.where(same_sentence[..., None], _shifted(contributions[offset], distance), 0.0)",
