@@ -38,7 +38,7 @@ def begun(small_files, tmp_path, clock, monkeypatch):
     """
     plan = make_plan(launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files)))
     (cohort,) = plan.cohorts
-    monkeypatch.setattr(display, "multiply_adds_a_second", lambda: cohort.device_work / display.SHARE_OF_PEAK / 600)
+    monkeypatch.setattr(display, "multiply_adds_per_second", lambda: cohort.device_work / display.SHARE_OF_PEAK / 600)
     monkeypatch.setattr(display, "SECONDS_TO_COMPILE_ON_A_CPU", 300.0)
     text = io.StringIO()
     whole = Display(Console(file=text, width=200), clock=clock)

@@ -78,7 +78,7 @@ def test_the_plan_counts_programs_and_cohorts(small_files):
 def test_estimated_training_time_accounts_for_devices_and_fillers(small_files, monkeypatch):
     plan = planned(small_files, seeds=5, overrides={"execution.maximum_replicas": "5"})
     first, _ = plan.cohorts
-    monkeypatch.setattr(display, "multiply_adds_a_second", lambda: first.multiply_adds / display.SHARE_OF_PEAK / 100)
+    monkeypatch.setattr(display, "multiply_adds_per_second", lambda: first.multiply_adds / display.SHARE_OF_PEAK / 100)
 
     def seconds(**changes):
         changed = [dataclasses.replace(cohort, **changes) for cohort in plan.cohorts]

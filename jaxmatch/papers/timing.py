@@ -117,12 +117,12 @@ def plan_text(timing: Timing, split: str) -> str:
 def labels_and_task(timing: Timing) -> tuple[tuple[str, ...], str]:
     """Returns the labels and the task of the data set. Raises an `InputError` if they are in no catalog."""
     name = timing.sweep.config.data.name
+    if name in catalog.EMBEDDED_TASKS:
+        return catalog.load(name).labels, catalog.EMBEDDED_TASKS[name]
     if name in catalog.CATALOG:
         return catalog.CATALOG[name].labels, catalog.CATALOG[name].task
-    if name not in catalog.EMBEDDED_TASKS:
-        problem = f"the labels of data set {name!r} are not known without reading it"
-        raise InputError(problem, remedy="give a public data set")
-    return catalog.load(name).labels, catalog.EMBEDDED_TASKS[name]
+    problem = f"the labels of data set {name!r} are not known without reading it"
+    raise InputError(problem, remedy="give a public data set")
 
 
 def random_model(
@@ -353,7 +353,7 @@ def _sheet(record: Mapping[str, Any]) -> Sheet:
     keep = (True, True, True, measured, bool(printed), bool(printed))
 
     def lines(names: Iterable[str]) -> tuple[tuple[Text, ...], ...]:
-        cells = (_cells(name, ours.get(name), printed.get(name, {})) for name in names)
+        cells = ((name, *_measured(ours.get(name)), *_printed(printed.get(name, {}))) for name in names)
         return tuple(tuple(map(Text, itertools.compress(line, keep))) for line in cells)
 
     sections = (lines(ours), lines(name for name in printed if name not in ours))
@@ -369,15 +369,19 @@ def _sheet(record: Mapping[str, Any]) -> Sheet:
     )
 
 
-def _cells(name: str, measured: Mapping[str, Any] | None, printed: Mapping[str, Any]) -> list[str]:
-    own = [NO_VALUE] * 3
-    if measured:
-        mean, deviation = mean_and_deviation(measured["batch_seconds"])
-        own[:2] = f"{measured['parameters']:,}", f"{mean:.4f} ± {deviation:.4f}"
-        if measured["split"]:
-            mean, deviation = mean_and_deviation(_rates(measured["split"]))
-            own[2] = f"{mean:,.0f}" + ("" if deviation is None else f" ± {deviation:,.0f}")
-    return [name, *own, *(printed.get(key) or NO_VALUE for key in ("parameters", "seconds"))]
+def _printed(row: Mapping[str, Any]) -> list[str]:
+    return [row.get(key) or NO_VALUE for key in ("parameters", "seconds")]
+
+
+def _measured(row: Mapping[str, Any] | None) -> list[str]:
+    if row is None:
+        return [NO_VALUE] * 3
+    mean, deviation = mean_and_deviation(row["batch_seconds"])
+    cells = [f"{row['parameters']:,}", f"{mean:.4f} ± {deviation:.4f}", NO_VALUE]
+    if split := row["split"]:
+        mean, deviation = mean_and_deviation([split["pairs"] / seconds for seconds in split["seconds"]])
+        cells[2] = f"{mean:,.0f}" + ("" if deviation is None else f" ± {deviation:,.0f}")
+    return cells
 
 
 def _caption(record: Mapping[str, Any]) -> tuple[str, ...]:
@@ -399,7 +403,3 @@ def _caption(record: Mapping[str, Any]) -> tuple[str, ...]:
     load = f"; load before the run {record['load_before']:g}" if "load_before" in record else ""
     sentences.append(f"Device: {record['device']}; jax {record['versions']['jax']}{load}.")
     return tuple(sentences)
-
-
-def _rates(split: Mapping[str, Any]) -> list[float]:
-    return [split["pairs"] / seconds for seconds in split["seconds"]]

@@ -20,7 +20,7 @@ from jaxmatch.errors import InputError, NotInstalled, count_text, printable
 from jaxmatch.reporting.layout import duration_text, shared_text
 from jaxmatch.reporting.records import read_record
 from jaxmatch.sweep.files import load_module, load_named, user_file_errors
-from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, PlannedCohort, multiply_adds_a_second
+from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, PlannedCohort, multiply_adds_per_second
 from jaxmatch.sweep.sweep import Run
 from jaxmatch.training.progress import Listener
 from jaxmatch.workdir import CohortFolder, Workdir
@@ -101,11 +101,13 @@ class TensorBoard(RunListener):
 
     def evaluated(self, run: FollowedRun, evaluation: Mapping[str, Any]) -> None:
         values = {"train/loss": evaluation["train_loss"], "learning_rate": evaluation["learning_rate"]}
-        self._write(run, evaluation["samples"], values | _named("dev", evaluation["dev"]))
+        scores = {f"dev/{name}": score for name, score in evaluation["dev"].items()}
+        self._write(run, evaluation["samples"], values | scores)
 
     def ended(self, run: FollowedRun, record: Mapping[str, Any] | None) -> None:
         if record is not None and record["test"] and record["selected_at_samples"] is not None:
-            self._write(run, record["selected_at_samples"], _named("test", record["test"]))
+            scores = {f"test/{name}": score for name, score in record["test"].items()}
+            self._write(run, record["selected_at_samples"], scores)
         self._writers.pop(run.name).close()
 
     def _write(self, run: FollowedRun, step: int, values: Mapping[str, float | None]) -> None:
@@ -116,10 +118,6 @@ class TensorBoard(RunListener):
     def _add(self, run: FollowedRun, step: int, **content: Any) -> None:
         self._writers[run.name].add_event(self._events.Event(wall_time=time.time(), step=step, **content))
         self._writers[run.name].flush()
-
-
-def _named(split: str, scores: Mapping[str, float | None]) -> dict[str, float | None]:
-    return {f"{split}/{name}": value for name, value in scores.items()}
 
 
 def listeners_of(names: Iterable[str], workdir: Path) -> list[RunListener]:
@@ -201,7 +199,7 @@ def _training_seconds(plan: Plan, cohorts: Sequence[PlannedCohort]) -> float:
 
 def _speed(plan: Plan) -> float:
     """Returns the multiply-adds per second that training reaches on a device."""
-    return (plan.speed or multiply_adds_a_second()) * SHARE_OF_PEAK
+    return (plan.speed or multiply_adds_per_second()) * SHARE_OF_PEAK
 
 
 def _seconds_to_compile(cohort: PlannedCohort) -> float:
@@ -362,13 +360,12 @@ class Display:
         number = min(known, default=len(set(self._numbers.values())) + 1)  # a run on record may be trained again
         label = f"cohort {number} ({_shared(runs)})"
         self.say(f"{label}: {count_text(len(runs), 'run')}, compiling")
-        followed = [self._followed(folder, name) for name in folder.runs]
-        return CohortDisplay(self, self._plan.cohort_of(folder.runs), folder.name, label, followed)
-
-    def _followed(self, folder: CohortFolder, name: str) -> FollowedRun:
-        run, place = self._plan.runs[name][0], Workdir(folder.path.parent.parent).run_folder(name)
-        settings = ({"variant": run.variant} if run.variant else {}) | dict(run.overrides)
-        return FollowedRun(name, self._plan.sweep.name, place, run.seed, settings, run.config.to_dict())
+        cohort, workdir, followed = self._plan.cohort_of(folder.runs), Workdir(folder.path.parents[1]), []
+        for name, run in zip(folder.runs, cohort.runs, strict=True):
+            settings = ({"variant": run.variant} if run.variant else {}) | dict(run.overrides)
+            where = self._plan.sweep.name, workdir.run_folder(name)
+            followed.append(FollowedRun(name, *where, run.seed, settings, run.config.to_dict()))
+        return CohortDisplay(self, cohort, folder.name, label, followed)
 
     def tell_listeners(self, method: str, run: FollowedRun, *values: Any) -> None:
         """Calls a method of all listeners."""

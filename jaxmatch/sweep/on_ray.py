@@ -182,7 +182,7 @@ def _train(cohort: RemoteCohort, data: EncodedData, store: Store | None) -> Iter
 def _measure() -> tuple[str, str, int, float]:
     """Measures a worker's device, as a task: its platform, kind, bytes, and speed in multiply-adds per second."""
     device = jax.devices()[0]
-    return device.platform, device.device_kind, device_bytes(device), planning.multiply_adds_a_second()
+    return device.platform, device.device_kind, device_bytes(device), planning.multiply_adds_per_second()
 
 
 @dataclasses.dataclass

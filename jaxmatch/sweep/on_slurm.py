@@ -117,7 +117,7 @@ class SlurmEngine(Engine):
         plan = planning.make_plan(sweep, device and [device] * max(1, options.gpus))
         if options.at_once is not None:
             # The speed of the jobs is not known here. A start counts as if they were as fast as this machine.
-            overhead = SECONDS_OF_A_START * SHARE_OF_PEAK * planning.multiply_adds_a_second()
+            overhead = SECONDS_OF_A_START * SHARE_OF_PEAK * planning.multiply_adds_per_second()
             plan = planning.split_cohorts(plan, options.at_once, overhead)
         return dataclasses.replace(plan, slots=options.at_once or len(plan.cohorts))
 

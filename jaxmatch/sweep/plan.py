@@ -112,7 +112,7 @@ class PlannedCohort:
 
 
 @functools.cache  # a plan is displayed more than once
-def multiply_adds_a_second() -> float:
+def multiply_adds_per_second() -> float:
     """Measures the multiply-adds per second of a large matrix product on the default device."""
     size = 1024
     matrix = jnp.ones((size, size), jnp.float32)
@@ -130,7 +130,7 @@ class Plan:
       sweep: the planned sweep.
       cohorts: the cohorts, in the order they are trained.
       slots: the number of workers elsewhere that train cohorts at the same time. None means that this process trains.
-      speed: the multiply-adds per second of a worker's device (`multiply_adds_a_second`). None means that
+      speed: the multiply-adds per second of a worker's device (`multiply_adds_per_second`). None means that
         the speed of this process's device is used.
     """
 

@@ -73,7 +73,7 @@ MUTANTS = [
      ["tests/test_sweep.py::test_published_scores_chosen_on_test_are_shown_under_best_on_test"]),
     ("jaxmatch/sweep/sweep.py", "if now[key] != before.get(key) and not key.startswith(NOT_IDENTITY)", "if False",
      ["tests/test_sweep.py::test_table_notes_settings_changed_from_the_file"]),
-    ("jaxmatch/sweep/display.py", 'self._write(run, record["selected_at_samples"], _named("test"', 'self._write(run, 0, _named("test"',
+    ("jaxmatch/sweep/display.py", 'self._write(run, record["selected_at_samples"], scores)', 'self._write(run, 0, scores)',
      ["tests/test_following.py::test_tensorboard_shows_the_curves_of_every_run"]),
     ("jaxmatch/sweep/launch.py", "if task in FLOORS[name].tasks]", "]", _ANEW),
     ("jaxmatch/sweep/launch.py", 'kept["fingerprint"] == cohort.data.fingerprint and ', "", _ANEW),
