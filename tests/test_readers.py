@@ -88,7 +88,7 @@ def test_task_is_guessed_from_the_presence_of_a_group(tmp_path):
     path = write(tmp_path, "a.tsv", OWN)
     assert own.guess_task(path) == "ranking"
     assert own.guess_task(write(tmp_path, "b.tsv", "text_a\ttext_b\tlabel\n")) == "classification"
-    assert own.guess_task(write(tmp_path, "a.jsonl", '{"group": 1}\nbroken')) == "ranking"
+    assert own.guess_task(write(tmp_path, "a.jsonl", '{"label": 1}\n{"group": 1}')) == "ranking"
     assert own.guess_task(write(tmp_path, "b.jsonl", '{"label": 1}\n')) == "classification"
     ranking, regression, classes = (own.read(path, task) for task in ("ranking", "regression", "classification"))
     assert ranking.labels == ["1", "0"] and ranking.groups == ["q1", "q1"]

@@ -138,12 +138,12 @@ def format_of(path: Path) -> str:
 
 
 def guess_task(path: Path, layout: Layout = PLAIN) -> str:
-    """Returns 'ranking' if the header or the first object of a file names a `group`, else 'classification'.
+    """Returns 'ranking' if the header or an object of a file names a `group`, else 'classification'.
 
     A name that looks like `group` is an error: a ranking must not silently be trained as a classification.
     """
     names, records = _records(path, "", layout)
-    names = next((list(record) for _, record in records), []) if names is None else names
+    names = dict.fromkeys(key for _, record in records for key in record) if names is None else names
     if layout.column("group") in names:
         return "ranking"
     for name in names:

@@ -32,6 +32,11 @@ _COLUMNS = ("text_a", "text_b", "labels", "groups", "documents")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LARGEST = 3.4e38  # the largest float32, because the numbers become float32
 _RENAME = "rename it, or name the column with --columns"
+_SEPARATORS = {
+    "\t": "tabs separate its columns: rename the file to .tsv",
+    ";": "semicolons separate its columns: save it as CSV with commas",
+    ",": "commas separate its columns: rename the file to .csv",
+}
 Record = tuple[int, Mapping[str, Any]]
 
 
@@ -308,8 +313,8 @@ def require_columns(names: Sequence[str], required: Sequence[str], path: Path | 
         raise InputError(f"the header names column {shown(twice[0])} twice", path=path, line=line, remedy="rename one")
     if missing := [name for name in required if name not in names]:
         problem = f"the header has no column {listed(missing)}; it has {listed(names)}"
-        separated = "separate columns with tabs in .tsv, with commas in .csv" if len(names) == 1 else None
-        raise InputError(problem, path=path, line=line, remedy=separated or _RENAME)
+        separator = next((mark for mark in _SEPARATORS if len(names) == 1 and mark in names[0]), None)
+        raise InputError(problem, path=path, line=line, remedy=_SEPARATORS.get(separator, _RENAME))
 
 
 def read_objects(path: Path) -> Iterator[Record]:
