@@ -41,7 +41,7 @@ class Fitted(NamedTuple):
 def bags(data: EncodedData, split: EncodedSplit) -> list[sparse.csr_array]:
     """Counts the words in the first and in the second sentences of a split: two matrices <float64>[pairs, words].
 
-    Unknown words are left out, because two unknown words are not necessarily the same word.
+    Unknown words are left out, because two of them are not necessarily the same word.
     """
     found = []
     for tokens, offsets in ((split.tokens_a, split.offsets_a), (split.tokens_b, split.offsets_b)):
@@ -236,8 +236,7 @@ def measured(data: EncodedData, names: Sequence[str]) -> list[dict[str, Any]]:
 
     Returns:
       For each floor {"name", "title", "parameters", "dev", "test", "times"}. "dev" and "test" hold the scores that a
-      model has, with None for an undefined score; "test" is None without test pairs. "times" holds the time to fit the
-      floor and the time to predict a pair of dev and test.
+      model has, with None for an undefined score; "test" is None without test pairs.
     """
     import scipy.optimize  # noqa: F401, before the times begin
 
@@ -356,10 +355,7 @@ class CrossEncoder:
 
 
 def cross_encoder_measured(folder: str, data: EncodedData, texts: DataSet) -> dict[str, Any]:
-    """Scores a pretrained cross-encoder on dev and test of a data set, given as arrays and as text.
-
-    The result is a dict like those that `measured` returns, with "pretrained" in addition. Errors: `CrossEncoder`.
-    """
+    """Scores a cross-encoder on a data set, given as arrays and as text, as `measured` does; it is "pretrained"."""
     model = CrossEncoder(folder, data.task, data.labels)
     row = _scored(data, texts.splits, model.outputs, None)
     title = f"cross-encoder {Path(folder).resolve().name}"

@@ -25,12 +25,8 @@ from jaxmatch.reporting.table import caption
 
 @dataclasses.dataclass(frozen=True)
 class EnsembleScores:
-    """The scores of some runs alone and together: score name -> value.
-
-    Attributes:
-      single: the scores of each run.
-      vote: the scores of the majority vote; None for a regression, whose numbers cannot vote.
-      average: the scores of the averaged probabilities; for a regression, of the averaged numbers.
+    """The scores of some runs alone, by majority vote (None for a regression), and by averaged probabilities or, in a
+    regression, numbers: score name -> value.
     """
 
     single: tuple[Mapping[str, float], ...]
@@ -96,14 +92,7 @@ def exact_in_float32(outputs: np.ndarray) -> np.ndarray:
 
 @dataclasses.dataclass(frozen=True)
 class Ensemble:
-    """The runs of a setting together.
-
-    Attributes:
-      members: the checked records of the runs.
-      split: the split of the data set that was scored.
-      pairs: the number of pairs of the split.
-      scores: the scores of the runs alone and together.
-    """
+    """The records of the runs of a setting, the split that was scored and its number of pairs, and the scores."""
 
     members: tuple[Mapping[str, Any], ...]
     split: str

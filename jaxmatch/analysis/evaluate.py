@@ -70,8 +70,7 @@ def official_split(run: Path, matcher: Matcher, name: str, given_directory: str 
     """Reads a split of the data set that the model was trained on. Warns if its file has changed since then.
 
     Arguments:
-      run: the folder of the run, or of the model in it.
-      matcher: the model.
+      run, matcher: the folder of the run, or of the model in it, and the model.
       name: "train", "dev" or "test".
       given_directory: the folder with the data files, or None for the folder that the model was trained from.
 

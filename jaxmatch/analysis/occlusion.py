@@ -176,13 +176,8 @@ def logits_without(
 
 @dataclasses.dataclass(frozen=True)
 class Occluded:
-    """The result of an occlusion analysis, and what it was measured on.
-
-    Attributes:
-      found: the result of a run, or the mean over the seeds of a setting.
-      data: the name of the data set and of the split.
-      records: the checked records of the runs; empty for a model without a record.
-      setting: the setting of the runs in words; "" for a single run.
+    """The result for a run, or for the seeds of a setting; the name of the data set and of the split; the records of
+    the runs, if there are any; and, for several seeds, their setting in words.
     """
 
     found: Occlusion

@@ -76,8 +76,7 @@ class Calibration:
     def read(cls, folder: Path, parameters: str, labels: Sequence[str]) -> Self | None:
         """Reads the calibration in the folder of a model with these parameters and labels; None without one.
 
-        Raises:
-          InputError: the file is damaged, was written by a newer version, or belongs to another model.
+        An InputError if the file is damaged, was written by a newer version, or belongs to another model.
         """
         path = folder / FILE
         if not path.exists():
@@ -148,9 +147,8 @@ def chosen_calibration(
 
 
 def chosen_temperature(logits: np.ndarray, numbers: np.ndarray) -> float:
-    """Chooses the temperature with the highest likelihood (Guo et al., 2017, section 4.2), from 0.05 to 100.
-
-    Its arguments are logits <float32>[pairs, labels], and the right labels <int32>[pairs].
+    """Chooses the temperature with the highest likelihood (Guo et al., 2017, section 4.2) for the right labels
+    <int32>[pairs] of logits <float32>[pairs, labels], from 0.05 to 100.
     """
     from scipy import optimize  # imported here because the import takes half a second
 
@@ -167,10 +165,7 @@ def chosen_temperature(logits: np.ndarray, numbers: np.ndarray) -> float:
 def chosen_threshold(probabilities: np.ndarray, right: np.ndarray, objective: str, precision: float | None) -> float:
     """Chooses the threshold that is best for the objective; among equally good thresholds, the nearest to 0.5.
 
-    Arguments:
-      probabilities: <float64>[pairs], the probabilities of the positive label.
-      right: <bool>[pairs], whether the positive label is the right label.
-      objective, precision: as in `chosen_calibration`.
+    `probabilities` <float64>[pairs] are those of the positive label; `right` <bool>[pairs] says where it is right.
     """
     order = np.argsort(-probabilities, kind="stable")
     # Threshold k lies below k probabilities, halfway between two neighbors of which neither equals it.

@@ -65,7 +65,7 @@ class SplitProgram:
 
     Attributes:
       prepare: weights -> prepared weights. It is jitted.
-      key: the jaxpr of `prepare` as text. Programs with equal keys prepare the same weights in the same way.
+      key: the jaxpr of `prepare` as text; programs with equal keys prepare equal weights.
       tabulated: the indices of the prepared weights whose products with word vectors can be looked up.
       make_table: prepared weights and word vectors -> <float32>[words, columns], these products. It is jitted.
       apply: prepared weights, the table, words and inputs -> the result of the function. If the table is None, the
@@ -276,6 +276,6 @@ def _program(
 
 
 def _signature(tree: Any) -> tuple[Any, tuple[jax.ShapeDtypeStruct, ...]]:
-    """Returns the structure of a tree of arrays, and their shapes and dtypes, as hashable arguments of `unflatten`."""
+    """Returns the structure of a tree of arrays, and their shapes and dtypes: hashable arguments of `unflatten`."""
     leaves, structure = jax.tree.flatten(tree)
     return structure, tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves)

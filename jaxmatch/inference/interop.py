@@ -79,7 +79,7 @@ def _model(settings: Mapping[str, Any], kernels: str, connections: Mapping[str, 
 
 
 def _pytorch_layers(model: RE2) -> Iterator[tuple[Path, str, None]]:
-    """Yields the path of each weight-normalized layer in our parameters and the prefix of its names in theirs."""
+    """Yields the path of each weight-normalized layer in our tree and the prefix of its names in theirs."""
     config = model.config
     for block in range(config.blocks):
         ours, theirs = f"blocks_{block}", f"blocks.{block}"
@@ -162,14 +162,11 @@ def _converted(
 
 
 def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> InferenceModel:
-    """Converts a network of the authors' PyTorch code.
+    """Converts a network of the authors' PyTorch code to a model with float32 parameters and word vectors.
 
     Arguments:
       state_dict: name -> array of any float type, including the word vectors.
       settings: alignment, fusion, connection, prediction, blocks, enc_layers, hidden_size, num_classes, kernel_sizes.
-
-    Returns:
-      The model with its parameters and word vectors, all float32.
 
     Raises:
       InputError: a setting or a parameter is missing or unknown, or the shape of one does not fit the settings.
@@ -182,14 +179,12 @@ def re2_from_pytorch(state_dict: Mapping[str, np.ndarray], settings: Mapping[str
 
 
 def re2_from_tensorflow(variables: Mapping[str, np.ndarray], settings: Mapping[str, Any]) -> InferenceModel:
-    """Converts a network of the authors' TensorFlow code.
+    """Converts a network of the authors' TensorFlow code, as `re2_from_pytorch` does.
 
     Arguments:
       variables: name -> array of any float type, as `tf.train.load_checkpoint` reads them, including the word vectors.
         Variables of the optimizer (`global_step`, `lr`, those of Adam) are ignored.
       settings: as in `re2_from_pytorch`, but kernel_size.
-
-    Returns, Raises: as in `re2_from_pytorch`.
     """
     relu = {"encoder_activation": "relu", "weight_normalization": "unit"}
     model = _model(settings, "kernel_size", _TENSORFLOW_CONNECTIONS, **relu)
@@ -258,10 +253,7 @@ def re2_to_pytorch(trained: InferenceModel) -> tuple[dict[str, np.ndarray], dict
 def read_pytorch_checkpoint(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """Reads a checkpoint of the authors' code (`best.pt`) with PyTorch. No code in the file is executed.
 
-    The file holds a dict of `state_dict` (whose `model` holds the parameters) and `args`.
-
-    Returns:
-      The state dict and the settings, as `re2_from_pytorch` takes them.
+    The result is the state dict and the settings, as `re2_from_pytorch` takes them.
 
     Raises:
       InputError: PyTorch is not installed, or the file is missing, damaged, or not a checkpoint of the authors' code.

@@ -52,7 +52,7 @@ _MOST_ATTENTION_WEIGHTS = 2**26
 Words = jax.Array | WordTable
 # Name -> the feature of each token of the first texts, and of the second texts: <integer>[batch, length].
 Features = Mapping[str, tuple[np.ndarray, np.ndarray]]
-# The ids, or another feature, of each token of the first texts and of the second texts.
+# The ids, or another feature, of the tokens of the first and of the second texts.
 Sides = tuple[list[list[int]], list[list[int]]]
 
 
@@ -163,7 +163,7 @@ class InferenceModel:
           words: a table of the model's own words followed by new words; None: the model's own words.
 
         Raises:
-          InputError: as in `inputs`.
+          InputError: an id is outside the table.
           RuntimeError: this process was forked after JAX was used.
         """
         check_not_forked()
@@ -175,17 +175,13 @@ class InferenceModel:
     def inputs(
         self, ids_a: np.ndarray, ids_b: np.ndarray, features: Features | None = None, words: Words | None = None
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Puts the tokens of both sentences of a pair in one row, as the module's `match` takes them.
+        """Puts the tokens of both sentences of a pair in one row, as the module's `match` takes them; see `logits`.
 
-        The arguments are those of `logits`. Rows are padded to a few lengths and their number to a power of two, so
-        that few programs are compiled.
+        Rows are padded to a few lengths and their number to a power of two, so that few programs are compiled.
 
         Returns:
           tokens: 'ids' and the features, each <int32>[padded batch, padded length].
           sentences: <int8>[padded batch, padded length], the sentence of a token, 1 or 2; 0 is padding.
-
-        Raises:
-          InputError: an id is outside the table.
         """
         table = self.words if words is None else words
         below = len(table.vectors if isinstance(table, WordTable) else table)
@@ -304,8 +300,7 @@ class Matcher:
     def logits(self, pairs: Iterable[tuple[str, str]], batch_size: int | None = None) -> np.ndarray:
         """Computes the logits of pairs of texts in their order, <float32>[pairs, outputs].
 
-        Pairs of similar length share a batch of `batch_size` pairs, or of a size that suits the device; batches of very
-        long pairs are smaller.
+        Pairs of similar length share a batch of `batch_size` pairs, or of a size that suits the device.
 
         Raises:
           TypeError: an element is not a pair of two strings, or the batch size is not a whole number.
@@ -406,10 +401,7 @@ class Matcher:
         """Compiles the programs for predictions of these sizes, so that the first prediction is as fast as later ones.
 
         A model that reads the spelling of words is prepared for up to 8 words per call that are not in its vocabulary.
-
-        Arguments:
-          lengths: the lengths of the pairs to expect, in tokens of both texts together.
-          batch_sizes: the numbers of pairs to expect in one call.
+        `lengths` are in tokens of both texts together, `batch_sizes` in pairs of one call.
         """
         tables, most = [(self.model.words, UNKNOWN)], self.model.batch_size
         if self._takes_new_words:
@@ -427,12 +419,7 @@ class Matcher:
     def encoded(self, pairs: Sequence[tuple[str, str]], features: bool = True) -> Encoded:
         """Converts pairs of texts to word ids and, if `features`, to the other features of tokens that the model takes.
 
-        Ids of words outside the vocabulary follow those of the vocabulary, if the model reads the spelling of words.
-
-        Raises:
-          TypeError: an element is not a pair of two strings.
-          InputError: the model takes parts of speech, and the model of NLTK's tagger is not installed.
-          RuntimeError: this process was forked after JAX was used.
+        If the model reads the spelling of words, ids of new words follow those of the vocabulary. Errors: `logits`.
         """
         check_not_forked()
         for number, pair in enumerate(pairs):
@@ -440,13 +427,12 @@ class Matcher:
             if not listed or len(pair) != 2 or not all(isinstance(text, str) for text in pair):
                 raise TypeError(f"element {number} is {pair!r}, not a pair of two strings")
         new: dict[str, int] = {}
-        takes_new_words = self._takes_new_words
 
         @functools.cache  # a text may be in many pairs, but is tokenized once
         def ids_of(text: str) -> list[int]:
             tokens = self.preprocessing.tokens(text)
             ids = self.vocabulary.ids(tokens)
-            for place, token in enumerate(tokens if takes_new_words else ()):
+            for place, token in enumerate(tokens if self._takes_new_words else ()):
                 if ids[place] == UNKNOWN and token not in (PADDING_WORD, UNKNOWN_WORD):
                     ids[place] = new.setdefault(token, len(self.vocabulary) + len(new))
             return ids

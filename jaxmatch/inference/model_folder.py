@@ -87,11 +87,7 @@ def save(
 
 
 def save_calibration(path: str | os.PathLike, calibration: Calibration) -> Path:
-    """Writes a calibration of a model into its folder or run folder, atomically, and returns the path of its file.
-
-    Raises:
-      InputError: there is no model, or its description is damaged.
-    """
+    """Writes a calibration into a model's folder or run folder, atomically, and returns the path of its file."""
     folder = find(path)
     return calibration.save(folder, read_description(folder)["sha256"][PARAMETERS])
 
@@ -160,9 +156,6 @@ def read(path: str | os.PathLike) -> tuple[nn.Module, dict, np.ndarray, dict[str
         "calibration": Calibration.read(folder, checksums[PARAMETERS], labels),
     }
     return module, traverse_util.unflatten_dict(parameters, sep="/"), vectors, about
-
-
-# The files of this folder, of an index (search.py) and of an export (export.py).
 
 
 def read_checked(folder: Path, name: str, checksums: Mapping[str, str], remedy: str = COPY_AGAIN) -> bytes:

@@ -63,8 +63,7 @@ class SearchIndex:
     """Stored texts that are searched for matches of a query; made by `Matcher.index` or `Matcher.load_index`.
 
     Attributes:
-      matcher: the model that ranks the candidates.
-      texts: the stored texts.
+      matcher, texts: the model that ranks the candidates, and the stored texts.
       prefilter: the name of the prefilter: "vectors" or "bm25".
       lines: a number for each text, such as its line in a file; by default 1, 2, 3, ...
 
