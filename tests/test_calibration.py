@@ -34,6 +34,7 @@ def test_temperature_recovers_the_factor_of_overconfident_logits(labels):
     logits, numbers = overconfident(labels=labels)
     assert chosen_temperature(logits, numbers) == pytest.approx(3, rel=0.1)
     found = chosen_calibration(logits, numbers, [str(number) for number in range(labels)])
+    assert (found.threshold is None) == (labels == 3)
     assert found.after["expected_calibration_error"] < 0.3 * found.before["expected_calibration_error"]
     assert found.after["log_loss"] < found.before["log_loss"]
     for temperature in (0.9 * found.temperature, 1.1 * found.temperature):
@@ -191,19 +192,6 @@ def test_dev_can_choose_a_threshold_of_the_first_label_for_a_target_precision(bi
     evaluated = json.loads(capsys.readouterr().out)
     assert evaluated["scores"].items() >= found.before.items()  # precision, recall and F1 are those of the label, too
     assert evaluated["calibrated"].items() >= found.after.items()
-
-
-def test_more_than_two_labels_get_a_temperature_but_no_threshold(tmp_path, capsys):
-    run = saved_model.save(tmp_path / "run")
-    labels = ["neutral", "entailment", "contradiction", "neutral", "neutral"]
-    rows = [(*pair, label) for pair, label in zip(TEXTS, labels, strict=True)]
-    dev = write_tsv(tmp_path / "dev.tsv", rows, "text_a\ttext_b\tlabel")
-    assert main(["calibrate", str(run), "--input", str(dev)]) == 0
-    assert "threshold" not in capsys.readouterr().out
-    assert jaxmatch.load(run).calibration.threshold is None
-    assert main(["evaluate", str(run), "--input", str(dev)]) == 0
-    accuracy = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("accuracy"))
-    assert accuracy.split()[1] == accuracy.split()[2]
 
 
 @pytest.mark.parametrize(("labels", "missing"), [(BINARY, "1"), (LABELS, "neutral, contradiction")])

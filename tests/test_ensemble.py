@@ -18,21 +18,7 @@ from jaxmatch.errors import InputError
 from jaxmatch.papers import re2
 from jaxmatch.training.scores import ranking_scores
 
-# <float>[runs, pairs, classes]
-PROBABILITIES = np.array(
-    [
-        [[0.51, 0.49, 0.0], [0.6, 0.3, 0.1], [0.5, 0.2, 0.3], [0.4, 0.4, 0.2]],
-        [[0.51, 0.49, 0.0], [0.1, 0.7, 0.2], [0.1, 0.5, 0.4], [0.4, 0.4, 0.2]],
-        [[0.0, 1.0, 0.0], [0.1, 0.8, 0.1], [0.1, 0.3, 0.6], [0.4, 0.4, 0.2]],
-    ]
-)
 TEXTS = [("a b c", "no d"), ("a", "a"), ("e d c b a no a b c d e", "new york"), ("unseen é", "c"), ("b", "b c")]
-
-
-def test_votes_equal_hand_computed_values():
-    # The first pair has two weak votes for class 0 and a sure vote for class 1. The third has a tie of three votes,
-    # with the sums 0.7, 1.0 and 1.3. The fourth has a tie in votes and sums, so the first class wins.
-    np.testing.assert_array_equal(ensemble.vote_shares(PROBABILITIES).argmax(axis=1), [0, 1, 2, 0])
 
 
 def test_vote_shares_order_by_votes_then_by_probability():

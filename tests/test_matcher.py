@@ -52,13 +52,6 @@ def test_prediction_does_not_need_jax_to_promote_types(run, strict_promotion, op
     assert prediction.label in saved_model.LABELS
 
 
-def test_run_folder_and_model_folder_are_both_accepted(run):
-    for ours in (jaxmatch.load(run), jaxmatch.load(str(run / "model"))):
-        assert ours.labels == saved_model.LABELS
-        assert ours.task == "classification"
-        assert ours.config["model"]["hidden_size"] == 8
-
-
 def test_logits_keep_order_and_do_not_depend_on_other_pairs(model):
     together = model.logits(PAIRS)
     alone = np.concatenate([model.logits([pair]) for pair in PAIRS])

@@ -165,12 +165,6 @@ def test_columns_and_quoted_make_plain_input_a_table(binary, texts, tmp_path, ca
     assert _lines(capsys) == answers
     assert main([*rank, str(table), "--format", "text"]) == 2
     assert capsys.readouterr().err.endswith("no columns and no quotation marks; leave out --format text\n")
-    # Beside another input, to which the columns may belong, a file .txt holds one query per line.
-    (tmp_path / "queries.txt").write_text(f"{QUERY}\n")
-    table.rename(tmp_path / "in.tsv")
-    search = ["search", str(binary), "--texts", str(tmp_path / "in.tsv"), "--columns", "text=answer", "--top-k", "2"]
-    assert main([*search, "--input", str(tmp_path / "queries.txt")]) == 0
-    assert [answer["query"] for answer in _lines(capsys)] == [QUERY] * 2
 
 
 @pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
@@ -202,11 +196,9 @@ def test_search_command_gives_equal_results_from_texts_and_a_saved_index(
             ["--index", "in", "--query", "a", "--columns", "text=b"],
             "--columns applies only to a file, but no file is read; give",
         ),
-        (["--index", "in", "--query", "a", "--quoted"], "--quoted applies only to a file, but no file is read; give"),
         (["--index", "in.txt", "--query", "a"], "in.txt: holds no index (no index.json)"),
         (["--texts", "in.txt", "--query", " "], "the query is empty; give a text"),
         (["--texts", "empty.txt", "--query", "a"], "empty.txt: holds no texts"),
-        (["--texts", "in.txt", "--format", "jsonl", "--query", "a"], "in.txt:1: not valid JSON"),
         (
             ["--texts", "in.txt", "--input", "in.txt", "--columns", "text=b"],
             "--columns does not apply to plain text; give --format, or leave it out",
