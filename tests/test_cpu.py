@@ -20,7 +20,7 @@ RANDOM = np.random.default_rng(0)
 VECTORS = RANDOM.normal(size=(WORDS, DIMENSIONS)).astype(np.float32)
 WEIGHTS = [
     RANDOM.normal(size=shape).astype(np.float32)
-    for shape in ((DIMENSIONS, 3), (3,), (DIMENSIONS, 2), (3, 3), (5, DIMENSIONS))
+    for shape in ((DIMENSIONS, 3), (3,), (DIMENSIONS, 2), (3, 3), (5, DIMENSIONS), (3 * DIMENSIONS, 2))
 ]
 IDS = np.array([[2, 8, 0], [5, 2, 2]], np.int32)
 
@@ -68,7 +68,7 @@ def assert_close(ours, expected):
 
 
 def layer(weights, tokens):
-    first, bias, second, after, _ = weights
+    first, bias, second, after, *_ = weights
     wide = jnp.concatenate([after[:1].T, after[1:].T], axis=1)
     return {
         "hidden": jnp.tanh(tokens @ first + bias[None]) @ wide,
@@ -143,6 +143,7 @@ def test_the_key_of_a_preparation_does_not_depend_on_the_batch_size():
         flat(lambda weights, tokens: lax.dot_general(tokens, weights[4], (((1,), (1,)), ((), ())))),
         flat(lambda weights, tokens: jnp.matmul(tokens, weights[0], preferred_element_type=jnp.bfloat16)),
         lambda weights, vectors, ids: vectors[ids] @ weights[0],  # not a product of two matrices
+        lambda weights, vectors, ids: vectors[ids].reshape(2, -1) @ weights[5],  # a row is not a token
     ],
 )
 def test_other_products_are_not_tabulated(program):

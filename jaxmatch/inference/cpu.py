@@ -233,7 +233,7 @@ class Predictor:
     def program(self, words: jax.Array | WordTable, tokens: Mapping[str, Any], sentences: Any) -> PreparedProgram:
         """Returns the program for a batch of this shape, and prepares it if the shape is new."""
         own = (words.vectors if isinstance(words, WordTable) else words) is self._vectors
-        key = tuple(sorted(tokens)), sentences.shape, None if own else _signature(words)
+        key = tuple(tokens), sentences.shape, None if own else _signature(words)
         program = self.programs.get(key)
         if program is None:
             with _prepare_lock:
