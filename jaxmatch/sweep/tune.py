@@ -251,31 +251,24 @@ class Points(Sweep):
 
 @dataclasses.dataclass(frozen=True)
 class Space:
-    """A search space.
+    """A search space: the sweep that holds what all points share, and Optuna's distribution of each dotted setting.
 
-    Attributes:
-      sweep: the sweep that holds what all points share: config, seeds, table.
-      distributions: dotted setting -> Optuna's distribution of its values, or of the texts of its choices.
-      choices: dotted setting -> the text of each choice -> its value.
+    Choices are texts, as on a command line.
     """
 
     sweep: Sweep
     distributions: Mapping[str, Any]
-    choices: Mapping[str, Mapping[str, Any]]
 
     def place(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns the settings of a point (dotted setting -> a number, or the text of a choice).
+        """Returns the settings of a point, whose numbers have no more digits than a table can show.
 
-        Numbers have no more digits than a table can show. Raises an `InputError` if no run can have these settings.
+        Raises an `InputError` if no run can have these settings together.
         """
-        point = {}
+        point = dict(chosen)
         for name, value in chosen.items():
-            span = self.distributions[name]
-            if name in self.choices:
-                value = self.choices[name][value]
-            elif isinstance(value, float):
-                value = min(max(float(f"{value:.{DIGITS}g}"), span.low), span.high)
-            point[name] = value
+            if isinstance(value, float):
+                span = self.distributions[name]
+                point[name] = min(max(float(f"{value:.{DIGITS}g}"), span.low), span.high)
         resolved = flatten(with_overrides(self.sweep.config, point))
         return {name: resolved[name] for name in self.distributions}
 
@@ -306,24 +299,23 @@ def space_of(sweep: Sweep, given: Mapping[str, str], overrides: Mapping[str, Any
     searched = changed(sweep, grid_overrides=axes)
     for key in overrides or {}:
         check_override(searched, {**searched.grid, **texts}, key)
-    choices = {
-        name: {repr(value): value for value in values} for name, values in searched.grid.items() if name not in texts
-    }
     known = flatten(with_overrides(sweep.config, {name: flatten(sweep.config).get(name) for name in texts}))
-    categorical = import_optuna().distributions.CategoricalDistribution
-    spans = {name: _distribution(name, text, type(known[name])) for name, text in texts.items()}
-    distributions = {name: categorical(tuple(values)) for name, values in choices.items()} | spans
+    choices = {name: tuple(map(str, values)) for name, values in searched.grid.items() if name not in texts}
+    distributions = {
+        name: import_optuna().distributions.CategoricalDistribution(each) for name, each in choices.items()
+    }
+    distributions |= {name: _distribution(name, str(text), type(known[name])) for name, text in texts.items()}
     if not distributions:
         remedy = "give a space: --space.optimizer.learning_rate=log:1e-4:1e-2"
         raise InputError("there is nothing to search", remedy=remedy)
-    for name in distributions:
-        for value in choices[name].values() if name in choices else (spans[name].low, spans[name].high):
+    for name, span in distributions.items():
+        for value in choices.get(name) or (span.low, span.high):
             with_overrides(sweep.config, {name: value})
     halving.check_common({name: set(choices.get(name, ())) for name in ("training.selection", *halving.SAME_PAIRS)})
     layout = searched.table
     rows = [row for row in layout.rows if row not in distributions]
     layout = dataclasses.replace(layout, rows=(*rows, *distributions))
-    return Space(dataclasses.replace(searched, grid={}, table=layout), distributions, choices)
+    return Space(dataclasses.replace(searched, grid={}, table=layout), distributions)
 
 
 def _distribution(name: str, text: str, kind: type) -> Any:
