@@ -79,7 +79,7 @@ MUTANTS = [
     (_ENCODING, "description[\"embedded\"] = generated.VERSION", "pass",
      ["tests/test_features.py::test_encoding_fingerprint_depends_on_the_version_of_generated_data"]),
     # Comparisons, verdicts and figures made from records.
-    (_TABLE, "[mine[seed] for seed in shared]", "list(mine.values())[: len(shared)]", _PAIRED),
+    (_TABLE, "[others[seed] for seed in shared]", "list(others.values())[: len(shared)]", _PAIRED),
     (_TABLE, "[one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]",
      "[a - b for a, b in zip(one.values(), other.values())]", _PAIRED),
     (_TABLE, "count, min(len(one), len(other))", "count, max(len(one), len(other))",
