@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from jaxmatch.cli import common, main
+from jaxmatch.cli import main
 from jaxmatch.config.models import MODELS, ModelConfig
 from jaxmatch.config.settings import SECTIONS
 
@@ -109,7 +109,7 @@ def command_line_page() -> str:
         "`jaxmatch COMMAND --help` prints what is written here.\n"
         "This page is generated from the parsers of `jaxmatch/cli/` by `docs/generate.py`.",
         table(("command", ""), names),
-        f"`{common.IMPORT} FILE_OR_MODULE` goes with every command: it [adds models and more](../how_to/extend.md) of "
+        f"`{main.IMPORT} FILE_OR_MODULE` goes with every command: it [adds models and more](../how_to/extend.md) of "
         "your own first.",
         "The exit status is 0; 2 if the input cannot be used, if a command that trains ends with runs failed or "
         "missing, or if the operating system refuses memory, disk space or access to a file; 130 after an interrupt; "
@@ -126,7 +126,7 @@ def command_line_page() -> str:
         taken = main.SUBCOMMANDS[name]
         if taken.dotted:
             space = SPACE if "space" in taken.dotted else ""
-            options = OPTIONS if taken.takes_options else ""
+            options = "" if name == "data" else OPTIONS
             parts.append(DOTTED + (GRID if name in ("sweep", "tune") else "") + space + options + ".")
     return "\n\n".join(parts) + "\n"
 

@@ -1,14 +1,17 @@
 """The `jaxmatch` command, which `python -m jaxmatch` also runs."""
 
-from jaxmatch.cli import interrupts
+import sys
 
 
 def command() -> int:
     """Runs the `jaxmatch` command in its own process."""
-    interrupts.exit_on_interrupt()  # before the imports of the command
-    from jaxmatch.cli.main import command
+    try:
+        from jaxmatch.cli.main import command
 
-    return command()
+        return command()
+    except KeyboardInterrupt:  # before or after the command can handle it
+        print("jaxmatch: interrupted", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

@@ -103,14 +103,6 @@ class NotInstalled(InputError):
         super().__init__(f"{purpose} needs {package}, which is not installed", path=path, remedy=remedy)
 
 
-class UnknownOption(InputError):
-    """The error about `option`, with its dashes, that is not among those of a launched file, which are `known`."""
-
-    def __init__(self, problem: str, *, option: str, known: Iterable[str] = (), **more: Any):
-        super().__init__(problem, **more)
-        self.option, self.known = option, tuple(known)
-
-
 class NotFinite(InputError):
     """The error about a pair, counted from 0, for which the output of a model is not finite."""
 

@@ -66,11 +66,11 @@ def test_inspect_prints_the_score_of_a_regression(tmp_path, capsys):
     assert f"answer: {jaxmatch.load(run).predict([('a', 'b')])[0].score:.4f}\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("pair", "problem"), [(("a", " "), "is empty"), (("a\udcff", "b"), "is not UTF-8")])
-def test_inspect_reports_an_invalid_pair_in_one_line(run, capsys, pair, problem):
+@pytest.mark.parametrize("pair", [("a", " "), ("a\udcff", "b")])
+def test_inspect_reports_an_invalid_pair_in_one_line(run, capsys, pair):
     assert main(["inspect", str(run), "--pair", *pair]) == 2
     err = capsys.readouterr().err
-    assert problem in err and err.count("\n") == 1
+    assert "the text is empty or not UTF-8" in err and err.count("\n") == 1
 
 
 def test_occlusion_prints_and_saves_the_accuracy_changes(run, tmp_path, capsys, monkeypatch):
@@ -108,16 +108,8 @@ def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_p
         single.append(occlusion.occlusion(jaxmatch.load(folder), split))
     assert main(["occlusion", str(tmp_path / "sweep"), "--output", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert (
-        "**Occlusion sensitivity, blocks=1.**" in out
-        and "Mean ± sample standard deviation over 2 seeds (0, 1). Checkpoint chosen on dev accuracy." in out
-    )
-    assert (
-        "Data: sick (4,500 training" in out
-        and "Word vectors: minilm" in out
-        and "Device: cpu" in out
-        and drawn == ["occlusion"]
-    )
+    assert "**Occlusion sensitivity, blocks=1.**" in out and drawn == ["occlusion"]
+    assert "Mean ± sample standard deviation over 2 seeds (0, 1). Checkpoint chosen on dev accuracy." in out
     kept = json.loads((tmp_path / "occlusion.json").read_text())  # only RE2: ESAN has no such features
     assert (kept["runs"], kept["seeds"], kept["setting"]) == (["x-seed0", "x-seed1"], [0, 1], "blocks=1")
     values = np.array([single[0].change[0, 2, 0], single[1].change[0, 2, 0]])
@@ -127,8 +119,6 @@ def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_p
     assert last[:3] == ["1", "contextual", f"{100 * values.mean():+.1f} ± {100 * values.std(ddof=1):.1f}"]
     assert main(["occlusion", str(tmp_path / "sweep"), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == [kept]
-    assert main(["occlusion", str(tmp_path / "sweep"), "--format", "latex"]) == 0
-    assert r"\midrule" in capsys.readouterr().out
 
 
 def test_inspect_of_a_sweep_shows_each_finished_run(run, tmp_path, capsys):
@@ -150,11 +140,6 @@ def test_inspect_of_a_sweep_shows_each_finished_run(run, tmp_path, capsys):
 def own_data_of(run):
     """Returns the data folder of a run."""
     return type(run)(jaxmatch.load(run).config["data"]["directory"])
-
-
-def test_occlusion_of_a_missing_split_is_an_error(run, capsys):
-    assert main(["occlusion", str(run), "--split", "test"]) == 2
-    assert "has no test file" in capsys.readouterr().err
 
 
 def test_figure_draws_the_learning_curves_of_a_sweep(tmp_path, capsys):

@@ -171,9 +171,6 @@ def test_a_calibrated_run_predicts_with_its_temperature_and_threshold(binary, ca
     assert scores["calibrated"]["accuracy"] == 1.0 > scores["scores"]["accuracy"]
     assert {name: scores["calibrated"][name] for name in reported["after"]} == pytest.approx(reported["after"])
     assert {name: scores["scores"][name] for name in reported["before"]} == pytest.approx(reported["before"])
-    for option in (("--positive", "a"), ("--data-directory", str(run)), ("--columns", "text_a=a"), ("--quoted",)):
-        assert main(["calibrate", str(run), "--remove", *option]) == 2
-        assert f"--remove cannot be combined with {option[0]}; leave it out" in capsys.readouterr().err
     assert main(["calibrate", str(run), "--remove"]) == 0
     assert jaxmatch.load(run).predict(TEXTS) == before.predict(TEXTS)
     assert main(["calibrate", str(run), "--remove"]) == 2

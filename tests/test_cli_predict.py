@@ -13,7 +13,7 @@ from saved_model import TEXTS, save, write_tsv
 
 import jaxmatch
 from jaxmatch.cli.main import main
-from jaxmatch.cli.streams import records
+from jaxmatch.cli.models import records
 from jaxmatch.errors import InputError
 
 
@@ -34,7 +34,7 @@ def test_predict_keeps_the_row_order_of_a_table(run, tmp_path):
 
 
 def test_predict_keeps_the_fields_of_json_lines(run, tmp_path, monkeypatch):
-    monkeypatch.setattr("jaxmatch.cli.streams.CHUNK", 2)  # the order must hold across chunks
+    monkeypatch.setattr("jaxmatch.cli.models.CHUNK", 2)  # the order must hold across chunks
     rows = [
         {"text_b": b, "meta": {"n": [number, None, 1.5]}, "text_a": a, "label": "mine", "input_label": number}
         for number, (a, b) in enumerate(TEXTS)
@@ -87,77 +87,39 @@ def test_predict_reads_stdin_and_writes_stdout(run, tmp_path, layout, monkeypatc
     [
         ("in.tsv", b"text_a\ttext_b\na\tb\na\n", ":3: 1 column where the header names 2"),
         ("in.tsv", b"text_a\ttext_b\na\tb\tc\n", ":2: 3 columns where the header names 2"),
-        (
-            "in.tsv",
-            b"text_a\tlabel\na\tb\n",
-            ":1: the header has no column 'text_b'; it has 'text_a', 'label'; rename it, or",
-        ),
+        ("in.tsv", b"text_a\tlabel\na\tb\n", ":1: the header has no column 'text_b'; it has 'text_a', 'label'"),
         ("in.tsv", b"text_a\ttext_b\ttext_a\n", ":1: the header names column 'text_a' twice"),
         ("in.tsv", b"text_a\ttext_b\n \tb\n", ":2: text_a is empty"),
         ("in.tsv", b"text_a\ttext_b\na\t\xff\n", ":2: it is not UTF-8 text ('utf-8' codec can't decode byte 0xff in"),
         ("in.tsv", b"", ": the file is empty"),
         ("in.jsonl", b'{"text_a": "a", "text_b": "b"}\n{"text_a": "a"\n', ":2: not valid JSON"),
-        (
-            "in.jsonl",
-            b'["a", "b"]\n',
-            ":1: the line is not a JSON object but ['a', 'b']; write it like {\"NAME\": \"TEXT\", ...}\n",
-        ),
-        (
-            "in.jsonl",
-            b'{"text_a": "a"}\n',
-            ":1: the object has no key 'text_b'; it has 'text_a'; rename it, or",
-        ),
+        ("in.jsonl", b'["a", "b"]\n', ":1: the line is not a JSON object but ['a', 'b']"),
+        ("in.jsonl", b'{"text_a": "a"}\n', ":1: the object has no key 'text_b'; it has 'text_a'"),
         ("in.jsonl", b'{"text_a": "a", "text_b": 3}\n', ":1: 'text_b' holds 3 where a text is expected"),
         ("in.jsonl", b"[" * 200_000 + b"\n", ":1: not valid JSON (maximum recursion depth"),
     ],
 )
-@pytest.mark.parametrize("earlier", [None, "earlier answers\n"])
-def test_malformed_input_is_an_error_and_nothing_is_written(run, tmp_path, capsys, name, content, problem, earlier):
+def test_malformed_input_is_an_error_and_nothing_is_written(run, tmp_path, capsys, name, content, problem):
     source, target = tmp_path / name, tmp_path / "out.jsonl"
     source.write_bytes(content)
-    if earlier:
-        target.write_text(earlier)
-    assert main(["predict", str(run), "--input", str(source), "--output", str(target)]) == 2
-    out, err = capsys.readouterr()
-    assert err.startswith(f"jaxmatch: {source}{problem}") and err.count("\n") == 1
-    assert out == ""
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name] + ["out.jsonl"] * bool(earlier))
-    assert not earlier or target.read_text() == earlier
+    for earlier in (None, "earlier answers\n"):
+        if earlier:
+            target.write_text(earlier)
+        assert main(["predict", str(run), "--input", str(source), "--output", str(target)]) == 2
+        out, err = capsys.readouterr()
+        assert err.startswith(f"jaxmatch: {source}{problem}") and err.count("\n") == 1 and not out
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name] + ["out.jsonl"] * bool(earlier))
+    assert target.read_text() == earlier
 
 
-def test_malformed_line_late_in_a_pipe_leaves_no_partial_output(run, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("jaxmatch.cli.streams.CHUNK", 2)
-    source = write_tsv(tmp_path / "source", [*TEXTS, ("alone",)])
-    target = tmp_path / "out.jsonl"
-    with open(source) as stream:
-        monkeypatch.setattr(sys, "stdin", stream)
-        assert main(["predict", str(run), "--input", "-", "--output", str(target)]) == 2
-    assert capsys.readouterr().err.startswith("jaxmatch: standard input:7: 1 column ")
-    assert [path.name for path in tmp_path.iterdir()] == ["source"]
-
-
-@pytest.mark.parametrize(
-    ("stream", "problem"), [("stdin", "standard input is closed"), ("stdout", "standard output is closed")]
-)
-def test_closed_standard_stream_is_an_error(run, tmp_path, monkeypatch, capsys, stream, problem):
-    source = write_tsv(tmp_path / "in.tsv", TEXTS)
+@pytest.mark.parametrize("stream", ["stdin", "stdout"])
+def test_closed_standard_stream_is_an_error(run, tmp_path, monkeypatch, capsys, stream):
     with monkeypatch.context() as closed:
         closed.setattr(sys, stream, None)
-        status = main(["predict", str(run), "--input", "-" if stream == "stdin" else str(source), "--output", "-"])
-    assert status == 2 and capsys.readouterr().err.startswith(f"jaxmatch: {problem}; give --")
-
-
-def test_empty_output_name_is_an_error(run, tmp_path, capsys):
-    assert main(["predict", str(run), "--input", str(write_tsv(tmp_path / "in.tsv", TEXTS)), "--output", ""]) == 2
-    assert capsys.readouterr().err.startswith("jaxmatch: the output has no name")
-
-
-def test_missing_input_and_missing_run_are_errors(run, tmp_path, capsys):
-    assert main(["predict", str(run), "--input", str(tmp_path / "no.tsv"), "--output", "-"]) == 2
-    assert capsys.readouterr().err == f"jaxmatch: {tmp_path}/no.tsv: there is no such file\n"
-    source = write_tsv(tmp_path / "in.tsv", TEXTS)
-    assert main(["predict", str(tmp_path), "--input", str(source), "--output", "-"]) == 2
-    assert "holds no model" in capsys.readouterr().err
+        status = main(["predict", str(run), "--input", "-", "--output", str(tmp_path / "out")])
+    stream = {"stdin": "input", "stdout": "output"}[stream]
+    assert status == 2 and capsys.readouterr().err.startswith(f"jaxmatch: standard {stream} is closed; give ")
+    assert not list(tmp_path.iterdir())
 
 
 TEXT_NAMES = {"text_a": "text_a", "text_b": "text_b"}

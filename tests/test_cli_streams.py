@@ -6,16 +6,15 @@ import os
 import select
 import sys
 import threading
-from pathlib import Path
 
 import jax
 import pytest
-from saved_model import TEXTS, save, write_tsv
+from saved_model import TEXTS, write_tsv
 
 import jaxmatch
 import jaxmatch.inference.matcher
 from jaxmatch.cli.main import main
-from jaxmatch.cli.streams import PredictionQueue, lines_of
+from jaxmatch.cli.models import lines_of
 from jaxmatch.errors import InputError, NotFinite
 
 LONG = 20.0  # seconds; everything here takes less
@@ -104,19 +103,11 @@ def test_a_prediction_does_not_wait_for_the_next_pair(run, matcher, monkeypatch,
 
 
 def test_pairs_that_arrive_together_are_predicted_in_chunks(run, matcher, monkeypatch):
-    monkeypatch.setattr("jaxmatch.cli.streams.CHUNK", 50)
+    monkeypatch.setattr("jaxmatch.cli.models.CHUNK", 50)
     command = _Command(monkeypatch, run)
     command.send(("text_a", "text_b"), *[("a b", "c")] * 120)
     assert len(command.end()) == 120
     assert matcher.batch_sizes == [50, 50, 20]
-
-
-def test_a_stream_without_pauses_is_predicted_after_the_longest_wait(run, matcher, monkeypatch):
-    monkeypatch.setattr("jaxmatch.cli.models.LONGEST_WAIT", 0.0)
-    command = _Command(monkeypatch, run)
-    command.send(("text_a", "text_b"), *[("a b", "c")] * 5)
-    assert len(command.end()) == 5
-    assert len(matcher.batch_sizes) > 1
 
 
 def test_all_pairs_before_a_bad_line_are_predicted(run, matcher, monkeypatch, capsys):
@@ -125,6 +116,14 @@ def test_all_pairs_before_a_bad_line_are_predicted(run, matcher, monkeypatch, ca
     assert [answer["text_a"] for answer in command.end()] == [a for a, _ in TEXTS]
     assert command.status == 2
     assert capsys.readouterr().err.startswith("jaxmatch: standard input:7: 1 column where the header names 2")
+
+
+def test_malformed_line_of_a_stream_leaves_no_partial_output(run, matcher, tmp_path, monkeypatch, capsys):
+    with open(write_tsv(tmp_path / "source", [*TEXTS, ("alone",)])) as stream:
+        monkeypatch.setattr(sys, "stdin", stream)
+        assert main(["predict", str(run), "--input", "-", "--output", str(tmp_path / "out.jsonl")]) == 2
+    assert capsys.readouterr().err.startswith("jaxmatch: standard input:7: 1 column ")
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
 def _predict_rows(matcher, rows, capsys, tmp_path, monkeypatch):
@@ -142,13 +141,13 @@ NO_MEMORY = "out of device memory on this pair; shorten its texts, or free devic
 @pytest.mark.parametrize(
     ("error", "problem", "batch_sizes"),
     [
-        (MemoryError, NO_MEMORY, [4, 1, 1, 1]),
+        (MemoryError, NO_MEMORY, [4, 2, 2, 1]),
         (
             lambda: jax.errors.JaxRuntimeError("INTERNAL: cublasCreate failed: CUBLAS_STATUS_ALLOC_FAILED"),
             NO_MEMORY,
-            [4, 1, 1, 1],
+            [4, 2, 2, 1],
         ),
-        (lambda: NotFinite(2), "the model's output for this pair is not finite; train the model again", [4, 2]),
+        (lambda: NotFinite(2), "the model's output for this pair is not finite; train the model again", [4, 2, 2, 1]),
     ],
 )
 def test_a_pair_that_cannot_be_predicted_is_reported_with_its_line(
@@ -166,14 +165,14 @@ def test_a_pair_that_cannot_be_predicted_is_reported_with_its_line(
     assert err == f"jaxmatch: standard input:4: {problem}\n"
 
 
-def test_pairs_that_do_not_fit_as_a_batch_are_predicted_separately(matcher, capfd, tmp_path, monkeypatch):
+def test_pairs_that_do_not_fit_as_a_batch_are_predicted_in_smaller_ones(matcher, capfd, tmp_path, monkeypatch):
     def fails(pairs):
-        if len(pairs) > 1:
+        if len(pairs) > 2:
             raise MemoryError
 
     matcher.fails = fails
     assert _predict_rows(matcher, TEXTS, capfd, tmp_path, monkeypatch) == (0, [a for a, _ in TEXTS], "")
-    assert matcher.batch_sizes == [5, 1, 1, 1, 1, 1]
+    assert matcher.batch_sizes == [5, 2, 3, 1, 2]
 
 
 def test_other_errors_of_the_program_propagate(matcher, capfd, tmp_path, monkeypatch):
@@ -185,31 +184,9 @@ def test_other_errors_of_the_program_propagate(matcher, capfd, tmp_path, monkeyp
         _predict_rows(matcher, TEXTS, capfd, tmp_path, monkeypatch)
 
 
-def test_a_text_with_too_many_tokens_for_the_device_is_refused(matcher, capfd, tmp_path, monkeypatch):
-    monkeypatch.setattr("jaxmatch.devices.device_bytes", lambda device: 8 * 2**30)
-    rows = [("a", "b"), ("a" * 10_000, "b"), ("b " * 100_000, "c"), ("c", "d")]  # a long word is not a long text
-    status, answers, err = _predict_rows(matcher, rows, capfd, tmp_path, monkeypatch)
-    assert status == 2 and [len(text) for text in answers] == [1, 10_000]
-    assert err.startswith("jaxmatch: standard input:4: this pair has 100,001 tokens; predicting it needs about ")
-    assert "the device has 8 GiB; shorten its texts" in err and err.count("\n") == 1
-
-
-def test_a_prediction_that_is_not_finite_is_reported_with_its_line(tmp_path, capsys):
-    run = save(tmp_path / "run", task="regression", labels=())
-    found = jaxmatch.load(run)
-    source = write_tsv(tmp_path / "in.tsv", TEXTS)
-    with open(tmp_path / "out", "wb") as output:
-        answers = PredictionQueue(found, source, output)
-        answers.add(2, {"text_a": "a", "text_b": "b"})
-        found.predict = lambda pairs: [jaxmatch.inference.matcher.Prediction(None, float("nan"), {})]
-        with pytest.raises(InputError, match="the model's output for this pair is not finite") as caught:
-            answers.write()
-    assert (caught.value.path, caught.value.line) == (source, 2) and not (tmp_path / "out").read_bytes()
-
-
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 100])
 def test_lines_do_not_depend_on_the_block_size(tmp_path, monkeypatch, block):
-    monkeypatch.setattr("jaxmatch.cli.streams.BLOCK_BYTES", block)
+    monkeypatch.setattr("jaxmatch.cli.models.BLOCK_BYTES", block)
     for content in (b"", b"\n", b"a", b"a\n", b"a\nb", b"\n\nab\r\ncd\n\n", b"long line of text\n" * 3):
         file = tmp_path / "file"
         file.write_bytes(content)
@@ -218,22 +195,15 @@ def test_lines_do_not_depend_on_the_block_size(tmp_path, monkeypatch, block):
         assert lines == content.splitlines(keepends=True)
 
 
-def test_an_endless_line_is_an_error(monkeypatch):
-    monkeypatch.setattr("jaxmatch.cli.streams.MAX_LINE_BYTES", 10_000_000)
-    with (
-        open("/dev/zero", "rb") as endless,
-        pytest.raises(InputError, match="/dev/zero:1: the line has more than 10,000,000 bytes"),
-    ):
-        list(lines_of(endless.fileno(), Path("/dev/zero")))
-
-
-def test_a_last_line_that_is_too_long_is_reported_with_its_number(tmp_path, monkeypatch):
-    monkeypatch.setattr("jaxmatch.cli.streams.MAX_LINE_BYTES", 10)
+@pytest.mark.parametrize(("content", "line"), [(b"longer than ten" * 99, 1), (b"a\nb\nlonger than ten", 3)])
+def test_a_line_that_is_too_long_is_reported_with_its_number(tmp_path, monkeypatch, content, line):
+    monkeypatch.setattr("jaxmatch.cli.models.MAX_LINE_BYTES", 10)
+    monkeypatch.setattr("jaxmatch.cli.models.BLOCK_BYTES", 4)
     file = tmp_path / "file"
-    file.write_bytes(b"a\nb\nlonger than ten\n"[:-1])
+    file.write_bytes(content)
     with open(file, "rb") as opened, pytest.raises(InputError, match="more than 10 bytes") as caught:
         list(lines_of(opened.fileno(), file))
-    assert caught.value.line == 3
+    assert caught.value.line == line
 
 
 def test_standard_input_without_a_file_descriptor_is_an_error(run, tmp_path, monkeypatch, capsys):

@@ -177,16 +177,11 @@ def test_missing_dropped_and_repeated_official_pairs_are_explained(data_folder, 
     assert set(expected) <= set(lines)
 
 
-@pytest.mark.parametrize("words", [["--maximum-length", "9" * 20], ["--minimum-count", "-3"]])
-def test_options_out_of_bounds_are_one_line_errors(words, capsys):
-    assert main(["data", "check", "embedded_inference", *words]) == 2
+@pytest.mark.parametrize("setting", ["maximum_length=" + "9" * 20, "minimum_count=-3"])
+def test_settings_out_of_bounds_are_one_line_errors(setting, capsys):
+    assert main(["data", "check", "embedded_inference", f"--config.data.{setting}"]) == 2
     errors = capsys.readouterr().err
     assert errors.startswith("jaxmatch: data.m") and errors.count("\n") == 1
-
-
-def test_split_seed_requires_split(capsys):
-    assert main(["data", "check", "own", "--split-seed", "3"]) == 2
-    assert capsys.readouterr().err == "jaxmatch: --split-seed needs --split; give the shares: --split 0.8/0.1/0.1\n"
 
 
 @pytest.mark.parametrize(

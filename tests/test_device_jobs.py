@@ -63,7 +63,7 @@ import os, pathlib, signal, sys, threading, time
 import jax
 import pytest
 import small_sweep
-from jaxmatch.cli.interrupts import raise_lost_interrupts
+from jaxmatch.cli.main import raise_lost_interrupts
 from jaxmatch.sweep import execute
 from jaxmatch.training import cohort as selection
 

@@ -18,7 +18,6 @@ import saved_model
 
 import jaxmatch
 from jaxmatch.cli import main, train
-from jaxmatch.cli.common import take_dotted, take_imports
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.files import CONFIGS, SWEEPS, find, load_module
 
@@ -120,28 +119,17 @@ def test_commands_parse(page, monkeypatch, restored_registries, tmp_path):
     mine = tmp_path / "my_extensions.py"
     mine.touch()  # the file that --import names on the page
     for words in commands(page):
-        words = [str(mine) if word == mine.name else word for word in words]
-        rest, imports = take_imports(words)
-        if imports:  # the page shows the file
+        parsed = main.parse([str(mine) if word == mine.name else word for word in words])
+        if parsed.imports:  # the page shows the file
             exec("\n".join(fenced(page, "python")), {})
-        rest, dotted = take_dotted(rest)
-        with contextlib.redirect_stderr(io.StringIO()) as stderr:
-            try:
-                parsed, more = main.build_parser().parse_known_args(rest)
-            except SystemExit as end:
-                raise AssertionError(f"{shlex.join(words)}: {stderr.getvalue()}") from end
-        taken = main.SUBCOMMANDS[parsed.subcommand]
-        assert not more or taken.takes_options, words
-        assert {kind for kind, names in dotted.items() if names} <= set(taken.dotted), words
-        options = train.parse_file_options(more)
+        options = parsed.options
         kinds = {"timing": (SWEEPS,), "train": (CONFIGS,)}.get(parsed.subcommand, (SWEEPS, CONFIGS))
         file = find(parsed.file, kinds) if hasattr(parsed, "file") and "my" not in str(parsed.file) else None
         if parsed.subcommand == "timing":
             known = inspect.signature(load_module(file).get_timing).parameters
             assert set(options) <= set(known), words
         elif file is not None and parsed.subcommand in ("sweep", "train", "tune"):
-            parsed.dotted = dotted
-            overrides = {"overrides": train.settings_of(parsed), "grid_overrides": dotted["grid"]}
+            overrides = {"overrides": train.settings_of(parsed), "grid_overrides": parsed.dotted["grid"]}
             launch.resolve(file, **overrides, options=options, smoke=parsed.smoke).runs()
         elif parsed.subcommand in ("sweep", "train", "tune"):
             assert "my" in str(parsed.file), words

@@ -13,7 +13,6 @@ from small_cohort import make_cohort
 from test_docs import ROOT, fenced
 
 from jaxmatch import extend
-from jaxmatch.cli.common import take_imports
 from jaxmatch.cli.main import main
 from jaxmatch.config import models as settings_of_models
 from jaxmatch.config.models import RE2Config
@@ -204,15 +203,6 @@ def test_failed_import_prints_a_one_line_error(name, message, tmp_path, monkeypa
     monkeypatch.syspath_prepend(str(tmp_path))
     assert main(["data", "check", "embedded_inference", "--import", name]) == 2
     assert message in (error := capsys.readouterr().err) and error.count("\n") == 1
-
-
-def test_import_option_is_accepted_at_any_position():
-    assert take_imports(["--import", "a", "x", "--import=b", "--", "--import", "c"]) == (
-        ["x", "--", "--import", "c"],
-        ["a", "b"],
-    )
-    with pytest.raises(InputError, match="--import has no value"):
-        take_imports(["x", "--import"])
 
 
 PLUGIN = """

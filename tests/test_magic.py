@@ -34,20 +34,13 @@ def test_words_are_split_as_in_a_shell(command, monkeypatch):
     assert seen == [["inspect", "runs/a", "--pair", "a man", "no one"]]
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("table no-such-folder", "ended with status 2"),
-        ("no-such-command", "ended with status 2"),
-        ('inspect "a', "No closing quotation"),
-    ],
-)
-def test_failed_command_raises_usage_error(command, line, problem, tmp_path, monkeypatch):
+def test_failed_command_raises_usage_error(command, tmp_path, monkeypatch):
     from IPython.core.error import UsageError
 
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=problem):
-        command(line)
+    for line in ("table no-such-folder", "no-such-command"):
+        with pytest.raises(UsageError, match="ended with status 2"):
+            command(line)
 
 
 def test_help_is_no_failure(command, capsys):

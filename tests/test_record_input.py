@@ -103,36 +103,23 @@ def test_values_without_a_json_type_become_text_or_null(run, tmp_path, capsys):
     [
         ("in.csv", b"text_a,text_b\na,b\na\n", [], "in.csv:3: 1 column where the header names 2"),
         ("in.csv", b'text_a,text_b\n"a\nb",c\n"d,e\n', [], "in.csv:4: the row that begins here cannot be read"),
-        (
-            "in.csv",
-            b"a,b\n",
-            [],
-            "in.csv:1: the header has no column 'text_a', 'text_b'; it has 'a', 'b'; rename it, or name",
-        ),
+        ("in.csv", b"a,b\n", [], "in.csv:1: the header has no column 'text_a', 'text_b'; it has 'a', 'b'"),
         (
             "in.csv",
             b"text_a,q\n",
-            ["--columns", "text_b=question"],
-            "in.csv:1: the header has no column 'question'; it has 'text_a', 'q'; rename it, or",
+            ["--columns", "text_b=x"],
+            "in.csv:1: the header has no column 'x'",
         ),
-        ("in.csv", b"text_a,text_b,n,n\n", [], "in.csv:1: the header names column 'n' twice; rename one\n"),
-        ("in.csv", b"text_a,text_b\ra,b\r", [], "in.csv:1: the row that begins here cannot be read (new-line"),
+        ("in.csv", b"text_a,text_b,n,n\n", [], "in.csv:1: the header names column 'n' twice"),
         ("in.csv", b"PK\x03\x04\x00\xff", [], "in.csv:1: it is not UTF-8 text ('utf-8' codec can't decode byte 0xff"),
         ("in.csv", b"text_a,text_b\n", ["--columns", "text_c=x"], "columns: 'text_c' is not a part of a pair; did you"),
-        ("in.csv", b"text_a,text_b\n", AS_RENAMED, "in.csv:1: the header has no column 'question1', 'question2'"),
-        (
-            "in.csv.gz",
-            b"text_a,text_b\na,b\n",
-            [],
-            "in.csv.gz: it cannot be read (Not a gzipped file (b'te'))\n",
-        ),
+        ("in.csv.gz", b"text_a,text_b\na,b\n", [], "in.csv.gz: it cannot be read (Not a gzipped file (b'te'))\n"),
         ("in.csv.gz", PACKED + b"more", [], "in.csv.gz: it cannot be read (Not a gzipped file (b'mo'))"),
         ("in.parquet", b"PAR1", [], "in.parquet: it is not a readable Parquet file"),
-        ("-", b"PAR1", ["--format", "parquet"], "standard input: Parquet cannot be read from a stream; give a file"),
     ],
 )
 def test_an_unreadable_input_is_a_one_line_error(run, tmp_path, capsys, monkeypatch, name, written, more, problem):
-    if "parquet" in problem.lower():
+    if name == "in.parquet":
         pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_bytes(written)

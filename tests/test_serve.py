@@ -36,10 +36,6 @@ def service(run, monkeypatch):
     thread.join()
 
 
-def test_the_example_has_at_most_forty_lines():
-    assert len([line for line in CODE.splitlines() if line.strip()]) <= 40
-
-
 def test_concurrent_clients_get_the_predictions_of_the_matcher(service, run):
     words = [word for word in saved_model.WORDS if word.isalpha()]
     requests = [

@@ -51,30 +51,11 @@ def test_smoke_runs_include_the_analyses_of_the_trained_models(cache, few_pairs,
         return capsys.readouterr().out
 
     text = launched("re2_ensemble")
-    assert (
-        "**Runs together.** embedded_inference test, 120 pairs." in text
-        and "majority vote" in text
-        and "DRCN" not in text
-    )
+    assert "**Runs together.** embedded_inference test, 120 pairs." in text and "DRCN" not in text
     text = launched("re2_occlusion")
-    assert (
-        "**Occlusion sensitivity, as configured.**" in text
-        and "| contextual |" in text
-        and "over 2 seeds (0, 1)" in text
-    )
+    assert "**Occlusion sensitivity, as configured.**" in text and "over 2 seeds (0, 1)" in text
     assert (tmp_path / "re2_occlusion" / "figures" / "occlusion.png").read_bytes().startswith(b"\x89PNG")
     text = launched("re2_attention", "--seeds", "1", "--first", "A man sleeps.", "--second", "Nobody is awake.")
     assert text.count("first:  A man sleeps.") == 1 and "block 1, second over first" in text
     names = sorted(file.name for file in (tmp_path / "re2_attention" / "figures").iterdir())
     assert names == [f"attention-seed0.{ending}" for ending in ("json", "png", "svg")]
-    # Another pair needs no new training; another sweep needs another folder.
-    assert "first:  A child laughs." in launched(
-        "re2_attention", "--seeds", "1", "--first", "A child laughs.", "--second", "Nobody laughs."
-    )
-    words = ["sweep", str(SWEEPS / "re2_ensemble.py"), "--smoke", "--workdir", str(tmp_path / "re2_attention")]
-    assert main(words) == 2 and main([*words, "--dry-run"]) == 2
-    message = (
-        'this folder holds the sweep "re2-attention-snli-smoke", not "re2-ensemble-snli-smoke"; give a --workdir of '
-        "its own\n"
-    )
-    assert capsys.readouterr().err.endswith(message)

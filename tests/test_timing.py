@@ -137,7 +137,7 @@ def test_smoke_run_of_re2_timing_includes_a_trained_run(tmp_path, capsys):
         (["re2_main.py"], "the file has no get_timing(); define one that returns a Timing"),
         (["re2_timing.py", "--dataset", "snil"], 'there is no data set "snil" in this sweep; did you mean "snli"?'),
         (["re2_timing.py", "--seed", "2"], "this file has no option --seed"),
-        (["re2_timing.py", "--grid.model.blocks=1,2"], "a timing has no grid"),
+        (["re2_timing.py", "--grid.model.blocks=1,2"], "timing takes no --grid.model.blocks"),
         (
             ["re2_timing.py", "--models=re2", "--config.model.blocks=1"],
             "config.model.blocks would not reach RE2 (1 block) and",
@@ -173,7 +173,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_timed(tmp
     words = ["timing", str(SWEEPS / "re2_timing.py"), "--split", "none", "--workdir"]
     for workdir in (tmp_path / "file", tmp_path / "file" / "below"):
         assert main([*words, str(workdir)]) == 2
-        assert capsys.readouterr().err.startswith(f"jaxmatch: {tmp_path}/file: ")
+        assert f"{workdir} cannot be a folder on this machine" in capsys.readouterr().err
 
 
 def test_a_missing_tagger_is_reported_before_anything_is_timed(no_tagger, monkeypatch):
@@ -189,12 +189,6 @@ def test_own_data_is_refused_before_it_is_read(tmp_path):
     plan = timing.resolve(SWEEPS / "re2_timing.py", options={"dataset": "snli"}, overrides=of_own_data)
     with pytest.raises(InputError, match="labels of data set 'own' are not known.*give a public data set"):
         timing.run(plan, say=pytest.fail)
-
-
-def test_a_single_batch_is_refused(capsys):
-    with pytest.raises(SystemExit):
-        main(["timing", str(SWEEPS / "re2_timing.py"), "--batches", "1"])
-    assert "one batch has no standard deviation" in capsys.readouterr().err
 
 
 def test_launch_refuses_a_timing_file():

@@ -46,7 +46,7 @@ from jaxmatch.training.evaluation import mistakes
 from jaxmatch.training.progress import Listener
 from jaxmatch.workdir import MISTAKES_FILE, CohortFolder, FailedCohorts, Workdir, is_complete
 
-# Waits are short because another thread may raise an interrupt again (cli/interrupts.py), which does not end a wait.
+# Waits are short because another thread may raise an interrupt again (cli/main.py), which does not end a wait.
 SECONDS_BETWEEN_POLLS = 1.0
 SECONDS_BETWEEN_LOCKS = 0.5
 SECONDS_BETWEEN_TRIES = 1.0

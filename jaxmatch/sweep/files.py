@@ -29,7 +29,7 @@ from jaxmatch.data.encoding import EncodedData
 from jaxmatch.data.text import LEAST_CHARACTERS, LEAST_TAGS
 from jaxmatch.data.vectors import NO_VECTORS
 from jaxmatch.devices import cache_folder
-from jaxmatch.errors import InputError, UnknownOption, check_plain_file, did_you_mean
+from jaxmatch.errors import InputError, check_plain_file, did_you_mean, nearest
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
 
@@ -170,8 +170,8 @@ def called(module: ModuleType, name: str, options: Mapping[str, str], path: Path
         raise InputError(f"the file has no {name}()", path=path, remedy=f"define one that returns a {kind.__name__}")
     known = inspect.signature(function).parameters
     for word in (f"--{option.replace('_', '-')}" for option in options if option not in known):
-        problem = f"this file has no option {word}"
-        raise UnknownOption(problem, option=word, known=known, path=path, remedy="leave it out")
+        remedy = nearest(word, [f"--{name.replace('_', '-')}" for name in known]) if known else "leave it out"
+        raise InputError(f"this file has no option {word}", path=path, remedy=remedy)
     with user_file_errors(path, options):
         result = function(**options)
     if not isinstance(result, kind):

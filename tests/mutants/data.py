@@ -78,7 +78,7 @@ MUTANTS = [
      ["tests/test_frames.py::test_ranking_keeps_groups_together_and_regression_keeps_scores"]),
     ("jaxmatch/data/own.py", 'if "group" in found and found["group"] == found.get("text_a", "text_a"):', "if False:",
      ["tests/test_own.py::test_the_first_text_may_be_the_group"]),
-    ("jaxmatch/cli/streams.py", "filter(None, names)", "names",
+    ("jaxmatch/cli/models.py", "filter(None, names)", "names",
      ["tests/test_record_input.py::test_the_format_option_applies_to_files_and_streams"]),
     ("jaxmatch/data/pairs.py", "if len(names) == 1 and mark", "if len(names) == 0 and mark",
      ["tests/test_own.py::test_damage_is_an_error_that_names_the_place"]),

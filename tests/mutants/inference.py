@@ -49,7 +49,6 @@ MUTANTS = [
     ("jaxmatch/inference/matcher.py", "[mark[side] for mark in marks]", "[mark[1 - side] for mark in marks]", _FEATURES),
     ("jaxmatch/inference/matcher.py", "tuple(map(padded, sides)) for name", "tuple(map(padded, sides[::-1])) for name", _FEATURES),
     (_INFERENCE + "matcher.py", "(min(batch, most), batch % most)", "(batch,)", ["tests/test_warmup.py::test_warmup_prepares_the_given_batch_sizes"]),
-    ("jaxmatch/cli/common.py", 'if not (directory / "runs").is_dir():', "if False:", ["tests/test_best_run.py"]),
     ("jaxmatch/reporting/records.py", "        if len(kinds) > 1:", "        if len(kinds) > 9:", ["tests/test_best_run.py", "tests/test_records.py"]),
     ("jaxmatch/inference/matcher.py", "        with _predictor_lock:", "        self.__dict__.pop(\"_predictor\", None)\n        with _predictor_lock:", ["tests/test_serve.py"]),
     ("jaxmatch/inference/export.py", '"temperature": calibration.temperature', '"temperature": 1.0', ["tests/test_export.py::test_an_export_runs_without_this_package"]),

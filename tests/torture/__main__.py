@@ -23,28 +23,6 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _environment(folder: Path) -> None:
-    """What commands find around them: compiled programs are shared, and nothing of the user is used."""
-    os.environ |= {
-        "JAX_PLATFORMS": "cpu",
-        "JAX_COMPILATION_CACHE_DIR": str(folder / "programs"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-        "XDG_CACHE_HOME": str(folder / "home"),
-        "COLUMNS": "200",
-        # Much less to compile; a program's meaning is the same without it.
-        "XLA_FLAGS": os.environ.get("XLA_FLAGS", "--xla_backend_optimization_level=0"),
-        "PYTHONPATH": str(ROOT),
-    }
-    os.environ.pop("JAXMATCH_DATA", None)
-
-
-def _spread(attacks: list, scale: float) -> list:
-    """A share of the attacks, spread evenly over them."""
-    most = max(1, math.ceil(len(attacks) * min(1.0, scale)))
-    return [attacks[number * len(attacks) // most] for number in range(most)]
-
-
 def main() -> int:
     """Makes the attacks; 1 if one was not withstood."""
     for number in (signal.SIGINT, signal.SIGTERM):  # also where a shell started it in the background
@@ -54,60 +32,62 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="jaxmatch-torture-") as scratch:
         folder = Path(scratch).resolve()
         os.chmod(folder, 0o755)
-        _environment(folder)
+        # Commands share compiled programs, and use nothing of the user. XLA without optimizations compiles much less.
+        os.environ |= {
+            "JAX_PLATFORMS": "cpu",
+            "JAX_COMPILATION_CACHE_DIR": str(folder / "programs"),
+            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+            "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+            "XDG_CACHE_HOME": str(folder / "home"),
+            "COLUMNS": "200",
+            "XLA_FLAGS": os.environ.get("XLA_FLAGS", "--xla_backend_optimization_level=0"),
+            "PYTHONPATH": str(ROOT),
+        }
+        os.environ.pop("JAXMATCH_DATA", None)
         return _campaign(arguments, folder)
 
 
 def _campaign(arguments: argparse.Namespace, folder: Path) -> int:
-    from torture import GROUPS, attacks, bench, processes, report
-    from torture.progress import Progress
+    from torture import answers, bench, damage, inputs, kills, limits, processes, report
 
     processes.import_everything()
-    begun = time.monotonic()
-    made_ready = bench.prepared(folder)
-    chosen = {}
-    for name, module in GROUPS.items():
-        all_of_it = module.attacks(made_ready)
-        if arguments.only:
-            all_of_it = [attack for attack in all_of_it if attack.name.startswith(arguments.only)]
-        else:
-            all_of_it = _spread(all_of_it, arguments.scale)
-        if all_of_it:
-            chosen[name] = all_of_it
-    if not chosen:
-        print(f"no attack's name begins with {arguments.only}", file=sys.stderr)
-        return 2
+    ready = bench.prepared(folder)
+    makers = {
+        "kills": kills.attacks,
+        "launchers": kills.launcher_attacks,
+        "limits": limits.attacks,
+        "damage": damage.attacks,
+        "inputs": inputs.attacks,
+        "answers": answers.attacks,
+    }
     command = shlex.join(["python", "tests/torture", *sys.argv[1:]])
-    groups, progress = {}, Progress({name: sum(attack.weight for attack in each) for name, each in chosen.items()})
-    print(f"made ready in {time.monotonic() - begun:.0f} s", flush=True)
+    groups: dict[str, report.Group] = {}
+    interrupted = False
     try:
-        for name, each in chosen.items():
-            began = time.monotonic()
-            group = groups[name] = report.Group()
-            place = folder / name
+        for name, make in makers.items():
+            each = [one for one in make(ready) if one.name.startswith(arguments.only)]
+            most = math.ceil(len(each) * min(1.0, arguments.scale))
+            each = [each[number * len(each) // most] for number in range(most)]  # spread evenly
+            began, place = time.monotonic(), folder / name
             place.mkdir()
-            for attack, count, problem in attacks.run_attacks(each, place, arguments.seed):
+            results = processes.run_attacks(each, place, arguments.seed)
+            for made, (attack, count, problem) in enumerate(results, start=1):
+                group = groups.setdefault(name, report.Group())
                 group.attacks += count
                 group.seconds = round(time.monotonic() - began, 1)
                 if problem:
                     group.failed += 1
                     group.failures[attack.name] = problem
-                    progress.say(f"FAILED {attack.name}: {problem}")
-                progress.made(name, attack.weight)
-            _keep(groups, arguments, command)
+                    print(f"FAILED {attack.name}: {problem}", file=sys.stderr, flush=True)
+                print(f"{name}: {made} of {len(each)}", end="\r", file=sys.stderr, flush=True)
     except KeyboardInterrupt:
-        progress.say("interrupted; this is what was made so far")
-        _keep(groups, arguments, command)
-    print("\n" + report.markdown(report.values(groups, arguments.seed, command)))
-    return 1 if any(group.failed for group in groups.values()) or len(groups) < len(chosen) else 0
-
-
-def _keep(groups: dict, arguments: argparse.Namespace, command: str) -> None:
-    """Writes what is known so far, if asked to."""
-    from torture import report
-
+        interrupted = True
+        print("interrupted; this is what was made so far", file=sys.stderr)
+    record = report.values(groups, arguments.seed, command)
     if arguments.output:
-        report.write(report.values(groups, arguments.seed, command), arguments.output)
+        report.write(record, arguments.output)
+    print("\n" + report.markdown(record))
+    return 1 if interrupted or not groups or any(group.failed for group in groups.values()) else 0
 
 
 if __name__ == "__main__":

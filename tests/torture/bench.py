@@ -21,49 +21,26 @@ class Bench:
     """Files that attacks copy and never change.
 
     Attributes:
-      folder: of all of them.
+      files: pairs, vectors and the sweep file.
+      workdir: the working folder of the undisturbed sweep.
+      cache: its data cache.
+      half: the working folder of a sweep that was killed with two checkpoints in its first cohort.
+      pairs: pairs to be answered.
+      figure: the values of a figure of the undisturbed sweep.
       table: what the undisturbed sweep printed.
-      answers: what its first model answers to `PAIRS`.
+      run: its first run.
+      answers: what that model answers to `PAIRS`.
     """
 
-    folder: Path
-    table: str
-    answers: str
-
-    @property
-    def files(self) -> Path:
-        """Pairs, vectors and the sweep file."""
-        return self.folder / "files"
-
-    @property
-    def workdir(self) -> Path:
-        """The working folder of the undisturbed sweep."""
-        return self.folder / "undisturbed"
-
-    @property
-    def cache(self) -> Path:
-        """Its data cache."""
-        return self.folder / "cache"
-
-    @property
-    def half(self) -> Path:
-        """The working folder of a sweep that was killed with two checkpoints in its first cohort."""
-        return self.folder / "half"
-
-    @property
-    def run(self) -> Path:
-        """The first run of the undisturbed sweep."""
-        return sorted((self.workdir / "runs").glob("[!.]*"))[0]
-
-    @property
-    def pairs(self) -> Path:
-        """Pairs to be answered."""
-        return self.folder / "pairs.tsv"
-
-    @property
-    def figure(self) -> Path:
-        """The values of a figure of the undisturbed sweep."""
-        return self.folder / "figures" / "curves.json"
+    files: Path
+    workdir: Path
+    cache: Path
+    half: Path
+    pairs: Path
+    figure: Path
+    table: str = ""
+    run: Path = Path()
+    answers: str = ""
 
     def sweep(self, workdir: Path, cache: Path | None = None) -> list[str]:
         """The words of the sweep's command."""
@@ -102,16 +79,22 @@ def prepared(folder: Path) -> Bench:
     """Makes what is attacked.
 
     Raises:
-      RuntimeError: a sweep that nothing disturbs does not end well.
+      RuntimeError: a command that nothing disturbs does not end well.
     """
-    small_sweep.write_files(folder / "files")
-    (folder / "pairs.tsv").write_text(PAIRS)
-    bench = Bench(folder, "", "")
+    names = ("files", "undisturbed", "cache", "half", "pairs.tsv", "figures/curves.json")
+    bench = Bench(*(folder / name for name in names))
+    small_sweep.write_files(bench.files)
+    bench.pairs.write_text(PAIRS)
     logs = folder / "logs"
     logs.mkdir()
-    end = run_command(bench.sweep(bench.workdir), logs, limit_s=300)
-    if end.status != 0:
-        raise RuntimeError(f"the undisturbed sweep failed: {end.errors}")
+
+    def output_of(words: list[str]) -> str:
+        end = run_command(words, logs, limit_s=300)
+        if end.status != 0:
+            raise RuntimeError(f"{words[0]} failed: {end.errors}")
+        return end.output
+
+    table = output_of(bench.sweep(bench.workdir))
     for event in (110, 100, 90, 80):
         shutil.rmtree(bench.half, ignore_errors=True)
         Command(bench.sweep(bench.half), logs, lambda event=event: kill_self_at(event, (bench.half,))).wait()
@@ -119,11 +102,8 @@ def prepared(folder: Path) -> Bench:
             break
     else:
         raise RuntimeError("no kill leaves two checkpoints")
-    drawn = run_command(["figure", str(bench.workdir), "--output", str(bench.figure.parent)], logs)
-    if drawn.status != 0:
-        raise RuntimeError(f"the undisturbed sweep cannot be drawn: {drawn.errors}")
-    answers = run_command(["predict", str(bench.run), "--input", str(bench.pairs), "--output", "-"], logs)
-    if answers.status != 0 or len(answers.output.splitlines()) != 3:
-        raise RuntimeError(f"the undisturbed model failed: {answers.errors}")
-    [json.loads(line) for line in answers.output.splitlines()]
-    return Bench(folder, end.output, answers.output)
+    output_of(["figure", str(bench.workdir), "--output", str(bench.figure.parent)])
+    run = sorted((bench.workdir / "runs").glob("[!.]*"))[0]
+    answers = output_of(["predict", str(run), "--input", str(bench.pairs), "--output", "-"])
+    assert [json.loads(line)["text_a"] for line in answers.splitlines()] == ["ba bo bu", "ka ma", "ba"]
+    return dataclasses.replace(bench, table=table, run=run, answers=answers)

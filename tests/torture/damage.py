@@ -1,112 +1,81 @@
-"""Every file of a half-done cohort, of a data cache, of a model folder and of a finished sweep, damaged in every
-way.
-"""
+"""Every file of a half-done cohort, a data cache, a model folder and a finished sweep, damaged in every way."""
 
 import random
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from torture import judge
-from torture.attacks import Attack
 from torture.bench import Bench
 from torture.harm import HARMS, copied, files_below
-from torture.processes import run_command
+from torture.processes import Attack, run_command
 
 REPLACED = ("a folder", "a pipe", "other")
 
 
-def _of_half(bench: Bench, file: str, harm: str):
-    """A launcher resumes without the damaged file, or refuses and names the working folder."""
+def _damaged(source: Path, judged: Callable[[Path, Path], str], file: str, harm: str):
+    """Damages a file of a copy of a folder, and judges what commands do with it, by (the copy, a scratch folder)."""
 
     def make(folder: Path, generator: random.Random) -> str:
-        workdir = copied(bench.half, folder / "workdir")
-        HARMS[harm](workdir / file, generator)
-        end = run_command(bench.sweep(workdir), folder)
-        if end.status == 0:
-            return bench.differs(workdir, end)
-        return judge.refused(end, [str(workdir)], only_line=False)
-
-    return make
-
-
-def _of_cache(bench: Bench, file: str, harm: str):
-    """The data is encoded anew."""
-
-    def make(folder: Path, generator: random.Random) -> str:
-        workdir, cache = folder / "workdir", copied(bench.cache, folder / "cache")
-        HARMS[harm](cache / file, generator)
-        end = run_command(bench.sweep(workdir, cache), folder)
-        if end.status == 0:
-            return bench.differs(workdir, end)
-        return judge.refused(end, [str(cache)], only_line=False)
-
-    return make
-
-
-def _of_model(bench: Bench, file: str, harm: str):
-    """The model is refused, or it answers as before."""
-
-    def make(folder: Path, generator: random.Random) -> str:
-        run = copied(bench.run, folder / "run")
-        HARMS[harm](run / file, generator)
-        answers = folder / "answers"
-        end = run_command(["predict", str(run), "--input", str(bench.pairs), "--output", str(answers)], folder)
-        right = answers.exists() and answers.read_text() == bench.answers
-        problem = judge.refused_or_right(end, [str(run)], right) or judge.leftover_files(folder)
-        return problem or ("half-written answers" if end.status != 0 and answers.exists() else "")
-
-    return make
-
-
-def _of_finished(bench: Bench, file: str, harm: str):
-    """A table is made of what is whole, or refused with the name of the file."""
-
-    def make(folder: Path, generator: random.Random) -> str:
-        workdir = copied(bench.workdir, folder / "workdir")
-        HARMS[harm](workdir / file, generator)
-        for command in ("table", "report", "ensemble"):
-            end = run_command([command, str(workdir)], folder)
-            # Records and notes have no checksums, so a changed character may give another valid file.
-            if problem := judge.refused_or_sound(end, [str(workdir), file]):
-                return f"{command}: {problem}"
-        return judge.leftover_files(workdir)
+        copy = copied(source, folder / "copy")
+        HARMS[harm](copy / file, generator)
+        return judged(copy, folder)
 
     return make
 
 
 def attacks(bench: Bench) -> list[Attack]:
     """Each file truncated, flipped, deleted and replaced; those of models several times."""
-    cohort = [file for file in files_below(bench.half) if not file.endswith(".lock")]
-    newest = max(
-        (path for path in bench.half.glob("cohorts/*/checkpoints/*") if path.name.isdigit()),
-        key=lambda path: int(path.name),
-    )
+
+    def resumed(workdir: Path, folder: Path) -> str:
+        """A launcher resumes without the damaged file, or refuses and names the working folder."""
+        end = run_command(bench.sweep(workdir), folder)
+        return bench.differs(workdir, end) if end.status == 0 else judge.refused(end, [str(workdir)], only_line=False)
+
+    def encoded(cache: Path, folder: Path) -> str:
+        """The data is encoded anew."""
+        end = run_command(bench.sweep(folder / "workdir", cache), folder)
+        if end.status == 0:
+            return bench.differs(folder / "workdir", end)
+        return judge.refused(end, [str(cache)], only_line=False)
+
+    def answered(run: Path, folder: Path) -> str:
+        """The model is refused, or it answers as before."""
+        answers = folder / "answers"
+        end = run_command(["predict", str(run), "--input", str(bench.pairs), "--output", str(answers)], folder)
+        right = answers.exists() and answers.read_text() == bench.answers
+        problem = judge.refused_or_right(end, [str(run)], right) or judge.leftover_files(folder)
+        return problem or ("half-written answers" if end.status != 0 and answers.exists() else "")
+
+    def shown(workdir: Path, folder: Path) -> str:
+        """A table is made of what is whole, or refused. Records have no checksums: another character may be as good."""
+        for command in ("table", "report", "ensemble"):
+            if problem := judge.refused_or_sound(run_command([command, str(workdir)], folder), [str(workdir)]):
+                return f"{command}: {problem}"
+        return judge.leftover_files(workdir)
+
     made = []
-    for number, file in enumerate(cohort):
+
+    def add(kind: str, source: Path, judged: Callable, file: str, harms: Iterable[str], times: int = 1) -> None:
+        for harm in harms:
+            for number in range(times if harm in ("flipped", "truncated", "other") else 1):
+                make = _damaged(source, judged, file, harm)
+                made.append(Attack(f"damage/{kind}/{file}/{harm}/{number}", make))
+
+    steps = [path for path in bench.half.glob("cohorts/*/checkpoints/*") if path.name.isdigit()]
+    newest = str(max(steps, key=lambda path: int(path.name)).relative_to(bench.half))
+    for number, file in enumerate(file for file in files_below(bench.half) if not file.endswith(".lock")):
         harms = ["truncated", "flipped", "deleted", REPLACED[number % len(REPLACED)]]
         # Training resumes from the newest checkpoint, so a file of an older one is damaged in one way only.
-        if "/checkpoints/" in file and not file.startswith(str(newest.relative_to(bench.half))):
+        if "/checkpoints/" in file and not file.startswith(newest):
             harms = [harms[number % len(harms)]]
-        made += [Attack(f"damage/half-done/{file}/{harm}", _of_half(bench, file, harm)) for harm in harms]
-    cache = [file for file in files_below(bench.cache) if not file.startswith("programs")]
-    made += [
-        Attack(f"damage/cache/{file}/{harm}", _of_cache(bench, file, harm))
-        for file in cache
-        for harm in HARMS
-        if harm != "emptied"
-    ]
-    model = [file for file in files_below(bench.run) if file.startswith("model")]
-    for file in model:
-        for harm in HARMS:
-            times = 6 if harm in ("flipped", "truncated", "other") else 1
-            made += [
-                Attack(f"damage/model/{file}/{harm}/{number}", _of_model(bench, file, harm)) for number in range(times)
-            ]
-    finished = [file for file in files_below(bench.workdir) if file.endswith(".json") and "/model/" not in file]
-    for file in finished:
-        for harm in HARMS:
-            times = 3 if harm in ("flipped", "truncated", "other") else 1
-            made += [
-                Attack(f"damage/finished/{file}/{harm}/{number}", _of_finished(bench, file, harm))
-                for number in range(times)
-            ]
+        add("half-done", bench.half, resumed, file, harms)
+    for file in files_below(bench.cache):
+        if not file.startswith("programs"):
+            add("cache", bench.cache, encoded, file, [harm for harm in HARMS if harm != "emptied"])
+    for file in files_below(bench.run):
+        if file.startswith("model"):
+            add("model", bench.run, answered, file, HARMS, 6)
+    for file in files_below(bench.workdir):
+        if file.endswith(".json") and "/model/" not in file:
+            add("finished", bench.workdir, shown, file, HARMS, 3)
     return made

@@ -3,35 +3,23 @@
 import os
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
+from torture import mutations
 
-def truncated(file: Path, generator: random.Random) -> None:
-    """Keeps a part of it."""
-    content = file.read_bytes()
-    file.write_bytes(content[: generator.randrange(len(content))] if content else b"")
+OTHERS = (b"{}", b"[]", b"null", b"\x00" * 64, b"PK\x03\x04", b"other\n" * 9, b'{"format": 1}')
 
 
-def flipped(file: Path, generator: random.Random) -> None:
-    """Flips one bit."""
-    content = bytearray(file.read_bytes())
-    if content:
-        content[generator.randrange(len(content))] ^= 1 << generator.randrange(8)
-    file.write_bytes(content)
+def _rewritten(change: Callable[[bytes, random.Random], bytes]) -> Callable[[Path, random.Random], None]:
+    def harm(file: Path, generator: random.Random) -> None:
+        content = file.read_bytes()
+        file.write_bytes(change(content, generator) if content else b"")
 
-
-def deleted(file: Path, generator: random.Random) -> None:
-    """Removes it."""
-    file.unlink()
-
-
-def emptied(file: Path, generator: random.Random) -> None:
-    """Leaves nothing in it."""
-    file.write_bytes(b"")
+    return harm
 
 
 def folder(file: Path, generator: random.Random) -> None:
-    """Puts a folder in its place."""
     file.unlink()
     file.mkdir()
 
@@ -42,32 +30,14 @@ def fifo(file: Path, generator: random.Random) -> None:
     os.mkfifo(file)
 
 
-def other(file: Path, generator: random.Random) -> None:
-    """Puts other content in its place."""
-    file.write_bytes(
-        generator.choice(
-            [
-                b"{}",
-                b"[]",
-                b"null",
-                b"\x00" * 64,
-                b"PK\x03\x04",
-                b"other\n" * 9,
-                b'{"format": 1}',
-                generator.randbytes(200),
-            ]
-        )
-    )
-
-
 HARMS = {
-    "truncated": truncated,
-    "flipped": flipped,
-    "deleted": deleted,
-    "emptied": emptied,
+    "truncated": _rewritten(mutations.truncated),
+    "flipped": _rewritten(mutations.flipped),
+    "deleted": lambda file, generator: file.unlink(),
+    "emptied": lambda file, generator: file.write_bytes(b""),
     "a folder": folder,
     "a pipe": fifo,
-    "other": other,
+    "other": lambda file, generator: file.write_bytes(generator.choice([*OTHERS, generator.randbytes(200)])),
 }
 
 

@@ -1,4 +1,4 @@
-"""Broken inputs of all readers and commands."""
+"""Broken inputs of all readers and commands, and settings and words that make no sense."""
 
 import gzip
 import io
@@ -8,93 +8,92 @@ import random
 import shutil
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import reader_formats
 import small_sweep
 
 from jaxmatch.errors import InputError
-from torture import command_lines, judge
-from torture.attacks import Attack
+from torture import judge
 from torture.bench import Bench
 from torture.harm import copied
 from torture.mutations import MAY_BE_GOOD, MUST_BE_REFUSED, binary, flipped, json_replaced, not_utf8, truncated
-from torture.processes import run_command
+from torture.processes import Attack, run_command
 
 RESULTS = Path(__file__).parents[2] / "results"
+CHANGES = (*MUST_BE_REFUSED, *MAY_BE_GOOD)
+PLACES = ("a folder", "a pipe", "a loop of links", "a device", "empty", "missing")
+SETTINGS = """
+    model.name model.blocks model.hidden_size model.kernel_size model.alignment model.none
+    data.name data.directory data.vectors data.task data.tokenizer data.minimum_count data.maximum_length
+    training.batch_size training.epochs training.maximum_buckets training.patience_samples optimizer.learning_rate
+    optimizer.dropout_rate execution.maximum_replicas execution.checkpoint_seconds execution.cache_directory nothing
+""".split()
+VALUES = ("", "-1", "0", "1e400", "nan", "x", "None", "[]", "10" * 30, "(1,", "{}", "0.5")
+COMMANDS = "sweep train tune table report evaluate ensemble timing predict inspect occlusion figure data".split()
+WORDS = ([], ["FOLDER/none"], ["FOLDER"], ["/dev/null"], ["/dev/zero"], ["--nothing"], ["FOLDER/" + "n" * 300])
+WORDS += ([""], ["\x1b[31m"], ["FOLDER", "--workdir"])
 
 
-def _read(name: str, place: Path) -> Callable[[], int]:
-    """A reader called as the command would."""
-
-    def call() -> int:
-        read, file, _ = reader_formats.FORMATS[name]
-        try:
-            split = read(place / file)
-        except (InputError, OSError) as error:
-            print(f"jaxmatch: {error}", file=sys.stderr)
-            return judge.REFUSED
-        assert len(split.text_a) == len(split.text_b) == len(split.labels), "columns of different length"
-        assert all(text.strip() for text in (*split.text_a, *split.text_b)), "an empty text is accepted"
-        return 0
-
-    return call
-
-
-def _judged(end, change, names) -> str:
+def _judged(end, change, names: Iterable[str]) -> str:
     return judge.refused(end, names) if change in MUST_BE_REFUSED else judge.refused_or_sound(end, names)
 
 
 def _reader(name: str, change):
+    """A reader called as a command would."""
+
     def make(folder: Path, generator: random.Random) -> str:
         _, path = reader_formats.placed(folder, name, lambda content: change(content, generator))
-        return _judged(run_command(_read(name, folder), folder), change, [path.name])
+
+        def call() -> int:
+            read, file, _ = reader_formats.FORMATS[name]
+            try:
+                split = read(folder / file)
+            except (InputError, OSError) as error:
+                print(f"jaxmatch: {error}", file=sys.stderr)
+                return judge.REFUSED
+            assert len(split.text_a) == len(split.text_b) == len(split.labels), "columns of different length"
+            assert all(text.strip() for text in (*split.text_a, *split.text_b)), "an empty text is accepted"
+            return 0
+
+        return _judged(run_command([], folder, call=call), change, [path.name])
 
     return make
 
 
-def _replaced(path: Path, generator: random.Random, kind: str) -> None:
-    """Something that is no plain file in its place."""
+def _replaced(path: Path, kind: str) -> None:
+    """Puts something that is no plain file in its place."""
     path.unlink(missing_ok=True)
     if kind == "a folder":
         path.mkdir()
     elif kind == "a pipe":
         os.mkfifo(path)
-    elif kind == "a loop of links":
-        path.symlink_to(path.name)
-    elif kind == "a device":
-        path.symlink_to("/dev/zero")
     elif kind == "empty":
         path.write_bytes(b"")
+    elif kind != "missing":
+        path.symlink_to(path.name if kind == "a loop of links" else "/dev/zero")
 
 
-PLACES = ("a folder", "a pipe", "a loop of links", "a device", "empty", "missing")
-
-
-def _file(
-    write: Callable[[Path], Path],
-    words: Callable[[Path], list[str]],
-    change,
-    names=lambda path: [path.name],
-    kind: str = "",
-):
-    """A file of a command, changed, or replaced by something that is not a file."""
+def _file(write: Callable[[Path], Path], words: Callable[[Path], list[str]], change=None, kind: str = ""):
+    """A file of a command that is changed, or replaced by something that is not a file, or neither."""
 
     def make(folder: Path, generator: random.Random) -> str:
         path = write(folder)
         if kind:
-            _replaced(path, generator, kind)
-        else:
+            _replaced(path, kind)
+        elif change:
             path.write_bytes(change(path.read_bytes(), generator))
-        output = folder / "output"
+        output, names = folder / "output", [path.name, str(path.parent)]
         end = run_command([word.replace("OUTPUT", str(output)) for word in words(folder)], folder)
+        if not kind and not change:  # else refusals of the damaged file would show nothing
+            return "" if end.status == 0 else f"a good file is not accepted: {end.errors.strip()[-300:]}"
         if kind:
-            problem = judge.refused(end, names(path))
+            problem = judge.refused(end, names)
         elif path.name.startswith("broken"):  # unreadable lines of a vector file are counted, reported and skipped
-            problem = judge.refused_or_sound(end, names(path))
+            problem = judge.refused_or_sound(end, names)
         else:
-            problem = _judged(end, change, names(path))
+            problem = _judged(end, change, names)
         if not problem and end.status != 0 and output.is_file():
             problem = "an output file is left, though the command failed"
         return problem or judge.leftover_files(folder)
@@ -102,86 +101,35 @@ def _file(
     return make
 
 
-def _undamaged(write: Callable[[Path], Path], words: Callable[[Path], list[str]]):
-    """The undamaged file must be accepted. Otherwise, refusals of the damaged file would show nothing."""
-
-    def make(folder: Path, generator: random.Random) -> str:
-        write(folder)
-        end = run_command([word.replace("OUTPUT", str(folder / "output")) for word in words(folder)], folder)
-        return "" if end.status == 0 else f"a good file is not accepted: {end.errors.strip()[-300:]}"
-
-    return make
-
-
-def _copies(bench: Bench, name: str):
-    """Writes the small sweep's files; gives one of them."""
+def _copy(source: Path, target: str, name: str):
+    """Copies a folder, and gives one of the copied files."""
 
     def write(folder: Path) -> Path:
-        copied(bench.files, folder / "files")
-        return folder / "files" / name
+        return sorted(copied(source, folder / target).glob(name))[0]
 
     return write
 
 
 def _vectors(bench: Bench, suffix: str):
     def write(folder: Path) -> Path:
-        copied(bench.files, folder / "files")
-        content = (bench.files / "vectors.txt").read_bytes()
-        path = folder / "files" / f"broken.{suffix}"
-        if suffix == "txt.gz":
-            content = gzip.compress(content)
+        path, content = copied(bench.files, folder / "files") / f"broken.{suffix}", io.BytesIO()
+        plain = (bench.files / "vectors.txt").read_bytes()
         if suffix == "zip":
-            packed = io.BytesIO()
-            with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
-                archive.writestr("vectors.txt", content)
-            content = packed.getvalue()
-        path.write_bytes(content)
+            with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr("vectors.txt", plain)
+        path.write_bytes({"txt": plain, "txt.gz": gzip.compress(plain), "zip": content.getvalue()}[suffix])
         return path
 
     return write
-
-
-def _check(vectors: str = "") -> Callable[[Path], list[str]]:
-    def words(folder: Path) -> list[str]:
-        found = ["data", "check", "own", "--task", "classification", "--data-directory", str(folder / "files")]
-        return [*found, "--vectors", str(folder / "files" / vectors)] if vectors else found
-
-    return words
 
 
 def _pairs(bench: Bench, suffix: str):
+    rows = "".join(json.dumps({"text_a": "ba bo", "text_b": "ka", "id": number}) + "\n" for number in range(4))
+
     def write(folder: Path) -> Path:
         path = folder / f"asked.{suffix}"
-        if suffix == "tsv":
-            path.write_bytes(bench.pairs.read_bytes())
-        else:
-            path.write_text(
-                "".join(json.dumps({"text_a": "ba bo", "text_b": "ka", "id": number}) + "\n" for number in range(4))
-            )
+        path.write_text(bench.pairs.read_text() if suffix == "tsv" else rows)
         return path
-
-    return write
-
-
-def _sweep_notes(bench: Bench):
-    def write(folder: Path) -> Path:
-        copied(bench.workdir, folder / "workdir")
-        return folder / "workdir" / "sweep.json"
-
-    return write
-
-
-def _record(bench: Bench):
-    def write(folder: Path) -> Path:
-        copied(bench.workdir, folder / "workdir")
-        return sorted((folder / "workdir").glob("runs/*/record.json"))[0]
-
-    return write
-
-
-def _figure(bench: Bench):
-    def write(folder: Path) -> Path:
-        return Path(shutil.copy(bench.figure, folder))
 
     return write
 
@@ -191,6 +139,29 @@ def _timing(folder: Path) -> Path:
     return Path(shutil.copy(RESULTS / "re2_timing" / "timing.json", folder / "workdir"))
 
 
+def _setting(bench: Bench, name: str, value: str):
+    """A setting given by name that makes no sense, or does."""
+
+    def make(folder: Path, generator: random.Random) -> str:
+        end = run_command([*bench.sweep(folder / "workdir"), f"--config.{name}={value}", "--dry-run"], folder)
+        if end.status == 0:  # the plan stands on the error stream
+            return judge.leftover_files(folder) or ("a dry run wrote" if (folder / "workdir").exists() else "")
+        last = name.rpartition(".")[2]
+        named = [name, last, last.replace("_", " "), value[:50] or "''"]
+        return judge.refused(end, named) or judge.leftover_files(folder)
+
+    return make
+
+
+def _words(words: list[str]):
+    """Words that are no command."""
+
+    def make(folder: Path, generator: random.Random) -> str:
+        return judge.refused(run_command([word.replace("FOLDER", str(folder)) for word in words], folder))
+
+    return make
+
+
 def attacks(bench: Bench) -> list[Attack]:
     """More than 2,000 broken inputs."""
     made: list[Attack] = []
@@ -198,61 +169,51 @@ def attacks(bench: Bench) -> list[Attack]:
     def add(family: str, make, count: int = 1):
         made.extend(Attack(f"inputs/{family}/{number}", make) for number in range(count))
 
-    changes = (*MUST_BE_REFUSED, *MAY_BE_GOOD)
-    for name in reader_formats.FORMATS:
-        for change in changes:
-            add(f"reader of {name}/{change.__name__}", _reader(name, change), 6)
+    def of(*words: str):
+        return lambda folder: [word.replace("FOLDER", str(folder)) for word in words]
+
+    check = ("data", "check", "own", "--task", "classification", "--data-directory", "FOLDER/files", "--vectors")
+    of_json, packed = (json_replaced, truncated, not_utf8), (truncated, flipped, binary)
+    # family -> how the file is written, the words of the command, the changes, how often each is made
     files = {
-        "own data": (_copies(bench, "dev.tsv"), _check(), changes, 12),
-        "vectors": (_vectors(bench, "txt"), _check("broken.txt"), changes, 8),
-        "vectors gz": (_vectors(bench, "txt.gz"), _check("broken.txt.gz"), (truncated, flipped, binary), 25),
-        "vectors zip": (_vectors(bench, "zip"), _check("broken.zip"), (truncated, flipped, binary), 25),
-    }
-    for file, write in {"record": _record(bench), "sweep.json": _sweep_notes(bench)}.items():
-        for command in ("table", "report", "figure"):
-            files[f"{file} of {command}"] = (write, _on_workdir(command), (json_replaced, truncated, not_utf8), 25)
-    for suffix in ("tsv", "jsonl"):
-        files[f"pairs {suffix}"] = (
-            _pairs(bench, suffix),
-            lambda folder, suffix=suffix: [
-                "predict",
-                str(bench.run),
-                "--input",
-                str(folder / f"asked.{suffix}"),
-                "--output",
-                "OUTPUT",
-            ],
-            changes,
+        "own data": (_copy(bench.files, "files", "dev.tsv"), of(*check, "hashed"), CHANGES, 12),
+        "vectors": (_vectors(bench, "txt"), of(*check, "FOLDER/files/broken.txt"), CHANGES, 8),
+        "vectors gz": (_vectors(bench, "txt.gz"), of(*check, "FOLDER/files/broken.txt.gz"), packed, 25),
+        "vectors zip": (_vectors(bench, "zip"), of(*check, "FOLDER/files/broken.zip"), packed, 25),
+        "labeled pairs": (
+            _copy(bench.files, "files", "dev.tsv"),
+            of("evaluate", str(bench.run), "--input", "FOLDER/files/dev.tsv"),
+            CHANGES,
+            4,
+        ),
+        "figure": (
+            lambda folder: Path(shutil.copy(bench.figure, folder)),
+            of("figure", "FOLDER/curves.json", "--output", "FOLDER/drawn"),
+            (json_replaced, truncated, binary),
+            12,
+        ),
+        "timing": (_timing, of("table", "FOLDER/workdir"), of_json, 20),
+        "sweep file": (
+            _copy(bench.files, "files", "small.py"),
+            lambda folder: [*small_sweep.command(folder / "files", folder / "workdir"), "--dry-run"],
+            packed,
             15,
-        )
-    files["labeled pairs"] = (
-        _copies(bench, "dev.tsv"),
-        lambda folder: ["evaluate", str(bench.run), "--input", str(folder / "files" / "dev.tsv")],
-        changes,
-        4,
-    )
-    files["figure"] = (
-        _figure(bench),
-        lambda folder: ["figure", str(folder / "curves.json"), "--output", str(folder / "drawn")],
-        (json_replaced, truncated, binary),
-        12,
-    )
-    files["timing"] = (
-        _timing,
-        lambda folder: ["table", str(folder / "workdir")],
-        (json_replaced, truncated, not_utf8),
-        20,
-    )
-    files["sweep file"] = (
-        _copies(bench, "small.py"),
-        lambda folder: [*small_sweep.command(folder / "files", folder / "workdir"), "--dry-run"],
-        (truncated, flipped, binary),
-        15,
-    )
-    for name, (write, words, kinds, count) in files.items():
-        made.append(Attack(f"inputs/{name}/undamaged", _undamaged(write, words)))
-        for change in kinds:
-            add(f"{name}/{change.__name__}", _file(write, words, change, _names), count)
+        ),
+    }
+    for suffix in ("tsv", "jsonl"):
+        words = of("predict", str(bench.run), "--input", f"FOLDER/asked.{suffix}", "--output", "OUTPUT")
+        files[f"pairs {suffix}"] = (_pairs(bench, suffix), words, CHANGES, 15)
+    for file, name in {"record": "runs/*/record.json", "sweep.json": "sweep.json"}.items():
+        for command in ("table", "report", "figure"):
+            words = of(command, "FOLDER/workdir", *(["--output", "OUTPUT"] if command == "figure" else []))
+            files[f"{file} of {command}"] = (_copy(bench.workdir, "workdir", name), words, of_json, 25)
+    for name in reader_formats.FORMATS:
+        for change in CHANGES:
+            add(f"reader of {name}/{change.__name__}", _reader(name, change), 6)
+    for name, (write, words, changes, count) in files.items():
+        add(f"{name}/undamaged", _file(write, words))
+        for change in changes:
+            add(f"{name}/{change.__name__}", _file(write, words, change), count)
         for kind in PLACES:
             # A missing record is no error: its run may still be training, and a table states how many runs are done.
             absent = kind in ("missing", "a loop of links") and name.startswith(
@@ -261,15 +222,11 @@ def attacks(bench: Bench) -> list[Attack]:
             # Pairs may come from a pipe, for which a command waits as any program does; JSON lines may be none.
             sound = (name, kind) in (("pairs tsv", "a pipe"), ("pairs jsonl", "a pipe"), ("pairs jsonl", "empty"))
             if not absent and not sound:
-                add(f"{name}/{kind}", _file(write, words, None, _names, kind))
-    return made + command_lines.attacks(bench)
-
-
-def _on_workdir(command: str) -> Callable[[Path], list[str]]:
-    more = ["--output", "OUTPUT"] if command == "figure" else []
-    return lambda folder: [command, str(folder / "workdir"), *more]
-
-
-def _names(path: Path) -> list[str]:
-    """What may stand for a file: its name, or its folder where something of it is missing."""
-    return [path.name, str(path.parent)]
+                add(f"{name}/{kind}", _file(write, words, kind=kind))
+    for name in SETTINGS:
+        for value in VALUES:
+            add(f"setting {name}={value[:10]}", _setting(bench, name, value))
+    for command in COMMANDS:
+        for number, words in enumerate(WORDS):
+            add(f"words of {command}, {number}", _words([command, *words]))
+    return made

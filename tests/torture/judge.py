@@ -16,9 +16,7 @@ def _crash(result: CommandResult) -> str:
         return "a traceback: " + result.errors.strip().splitlines()[-1][:PIECES]
     if result.status < 0:
         return f"it died of signal {-result.status}"
-    if result.memory_mib > MOST_MEMORY_MIB:
-        return f"it took {result.memory_mib:.0f} MiB of memory"
-    return ""
+    return f"it took {result.memory_mib:.0f} MiB of memory" if result.memory_mib > MOST_MEMORY_MIB else ""
 
 
 def refused(result: CommandResult, names: Iterable[str] = (), *, only_line: bool = True) -> str:
@@ -31,30 +29,25 @@ def refused(result: CommandResult, names: Iterable[str] = (), *, only_line: bool
     """
     if problem := _crash(result):
         return problem
-    lines = [line for line in result.errors.splitlines() if line.strip()]
+    lines, names = [line for line in result.errors.splitlines() if line.strip()] or ["no message"], list(names)
     if result.status == 0:
         return "silent success: it is accepted"
     if result.status != REFUSED:
-        return f"status {result.status} instead of {REFUSED}: {lines[-1][:PIECES] if lines else 'no message'}"
-    if not lines or not lines[-1].startswith("jaxmatch: "):
-        return f"the last line is not ours: {lines[-1][:PIECES] if lines else 'no message'}"
+        return f"status {result.status} instead of {REFUSED}: {lines[-1][:PIECES]}"
+    if not lines[-1].startswith("jaxmatch: "):
+        return f"the last line is not ours: {lines[-1][:PIECES]}"
     if only_line and len(lines) > 1:
         return f"{len(lines)} lines instead of one: {lines[0][:PIECES]}"
-    names = list(names)
     if names and not any(name in lines[-1] for name in names):
         return f"the file is not named ({' or '.join(names)}): {lines[-1][:PIECES]}"
     return ""
 
 
-def refused_or_right(result: CommandResult, names: Iterable[str], right: bool, *, only_line: bool = True) -> str:
-    """Judges a command that may refuse or give the undamaged answer.
-
-    Arguments:
-      right: whether what it left is that of undamaged files.
-    """
+def refused_or_right(result: CommandResult, names: Iterable[str], right: bool) -> str:
+    """Judges a command that may refuse or give the undamaged answer; `right`: whether it gave that."""
     if result.status == 0 and "Traceback" not in result.errors:
         return "" if right else "silently wrong: it is accepted, and the answer is another"
-    return refused(result, names, only_line=only_line)
+    return refused(result, names)
 
 
 def refused_or_sound(result: CommandResult, names: Iterable[str] = ()) -> str:
@@ -62,12 +55,12 @@ def refused_or_sound(result: CommandResult, names: Iterable[str] = ()) -> str:
     return _crash(result) or ("" if result.status == 0 else refused(result, names))
 
 
-def listing(*folders: Path) -> list[str]:
-    """All files and folders below some folders."""
-    return sorted(str(path.relative_to(folder)) for folder in folders if folder.exists() for path in folder.rglob("*"))
+def listing(folder: Path) -> list[str]:
+    """All files and folders below a folder."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
 def leftover_files(folder: Path) -> str:
     """Returns a message with the partial files below a folder, or ""."""
-    found = [str(path.relative_to(folder)) for path in folder.rglob("*") if "partial" in path.name]
+    found = [each for each in listing(folder) if "partial" in each]
     return f"left behind: {', '.join(found)[:PIECES]}" if found else ""

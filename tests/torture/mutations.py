@@ -4,46 +4,10 @@ import json
 import random
 from typing import Any
 
-ODD = (
-    None,
-    True,
-    -1,
-    0,
-    10**30,
-    1e308,
-    float("nan"),
-    float("inf"),
-    "",
-    "x",
-    "\u202e\x1b[31m",
-    "a\nb",
-    [],
-    {},
-    [[]],
-    {"x": 1},
-    "../..",
-    0.5,
-    ["a", 1],
-    "9" * 5000,
-)
-ODD_TEXTS = (
-    b"\x00",
-    b"\t",
-    b"\n",
-    b"\r",
-    b'"',
-    b"\\",
-    b"\x1b[2J",
-    "\u202e".encode(),
-    b"9" * 400,
-    b"-1",
-    b"nan",
-    b"{",
-    b"]",
-    b"<",
-    b"\xef\xbb\xbf",
-    b"x" * 100_000,
-)
+ODD = (None, True, -1, 0, 10**30, 1e308, float("nan"), float("inf"), 0.5, "9" * 5000)
+ODD += ("", "x", "\u202e\x1b[31m", "a\nb", "../..", [], {}, [[]], {"x": 1}, ["a", 1])
+ODD_TEXTS = (b"\x00", b"\t", b"\n", b"\r", b'"', b"\\", b"\x1b[2J", "\u202e".encode(), b"9" * 400)
+ODD_TEXTS += (b"-1", b"nan", b"{", b"]", b"<", b"\xef\xbb\xbf", b"x" * 100_000)
 
 
 def not_utf8(content: bytes, generator: random.Random) -> bytes:
@@ -53,7 +17,6 @@ def not_utf8(content: bytes, generator: random.Random) -> bytes:
 
 
 def truncated(content: bytes, generator: random.Random) -> bytes:
-    """A part."""
     return content[: generator.randrange(len(content))]
 
 
@@ -94,7 +57,6 @@ def lines_mixed(content: bytes, generator: random.Random) -> bytes:
 
 
 def binary(content: bytes, generator: random.Random) -> bytes:
-    """Random bytes."""
     return generator.randbytes(generator.randrange(1, 400))
 
 
