@@ -207,11 +207,11 @@ def test_published_ensembles_are_listed_below_for_the_same_data_set(workdir, cap
 def test_command_reports_missing_runs_seeds_and_splits(workdir, tmp_path, capsys):
     folder, _ = workdir
     assert main(["ensemble", str(tmp_path)]) == 2
-    assert "holds no runs of a sweep; give the --workdir of a sweep" in capsys.readouterr().err
+    assert "holds no runs of a sweep that have ended; give the --workdir of a sweep" in capsys.readouterr().err
     single_run = tmp_path / "runs" / "y-seed0"
     single_run.mkdir(parents=True)
     (single_run / "record.json").write_text((folder / "runs" / "y-seed0" / "record.json").read_text())
     assert main(["ensemble", str(tmp_path)]) == 2
-    assert "no setting has two finished runs; train more seeds" in capsys.readouterr().err
+    assert "no setting has 2 finished runs; resume the sweep, or train more seeds" in capsys.readouterr().err
     assert main(["ensemble", str(folder), "--split", "dev"]) == 2
     assert "has no dev file" in capsys.readouterr().err

@@ -137,10 +137,10 @@ def test_failing_squeue_is_reported_with_its_name(submit, slurm):
     ("more", "message"),
     [
         (("--on", "slurm"), "there is no Slurm on this machine (sbatch is not found); give the command where jobs are"),
-        (("--on", "slurm:local"), "slurm:local is unknown; give --on slurm"),
-        (("--on", "slurn"), "cohorts cannot be trained on 'slurn'; did you mean \"slurm\"?"),
+        (("--on", "slurm:local"), "cohorts cannot be trained on 'slurm:local'; give --on ray, or --on slurm"),
+        (("--on", "slurn"), "cohorts cannot be trained on 'slurn'; give"),
         (("--on", "slurm", "--distributed"), "--on and --distributed cannot be combined; give one"),
-        (("--on", "slurm", "--log", "tensorboard"), "--log does not apply to sweep --on slurm"),
+        (("--on", "slurm", "--log", "tensorboard"), "--log does not apply to jobs of Slurm"),
         (("--on", "slurm", "--slurm", "no.toml"), "no.toml: "),
         (("--on", "ray", "--slurm", "no.toml"), "--slurm needs --on slurm"),
     ],

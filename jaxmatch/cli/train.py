@@ -104,8 +104,8 @@ def workdir_of(arguments: argparse.Namespace) -> Path:
 def engine_of(arguments: argparse.Namespace) -> Iterator[Any]:
     """Yields the engine that a command line requests; None: this process trains."""
     kind, _, address = (arguments.on or "").partition(":")
-    if kind not in ("", "ray", "slurm"):
-        raise InputError(f"cohorts cannot be trained on {kind!r}", remedy="give --on ray, or --on slurm")
+    if arguments.on not in (None, "slurm") and kind != "ray":
+        raise InputError(f"cohorts cannot be trained on {arguments.on!r}", remedy="give --on ray, or --on slurm")
     for option, needed in (("slurm", "slurm"), ("store", "ray")):
         if getattr(arguments, option) and kind != needed:
             raise InputError(f"--{option} needs --on {needed}")
