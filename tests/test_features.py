@@ -129,6 +129,8 @@ def test_features_are_aligned_with_tokens(own, tmp_path, tagger):
     assert ((features["tags"] > 0) == (ids > 0)).all() and features["tags"].dtype == np.uint8
     determiners = features["tags"] == TAG_NUMBERS["DT"]
     assert [np.flatnonzero(row).tolist() for row in (determiners[0, :6], determiners[1, :3])] == [[0, 3, 5], [0, 2]]
+    with_case = prepare(own(exact_match=True, lowercase=False), tmp_path / "cache").splits["train"]
+    np.testing.assert_array_equal(with_case.exact_match_b, train.exact_match_b)
     cut = prepare(own(tags=True, exact_match=True, maximum_length=2), tmp_path / "cache").splits["train"]
     assert cut.exact_match_a.tolist() == [0, 0, 1, 0] and len(cut.tags_a) == 4  # "rare" is cut from the other sentence
 
