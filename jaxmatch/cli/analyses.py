@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import jaxmatch
 from jaxmatch.cli import common
-from jaxmatch.errors import InputError, printable, printable_json
+from jaxmatch.errors import InputError, count_text, printable, printable_json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,12 +23,10 @@ NAMED = 3  # the number of tokens of the other sentence that are printed for eac
 
 
 def slug(setting: str) -> str:
-    """Returns the name of a setting in a form for file names."""
     return re.sub(r"[^a-z0-9]+", "-", setting.lower()).strip("-")[:60]
 
 
 def _is_sweep(folder: Path) -> bool:
-    """Returns whether a folder is that of a sweep, and not of a run."""
     return (folder / "runs").is_dir() or (folder / "sweep.json").is_file()
 
 
@@ -38,8 +36,8 @@ def _finished_runs(folder: Path, least: int = 1) -> list[tuple[Mapping[str, Any]
 
     found = [members for members in by_setting(common.records_of(folder)) if len(members) >= least]
     if not found:
-        problem, remedy = f"no setting has {least} finished runs", "resume the sweep, or train more seeds: --seeds N"
-        raise InputError(problem.replace("has 1 finished runs", "has a finished run"), path=folder, remedy=remedy)
+        problem = f"no setting has {count_text(least, 'finished run')}"
+        raise InputError(problem, path=folder, remedy="resume the sweep, or train more seeds: --seeds N")
     return found
 
 
@@ -55,7 +53,6 @@ def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
 def inspect(arguments: argparse.Namespace) -> None:
     """Show the attention weights of a pair: for each token, the tokens of the other sentence that it attends to.
 
-        jaxmatch inspect runs/quickstart/runs/RUN --pair "A man sleeps." "Nobody is awake."
         jaxmatch inspect runs/quickstart --pair "A man sleeps." "Nobody is awake." --output figures
 
     With --output, the weights are kept as attention.json and drawn as attention.png and attention.svg. For a sweep's

@@ -7,7 +7,8 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from jaxmatch.inference.matcher import Matcher
 
 OUTPUT = "standard output"  # its name in error messages
-LAYOUT = ("columns", "labels", "quoted")  # the options for the layout of a file
 SPLITS = ("train", "dev", "test")
 
 
@@ -62,18 +62,11 @@ def check_output(target: str, *sources: Path | str | None) -> None:
         raise InputError("this is also the input", path=path, remedy=remedy)
 
 
-def whole_number(least: int) -> Callable[[str], int]:
-    """Returns a function that parses a whole number from `least` on, for argparse."""
-
-    def parse(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} on")
-        return int(text)
-
-    return parse
-
-
-positive = whole_number(1)
+def whole_number(text: str, least: int = 1) -> int:
+    """Parses a whole number from `least` on, for argparse."""
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} on")
+    return int(text)
 
 
 def given(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
@@ -120,7 +113,7 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     add_layout_arguments(own)
     split = "split one file into train, dev and test with these shares: 0.8/0.1/0.1"
     own.add_argument("--split", metavar="A/B/C", help=split)
-    own.add_argument("--split-seed", type=whole_number(0), metavar="N", help="seed of the split (default: 0)")
+    own.add_argument("--split-seed", type=partial(whole_number, least=0), metavar="N", help="seed (default: 0)")
 
 
 def add_split_arguments(parser: argparse.ArgumentParser, default: str) -> None:
@@ -177,7 +170,7 @@ def requested_pairs(arguments: argparse.Namespace, run: Path, matcher: Matcher, 
     """Returns the pairs of --input, or else of a split of the data set that a run was trained on, with their name."""
     from jaxmatch.analysis.evaluate import official_split, own_file
 
-    layout = given(arguments, LAYOUT)
+    layout = given(arguments, ("columns", "labels", "quoted"))
     if arguments.input is not None:
         return own_file(matcher, arguments.input, layout), str(arguments.input)
     if layout:

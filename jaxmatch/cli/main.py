@@ -199,8 +199,7 @@ def command() -> int:
     if any(name not in SUBCOMMANDS or SUBCOMMANDS[name].uses_jax for name in _first_word(sys.argv[1:])):
         restart_with_huge_pages()
     raise_lost_interrupts()
-    # UTF-8, as in all files, instead of the locale's encoding, which may lack a character of a table. The error would
-    # come after hours of training. UTF-8 is the default from Python 3.15 on (https://peps.python.org/pep-0686/).
+    # As in all files. The locale's encoding may lack a character of a table, which would be an error after hours.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     status = main()
@@ -238,13 +237,7 @@ def register_magic(shell: Any) -> None:
 
 
 def magic(line: str) -> None:
-    """Runs `jaxmatch` with the words after `%jaxmatch`, which are split as in a shell, in the notebook's own process.
-
-        %load_ext jaxmatch
-        %jaxmatch sweep sweeps/quickstart.py --workdir runs/quickstart
-
-    A process of its own would compile everything again, and would find the accelerator's memory taken by the notebook.
-    """
+    """Runs `jaxmatch` with the words after `%jaxmatch` in the notebook's own process, which keeps compiled programs."""
     from IPython.core.error import UsageError
 
     if status := main(shlex.split(line)):

@@ -25,9 +25,7 @@ STANDARD_INPUT = "standard input"  # its name in error messages
 FORMATS = ("tsv", "csv", "jsonl", "parquet")
 SUFFIXES = {".json": "jsonl", **{f".{name}": name for name in FORMATS}}
 MAX_LINE_BYTES, BLOCK_BYTES = 2**26, 2**20
-# The number of pairs predicted together: enough to batch pairs of similar length, but few enough to be done soon.
-CHUNK = 4096
-RESULT_NAMES = ("label", "probabilities", "score")
+CHUNK = 4096  # pairs predicted together: enough to batch pairs of similar length, few enough to be done soon
 PREFILTERS = ("vectors", "bm25")  # the names in jaxmatch/inference/search.py
 EXPORT_FORMATS = ("stablehlo", "onnx", "safetensors")
 
@@ -204,7 +202,7 @@ def _answer(fields: Mapping[str, Any], prediction: Prediction) -> bytes:
     record = {}
     for key, value in fields.items():
         name = key
-        while name in RESULT_NAMES or (name != key and name in fields):
+        while name in ("label", "probabilities", "score") or (name != key and name in fields):
             name = f"input_{name}"
         record[name] = value
     if prediction.score is None:
@@ -251,7 +249,7 @@ def add_rank_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--query", type=common.text_of, required=True, metavar="TEXT", help="the first text of each pair")
     add("--input", type=source_of, required=True, metavar="FILE", help="the texts to order; - is standard input")
-    add("--top-k", type=common.positive, metavar="N", help="how many to print (default: all)")
+    add("--top-k", type=common.whole_number, metavar="N", help="how many to print (default: all)")
     add_text_arguments(parser)
 
 
@@ -293,17 +291,16 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     query = "what to search for, the first text of each pair"
     queries.add_argument("--query", type=common.text_of, metavar="TEXT", help=query)
     queries.add_argument("--input", type=source_of, metavar="FILE", help="queries; - is standard input")
-    add("--top-k", type=common.positive, default=10, metavar="N", help="how many to print for each query")
+    add("--top-k", type=common.whole_number, default=10, metavar="N", help="how many to print for each query")
     candidates = "how many the model ranks for each query, or --top-k if that is more"
-    add("--candidates", type=common.positive, default=100, metavar="N", help=candidates)
+    add("--candidates", type=common.whole_number, default=100, metavar="N", help=candidates)
     add_text_arguments(parser)
 
 
 def search(arguments: argparse.Namespace) -> None:
     """Find the stored texts that match a query, among many.
 
-        jaxmatch search runs/quora --best --texts questions.txt --query "how do I sleep better"
-        jaxmatch search runs/quora/runs/RUN --texts questions.txt --save questions.index
+        jaxmatch search runs/quora --best --texts questions.txt --query "how do I sleep better" --save questions.index
         jaxmatch search runs/quora/runs/RUN --index questions.index --input queries.txt --top-k 5
 
     A prefilter chooses candidates, which the model ranks: `vectors` compares mean word vectors, `bm25` (`pip install

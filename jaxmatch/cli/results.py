@@ -1,6 +1,7 @@
 """Commands for results: table, report, figure, timing; and the list of configs and sweeps."""
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 import jaxmatch
@@ -98,9 +99,9 @@ def add_timing_arguments(parser: argparse.ArgumentParser) -> None:
     split = "texts to predict; none: no data files (default: test)"
     add("--split", choices=(*common.SPLITS, "none"), default="test", help=split)
     batches = "number of batches to time (default: as many as the paper)"
-    add("--batches", type=common.whole_number(2), metavar="N", help=batches)
+    add("--batches", type=partial(common.whole_number, least=2), metavar="N", help=batches)
     seeds = "time each model with N random initializations (default: 1)"
-    add("--seeds", type=common.positive, metavar="N", help=seeds)
+    add("--seeds", type=common.whole_number, metavar="N", help=seeds)
     add("--dry-run", action="store_true", help="show what would be timed")
     add("--smoke", action="store_true", help="try it quickly: tiny models, generated data")
     common.add_directory_argument(parser)
@@ -125,10 +126,9 @@ def timing(arguments: argparse.Namespace) -> None:
     from jaxmatch.sweep.files import SWEEPS, find
     from jaxmatch.workdir import TIMING_FILE
 
-    directory = {} if arguments.data_directory is None else {"data_directory": arguments.data_directory}
     plan = timing.resolve(
         find(arguments.file, (SWEEPS,)),
-        options=arguments.options | directory,
+        options=arguments.options | common.given(arguments, ("data_directory",)),
         overrides=arguments.dotted["config"],
         batches=arguments.batches,
         seeds=arguments.seeds,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.cli.common import add_data_arguments, folder_of, given, note, positive, show, whole_number
+from jaxmatch.cli.common import add_data_arguments, folder_of, given, note, show, whole_number
 from jaxmatch.errors import InputError
 
 # Option of the command -> the setting that it is short for.
@@ -34,17 +34,18 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
 def add_tune_arguments(parser: argparse.ArgumentParser) -> None:
     _add_launch_arguments(parser, "FILE", "a sweep file")
     add = parser.add_argument
-    add("--final-seeds", type=positive, metavar="N", help="number of seeds of the chosen setting (default: 10)")
+    add("--final-seeds", type=whole_number, metavar="N", help="number of seeds of the chosen setting (default: 10)")
     add("--halving", action="store_true", help="drop settings that fall behind early (successive halving)")
-    add("--eta", type=whole_number(2), metavar="N", help="with --halving: keep the best n / N of n (default: 3)")
+    eta = "with --halving: the best n / N of n settings continue (default: 3)"
+    add("--eta", type=functools.partial(whole_number, least=2), metavar="N", help=eta)
     add("--rungs", type=_epochs, metavar="E,E,...", help="with --halving: epochs after which settings are dropped")
-    add("--optuna", type=positive, metavar="TRIALS", help="number of settings for Optuna to suggest and train")
+    add("--optuna", type=whole_number, metavar="TRIALS", help="number of settings for Optuna to suggest and train")
     at_once = "with --optuna: settings suggested together, for one program (default: 8)"
-    add("--trials-at-once", type=positive, metavar="N", help=at_once)
+    add("--trials-at-once", type=whole_number, metavar="N", help=at_once)
 
 
 def _epochs(text: str) -> tuple[int, ...]:
-    return tuple(map(positive, text.split(",")))
+    return tuple(map(whole_number, text.split(",")))
 
 
 def _add_launch_arguments(parser: argparse.ArgumentParser, name: str, kind: str) -> None:
@@ -52,7 +53,7 @@ def _add_launch_arguments(parser: argparse.ArgumentParser, name: str, kind: str)
     add("file", type=Path, metavar=name, help=f"{kind} or its name (jaxmatch configs lists them)")
     workdir = "folder of runs and records (default: runs/NAME of the file; for train with its options: runs/re2_snli)"
     add("--workdir", type=folder_of, metavar="DIR", help=workdir)
-    add("--seeds", type=positive, metavar="N", help="number of seeds, counted from the file's first")
+    add("--seeds", type=whole_number, metavar="N", help="number of seeds, counted from the file's first")
     for option, setting in SHORT.items():
         add(f"--{option.replace('_', '-')}", metavar="VALUE", help=f"short for --config.{setting}=VALUE")
     add("--dry-run", action="store_true", help="show the plan, on standard error, and train nothing")
