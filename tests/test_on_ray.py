@@ -166,14 +166,6 @@ def test_a_cohort_whose_workers_keep_dying_fails_and_the_others_are_trained(smal
     assert len(watcher.trained) == 1 and len(small_sweep.records(tmp_path)) == 2
 
 
-def test_a_cohort_that_fails_is_reported_and_tried_by_the_next_launch(small_files, tmp_path, engine, monkeypatch):
-    small_sweep.fail_training(monkeypatch, RuntimeError("no"))
-    with pytest.raises(FailedCohorts, match="RuntimeError: no; 2 of 2 runs are missing"):
-        small_sweep.launched(small_files, tmp_path, engine=engine())
-    _, watcher = small_sweep.launched(small_files, tmp_path, engine=engine())
-    assert len(watcher.trained) == 1 and len(small_sweep.records(tmp_path)) == 2
-
-
 def test_an_interrupted_cohort_saves_a_checkpoint_and_is_resumed(small_files, tmp_path, engine):
     settings = small_sweep.overrides(small_files) | LONG | {"execution.checkpoint_seconds": "3600"}
     launched = lambda display, name: launch.sweep(  # noqa: E731
@@ -287,17 +279,14 @@ def test_a_cluster_makes_the_same_records(small_files, tmp_path, finished_sweep)
     [
         (("--on", "ray"), "Ray cannot be used at auto (Could not find any running Ray instance."),
         (("--on", "ray:127.0.0.1:1"), "Ray cannot be used at 127.0.0.1:1 ([Errno 111] Connection refused); start it"),
-        (("--on", "ray:somewhere"), "Ray cannot be used at somewhere ("),
         (("--on", "rai"), "cohorts cannot be trained on 'rai'; give --on ray"),
         (("--on", "ray", "--distributed"), "--on and --distributed cannot be combined; give one"),
     ],
 )
-@pytest.mark.parametrize("command", ["sweep", "train", "tune"])
-def test_invalid_options_are_reported_in_one_line(small_files, tmp_path, capsys, monkeypatch, command, words, message):
+def test_invalid_options_are_reported_in_one_line(small_files, tmp_path, capsys, monkeypatch, words, message):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "nothing"))  # where Ray notes the cluster of this machine
-    file, *options = small_sweep.command(small_files, tmp_path / "runs", *words)[1:]
-    assert main([command, "re2_own" if command == "train" else file, *options]) == 2
+    assert main(small_sweep.command(small_files, tmp_path / "runs", *words)) == 2
     output, errors = capsys.readouterr()
     assert not output and errors.startswith(f"jaxmatch: {message}") and errors.count("\n") == 1
     assert not (tmp_path / "runs").exists()

@@ -86,20 +86,6 @@ def test_records_are_the_same_if_nodes_share_only_an_object_store(small_files, t
             nodes.close()
 
 
-def test_node_that_joins_during_training_gets_a_cohort(small_files, tmp_path, one_process):
-    nodes = Nodes(1)
-    try:
-        driver = Driver(small_files, tmp_path, *on(nodes, *LONG))
-        driver.until("epoch 2,")
-        nodes.add()
-        assert driver.finished(tmp_path) == one_process
-        lines = "".join(driver.lines)
-        first, last = lines.index(": done"), lines.index("compiling", lines.index("epoch 2,"))
-        assert last < first  # the second began before the first was done
-    finally:
-        nodes.close()
-
-
 def test_interrupt_saves_checkpoints_from_which_the_sweep_resumes(small_files, tmp_path, nodes):
     settings = {"training.epochs": "600", "execution.checkpoint_seconds": "3600"}
     words = on(nodes, *WORDS, *(f"--config.{name}={value}" for name, value in settings.items()))
@@ -126,22 +112,6 @@ def test_imported_extensions_are_available_in_workers(small_files, tmp_path, nod
         for name, where in (("here", lambda *words: words), ("ray", lambda *words: on(nodes, *words)))
     ]
     assert found[0] == found[1]
-
-
-def test_split_cohort_gives_the_results_of_cohorts_of_that_size(small_files, tmp_path, nodes):
-    words = ("--seeds", "6", "--grid.optimizer.learning_rate=")
-    free_starts = (
-        "import sys; from jaxmatch.sweep import plan; plan.SECONDS_OF_A_START = 0.0; from jaxmatch.cli import "
-        "main; sys.exit(main.command())"
-    )
-    driver = Driver(small_files, tmp_path / "ray", *on(nodes, *words), program=("-c", free_starts))
-    in_parts = driver.finished(tmp_path / "ray")
-    assert sum(": done" in line for line in driver.lines) == 3
-    words = (*words, "--config.execution.maximum_replicas=2")
-    whole = Driver(small_files, tmp_path / "here", *words).finished(tmp_path / "here")
-    assert in_parts[0] == whole[0] and len(whole[1]) == 6
-    for run, (_, parameters) in whole[1].items():
-        assert in_parts[1][run][1] == parameters
 
 
 def test_sweep_runs_on_nodes_started_by_ray_start(small_files, tmp_path, one_process):

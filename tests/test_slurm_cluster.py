@@ -105,15 +105,6 @@ def test_a_cancelled_job_writes_a_checkpoint_and_is_submitted_again(command, slu
     assert command.log().count("resumed from a checkpoint") == 1
 
 
-def test_a_killed_job_is_submitted_again(command, slurm, expected):
-    command.run()
-    job = command.job("running")
-    slurm.run("scancel", "--signal=KILL", "--full", job)
-    until(lambda: command.states()[job] in ("failed", "cancelled"))
-    assert "1 job submitted (2 before)" in command.run()[2]
-    assert command.finished() == expected
-
-
 def test_a_job_of_a_failed_node_is_requeued_and_finishes(command, slurm, expected):
     command.run()
     job = command.job("running")

@@ -498,7 +498,8 @@ def train_plan(
             raise FailedCohorts(folders, len(plan.runs))
         # A cohort with runs that are not planned here belongs to another process. If that has stopped, the next
         # assignment removes the cohort.
-        trained = engine.run(training, [folder for folder in folders if plan.runs.keys() >= set(folder.runs)])
+        own = [folder for folder in folders if plan.runs.keys() >= set(folder.runs)]
+        trained = bool(own) and engine.run(training, own)
         unfinished = [folder for folder in folders if not training.reached(folder) and not training.failed(folder)]
         if not trained and unfinished:
             display.waiting(len(unfinished))

@@ -227,7 +227,6 @@ class RayEngine(Engine):
 
     A task takes as many CPUs as XLA uses on this machine (`devices.cores`), or all CPUs of the largest node if it has
     fewer. The number of cores that XLA sees changes the last bits of its results, so workers use this number.
-    From `begin` on, this process itself computes on CPUs.
 
     Arguments:
       address: HOST:PORT of the cluster's head. "": that in $RAY_ADDRESS, or the cluster of this machine.
@@ -311,7 +310,7 @@ class RayEngine(Engine):
         train, data, trained = ray.remote(**self._options())(_train), {}, False
         running: dict[Any, _Attempt] = {}
         plans = {folder.path: training.plan.cohort_of(folder.runs) for folder in folders}
-        store = self._stores.get(folders[0].workdir.path) if folders else None
+        store = self._stores.get(folders[0].workdir.path)
 
         def submit(attempt: _Attempt) -> None:
             encoded = plans[attempt.folder.path].data

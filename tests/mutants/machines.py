@@ -31,4 +31,5 @@ MUTANTS = [
     (_SWEEP + "execute.py", "        if version != expected[name]:", "        if False:", [_ON_RAY + "test_a_worker_that_cannot_train_ends_the_command"]),
     (_RAY, "paths.append(folder.checkpoints / str(newest))", "pass", _STORED),
     (_RAY, "for cohort in store.names() - {each.name for each in Workdir(workdir).cohorts() if each.done}:", "for cohort in ():", _STORED),
+    (_SWEEP + "execute.py", "        if data.content != content:\n            raise", "        if False:\n            raise", ["tests/test_hosts.py::test_an_error_on_one_host_ends_all"]),
 ]
