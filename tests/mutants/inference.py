@@ -8,7 +8,7 @@ _ON_DEV = ["tests/test_calibration.py::test_dev_can_choose_a_threshold_of_the_fi
 _FEATURES = ["tests/test_feature_sweep.py::test_the_saved_model_reproduces_the_scores_of_its_record"]
 _TIES = ["tests/test_calibration.py::test_ties_of_thresholds_go_to_fewer_false_positives_and_then_to_the_nearest_to_one_half"]
 _QUALITY = ["tests/test_calibration.py::test_precision_recall_and_f1_of_the_positive_label_equal_sklearn"]
-_ON_INDEX = ["tests/test_search_index.py"]
+_ON_INDEX = ["tests/test_search.py"]
 _ON_THRESHOLDS = ["tests/test_calibration.py::test_no_threshold_is_better_than_the_chosen_one"]
 
 MUTANTS = [
