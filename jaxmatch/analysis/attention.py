@@ -69,6 +69,7 @@ class PairAttention:
 
     def as_json(self) -> dict[str, Any]:
         """Returns the plain values from which `reporting.figures` draws the figure."""
+        layers = [{"name": one.name, "over_b": _plain(one.over_b), "over_a": _plain(one.over_a)} for one in self.blocks]
         return {
             "kind": "attention",
             "text_a": self.text_a,
@@ -78,10 +79,7 @@ class PairAttention:
             "label": self.prediction.label,
             "score": self.prediction.score,
             "probabilities": dict(self.prediction.probabilities),
-            "blocks": [
-                {"name": block.name, "over_b": _plain(block.over_b), "over_a": _plain(block.over_a)}
-                for block in self.blocks
-            ],
+            "blocks": layers,
         }
 
 
