@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jaxmatch.data import vectors
 from jaxmatch.data.vectors import VectorReport, read_vectors
 from jaxmatch.errors import InputError
 
@@ -91,6 +92,31 @@ def test_broken_lines_are_counted_described_and_left_out(tmp_path, line, problem
     assert (report.broken, report.broken_examples, report.lines) == (1, (f"line 3: {problem}",), 4)
 
 
+@pytest.mark.parametrize("end", [b"\n", b""], ids=["word2vec", "gensim"])
+@pytest.mark.parametrize("block", [64, 1 << 22])
+def test_binary_vectors_of_word2vec_are_read(tmp_path, monkeypatch, end, block):
+    monkeypatch.setattr(vectors, "_BLOCK_BYTES", block)
+    monkeypatch.setattr(vectors, "LONGEST_LINE", 32)
+    rows = np.random.default_rng(0).normal(size=(50, 3)).astype(np.float32)
+    rows[0] = ord("\n"), 0.5, np.frombuffer(b"\n\n 1", np.float32)[0]
+    rows[3, 1] = np.nan
+    names = [b"The", b"new_york", b"d\xffg", *(b"w%d" % number for number in range(3, 50))]
+    content = b"50 3\n" + b"".join(name + b" " + row.tobytes() + end for name, row in zip(names, rows, strict=True))
+    path = tmp_path / "some.3d.bin.gz"
+    path.write_bytes(gzip.compress(content))
+    found, report = read_vectors(path, {"the", "w3", *(f"w{number}" for number in range(4, 50, 5))})
+    assert list(found) == ["the", *(f"w{number}" for number in range(4, 50, 5))]
+    np.testing.assert_array_equal(np.stack(list(found.values())), rows[[0, *range(4, 50, 5)]])
+    assert (report.name, report.dimensions, report.lines, report.kept) == ("some.3d", 3, 50, 11)
+    assert report.broken_examples == (
+        "word 3: a word that is not UTF-8",
+        "word 4: a value that is not a finite number",
+    )
+    path.write_bytes(gzip.compress(content[:-3]))
+    with pytest.raises(InputError, match="some.3d[^ ]*: the file ends inside word 50; fetch it again"):
+        read_vectors(path, ())
+
+
 WORDS = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=6).filter(
     lambda word: word == word.lower()
 )
@@ -107,8 +133,17 @@ def test_written_vectors_round_trip(tmp_path_factory, table):
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("empty.txt", b"", "empty.txt:1: this is not a text file of word vectors"),
-        ("binary.txt", b"2 2\ncat \0\0\0\0\0\0\0\0", "binary.txt:1: this is not a text file of .*; name a file"),
+        ("empty.txt", b"", "empty.txt:1: this is not a file of word vectors"),
+        (
+            "zeros.tar.gz",
+            gzip.compress(b"six.txt\0\0\0\0" + TEXT),
+            "gz:1: this is not a file of word vectors; name a file",
+        ),
+        (
+            "six.txt",
+            b"8 5\n" + b"cat 1 2 3 4 5 6\n" * 8,
+            "six.txt: the first line states 5 dimensions, and no line holds",
+        ),
         ("prose.txt", b"once upon a time\nthere was a\n", "prose.txt: no line holds a word and 3 numbers"),
         ("half.txt.gz", gzip.compress(TEXT * 50)[:-20], "half.txt.gz: the word vectors cannot be read .*; if"),
         ("no.zip", TEXT, "no.zip: the word vectors cannot be read .File is not a zip file"),

@@ -98,7 +98,10 @@ def write_vectors(path: str | Path, words: Iterable[str], vectors: np.ndarray) -
         if path.suffix.lower() != ".zip":
             write(target)
             return
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive, archive.open(f"{path.stem}.txt", "w") as file:
+        with (
+            zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive,
+            archive.open(f"{path.stem}.txt", "w") as file,
+        ):
             write(file)
 
 

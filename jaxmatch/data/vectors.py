@@ -1,6 +1,6 @@
 """Word vectors: from files, and made from the spelling of words.
 
-A file is text in GloVe's layout, plain, with gzip, or in a zip archive. It is read as a stream. Only the rows of wanted
+A file is text in GloVe's layout or word2vec's binary format; plain, with gzip, or in a zip archive. It is read as a stream. Only the rows of wanted
 words are held in memory.
 
 Hashed vectors are for users without a file. As in fastText (Bojanowski et al., 2017, section 3.2), the vector of a word
@@ -81,27 +81,29 @@ def read_vectors(
     found: dict[str, np.ndarray] = {}
     broken, examples, count = 0, [], 0
     with _opened(path) as file:
+        binary = b"\0" in file.peek()[: 1 << 16]  # text holds no zeros, and 64 KiB of 32-bit floats do
         lines = iter(functools.partial(file.readline, LONGEST_LINE), b"")
-        head = list(itertools.islice(lines, _HEAD_LINES)) or [b""]
+        head = list(itertools.islice(lines, 1 if binary else _HEAD_LINES)) or [b""]
         head[0] = head[0].removeprefix(codecs.BOM_UTF8)
         # Most of the first lines have the right number of numbers.
         counts = Counter(len(line.split()) - 1 for line in head if line.strip())
         header = _header(head)
-        dimensions = header or max(counts, key=counts.get, default=0)
-        if dimensions < 1 or any(b"\0" in line for line in head):
-            raise InputError("this is not a text file of word vectors", path=path, line=1, remedy=REMEDY)
-        numbered = enumerate(itertools.chain(head, lines), start=1)
-        for number, line in itertools.islice(numbered, 1 if header else 0, None):
-            if not line.strip():
-                continue
+        dimensions = header or (0 if binary else max(counts, key=counts.get, default=0))
+        if dimensions < 1:
+            raise InputError("this is not a file of word vectors", path=path, line=1, remedy=REMEDY)
+        if binary:
+            rows = _binary_rows(file, dimensions, path)
+        else:
+            numbered = itertools.islice(enumerate(itertools.chain(head, lines), start=1), 1 if header else 0, None)
+            rows = ((number, *_fields(line, dimensions)) for number, line in numbered if line.strip())
+        for number, name, numbers, problem in rows:
             count += 1
-            name, numbers, problem = _fields(line, dimensions)
             try:
                 word = name.decode().lower() if lowercase else name.decode()
             except UnicodeDecodeError:
                 word, problem = "", problem or "a word that is not UTF-8"
             if not problem and word in words and word not in found:
-                row = _parsed(numbers)
+                row = np.frombuffer(numbers, "<f4").astype(np.float32) if binary else _parsed(numbers)
                 if len(row) == dimensions and np.isfinite(row).all():
                     found[word] = row
                 else:
@@ -109,9 +111,10 @@ def read_vectors(
             if problem:
                 broken += 1
                 if len(examples) < _EXAMPLES:
-                    examples.append(f"line {number}: {problem}")
+                    examples.append(f"{'word' if binary else 'line'} {number}: {problem}")
     if broken == count:
-        raise InputError(f"no line holds a word and {dimensions} numbers", path=path, remedy=REMEDY)
+        stated = f"the first line states {header} dimensions, and " if header and not binary else ""
+        raise InputError(f"{stated}no line holds a word and {dimensions} numbers", path=path, remedy=REMEDY)
     return found, VectorReport(file_name(path), dimensions, count, len(found), broken, tuple(examples))
 
 
@@ -131,6 +134,24 @@ def _fields(line: bytes, dimensions: int) -> tuple[bytes, bytes, str]:
     return name, numbers, problem or (_NOT_FINITE if numbers.translate(None, _NUMBER_BYTES) else "")
 
 
+def _binary_rows(file: IO[bytes], dimensions: int, path: Path) -> Iterator[tuple[int, bytes, bytes, str]]:
+    """Yields the rows of word2vec's binary format, as `_fields` does: a word, a space and its 32-bit floats. A line feed
+    after the floats is skipped, because word2vec itself writes one, and other programs do not.
+    """
+    size, block, at, ended = 4 * dimensions, b"", 0, False
+    for number in itertools.count(1):
+        if len(block) - at < LONGEST_LINE + size and not ended:
+            more = file.read(_BLOCK_BYTES + size)
+            block, at, ended = block[at:] + more, 0, not more
+        start = block.find(b" ", at) + 1
+        if not start or start + size > len(block):
+            if block[at:].strip():
+                raise InputError(f"the file ends inside word {number}", path=path, remedy="fetch it again")
+            return
+        yield number, block[at : start - 1].lstrip(b"\n"), block[start : start + size], ""
+        at = start + size
+
+
 def file_and_member(path: str | Path) -> tuple[Path, str]:
     """Splits a path that may lead into a zip archive: the file on disk, and the name of a file inside it or "".
 
@@ -148,7 +169,7 @@ def file_and_member(path: str | Path) -> tuple[Path, str]:
 
 def file_name(path: str | Path) -> str:
     """Returns a short name for tables: 'glove.840B.300d' for '/data/glove.840B.300d.txt.gz'."""
-    return functools.reduce(str.removesuffix, (".gz", ".zip", ".txt"), Path(path).name)
+    return functools.reduce(str.removesuffix, (".gz", ".zip", ".txt", ".bin"), Path(path).name)
 
 
 def _parsed(numbers: bytes) -> np.ndarray:
