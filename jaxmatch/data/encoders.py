@@ -87,7 +87,7 @@ def scaled_components(rows: np.ndarray, dimensions: int = DIMENSIONS) -> np.ndar
 
 
 def write_vectors(path: str | Path, words: Iterable[str], vectors: np.ndarray) -> None:
-    """Writes vectors in GloVe's layout, as text or, if the name ends in ".zip", in a zip archive. The write is atomic."""
+    """Writes vectors in GloVe's layout, as text or, if the name ends in ".zip", in a zip archive, atomically."""
 
     def write(file: IO[bytes]) -> None:
         for word, vector in zip(words, vectors, strict=True):

@@ -1,7 +1,7 @@
 """Word vectors: from files, and made from the spelling of words.
 
-A file is text in GloVe's layout or word2vec's binary format; plain, with gzip, or in a zip archive. It is read as a stream. Only the rows of wanted
-words are held in memory.
+A file is text in GloVe's layout or word2vec's binary format; plain, with gzip, or in a zip archive. It is read as a
+stream. Only the rows of wanted words are held in memory.
 
 Hashed vectors are for users without a file. As in fastText (Bojanowski et al., 2017, section 3.2), the vector of a word
 is the sum of the vectors of its character n-grams and of the whole word. The vector of an n-gram is not trained here:
@@ -135,8 +135,9 @@ def _fields(line: bytes, dimensions: int) -> tuple[bytes, bytes, str]:
 
 
 def _binary_rows(file: IO[bytes], dimensions: int, path: Path) -> Iterator[tuple[int, bytes, bytes, str]]:
-    """Yields the rows of word2vec's binary format, as `_fields` does: a word, a space and its 32-bit floats. A line feed
-    after the floats is skipped, because word2vec itself writes one, and other programs do not.
+    """Yields the rows of word2vec's binary format: a word, a space and its 32-bit floats.
+
+    A line feed after the floats is skipped. word2vec itself writes one, other programs do not.
     """
     size, block, at, ended = 4 * dimensions, b"", 0, False
     for number in itertools.count(1):
