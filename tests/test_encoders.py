@@ -59,6 +59,34 @@ def test_an_encoder_makes_the_published_vectors_again():
     assert np.corrcoef(products[0][pairs], products[1][pairs])[0, 1] > 0.999
 
 
+def test_the_command_writes_vectors_of_data_sets_and_files(tmp_path, monkeypatch, capsys):
+    def encoded(encoder, words, progress):
+        assert encoder == "some-encoder" and len(set(words)) == len(words)
+        progress(len(words))
+        return np.eye(len(words), 3, dtype=np.float32)
+
+    monkeypatch.setattr(encoders, "encoder_vectors", encoded)
+    (tmp_path / "texts.txt").write_text("zebra zebra\n")
+    output = tmp_path / "made.zip"
+    words = [
+        "data",
+        "vectors",
+        "--encoder",
+        "some-encoder",
+        "--words-of",
+        f"embedded_inference,{tmp_path / 'texts.txt'}",
+    ]
+    assert main.main([*words, "--output", str(tmp_path / "made.bin")]) == 2
+    assert main.main([*words, "--output", str(output)]) == 0
+    found, report = read_vectors(output, _All())
+    assert list(found)[-1] == "zebra" and "farmer" in found and report.lines == len(found)
+    assert f"made.zip: {len(found)} words, 3 dimensions" in capsys.readouterr().out
+    monkeypatch.undo()
+    for missing in ("no-such-file", "sick"):
+        monkeypatch.delenv("JAXMATCH_DATA", raising=False)
+        assert main.main(["data", "vectors", "--encoder", "e", "--words-of", missing, "--output", str(output)]) == 2
+
+
 class _All:
     def __contains__(self, word):
         return True

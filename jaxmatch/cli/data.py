@@ -1,6 +1,7 @@
-"""Commands for data and devices: data fetch, data check, devices."""
+"""Commands for data and devices: data fetch, data check, data vectors, devices."""
 
 import argparse
+import dataclasses
 import os
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,14 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     check.add_argument("name", metavar="NAME", help='such as "snli", "wikiqa", "embedded_inference", or "own"')
     check.add_argument("--task", help='task of "own" data: classification, regression or ranking')
     common.add_data_arguments(check)
+    vectors = actions.add_parser("vectors", help="make word vectors with a sentence encoder", allow_abbrev=False)
+    vectors.set_defaults(act=_vectors)
+    encoder = "model of sentence-transformers, such as sentence-transformers/all-MiniLM-L6-v2, or a folder"
+    vectors.add_argument("--encoder", required=True, metavar="NAME|FOLDER", help=encoder)
+    words = "data sets and text files whose words get a vector, separated by commas"
+    vectors.add_argument("--words-of", required=True, metavar="NAME|FILE,...", help=words)
+    vectors.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: $JAXMATCH_DATA)")
+    vectors.add_argument("--output", required=True, metavar="FILE", help="the file to write: .txt, or .zip")
 
 
 def data(arguments: argparse.Namespace) -> None:
@@ -34,10 +43,12 @@ def data(arguments: argparse.Namespace) -> None:
         jaxmatch data fetch                                            # lists what can be fetched
         jaxmatch data fetch snli glove.840B --data-directory ~/data
         jaxmatch data check snli --data-directory ~/data
+        jaxmatch data vectors --encoder sentence-transformers/all-MiniLM-L6-v2 --words-of sick,my.txt --output v.zip
 
     `fetch` downloads releases from their owners, or from a mirror, and unpacks them. `check` shows counts, labels,
     lengths, how many words have a vector, and problems such as pairs that occur in two splits. Settings of the data are
-    given as in training: --config.data.tokenizer=whitespace.
+    given as in training: --config.data.tokenizer=whitespace. `vectors` makes static word vectors: a sentence encoder
+    reads each word alone (pip install 'jaxmatch[vectors]').
     """
     arguments.act(arguments)
 
@@ -50,6 +61,41 @@ def _check(arguments: argparse.Namespace) -> None:
     options = {"name": "data.name", "task": "data.task", **OF_THE_DATA}
     given = {options[name]: value for name, value in common.given(arguments, options).items()}
     show(check(data_settings(with_overrides(default_config(), given | arguments.dotted["config"]))))
+
+
+def _vectors(arguments: argparse.Namespace) -> None:
+    from jaxmatch.data import catalog, encoders
+
+    output, names = Path(arguments.output), arguments.words_of.split(",")
+    if output.suffix.lower() not in (".txt", ".zip"):
+        raise InputError("word vectors are written as text", path=output, remedy="end the name in .txt or .zip")
+    words: dict[str, None] = {}
+    for name in names:
+        if name in catalog.names():
+            words.update(dict.fromkeys(_words_of_data(name, arguments.data_directory)))
+        else:
+            words.update(dict.fromkeys(encoders.words_of_file(name)))
+    note(f"{len(words):,} words")
+    vectors = encoders.encoder_vectors(
+        arguments.encoder, list(words), progress=lambda done: note(f"{done:,} of {len(words):,} words are encoded")
+    )
+    encoders.write_vectors(output, words, vectors)
+    show(f"{output}: {len(words):,} words, {vectors.shape[1]} dimensions")
+
+
+def _words_of_data(name: str, directory: str | None) -> list[str]:
+    """Returns the words of all splits of a data set, punctuation included, tokenized as RE2 reads it."""
+    from jaxmatch.config.settings import with_overrides
+    from jaxmatch.data import catalog
+    from jaxmatch.data.text import Corpus
+    from jaxmatch.sweep.files import data_settings, load_config
+
+    config = with_overrides(
+        load_config("re2", dataset=name), {"data.directory": directory or "", "data.vectors": "hashed"}
+    )
+    settings = data_settings(config)
+    data = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
+    return list(Corpus(data, dataclasses.replace(settings.preprocessing, remove_punctuation=False)).words)
 
 
 def _fetch(arguments: argparse.Namespace) -> None:
