@@ -105,7 +105,7 @@ def commands(page):
     lines += re.findall(r"^    (jaxmatch [^\n]*)", text, re.MULTILINE)
     inline = re.findall(r"`(jaxmatch [^`]*)`", text)
     # Leaves out text that is only the name of a command.
-    lines += [line for line in inline if len(line.split()) > 2 and line != "jaxmatch data check"]
+    lines += [line for line in inline if len(line.split()) > 2 and not re.fullmatch("jaxmatch data [a-z]+", line)]
     for line in lines:
         for piece in (line if is_launcher else re.sub(r"\bDATA\b", DATA, line)).split(" | "):
             words = shlex.split(piece, comments=True)
