@@ -107,7 +107,7 @@ def add_data_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the options that are short for settings of the data (`jaxmatch.sweep.files.OF_THE_DATA`)."""
     directory = "folder with the data files (default for public data sets: $JAXMATCH_DATA)"
     parser.add_argument("--data-directory", metavar="DIR", help=directory)
-    vectors = "text file of word vectors, also as .gz or .zip; or hashed"
+    vectors = "word vectors, as text or word2vec's .bin, also as .gz or .zip; or hashed"
     parser.add_argument("--vectors", metavar="FILE", help=vectors)
     own = parser.add_argument_group("your own data")
     add_layout_arguments(own)

@@ -71,7 +71,7 @@ def attacks(bench: Bench) -> list[Attack]:
         add("half-done", bench.half, resumed, file, harms)
     for file in files_below(bench.cache):
         if not file.startswith("programs"):
-            add("cache", bench.cache, encoded, file, [harm for harm in HARMS if harm != "emptied"])
+            add("cache", bench.cache, encoded, file, [harm for harm in HARMS if harm not in ("emptied", "a pipe")])
     for file in files_below(bench.run):
         if file.startswith("model"):
             add("model", bench.run, answered, file, HARMS, 6)
