@@ -53,7 +53,7 @@ class Target(NamedTuple):
     Attributes:
       platform: the platform of the devices, or "" for any. For GPUs, rows of matrices are padded with zeros to
         `ALIGNMENT`. For TPUs, a product of tokens with a weight keeps the axes of batch and length, which are one axis
-        elsewhere. For a CPU, an LSTM has a form of its own (layers/lstm_on_cpu.py). Results are the same up to
+        elsewhere. For a CPU, an LSTM has a form of its own (layers/lstm.py). Results are the same up to
         rounding.
       most_words: the maximum number of distinct words of a batch, padding included; features of a word are then
         computed once for each distinct word (layers/words.py). None: once for each token.

@@ -21,20 +21,13 @@ from jaxmatch.layers.pooling import final_states
 def encode_distinct_words(
     encode: Callable[[jax.Array], jax.Array], ids: jax.Array, given: jax.Array, words: int
 ) -> jax.Array:
-    """Computes `encode(given)`, where `given` is the same for all tokens of the same word.
+    """Computes `encode(given)`, [batch, length, ...] -> <float32>[batch, length, features], where `encode` takes each
+    token by itself and `given` is the same for all tokens of the same word.
 
     If the model is traced for a known number of distinct words (`core.traced_for`), each is encoded once. Among the
     tokens of 64 pairs of SNLI, a third to a quarter are distinct words; among those of 512 pairs, a sixth to an eighth.
 
-    Arguments:
-      encode: a function [batch, length, ...] -> <float32 or bfloat16>[batch, length, features] that encodes each token
-        by itself.
-      ids: <int32>[batch, length], the word of each token.
-      given: [batch, length, ...], the input of `encode` for each token.
-      words: the number of words in the vocabulary.
-
-    Returns:
-      <float32>[batch, length, features].
+    `ids` is <int32>[batch, length], the word of each token, below `words`.
     """
     most = target().most_words
     if most is None or most >= ids.size:
@@ -46,9 +39,7 @@ def encode_distinct_words(
 
 
 def distinct(ids: jax.Array, most: int, words: int) -> tuple[jax.Array, jax.Array]:
-    """Finds the distinct ids among `ids` <int32>[tokens].
-
-    Each id must be below `words`, and at most `most` of them may be distinct.
+    """Finds the distinct ids, at most `most`, among `ids` <int32>[tokens], which are below `words`.
 
     Returns:
       the position of the first occurrence of each distinct id, <int32>[most], padded with 0; and for each token the
@@ -163,15 +154,8 @@ def with_characters(
 def with_fixed_words(
     settings: Mapping[str, Any], params: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any], jax.Array | None]:
-    """Converts a trained model to a model with fixed words that makes the same predictions.
-
-    Arguments:
-      settings: the settings of the model, as for `jaxmatch.models.build`.
-      params: the parameter tree of the model.
-
-    Returns:
-      the settings and parameters of the model with fixed words, and the trained word vectors, <float32>[words,
-      dimensions]. If the model did not train words, the settings and parameters are unchanged and the vectors are None.
+    """Returns the settings and parameters of a model with fixed words that makes the same predictions as a trained one,
+    and the trained word vectors, <float32>[words, dimensions]; None if the model did not train words.
     """
     flat = flax.traverse_util.flatten_dict(dict(params))
     trained = [path for path in flat if path[-1] == WORDS]
