@@ -1,9 +1,15 @@
 """The invariants of training a cohort in chunks, for RE2 and other models."""
 
+import time
+
 import jax
 import numpy as np
 import pytest
 from small_cohort import (
+    EXECUTION,
+    MODEL,
+    OPTIMIZER,
+    TRAINING,
     InterruptAfter,
     Interruption,
     alike,
@@ -19,6 +25,7 @@ from jaxmatch.devices import is_out_of_memory
 from jaxmatch.training import chunks
 from jaxmatch.training import cohort as cohort_module
 from jaxmatch.training.checkpoints import Checkpoints
+from jaxmatch.training.cohort import Cohort
 from jaxmatch.training.progress import Listener
 
 
@@ -389,3 +396,26 @@ def test_steps_of_all_lengths_are_compiled_in_the_first_epoch(monkeypatch):
         for index in range(len(epoch.sequence)):
             replicas.step(epoch, index)
     assert not train.ahead and len(train.executables) == before + 2
+
+
+def test_programs_of_the_next_cohort_are_compiled_while_this_one_trains(monkeypatch):
+    class Ahead(chunks.Program):
+        compiles_ahead = property(lambda self: True, lambda self, value: None)  # as on an accelerator
+
+    monkeypatch.setattr(chunks, "Program", Ahead)
+    chunks.programs.cache_clear()
+    following = {"model": MODEL | {"hidden_size": 4}, "training": TRAINING | ONE_LENGTH, "execution": EXECUTION}
+    following |= {"data": make_data(), "seeds": (1, 2), "optimizer": [OPTIMIZER] * 2}
+    cohort = make_cohort(seeds=(1, 2), training=ONE_LENGTH)
+    cohort.compile_ahead(following)
+    assert cohort.chunks.programs.train.ahead
+    cohort.train()
+    later = Cohort(**following)
+    deadline = time.monotonic() + 20
+    while not later.chunks.programs.train.ahead and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(later.chunks.programs.train.ahead) == 1
+    later.train()
+    train = later.chunks.programs.train
+    chunks.programs.cache_clear()
+    assert not train.ahead and len(train.executables) == 1

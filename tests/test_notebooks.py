@@ -137,9 +137,7 @@ def test_cleaning_removes_output_and_metadata_that_vary_between_runs():
     metadata = {"widgets": {}, "language_info": {"name": "python", "version": "3.11.2"}}
     notebook = nbformat.v4.new_notebook(metadata=metadata)
     cell = nbformat.v4.new_code_cell("1", metadata={"execution": {"started": "now"}, "tags": ["parameters"]})
-    text = (
-        "sweep a: 2 runs\n  estimated training time: 4 s\ncohort 1: 2 s left for the whole sweep\ndone\n"
-    )
+    text = "sweep a: 2 runs\n  estimated training time: 4 s\ncohort 1: 2 s left for the whole sweep\ndone\n"
     cell.outputs = [
         nbformat.v4.new_output("stream", name="stdout", text="table"),
         nbformat.v4.new_output("stream", name="stderr", text=text),

@@ -37,7 +37,7 @@ from jaxmatch.models import count_parameters
 from jaxmatch.reporting.records import FORMAT, placed, read_record
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.files import prepare
-from jaxmatch.sweep.plan import Plan, make_plan
+from jaxmatch.sweep.plan import Plan, PlannedCohort, make_plan
 from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.training import hosts
 from jaxmatch.training.checkpoints import Checkpoints
@@ -113,6 +113,7 @@ def train_cohort(
     devices: tuple[jax.Device, ...],
     stop: threading.Event,
     wait: float = 0.0,
+    following: PlannedCohort | None = None,
 ) -> bool:
     """Trains a cohort unless another process trains it or has done so. Marks it if it fails.
 
@@ -122,6 +123,7 @@ def train_cohort(
       devices: the devices to train on.
       stop: an event that ends training early, with a checkpoint.
       wait: the number of seconds to wait while another process holds the cohort.
+      following: the cohort that trains next on these devices, whose programs an accelerator's host compiles meanwhile.
 
     Returns:
       Whether the cohort was trained here.
@@ -140,7 +142,7 @@ def train_cohort(
             shown = training.show(folder)
             folder.error_file.unlink(missing_ok=True)
             try:
-                if _train(training, folder, _Stoppable(shown, stop), devices):
+                if _train(training, folder, _Stoppable(shown, stop), devices, following):
                     shown.done()
                 else:
                     shown.paused()
@@ -155,7 +157,13 @@ def train_cohort(
         return False
 
 
-def _train(training: Training, folder: CohortFolder, listener: Any, devices: tuple[jax.Device, ...]) -> bool:
+def _train(
+    training: Training,
+    folder: CohortFolder,
+    listener: Any,
+    devices: tuple[jax.Device, ...],
+    following: PlannedCohort | None,
+) -> bool:
     """Trains a cohort until it ends or pauses. Returns whether its records are written."""
     planned, until = training.plan.cohort_of(folder.runs), training.until
     runs, data = planned.runs, planned.data
@@ -169,7 +177,9 @@ def _train(training: Training, folder: CohortFolder, listener: Any, devices: tup
     try:
         hosts.decide(lambda: (runs, data.content, until, dropped))  # for `_follow`
         with contextlib.nullcontext() if own == default else jax.default_device(own):
-            cohort = _cohort(runs, data, devices)
+            cohort = Cohort(**_settings(runs, data), devices=devices)
+            if following:
+                cohort.compile_ahead(_settings(following.runs, following.data))
             cohort.origins.append(origin(devices))  # the code that trains, not that of the checkout at the end
             results = cohort.train(checkpoints, listener, until=until, dropped=dropped)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
@@ -202,17 +212,17 @@ def _train(training: Training, folder: CohortFolder, listener: Any, devices: tup
     return True
 
 
-def _cohort(runs: Sequence[Run], data: EncodedData, devices: tuple[jax.Device, ...]) -> Cohort:
+def _settings(runs: Sequence[Run], data: EncodedData) -> dict[str, Any]:
+    """Returns the arguments of `Cohort`."""
     config = runs[0].config
-    return Cohort(
-        model=config.model.to_dict(),
-        training=config.training.to_dict(),
-        execution=config.execution.to_dict(),
-        data=data,
-        seeds=[run.seed for run in runs],
-        optimizer=[run.config.optimizer.to_dict() for run in runs],
-        devices=devices,
-    )
+    return {
+        "model": config.model.to_dict(),
+        "training": config.training.to_dict(),
+        "execution": config.execution.to_dict(),
+        "data": data,
+        "seeds": [run.seed for run in runs],
+        "optimizer": [run.config.optimizer.to_dict() for run in runs],
+    }
 
 
 def _shared_vectors(workdir: Workdir, data: EncodedData) -> Path:
@@ -446,7 +456,14 @@ class Engine:
         devices, plans = available_devices(), [training.plan.cohort_of(folder.runs) for folder in folders]
         # All processes train a cohort together, so it cannot use the devices of one of them alone.
         cohorts = [(len(devices) if hosts.is_multiprocess() else plan.devices, plan.device_work) for plan in plans]
-        return any(spread(cohorts, devices, lambda number, *where: train_cohort(training, folders[number], *where)))
+
+        in_turn = sum(sorted(size for size, _ in cohorts)[:2]) > len(devices)
+
+        def train(number: int, own: tuple[jax.Device, ...], stop: threading.Event) -> bool:
+            following = next((plan for plan in plans[number + 1 :][:1] if in_turn and plan.devices == len(own)), None)
+            return train_cohort(training, folders[number], own, stop, following=following)
+
+        return any(spread(cohorts, devices, train))
 
 
 def resumed_text(plan: Plan, workdir: Workdir) -> str:
@@ -589,4 +606,4 @@ def _follow() -> None:
             data = prepare(runs[0].config)
         if data.content != content:
             raise InputError("the data differ from those of process 0", remedy="give all hosts the same files")
-        _cohort(runs, data, tuple(jax.devices())).train(checkpoints, until=until, dropped=dropped)
+        Cohort(**_settings(runs, data), devices=tuple(jax.devices())).train(checkpoints, until=until, dropped=dropped)

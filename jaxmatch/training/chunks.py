@@ -19,7 +19,7 @@ from jaxmatch.data.batches import BatchPlan, most_distinct_words, most_in_traini
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.training import hosts, step
 from jaxmatch.training.evaluation import chunk_outputs, device_split
-from jaxmatch.training.programs import Program, mesh_of, place, threads
+from jaxmatch.training.programs import Program, mesh_of, place
 from jaxmatch.training.step import BatchShape, Flattening, State, chunk_step, flattening, initial_state, words_trained
 
 # A CPU gains nothing from wider arrays, and their working memory grows with the runs (benchmarks/NOTES.md).
@@ -373,15 +373,6 @@ class Chunks:
             ((self._shape(bucket),), (state, others, batches[self._tables[table]], place, *self._on_host))
             for bucket, table in sorted(self.batches.tables.items())
         )
-
-
-def compile_ahead(*, devices: tuple[jax.Device, ...], **settings: Any) -> None:
-    """Starts to compile the training programs of a cohort that trains next, whose settings `Chunks` takes.
-
-    The host does this while its devices train. Nothing happens on a CPU, which has no core to spare.
-    """
-    if devices[0].platform != "cpu":
-        threads.submit(lambda: Chunks(devices=devices, **settings).compile())
 
 
 def training_batches(

@@ -17,7 +17,7 @@ from jaxmatch.training import evaluation, hosts
 from jaxmatch.training.checkpoints import Checkpoints
 from jaxmatch.training.chunks import Chunk, Chunks, TooLarge
 from jaxmatch.training.evaluation import Evaluator, evaluation_batch_size
-from jaxmatch.training.programs import Program, cancel_ahead, compilation_callback
+from jaxmatch.training.programs import Program, cancel_ahead, compilation_callback, threads
 from jaxmatch.training.progress import Listener, RunProgress
 from jaxmatch.training.step import learning_rate
 
@@ -127,6 +127,15 @@ class Cohort:
         self.steps = {"lockstep": 0, "replica": 0}
         self.evaluator.totals = {"pairs": 0, "seconds": 0.0}
         self._part = "training"
+
+    def compile_ahead(self, following: Mapping[str, Any]) -> None:
+        """Starts to compile the training programs of this cohort, then those of the cohort that trains next, whose
+        settings are given. Only the host of an accelerator does this; it goes on while the devices train.
+        """
+        self.chunks.compile()
+        if self.chunks.programs.train.compiles_ahead:
+            settings = {name: value for name, value in following.items() if name != "execution"}
+            threads.submit(lambda: Chunks(**settings, devices=self._devices).compile())
 
     @property
     def all_done(self) -> bool:

@@ -111,4 +111,8 @@ MUTANTS = [
      ["tests/test_cohort.py::test_out_of_memory_halves_the_chunks_and_training_continues"]),
     (_COHORT, "time.perf_counter() - self._saved_at > wait or self._listener.wants_checkpoint()", "time.perf_counter() - self._saved_at > wait",
      ["tests/test_worker.py"]),
+    (_COHORT, "Chunks(**settings, devices=self._devices).compile()", "settings",
+     ["tests/test_cohort.py::test_programs_of_the_next_cohort_are_compiled_while_this_one_trains"]),
+    (_CHUNKS, "sequence[:, 1] += [first[tables[bucket]] for bucket in sequence[:, 0].tolist()]", "pass",
+     ["tests/test_cohort.py::test_buckets_that_share_a_program_give_the_same_results"]),
 ]
