@@ -175,6 +175,11 @@ def test_missing_submitit_is_an_error_with_an_install_command(submit, monkeypatc
         ("memory_gb = -1", "memory_gb = -1 is not a positive number"),
         ("gpus = 1", "gpus needs gpu_memory_gb, the memory of one GPU in GB"),
         ("minutes = 1", "signal_seconds is not below the time limit, minutes"),
+        # Each would put a command into the batch script, or a pattern into the names of logs.
+        (r'comment = "a\ntouch /tmp/x"', "comment = 'a\\ntouch /tmp/x' is not made of printable characters"),
+        (r'"comment=a\ntouch /tmp/x #" = "b"', "comment=a touch /tmp/x # = 'b' is not made of printable characters"),
+        ("comment = 'a\\b'", "is not made of"),
+        ("comment = '%j'", "is not made of"),
     ],
 )
 def test_invalid_job_options_are_refused(submit, tmp_path, slurm, text, message):
@@ -183,6 +188,14 @@ def test_invalid_job_options_are_refused(submit, tmp_path, slurm, text, message)
     status, printed = submit("--slurm", str(file))
     assert status == 2 and printed.startswith(f"jaxmatch: {file}: ") and message in printed
     assert printed.count("\n") == 1 and not (tmp_path / "work").exists() and not (slurm / "script").exists()
+
+
+@pytest.mark.parametrize("name", ["a\ntouch b", "a%j", "a\\b"])
+def test_folders_that_a_batch_script_cannot_name_are_refused(small_files, tmp_path, slurm, capsys, name):
+    assert main(small_sweep.command(small_files, tmp_path / name, "--on", "slurm")) == 2
+    errors = capsys.readouterr().err
+    assert "jobs of Slurm cannot use this folder; give it printable characters other than % and \\\n" in errors
+    assert errors.count("\n") == 1 and not (tmp_path / name).exists() and not (slurm / "script").exists()
 
 
 def test_a_job_trains_its_cohort_and_its_records_equal_those_of_one_process(submit, small_files, tmp_path, job_of):

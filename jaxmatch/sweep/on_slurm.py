@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import io
 import pickle
+import re
 import shlex
 import shutil
 import signal
@@ -39,6 +40,8 @@ from jaxmatch.workdir import CohortFolder
 MOST_IN_AN_ARRAY = 1000  # Slurm accepts no longer arrays by default (its MaxArraySize is 1001)
 MOST_TIMES_QUEUED = 10_000  # submitit counts down at each time limit
 SECONDS_TO_ANSWER = 60.0
+# What a batch script, its file names and the user all read alike. A line break would begin a command.
+PLAIN = "printable characters other than % and \\"
 REMEDY = "see docs/how_to/clusters.md"
 # How long Slurm may take to end a job after it has told the job to end.
 SECONDS_TO_BE_KILLED = 600.0
@@ -46,6 +49,11 @@ SECONDS_TO_BE_KILLED = 600.0
 OVER = frozenset(
     "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REVOKED TIMEOUT".split()
 )
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text may stand in a batch script."""
+    return bool(text) and text.isprintable() and not set("%\\") & set(text)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,6 +88,9 @@ def read_options(path: Path | None) -> SlurmOptions:
         if type(value) not in kinds or value < 0 or (not value and name != "gpus"):
             kind = "number" if float in kinds else "whole number"
             raise InputError(f"{name} = {value!r} is not a positive {kind}", path=path, remedy=REMEDY)
+    for name in given.keys() - own:
+        if not (re.fullmatch("[A-Za-z][A-Za-z0-9_-]*", name) and is_plain(str(given[name]))):
+            raise InputError(f"{name} = {given[name]!r} is not made of {PLAIN}", path=path, remedy=REMEDY)
     options = SlurmOptions(sbatch={name: given.pop(name) for name in given.keys() - own}, **given)
     if options.gpus and options.gpu_memory_gb is None:
         raise InputError("gpus needs gpu_memory_gb, the memory of one GPU in GB", path=path, remedy=REMEDY)
@@ -103,6 +114,8 @@ class SlurmEngine(Engine):
         self._submitit, self._options, self._extend = submitit, options or SlurmOptions(), extend
 
     def begin(self, workdir: Path, dry_run: bool = False) -> None:
+        if not is_plain(str(workdir.absolute())):
+            raise InputError("jobs of Slurm cannot use this folder", path=workdir, remedy=f"give it {PLAIN}")
         jax.config.update("jax_platforms", "cpu")  # the GPUs are for the jobs
         if shutil.which("sbatch") is None:
             problem = "there is no Slurm on this machine (sbatch is not found)"

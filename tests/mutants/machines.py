@@ -21,6 +21,8 @@ MUTANTS = [
     (_SLURM, "data-{data.content}", "data-{data.fingerprint}", [_ON_SLURM + "test_models_that_know_other_characters_are_each_given_their_own_data"]),
     (_SLURM, "contextlib.redirect_stderr(io.StringIO())", "contextlib.nullcontext()", [_ON_SLURM + "test_a_refusal_is_one_line_and_the_same_command_submits_the_jobs"]),
     (_SLURM, "type(value) not in kinds", "not isinstance(value, kinds)", _OF_OPTIONS),
+    (_SLURM, "text.isprintable() and", "", _OF_OPTIONS),
+    (_SLURM, "if not is_plain(str(workdir.absolute())):", "if False:", [_ON_SLURM + "test_folders_that_a_batch_script_cannot_name_are_refused"]),
     (_SLURM, "if options.gpus and options.gpu_memory_gb is None:", "if False:", _OF_OPTIONS),
     (_SLURM, "if options.signal_seconds >= 60 * options.minutes:", "if options.signal_seconds >= 3600 * options.minutes:", _OF_OPTIONS),
     (_SLURM, "if newest == self.newest:", "if False:", _LIMIT),
