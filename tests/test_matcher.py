@@ -1,8 +1,10 @@
 """A saved model predicts as it did in memory, in any folder or process and with any other pairs in the batch."""
 
+import copy
 import json
 import multiprocessing
 import os
+import pickle
 import random
 import shutil
 import subprocess
@@ -43,6 +45,18 @@ def test_saved_model_logits_equal_the_model_in_memory(model):
     # "a b c" and "no d" by hand: positions in WORDS.
     expected = bound.logits(np.array([[2, 3, 4]], np.int32), np.array([[7, 5]], np.int32))
     np.testing.assert_allclose(model.logits(PAIRS[:1]), expected, rtol=0, atol=1e-6)
+
+
+def test_a_model_without_optimizations_predicts_the_same_and_needs_no_code_for_cpus(run, model, monkeypatch):
+    expected, plain = model.logits(PAIRS), jaxmatch.load(run, optimize_for_cpu=False)
+    np.testing.assert_array_equal(copy.deepcopy(model).logits(PAIRS), expected)
+    monkeypatch.setitem(sys.modules, "jaxmatch.inference.cpu", None)  # any import fails
+    for one in (plain, pickle.loads(pickle.dumps(plain))):
+        np.testing.assert_allclose(one.logits(PAIRS), expected, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ImportError, match=r"jaxmatch\.inference\.cpu"):
+        jaxmatch.load(run).predict(PAIRS)
+    monkeypatch.setattr(matcher, "_is_on_cpu", lambda array: False)  # as on another device
+    assert len(jaxmatch.load(run).predict(PAIRS)) == len(PAIRS)
 
 
 @pytest.mark.parametrize("optimize_for_cpu", [True, False])
