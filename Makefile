@@ -69,9 +69,9 @@ papers: $(INSTALLED)
 		case $$each in \
 			*_timing/*) set -- timing $(call of_timing,$(ARGUMENTS));; \
 			re2_ensemble/*|re2_occlusion/*|re2_attention/*) set -- sweep $(OF_RE2) $(ARGUMENTS);; \
-			re2_*) set -- sweep --seeds 10 $(OF_RE2) --floors all $(ARGUMENTS);; \
+			re2_*) set -- sweep --seeds 10 $(OF_RE2) --baselines all $(ARGUMENTS);; \
 			comparison/*) set -- sweep --seeds 10 --models all $(ARGUMENTS);; \
-			*) set -- sweep --seeds 10 --floors all $(ARGUMENTS);; \
+			*) set -- sweep --seeds 10 --baselines all $(ARGUMENTS);; \
 		esac; \
 		command=$$1; shift; \
 		.venv/bin/jaxmatch $$command "sweeps/$${each%/*}.py" --dataset "$${each#*/}" --workdir "runs/$$each" "$$@"; \

@@ -1,8 +1,8 @@
-"""Floors: baselines for the models of a table to beat. They use the same tokens, vectors and splits, and no seeds.
+"""Simple baselines for the models of a table to beat. They use the same tokens, vectors and splits, and no seeds.
 
-Each floor is fitted on train and then computes outputs as a model does: a number for each class of a pair. Floors that
-compute a few features of a pair turn them into outputs by a logistic regression, or by a linear regression in a
-regression task. In a ranking, the output for the class of right candidates orders the candidates.
+Each is fitted on train and then computes outputs as a model does: a number for each class of a pair. Those that compute
+a few features of a pair turn them into outputs by a logistic regression, or by a linear regression in a regression
+task. In a ranking, the output for the class of right candidates orders the candidates.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ _ROWS_AT_ONCE = 65_536
 
 
 class Fitted(NamedTuple):
-    """A floor that was fitted on train: the number of fitted weights, and a function from a split to its outputs,
+    """A baseline that was fitted on train: the number of fitted weights, and a function from a split to its outputs,
     <float64>[pairs, classes]; [pairs, 1] in a regression.
     """
 
@@ -195,8 +195,8 @@ def tfidf(data: EncodedData) -> Fitted:
 
 
 @dataclasses.dataclass(frozen=True)
-class Floor:
-    """A floor that can be requested by name: the title of its row in a table, and the tasks for which it is defined."""
+class Baseline:
+    """A baseline that has a name: the title of its row in a table, and the tasks for which it is defined."""
 
     title: str
     fit: Callable[[EncodedData], Fitted]
@@ -204,38 +204,44 @@ class Floor:
     regression_title: str = ""  # the title in a regression task, if it is another
 
 
-FLOORS: dict[str, Floor] = {
-    "majority": Floor("majority class", majority, regression_title="mean of the training scores"),
-    "overlap": Floor("word overlap", overlap),
-    "cosine": Floor("cosine of mean vectors", cosine),
-    "tfidf": Floor("TF-IDF with logistic regression", tfidf, regression_title="TF-IDF with ridge regression"),
-    "bm25": Floor("BM25", bm25, tasks=("ranking",)),
+BASELINES: dict[str, Baseline] = {
+    "majority": Baseline("majority class", majority, regression_title="mean of the training scores"),
+    "overlap": Baseline("word overlap", overlap),
+    "cosine": Baseline("cosine of mean vectors", cosine),
+    "tfidf": Baseline("TF-IDF with logistic regression", tfidf, regression_title="TF-IDF with ridge regression"),
+    "bm25": Baseline("BM25", bm25, tasks=("ranking",)),
 }
 
-# The floors that need no extra package.
-WITHOUT_EXTRAS = tuple(name for name in FLOORS if name != "tfidf")
+# The baselines that need no extra package.
+WITHOUT_EXTRAS = tuple(name for name in BASELINES if name != "tfidf")
 
 
-def named_floors(text: str) -> tuple[str, ...]:
-    """Returns the names of floors in a text of the command line: separated by commas, "all" or "none"."""
-    names = {"all": tuple(FLOORS), "none": ()}.get(text, tuple(dict.fromkeys(text.split(","))))
+def is_installed(name: str) -> bool:
+    """Returns whether the package that a baseline needs, scikit-learn, is installed."""
+    return name in WITHOUT_EXTRAS or importlib.util.find_spec("sklearn") is not None
+
+
+def named_baselines(text: str) -> tuple[str, ...]:
+    """Returns the names of baselines in a text of the command line: separated by commas, "all" or "none".
+
+    A baseline that is named must be installed. With "all", those that are not are left out later, with a message.
+    """
+    if text in ("all", "none"):
+        return tuple(BASELINES) if text == "all" else ()
+    names = tuple(dict.fromkeys(text.split(",")))
     for name in names:
-        if name not in FLOORS:
-            raise InputError(f'there is no floor "{name}"', remedy=nearest(name, FLOORS))
+        if name not in BASELINES:
+            raise InputError(f'there is no baseline "{name}"', remedy=nearest(name, BASELINES))
+        if not is_installed(name):
+            raise NotInstalled(BASELINES[name].title, "scikit-learn", "baselines", "or leave it out of --baselines")
     return names
 
 
-def check_installed(names: Sequence[str]) -> None:
-    """Checks, before a model is trained, that the package which a floor needs, scikit-learn, is installed."""
-    if "tfidf" in names and importlib.util.find_spec("sklearn") is None:
-        raise NotInstalled(FLOORS["tfidf"].title, "scikit-learn", "floors", "or leave tfidf out of --floors")
-
-
 def measured(data: EncodedData, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Fits the floors that are defined for the task on train, and scores them on dev and test.
+    """Fits the baselines that are defined for the task on train, and scores them on dev and test.
 
     Returns:
-      For each floor {"name", "title", "parameters", "dev", "test", "times"}. "dev" and "test" hold the scores that a
+      For each baseline {"name", "title", "parameters", "dev", "test", "times"}. "dev" and "test" hold the scores that a
       model has, with None for an undefined score; "test" is None without test pairs.
     """
     import scipy.optimize  # noqa: F401, before the times begin
@@ -243,11 +249,11 @@ def measured(data: EncodedData, names: Sequence[str]) -> list[dict[str, Any]]:
     if "tfidf" in names:
         import sklearn.linear_model  # noqa: F401
     rows = []
-    for name, floor in ((name, FLOORS[name]) for name in names if data.task in FLOORS[name].tasks):
+    for name, baseline in ((name, BASELINES[name]) for name in names if data.task in BASELINES[name].tasks):
         start = time.perf_counter()
-        parameters, outputs = floor.fit(data)
+        parameters, outputs = baseline.fit(data)
         seconds = round(time.perf_counter() - start, 3)
-        title = (data.task == "regression" and floor.regression_title) or floor.title
+        title = (data.task == "regression" and baseline.regression_title) or baseline.title
         scored = _scored(data, data.splits, outputs, seconds)
         rows.append({"name": name, "title": title, "parameters": parameters, **scored})
     return rows

@@ -2,7 +2,7 @@
 
 WORKDIR/
   sweep.json              name, layout of the table and run names of the sweep started last
-  floors.json             scores of the baselines that its table shows (baselines.py), if it shows any
+  baselines.json          scores of the baselines that its table shows (baselines.py), if it shows any
   runs/RUN/record.json    the record of a run; the folder appears whole or not at all
   runs/RUN/mistakes.json  its worst predictions on dev, if it has a model (training/evaluation.py)
   runs/RUN/model/         the trained model with all files that it needs to predict
@@ -30,7 +30,7 @@ from jaxmatch.files import read_json, remove_abandoned, write_atomically, write_
 
 # The result of a timing, in a folder of its own.
 TIMING_FILE = "timing.json"
-FLOORS_FILE = "floors.json"
+BASELINES_FILE = "baselines.json"
 MISTAKES_FILE = "mistakes.json"
 FOLDERS = ("runs", "cohorts", "vectors", "slurm")
 

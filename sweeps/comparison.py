@@ -6,7 +6,7 @@ time.
 
 `--dataset`: one of configs/re2.py, whose data and training all models share. `--models`: any of re2, esan, csran, cafe,
 bimpm, diin, decatt, esim, siamese and transformer, separated by commas, or all. With all, the table has all simple
-baselines (`--floors`); TF-IDF needs pip install 'jaxmatch[floors]'. `--cross-encoder FOLDER`: adds a row for a
+baselines (`--baselines`); TF-IDF needs pip install 'jaxmatch[baselines]'. `--cross-encoder FOLDER`: adds a row for a
 pretrained cross-encoder that transformers saved in the folder, with the labels of the data. This needs pip install
 'jaxmatch[transformers]'. A model takes its structure, optimizer and batch size from its file in configs/. If the file
 does not have the data set, the structure is the default, and optimizer and batch size are those for SNLI; warmup and
@@ -22,7 +22,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from jaxmatch import InputError, Published, Sweep, TableLayout, default_config, load_config, with_overrides
-from jaxmatch.baselines import FLOORS
+from jaxmatch.baselines import BASELINES
 from jaxmatch.config.models import MODELS
 from jaxmatch.errors import nearest
 from jaxmatch.papers import published, re2
@@ -141,7 +141,7 @@ def get_sweep(
         grid={},
         variants=variants,
         seeds=tuple(range(SEEDS)),
-        floors=tuple(FLOORS) if models == "all" else (),
+        baselines=tuple(BASELINES) if models == "all" else (),
         cross_encoder=cross_encoder,
         table=TableLayout(
             title=f"Models on {dataset}",

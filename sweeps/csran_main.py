@@ -5,7 +5,7 @@ five seeds.
         --workdir runs/csran
 
 `--dataset`: snli, scitail, quora, twitter_url, trecqa or ubuntu. `--features none` leaves out the words' characters,
-which the paper encodes by a BiLSTM. All simple baselines but TF-IDF are below the runs; `--floors all` adds TF-IDF,
+which the paper encodes by a BiLSTM. All simple baselines but TF-IDF are below the runs; `--baselines all` adds TF-IDF,
 which needs scikit-learn. `--smoke` tries it in seconds, without data files.
 """
 
@@ -23,7 +23,7 @@ def get_sweep(dataset: str = "snli", features: str = published.PAPER) -> Sweep:
         config=config,
         grid={},
         seeds=tuple(range(csran.SEEDS)),
-        floors=WITHOUT_EXTRAS,
+        baselines=WITHOUT_EXTRAS,
         table=TableLayout(
             title=f"CSRAN on {data.title}",
             rows=(),

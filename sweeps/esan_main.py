@@ -6,7 +6,7 @@ five seeds.
 
 `--dataset`: snli, quora or multinli. `--features none` leaves out the word features that the paper uses besides the
 vector: characters, and for inference the part of speech, which needs NLTK's tagger, and exact match. All simple
-baselines but TF-IDF are below the runs; `--floors all` adds TF-IDF, which needs scikit-learn. `--smoke` tries it in
+baselines but TF-IDF are below the runs; `--baselines all` adds TF-IDF, which needs scikit-learn. `--smoke` tries it in
 seconds.
 """
 
@@ -24,7 +24,7 @@ def get_sweep(dataset: str = "snli", features: str = published.PAPER) -> Sweep:
         config=config,
         grid={},
         seeds=tuple(range(esan.SEEDS)),
-        floors=WITHOUT_EXTRAS,
+        baselines=WITHOUT_EXTRAS,
         table=TableLayout(
             title=f"ESAN on {data.title}",
             rows=(),

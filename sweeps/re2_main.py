@@ -9,7 +9,7 @@ has the released model and optimizer, treats text as the paper does, and evaluat
 "released_pytorch" and "released_tensorflow", which made the paper's numbers, follow one source each
 (jaxmatch/papers/re2.py). The column "best on test" is there because the paper's checkpoints were chosen on
 test; `--config.training.best_on_test=False` leaves it out. All simple baselines but TF-IDF are below the runs;
-`--floors all` adds TF-IDF, which needs scikit-learn. `--smoke` tries it in seconds, without data files.
+`--baselines all` adds TF-IDF, which needs scikit-learn. `--smoke` tries it in seconds, without data files.
 """
 
 from jaxmatch import Sweep, TableLayout, load_config, with_overrides
@@ -26,7 +26,7 @@ def get_sweep(dataset: str = "snli", setting: str = re2.CONFIGURED) -> Sweep:
         config=with_overrides(config, {"training.best_on_test": True}),
         grid={},
         seeds=tuple(range(re2.SEEDS)),
-        floors=WITHOUT_EXTRAS,
+        baselines=WITHOUT_EXTRAS,
         table=TableLayout(
             title=f"RE2 on {data.title}{title_suffix}",
             rows=(),

@@ -70,7 +70,7 @@ def test_sweep_passes_all_arguments_to_the_launcher(launch, capsys):
                 "smoke": False,
                 "log": [],
                 "engine": None,
-                "floors": None,
+                "baselines": None,
                 "command": f"jaxmatch {words}",
             },
         )

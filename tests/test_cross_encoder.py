@@ -19,7 +19,7 @@ from jaxmatch.data import catalog, encoding
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import TableLayout
-from jaxmatch.reporting.records import floor_rows
+from jaxmatch.reporting.records import baseline_rows
 from jaxmatch.reporting.table import make_table
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.files import data_settings
@@ -175,18 +175,18 @@ def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, m
     (folder / "config.json").write_text("{}")
     messages = []
     table = TableLayout("t", ("variant",), scores=("test.accuracy",))
-    sweep = Sweep("s", own.run.config, table=table, floors=("majority",), cross_encoder=str(folder))
+    sweep = Sweep("s", own.run.config, table=table, baselines=("majority",), cross_encoder=str(folder))
     plan = SimpleNamespace(sweep=sweep, runs={"r": (own.run, SimpleNamespace(data=own.data))})
     work = Workdir(tmp_path / "w")
     work.path.mkdir()
     for _ in range(2):
-        launch.keep_floors(plan, work, SimpleNamespace(say=messages.append))
+        launch.keep_baselines(plan, work, SimpleNamespace(say=messages.append))
     assert FakeEncoder.loaded == 1 and len(messages) == 2 and messages[1] == f"scoring the cross-encoder {folder}"
     assert sweep.rows_without_runs == ("majority", "cross_encoder")
-    floor, pretrained = floor_rows(work.path, sweep.rows_without_runs)
-    assert pretrained.pretrained and not floor.pretrained and pretrained.scores["test.accuracy"] == 1
-    text = make_table([record(variant="RE2")], table, (floor, pretrained)).markdown()
-    assert "Floors (majority class): fitted once" in text
+    baseline, pretrained = baseline_rows(work.path, sweep.rows_without_runs)
+    assert pretrained.pretrained and not baseline.pretrained and pretrained.scores["test.accuracy"] == 1
+    text = make_table([record(variant="RE2")], table, (baseline, pretrained)).markdown()
+    assert "Baselines (majority class): fitted once" in text
     assert "Pretrained (cross-encoder some-encoder): not trained here" in text
     assert [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("|")][2:] == [
         "RE2",
@@ -197,7 +197,7 @@ def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, m
     before = cross_encoder_fingerprint(folder)
     (folder / "config.json").write_text("{ }")
     assert cross_encoder_fingerprint(folder) != before
-    launch.keep_floors(plan, work, SimpleNamespace(say=messages.append))
+    launch.keep_baselines(plan, work, SimpleNamespace(say=messages.append))
     assert FakeEncoder.loaded == 2
 
 

@@ -48,10 +48,10 @@ def test_make_papers_runs_existing_sweeps_with_the_expected_options():
             assert planned.config.model.characters != "none"
     assert re.search(r"\*_timing/\*\) set -- timing --data-directory=D --dry-run;;", text)
     code = "--setting released_tensorflow"
-    assert f"re2_*) set -- sweep --seeds 10 {code} --floors all {given};;" in text
+    assert f"re2_*) set -- sweep --seeds 10 {code} --baselines all {given};;" in text
     assert f"re2_attention/*) set -- sweep {code} {given};;" in text
     assert f"comparison/*) set -- sweep --seeds 10 --models all {given};;" in text
-    assert f"*) set -- sweep --seeds 10 --floors all {given};;" in text
+    assert f"*) set -- sweep --seeds 10 --baselines all {given};;" in text
 
 
 @pytest.mark.parametrize(("sweep", "seeds"), [("re2_main", 10), ("esan_main", 5), ("csran_main", 5)])

@@ -8,7 +8,7 @@ import pytest
 from jaxmatch.cli.main import main
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
-# Command -> rows of its table; main tables also have rows of floors.
+# Command -> rows of its table; main tables also have rows of baselines.
 LAUNCHERS = {
     "re2_main --dataset wikiqa --config.model.blocks=1": 5,
     "re2_ablation --dataset wikiqa --config.model.blocks=1": 2,

@@ -20,10 +20,11 @@ _loaded: set[str] = set()  # the values of --import that this worker has loaded;
 def add_sweep_arguments(parser: argparse.ArgumentParser, name: str = "FILE", kind: str = "a sweep file") -> None:
     _add_launch_arguments(parser, name, kind)
     parser.add_argument(
-        "--floors",
+        "--baselines",
         metavar="NAMES",
-        help="simple baselines to show below the runs: all, none, or some of majority, overlap, cosine, tfidf and (for "
-        "rankings) bm25, separated by commas; tfidf needs pip install 'jaxmatch[floors]' (default: those of the file)",
+        help="simple baselines to show below the runs: all that are installed, none, or some of majority, overlap, "
+        "cosine, tfidf (pip install 'jaxmatch[baselines]') and, for rankings, bm25, separated by commas (default: those "
+        "of the file)",
     )
 
 
@@ -184,7 +185,7 @@ def run_launcher(function: Callable[..., str], arguments: argparse.Namespace) ->
                 command=arguments.command_line,
                 log=arguments.log,
                 engine=engine,
-                **({"floors": arguments.floors} if "floors" in arguments else {}),
+                **({"baselines": arguments.baselines} if "baselines" in arguments else {}),
             )
     except FailedCohorts as failed:
         show(failed.table or "", end="")

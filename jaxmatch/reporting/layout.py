@@ -95,11 +95,11 @@ class TableLayout:
 
 
 @dataclasses.dataclass(frozen=True)
-class FloorRow:
-    """A line about a floor or a pretrained model (baselines.py), which have no runs and no seeds.
+class BaselineRow:
+    """A line about a baseline or a pretrained model (baselines.py), which have no runs and no seeds.
 
     Attributes:
-      title: the name of the floor or model.
+      title: the name of the baseline or model.
       parameters: how many numbers were fitted.
       scores: "dev.", "test." or "times." and a score's name -> value.
       pretrained: whether the parameters were fitted elsewhere, not on the training pairs.

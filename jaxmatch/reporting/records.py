@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 from jaxmatch.config.settings import OR_IMPORT, OWN_LAYOUT, SCORES, flatten
 from jaxmatch.errors import InputError, nearest, report_damage, shown, without_nan
 from jaxmatch.files import read_json
-from jaxmatch.reporting.layout import FloorRow, Published, TableLayout, higher_is_better
-from jaxmatch.workdir import FLOORS_FILE, Workdir
+from jaxmatch.reporting.layout import BaselineRow, Published, TableLayout, higher_is_better
+from jaxmatch.workdir import BASELINES_FILE, Workdir
 
-FORMAT, FLOORS_FORMAT = 1, 1
+FORMAT, BASELINES_FORMAT = 1, 1
 STATUSES = ("finished", "diverged", "dropped")
 # The labels of a row besides the settings of its config.
 RUN_LABELS = ("seed", "variant")
@@ -62,39 +62,39 @@ def read_record(path: Path) -> dict[str, Any]:
     return record
 
 
-def read_floors(directory: Path) -> Mapping[str, Any] | None:
+def read_baselines(directory: Path) -> Mapping[str, Any] | None:
     """Reads the file of a sweep's baselines: {"fingerprint", "rows", ...}. Returns None if the file does not exist.
 
     Raises:
       InputError: the file is damaged, or has the format of another version.
     """
-    file = Path(directory) / FLOORS_FILE
+    file = Path(directory) / BASELINES_FILE
     if not file.exists():
         return None
     with report_damage(file, "remove it, and run the sweep again"):
         found = read_json(file)
-        if (found["format"], type(found["fingerprint"])) != (FLOORS_FORMAT, str):
-            raise ValueError(f"its format is not {FLOORS_FORMAT}")
-        list(map(_floor_row, found["rows"]))
+        if (found["format"], type(found["fingerprint"])) != (BASELINES_FORMAT, str):
+            raise ValueError(f"its format is not {BASELINES_FORMAT}")
+        list(map(_baseline_row, found["rows"]))
     return found
 
 
-def floor_rows(directory: Path, names: Collection[str]) -> tuple[FloorRow, ...]:
+def baseline_rows(directory: Path, names: Collection[str]) -> tuple[BaselineRow, ...]:
     """Returns the rows of the named baselines, in the order of the names. Baselines that the file does not contain are
     left out.
 
     Raises:
-      InputError: as in `read_floors`.
+      InputError: as in `read_baselines`.
     """
-    found = read_floors(directory) if names else None
+    found = read_baselines(directory) if names else None
     rows = {row["name"]: row for row in found["rows"]} if found else {}
-    return tuple(_floor_row(rows[name]) for name in names if name in rows)
+    return tuple(_baseline_row(rows[name]) for name in names if name in rows)
 
 
-def _floor_row(row: Mapping[str, Any]) -> FloorRow:
+def _baseline_row(row: Mapping[str, Any]) -> BaselineRow:
     scores = {f"{part}.{name}": value for part in ("dev", "test", "times") for name, value in (row[part] or {}).items()}
     known = {name: float(value) for name, value in scores.items() if value is not None}
-    return FloorRow(row["title"], int(row["parameters"]), known, row.get("pretrained", False))
+    return BaselineRow(row["title"], int(row["parameters"]), known, row.get("pretrained", False))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,7 +107,7 @@ class SweepFolder:
       records: name -> record, for the runs that ended, in the order of `runs` and with the place that they have there.
       analyses: command -> its options, for the analyses that the sweep requests.
       plan: the plan of all runs, in words, or "".
-      floors: lines of the table that have no runs.
+      baselines: lines of the table that have no runs.
       command: the command that started the sweep, or "".
     """
 
@@ -118,7 +118,7 @@ class SweepFolder:
     records: Mapping[str, Record]
     analyses: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     plan: str = ""
-    floors: tuple[FloorRow, ...] = ()
+    baselines: tuple[BaselineRow, ...] = ()
     command: str = ""
 
     @property
@@ -162,7 +162,7 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
             kinds = {"variant": str, "overrides": dict, "seed": int}
             runs |= {run: {name: kind(place[name]) for name, kind in kinds.items()}} if run in runs else {}
         name = str(notes.get("name", directory.name))
-        floors = tuple(map(str, notes.get("floors", ())))
+        baselines = tuple(map(str, notes.get("baselines", ())))
         analyses = {str(each): dict(options) for each, options in notes.get("analyses", {}).items()}
     files = {run: Workdir(directory).run_folder(run) / "record.json" for run in runs}
     records = {run: read_record(file) for run, file in files.items() if file.exists()}
@@ -172,7 +172,9 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
         if place := runs[run]:
             records[run] = placed(record, place["variant"], place["overrides"])
     words = {each: str(notes.get(each, "")) for each in ("plan", "command")}
-    return SweepFolder(directory, name, layout, runs, records, analyses, floors=floor_rows(directory, floors), **words)
+    return SweepFolder(
+        directory, name, layout, runs, records, analyses, baselines=baseline_rows(directory, baselines), **words
+    )
 
 
 def placed(record: Record, variant: str, overrides: Mapping[str, Any]) -> dict[str, Any]:

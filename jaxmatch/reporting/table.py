@@ -17,7 +17,7 @@ from jaxmatch.reporting.layout import (
     OWN,
     PARTS,
     VARIANT,
-    FloorRow,
+    BaselineRow,
     Published,
     TableLayout,
     format_number,
@@ -105,14 +105,14 @@ class Table:
       keys: grid keys of the row labels: the layout's, and any others in which the runs of a row differed.
       rows: the lines, in order.
       caption: sentences that say how the numbers came about.
-      floors: lines below the rows, which no row is compared with.
+      baselines: lines below the rows, which no row is compared with.
     """
 
     layout: TableLayout
     keys: tuple[str, ...]
     rows: tuple[Row, ...]
     caption: tuple[str, ...]
-    floors: tuple[FloorRow, ...] = ()
+    baselines: tuple[BaselineRow, ...] = ()
 
     def markdown(self) -> str:
         """Returns the table in GitHub's Markdown, which can be read in a terminal, too."""
@@ -130,7 +130,7 @@ class Table:
         The columns are the grid keys, "parameters", the numbers of finished, diverged and dropped runs, and for each
         score its mean, its sample standard deviation, the number of runs that have it, and where the table has them,
         its difference from the original with the p value as it is and corrected by Holm, the published number, and what
-        the interval of our difference to it says. Scores are shares of 1, not percent. Floors come last, with their
+        the interval of our difference to it says. Scores are shares of 1, not percent. Baselines come last, with their
         means alone; their names are in the column "variant", or in an additional one, "model".
         """
         rows = self._plain_rows()
@@ -143,7 +143,7 @@ class Table:
         return printable_json(without_nan(content), indent=1, allow_nan=False) + "\n"
 
     def _plain_rows(self) -> list[dict[str, Any]]:
-        named = bool(self.floors) and VARIANT not in self.keys
+        named = bool(self.baselines) and VARIANT not in self.keys
         statuses = STATUSES if any(row.dropped for row in self.rows) else STATUSES[:2]
         rows: list[dict[str, Any]] = []
         for row in self.rows:
@@ -162,9 +162,9 @@ class Table:
                         entry["published"] = published_number(score, published)[0]
                         entry["verdict"] = (to_published(row, score, published) or (None,))[0]
                 rows[-1] |= {f"{score}.{name}": value for name, value in entry.items()}
-        for floor in self.floors:
-            means = {f"{score}.mean": floor.scores.get(score) for score in self.layout.scores}
-            rows.append({"model" if named else VARIANT: floor.title, "parameters": floor.parameters, **means})
+        for baseline in self.baselines:
+            means = {f"{score}.mean": baseline.scores.get(score) for score in self.layout.scores}
+            rows.append({"model" if named else VARIANT: baseline.title, "parameters": baseline.parameters, **means})
         return rows
 
     def ranked(self, score: str) -> list[Row]:
@@ -276,8 +276,8 @@ def check_layout(layout: TableLayout, settings: Iterable[Mapping[str, Any]], sco
             raise InputError(f"the table asks for {score!r}, which no run has", remedy=nearest(name, sorted(scores)))
 
 
-def make_table(records: Sequence[Record], layout: TableLayout, floors: Sequence[FloorRow] = ()) -> Table:
-    """Gathers the records of a sweep, in any order, into a table, with floors below.
+def make_table(records: Sequence[Record], layout: TableLayout, baselines: Sequence[BaselineRow] = ()) -> Table:
+    """Gathers the records of a sweep, in any order, into a table, with baselines below.
 
     Runs that differ in the seed alone are averaged. Diverged and dropped runs are counted, but are in no mean. Grid
     keys that the layout does not name become row labels if runs of one row differ in them.
@@ -308,7 +308,7 @@ def make_table(records: Sequence[Record], layout: TableLayout, floors: Sequence[
 
     rows = sorted((_row(group, keys, layout) for group in _grouped(records, keys).values()), key=rank)
     words = caption(records, layout.scores, [row.finished for row in rows])
-    return Table(layout, tuple(keys), tuple(rows), words, tuple(floors))
+    return Table(layout, tuple(keys), tuple(rows), words, tuple(baselines))
 
 
 def _grouped(records: Sequence[Record], keys: Sequence[str]) -> dict[tuple[str, ...], list[Record]]:
@@ -591,9 +591,11 @@ def _seeds_needed(table: Table) -> list[str]:
 def _legend(table: Table) -> list[str]:
     """Explains the marks and abbreviations that occur in the cells."""
     layout = table.layout
-    floors = ", ".join(floor.title for floor in table.floors if not floor.pretrained)
-    elsewhere = ", ".join(floor.title for floor in table.floors if floor.pretrained)
-    legend = [f"Floors ({floors}): fitted once on the training pairs, on the CPU, without seeds."] if floors else []
+    baselines = ", ".join(baseline.title for baseline in table.baselines if not baseline.pretrained)
+    elsewhere = ", ".join(baseline.title for baseline in table.baselines if baseline.pretrained)
+    legend = (
+        [f"Baselines ({baselines}): fitted once on the training pairs, on the CPU, without seeds."] if baselines else []
+    )
     if elsewhere:
         legend.append(f"Pretrained ({elsewhere}): not trained here; its own tokenizer reads the texts.")
     counts = [(len(one.values), len(row.finished)) for row in table.rows for one in row.scores.values()]
@@ -641,7 +643,7 @@ def _legend(table: Table) -> list[str]:
 
 def sheet(table: Table) -> Sheet:
     """Returns the table as it is printed, in plain text. Means that are best beyond chance are bold. Published scores
-    are next to the row of the same settings, with the verdict on its mean, or else in rows below the floors; those
+    are next to the row of the same settings, with the verdict on its mean, or else in rows below the baselines; those
     without a column are in a note.
     """
     layout = table.layout
@@ -652,22 +654,22 @@ def sheet(table: Table) -> Sheet:
         columns += [(PUBLISHED, score)] * any(score in published.scores for published in table.published.values())
     shown = [each for each in layout.published if set(each.scores) & set(layout.scores)]
     below = [each for each in shown if each not in table.published.values()]
-    named = bool(below) or bool(table.floors and VARIANT not in table.keys)
+    named = bool(below) or bool(table.baselines and VARIANT not in table.keys)
     headings = setting_headings(table.keys)
     labels = [*["model"] * named, *(headings[key] for key in table.keys), "parameters", "seeds"]
     scores = [score_heading(score) if what == SCORE else f"{what}: {score_heading(score)}" for what, score in columns]
     own = [_own_row(table, row, columns, named) for row in table.rows]
-    floors, published = [], []
-    for floor in table.floors:
-        label = "floor" if VARIANT in table.keys else floor.title
-        texts = [*[label] * named, *(floor.title if key == VARIANT else "" for key in table.keys)]
-        shown = {score: format_number(score, value) for score, value in floor.scores.items()}
+    baselines, published = [], []
+    for baseline in table.baselines:
+        label = "baseline" if VARIANT in table.keys else baseline.title
+        texts = [*[label] * named, *(baseline.title if key == VARIANT else "" for key in table.keys)]
+        shown = {score: format_number(score, value) for score, value in baseline.scores.items()}
         texts += [
-            f"{floor.parameters:,}",
+            f"{baseline.parameters:,}",
             "",
             *(shown.get(score, "") if what == SCORE else "" for what, score in columns),
         ]
-        floors.append(tuple(map(Text, texts)))
+        baselines.append(tuple(map(Text, texts)))
     for row in below:
         known = {key: format_setting(key, value) for key, value in row.settings.items()}
         texts = [row.label, *(known.get(key, "") for key in (*table.keys, *NO_SETTINGS))]
@@ -680,7 +682,7 @@ def sheet(table: Table) -> Sheet:
         headings=(*labels, *scores),
         numeric=(*(heading == "parameters" for heading in labels), *(True for _ in scores)),
         spans=(),
-        sections=tuple(tuple(section) for section in (own, floors, published) if section),
+        sections=tuple(tuple(section) for section in (own, baselines, published) if section),
     )
 
 
@@ -765,6 +767,6 @@ def table_of(folder: SweepFolder) -> Table:
             note += f"; training failed, as {failed[0]} says"
         layout = dataclasses.replace(layout, notes=(*layout.notes, note))
     try:
-        return make_table(list(folder.records.values()), layout, folder.floors)
+        return make_table(list(folder.records.values()), layout, folder.baselines)
     except InputError as error:
         raise InputError(error.problem, path=error.path or notes_file(folder.path), remedy=error.remedy) from None

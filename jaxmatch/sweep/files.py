@@ -21,7 +21,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 import jaxmatch
-from jaxmatch.baselines import named_floors
+from jaxmatch.baselines import named_baselines
 from jaxmatch.config.settings import OWN_LAYOUT, flatten, with_overrides
 from jaxmatch.data import catalog, encoding
 from jaxmatch.data.catalog import data_directory, vectors_file
@@ -244,7 +244,7 @@ def resolve(
     overrides: Mapping[str, Any] | None = None,
     grid_overrides: Mapping[str, str] | None = None,
     options: Mapping[str, str] | None = None,
-    floors: str | None = None,
+    baselines: str | None = None,
     smoke: bool = False,
     command: str = "",
 ) -> Sweep:
@@ -259,8 +259,8 @@ def resolve(
     if smoke:  # these only select the generated data that resembles the user's
         hints = {key: overrides.pop(key) for key in ("data.task", "training.selection") if key in overrides}
         sweep = smoke_sweep(dataclasses.replace(sweep, config=with_overrides(sweep.config, hints)))
-    if floors is not None:
-        sweep = dataclasses.replace(sweep, floors=named_floors(floors))
+    if baselines is not None:
+        sweep = dataclasses.replace(sweep, baselines=named_baselines(baselines))
     return changed(sweep, seeds=seeds, overrides=overrides, grid_overrides=grid_overrides)
 
 

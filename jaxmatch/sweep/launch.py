@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.baselines import (
+    BASELINES,
     CROSS_ENCODER,
-    FLOORS,
     check_cross_encoder,
-    check_installed,
     cross_encoder_fingerprint,
     cross_encoder_measured,
+    is_installed,
     measured,
 )
 from jaxmatch.config.settings import flatten
@@ -19,7 +19,7 @@ from jaxmatch.data import catalog
 from jaxmatch.devices import keep_compiled_programs
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
-from jaxmatch.reporting.records import FLOORS_FORMAT, best_record, name_of_sweep, notes_file, read_floors
+from jaxmatch.reporting.records import BASELINES_FORMAT, best_record, name_of_sweep, notes_file, read_baselines
 from jaxmatch.reporting.table import check_layout, folder_table
 from jaxmatch.sweep.display import Display, RunListener, listeners_of, plan_text
 from jaxmatch.sweep.execute import Engine, commit, records_of, resumed_text, train_plan, versions
@@ -28,7 +28,7 @@ from jaxmatch.sweep.halving import Halving, any_record, execute_halving, store_o
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.sweep import Sweep, changed, with_scores
 from jaxmatch.training.scores import score_names
-from jaxmatch.workdir import FLOORS_FILE, TIMING_FILE, FailedCohorts, Workdir, check_usable
+from jaxmatch.workdir import BASELINES_FILE, TIMING_FILE, FailedCohorts, Workdir, check_usable
 
 
 def sweep(
@@ -53,8 +53,8 @@ def sweep(
       **changes: what `files.resolve` takes: `seeds` (their number, starting with the first of the file), `overrides`
         (dotted setting -> value or its text, for all runs), `grid_overrides` (dotted setting -> comma-separated values
         of a grid axis; "" removes the axis), `options` (of `files.OF_THE_DATA`, and those that `get_sweep` takes),
-        `floors` (`baselines.named_floors`), `smoke` (whether to shrink everything to seconds, on generated data), and
-        `command` (the command line, which is stored beside the records).
+        `baselines` (`baselines.named_baselines`), `smoke` (whether to shrink everything to seconds, on generated data),
+        and `command` (the command line, which is stored beside the records).
 
     Returns:
       The table in Markdown, or "" for a dry run.
@@ -133,7 +133,7 @@ def run(
         store_or_check_rule(plan, folder, halving)
     folder.clean()
     _write_notes(folder, plan)
-    keep_floors(plan, folder, display)
+    keep_baselines(plan, folder, display)
     try:
         if halving is None:
             display.begin(plan, folder.finished(plan.runs), note=resumed_text(plan, folder))
@@ -160,7 +160,6 @@ def _checked_plan(
     """Plans a sweep, and checks all that can be checked before anything is written."""
     keep_compiled_programs(sweep.config.execution.cache_directory)
     check_sweep_folder(sweep, folder.path)
-    check_installed(sweep.floors)
     if sweep.cross_encoder:
         check_cross_encoder(sweep.cross_encoder)
     engine.begin(folder.path, dry_run)
@@ -199,14 +198,14 @@ def _write_notes(folder: Workdir, plan: Plan) -> None:
         "runs": list(places),
         "places": places,
         "analyses": {name: dict(options) for name, options in plan.sweep.analyses.items()},
-        **({"floors": list(plan.sweep.rows_without_runs)} if plan.sweep.rows_without_runs else {}),
+        **({"baselines": list(plan.sweep.rows_without_runs)} if plan.sweep.rows_without_runs else {}),
         **({"command": plan.sweep.command} if plan.sweep.command else {}),
         "plan": plan_text(plan, set()),
     }
     write_json(notes_file(folder.path), notes)
 
 
-def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
+def keep_baselines(plan: Plan, folder: Workdir, display: Display) -> None:
     """Computes the baselines that a sweep requests, unless its folder holds them for the same data.
 
     The baselines of one data set say nothing about others, so a sweep over several data sets has none.
@@ -219,10 +218,10 @@ def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
     Raises:
       InputError: a baseline cannot be computed here, or the stored ones are damaged.
     """
-    requested, pretrained = list(plan.sweep.floors), plan.sweep.cross_encoder
+    requested, pretrained = list(filter(is_installed, plan.sweep.baselines)), plan.sweep.cross_encoder
     if pretrained:
         requested.append(f"{CROSS_ENCODER} {cross_encoder_fingerprint(pretrained)}")
-    if not requested:
+    elif not plan.sweep.baselines:
         return
     run, cohort = next(iter(plan.runs.values()))
     # Baselines read the texts, and no other feature of their words.
@@ -231,23 +230,29 @@ def keep_floors(plan: Plan, folder: Workdir, display: Display) -> None:
         for each, _ in plan.runs.values()
     }
     if len(texts) > 1:
-        display.say("the runs are of several data sets: the table has no floors")
-        (folder.path / FLOORS_FILE).unlink(missing_ok=True)
+        display.say("the runs are of several data sets: the table has no baselines")
+        (folder.path / BASELINES_FILE).unlink(missing_ok=True)
         return
-    kept = read_floors(folder.path)
+    kept = read_baselines(folder.path)
     if kept and kept["fingerprint"] == cohort.data.fingerprint and kept.get("asked") == requested:
         return
     rows, task = [], cohort.data.task
-    if plan.sweep.floors:
-        floors = [name for name in plan.sweep.floors if task in FLOORS[name].tasks]
-        left_out = [name for name in plan.sweep.floors if name not in floors]
-        note = f" ({', '.join(left_out)}: not for a {task})" if left_out else ""
-        display.say(f"fitting the floors: {', '.join(floors)}{note}")
-        rows += measured(cohort.data, floors)
+    if plan.sweep.baselines:
+        fitted, left_out = [], []
+        for name in plan.sweep.baselines:
+            if task not in BASELINES[name].tasks:
+                left_out.append(f"{name} (not for a {task})")
+            elif name not in requested:
+                left_out.append(f"{name} (pip install 'jaxmatch[baselines]')")
+            else:
+                fitted.append(name)
+        note = f"; left out: {', '.join(left_out)}" if left_out else ""
+        display.say(f"fitting the baselines: {', '.join(fitted)}{note}")
+        rows += measured(cohort.data, fitted)
     if pretrained:
         display.say(f"scoring the cross-encoder {pretrained}")
         settings = data_settings(run.config)
         texts = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
         rows.append(cross_encoder_measured(pretrained, cohort.data, texts))
-    notes = {"format": FLOORS_FORMAT, "asked": requested, "fingerprint": cohort.data.fingerprint, "rows": rows}
-    write_json(folder.path / FLOORS_FILE, notes | {"versions": versions(), "commit": commit()})
+    notes = {"format": BASELINES_FORMAT, "asked": requested, "fingerprint": cohort.data.fingerprint, "rows": rows}
+    write_json(folder.path / BASELINES_FILE, notes | {"versions": versions(), "commit": commit()})

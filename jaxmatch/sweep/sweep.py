@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from ml_collections import ConfigDict
 
-from jaxmatch.baselines import CROSS_ENCODER, FLOORS
+from jaxmatch.baselines import BASELINES, CROSS_ENCODER
 from jaxmatch.config.models import MODELS
 from jaxmatch.config.settings import (
     ADDED_DEFAULTS,
@@ -101,8 +101,8 @@ class Sweep:
       variants: name -> settings that change together (the rows of an ablation). Every variant is combined with the
         whole grid, whose values override those of the variant.
       analyses: command -> its options: the analyses of the trained runs, in this order (`ANALYSES`).
-      floors: the simple baselines that the table shows below the runs, out of "majority", "overlap", "cosine", "tfidf"
-        and "bm25" (docs/how_to/papers.md).
+      baselines: the simple baselines that the table shows below the runs, out of "majority", "overlap", "cosine",
+        "tfidf" and "bm25" (docs/how_to/papers.md). Without scikit-learn, "tfidf" is left out.
       cross_encoder: the folder of a pretrained cross-encoder (`baselines.py`) that the table shows below
         these baselines, or "".
       command: the command line that started the sweep, so that it can be repeated, or "" for a start from Python.
@@ -121,7 +121,7 @@ class Sweep:
     table: TableLayout = dataclasses.field(default=None)  # type: ignore[assignment]  # filled in below
     variants: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     analyses: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
-    floors: Sequence[str] = ()
+    baselines: Sequence[str] = ()
     cross_encoder: str = ""
     command: str = ""
     space: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -135,16 +135,18 @@ class Sweep:
         for name, options in self.analyses.items():
             if name not in ANALYSES or set(options) - set(ANALYSES[name]):
                 raise TypeError(f"the sweep asks for {name!r}: the analyses and their options are {ANALYSES}")
-        if isinstance(self.floors, str) or set(self.floors) - set(FLOORS):
-            raise TypeError(f"the floors of the sweep are {self.floors!r}: make them a tuple, of {', '.join(FLOORS)}")
-        object.__setattr__(self, "floors", tuple(self.floors))
+        if isinstance(self.baselines, str) or set(self.baselines) - set(BASELINES):
+            raise TypeError(
+                f"the sweep's baselines are {self.baselines!r}: make them a tuple of {', '.join(BASELINES)}"
+            )
+        object.__setattr__(self, "baselines", tuple(self.baselines))
         object.__setattr__(self, "seeds", _values("seeds", self.seeds))
         object.__setattr__(self, "grid", {key: _values(f"axis {key}", values) for key, values in self.grid.items()})
 
     @property
     def rows_without_runs(self) -> tuple[str, ...]:
         """The names of the table's rows that have no runs: the baselines."""
-        return (*self.floors, *([CROSS_ENCODER] if self.cross_encoder else []))
+        return (*self.baselines, *([CROSS_ENCODER] if self.cross_encoder else []))
 
     def runs(self) -> list[Run]:
         """Returns a run for each variant, combination of the grid's values and seed. Seeds vary fastest.

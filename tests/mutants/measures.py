@@ -11,7 +11,7 @@ _PAIRED = ["tests/test_statistics.py::test_paired_table_uses_a_paired_t_test"]
 _TO_PUBLISHED = ["tests/test_tables.py::test_published_number_of_the_same_settings_gets_a_verdict"]
 _NOISE = ["tests/test_verdict.py::test_settings_within_seed_noise_are_listed_with_the_seeds_needed"]
 _COUNTED = ["tests/test_cli_evaluate.py::test_evaluate_ranks_within_groups_and_counts_those_that_the_data_set_counts"]
-_FLOORS, _FITTED = "jaxmatch/baselines.py", ["tests/test_floors.py"]
+_BASELINES, _FITTED = "jaxmatch/baselines.py", ["tests/test_baselines.py"]
 
 MUTANTS = [
     (_SCORES, "positive: int = 1) -> np.ndarray:", "positive: int = 0) -> np.ndarray:", ["tests/test_scores.py::test_twitter_url_labels_come_from_votes_and_f1_counts_paraphrases"]),
@@ -31,7 +31,7 @@ MUTANTS = [
     (_STATISTICS, "part**2 / own for part", "part**2 for part", ["tests/test_statistics.py"]),
     (_STATISTICS, "    if not all(map(math.isfinite, values)):\n        return", "    if False:\n        return", ["tests/test_statistics.py"]),
     (_REPORT, ", LEVEL / len(others))", ")", ["tests/test_verdict.py"]),
-    ("jaxmatch/baselines.py", "(data.task == \"regression\" and floor.regression_title) or floor.title", "floor.title", ["tests/test_floors.py::test_titles_of_floors_depend_on_the_task"]),
+    ("jaxmatch/baselines.py", "(data.task == \"regression\" and baseline.regression_title) or baseline.title", "baseline.title", ["tests/test_baselines.py::test_titles_of_baselines_depend_on_the_task"]),
     ("jaxmatch/papers/re2.py", "if chosen_on_dev else _BY_DEV", "if False else _BY_DEV",
      ["tests/test_released_settings.py::test_released_settings_equal_the_authors_config_files"]),
     ("jaxmatch/papers/re2.py", "; the paper has decay and warmup", "; the paper has both",
@@ -132,7 +132,7 @@ MUTANTS = [
     (_TABLE, "NORMAL_QUANTILE * sum(deviations) / len(deviations)", "NORMAL_QUANTILE * max(deviations)",
      ["tests/test_statistics.py::test_caption_states_the_sampling_error_of_a_ranking"]),
     ("jaxmatch/reporting/records.py", 'f"{part}.{name}": value for part', 'f"dev.{name}": value for part',
-     ["tests/test_floors_of_sweeps.py::test_floors_are_read_in_the_requested_order"]),
+     ["tests/test_baselines_of_sweeps.py::test_baselines_are_read_in_the_requested_order"]),
     ("jaxmatch/analysis/evaluate.py", 'catalog.filtered(matcher.config.get("data", {}).get("name", ""))', "False", _COUNTED),
     ("jaxmatch/analysis/evaluate.py", 'catalog.filtered(matcher.config.get("data", {}).get("name", ""))', "True", _COUNTED),
     ("jaxmatch/analysis/evaluate.py", "if layout.shares:", "if False:",
@@ -140,8 +140,8 @@ MUTANTS = [
     (_INTEROP, "weight = weight.T", "pass", ["tests/test_interop.py::test_every_combination_equals_the_reference"]),
     (_INTEROP, "checkpoint[\"state_dict\"][\"model\"]", "checkpoint[\"state_dict\"]",
      ["tests/test_interop.py::test_a_checkpoint_file_gives_the_logits_of_the_released_code"]),
-    (_FLOORS, "_K1 * (1 - _B + _B * candidates", "_K1 * (_B * candidates", _FITTED),
-    (_FLOORS, "data.splits[\"train\"]\n    of_train", "data.splits[\"dev\"]\n    of_train", _FITTED),
+    (_BASELINES, "_K1 * (1 - _B + _B * candidates", "_K1 * (_B * candidates", _FITTED),
+    (_BASELINES, "data.splits[\"train\"]\n    of_train", "data.splits[\"dev\"]\n    of_train", _FITTED),
     ("jaxmatch/baselines.py", "np.asarray(tokens) > UNKNOWN", "np.asarray(tokens) >= UNKNOWN", _FITTED),
     ("jaxmatch/baselines.py", "found.min(axis=1, keepdims=True) - 1", "found.max(axis=1, keepdims=True) + 1", _FITTED),
     (".ci/run", "    export NLTK_DATA\n", "", ["tests/test_packaging.py::test_continuous_integration_runs_the_tests_on_the_data_beside_the_project"]),

@@ -6,7 +6,7 @@ _OPTUNA = "jaxmatch/sweep/tune.py"
 _SPACE = "jaxmatch/sweep/tune.py"
 _RESULT_AT = ["tests/test_halving.py::test_result_at_a_rung_is_the_best_dev_score_up_to_the_given_samples"]
 _MINIMIZED = ["tests/test_optuna_trials.py::test_a_loss_is_minimized_and_a_setting_with_a_diverged_seed_has_no_mean"]
-_ANEW = ["tests/test_floors_of_sweeps.py::test_floors_of_other_data_or_of_another_request_are_computed_anew"]
+_ANEW = ["tests/test_baselines_of_sweeps.py::test_baselines_of_other_data_or_of_another_request_are_computed_anew"]
 
 MUTANTS = [
     (_PLAN, "if (other := names.setdefault(run.identity(data.fingerprint), run)) is not run:", "if other := None:", ["tests/test_launch_refusals.py"]),
@@ -23,7 +23,7 @@ MUTANTS = [
      "selections = [configs[0].training.selection]", ["tests/test_sweep_files.py::test_a_table_without_scores_shows_those_of_its_runs"]),
     ("jaxmatch/sweep/plan.py", 'if selection in ADDED:', "if False:", ["tests/test_extend.py"]),
     ("jaxmatch/sweep/launch.py", "tags=False, exact_match=False, characters=0)", "tags=False)",
-     ["tests/test_floors_of_sweeps.py::test_models_with_other_features_of_words_share_floors"]),
+     ["tests/test_baselines_of_sweeps.py::test_models_with_other_features_of_words_share_baselines"]),
     ("jaxmatch/training/chunks.py", "-(-runs // -(-runs // devices))", "min(runs, devices)", ["tests/test_device_jobs.py", "tests/test_plan.py"]),
     ("jaxmatch/sweep/sweep.py", "f\"{_hash({'settings': self._identity_settings(), 'data': fingerprint})}-seed{self.seed}\"", "f\"{_hash({'settings': self._identity_settings()})}-seed{self.seed}\"",
      ["tests/test_sweep.py"]),
@@ -75,7 +75,7 @@ MUTANTS = [
      ["tests/test_sweep.py::test_table_notes_settings_changed_from_the_file"]),
     ("jaxmatch/sweep/display.py", 'self._write(run, record["selected_at_samples"], scores)', 'self._write(run, 0, scores)',
      ["tests/test_following.py::test_tensorboard_shows_the_curves_of_every_run"]),
-    ("jaxmatch/sweep/launch.py", "if task in FLOORS[name].tasks]", "]", _ANEW),
+    ("jaxmatch/sweep/launch.py", "if task in BASELINES[name].tasks]", "]", _ANEW),
     ("jaxmatch/sweep/launch.py", 'kept["fingerprint"] == cohort.data.fingerprint and ', "", _ANEW),
     ("jaxmatch/sweep/launch.py", ' and kept.get("asked") == requested:', ":", _ANEW),
     (_OPTUNA, "self._study.enqueue_trial({key: value for key, value in first.items() if not _is_traced(key)})", "pass", ["tests/test_optuna_trials.py"]),

@@ -1,4 +1,4 @@
-"""Floors equal their formulas and are fitted on train only."""
+"""Baselines equal their formulas and are fitted on train only."""
 
 import dataclasses
 import math
@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from small_cohort import make_data
 
-from jaxmatch.baselines import FLOORS, measured
+from jaxmatch.baselines import BASELINES, measured
 from jaxmatch.data import encoding
 from jaxmatch.data.encoding import EncodedData
 
@@ -88,13 +88,13 @@ def test_overlap_cosine_and_bm25_equal_scikit_learn_logistic_regression(name, cl
     classes, train = len(data.labels), data.splits["train"]
     inputs = FEATURES[name](data, train)
     mean, scale = inputs.mean(axis=0), inputs.std(axis=0)
-    # With two classes, the floor has two opposite weights in place of one, and so half the penalty.
+    # With two classes, the baseline has two opposite weights in place of one, and so half the penalty.
     model = LogisticRegression(C=2.0 if classes == 2 else 1.0, tol=1e-8).fit((inputs - mean) / scale, train.labels)
-    floor = FLOORS[name].fit(data)
-    assert floor.parameters == (inputs.shape[1] + 1) * classes
+    baseline = BASELINES[name].fit(data)
+    assert baseline.parameters == (inputs.shape[1] + 1) * classes
     for split in data.splits.values():
         expected = model.predict_proba((FEATURES[name](data, split) - mean) / scale)
-        np.testing.assert_allclose(softmax(floor.outputs(split), axis=1), expected, atol=1e-4)
+        np.testing.assert_allclose(softmax(baseline.outputs(split), axis=1), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["overlap", "cosine"])
@@ -102,22 +102,24 @@ def test_overlap_and_cosine_regressions_equal_least_squares(name):
     data = small("regression")
     train, test = data.splits["train"], data.splits["test"]
     model = LinearRegression().fit(FEATURES[name](data, train), train.labels)
-    floor = FLOORS[name].fit(data)
-    np.testing.assert_allclose(floor.outputs(test)[:, 0], model.predict(FEATURES[name](data, test)), atol=1e-6)
-    assert floor.parameters == FEATURES[name](data, train).shape[1] + 1
+    baseline = BASELINES[name].fit(data)
+    np.testing.assert_allclose(baseline.outputs(test)[:, 0], model.predict(FEATURES[name](data, test)), atol=1e-6)
+    assert baseline.parameters == FEATURES[name](data, train).shape[1] + 1
 
 
 def test_majority_outputs_the_class_shares_or_mean_of_train():
     data = small(classes=3)
-    floor = FLOORS["majority"].fit(with_splits(data, train={"labels": np.repeat([2, 1, 0], [30, 25, 15])}))
-    np.testing.assert_allclose(floor.outputs(data.splits["dev"]), [[15 / 70, 25 / 70, 30 / 70]] * 30)
+    baseline = BASELINES["majority"].fit(with_splits(data, train={"labels": np.repeat([2, 1, 0], [30, 25, 15])}))
+    np.testing.assert_allclose(baseline.outputs(data.splits["dev"]), [[15 / 70, 25 / 70, 30 / 70]] * 30)
     regression = small("regression")
     mean = regression.splits["train"].labels.mean()
-    np.testing.assert_allclose(FLOORS["majority"].fit(regression).outputs(data.splits["dev"]), [[mean]] * 30, atol=1e-6)
-    assert floor.parameters == 0
+    np.testing.assert_allclose(
+        BASELINES["majority"].fit(regression).outputs(data.splits["dev"]), [[mean]] * 30, atol=1e-6
+    )
+    assert baseline.parameters == 0
 
 
-def test_titles_of_floors_depend_on_the_task():
+def test_titles_of_baselines_depend_on_the_task():
     titles = ["mean of the training scores", "word overlap", "TF-IDF with ridge regression"]
     assert [row["title"] for row in measured(small("regression"), ("majority", "overlap", "tfidf"))] == titles
     assert [row["title"] for row in measured(small(), ("majority", "overlap"))] == ["majority class", "word overlap"]
@@ -141,7 +143,7 @@ def test_tfidf_equals_scikit_learn_on_the_texts(task, classes):
     model = (Ridge() if task == "regression" else LogisticRegression(max_iter=1000)).fit(
         features("train"), data.splits["train"].labels
     )
-    outputs = FLOORS["tfidf"].fit(data).outputs(data.splits["test"])
+    outputs = BASELINES["tfidf"].fit(data).outputs(data.splits["test"])
     if task == "regression":
         np.testing.assert_allclose(outputs[:, 0], model.predict(features("test")), atol=1e-3)
     else:
@@ -152,23 +154,23 @@ def test_class_missing_in_train_is_never_predicted():
     data = small(classes=3)
     lacking = with_splits(data, train={"labels": np.where(data.splits["train"].labels == 1, 0, 2).astype(np.int32)})
     for name in ("majority", "overlap", "cosine", "tfidf"):
-        outputs = FLOORS[name].fit(lacking).outputs(data.splits["dev"])
+        outputs = BASELINES[name].fit(lacking).outputs(data.splits["dev"])
         assert outputs.shape == (30, 3) and np.isfinite(outputs).all() and not (outputs.argmax(axis=1) == 1).any()
     one_class = with_splits(data, train={"labels": np.full(70, 2, np.int32)})
-    assert (FLOORS["tfidf"].fit(one_class).outputs(data.splits["dev"]).argmax(axis=1) == 2).all()
+    assert (BASELINES["tfidf"].fit(one_class).outputs(data.splits["dev"]).argmax(axis=1) == 2).all()
 
 
 def test_nothing_is_learned_from_dev_or_test():
     data = small("ranking")
-    rows = measured(data, list(FLOORS))
+    rows = measured(data, list(BASELINES))
     random = np.random.default_rng(0)
     other = {name: {"labels": random.permutation(data.splits[name].labels)} for name in ("dev", "test")}
     # Neither the labels of dev and test nor the pairs of dev change an output.
-    for name, floor in FLOORS.items():
-        one, two = (floor.fit(each).outputs(data.splits["test"]) for each in (data, with_splits(data, **other)))
+    for name, baseline in BASELINES.items():
+        one, two = (baseline.fit(each).outputs(data.splits["test"]) for each in (data, with_splits(data, **other)))
         np.testing.assert_array_equal(one, two)
         alone = dataclasses.replace(data, splits={part: data.splits[part] for part in ("train", "test")})
-        np.testing.assert_array_equal(one, floor.fit(alone).outputs(data.splits["test"]))
+        np.testing.assert_array_equal(one, baseline.fit(alone).outputs(data.splits["test"]))
         (row,) = (row for row in rows if row["name"] == name)
         assert set(row["dev"]) == set(row["test"]) > {"map", "mrr", "accuracy"}
         assert row["times"]["train_seconds_a_run"] >= 0 < row["times"]["inference_microseconds_a_pair"]
@@ -185,7 +187,7 @@ def test_bm25_is_for_rankings_only_and_undefined_scores_are_null():
 
 
 @pytest.mark.slow
-def test_floor_scores_on_real_data_are_within_bounds(data_folder, tmp_path):
+def test_baseline_scores_on_real_data_are_within_bounds(data_folder, tmp_path):
     """BM25 has a MAP of about 0.6 on WikiQA (Yang et al., 2015)."""
     (tmp_path / "v.txt").write_text("a 1 2\nthe 2 1\n")
     words = {"vectors": str(tmp_path / "v.txt"), "minimum_coverage": 0, "minimum_count": 1}
