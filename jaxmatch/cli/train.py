@@ -23,8 +23,8 @@ def add_sweep_arguments(parser: argparse.ArgumentParser, name: str = "FILE", kin
         "--baselines",
         metavar="NAMES",
         help="simple baselines to show below the runs: all that are installed, none, or some of majority, overlap, "
-        "cosine, tfidf (pip install 'jaxmatch[baselines]') and, for rankings, bm25, separated by commas (default: those "
-        "of the file)",
+        "cosine, tfidf (pip install 'jaxmatch[baselines]') and, for rankings, bm25, separated by commas (default: "
+        "those of the file)",
     )
 
 

@@ -75,7 +75,7 @@ MUTANTS = [
      ["tests/test_sweep.py::test_table_notes_settings_changed_from_the_file"]),
     ("jaxmatch/sweep/display.py", 'self._write(run, record["selected_at_samples"], scores)', 'self._write(run, 0, scores)',
      ["tests/test_following.py::test_tensorboard_shows_the_curves_of_every_run"]),
-    ("jaxmatch/sweep/launch.py", "if task in BASELINES[name].tasks]", "]", _ANEW),
+    ("jaxmatch/sweep/launch.py", "if task not in BASELINES[name].tasks:", "if False:", _ANEW),
     ("jaxmatch/sweep/launch.py", 'kept["fingerprint"] == cohort.data.fingerprint and ', "", _ANEW),
     ("jaxmatch/sweep/launch.py", ' and kept.get("asked") == requested:', ":", _ANEW),
     (_OPTUNA, "self._study.enqueue_trial({key: value for key, value in first.items() if not _is_traced(key)})", "pass", ["tests/test_optuna_trials.py"]),
