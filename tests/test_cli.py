@@ -111,7 +111,7 @@ def test_table_prints_the_records(launch, capsys, layout, tmp_path):
         ("sweep a.py b.py", "sweep takes no b.py"),
         ("sweep a.py --dry", "--dry has no value"),
         ("sweep a.py --config.model.blocks", "--config.model.blocks has no value"),
-        ("sweep a.py --config.model.blocks --vectors hashed", "--config.model.blocks has no value"),
+        ("sweep a.py --config.model.blocks --config.x=1", "--config.model.blocks has no value"),
         ("sweep a.py --config.=1", "sweep takes no --config."),
         ("sweep a.py --space.model.blocks=1:3", "sweep takes no --space.model.blocks"),
         ("table out --format html", "invalid choice: 'html'"),
