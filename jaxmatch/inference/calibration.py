@@ -74,10 +74,7 @@ class Calibration:
 
     @classmethod
     def read(cls, folder: Path, parameters: str, labels: Sequence[str]) -> Self | None:
-        """Reads the calibration in the folder of a model with these parameters and labels; None without one.
-
-        An InputError if the file is damaged, was written by a newer version, or belongs to another model.
-        """
+        """Reads the calibration in a model's folder; None without one. A file that does not fit is an InputError."""
         path = folder / FILE
         if not path.exists():
             return None

@@ -30,8 +30,7 @@ from jaxmatch.layers.core import traced_for
 
 # By default XLA computes most matrix products with the library YNNPACK, and uses vectors of 256 bits even on CPUs with
 # vectors of 512. For small batches Eigen and 512 bits are faster; for a training step they are not
-# (benchmarks/NOTES.md).
-# https://docs.jax.dev/en/latest/201/controlling-xla.html describes such options.
+# (benchmarks/NOTES.md). https://docs.jax.dev/en/latest/201/controlling-xla.html describes such options.
 OPTIONS = {"xla_cpu_experimental_ynn_fusion_type": "", "xla_cpu_prefer_vector_width": 512}
 
 # The maximum size of the table of a model. A model whose table would be larger computes the products.

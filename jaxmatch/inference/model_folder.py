@@ -172,10 +172,8 @@ def read_checked(folder: Path, name: str, checksums: Mapping[str, str], remedy: 
 def check_replaceable(folder: Path, description: str, kind: str) -> None:
     """Checks that a folder holds only the files that its description lists, since replacing it removes all files.
 
-    Arguments:
-      folder: the folder to write. It may be missing or empty.
-      description: the name of the JSON file in the folder that lists all other files under "sha256".
-      kind: the content that the folder is to have, such as "an index", for the error.
+    The folder may be missing or empty. `description` is the name of the JSON file in it that lists all other files
+    under "sha256", and `kind` the content that the folder is to have, such as "an index".
     """
     try:
         known = {description, *files.read_json(folder / description)["sha256"].keys()}

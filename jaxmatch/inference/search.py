@@ -113,16 +113,11 @@ class SearchIndex:
         """Finds the stored texts that match a query best.
 
         Arguments:
-          query: a text, the first of each pair.
-          top_k: the maximum number of texts to return.
+          query, top_k, label: as in `Matcher.rank`, whose errors and results this method has, too.
           candidates: the number of texts that the prefilter chooses for the model to rank; more texts take longer.
-          label: the label that means a match, as in `Matcher.rank`.
 
         Returns:
-          The texts as `Matcher.rank` returns them. `index` is the position of a text among all stored texts.
-
-        Raises:
-          TypeError, ValueError, InputError: as in `Matcher.rank`; `candidates` is checked as `top_k` is.
+          The texts. `index` is the position of a text among all stored texts.
         """
         if operator.index(candidates) < 1:
             raise ValueError(f"candidates is {candidates}; it must be at least 1")
