@@ -65,21 +65,31 @@ def job_of(tmp_path):
     on_slurm.STOP.clear()
 
 
-def test_jobs_are_submitted_as_an_array_and_again_once_they_are_over(submit, tmp_path, slurm):
+def test_jobs_are_submitted_as_an_array_and_status_shows_their_states(submit, tmp_path, slurm):
     options, workdir = tmp_path / "jobs.toml", tmp_path / "work"
     options.write_text(
         "minutes = 5\ncpus = 3\nmemory_gb = 2\nsignal_seconds = 40\npartition = 'short'\nnice = 7\nexclusive = true\n"
     )
     more = (*GRID, "--slurm", str(options))
     status, printed = submit(*more)
-    assert status == 0 and f"3 jobs submitted; logs are in {workdir / 'slurm'}; squeue lists" in printed
+    assert status == 0 and f"3 jobs submitted; logs are in {workdir / 'slurm'}; --status lists" in printed
     lines = (slurm / "script").read_text().splitlines()
     wanted = "partition=short time=5 cpus-per-task=3 mem=2048M signal=USR2@40 nice=7 requeue exclusive array=0-2%3"
     for line in [*(f"#SBATCH --{option}" for option in wanted.split()), "export NPROC=3", "export JAX_PLATFORMS=cpu"]:
         assert line in lines
-    assert sorted(json.loads((workdir / "slurm" / "jobs.json").read_text()).values()) == ["17_0", "17_1", "17_2"]
+    cohorts = {job: cohort for cohort, job in json.loads((workdir / "slurm" / "jobs.json").read_text()).items()}
+    first, second, third = (cohorts[f"17_{number}"] for number in range(3))
+    (slurm / "queue").write_text("17_0|RUNNING|None\n17_1|PENDING|launch failed requeued held\n99_2|RUNNING|None\n")
+    (workdir / "slurm" / "17_0_0_log.out").touch()
+    (workdir / "cohorts" / third / "error.json").write_text('{"message": "it burns"}')
+    status, printed = submit(*more, "--status")
+    shown = {line.split()[0]: line.split(maxsplit=4)[1:] for line in printed.splitlines()}
+    assert status == 0 and shown[first] == ["2", "running", "17_0", str(workdir / "slurm" / "17_0_0_log.out")]
+    assert shown[second] == ["2", "pending", "17_1", "launch failed requeued held"]
+    assert shown[third][1::2] == ["failed", f"it burns ({workdir / 'cohorts' / third / 'error.json'})"]
+    assert sorted(printed.splitlines()[-1].split(", ")) == ["1 failed", "1 pending", "1 running"]
     # Only the jobs that are neither queued nor running are submitted again.
-    (slurm / "queue").write_text("17_0|RUNNING\n17_1|OUT_OF_MEMORY\n99_2|RUNNING\n")
+    (slurm / "queue").write_text("17_0|RUNNING|None\n17_1|OUT_OF_MEMORY|None\n99_2|RUNNING|None\n")
     status, printed = submit(*more)
     assert status == 0 and "2 jobs submitted (1 before)" in printed and "array=0-1%2" in (slurm / "script").read_text()
 
@@ -143,6 +153,8 @@ def test_failing_squeue_is_reported_with_its_name(submit, slurm):
         (("--on", "slurm", "--log", "tensorboard"), "--log does not apply to jobs of Slurm"),
         (("--on", "slurm", "--slurm", "no.toml"), "no.toml: "),
         (("--on", "ray", "--slurm", "no.toml"), "--slurm needs --on slurm"),
+        (("--on", "ray", "--collect"), "--collect needs --on slurm"),
+        (("--on", "slurm", "--status"), "squeue fails: [Errno 2] No such file or directory: 'squeue'; see whether"),
     ],
 )
 def test_invalid_options_print_a_one_line_error(small_files, tmp_path, capsys, monkeypatch, more, message):
@@ -201,8 +213,12 @@ def test_folders_that_a_batch_script_cannot_name_are_refused(small_files, tmp_pa
 def test_a_job_trains_its_cohort_and_its_records_equal_those_of_one_process(submit, small_files, tmp_path, job_of):
     table, _ = small_sweep.launched(small_files, tmp_path / "one")
     assert submit()[0] == 0
+    status, printed = submit("--collect")
+    assert status == 2 and printed.endswith(f"{tmp_path / 'work'}: 2 of 2 runs missing; see --status\n")
+    assert "no log: do the nodes reach" in (shown := submit("--status")[1]) and shown.endswith("\n1 ended\n")
     job_of("17")()
     assert small_sweep.results(tmp_path / "work") == small_sweep.results(tmp_path / "one")
+    assert submit("--collect") == (0, table) and submit("--status")[1].endswith("\n1 done\n")
     status, printed = submit()
     assert status == 0 and table in printed and "submitted" not in printed
 

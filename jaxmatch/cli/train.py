@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.cli.common import add_data_arguments, folder_of, given, note, show, whole_number
-from jaxmatch.errors import InputError
+from jaxmatch.errors import InputError, count_text
 
 # Option of the command -> the setting that it is short for.
 SHORT = {"epochs": "training.epochs", "learning_rate": "optimizer.learning_rate", "batch_size": "training.batch_size"}
@@ -71,6 +71,11 @@ def _add_launch_arguments(parser: argparse.ArgumentParser, name: str, kind: str)
     add("--store", metavar="URL", help=store + "nodes must share --workdir")
     slurm = "with --on slurm: TOML file with options of the jobs, such as partition"
     add("--slurm", type=Path, metavar="FILE", help=slurm)
+    later = parser.add_mutually_exclusive_group()
+    status = "with --on slurm: list the cohorts with their jobs and logs"
+    later.add_argument("--status", action="store_true", help=status)
+    collect = "with --on slurm: print the table of the runs that have finished"
+    later.add_argument("--collect", action="store_true", help=collect)
     add("--distributed", action="store_true", help="train as one process of several, which JAX finds by itself")
     add("--coordinator", metavar="ADDRESS", help="also --distributed: HOST:PORT of process 0")
     process = "with --coordinator: index of this process, from 0, and number"
@@ -108,7 +113,7 @@ def engine_of(arguments: argparse.Namespace) -> Iterator[Any]:
     kind, _, address = (arguments.on or "").partition(":")
     if arguments.on not in (None, "slurm") and kind != "ray":
         raise InputError(f"cohorts cannot be trained on {arguments.on!r}", remedy="give --on ray, or --on slurm")
-    for option, needed in (("slurm", "slurm"), ("store", "ray")):
+    for option, needed in (("slurm", "slurm"), ("status", "slurm"), ("collect", "slurm"), ("store", "ray")):
         if getattr(arguments, option) and kind != needed:
             raise InputError(f"--{option} needs --on {needed}")
     # A worker runs in another folder.
@@ -161,6 +166,20 @@ def on_all_hosts(run: Callable[[argparse.Namespace], None]) -> Callable[[argpars
     return wrapped
 
 
+def _print_results(workdir: Path) -> None:
+    """Prints the table of the finished runs of a folder. Raises InputError if runs are missing."""
+    from jaxmatch.reporting.records import read_sweep_folder
+    from jaxmatch.reporting.table import folder_table
+    from jaxmatch.workdir import Workdir
+
+    folder = read_sweep_folder(workdir)
+    if folder.records:
+        show(folder_table(workdir), end="")
+    if missing := folder.runs.keys() - Workdir(workdir).finished(folder.runs):
+        problem = f"{len(missing)} of {count_text(len(folder.runs), 'run')} missing"
+        raise InputError(problem, path=workdir, remedy="see --status")
+
+
 def run_launcher(function: Callable[..., str], arguments: argparse.Namespace) -> bool:
     """Calls a launcher, such as `launch.sweep`, and prints the table that it returns. Returns whether all runs trained.
 
@@ -173,6 +192,14 @@ def run_launcher(function: Callable[..., str], arguments: argparse.Namespace) ->
     workdir = workdir_of(arguments)
     try:
         with engine_of(arguments) as engine:
+            if arguments.status:
+                from jaxmatch.sweep import on_slurm
+
+                show(on_slurm.status(workdir.absolute()))
+                return False
+            if arguments.collect:
+                _print_results(workdir)
+                return True
             text = function(
                 find(arguments.file, (CONFIGS,) if arguments.subcommand == "train" else (SWEEPS, CONFIGS)),
                 workdir=workdir,
@@ -191,7 +218,7 @@ def run_launcher(function: Callable[..., str], arguments: argparse.Namespace) ->
         show(failed.table or "", end="")
         raise
     except Submitted as submitted:
-        note(f"{submitted}; squeue lists them, jaxmatch table {workdir} prints the table")
+        note(f"{submitted}; --status lists them, --collect prints the table")
         return False
     show(text, end="")
     return not arguments.dry_run

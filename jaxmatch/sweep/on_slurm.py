@@ -6,6 +6,7 @@ WORKDIR/slurm/jobs.json       cohort -> the job that was submitted last for it
 WORKDIR/slurm/JOB_0_log.out   the output of a job; submitit's other files are beside it
 """
 
+import collections
 import concurrent.futures
 import contextlib
 import dataclasses
@@ -35,7 +36,7 @@ from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.execute import NOT_SHARED, Engine, RemoteCohort, Submitted, Training, variables, worker_device
 from jaxmatch.sweep.plan import SECONDS_OF_A_START, SHARE_OF_PEAK, Plan
 from jaxmatch.sweep.sweep import Sweep
-from jaxmatch.workdir import CohortFolder
+from jaxmatch.workdir import CohortFolder, Workdir
 
 MOST_IN_AN_ARRAY = 1000  # Slurm accepts no longer arrays by default (its MaxArraySize is 1001)
 MOST_TIMES_QUEUED = 10_000  # submitit counts down at each time limit
@@ -143,7 +144,8 @@ class SlurmEngine(Engine):
         folder, errors = folders[0].workdir.path.absolute() / "slurm", self._submitit.core.utils
         folder.mkdir(exist_ok=True)
         with FileLock(folder / "jobs.lock"):
-            jobs, living, executor = _jobs(folder), _living_jobs(), self._executor(folder)
+            jobs, executor = _jobs(folder), self._executor(folder)
+            living = {job for job, (state, _) in _states().items() if state not in OVER}
             new = [each for each in folders if jobs.get(each.name) not in living]
             new.sort(key=lambda each: -training.plan.cohort_of(each.runs).device_work)
             for start in range(0, len(new), MOST_IN_AN_ARRAY):
@@ -254,16 +256,43 @@ class Job:
             display.end()
 
 
-def _living_jobs() -> set[str]:
-    """Returns this user's jobs that train, or will. Raises InputError if Slurm does not answer."""
-    words = ["squeue", "--me", "--array", "--states=all", "--noheader", "--format=%i|%T"]
+def status(workdir: Path) -> str:
+    """Returns a line for each cohort of a folder, with its state, job, and log or failure, and the totals.
+
+    Raises:
+      InputError: no jobs were submitted for the folder, or Slurm does not answer.
+    """
+    jobs, states, count = _jobs(workdir / "slurm"), _states(), collections.Counter[str]()
+    if not jobs:
+        raise InputError("no jobs were submitted for this folder", path=workdir, remedy="leave out --status")
+    lines = ["cohort        runs  state          job         log"]
+    for folder in Workdir(workdir).cohorts():
+        job = jobs.get(folder.name, "-")
+        log = workdir / "slurm" / f"{job}_0_log.out"
+        state, note = states.get(job, ("ENDED", ""))  # Slurm forgets a job some minutes after its end
+        if folder.done:
+            state, note = "done", ""
+        elif state in {"ENDED", *OVER} and folder.failure() is not None:
+            state, note = "failed", f"{folder.failure_message()} ({folder.error_file})"
+        elif job == "-":
+            state = "not submitted"
+        elif not note:
+            note = str(log) if log.exists() else f"no log: do the nodes reach {log.parent}?"
+        lines.append(f"{folder.name}  {len(folder.runs):>4}  {state.lower():<13}  {job:<10}  {note}".rstrip())
+        count[state.lower()] += 1
+    return "\n".join((*lines, ", ".join(f"{number} {state}" for state, number in count.most_common())))
+
+
+def _states() -> dict[str, tuple[str, str]]:
+    """Returns the state of each of this user's jobs, and why it waits, or "". Raises InputError if Slurm is silent."""
+    words = ["squeue", "--me", "--array", "--states=all", "--noheader", "--format=%i|%T|%r"]
     try:
         listed = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS_TO_ANSWER, check=True).stdout
-    except subprocess.SubprocessError as error:
-        remedy = "see whether Slurm runs, as with sinfo"
-        raise InputError(f"squeue fails: {(error.stderr or str(error)).strip()}", remedy=remedy) from None
-    states = (line.split("|") for line in listed.splitlines())
-    return {job for job, state in states if state not in OVER}
+    except (OSError, subprocess.SubprocessError) as error:
+        reason, remedy = getattr(error, "stderr", None) or str(error), "see whether Slurm runs, as with sinfo"
+        raise InputError(f"squeue fails: {reason.strip()}", remedy=remedy) from None
+    found = (line.split("|", 2) for line in listed.splitlines())
+    return {job: (state, "" if reason == "None" else reason) for job, state, reason in found}
 
 
 def _jobs(folder: Path) -> dict[str, str]:

@@ -4,13 +4,16 @@ _SWEEP = "jaxmatch/sweep/"
 _SLURM, _RAY = _SWEEP + "on_slurm.py", _SWEEP + "on_ray.py"
 _ON_SLURM, _ON_RAY = "tests/test_on_slurm.py::", "tests/test_on_ray.py::"
 _STORED = [_ON_RAY + "test_a_store_replaces_the_shared_folder"]
-_ASKED = [_ON_SLURM + "test_jobs_are_submitted_as_an_array_and_again_once_they_are_over"]
+_ASKED = [_ON_SLURM + "test_jobs_are_submitted_as_an_array_and_status_shows_their_states"]
+_EQUAL = [_ON_SLURM + "test_a_job_trains_its_cohort_and_its_records_equal_those_of_one_process"]
 _CPUS = [_ON_SLURM + "test_job_script_sets_the_number_of_cpus_and_the_platform"]
 _OF_OPTIONS = [_ON_SLURM + "test_invalid_job_options_are_refused"]
 _LIMIT = [_ON_SLURM + "test_a_job_at_its_time_limit_is_queued_again_if_it_makes_progress"]
 
 MUTANTS = [
-    (_SLURM, "for job, state in states if state not in OVER", "for job, state in states", _ASKED),
+    (_SLURM, "in _states().items() if state not in OVER", "in _states().items()", _ASKED),
+    (_SLURM, "elif state in {", "elif state not in {", _ASKED),
+    ("jaxmatch/cli/train.py", "folder.runs.keys() - Workdir", "folder.runs.keys() & Workdir", _EQUAL),
     (_SLURM, "if jobs.get(each.name) not in living", "", _ASKED),
     (_SLURM, "round(1024 * options.memory_gb)", "round(1000 * options.memory_gb)", _ASKED),
     (_SLURM, '{"requeue": True, **options.sbatch}', "options.sbatch", _ASKED),
