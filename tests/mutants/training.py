@@ -113,6 +113,8 @@ MUTANTS = [
      ["tests/test_worker.py"]),
     (_COHORT, "Chunks(**settings, devices=self._devices).compile()", "settings",
      ["tests/test_cohort.py::test_programs_of_the_next_cohort_are_compiled_while_this_one_trains"]),
+    (_CHUNKS, "self._tables = {table: self.batches.compiled[bucket] for", "self._tables = {table: self.batches.shapes[bucket] for",
+     ["tests/test_cohort.py::test_buckets_that_share_a_program_give_the_same_results"]),
     (_CHUNKS, "sequence[:, 1] += [first[tables[bucket]] for bucket in sequence[:, 0].tolist()]", "pass",
      ["tests/test_cohort.py::test_buckets_that_share_a_program_give_the_same_results"]),
 ]
