@@ -100,12 +100,6 @@ def test_evaluation_rows_equal_hand_computed_values():
     assert [batch.weights.tolist() for batch in batches] == [[1, 1, 1, 1], [1, 0, 0, 0]]
 
 
-def test_token_count_equals_a_hand_computed_value():
-    # Seven pairs of 5 tokens make three batches of three rows, with two fillers. One pair has 14 tokens.
-    plan = BatchPlan(np.array([0, 0, 0, 0, 0, 0, 0, 2]), BUCKETS, 3)
-    assert (plan.steps_per_epoch, plan.shapes, plan.tokens()) == (4, {0: (3, 5), 2: (1, 14)}, 9 * 5 + 14)
-
-
 some_lengths = st.lists(st.integers(1, 14), min_size=1, max_size=60).map(lambda numbers: np.array(numbers, np.int32))
 
 

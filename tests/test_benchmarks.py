@@ -63,11 +63,6 @@ def test_device_measurements_run_on_a_cpu(capsys):
     assert printed.count(": met |") == 2 and "| re2 | 2 | 16 | float32 |" in printed
 
 
-def test_device_measurements_need_a_device(capsys):
-    assert device.main(["steps"]) == 2
-    assert "JAX finds no accelerator here" in capsys.readouterr().err
-
-
 def test_goals_on_an_accelerator_are_not_those_of_products_that_the_peer_lacks(monkeypatch):
     monkeypatch.setattr(replicas.jax, "default_backend", lambda: "gpu")
     measured = {key: {"median": value} for key, value in (("sorted", 9.0), ("peer", 90.0), ("share", 0.36))}

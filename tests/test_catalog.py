@@ -1,13 +1,10 @@
 """The catalog: from names to files, and from files to data sets."""
 
-import json
-
 import pytest
-from reader_formats import TREC, UBUNTU, fill
+from reader_formats import TREC, fill
 from refusals import refused
 
 from jaxmatch.data import catalog
-from jaxmatch.data.pairs import TASKS
 from jaxmatch.errors import InputError
 
 
@@ -43,17 +40,6 @@ def test_real_files_have_the_expected_task_labels_and_sizes(data_folder, name, t
             assert set(pairs.labels) == set(labels) or (name, len(pairs)) == ("twitter_url", 10)
 
 
-def test_every_source_is_complete_and_consistent():
-    for name, source in catalog.CATALOG.items():
-        assert source.name == name and source.task in TASKS
-        assert (source.labels == ()) == (source.task == "regression")
-        assert tuple(source.files) == catalog.SPLITS and source.files["train"]
-        assert {*source.about, *source.read_split} <= {*catalog.SPLITS}
-        for split in catalog.SPLITS:
-            assert source.files[split] or source.about[split]  # the reason why the split is missing
-    assert all(catalog.selection("own", task) for task in TASKS)
-
-
 # --- where the files are ------------------------------------------------------------------------------------------
 
 
@@ -79,17 +65,6 @@ def test_splits_are_not_gathered_from_two_folders(tmp_path):
     assert list(data.splits) == ["train"] and data.splits["train"].text_a == ["official"]
 
 
-def test_wikiqa_requires_the_ref_file_of_each_text_file(tmp_path):
-    fill(tmp_path, **{"WikiQA-train_txt": "q\ta\t1\n", "WikiQA-train_ref": "1 0 7 1\n"})
-    assert catalog.find_files("wikiqa", tmp_path) == {
-        "train": tmp_path / "WikiQA-train.txt",
-        "train.ref": tmp_path / "WikiQA-train.ref",
-    }
-    (tmp_path / "WikiQA-train.ref").unlink()
-    error = refused(catalog.load, "wikiqa", tmp_path)
-    assert error.path == tmp_path / "WikiQA-train.ref" and "needed with WikiQA-train.txt" in str(error)
-
-
 def test_a_missing_training_file_error_lists_file_names_and_folders(tmp_path):
     fill(tmp_path / "SciTailV1.1", **{"scitail_1.0_dev_tsv": "a\tb\tentails\n"})
     text = str(refused(catalog.load, "scitail", tmp_path))
@@ -106,21 +81,6 @@ def test_missing_split_returns_an_error_that_names_the_split(tmp_path):
     assert "no split 'valid'; its splits are train, dev, test" in str(catalog.missing_split("quora", tmp_path, "valid"))
     problem = "data set 'rte' has no split 'test'; the official test file has no labels"
     assert str(catalog.missing_split("rte", tmp_path, "test")) == problem
-
-
-def test_multinli_dev_is_matched_and_test_is_mismatched(tmp_path):
-    def line(text):
-        return json.dumps({"gold_label": "neutral", "sentence1": text, "sentence2": "b"})
-
-    folder = tmp_path / "multinli_1.0"
-    fill(folder, **{"multinli_1.0_train_jsonl": line("train"), "multinli_1.0_dev_matched_jsonl": line("matched")})
-    assert list(catalog.load("multinli", tmp_path).splits) == ["train", "dev"]
-    text = str(catalog.missing_split("multinli", tmp_path, "test"))
-    assert "looked for multinli_1.0_dev_mismatched.jsonl in multinli_1.0" in text
-    fill(folder, **{"multinli_1.0_dev_mismatched_jsonl": line("mismatched")})
-    splits = catalog.load("multinli", tmp_path).splits
-    assert [splits[name].text_a for name in catalog.SPLITS] == [["train"], ["matched"], ["mismatched"]]
-    assert "mismatched" in catalog.about("multinli")["test"]
 
 
 @pytest.mark.parametrize(
@@ -161,14 +121,6 @@ def test_clean_trecqa_filters_dev_but_not_train(tmp_path):
     assert [len(catalog.load_split("trecqa_clean", tmp_path, split)) for split in ("train", "dev")] == [3, 2]
     with pytest.raises(InputError, match="has no test file"):
         catalog.load_split("trecqa_clean", tmp_path, "test")
-
-
-def test_ubuntu_trains_on_pairs_and_is_scored_on_ten_candidates(tmp_path):
-    pairs = "1\tc\tyes\n0\tc\tno\n"
-    fill(tmp_path / "ubuntu_data", train_txt=pairs, valid_txt=UBUNTU)
-    assert [len(pairs) for pairs in catalog.load("ubuntu", tmp_path).splits.values()] == [2, 10]
-    fill(tmp_path / "ubuntu_data", valid_txt=pairs)
-    assert "context 1 has 2 of its 10 candidates" in str(refused(catalog.load, "ubuntu", tmp_path))
 
 
 def test_a_directory_must_exist_and_not_be_a_file(tmp_path):

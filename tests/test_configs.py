@@ -31,12 +31,6 @@ def test_every_config_file_loads_and_is_locked_and_valid(file, dataset):
     validate(config)
 
 
-@pytest.mark.parametrize("model", sorted(MODELS))
-def test_every_model_has_a_config_for_own_data_without_a_tagger(model):
-    config = load_config(model, dataset="own")
-    assert not config.model.get("tags", False)  # tags need NLTK's tagger, which is a download
-
-
 @pytest.mark.parametrize(
     ("text", "problem", "line"),
     [
@@ -66,14 +60,6 @@ def test_a_misspelt_setting_is_reported_with_its_line_and_a_suggestion(tmp_path)
     with pytest.raises(InputError, match='"blocks"') as caught:
         load_config(file)
     assert caught.value.line == 4
-
-
-def test_missing_and_non_python_config_files_are_refused(tmp_path):
-    with pytest.raises(InputError, match="no such file"):
-        load_module(tmp_path / "missing.py")
-    (tmp_path / "notes.txt").write_text("x = 1\n")
-    with pytest.raises(InputError, match="not a Python file"):
-        load_module(tmp_path / "notes.txt")
 
 
 def test_an_existing_config_file_takes_precedence_over_a_data_set_suffix(tmp_path):

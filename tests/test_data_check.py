@@ -138,17 +138,6 @@ def test_texts_without_spaces_are_a_problem(own, text, tokenizer, mean):
     assert found == [f"{line}data.tokenizer=characters"] * bool(mean)
 
 
-def test_splits_that_differ_from_the_official_ones_are_explained(tmp_path):
-    rows = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t0\t0\ta\tb\n0\t0\t0\tc\td\n"
-    (tmp_path / "msr_paraphrase_train.txt").write_text(rows)
-    lines = lines_of(check(DataSettings("mrpc", str(tmp_path))))
-    assert (
-        "dev: a tenth of the official training file, whose other pairs are train; there is no official dev file"
-        in lines
-    )
-    assert "- there is no test split, no msr_paraphrase_test.txt" in lines
-
-
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_cohort import MODEL, alike, make_cohort, make_data
 
-from jaxmatch.data.batches import BatchPlan, most_distinct_words, most_in_evaluation, most_in_training
+from jaxmatch.data.batches import most_distinct_words, most_in_evaluation
 from jaxmatch.data.text import WordTable, character_table
 from jaxmatch.layers.core import traced_for
 from jaxmatch.layers.words import distinct, encode_distinct_words
@@ -44,35 +44,6 @@ def test_distinct_word_counts_include_padding(sentences):
     assert most_distinct_words([ids[:2], ids[1:]], WORDS) == max(len({0, *ids[:2].flat}), len({0, *ids[1:].flat}))
     assert most_distinct_words([1 + np.arange(8).reshape(2, 4)], WORDS) == 9  # a model may add padding
     assert most_in_evaluation({0: [1 + np.arange(64).reshape(4, 16).repeat(8, axis=1)]}, words=80) == {0: 128}
-
-
-def test_no_batch_of_other_seeds_and_epochs_has_more_words():
-    random = np.random.default_rng(0)
-    ids = random.zipf(1.2, (600, 12)).clip(1, 5_000).astype(np.int32)
-    ids[:300, 6:] = 0
-    plan = BatchPlan(np.repeat([0, 1], 300), (6, 12), 32)
-    most = most_in_training(plan, ids, 5_001)
-    for seed in range(10, 15):
-        for bucket, (batches, _) in plan.rows(seed, seed).items():
-            length = plan.buckets[bucket]
-            found = most_distinct_words((ids[batch, :length] for batch in batches), 5_001)
-            assert found <= most[bucket] < 32 * length
-
-
-def test_only_distinct_words_are_encoded():
-    seen = []
-
-    def encode(given):
-        seen.append(given.shape)
-        return given.astype(jnp.float32)
-
-    ids = jnp.array([[3, 3, 5], [5, 3, 0]], jnp.int32)
-    given_words = jnp.stack([10 * ids, ids], axis=-1)
-    with traced_for("", 4):
-        found = encode_distinct_words(encode, ids, given_words, WORDS)
-    np.testing.assert_array_equal(found, given_words)
-    encode_distinct_words(encode, ids, given_words, WORDS)
-    assert seen == [(1, 4, 2), (2, 3, 2)]
 
 
 FIXED, TRAINED, BFLOAT16 = {"words": "fixed"}, {"words": "trained"}, {"precision": "bfloat16"}

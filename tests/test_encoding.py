@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from own_data_set import DEV, own_data, words_of
 
-from jaxmatch.data import catalog, data_check
+from jaxmatch.data import data_check
 from jaxmatch.data.encoding import DataSettings, EncodedSplit, prepare
 from jaxmatch.data.pairs import DataSet, Split
 from jaxmatch.data.text import Corpus, Preprocessing
@@ -54,18 +54,6 @@ def test_content_of_data_depends_on_its_characters(own, tmp_path):
     assert data.content == data.fingerprint == ones.fingerprint
     assert len({data.content, ones.content, twos.content}) == 3
     assert ones.content == dataclasses.replace(data, characters=ones.characters.copy()).content
-
-
-def test_ranking_keeps_document_names_and_groups(data_folder, tmp_path):
-    (tmp_path / "v.txt").write_text("what 1 2\n")
-    settings_ = DataSettings(
-        "wikiqa", str(data_folder), vectors=str(tmp_path / "v.txt"), tokenizer="whitespace", minimum_coverage=0
-    )
-    data = prepare(settings_, tmp_path / "cache")
-    read = catalog.load("wikiqa", data_folder)
-    for name, split in data.splits.items():
-        assert split.documents.tolist() == list(read.splits[name].documents)
-        assert len(set(zip(split.groups.tolist(), read.splits[name].groups, strict=True))) == split.groups.max() + 1
 
 
 def test_pair_rows_concatenate_pairs_and_pad_rows():

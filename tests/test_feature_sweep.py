@@ -7,9 +7,7 @@ import pytest
 import small_sweep
 
 from jaxmatch.analysis.evaluate import label_numbers, pairs_of, score_split
-from jaxmatch.cli.main import main
 from jaxmatch.data import own
-from jaxmatch.errors import InputError
 from jaxmatch.inference.matcher import load
 from jaxmatch.sweep import launch
 from jaxmatch.training.evaluation import mean_loss
@@ -104,20 +102,3 @@ def test_logits_do_not_depend_on_the_batch_but_on_every_feature(trained):
     spelled = matcher.model.characters.at[2, 0].set(65)
     respelled = type(matcher.model)(matcher.model.module, matcher.model.params, matcher.model.vectors, spelled)
     assert np.abs(respelled.logits(*ids, word_features) - plain).max() > 1e-6
-
-
-def test_missing_or_misshapen_features_are_errors(trained):
-    model, ids = load(trained[1]).model, np.array([[2, 3]])
-    with pytest.raises(InputError, match="takes 'tags' of each word"):
-        model.logits(ids, ids)
-    with pytest.raises(IndexError, match="boolean index did not match"):
-        model.logits(ids, ids, {"tags": (np.zeros((1, 3), np.int64), ids)})
-
-
-def test_predict_reports_a_missing_tagger_in_one_line(trained, no_tagger, tmp_path, capsys):
-    (tmp_path / "pairs.tsv").write_text("text_a\ttext_b\nba\tbo\n")
-    named = ["--input", str(tmp_path / "pairs.tsv"), "--output", str(tmp_path / "answers.jsonl")]
-    assert main(["predict", str(trained[1]), *named]) == 2
-    errors = capsys.readouterr().err
-    assert "python -m nltk.downloader averaged_perceptron_tagger_eng" in errors and errors.count("\n") == 1
-    assert not (tmp_path / "answers.jsonl").exists()

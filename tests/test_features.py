@@ -40,16 +40,6 @@ def test_character_table_equals_hand_computed_values():
     assert table[2, :2].tolist() == [97, 128 + 0xE9] and table[3, 0] == 128 + (0x44F - 896)
 
 
-@given(st.lists(st.text(max_size=20), max_size=20, unique=True), st.sampled_from([128, 300]))
-@settings(max_examples=50, deadline=None)
-def test_characters_of_a_word_do_not_depend_on_other_words(words, known):
-    table = character_table([*FIRST, *words], known)
-    assert table.max(initial=0) < known
-    for row, word in zip(table[2:], words, strict=True):
-        assert (row > 0).tolist() == [True] * min(16, len(word)) + [False] * max(0, 16 - len(word))
-        np.testing.assert_array_equal(row, character_table([*FIRST, word], known)[2])
-
-
 def test_the_tag_numbers_are_fixed():
     # Every saved model depends on these numbers: 0 padding, 1 no known tag, then the tags of the Penn Treebank.
     assert [TAG_NUMBERS[tag] for tag in ("#", "DT", "NN", "``")] == [2, 12, 21, 46] and LEAST_TAGS == 47

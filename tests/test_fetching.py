@@ -165,11 +165,6 @@ def test_fetch_errors_are_one_line(tmp_path, monkeypatch, capsys, words, message
     assert visible(tmp_path) == []
 
 
-def test_missing_file_error_has_the_file_name_and_http_status(server, tmp_path, capsys):
-    line = error_line(capsys, fetch(tmp_path, "mrpc", "--from", server.address))
-    assert "msr_paraphrase_train.txt" in line and "404" in line
-
-
 @pytest.mark.parametrize(("answer", "status"), [("y\n", 0), ("n\n", 2), ("", 2)])
 def test_license_prompt_at_a_terminal_decides_whether_to_fetch(server, tmp_path, monkeypatch, capsys, answer, status):
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))

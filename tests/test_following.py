@@ -9,9 +9,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import jaxmatch
 from jaxmatch.cli.main import main
-from jaxmatch.sweep import execute, launch
+from jaxmatch.sweep import launch
 from jaxmatch.sweep.display import listeners_of
-from jaxmatch.workdir import FailedCohorts
 
 
 class Recorder(jaxmatch.RunListener):
@@ -117,14 +116,6 @@ def test_resumed_runs_log_each_point_once(small_files, tmp_path):
     assert_shown(workdir)
 
 
-def test_evaluations_before_logging_was_enabled_are_logged_too(small_files, tmp_path):
-    workdir = tmp_path / "out"
-    with pytest.raises(KeyboardInterrupt):
-        train(small_files, workdir, Failing())
-    train(small_files, workdir, *listeners_of(["tensorboard"], workdir))
-    assert_shown(workdir)
-
-
 def test_a_failing_listener_is_not_called_again_and_training_continues(small_files, tmp_path):
     planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files))
     received, watcher = Recorder(), small_sweep.Watcher()
@@ -132,16 +123,6 @@ def test_a_failing_listener_is_not_called_again_and_training_continues(small_fil
     printed = [line for line in watcher.text.splitlines() if "Failing" in line]
     assert printed == ["Failing.evaluated failed (ConnectionError: the server is gone); Failing is not called again"]
     assert received.ends == small_sweep.records(tmp_path / "out")
-
-
-def test_runs_of_a_cohort_that_fails_end_without_a_record(small_files, tmp_path, monkeypatch):
-    def fails(*_, **__):
-        raise ValueError("no record")
-
-    monkeypatch.setattr(execute, "make_record", fails)
-    with pytest.raises(FailedCohorts):
-        train(small_files, tmp_path / "out", received := Recorder())
-    assert len(received.runs) == 2 and received.ends == dict.fromkeys(received.runs)
 
 
 LISTENERS = """

@@ -1,18 +1,15 @@
 """Successive halving: its rungs, its ranking by dev scores, its errors, and the options of the command."""
 
-import dataclasses
-import functools
 import math
 
 import pytest
 import small_sweep
 from hypothesis import given
 from hypothesis import strategies as st
-from small_records import tried
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import halving, launch, tune
+from jaxmatch.sweep import halving, launch
 from jaxmatch.sweep.halving import Halving, default_rungs, ranking, result_at
 from jaxmatch.sweep.plan import make_plan
 
@@ -143,36 +140,6 @@ def test_settle_uses_the_default_or_given_rungs_of_a_plan(small_files):
 def test_plans_and_rungs_that_cannot_be_halved_are_errors(small_files, changes, arguments, problem):
     with pytest.raises(InputError, match=problem):
         halving.halving_rule(make_plan(planned(small_files, **changes)), **arguments)
-
-
-def test_settings_with_different_numbers_of_epochs_are_errors(small_files):
-    sweep = planned(small_files)
-    grid = {**sweep.grid, "training.epochs": (3, 9)}
-    with pytest.raises(InputError, match=r"differ in training.epochs \(3, 9\)"):
-        halving.halving_rule(make_plan(dataclasses.replace(sweep, grid=grid)))
-
-
-def test_the_plan_shows_rungs_and_saving(small_files, tmp_path):
-    watcher = small_sweep.Watcher()
-    rule = functools.partial(halving.halving_rule, rungs=(1, 3))
-    launch.show_plan(planned(small_files, grid="0.01,0.003,0.001,0.0003", seeds=2), tmp_path / "work", watcher, rule)
-    # 4 steps per epoch; (4 x 1 + 2 x 2 + 1 x 6) x 2 seeds x 4 steps of 4 x 9 x 2 x 4
-    rungs = "of 4 settings over 9 epochs keeps 2 after epoch 1, 1 after epoch 3"
-    assert f"{rungs}; 112 of 288 replica steps (39%)" in watcher.text
-    assert not (tmp_path / "work").exists()
-
-
-def test_a_dropped_setting_is_not_chosen_whatever_its_score():
-    finished = [tried(0.2, 0, dev=0.5), tried(0.2, 1, dev=0.5)]
-    # In the last setting, patience had stopped one run before the other run was dropped.
-    others = [(0.1, "dropped", "dropped"), (0.3, "diverged", "dropped"), (0.4, "finished", "dropped")]
-    records = [
-        tried(rate, seed, dev=0.9, status=status) for rate, *statuses in others for seed, status in enumerate(statuses)
-    ]
-    choice = tune.choose(records[:2] + finished + records[2:])
-    assert choice.overrides == {"optimizer.learning_rate": 0.2}
-    assert (choice.candidates, choice.diverged, choice.dropped) == (4, 1, 2)
-    assert "among 4 settings, 1 of which diverged, 2 of which were dropped by successive halving:" in choice.note()
 
 
 def test_rungs_without_halving_and_invalid_halving_options_are_errors(capsys, tmp_path):

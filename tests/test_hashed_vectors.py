@@ -8,7 +8,6 @@ import pytest
 import saved_model
 from hypothesis import given
 from hypothesis import strategies as st
-from small_sweep import launched, records
 
 import jaxmatch
 from jaxmatch.data import vectors
@@ -99,13 +98,3 @@ def test_a_word_unseen_in_training_has_its_hashed_vector(tmp_path):
 def test_unseen_words_are_unknown_if_word_vectors_were_trained(tmp_path):
     first, second = loaded(tmp_path / "run", words="trained").logits([("a zebra", "b"), ("a quagga", "b")])
     np.testing.assert_array_equal(first, second)
-
-
-def test_a_sweep_trains_with_hashed_vectors(small_files, tmp_path):
-    changes = {"data.vectors": "hashed", "training.epochs": 2}
-    launched(small_files, tmp_path, overrides=changes)
-    for name, record in records(tmp_path).items():
-        assert record["data"]["vectors"] == "hashed character n-grams"
-        assert record["config"]["data"]["vectors"] == "hashed"
-        if record["status"] == "finished":
-            assert jaxmatch.load(tmp_path / "runs" / name).predict([("ba", "brand new")])

@@ -45,11 +45,6 @@ def test_the_command_restarts_with_the_same_arguments_and_the_variable_set(start
     assert variables["PATH"] == os.environ["PATH"]
 
 
-def test_other_tunables_stay(started):
-    _, _, variables = started(tunables="glibc.malloc.check=3")
-    assert variables["GLIBC_TUNABLES"] == "glibc.malloc.check=3:glibc.malloc.hugetlb=1"
-
-
 @pytest.mark.parametrize(
     "system",
     [

@@ -3,12 +3,10 @@
 import dataclasses
 import re
 
-import jax
 import pytest
 import small_sweep
 
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.layout import duration_text
 from jaxmatch.sweep import display, launch
 from jaxmatch.sweep.display import plan_text
 from jaxmatch.sweep.execute import resumed_text
@@ -46,15 +44,6 @@ def test_plan_reports_pairs_and_vector_lines_left_out(small_files, tmp_path):
         "such pairs are left out",
         "  warning about own: only 29.8% of all tokens have a vector in vectors",
     ]
-
-
-def test_plan_on_an_accelerator_notes_that_programs_decide_how_many_fit(small_files):
-    plan = planned(small_files)
-    note = "the compiled programs decide how many runs fit at once"
-    assert (note in plan_text(plan, set())) == (jax.default_backend() != "cpu")
-    (cohort,) = plan.cohorts
-    cohort = dataclasses.replace(cohort, platform="gpu")
-    assert note in plan_text(dataclasses.replace(plan, cohorts=(cohort,)), set())
 
 
 def test_the_plan_counts_programs_and_cohorts(small_files):
@@ -112,12 +101,6 @@ def test_plan_says_how_many_cohorts_resume_from_a_checkpoint(small_files, tmp_pa
     assert resumed_text(planned(small_files, overrides={"training.epochs": "2"}), Workdir(tmp_path)) == ""
 
 
-def test_planned_cohorts_equal_the_assigned_cohorts(small_files, tmp_path):
-    plan = planned(small_files, seeds=5, overrides={"execution.maximum_replicas": "4"})
-    assigned = Workdir(tmp_path).assign([(cohort.signature, cohort.names()) for cohort in plan.cohorts])
-    assert [cohort.runs for cohort in assigned] == [cohort.names() for cohort in plan.missing(set())]
-
-
 def test_config_file_is_one_run_and_train_defaults_to_one_seed(small_files, tmp_path):
     file = tmp_path / "tiny.py"
     file.write_text(
@@ -141,10 +124,3 @@ def test_config_file_is_one_run_and_train_defaults_to_one_seed(small_files, tmp_
     assert "sweep tiny: 4 runs (0 on record)" in watcher.text
     with pytest.raises(InputError, match="a training has no grid"):
         launch.train(file, **arguments, grid_overrides={"model.blocks": "1,2"})
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "1 s"), (89, "89 s"), (90, "2 min"), (5399, "90 min"), (5400, "1.5 h")]
-)
-def test_durations_are_rounded_to_readable_units(seconds, text):
-    assert duration_text(seconds) == text

@@ -44,10 +44,6 @@ def test_suggested_integers_are_the_steps_of_their_range():
     assert {param["model.hidden_size"] for param in params} == {8, 24, 40}
 
 
-def test_batch_size_is_one_without_a_traced_setting():
-    assert tune.Study(space(BLOCKS), 8).at_once == 1
-
-
 SEARCHED = {"optimizer.learning_rate": "log:1e-3:1e-1", "model.encoder_layers": "1:2"}
 
 
@@ -84,13 +80,6 @@ def test_trials_of_a_batch_train_as_one_program(finished_tuning):
     assert final["seed"] == 2 and final["config"]["optimizer"]["learning_rate"] in means
     assert final["config"]["model"]["encoder_layers"] == choice["overrides"]["model.encoder_layers"]
     assert "among 4 settings" in text and "A small sweep: the chosen setting" in text
-
-
-@pytest.mark.slow
-def test_second_tuning_trains_nothing(small_files, finished_tuning):
-    before = small_sweep.results(finished_tuning[2])
-    text, watcher = tuned(small_files, finished_tuning[2])
-    assert watcher.trained == [] and text == finished_tuning[0] and small_sweep.results(finished_tuning[2]) == before
 
 
 @pytest.mark.slow

@@ -122,12 +122,6 @@ def test_damage_is_an_error_that_names_the_place(tmp_path, suffix, task, content
     assert str(error).startswith(f"{path}{place}: ") and words in str(error) and error.path == path
 
 
-def test_only_columns_that_are_read_need_a_unique_name(tmp_path):
-    # Excel writes empty names, where cells to the right were once used.
-    path = write(tmp_path, "a.csv", "note,note,text_a,text_b,label,,\n1,2,a,b,yes,,\n")
-    assert columns(own.read(path, "classification")) == [("a", "b", "yes")]
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -161,19 +155,6 @@ def test_integer_labels_written_as_floats_by_pandas_match_integer_labels(tmp_pat
     assert own.read(tmp_path / "test.csv", "classification", ["0.0", "1.0"]).labels == ["0.0", "1.0"]
     fill(tmp_path, train_csv=head + "a,b,1.5,1\na,c,v1.0,1\n")
     assert own.read(tmp_path / "train.csv", "classification").labels == ["1.5", "v1.0"]
-
-
-def test_renaming_a_label_missing_from_train_is_an_error(tmp_path):
-    head = "text_a,text_b,label,group\n"
-    fill(tmp_path, train_csv=head + "a,b,0,1\na,c,1,1\na,d,,1\n", dev_csv=head + "a,b,0,1\n")
-    named = Layout(labels={"0": "different", "1": "same"})
-    assert catalog.load("own", tmp_path, task="classification", layout=named).labels == ("different", "same")
-    for task in ("classification", "ranking"):
-        error = refused(catalog.load, "own", tmp_path, task=task, layout=Layout(labels={"0": "0", "2": "1"}))
-        assert error.path == tmp_path / "train.csv"
-        assert "labels: no pair has the label '2'; its labels are '0', '1'" in str(error)
-    assert len(catalog.load("own", tmp_path, task="regression", layout=named).splits["train"]) == 2
-    assert own.read(tmp_path / "dev.csv", "classification", ("different", "same"), layout=named).labels == ["different"]
 
 
 @pytest.mark.parametrize(("name", "comma", "start"), [("train.tsv", "\t", ""), ("train.csv", ",", "\ufeff")])
@@ -248,16 +229,6 @@ def test_missing_labels_of_pandas_are_dropped(tmp_path, ending):
     assert split.labels == ["1", "0"]  # beside missing values, pandas turns 1 into 1.0
     assert split.dropped == {"no label": 2}
     assert own.read(path, "regression").labels == [1.0, 0.0, -1.0]
-
-
-@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet", ".csv.gz"])
-def test_misspelt_group_column_is_reported(tmp_path, ending):
-    path = saved(tmp_path, f"a{ending}", frame([("a", "b", 1, 7)], [*NAMES, "Group"]))
-    problem = (
-        "'Group' is not a known name; did you mean 'group'?; for a ranking, rename it or give --columns group=NAME"
-    )
-    assert problem in str(refused(own.guess_task, path))
-    assert len(own.read(path, "classification")) == 1
 
 
 @pytest.mark.parametrize(("ending", "quoted"), [(".csv", False), (".tsv", False), (".tsv", True), (".jsonl", False)])
@@ -342,14 +313,6 @@ def test_split_of_one_file_does_not_depend_on_the_row_order(tmp_path):
     # The same split was made on another machine, on another day.
     assert sorted(splits["test"].text_a)[:4] == ["a0", "a1", "a37", "a41"]
     assert list(splits_of(path, "0.5/0.5")) == ["train", "dev"]
-
-
-def test_groups_and_repeated_pairs_stay_together(tmp_path):
-    path = saved(tmp_path, "all.jsonl", numbered(100, groups=10))
-    splits = splits_of(path)
-    assert [len(split) for split in splits.values()] == [80, 10, 10]
-    groups = [set(split.groups) for split in splits.values()]
-    assert len(set.union(*groups)) == sum(map(len, groups)) == 10
 
 
 @pytest.mark.parametrize("groups", [0, 100])

@@ -8,15 +8,13 @@ import pytest
 from paper_sweeps import SWEEPS, chosen_by, resolved, shown
 
 from jaxmatch import default_config
-from jaxmatch.cli.main import main
 from jaxmatch.config.models import MODELS
 from jaxmatch.config.settings import flatten
 from jaxmatch.errors import InputError
 from jaxmatch.layers.words import CharacterFeatures
-from jaxmatch.papers import re2, timing
+from jaxmatch.papers import timing
 from jaxmatch.papers.esan_csran import csran, esan
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.sweep import with_scores
 
 PAPER_SWEEPS = """
     re2_main re2_ensemble re2_ablation re2_robustness re2_occlusion re2_attention
@@ -54,19 +52,6 @@ def test_make_papers_runs_existing_sweeps_with_the_expected_options():
     assert f"*) set -- sweep --seeds 10 --baselines all {given};;" in text
 
 
-@pytest.mark.parametrize(("sweep", "seeds"), [("re2_main", 10), ("esan_main", 5), ("csran_main", 5)])
-def test_launchers_have_the_seeds_of_the_papers(sweep, seeds):
-    assert len(resolved(sweep, "snli").runs()) == seeds
-
-
-@pytest.mark.parametrize("sweep", ["re2_main", "esan_main", "csran_depth"])
-def test_an_unknown_data_set_is_reported_in_one_line(sweep, capsys):
-    assert main(["sweep", str(SWEEPS / f"{sweep}.py"), "--dataset", "wikiqaa"]) == 2
-    err = capsys.readouterr().err
-    meant = 'did you mean "wikiqa"' if sweep.startswith("re2") else "known: "
-    assert err.startswith(f'jaxmatch: there is no data set "wikiqaa" in this sweep; {meant}') and err.count("\n") == 1
-
-
 @pytest.mark.parametrize(
     ("dataset", "original", "alignment", "prediction"),
     [
@@ -82,13 +67,6 @@ def test_ablation_alternatives_match_the_paper_for_each_data_set(dataset, origin
     runs = {run.variant: run.config.model for run in resolved("re2_ablation", dataset, seeds=1).runs()}
     assert (runs["original"].alignment, runs["original"].prediction) == original
     assert runs["alignment alt."].alignment == alignment and runs["prediction alt."].prediction == prediction
-
-
-def test_robustness_varies_blocks_or_encoder_layers_with_the_other_at_two():
-    runs = resolved("re2_robustness", "scitail", seeds=1).runs()
-    counts = [(run.config.model.blocks, run.config.model.encoder_layers) for run in runs]
-    assert counts == [(1, 2), (2, 2), (3, 2), (4, 2), (5, 2), (2, 1), (2, 3), (2, 4), (2, 5)]
-    assert all(run.config.model.alignment == "identity" for run in runs)
 
 
 MAIN_ROWS = {
@@ -144,21 +122,6 @@ def test_token_features_match_those_of_the_papers():
     assert given("csran_main", "snli") == given("csran_depth", "quora") == ("bilstm", False, False)
     with pytest.raises(InputError, match='--features cannot be "all"; it is "paper" or "none"'):
         launch.resolve(SWEEPS / "esan_main.py", options={"features": "all"})
-
-
-def test_ablation_variants_change_the_intended_settings():
-    def changed(sweep, dataset):
-        return [run.config.model for run in resolved(sweep, dataset, seeds=1).runs()]
-
-    models = changed("csran_ablation", "scitail")
-    found = [(model.refinement, model.co_stack) for model in models]
-    assert found == [(True, True), (False, True), (True, False), (False, False)]
-    assert {model.stacked_layers for model in models} == {3}
-    depth = [(model.stacked_layers, model.co_stack) for model in changed("csran_depth", "scitail")]
-    assert depth == [(layers, full) for full in (True, False) for layers in (1, 2, 3, 4, 5)]
-    models = changed("esan_ablation", "quora")
-    assert [model.augmentation for model in models] == ["gated", "none", "gated", "gated", "simple"]
-    assert [(model.word_features, model.contextual_features) for model in models[2:4]] == [(False, True), (True, False)]
 
 
 @pytest.mark.parametrize(("dataset", "prediction"), [("wikiqa", "full"), ("quora", "symmetric")])
@@ -320,26 +283,6 @@ def test_captions_name_the_values_that_papers_do_not_state(sweep):
     assert all(note.endswith(f", embeddings of characters of size {size}") for note in notes(features="paper"))
 
 
-@pytest.mark.parametrize("paper", [csran, esan, re2.PRINTED], ids=lambda paper: paper.name)
-def test_data_files_name_their_sources_and_hold_figures(paper):
-    for table, known in paper.tables.items():
-        assert re.fullmatch(r"Table \d+(, ensembles)?|section [\d.]+|slides", table)
-        columns = known["columns"]
-        assert columns[0] == "row" and set(known.get("unlike", {})) <= set(columns)
-        assert len({cells[0] for cells in known["rows"]}) == len(known["rows"])
-        for column in (column for column in columns if "." in column):
-            data_set, _, score = column.rpartition(" ")
-            assert not data_set or data_set in paper.data_sets
-            assert score.partition(".")[0] in ("dev", "test", "times")
-        for cells in known["rows"]:
-            assert len(cells) == len(columns)
-            figures = [text for column, text in zip(columns, cells, strict=True) if "." in column]
-            assert all(re.fullmatch(r"(\d+\.\d+( ± \d+\.\d+)?|\+\d(\.\d)?)?", text) for text in figures)
-    for name, data in paper.data_sets.items():
-        if data.main_table:
-            assert [row.label for row in paper.rows(f"Table {data.main_table}", name)].count(paper.name) == 1
-
-
 def compare(**options):
     return launch.resolve(SWEEPS / "comparison.py", options=options, seeds=2)
 
@@ -357,24 +300,6 @@ def test_a_comparison_gives_all_models_the_same_data_and_seeds():
     assert planned.table.scores[-2:] == ("times.train_seconds_a_run", "times.inference_microseconds_a_pair")
     assert [row.label.split()[0] for row in planned.table.published] == ["RE2", "ESAN", "CSRAN", "CAFE"]
     assert planned.table.published[-1].scores == {"test.accuracy": "88.7"}  # ESAN's Table 2, as CSRAN's has no Quora
-
-
-@pytest.mark.parametrize(
-    ("selection", "scores"),
-    [
-        ("mrr", ("dev.mrr", "test.map", "test.mrr")),
-        ("pearson", ("dev.pearson", "test.pearson", "test.spearman")),
-        ("macro_f1", ("dev.macro_f1", "test.macro_f1")),
-    ],
-)
-def test_a_comparison_on_own_data_shows_the_scores_of_its_selection(selection, scores):
-    planned = launch.resolve(
-        SWEEPS / "comparison.py", options={"dataset": "own"}, overrides={"training.selection": selection}
-    )
-    runs = planned.runs()
-    shown = with_scores(planned.table, [run.config for run in runs]).scores
-    assert shown[:-2] == scores and shown[-1].startswith("times.")
-    assert all(run.config.model.get("characters", "none") == "none" for run in runs)
 
 
 @pytest.mark.parametrize(
@@ -414,16 +339,6 @@ def test_models_are_shown_with_results_quoted_from_papers():
     assert [(row.label.split()[0], *row.scores.values()) for row in rows] == [("DecompAtt", "72.3"), ("ESIM", "70.6")]
     (row,) = compare(dataset="quora", models="decatt,esim,cafe").table.published
     assert row.settings["model.name"] == "cafe"  # Tomar's pretrained DecAtt is another model
-
-
-def test_notes_name_the_models_whose_configs_keep_punctuation():
-    def punctuation_notes(**options):
-        return [note for note in compare(**options).table.notes if "punctuation" in note]
-
-    of_all = "the configs of CSRAN, CAFE, BiMPM, DIIN, DecAtt, ESIM, Siamese BiLSTM, Transformer keep punctuation"
-    assert len(punctuation_notes(models="all")) == 1 and of_all in punctuation_notes(models="all")[0]
-    assert "the config of CSRAN keeps punctuation" in punctuation_notes(models="re2,csran")[0]
-    assert punctuation_notes(models="re2,esan") == []
 
 
 def test_model_keeps_its_optimizer_settings_on_data_sets_not_in_its_config():

@@ -1,7 +1,6 @@
 """Prepared data is cached, is invalidated when files change, and is rebuilt if its cache entry is damaged."""
 
 import dataclasses
-import multiprocessing
 import os
 import time
 
@@ -118,32 +117,6 @@ def test_a_damaged_digest_file_does_not_change_the_fingerprint(own, tmp_path, se
     assert prepare(own, tmp_path / "cache").fingerprint == first.fingerprint
 
 
-def _prepare_in_a_process(arguments):
-    settings_, cache_directory = arguments
-    data = prepare(settings_, cache_directory)
-    return data.fingerprint, int(data.splits["train"].tokens_a.sum())
-
-
-def test_concurrent_processes_prepare_the_same_data(own, tmp_path):
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        results = pool.map(_prepare_in_a_process, [(own, tmp_path / "cache")] * 4, chunksize=1)
-    data = prepare(own, tmp_path / "cache")
-    assert set(results) == {(data.fingerprint, int(data.splits["train"].tokens_a.sum()))}
-    assert not [path for path in (tmp_path / "cache").rglob("*.partial")]
-
-
-def test_real_data_loads_from_the_cache_within_two_seconds(data_folder, tmp_path, settled):
-    vectors = data_folder / "vectors" / "minilm.300d.zip"
-    real = DataSettings("sick", str(data_folder), vectors=str(vectors))
-    first = prepare(real, tmp_path)
-    assert {name: split.pairs for name, split in first.splits.items()} == {"train": 4500, "dev": 500, "test": 4927}
-    assert first.vectors.shape == (len(first.vocabulary), 300) and first.report["broken_vector_lines"] == 0
-    assert first.report["coverage"]["tokens_with_vector"] > 0.99
-    started = time.perf_counter()
-    assert_same(first, prepare(real, tmp_path))
-    assert time.perf_counter() - started < 2.0
-
-
 def test_partial_files_of_killed_writers_are_removed(own, tmp_path):
     for folder in ("encoded", "digests"):
         (tmp_path / "cache" / folder).mkdir(parents=True)
@@ -166,21 +139,6 @@ def test_files_that_change_while_they_are_read_are_an_error(own, tmp_path, monke
     with pytest.raises(InputError, match="data: its files changed while they were read; start again"):
         prepare(own, tmp_path / "cache")
     assert not [*(tmp_path / "cache" / "encoded").glob("*.npz")]
-
-
-@pytest.mark.parametrize(
-    ("make", "problem"),
-    [
-        (os.mkdir, "this is a folder, not a file"),
-        (os.mkfifo, "this is a pipe, not a file"),
-        (lambda path: path.symlink_to("/dev/zero"), "this is a device, not a file"),
-        (lambda path: path.symlink_to("nowhere"), "this is a link to a file that is not there, not a file"),
-    ],
-)
-def test_anything_but_a_plain_file_is_an_error(own, tmp_path, make, problem):
-    make(tmp_path / "data" / "test.tsv")
-    with pytest.raises(InputError, match=f"test.tsv: {problem}"):
-        prepare(own, tmp_path / "cache")
 
 
 # --- digests of files -------------------------------------------------------------------------------------------------
@@ -232,12 +190,3 @@ def test_digest_of_a_file_changed_while_hashing_is_not_stored(file, tmp_path, se
     monkeypatch.setattr(encoding, "hash_file", changing)
     encoding.file_digest(file, tmp_path / "cache")
     assert not (tmp_path / "cache" / "digests").exists()
-
-
-def test_an_unreadable_file_error_names_the_file_and_not_the_cache(file, tmp_path, monkeypatch):
-    def refused(path):
-        raise PermissionError(13, "Permission denied", str(path))
-
-    monkeypatch.setattr(encoding, "hash_file", refused)
-    with pytest.raises(InputError, match=r"train.tsv: it cannot be read \(Permission denied\)"):
-        encoding.file_digest(file, tmp_path / "cache")

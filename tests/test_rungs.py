@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 
-import numpy as np
 import pytest
 import small_grid
 import small_sweep
@@ -79,19 +78,6 @@ def test_dropped_run_is_recorded_with_its_curve_so_far(whole, halved):
         assert [e["train_loss"] for e in record["curve"]] == pytest.approx([e["train_loss"] for e in known], abs=1e-6)
         assert record["dev"]["accuracy"] == max(entry["dev"]["accuracy"] for entry in record["curve"])
     assert sorted(epochs) == [1, 1, 3, 3]
-
-
-def test_dropping_runs_changes_the_others_only_by_rounding(whole, halved):
-    before = {record["run"]: record for record in whole[0]}
-    for record in halved[0]:
-        if record["status"] == "finished":
-            known = before[record["run"]]
-            np.testing.assert_allclose(
-                [entry["train_loss"] for entry in record["curve"]],
-                [entry["train_loss"] for entry in known["curve"]],
-                atol=1e-5,
-            )
-            assert record["test"] == pytest.approx(known["test"], abs=1e-4)
 
 
 def test_halving_json_records_decisions_and_saved_steps(halved):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jaxmatch.cli.main import main
-from jaxmatch.errors import InputError, check_plain_file
+from jaxmatch.errors import InputError
 from jaxmatch.papers.timing import read_times
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -32,12 +32,6 @@ def _refused(capsys, words, place, problem):
 def test_a_pipe_device_or_folder_in_place_of_a_sweep_file_is_refused(tmp_path, capsys, command, kind):
     path = _pipe(tmp_path / "x.py") if kind == "pipe" else Path("/dev/zero") if kind == "device" else tmp_path
     _refused(capsys, [command, path], path, f"this is a {kind}, not a file; give a file of configs/")
-
-
-def test_evaluating_a_pipe_is_refused(run, tmp_path, capsys):
-    path = _pipe(tmp_path / "in.tsv")
-    problem = "this is a pipe, not a file; give a .tsv, .csv, .jsonl or .parquet file"
-    _refused(capsys, ["evaluate", run, "--input", path], path, problem)
 
 
 def test_pipes_as_records_sweep_notes_or_figure_values_are_refused(tmp_path, capsys):
@@ -70,25 +64,6 @@ def test_a_sweep_file_that_is_not_valid_python_is_refused(tmp_path, capsys, cont
     assert main(["sweep", str(file)]) == 2
     err = capsys.readouterr().err
     assert err.startswith(f"jaxmatch: {file}:") and problem in err and err.count("\n") == 1
-
-
-def test_a_symbolic_link_is_checked_by_its_target(tmp_path):
-    link = tmp_path / "link"
-    link.symlink_to("/dev/null")
-    with pytest.raises(InputError, match="this is a device, not a file; give a file"):
-        check_plain_file(link, "give a file")
-    check_plain_file(tmp_path / "none", "")
-
-
-@pytest.mark.parametrize(("field", "value"), [("batch_seconds", ["x"]), ("parameters", "many"), ("model", {})])
-def test_a_damaged_timing_file_is_an_error_with_its_path(tmp_path, field, value):
-    record = json.loads((RESULTS / "re2_timing" / "timing.json").read_text())
-    record["rows"][0][field] = value
-    file = tmp_path / "timing.json"
-    file.write_text(json.dumps(record))
-    with pytest.raises(InputError, match="damaged .* run jaxmatch timing again") as caught:
-        read_times(file)
-    assert caught.value.path == file
 
 
 def test_undrawable_figure_values_are_refused(tmp_path, capsys):

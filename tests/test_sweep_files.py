@@ -6,15 +6,11 @@ from pathlib import Path
 import pytest
 
 from jaxmatch.config.settings import default_config, with_overrides
-from jaxmatch.data import catalog
-from jaxmatch.data.catalog import CATALOG
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.files import load_config, load_module
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.sweep.sweep import with_scores
-from jaxmatch.training.scores import score_names
 
 ROOT = Path(__file__).parent.parent
 
@@ -93,20 +89,6 @@ def test_sweeps_load_and_their_runs_resolve(file):
     runs = planned.runs()
     assert len(runs) == len({run.identity("data") for run in runs})
     assert set(planned.grid) <= set(planned.table.rows)
-
-
-@pytest.mark.parametrize("dataset", sorted(load_module(ROOT / "configs" / "re2.py").DATA_SETS))
-def test_grid_sweep_accepts_every_data_set(dataset):
-    planned = launch.resolve(ROOT / "sweeps" / "grid.py", options={"dataset": dataset})
-    assert planned.config.data.name == dataset
-    assert len(planned.runs()) == 3 * 2 * 3 * 5
-
-
-@pytest.mark.parametrize("source", CATALOG.values(), ids=lambda source: source.name)
-def test_every_public_data_set_has_a_config_and_one_of_its_scores(source):
-    config = load_config(ROOT / "configs" / f"re2_{source.name}.py")
-    assert (config.data.name, config.training.selection) == (source.name, "")
-    assert catalog.selection(source.name, source.task) in score_names(source.task, len(source.labels))
 
 
 @pytest.mark.parametrize(

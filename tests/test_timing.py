@@ -3,20 +3,16 @@
 import json
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 import saved_model
 from small_records import TIMING
 
 from jaxmatch.cli.main import main
-from jaxmatch.data.pairs import Split
 from jaxmatch.data.text import Preprocessing
-from jaxmatch.errors import InputError
 from jaxmatch.papers import re2, timing
 from jaxmatch.papers.esan_csran import esan
 from jaxmatch.papers.timing import times
-from jaxmatch.sweep import launch
 
 SWEEPS = Path(__file__).parent.parent / "sweeps"
 
@@ -166,42 +162,3 @@ def test_a_folder_of_another_timing_or_sweep_is_refused(tmp_path, capsys):
     assert main(words) == 2
     assert "a sweep was run in this folder" in capsys.readouterr().err
     assert json.loads((tmp_path / "timing.json").read_text()) == TIMING
-
-
-def test_a_folder_that_cannot_be_written_is_refused_before_anything_is_timed(tmp_path, capsys):
-    (tmp_path / "file").write_text("")
-    words = ["timing", str(SWEEPS / "re2_timing.py"), "--split", "none", "--workdir"]
-    for workdir in (tmp_path / "file", tmp_path / "file" / "below"):
-        assert main([*words, str(workdir)]) == 2
-        assert f"{workdir} cannot be a folder on this machine" in capsys.readouterr().err
-
-
-def test_a_missing_tagger_is_reported_before_anything_is_timed(no_tagger, monkeypatch):
-    plan = timing.resolve(SWEEPS / "esan_timing.py", options={"dataset": "snli"})
-    monkeypatch.setattr(timing.catalog, "load_split", lambda *_: Split(["a"], ["b"], ["neutral"]))
-    with pytest.raises(InputError, match="python -m nltk.downloader averaged_perceptron_tagger_eng"):
-        timing.run(plan, say=pytest.fail)
-
-
-def test_own_data_is_refused_before_it_is_read(tmp_path):
-    (tmp_path / "test.tsv").write_text("text_a\ttext_b\tlabel\na\tb\tx\n")
-    of_own_data = {"data.name": "own", "data.directory": str(tmp_path)}
-    plan = timing.resolve(SWEEPS / "re2_timing.py", options={"dataset": "snli"}, overrides=of_own_data)
-    with pytest.raises(InputError, match="labels of data set 'own' are not known.*give a public data set"):
-        timing.run(plan, say=pytest.fail)
-
-
-def test_launch_refuses_a_timing_file():
-    with pytest.raises(InputError, match="describes a timing, not a training; use jaxmatch timing"):
-        launch.resolve(SWEEPS / "re2_timing.py")
-
-
-def test_timing_without_a_cpu_backend_is_an_error(monkeypatch, capsys):
-    def nothing(platform):
-        assert platform == "cpu"
-        raise AssertionError
-
-    monkeypatch.setattr(jax, "devices", nothing)
-    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
-    assert main(["timing", str(SWEEPS / "re2_timing.py"), "--split", "none"]) == 2
-    assert capsys.readouterr().err == "jaxmatch: JAX finds no cpu (JAX_PLATFORMS=cuda); leave JAX_PLATFORMS unset\n"

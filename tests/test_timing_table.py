@@ -47,16 +47,6 @@ def test_csv_has_the_rows_of_the_table_and_json_the_record_and_latex_groups_colu
     assert r"\multicolumn{3}{c}{measured}" in latex and r"0.0020 $\pm$ 0.0014" in latex
 
 
-def test_timing_table_omits_empty_columns():
-    bare = {**TIMING, "rows": TIMING["rows"][1:], "published": []}
-    lines = times(bare, "markdown").splitlines()
-    assert [line for line in lines if line.startswith("|")][0].split("|")[1:-1] == [
-        " model       ",
-        " parameters ",
-        "  time (s/batch) ",
-    ]
-
-
 @pytest.mark.parametrize(
     ("record", "problem"),
     [

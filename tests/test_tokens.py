@@ -9,14 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nltk.tokenize import NLTKWordTokenizer
 
-from jaxmatch.data import catalog
 from jaxmatch.data.text import (
     PADDING,
     SENTENCE_END,
     TOKENIZERS,
     UNKNOWN,
     Preprocessing,
-    Vocabulary,
     build_vocabulary,
     is_punctuation,
     substitutions,
@@ -41,13 +39,6 @@ from jaxmatch.errors import InputError
 )
 def test_tokens_equal_hand_written_examples(tokenizer, text, expected):
     assert Preprocessing(tokenizer).tokens(text) == expected
-
-
-def test_fast_word_tokenizer_equals_nltk_on_quora(data_folder):
-    data = catalog.load("quora", data_folder)
-    texts = [text for text in data.splits["dev"].text_a[:3000] if ". " not in text]
-    tokenizer = NLTKWordTokenizer()
-    assert [TOKENIZERS["word"](text) for text in texts] == [tokenizer.tokenize(text.strip(" ")) for text in texts]
 
 
 @given(st.text(max_size=30), st.sampled_from(list(TOKENIZERS)), st.integers(0, 4))
@@ -116,10 +107,6 @@ def test_many_spaces_take_little_time(before):
     assert time.process_time() - began < 10  # half an hour if the time were quadratic in the number of spaces
 
 
-def test_tweet_tokenizers_have_no_rules():
-    assert substitutions("tweet") is None and substitutions("tweet_split") is None
-
-
 # --- vocabulary ---
 
 
@@ -148,9 +135,3 @@ def test_every_kept_word_round_trips_through_its_id(counts, has_vector, minimum)
         assert number != PADDING
         assert (vocabulary.words[number] == word) == (count >= minimum or word in has_vector)
     assert vocabulary.words == build_vocabulary(dict(reversed(counts.items())), has_vector, minimum).words
-
-
-@pytest.mark.parametrize("words", [["cat", "dog"], ["<padding>", "<unknown>", "cat", "cat"]])
-def test_missing_special_words_and_duplicates_are_errors(words):
-    with pytest.raises(ValueError, match="distinct words"):
-        Vocabulary(words)

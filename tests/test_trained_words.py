@@ -5,15 +5,13 @@ import json
 import jax
 import numpy as np
 import pytest
-from small_cohort import DIMENSIONS, MODEL, make_cohort, make_data, started, steps_of
+from small_cohort import make_cohort, make_data, started, steps_of
 from small_sweep import launched, records
 
 import jaxmatch
-from jaxmatch import models
 from jaxmatch.cli.main import main
 from jaxmatch.inference.export import export
 from jaxmatch.layers.words import initial_words
-from jaxmatch.training.step import flattening, words_trained
 
 TRAINED, ONE_LENGTH = {"words": "trained"}, {"maximum_buckets": 1}
 
@@ -54,12 +52,6 @@ def test_models_that_normalize_trained_vectors_do_not_diverge():
     np.testing.assert_array_equal(table(cohort, state, 0)[0], 0)
 
 
-def test_trained_vectors_are_counted_as_parameters():
-    module, fixed = (models.build({**MODEL, **more}, outputs=2) for more in (TRAINED, {}))
-    assert (words_trained(module, 500), words_trained(fixed, 500)) == (500, 2)
-    assert flattening(module, DIMENSIONS, 500).count == flattening(fixed, DIMENSIONS).count + 500 * DIMENSIONS
-
-
 def test_saved_model_has_the_trained_vectors_as_fixed_words(small_files, tmp_path, capsys):
     changes = {"model.words": "trained", "training.epochs": 2}
     launched(small_files, tmp_path, overrides=changes)
@@ -81,12 +73,6 @@ def test_saved_model_has_the_trained_vectors_as_fixed_words(small_files, tmp_pat
     # It predicts as in training: test was scored with the trained words.
     assert main(["evaluate", str(run), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["scores"]["accuracy"] == pytest.approx(record["test"]["accuracy"])
-
-
-def test_words_can_be_trained_without_pretrained_vectors(small_files, tmp_path):
-    launched(small_files, tmp_path, overrides={"model.words": "trained", "data.vectors": "", "training.epochs": 2})
-    (record,) = {json.dumps(record["data"]["vectors"]) for record in records(tmp_path).values()}
-    assert json.loads(record) == "none"
 
 
 def test_missing_vectors_without_trained_words_are_refused(small_files, tmp_path):

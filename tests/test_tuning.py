@@ -12,7 +12,6 @@ from jaxmatch.cli.main import main
 from jaxmatch.config.settings import default_config, flatten
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import Published, TableLayout
-from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.reporting.table import folder_table
 from jaxmatch.sweep import tune
 from jaxmatch.sweep.sweep import Sweep, with_scores
@@ -113,17 +112,6 @@ def test_a_published_result_is_kept_for_any_chosen_setting():
     assert not without.config.training.best_on_test
 
 
-def test_halving_and_the_whole_grid_agree_in_the_stored_results():
-    folder = ROOT / "results" / "tuning"
-    whole, halved = (
-        tune.choose(list(read_sweep_folder(folder / name).records.values())) for name in ("whole", "halved")
-    )
-    assert whole.dropped == 0 < halved.dropped and whole.candidates == halved.candidates
-    assert (
-        whole.overrides == halved.overrides == json.loads((folder / "halved" / "choice.json").read_text())["overrides"]
-    )
-
-
 def tuned(files, workdir, **arguments):
     watcher = small_sweep.Watcher()
     text = tune.tune(
@@ -152,21 +140,6 @@ def test_tuning_trains_the_grid_then_the_final_sweep_and_resumes(small_files, tm
     assert (again, watcher.trained) == (text, [])
 
 
-@pytest.mark.slow
-def test_an_interrupted_tuning_resumes_with_the_final_sweep(small_files, tmp_path, monkeypatch):
-    """The grid is done when the final sweep is stopped, so the next launch trains only the final sweep."""
-
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(tune, "final_sweep", stop)
-        with pytest.raises(KeyboardInterrupt):
-            tuned(small_files, tmp_path / "work", final_seeds=2)
-    _, watcher = tuned(small_files, tmp_path / "work", final_seeds=2)
-    assert [{run.rsplit("-", 1)[1] for run in runs} for runs in watcher.trained] == [{"seed1", "seed2"}]
-
-
 def test_the_command_passes_its_options_to_tune(monkeypatch, capsys, tmp_path):
     calls = []
 
@@ -182,32 +155,3 @@ def test_the_command_passes_its_options_to_tune(monkeypatch, capsys, tmp_path):
     assert name == "a.py" and arguments["options"] == {"dataset": "sick"}
     given = {"seeds": 3, "final_seeds": 4, "smoke": True, "halve": True, "eta": 2, "rungs": (1, 10)}
     assert given.items() <= arguments.items()
-
-
-@pytest.mark.slow
-def test_the_papers_grid_has_a_smoke_run_with_halving(few_pairs, tmp_path, capsys, monkeypatch):
-    monkeypatch.delenv("JAXMATCH_DATA", raising=False)
-    words = ["tune", str(ROOT / "sweeps" / "re2_tuning.py"), "--smoke", "--halving", "--final-seeds", "2"]
-    words += ["--workdir", str(tmp_path / "work")]
-    words += [f"--config.execution.cache_directory={tmp_path / 'cache'}", "--grid.training.batch_size=512"]
-    # Two short runs that are both trained to their end by the same program.
-    words += [
-        "--grid.optimizer.learning_rate=0.001,0.003",
-        "--config.data.maximum_length=6",
-        "--grid.model.alignment=identity",
-        "--grid.model.prediction=simple",
-        "--config.model.fusion=simple",
-    ]
-    assert main([*words, "--dry-run"]) == 0
-    assert "successive halving of 2 settings over 2 epochs keeps 1 after epoch 1;" in capsys.readouterr().err
-    assert main(words) == 0
-    text = capsys.readouterr().out
-    assert text.count("smoke run") == 2 and "smoke run: the chosen setting" in text
-    assert "1 of 2 runs was dropped by successive halving (1 after epoch 1;" in text
-    assert "among 2 settings, 1 of which was dropped by successive halving" in text
-    chosen = json.loads((tmp_path / "work" / "choice.json").read_text())
-    records = small_sweep.records(tmp_path / "work").values()
-    first = {record["overrides"]["optimizer.learning_rate"]: record["curve"][0] for record in records}
-    assert (chosen["score"], chosen["candidates"], chosen["dropped"]) == ("dev.mrr", 2, 1)
-    assert chosen["overrides"]["optimizer.learning_rate"] == max(first, key=lambda rate: first[rate]["dev"]["mrr"])
-    assert {record["seed"] for record in small_sweep.records(tmp_path / "work" / "final").values()} == {1, 2}

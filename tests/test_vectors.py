@@ -1,14 +1,11 @@
 """Reading word vectors."""
 
 import gzip
-import os
 import tracemalloc
 import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from jaxmatch.data import vectors
 from jaxmatch.data.vectors import VectorReport, read_vectors
@@ -117,19 +114,6 @@ def test_binary_vectors_of_word2vec_are_read(tmp_path, monkeypatch, end, block):
         read_vectors(path, ())
 
 
-WORDS = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=6).filter(
-    lambda word: word == word.lower()
-)
-
-
-@given(st.dictionaries(WORDS, st.lists(st.floats(-1e9, 1e9, width=32), min_size=4, max_size=4), min_size=1))
-@settings(max_examples=50, deadline=None)
-def test_written_vectors_round_trip(tmp_path_factory, table):
-    text = "".join(f"{word} {' '.join(map(repr, row))}\n" for word, row in table.items())
-    found, report = read(tmp_path_factory.getbasetemp() / "v.txt", text.encode())
-    assert found == table and (report.kept, report.lines, report.broken) == (len(table), len(table), 0)
-
-
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
@@ -164,13 +148,6 @@ def test_missing_files_and_members_of_archives_are_errors(tmp_path):
     ):
         with pytest.raises(InputError, match=problem):
             read_vectors(missing, ())
-
-
-@pytest.mark.parametrize("kind, make", [("a pipe", os.mkfifo), ("a device", lambda path: path.symlink_to("/dev/zero"))])
-def test_pipes_and_devices_are_refused(tmp_path, kind, make):
-    make(tmp_path / "v.zip")
-    with pytest.raises(InputError, match=f"v.zip: this is {kind}, not a file"):
-        read_vectors(tmp_path / "v.zip", ())
 
 
 def test_an_endless_line_is_broken_and_not_held_in_memory(tmp_path):
