@@ -12,7 +12,6 @@ from jaxmatch.errors import InputError
     "name, task, labels, counts",
     [
         ("snli", "classification", ("entailment", "neutral", "contradiction"), (21605, 9842, 9824)),
-        ("scitail", "classification", ("neutral", "entails"), (548, 1304, 2126)),
         ("quora", "classification", ("0", "1"), (27391, 10000, 10000)),
         ("wikiqa", "ranking", ("0", "1"), (20360, 2733, 6165)),
         ("sick", "classification", ("entailment", "neutral", "contradiction"), (4500, 500, 4927)),

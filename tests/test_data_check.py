@@ -141,7 +141,6 @@ def test_texts_without_spaces_are_a_problem(own, text, tokenizer, mean):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("rte", ["- there is no test split (the official test file has no labels)", "train 2,490 2,488 0"]),
         ("twitter_url", ["train 82 82 8 (3 of 6 votes)", "test 86 86 14 (3 of 6 votes)"]),
         (
             "trecqa_clean",
@@ -149,14 +148,6 @@ def test_texts_without_spaces_are_a_problem(own, text, tokenizer, mean):
                 "test 1,442 1,442 75 (the question has not both right and wrong answers)",
                 "test 68 68 21.2 112",
                 "test: questions with right and wrong answers only",
-            ],
-        ),
-        (
-            "sick_relatedness",
-            [
-                "train 4,500 4,470 0",
-                # 49 of them are equal, in the same order.
-                "- test: 81 pairs occur in the training split too, up to order, case and punctuation",
             ],
         ),
     ],

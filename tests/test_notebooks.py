@@ -63,23 +63,6 @@ class TestCommitted:
         commands = re.findall(r"^%jaxmatch (\w+)|`%?jaxmatch (\w+)", text, re.MULTILINE)
         assert commands and {word for words in commands for word in words if word} <= set(SUBCOMMANDS)
 
-    def test_small_version_changes_only_the_parameters_cell(self, name):
-        notebook = build.read(name)
-        (parameters,) = (cell for cell in notebook.cells if "parameters" in cell.metadata.get("tags", []))
-        small = build.with_small_parameters(notebook)
-        changed = [
-            cell.id for cell, other in zip(notebook.cells, small.cells, strict=True) if cell.source != other.source
-        ]
-        assert changed == [parameters.id]
-        names = {line.partition(" =")[0] for line in parameters.source.splitlines()}
-        assert {line.partition(" =")[0] for line in parameters.metadata.small.splitlines()} == names
-
-
-def test_all_notebooks_are_built_and_named_in_the_readme():
-    assert sorted(path.stem for path in build.FOLDER.glob("*.ipynb")) == sorted(build.NAMES)
-    readme = (build.ROOT / "README.md").read_text()
-    assert all(f"notebooks/{name}.ipynb" in readme for name in build.NAMES)
-
 
 @pytest.mark.parametrize("address", ["", "https://github.com/a/b-c"])
 def test_badge_and_install_cell_follow_from_the_repository_address(tmp_path, address):
@@ -131,23 +114,6 @@ def test_install_cell_installs_the_package_and_keeps_the_installed_jax(tmp_path,
     kept = (tmp_path / "jax.txt").read_text().split()
     assert {f"{name}=={importlib.metadata.version(name)}" for name in ("jax", "jaxlib")} <= set(kept)
     assert re.fullmatch(r"JAX \S+ on \d+ x \S.*", device)
-
-
-def test_cleaning_removes_output_and_metadata_that_vary_between_runs():
-    metadata = {"widgets": {}, "language_info": {"name": "python", "version": "3.11.2"}}
-    notebook = nbformat.v4.new_notebook(metadata=metadata)
-    cell = nbformat.v4.new_code_cell("1", metadata={"execution": {"started": "now"}, "tags": ["parameters"]})
-    text = "sweep a: 2 runs\n  estimated training time: 4 s\ncohort 1: 2 s left for the whole sweep\ndone\n"
-    cell.outputs = [
-        nbformat.v4.new_output("stream", name="stdout", text="table"),
-        nbformat.v4.new_output("stream", name="stderr", text=text),
-    ]
-    notebook.cells = [cell]
-    cleaned = build.cleaned(notebook)
-    progress, table = cleaned.cells[0].outputs
-    assert (progress.text, table.text) == ("sweep a: 2 runs\ndone\n", "table")
-    assert cleaned.cells[0].metadata == {"tags": ["parameters"]}
-    assert cleaned.metadata.language_info == {"name": "python"} and "widgets" not in cleaned.metadata
 
 
 @pytest.mark.slow

@@ -50,16 +50,11 @@ def test_a_dev_file_of_another_name_is_named(tmp_path, name):
 
 
 def test_own_single_class_is_refused(tmp_path):
-    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tyes\n")
-    alone = "every pair has the label 'yes'; a classification needs two labels or more"
-    assert str(refused(catalog.load, "own", tmp_path)).endswith(alone)
     fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t-1\ne\tf\t-1\n")
     message = str(refused(catalog.load, "own", tmp_path))
     assert "every pair has the label '1' (2 dropped: no label); a classification needs" in message
     assert message.endswith("if -1 is a label, name it: --labels=-1=NAME")
     assert catalog.load("own", tmp_path, layout=Layout(labels={"-1": "no"})).labels == ("no", "1")
-    fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t1\n")
-    assert catalog.load("own", tmp_path, task="regression").splits["train"].labels == [1.0, 1.0]
 
 
 def test_own_data_with_groups_is_a_ranking_unless_a_task_is_given(tmp_path):
@@ -86,28 +81,17 @@ DAMAGED = [
     ("csv", "classification", HEADER, ":1", "tabs separate its columns: rename the file to .tsv"),
     ("tsv", "classification", "a\ttext_b\tlabel\n", ":1", "no column 'text_a'; it has 'a', 'text_b', 'label'"),
     ("tsv", "regression", HEADER + "a\tb\tgood\n", ":2", "label 'good' is not a number"),
-    ("csv", "ranking", "text_a,text_b,label,group,group\na,b,1,1,2\n", ":1", "names column 'group' twice"),
     ("csv", "regression", ROWS + '"two\nlines",b,1\n\nc,d,2\n"e\n",,1\n', ":6", "the second text is empty"),
-    ("csv", "regression", ROWS.replace("\n", "\r\n") + "a,b\r\n", ":2", "2 columns where the header names 3"),
     ("csv", "regression", ROWS + 'a,b,1\nc,"d,x\n', ":3", "is a quotation mark not closed?"),
     ("csv", "regression", ROWS + 'a,b,1\nc,"d" e,x\n', ":3", "the row that begins here cannot be read"),
-    ("jsonl", "ranking", GOOD.replace("1", '"yes"'), ":1", "label 'yes' is not one of '0', '1'; a ranking's label"),
     ("jsonl", "ranking", GOOD + GOOD.replace("group", "grp"), ":2", "the object has no key 'group'"),
-    ("jsonl", "classification", GOOD.replace("text_b", "b"), ":1", "no key 'text_b'; it has 'text_a', 'b'"),
-    ("jsonl", "classification", "[1, 2]", ":1", 'write it like {"NAME": "TEXT", ...}'),
     ("jsonl", "classification", GOOD.replace("1", "-1"), "", "no pairs (1 dropped: no label); remove the file, or"),
-    *(
-        ("jsonl", "classification", GOOD.replace("1", label), ":1", f"label {label} is neither a text nor a whole")
-        for label in ("0.5", "[1]")
-    ),
+    ("jsonl", "classification", GOOD.replace("1", "0.5"), ":1", "label 0.5 is neither a text nor a whole"),
     *(
         ("jsonl", "classification", GOOD.replace("1", json.dumps(f"a{mark}b")), ":1", "a line end or a control")
-        for mark in ("\n", "\r", "\0", "\x1b", "\x85", "\u2028")
+        for mark in ("\n", "\x1b", "\u2028")
     ),
-    *(
-        ("jsonl", "ranking", GOOD.replace('"g"', group), ":1", "is neither a text nor a whole number")
-        for group in ("null", "1.5", "NaN", "[1]")
-    ),
+    ("jsonl", "ranking", GOOD.replace('"g"', "NaN"), ":1", "is neither a text nor a whole number"),
     ("parquet", "classification", [("a", "b", "x"), ("", "b", "x")], ", row 1", "the first text is empty"),
     ("parquet", "classification", [(1, "b", "x")], ", row 0", "'text_a' holds 1 where a text is expected"),
     ("parquet", "ranking", [("a", "b", "x")], "", "the header has no column 'group'; it has 'text_a', 'text_b'"),
@@ -148,8 +132,6 @@ def test_integer_labels_written_as_floats_by_pandas_match_integer_labels(tmp_pat
         data = catalog.load("own", tmp_path, task=task)
         assert data.labels == ("0", "1")
         assert all(split.labels == ["0", "1"] for split in data.splits.values())
-    named = catalog.load("own", tmp_path, task="classification", layout=Layout(labels={"0": "no", "1": "yes"}))
-    assert named.labels == ("no", "yes") and named.splits["dev"].labels == ["no", "yes"]
     as_written = Layout(labels={"0.0": "no", "1.0": "yes"})
     assert own.read(tmp_path / "train.csv", "classification", layout=as_written).labels == ["no", "yes"]
     assert own.read(tmp_path / "test.csv", "classification", ["0.0", "1.0"]).labels == ["0.0", "1.0"]
@@ -248,16 +230,12 @@ def test_tsv_quotation_marks_are_literal_unless_quoted_is_set(tmp_path):
     assert own.read(path, "classification", layout=Layout(quoted=True)).text_a == ['so "it" is']
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1 nothing PAR1", b"text_a\ttext_b\n"])
 @pytest.mark.parametrize("ending", [".parquet", ".parquet.gz", ".csv.gz"])
-def test_damaged_file_is_an_error_naming_the_file(tmp_path, content, ending):
-    path = tmp_path / f"a{ending}"
-    path.write_bytes(content)
-    error = refused(own.read, path, "classification")
-    assert error.path == path
-    good = saved(tmp_path, f"good{ending}", frame(PAIRS * 50)).read_bytes()
-    path.write_bytes(good[: len(good) // 2])
-    assert refused(own.read, path, "classification").path == path
+def test_damaged_file_is_an_error_naming_the_file(tmp_path, ending):
+    whole = saved(tmp_path, f"a{ending}", frame(PAIRS * 50)).read_bytes()
+    for content in (b"", b"PAR1 nothing PAR1", whole[: len(whole) // 2]):
+        path = write(tmp_path, f"a{ending}", content)
+        assert refused(own.read, path, "classification").path == path
 
 
 def test_class_names_in_parquet_are_kept(tmp_path):
@@ -273,13 +251,9 @@ def test_class_names_in_parquet_are_kept(tmp_path):
     ("settings", "words"),
     [
         ({"columns": "text_c=x"}, "'text_c' is not a part of a pair; did you mean \"text_b\"?"),
-        ({"columns": "text_a"}, "columns: 'text_a' is not NAME=VALUE"),
-        ({"columns": "text_a=x,text_b=x"}, "column 'x' is named twice"),
         ({"columns": "text_a=text_b"}, "column 'text_b' is named twice"),
-        ({"columns": "group=text_b"}, "column 'text_b' is named twice"),
         ({"labels": "0=a,0=b"}, "labels: '0' occurs twice"),
         ({"split": "0.8/0.1"}, "split is '0.8/0.1'; give the shares"),
-        ({"split": "1/0/0"}, "give the shares"),
         ({"split": "most"}, "give the shares"),
     ],
 )
@@ -356,13 +330,8 @@ def test_the_layout_is_part_of_the_cache_key(tmp_path):
     path = saved(tmp_path, "all.csv", numbered(100))
     vectors = write(tmp_path, "v.txt", "a 1 2\n")
     settings = DataSettings("own", str(path), vectors=str(vectors), split="0.8/0.1/0.1")
-    variants = [
-        {"split_seed": 1},
-        {"split": "0.9/0.1"},
-        {"labels": "0=no"},
-        {"quoted": True},
-        {"columns": "label=label"},
-    ]
+    variants = [{"split_seed": 1}, {"split": "0.9/0.1"}, {"labels": "0=no"}, {"quoted": True}]
+    variants += [{"columns": "label=label"}]
     every = [settings, *(dataclasses.replace(settings, **changes) for changes in variants)]
     assert len({encoding.fingerprint_of(each, tmp_path / "c")[0] for each in every}) == 6
 

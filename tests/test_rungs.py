@@ -127,14 +127,7 @@ def test_tables_count_dropped_runs_and_exclude_them_from_means(halved):
     ("method", "count"),
     # Stops during training before and after a rung, with one cohort or both at the rung, at its decision, and when a
     # cohort is done.
-    [
-        ("evaluated", 1),
-        ("paused", 1),
-        ("paused", 2),
-        ("evaluated", 4),
-        ("rung", 2),
-        ("done", 1),
-    ],
+    [("evaluated", 1), ("paused", 2), ("rung", 2), ("done", 1)],
 )
 def test_interrupted_halving_resumes_with_the_same_results(small_files, halved, tmp_path, method, count):
     with pytest.raises(Stop):
@@ -198,19 +191,11 @@ def test_failed_cohort_blocks_the_rung_decision_but_not_other_cohorts(small_file
 
 
 def test_damaged_files_are_input_errors(small_files, halved, tmp_path):
-    workdir = shutil.copytree(halved[2], tmp_path / "rule")
-    (workdir / "halving.json").write_text("{")
-    with pytest.raises(InputError, match=r"halving.json: the file is damaged"):
-        run(small_files, workdir)
-    workdir = shutil.copytree(halved[2], tmp_path / "work")
-    file = min(workdir.glob("cohorts/*/rung-1.json"))
-    file.write_text("")
-    with pytest.raises(InputError, match=r"rung-1.json: the file is damaged.*remove it and start again"):
-        run(small_files, workdir)
-    file.unlink()
-    file.mkdir()
-    with pytest.raises(InputError, match=r"rung-1.json: this is a folder, not a file"):
-        run(small_files, workdir)
+    for name, problem in (("halving.json", ""), ("cohorts/*/rung-1.json", ".*remove it and start again")):
+        workdir = shutil.copytree(halved[2], tmp_path / problem[:3])
+        min(workdir.glob(name)).write_text("{")
+        with pytest.raises(InputError, match=f"{name.rpartition('/')[2]}: the file is damaged{problem}"):
+            run(small_files, workdir)
 
 
 def test_concurrent_launchers_give_the_same_results_as_one(small_files, halved, tmp_path, monkeypatch):

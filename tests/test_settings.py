@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -10,15 +11,9 @@ from ml_collections import ConfigDict
 
 from jaxmatch import models
 from jaxmatch.config.models import MODELS
-from jaxmatch.config.settings import (
-    SECTIONS,
-    default_config,
-    flatten,
-    model_config,
-    validate,
-    with_overrides,
-)
+from jaxmatch.config.settings import SECTIONS, default_config, flatten, model_config, validate, with_overrides
 from jaxmatch.errors import InputError
+from jaxmatch.sweep.files import load_config, load_module
 
 KNOWN = flatten(default_config())
 
@@ -28,7 +23,6 @@ KNOWN = flatten(default_config())
     [
         ("model.block", "model.blocks"),
         ("optimizer.learning_rat", "optimizer.learning_rate"),
-        ("learning_rate", "optimizer.learning_rate"),
         ("training.learning_rate", "optimizer.learning_rate"),
     ],
 )
@@ -45,14 +39,10 @@ def test_an_unknown_setting_is_refused_with_a_suggestion(wrong, suggestion):
         ("model.blocks", "3", 3),
         ("model.blocks", 3.0, 3),
         ("optimizer.learning_rate", "2e-3", 0.002),
-        ("optimizer.learning_rate", "1", 1.0),
         ("optimizer.gradient_clip", 0, 0.0),
         ("data.lowercase", "false", False),
-        ("data.lowercase", "True", True),
         ("data.directory", "2024", "2024"),
         ("model.kernel_size", "(1, 3)", (1, 3)),
-        ("model.kernel_size", "[1, 3]", (1, 3)),
-        ("model.kernel_size", 5, 5),
         ("training.epochs", " 4 ", 4),
     ],
 )
@@ -66,26 +56,16 @@ def test_values_take_the_type_of_their_setting(key, given, value):
     ("key", "value"),
     [
         ("model.blocks", "two"),
-        ("model.blocks", "1.5"),
         ("model.blocks", "True"),
-        ("model.blocks", "0"),
         ("model.kernel_size", "2"),
-        ("model.kernel_size", "None"),
         ("model.alignment", "linaer"),
-        ("data.lowercase", "1"),
         ("data.name", 3),
-        ("data.tokenizer", "words"),
         ("training.selection", "acuracy"),
         ("training.epochs", "1e400"),
-        ("training.epochs", "{[]: 1}"),
         ("training.epochs", "(" * 1000),
-        ("optimizer.learning_rate", "fast"),
         ("optimizer.learning_rate", "-0.1"),
-        ("optimizer.learning_rate", "1e400"),
         ("optimizer.learning_rate", 10**400),
         ("optimizer.learning_rate", math.nan),
-        ("optimizer.learning_rate", "True"),
-        ("optimizer.dropout_rate", "1.0"),
     ],
 )
 def test_invalid_values_are_errors_that_name_the_setting(key, value):
@@ -99,14 +79,10 @@ def test_invalid_values_are_errors_that_name_the_setting(key, value):
     [
         ({"model.name": "diin", "model.first_scale": "30"}, "model.first_scale is 30.*give a number up to 1"),
         ({"training.selection": "acuracy"}, 'did you mean "accuracy".*--import'),
-        ({"model.alignment": "linaer"}, 'did you mean "linear"'),
         ({"model.name": "xlnet"}, "there is no model .xlnet.; known: re2, esan, csran, cafe, bimpm"),
-        ({"model.name": "esann"}, 'there is no model .esann.; did you mean "esan"'),
         ({"model.name": "transformer", "model.hidden_size": 30}, "does not fit 4 attention heads; give a mult"),
         ({"model.kernel_size": (1, 3, 5, 7)}, "hidden_size 150 does not fit 4 kernel sizes; give a mult"),
         ({"model.blocks": 1001}, "model.blocks is 1001; give a whole number up to 1000"),
-        ({"training.epochs": 2**31}, "training.epochs is 2147483648; give a whole number up to"),
-        ({"data.maximum_length": "1e99"}, "data.maximum_length is 9[0-9.]+; give a whole number up to"),
         ({"model.name": "esan", "model.blocks": "3"}, 'there is no setting "config.model.blocks"'),
     ],
 )
@@ -178,3 +154,76 @@ def test_a_removed_field_of_an_older_model_is_ignored():
     assert model_config({"name": "re2", "blocks": 2, "kernels": "xla"}) == model_config({"name": "re2", "blocks": 2})
     with pytest.raises(InputError, match="kernel"):
         model_config({"name": "re2", "kernel": "xla"})
+
+
+# --- config files
+
+
+ROOT = Path(__file__).parent.parent
+
+
+CONFIGS = [(file, name) for file in sorted((ROOT / "configs").glob("*.py")) for name in load_module(file).DATA_SETS]
+
+
+def test_every_model_has_a_config_file():
+    assert sorted({file.stem for file, _ in CONFIGS}) == sorted(MODELS) and len(CONFIGS) >= 32
+
+
+@pytest.mark.parametrize(("file", "dataset"), CONFIGS, ids=lambda one: getattr(one, "stem", one))
+def test_every_config_file_loads_and_is_locked_and_valid(file, dataset):
+    config = load_config(file.with_name(f"{file.stem}_{dataset}.py"))
+    assert config == load_config(file, dataset=dataset)
+    assert config.is_locked
+    model = file.stem
+    assert config.model.name == model
+    assert config.data.name == dataset
+    assert set(flatten(config)) == set(flatten(default_config(model)))
+    validate(config)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "line"),
+    [
+        ("def get_config(:\n", "syntax", 1),
+        ("import there_is_no_such_module\n", "ModuleNotFoundError", 1),
+        ("x = 1\n", "no get_config", None),
+        ("def get_config():\n    return {}\n", "returns a dict", None),
+        ("def get_config():\n    x = 1\n    return x.y\n", "AttributeError", 3),
+    ],
+)
+def test_a_broken_config_file_is_reported_with_its_line(tmp_path, text, problem, line):
+    file = tmp_path / "broken.py"
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        load_config(file)
+    assert problem in str(caught.value)
+    assert caught.value.path == file
+    assert caught.value.line == line
+
+
+def test_a_misspelt_setting_is_reported_with_its_line_and_a_suggestion(tmp_path):
+    file = tmp_path / "misspelt.py"
+    file.write_text(
+        "from jaxmatch.config.settings import default_config\n"
+        "def get_config():\n    config = default_config()\n    config.model.block = 3\n    return config\n"
+    )
+    with pytest.raises(InputError, match='"blocks"') as caught:
+        load_config(file)
+    assert caught.value.line == 4
+
+
+def test_an_existing_config_file_takes_precedence_over_a_data_set_suffix(tmp_path):
+    text = "from jaxmatch.config.settings import default_config, of_data_set, with_overrides\n"
+    text += "def get_config(dataset='a'):\n"
+    text += " return with_overrides(default_config(), of_data_set({name: {} for name in ('a', 'b_c')}, dataset))\n"
+    (tmp_path / "my_model.py").write_text(text)
+    assert load_config(tmp_path / "my_model.py").data.name == "a"
+    assert load_config(tmp_path / "my_model_b_c.py").data.name == "b_c"
+    (tmp_path / "my_model_b_c.py").write_text(text)
+    assert load_config(tmp_path / "my_model_b_c.py").data.name == "a"
+    with pytest.raises(InputError, match="there is no setting for the data set 'b_x'; did you mean \"b_c\""):
+        load_config(tmp_path / "my_model_b_x.py")
+    with pytest.raises(InputError, match="this file has no option --size"):
+        load_config(tmp_path / "my_model.py", size="3")
+    with pytest.raises(InputError, match="there is no such file"):
+        load_config(tmp_path / "other_a.py")

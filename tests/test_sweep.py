@@ -35,12 +35,8 @@ def test_grid_order_varies_seeds_fastest_and_then_the_last_axis():
 def test_every_variant_meets_the_whole_grid():
     variants = {"full": {}, "w/o enc-in": {"model.encoder_input": False}}
     runs = a_sweep({"model.blocks": (1, 2)}, variants=variants).runs()
-    assert [(run.variant, run.config.model.encoder_input, run.config.model.blocks) for run in runs] == [
-        ("full", True, 1),
-        ("full", True, 2),
-        ("w/o enc-in", False, 1),
-        ("w/o enc-in", False, 2),
-    ]
+    found = [(run.variant, run.config.model.encoder_input, run.config.model.blocks) for run in runs]
+    assert found == [("full", True, 1), ("full", True, 2), ("w/o enc-in", False, 1), ("w/o enc-in", False, 2)]
     assert all(list(run.overrides) == ["model.blocks"] for run in runs)
 
 
@@ -60,10 +56,7 @@ def test_table_notes_grid_axes_that_override_a_variant():
     [
         ({"seeds": ()}, "seeds of the sweep s has no values"),
         ({"seeds": (1, 2, 1)}, "seeds of the sweep s has a value twice"),
-        ({"seeds": (-1,)}, "seed -1 cannot"),
         ({"seeds": (2**32,)}, "seed 4294967296 cannot"),
-        ({"seeds": (0.5,)}, "seed 0.5 cannot"),
-        ({"grid": {"model.blocks": ()}}, "no values"),
         ({"grid": {"model.blocks": (1, 2, 1)}}, "value twice"),
         ({"grid": {"model.block": (1, 2)}}, 'did you mean "model.blocks"'),
         ({"grid": {"model.blocks": (1, "many")}}, "model.blocks is 'many'"),
@@ -79,32 +72,16 @@ def test_invalid_grids_seeds_and_variants_are_refused(arguments, problem):
     ("key", "value", "same_signature", "same_identity"),
     [
         ("data.directory", "/elsewhere", True, True),
-        ("data.vectors", "/elsewhere/vectors.txt", True, True),
-        ("data.minimum_coverage", 0.5, True, True),
         ("execution.checkpoint_seconds", 1.0, True, True),
-        ("execution.maximum_replicas", 3, True, True),
         ("execution.cache_directory", "/elsewhere", True, True),
         ("execution.evaluation_batch_size", 7, True, True),
         ("optimizer.learning_rate", 0.5, True, False),
-        ("optimizer.learning_rate_floor", 0.5, True, False),
-        ("optimizer.warmup_samples", 5, True, False),
-        ("optimizer.decay_rate", 0.5, True, False),
-        ("optimizer.decay_samples", 5, True, False),
         ("optimizer.dropout_rate", 0.5, True, False),
-        ("optimizer.l2_penalty", 0.5, True, False),
-        ("optimizer.gradient_clip", 0.5, True, False),
         ("model.blocks", 3, False, False),
         ("model.precision", "bfloat16", False, False),
         ("training.batch_size", 7, False, False),
-        ("training.epochs", 7, False, False),
         ("training.patience_samples", 7, False, False),
-        ("training.minimum_samples", 7, False, False),
-        ("training.evaluate_each_epoch", True, False, False),
-        ("training.evaluate_every_samples_late", 7, False, False),
-        ("training.late_from_samples", 7, False, False),
-        ("model.dropout_placement", "every_layer", False, False),
         ("training.selection", "f1", False, False),
-        ("data.lowercase", False, False, False),
         ("data.drop_from_length", 100, False, False),
     ],
 )
@@ -126,10 +103,8 @@ def test_seed_changes_the_identity_and_data_the_signature_too():
 
 
 def test_identity_does_not_depend_on_where_a_setting_comes_from():
-    by_grid = a_sweep({"optimizer.learning_rate": (0.5,), "model.blocks": ("3",)}).runs()[0]
-    by_config = a_sweep(
-        config=with_overrides(default_config(), {"model.blocks": 3, "optimizer.learning_rate": "0.5"})
-    ).runs()[0]
+    (by_grid,) = a_sweep({"optimizer.learning_rate": (0.5,), "model.blocks": ("3",)}).runs()
+    by_config = a_run(model__blocks=3, optimizer__learning_rate="0.5")
     assert by_grid.identity("data") == by_config.identity("data")
     assert by_grid.signature("data") == by_config.signature("data")
 
@@ -146,10 +121,8 @@ def test_requested_seeds_extend_or_truncate_those_of_the_file(file_seeds, reques
     ("text", "values"),
     [
         ("1,2,3", (1, 2, 3)),
-        ("0.001, 0.002", (0.001, 0.002)),
         ("full,simple", ("full", "simple")),
         ("3,(1,3)", (3, (1, 3))),
-        ("5", (5,)),
         ("True,False", (True, False)),
     ],
 )
@@ -166,12 +139,7 @@ def test_an_override_of_a_grid_axis_is_refused():
 
 
 def test_table_notes_settings_changed_from_the_file():
-    overrides = {
-        "training.epochs": "3",
-        "training.batch_size": "128",
-        "data.vectors": "some.txt",
-        "execution.maximum_replicas": "3",
-    }
+    overrides = {"training.epochs": "3", "training.batch_size": "128", "data.vectors": "some.txt"}
     planned = launch.changed(a_sweep(), overrides=overrides)
     assert planned.table.notes == ("Settings changed from the file's: training.epochs=3",)  # the file has 128, too
     assert launch.changed(a_sweep()).table.notes == ()

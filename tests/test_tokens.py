@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from nltk.tokenize import NLTKWordTokenizer
 
 from jaxmatch.data.text import (
-    PADDING,
     SENTENCE_END,
     TOKENIZERS,
     UNKNOWN,
@@ -120,18 +119,3 @@ def test_text_that_spells_the_special_words_is_unknown_and_never_padding():
     vocabulary = build_vocabulary({"<padding>": 9, "<unknown>": 9, "cat": 9}, {"<padding>", "<unknown>"})
     assert vocabulary.words == ("<padding>", "<unknown>", "cat") and len(vocabulary) == 3
     assert vocabulary.ids(["<padding>", "cow", "<unknown>", "cat"]) == [UNKNOWN, UNKNOWN, UNKNOWN, 2]
-
-
-@given(
-    st.dictionaries(st.text(max_size=5), st.integers(1, 9), max_size=20),
-    st.sets(st.text(max_size=5)),
-    st.integers(1, 9),
-)
-@settings(max_examples=50, deadline=None)
-def test_every_kept_word_round_trips_through_its_id(counts, has_vector, minimum):
-    vocabulary = build_vocabulary(counts, has_vector, minimum)
-    for word, count in counts.items():
-        (number,) = vocabulary.ids([word])
-        assert number != PADDING
-        assert (vocabulary.words[number] == word) == (count >= minimum or word in has_vector)
-    assert vocabulary.words == build_vocabulary(dict(reversed(counts.items())), has_vector, minimum).words

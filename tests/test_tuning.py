@@ -1,7 +1,6 @@
 """Tuning chooses a setting on dev and reports it with seeds that were not used for the choice."""
 
 import json
-from pathlib import Path
 
 import pytest
 import small_sweep
@@ -15,8 +14,6 @@ from jaxmatch.reporting.layout import Published, TableLayout
 from jaxmatch.reporting.table import folder_table
 from jaxmatch.sweep import tune
 from jaxmatch.sweep.sweep import Sweep, with_scores
-
-ROOT = Path(__file__).parent.parent
 
 
 def test_the_setting_with_the_best_mean_on_dev_is_chosen():
@@ -53,8 +50,7 @@ def test_a_setting_with_a_diverged_seed_is_not_chosen():
         tune.choose([*dropped, *records[:2]])
 
 
-def test_the_first_of_equal_scores_and_the_smallest_loss_are_chosen():
-    assert tune.choose([tried(0.3, 0, dev=0.5), tried(0.1, 0, dev=0.5)]).overrides == {"optimizer.learning_rate": 0.3}
+def test_the_smallest_loss_is_chosen():
     losses = [tried(0.3, 0, dev=0.5, selected_on="dev.loss"), tried(0.1, 0, dev=0.4, selected_on="dev.loss")]
     assert tune.choose(losses).overrides == {"optimizer.learning_rate": 0.1}
 
@@ -62,8 +58,6 @@ def test_the_first_of_equal_scores_and_the_smallest_loss_are_chosen():
 def test_records_with_different_selection_or_data_are_an_error():
     with pytest.raises(InputError, match=r"differ in training.selection \(dev.accuracy, dev.loss\)"):
         tune.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, selected_on="dev.loss")])
-    with pytest.raises(InputError, match=r"differ in data \(sick, snli\)"):
-        tune.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, data="snli")])
     with pytest.raises(InputError, match=r"differ in data \(sick \(1\), sick \(2\)\)"):
         tune.choose([tried(0.1, 0, 0.5), tried(0.2, 0, 0.5, data="sick-changed")])
 

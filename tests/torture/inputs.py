@@ -1,4 +1,4 @@
-"""Broken inputs of all readers and commands, and settings and words that make no sense."""
+"""Broken inputs of all readers and commands."""
 
 import gzip
 import io
@@ -24,16 +24,6 @@ from torture.processes import Attack, run_command
 RESULTS = Path(__file__).parents[2] / "results"
 CHANGES = (*MUST_BE_REFUSED, *MAY_BE_GOOD)
 PLACES = ("a folder", "a pipe", "a loop of links", "a device", "empty", "missing")
-SETTINGS = """
-    model.name model.blocks model.hidden_size model.kernel_size model.alignment model.none
-    data.name data.directory data.vectors data.task data.tokenizer data.minimum_count data.maximum_length
-    training.batch_size training.epochs training.maximum_buckets training.patience_samples optimizer.learning_rate
-    optimizer.dropout_rate execution.maximum_replicas execution.checkpoint_seconds execution.cache_directory nothing
-""".split()
-VALUES = ("", "-1", "0", "1e400", "nan", "x", "None", "[]", "10" * 30, "(1,", "{}", "0.5")
-COMMANDS = "sweep train tune table report evaluate ensemble timing predict inspect occlusion figure data".split()
-WORDS = ([], ["FOLDER/none"], ["FOLDER"], ["/dev/null"], ["/dev/zero"], ["--nothing"], ["FOLDER/" + "n" * 300])
-WORDS += ([""], ["\x1b[31m"], ["FOLDER", "--workdir"])
 
 
 def _judged(end, change, names: Iterable[str]) -> str:
@@ -139,29 +129,6 @@ def _timing(folder: Path) -> Path:
     return Path(shutil.copy(RESULTS / "re2_timing" / "timing.json", folder / "workdir"))
 
 
-def _setting(bench: Bench, name: str, value: str):
-    """A setting given by name that makes no sense, or does."""
-
-    def make(folder: Path, generator: random.Random) -> str:
-        end = run_command([*bench.sweep(folder / "workdir"), f"--config.{name}={value}", "--dry-run"], folder)
-        if end.status == 0:  # the plan stands on the error stream
-            return judge.leftover_files(folder) or ("a dry run wrote" if (folder / "workdir").exists() else "")
-        last = name.rpartition(".")[2]
-        named = [name, last, last.replace("_", " "), value[:50] or "''"]
-        return judge.refused(end, named) or judge.leftover_files(folder)
-
-    return make
-
-
-def _words(words: list[str]):
-    """Words that are no command."""
-
-    def make(folder: Path, generator: random.Random) -> str:
-        return judge.refused(run_command([word.replace("FOLDER", str(folder)) for word in words], folder))
-
-    return make
-
-
 def attacks(bench: Bench) -> list[Attack]:
     """More than 2,000 broken inputs."""
     made: list[Attack] = []
@@ -223,10 +190,4 @@ def attacks(bench: Bench) -> list[Attack]:
             sound = (name, kind) in (("pairs tsv", "a pipe"), ("pairs jsonl", "a pipe"), ("pairs jsonl", "empty"))
             if not absent and not sound:
                 add(f"{name}/{kind}", _file(write, words, kind=kind))
-    for name in SETTINGS:
-        for value in VALUES:
-            add(f"setting {name}={value[:10]}", _setting(bench, name, value))
-    for command in COMMANDS:
-        for number, words in enumerate(WORDS):
-            add(f"words of {command}, {number}", _words([command, *words]))
     return made
