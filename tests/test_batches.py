@@ -12,8 +12,6 @@ from jaxmatch.data.batches import (
     assign,
     evaluation_batches,
     evaluation_rows,
-    most_distinct_words,
-    most_in_training,
     plan_batches,
     plan_buckets,
 )
@@ -184,21 +182,3 @@ def test_lengths_fit_the_longest_pairs_of_batches_not_single_pairs():
     assert by_length.tokens() < mixed.tokens() < of_single_pairs.tokens() < lengths.max() * len(lengths)
     exact = np.mean([64 * lengths[mixed.rows(0, epoch)[0][0]].max(axis=1).sum() for epoch in range(5)])
     assert exact < mixed.tokens() < 1.2 * exact
-
-
-def test_distinct_words_are_counted_in_the_batches_of_each_length():
-    lengths = np.array([2] * 30 + [6], np.int32)
-    ids = np.zeros((31, 6), np.int32)
-    ids[:, :2] = np.arange(31)[:, None] + 2
-    ids[30] = np.arange(40, 46)
-    plan = mixed_plan(lengths, 8, maximum_buckets=2)
-    drawn = plan.rows(3, 0)
-    most = {
-        bucket: most_distinct_words((ids[batch, : plan.buckets[bucket]] for batch in rows), 50)
-        for bucket, rows in plan.batches_of(drawn, 0).items()
-    }
-    # Padding and eight words; the batch with the long pair has six words of that pair and those of the other pairs.
-    (long,) = np.flatnonzero(plan.bucket_sequence(0)[:, 0] == 1)
-    others = len(set(drawn[0][0][long].tolist()) - {30})
-    assert most == {0: 9, 1: 1 + 6 + others}
-    assert most_in_training(plan, ids, 50).keys() == {0, 1}

@@ -13,10 +13,9 @@ from benchmarks import device, reports
 from benchmarks.accelerators import __main__ as accelerators
 from benchmarks.accelerators import hlo
 from benchmarks.count_compilations import count_compilations
-from benchmarks.item import Column, Item, Settings
+from benchmarks.item import Settings
 from benchmarks.items import ITEMS, first_table, replicas
 from benchmarks.peer import Peer
-from jaxmatch.errors import InputError
 
 
 @pytest.fixture
@@ -82,23 +81,6 @@ def test_committed_pages_follow_from_their_records():
     assert (reports.RESULTS / "README.md").read_text() == command.tables_of(reports.RESULTS)
     figures = json.loads((accelerators.RESULTS / "figures.json").read_text())
     assert (accelerators.RESULTS / "README.md").read_text() == accelerators.page(figures.values())
-
-
-def test_other_items_are_measured_if_one_fails(monkeypatch, tmp_path, capsys):
-    def item(error=None):
-        def run(_):
-            if error:
-                raise error
-            return [{"value": 1}], []
-
-        return Item(title="A title.", needs=(), columns=(Column("value", "value", "d"),), run=run)
-
-    items = {"bad": item(RuntimeError("no memory")), "wrong": item(InputError("no file")), "good": item()}
-    monkeypatch.setattr(command, "ITEMS", items)
-    monkeypatch.setattr(sys, "argv", ["benchmarks", "--results", str(tmp_path)])
-    assert command.main() == 1
-    assert [file.stem for file in tmp_path.glob("*/*.json")] == ["good"]
-    assert "bad: RuntimeError: no memory" in capsys.readouterr().err
 
 
 def test_kernels_in_a_loop_count_once_for_each_iteration():

@@ -138,25 +138,6 @@ def test_texts_without_spaces_are_a_problem(own, text, tokenizer, mean):
     assert found == [f"{line}data.tokenizer=characters"] * bool(mean)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("twitter_url", ["train 82 82 8 (3 of 6 votes)", "test 86 86 14 (3 of 6 votes)"]),
-        (
-            "trecqa_clean",
-            [
-                "test 1,442 1,442 75 (the question has not both right and wrong answers)",
-                "test 68 68 21.2 112",
-                "test: questions with right and wrong answers only",
-            ],
-        ),
-    ],
-)
-def test_missing_dropped_and_repeated_official_pairs_are_explained(data_folder, name, expected):
-    lines = lines_of(check(DataSettings(name, str(data_folder))))
-    assert set(expected) <= set(lines)
-
-
 @pytest.mark.parametrize("setting", ["maximum_length=" + "9" * 20, "minimum_count=-3"])
 def test_settings_out_of_bounds_are_one_line_errors(setting, capsys):
     assert main(["data", "check", "embedded_inference", f"--config.data.{setting}"]) == 2

@@ -60,19 +60,6 @@ def trained(small_files, tagger, tmp_path_factory):
     return workdir, workdir / "runs" / run
 
 
-def test_second_launch_trains_nothing_and_signatures_depend_on_features(trained, small_files):
-    workdir, _ = trained
-    _, watcher = launched(small_files, workdir)
-    assert watcher.trained == []
-
-    def signature(**changes):
-        overrides = small_sweep.overrides(small_files) | MODEL | changes
-        return launch.resolve(small_files / "features.py", overrides=overrides).runs()[0].signature("data")
-
-    for change in ({"model.tags": "False"}, {"model.exact_match": "False"}, {"model.characters": "none"}):
-        assert signature(**change) != signature()
-
-
 def test_the_saved_model_reproduces_the_scores_of_its_record(trained, small_files):
     _, run = trained
     matcher = load(run)

@@ -84,23 +84,6 @@ def test_sets_have_the_specified_sizes_labels_and_lengths(sets):
                 assert text == text.lower() and all(character.isalpha() or character == " " for character in text)
 
 
-def test_ranking_groups_have_one_question_and_five_candidates(sets):
-    data = sets["embedded_ranking"]
-    assert data.task == "ranking" and data.labels == ("0", "1")
-    groups_seen = set()
-    for split in data.splits.values():
-        labels = collections.defaultdict(list)
-        questions = collections.defaultdict(set)
-        for group, question, right in zip(split.groups, split.text_a, split.labels, strict=True):
-            labels[group].append(right)
-            questions[group].add(question)
-        assert all(len(each) == 5 and set(each) == {"0", "1"} for each in labels.values())
-        assert all(len(each) == 1 for each in questions.values())
-        assert len(set(split.documents)) == len(split.documents)
-        assert not groups_seen & set(labels)
-        groups_seen |= set(labels)
-
-
 def probe(features, train, dev):
     """Returns the accuracy on dev of a linear classifier."""
     model = RidgeClassifier(alpha=10.0, solver="lsqr").fit(features(train), train.labels)

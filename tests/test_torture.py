@@ -5,7 +5,7 @@ import random
 
 import pytest
 from torture import judge, mutations, report
-from torture.harm import HARMS
+from torture.damage import HARMS
 from torture.processes import CommandResult
 
 GOOD = CommandResult(2, "", "jaxmatch: pairs.tsv: line 3: there is no text_b\n", 0.1, 100)

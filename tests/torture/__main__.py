@@ -1,4 +1,4 @@
-"""Attacks jaxmatch for about 27 minutes and tells what it withstood: `python tests/torture --help`."""
+"""Attacks jaxmatch for about 25 minutes and tells what it withstood: `python tests/torture --help`."""
 
 import argparse
 import math

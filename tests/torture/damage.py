@@ -1,22 +1,59 @@
 """Every file of a half-done cohort, a data cache, a model folder and a finished sweep, damaged in every way."""
 
+import os
 import random
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from torture import judge
+from torture import judge, mutations
 from torture.bench import Bench
-from torture.harm import HARMS, copied, files_below
 from torture.processes import Attack, run_command
 
 REPLACED = ("a folder", "a pipe", "other")
+OTHERS = (b"{}", b"[]", b"null", b"\x00" * 64, b"PK\x03\x04", b"other\n" * 9, b'{"format": 1}')
+
+
+def _rewritten(change: Callable[[bytes, random.Random], bytes]) -> Callable[[Path, random.Random], None]:
+    def harm(file: Path, generator: random.Random) -> None:
+        content = file.read_bytes()
+        file.write_bytes(change(content, generator) if content else b"")
+
+    return harm
+
+
+def _folder(file: Path, generator: random.Random) -> None:
+    file.unlink()
+    file.mkdir()
+
+
+def _pipe(file: Path, generator: random.Random) -> None:
+    """Puts a pipe in its place, of which nobody writes the other end."""
+    file.unlink()
+    os.mkfifo(file)
+
+
+HARMS = {
+    "truncated": _rewritten(mutations.truncated),
+    "flipped": _rewritten(mutations.flipped),
+    "deleted": lambda file, generator: file.unlink(),
+    "emptied": lambda file, generator: file.write_bytes(b""),
+    "a folder": _folder,
+    "a pipe": _pipe,
+    "other": lambda file, generator: file.write_bytes(generator.choice([*OTHERS, generator.randbytes(200)])),
+}
+
+
+def _files_below(place: Path) -> list[str]:
+    """The files of a folder that hold something, by their relative path."""
+    return sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file() and path.stat().st_size)
 
 
 def _damaged(source: Path, judged: Callable[[Path, Path], str], file: str, harm: str):
     """Damages a file of a copy of a folder, and judges what commands do with it, by (the copy, a scratch folder)."""
 
     def make(folder: Path, generator: random.Random) -> str:
-        copy = copied(source, folder / "copy")
+        copy = Path(shutil.copytree(source, folder / "copy"))
         HARMS[harm](copy / file, generator)
         return judged(copy, folder)
 
@@ -63,19 +100,19 @@ def attacks(bench: Bench) -> list[Attack]:
 
     steps = [path for path in bench.half.glob("cohorts/*/checkpoints/*") if path.name.isdigit()]
     newest = str(max(steps, key=lambda path: int(path.name)).relative_to(bench.half))
-    for number, file in enumerate(file for file in files_below(bench.half) if not file.endswith(".lock")):
+    for number, file in enumerate(file for file in _files_below(bench.half) if not file.endswith(".lock")):
         harms = ["truncated", "flipped", "deleted", REPLACED[number % len(REPLACED)]]
         # Training resumes from the newest checkpoint, so a file of an older one is damaged in one way only.
         if "/checkpoints/" in file and not file.startswith(newest):
             harms = [harms[number % len(harms)]]
         add("half-done", bench.half, resumed, file, harms)
-    for file in files_below(bench.cache):
+    for file in _files_below(bench.cache):
         if not file.startswith("programs"):
             add("cache", bench.cache, encoded, file, [harm for harm in HARMS if harm not in ("emptied", "a pipe")])
-    for file in files_below(bench.run):
+    for file in _files_below(bench.run):
         if file.startswith("model"):
             add("model", bench.run, answered, file, HARMS, 6)
-    for file in files_below(bench.workdir):
+    for file in _files_below(bench.workdir):
         if file.endswith(".json") and "/model/" not in file:
             add("finished", bench.workdir, shown, file, HARMS, 3)
     return made

@@ -1,4 +1,4 @@
-"""Broken inputs of all readers and commands."""
+"""Broken files of commands."""
 
 import gzip
 import io
@@ -6,18 +6,14 @@ import json
 import os
 import random
 import shutil
-import sys
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-import reader_formats
 import small_sweep
 
-from jaxmatch.errors import InputError
 from torture import judge
 from torture.bench import Bench
-from torture.harm import copied
 from torture.mutations import MAY_BE_GOOD, MUST_BE_REFUSED, binary, flipped, json_replaced, not_utf8, truncated
 from torture.processes import Attack, run_command
 
@@ -28,28 +24,6 @@ PLACES = ("a folder", "a pipe", "a loop of links", "a device", "empty", "missing
 
 def _judged(end, change, names: Iterable[str]) -> str:
     return judge.refused(end, names) if change in MUST_BE_REFUSED else judge.refused_or_sound(end, names)
-
-
-def _reader(name: str, change):
-    """A reader called as a command would."""
-
-    def make(folder: Path, generator: random.Random) -> str:
-        _, path = reader_formats.placed(folder, name, lambda content: change(content, generator))
-
-        def call() -> int:
-            read, file, _ = reader_formats.FORMATS[name]
-            try:
-                split = read(folder / file)
-            except (InputError, OSError) as error:
-                print(f"jaxmatch: {error}", file=sys.stderr)
-                return judge.REFUSED
-            assert len(split.text_a) == len(split.text_b) == len(split.labels), "columns of different length"
-            assert all(text.strip() for text in (*split.text_a, *split.text_b)), "an empty text is accepted"
-            return 0
-
-        return _judged(run_command([], folder, call=call), change, [path.name])
-
-    return make
 
 
 def _replaced(path: Path, kind: str) -> None:
@@ -95,14 +69,14 @@ def _copy(source: Path, target: str, name: str):
     """Copies a folder, and gives one of the copied files."""
 
     def write(folder: Path) -> Path:
-        return sorted(copied(source, folder / target).glob(name))[0]
+        return sorted(Path(shutil.copytree(source, folder / target)).glob(name))[0]
 
     return write
 
 
 def _vectors(bench: Bench, suffix: str):
     def write(folder: Path) -> Path:
-        path, content = copied(bench.files, folder / "files") / f"broken.{suffix}", io.BytesIO()
+        path, content = Path(shutil.copytree(bench.files, folder / "files")) / f"broken.{suffix}", io.BytesIO()
         plain = (bench.files / "vectors.txt").read_bytes()
         if suffix == "zip":
             with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -130,7 +104,7 @@ def _timing(folder: Path) -> Path:
 
 
 def attacks(bench: Bench) -> list[Attack]:
-    """More than 2,000 broken inputs."""
+    """Files of commands, changed or replaced."""
     made: list[Attack] = []
 
     def add(family: str, make, count: int = 1):
@@ -174,9 +148,6 @@ def attacks(bench: Bench) -> list[Attack]:
         for command in ("table", "report", "figure"):
             words = of(command, "FOLDER/workdir", *(["--output", "OUTPUT"] if command == "figure" else []))
             files[f"{file} of {command}"] = (_copy(bench.workdir, "workdir", name), words, of_json, 25)
-    for name in reader_formats.FORMATS:
-        for change in CHANGES:
-            add(f"reader of {name}/{change.__name__}", _reader(name, change), 6)
     for name, (write, words, changes, count) in files.items():
         add(f"{name}/undamaged", _file(write, words))
         for change in changes:

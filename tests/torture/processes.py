@@ -50,7 +50,6 @@ class Command:
       folder: an existing folder for what it prints.
       prepare: called in the new process first, to limit it.
       output: a file or device in place of standard output.
-      call: a function to call instead of the command.
     """
 
     def __init__(
@@ -59,7 +58,6 @@ class Command:
         folder: Path,
         prepare: Callable[[], None] = lambda: None,
         output: str = "",
-        call: Callable[[], int | None] | None = None,
     ):
         number = len(list(folder.glob("*.stderr")))
         self._output, self._errors = Path(output or folder / f"{number}.stdout"), folder / f"{number}.stderr"
@@ -71,10 +69,10 @@ class Command:
             self._relay = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=errors)
         self.pid = os.fork()
         if not self.pid:
-            self._run_child(words, prepare, call)
+            self._run_child(words, prepare)
         self._relay.stdin.close()
 
-    def _run_child(self, words, prepare, call):
+    def _run_child(self, words, prepare):
         status = 1
         try:
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -86,7 +84,7 @@ class Command:
             prepare()
             from jaxmatch.cli.main import main
 
-            status = (call() or 0) if call else main(words)
+            status = main(words)
             sys.stdout.flush()
         except BaseException:
             traceback.print_exc()
