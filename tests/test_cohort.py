@@ -385,7 +385,6 @@ def test_steps_of_all_lengths_are_compiled_in_the_first_epoch(monkeypatch):
     epochs = [replicas.epoch(number) for number in range(2)]
     assert [set(epoch.sequence[:, 0]) for epoch in epochs] == [{1}, {0, 1}]
     train = replicas.programs.train
-    monkeypatch.setattr(train, "compiles_ahead", True)
     before = len(train.executables)
     replicas.compile()
     assert len(train.ahead) == 2
@@ -396,11 +395,7 @@ def test_steps_of_all_lengths_are_compiled_in_the_first_epoch(monkeypatch):
     assert not train.ahead and len(train.executables) == before + 2
 
 
-def test_programs_of_the_next_cohort_are_compiled_while_this_one_trains(monkeypatch):
-    class Ahead(chunks.Program):
-        compiles_ahead = property(lambda self: True, lambda self, value: None)  # as on an accelerator
-
-    monkeypatch.setattr(chunks, "Program", Ahead)
+def test_programs_of_the_next_cohort_are_compiled_while_this_one_trains():
     chunks.programs.cache_clear()
     following = {"model": MODEL | {"hidden_size": 4}, "training": TRAINING | ONE_LENGTH, "execution": EXECUTION}
     following |= {"data": make_data(), "seeds": (1, 2), "optimizer": [OPTIMIZER] * 2}

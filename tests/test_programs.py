@@ -1,8 +1,8 @@
 """Compiled programs: kept while memory mappings suffice, and compiled side by side on accelerators."""
 
+import concurrent.futures
 import threading
 import time
-import types
 import weakref
 
 import jax
@@ -63,16 +63,16 @@ def make_program(monkeypatch):
         traced = programs.Program(
             lambda x: (while_traced(), jnp.sin(x) * 2)[1], name="traced", by_slot=(False,), mesh=mesh
         )
-        traced.compiles_ahead = True
         return traced
 
     return made
 
 
-def test_new_shapes_are_compiled_concurrently_and_ahead(make_program):
+def test_new_shapes_are_compiled_concurrently_and_ahead(make_program, monkeypatch):
     waits, reported = [lambda: None], []
     program = make_program(lambda: waits[-1]())
     called(program, 2)
+    monkeypatch.setattr(programs, "threads", concurrent.futures.ThreadPoolExecutor(3))
     waits.append(threading.Barrier(3, timeout=60).wait)  # three are traced at the same time
     before = program.compile_seconds
     program.compile_ahead(calls(1, 2, 3, 3, 4))
@@ -85,12 +85,11 @@ def test_new_shapes_are_compiled_concurrently_and_ahead(make_program):
     assert program.compile_seconds - before <= passed, "overlapping seconds are counted once"
 
 
-def test_cpu_and_multi_process_programs_are_compiled_on_first_use(program, monkeypatch):
-    program.compile_ahead(calls(1, 2, 3))
+def test_programs_of_several_processes_are_compiled_on_first_use(monkeypatch):
     monkeypatch.setattr(programs.hosts, "is_multiprocess", lambda: True)
-    monkeypatch.setattr(programs, "compiler_options", lambda *_: {})
-    of_several = types.SimpleNamespace(devices=np.array([types.SimpleNamespace(platform="gpu")]), size=1)
-    assert not program.ahead and not programs.Program(jnp.sin, name="sine", by_slot=(), mesh=of_several).compiles_ahead
+    program = programs.Program(jnp.sin, name="sine", by_slot=(False,), mesh=programs.mesh_of((jax.devices()[0],)))
+    program.compile_ahead(calls(1, 2, 3))
+    assert not program.ahead
 
 
 def test_concurrent_compilation_uses_the_precision_of_the_calling_thread(make_program):

@@ -178,7 +178,7 @@ def _train(
         hosts.decide(lambda: (runs, data.content, until, dropped))  # for `_follow`
         with contextlib.nullcontext() if own == default else jax.default_device(own):
             cohort = Cohort(**_settings(runs, data), devices=devices)
-            if following:
+            if following and devices[0].platform != "cpu":  # a CPU would only train more slowly meanwhile
                 cohort.compile_ahead(_settings(following.runs, following.data))
             cohort.origins.append(origin(devices))  # the code that trains, not that of the checkout at the end
             results = cohort.train(checkpoints, listener, until=until, dropped=dropped)

@@ -360,9 +360,7 @@ class Chunks:
         jax.block_until_ready([chunk.state.step for chunk in self.chunks])
 
     def compile(self) -> None:
-        """Starts to compile the steps of all lengths side by side, which needs no array on a device. A CPU does so when
-        it meets a length.
-        """
+        """Starts to compile the steps of all lengths side by side, which needs no array on a device."""
         if not self.programs.train.compiles_ahead or self._compiled == self.size:
             return
         self._compiled = self.size

@@ -130,7 +130,7 @@ class Cohort:
 
     def compile_ahead(self, following: Mapping[str, Any]) -> None:
         """Starts to compile the training programs of this cohort, then those of the cohort that trains next, whose
-        settings are given. Only the host of an accelerator does this; it goes on while the devices train.
+        settings are given. This goes on while the devices train.
         """
         self.chunks.compile()
         if self.chunks.programs.train.compiles_ahead:

@@ -26,8 +26,9 @@ from jaxmatch.devices import compiler_options
 from jaxmatch.training import hosts
 
 SLOTS = "slots"  # the axis of a mesh
-# Compilations run side by side here. They are few, because a compiler takes memory of the host.
-threads = concurrent.futures.ThreadPoolExecutor(4)
+# Compilations run side by side here: a compilation keeps about one core busy. They are few, because a compiler takes
+# memory of the host.
+threads = concurrent.futures.ThreadPoolExecutor(min(4, devices.cores()))
 alive: weakref.WeakSet["Program"] = weakref.WeakSet()
 _thread_local = threading.local()
 
@@ -64,8 +65,8 @@ class Program:
       runs_once: whether the program runs only once, so that a fast compilation matters more than a fast program.
 
     Attributes:
-      compiles_ahead: whether `compile_ahead` does anything; False on a CPU, whose compiler uses several cores for one
-        program, and with several processes, whose compilers may wait for each other.
+      compiles_ahead: whether `compile_ahead` does anything; False with several processes, whose compilations may wait
+        for each other.
       executables: (static arguments, shapes, JAX's default precision) -> the executable compiled for them.
       ahead: the same -> a compilation that `compile_ahead` started and nobody has waited for.
       compile_seconds: the seconds that all compilations so far took.
@@ -84,7 +85,7 @@ class Program:
         self._function, self.name, self.mesh, self._donated = function, name, mesh, donated
         self._specs = tuple(PartitionSpec(SLOTS) if split else PartitionSpec() for split in by_slot)
         platform = mesh.devices.flat[0].platform
-        self.compiles_ahead = platform != "cpu" and not hosts.is_multiprocess()
+        self.compiles_ahead = not hosts.is_multiprocess()
         self._compiler_options = compiler_options(platform, runs_once) or None
         self.executables: dict[Hashable, jax.stages.Compiled] = {}
         self.ahead: dict[Hashable, concurrent.futures.Future[jax.stages.Compiled]] = {}
