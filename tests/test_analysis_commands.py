@@ -188,14 +188,3 @@ def test_figure_draws_a_score_against_a_setting_of_the_grid(tmp_path, capsys):
     assert "--score needs --against SETTING" in capsys.readouterr().err
     assert main([*words[:2], *words[1:]]) == 2
     assert "several folders share a figure only with --against SETTING" in capsys.readouterr().err
-
-
-def test_figure_of_an_empty_folder_or_missing_file_is_reported_in_one_line(tmp_path, capsys):
-    for source, problem in [
-        (tmp_path, "holds no runs of a sweep"),
-        (tmp_path / "absent.json", "there is no such file"),
-    ]:
-        assert main(["figure", str(source), "--output", str(tmp_path / "drawn")]) == 2
-        err = capsys.readouterr().err
-        assert problem in err and err.count("\n") == 1
-    assert not (tmp_path / "drawn").exists()

@@ -10,7 +10,7 @@ import reference_re2
 import saved_model
 from random_parameters import random_parameters
 
-from jaxmatch.analysis.attention import PAPERS_PAIRS, attention, layer_order, papers_pair
+from jaxmatch.analysis.attention import attention, layer_order
 from jaxmatch.data.text import Preprocessing, Vocabulary
 from jaxmatch.errors import InputError
 from jaxmatch.inference.matcher import InferenceModel, Matcher, Prediction
@@ -49,14 +49,6 @@ def test_weights_equal_the_reference_implementation(network, attentions, monkeyp
             assert block.over_b.dtype == np.float32
         assert pair.prediction.label == saved_model.LABELS[int(expected.argmax())]
     assert next(calls, None) is None
-
-
-def test_as_json_contains_tokens_probabilities_and_weights(attentions):
-    plain = attentions[1].as_json()
-    assert plain["kind"] == "attention"
-    assert (plain["tokens_a"], plain["tokens_b"]) == (["e", "d", "c", "b", "a"], ["unseen", "c"])
-    assert plain["probabilities"] == attentions[1].prediction.probabilities
-    np.testing.assert_allclose(plain["blocks"][2]["over_a"], attentions[1].blocks[2].over_a, atol=1e-6)
 
 
 def test_block_10_comes_after_block_2_and_the_stack_last():
@@ -129,11 +121,6 @@ def test_both_directions_of_bimpm_are_shown(monkeypatch):
         np.testing.assert_allclose(block.over_a.sum(axis=0), 1.0, rtol=1e-4)
     assert np.ptp(pair.blocks[0].over_b) > 1e-3
     assert np.abs(pair.blocks[0].over_b - pair.blocks[1].over_b).max() > 1e-3
-
-
-def test_each_model_uses_the_example_pair_of_its_paper():
-    assert papers_pair(tiny("esan")) == PAPERS_PAIRS["esan"] != PAPERS_PAIRS["re2"]
-    assert papers_pair(tiny("cafe")) == PAPERS_PAIRS["re2"]  # the paper of CAFE shows no pair
 
 
 def test_a_model_that_keeps_no_weights_is_refused(network, monkeypatch):

@@ -12,7 +12,6 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from small_cohort import make_data
 
 from jaxmatch.baselines import BASELINES, measured
-from jaxmatch.data import encoding
 from jaxmatch.data.encoding import EncodedData
 
 
@@ -184,13 +183,3 @@ def test_bm25_is_for_rankings_only_and_undefined_scores_are_null():
     assert rows[0]["test"]["auc"] is None and 0 <= rows[0]["test"]["accuracy"] <= 1
     without_test = dataclasses.replace(data, splits={name: data.splits[name] for name in ("train", "dev")})
     assert measured(without_test, ["overlap"])[0]["test"] is None
-
-
-@pytest.mark.slow
-def test_baseline_scores_on_real_data_are_within_bounds(data_folder, tmp_path):
-    """BM25 has a MAP of about 0.6 on WikiQA (Yang et al., 2015)."""
-    (tmp_path / "v.txt").write_text("a 1 2\nthe 2 1\n")
-    words = {"vectors": str(tmp_path / "v.txt"), "minimum_coverage": 0, "minimum_count": 1}
-    settings = encoding.DataSettings("wikiqa", str(data_folder), **words)
-    (row,) = measured(encoding.prepare(settings, tmp_path / "cache"), ("bm25",))
-    assert 0.55 < row["test"]["map"] < 0.65

@@ -9,7 +9,6 @@ import types
 from pathlib import Path
 
 import pytest
-import small_sweep
 from small_records import cells, record
 
 from jaxmatch.baselines import BASELINES, named_baselines
@@ -170,18 +169,6 @@ def test_baselines_of_a_sweep_file_are_replaced_by_those_requested():
     assert requested_baselines(baselines="cosine,overlap") == ("cosine", "overlap")
     with pytest.raises(InputError, match='there is no baseline "overlp"; did you mean "overlap"'):
         requested_baselines(baselines="overlp")
-
-
-@pytest.mark.parametrize("name", ["re2_main", "esan_main", "csran_main"])
-def test_main_tables_have_the_baselines_that_need_no_other_package(name):
-    assert launch.resolve(SWEEPS / f"{name}.py").baselines == ("majority", "overlap", "cosine", "bm25")
-
-
-def test_a_table_of_trained_runs_has_baselines(small_files, tmp_path, capsys):
-    words = small_sweep.command(small_files, tmp_path, "--grid.optimizer.learning_rate=0.01,0.003")
-    assert main([*words, "--baselines", "overlap"]) == 0
-    table = [line.split("|")[1].strip() for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
-    assert table[2:] == ["this work"] * 2 + ["word overlap"]
 
 
 @pytest.mark.parametrize(("baselines", "problem"), [("overlap", "make them a tuple"), (("x",), "majority")])

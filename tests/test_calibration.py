@@ -201,13 +201,6 @@ def test_pairs_of_one_label_are_refused(tmp_path, capsys, labels, missing):
     assert not (run / "model" / "calibration.json").exists()
 
 
-def test_a_regression_has_nothing_to_calibrate(tmp_path, capsys):
-    run = saved_model.save(tmp_path / "run", task="regression", labels=())
-    assert main(["calibrate", str(run), "--input", "missing.tsv"]) == 2
-    assert capsys.readouterr().err == f"jaxmatch: {run}: a regression has no probabilities to calibrate\n"
-    assert not (run / "model" / "calibration.json").exists()
-
-
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [

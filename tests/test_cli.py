@@ -1,18 +1,15 @@
 """The command line: arguments are passed on, and each error is reported in one line."""
 
-import sys
 import types
 from pathlib import Path
 
 import jax
 import pytest
-from saved_model import write_tsv
 
 import jaxmatch
 import jaxmatch.papers.timing  # imports the real launcher now, so that it does not replace the fake one later
 from jaxmatch.cli.main import main, parse
 from jaxmatch.errors import InputError
-from jaxmatch.reporting import FORMATS
 
 
 @pytest.fixture
@@ -78,27 +75,12 @@ def test_sweep_passes_all_arguments_to_the_launcher(launch, capsys):
     assert capsys.readouterr().out == "the sweep"
 
 
-def test_train_passes_its_defaults_to_the_launcher(launch, capsys):
-    assert main(["train", "configs/re2_snli.py"]) == 0
-    ((name, files, arguments),) = launch.calls
-    assert (name, files, arguments["workdir"]) == ("train", (Path("configs/re2_snli.py"),), Path("runs/re2_snli"))
-    assert not any(arguments[each] for each in ("seeds", "dry_run", "overrides", "options", "smoke", "log", "engine"))
-    assert capsys.readouterr().out == "the train"
-
-
 def test_options_of_a_config_and_smoke_name_the_workdir(launch):
     assert main("train configs/re2.py --dataset sick".split()) == 0
     assert main(["sweep", "a.py", "--smoke"]) == 0
     (_, _, first), (_, _, second) = launch.calls
     assert (first["workdir"], first["options"]) == (Path("runs/re2_sick"), {"dataset": "sick"})
     assert (second["workdir"], second["smoke"]) == (Path("runs/a-smoke"), True)
-
-
-@pytest.mark.parametrize("layout", FORMATS)
-def test_table_prints_the_records(launch, capsys, layout, tmp_path):
-    assert main(["table", str(tmp_path), "--format", layout]) == 0
-    assert launch.calls == [("table", (tmp_path, layout), {})]
-    assert capsys.readouterr().out == "the table"
 
 
 @pytest.mark.parametrize(
@@ -179,22 +161,6 @@ def test_unexpected_exceptions_are_not_caught(launch):
         launch.sweep = _raising(error)
         with pytest.raises(type(error), match="ours"):
             main(["sweep", "a.py"])
-
-
-def test_data_check_reports_user_defined_data(tmp_path, capsys):
-    write_tsv(tmp_path / "train.tsv", [("a", "b", "x"), ("a", "c", "y"), ("d", "b", "y")], "text_a\ttext_b\tlabel")
-    assert main(["data", "check", "own", "--data-directory", str(tmp_path)]) == 0
-    assert "own: classification, labels x, y" in capsys.readouterr().out
-
-
-def test_a_closed_standard_output_is_an_error_before_the_launch(launch, monkeypatch, capsys):
-    with monkeypatch.context() as closed:
-        closed.setattr(sys, "stdout", None)
-        assert main(["sweep", "a.py"]) == 2
-    assert (
-        capsys.readouterr().err == "jaxmatch: standard output is closed; give it a file or a pipe; /dev/null will do\n"
-    )
-    assert not launch.calls
 
 
 def test_control_characters_in_error_messages_are_escaped(launch, capsys):

@@ -48,24 +48,6 @@ def test_evaluate_names_the_line_of_an_unknown_label(run, tmp_path, capsys):
     assert capsys.readouterr().err.startswith(f"jaxmatch: {source}:3: ")
 
 
-def test_evaluate_reads_a_split_of_the_training_data_set(tmp_path, data_folder, capsys, monkeypatch):
-    """The accuracy of a model that always predicts NEUTRAL is the share of NEUTRAL in the official file."""
-    from jaxmatch.data.catalog import CATALOG
-
-    monkeypatch.setenv("JAXMATCH_DATA", str(data_folder))
-    labels = CATALOG["sick"].labels
-    parameters = saved_model.parameters(len(labels))
-    parameters["prediction"]["output"]["bias"] = 1e6 * np.array([label == "neutral" for label in labels], np.float32)
-    config = {"data": {"name": "sick", "directory": "", "task": ""}}
-    run = saved_model.save(tmp_path / "run", labels=labels, params=parameters, config=config)
-    assert main(["evaluate", str(run), "--split", "dev"]) == 0
-    header, accuracy, *_ = capsys.readouterr().out.splitlines()
-    rows = (data_folder / "SICK" / "SICK_trial.txt").read_text().splitlines()[1:]
-    share = sum(row.split("\t")[4].strip() == "NEUTRAL" for row in rows) / len(rows)
-    assert header == f"sick dev: {len(rows):,} pairs"
-    assert accuracy.split() == ["accuracy", f"{share:.4f}"]
-
-
 def test_evaluate_reads_own_data_without_its_training_file(tmp_path, capsys):
     folder = tmp_path / "mine"
     folder.mkdir()

@@ -4,9 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-import saved_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from saved_model import TEXTS, save, write_tsv
@@ -20,17 +18,6 @@ from jaxmatch.errors import InputError
 def _predict(run, source, target, *more):
     assert main(["predict", str(run), "--input", str(source), "--output", str(target), *more]) == 0
     return [json.loads(line) for line in Path(target).read_bytes().decode().split("\n")[:-1]]
-
-
-def test_predict_keeps_the_row_order_of_a_table(run, tmp_path):
-    source = write_tsv(tmp_path / "in.tsv", [(str(i), *pair) for i, pair in enumerate(TEXTS)], "id\ttext_a\ttext_b")
-    answers = _predict(run, source, tmp_path / "out.jsonl")
-    expected = jaxmatch.load(run).predict(TEXTS)
-    assert [list(answer) for answer in answers] == [["id", "text_a", "text_b", "label", "probabilities"]] * len(TEXTS)
-    for number, (answer, pair, prediction) in enumerate(zip(answers, TEXTS, expected, strict=True)):
-        assert (answer["id"], answer["text_a"], answer["text_b"]) == (str(number), *pair)
-        assert answer["label"] == prediction.label
-        assert answer["probabilities"] == pytest.approx(prediction.probabilities, abs=1e-6)
 
 
 def test_predict_keeps_the_fields_of_json_lines(run, tmp_path, monkeypatch):
@@ -55,31 +42,6 @@ def test_predict_gives_scores_in_a_regression(tmp_path):
     expected = jaxmatch.load(run).logits(TEXTS)[:, 0].tolist()
     assert [answer["score"] for answer in answers] == pytest.approx(expected, abs=1e-5)
     assert all(set(answer) == {"text_a", "text_b", "score"} for answer in answers)
-
-
-def test_non_finite_output_is_an_error_naming_the_line(tmp_path, capsys):
-    params = saved_model.parameters(3)
-    params["prediction"]["output"] |= {"bias": np.array([0, 0, 3e38], np.float32), "gain": np.full(3, 3e38, np.float32)}
-    run = save(tmp_path / "run", params=params)
-    source = write_tsv(tmp_path / "in.tsv", TEXTS[:1])
-    assert main(["predict", str(run), "--input", str(source)]) == 2
-    out, err = capsys.readouterr()
-    problem = "the model's output for this pair is not finite; train the model again"
-    assert not out and err == f"jaxmatch: {source}:2: {problem}\n"
-
-
-@pytest.mark.parametrize("layout", ["tsv", "jsonl"])
-def test_predict_reads_stdin_and_writes_stdout(run, tmp_path, layout, monkeypatch, capfdbinary):
-    if layout == "tsv":
-        source = write_tsv(tmp_path / "source", TEXTS)
-    else:
-        source = tmp_path / "source"
-        source.write_text("".join(json.dumps({"text_a": a, "text_b": b}) + "\n" for a, b in TEXTS))
-    with open(source) as stream:
-        monkeypatch.setattr(sys, "stdin", stream)
-        assert main(["predict", str(run), "--input", "-", "--output", "-"]) == 0
-    answers = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
-    assert [(answer["text_a"], answer["text_b"]) for answer in answers] == TEXTS
 
 
 @pytest.mark.parametrize(
@@ -123,17 +85,6 @@ def test_closed_standard_stream_is_an_error(run, tmp_path, monkeypatch, capsys, 
 
 
 TEXT_NAMES = {"text_a": "text_a", "text_b": "text_b"}
-TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip)
-
-
-@settings(max_examples=50, deadline=None)
-@given(
-    st.lists(st.fixed_dictionaries({"text_a": TEXT, "text_b": TEXT}, optional={"id": st.integers() | TEXT}), min_size=1)
-)
-def test_arbitrary_json_lines_round_trip(tmp_path_factory, rows):
-    file = tmp_path_factory.getbasetemp() / "json lines without a name ending"
-    file.write_bytes(b"".join(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows))
-    assert list(records(file, TEXT_NAMES)) == list(enumerate(rows, start=1))
 
 
 @settings(max_examples=50, deadline=None)

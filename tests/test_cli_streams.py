@@ -118,14 +118,6 @@ def test_all_pairs_before_a_bad_line_are_predicted(run, matcher, monkeypatch, ca
     assert capsys.readouterr().err.startswith("jaxmatch: standard input:7: 1 column where the header names 2")
 
 
-def test_malformed_line_of_a_stream_leaves_no_partial_output(run, matcher, tmp_path, monkeypatch, capsys):
-    with open(write_tsv(tmp_path / "source", [*TEXTS, ("alone",)])) as stream:
-        monkeypatch.setattr(sys, "stdin", stream)
-        assert main(["predict", str(run), "--input", "-", "--output", str(tmp_path / "out.jsonl")]) == 2
-    assert capsys.readouterr().err.startswith("jaxmatch: standard input:7: 1 column ")
-    assert [path.name for path in tmp_path.iterdir()] == ["source"]
-
-
 def _predict_rows(matcher, rows, capsys, tmp_path, monkeypatch):
     """Predicts rows from standard input. Returns the exit status, the answers, and the text of standard error."""
     with open(write_tsv(tmp_path / "source", rows)) as stream:
@@ -173,15 +165,6 @@ def test_pairs_that_do_not_fit_as_a_batch_are_predicted_in_smaller_ones(matcher,
     matcher.fails = fails
     assert _predict_rows(matcher, TEXTS, capfd, tmp_path, monkeypatch) == (0, [a for a, _ in TEXTS], "")
     assert matcher.batch_sizes == [5, 2, 3, 1, 2]
-
-
-def test_other_errors_of_the_program_propagate(matcher, capfd, tmp_path, monkeypatch):
-    def fails(pairs):
-        raise RuntimeError("ours")
-
-    matcher.fails = fails
-    with pytest.raises(RuntimeError, match="ours"):
-        _predict_rows(matcher, TEXTS, capfd, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 100])

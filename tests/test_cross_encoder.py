@@ -5,7 +5,6 @@ with its libraries for GPUs, is too large for the requirements of the tests.
 """
 
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 from small_records import record
 
 from jaxmatch import baselines
-from jaxmatch.baselines import CrossEncoder, check_cross_encoder, cross_encoder_fingerprint, cross_encoder_measured
+from jaxmatch.baselines import CrossEncoder, check_cross_encoder, cross_encoder_fingerprint
 from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.data import catalog, encoding
 from jaxmatch.data.pairs import Split
@@ -26,7 +25,6 @@ from jaxmatch.sweep.files import data_settings
 from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.workdir import Workdir
 
-COMPARISON = Path(__file__).parent.parent / "sweeps" / "comparison.py"
 WORDS = ["the", "cat", "dog", "sleeps", "runs", "nobody", "is", "awake", "."]
 PAIRS = [
     ("The cat sleeps.", "Nobody is awake.", "contradiction"),
@@ -113,16 +111,6 @@ def test_a_single_output_is_a_score_or_the_logit_of_the_second_label(saved):
         CrossEncoder(folder, "classification", ("a", "b", "c"))
 
 
-def test_cross_encoder_accuracy_equals_that_of_the_transformers_logits(saved, own):
-    folder = saved(LABELS)
-    row = cross_encoder_measured(str(folder), own.data, own.texts)
-    answers = [LABELS[number].lower() for number in logits_one_by_one(folder, PAIRS).argmax(axis=1)]
-    right = np.mean([answer == label for answer, (_, _, label) in zip(answers, PAIRS, strict=True)])
-    assert row["dev"]["accuracy"] == row["test"]["accuracy"] == right
-    assert (row["title"], row["pretrained"]) == ("cross-encoder tiny", True)
-    assert row["times"]["train_seconds_a_run"] is None and row["times"]["inference_microseconds_a_pair"] > 0
-
-
 def test_incompatible_or_damaged_cross_encoders_are_errors(saved):
     with pytest.raises(InputError, match="its labels are NEUTRAL, Contradiction, entailment, and the data has 0; "):
         CrossEncoder(saved(LABELS), "classification", ("0", "1"))
@@ -199,8 +187,3 @@ def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, m
     assert cross_encoder_fingerprint(folder) != before
     launch.keep_baselines(plan, work, SimpleNamespace(say=messages.append))
     assert FakeEncoder.loaded == 2
-
-
-def test_the_comparison_sweep_requests_the_cross_encoder_by_option():
-    assert launch.resolve(COMPARISON, options={"cross_encoder": "folder"}).rows_without_runs == ("cross_encoder",)
-    assert launch.resolve(COMPARISON).rows_without_runs == ()

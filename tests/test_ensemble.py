@@ -78,18 +78,6 @@ def ranker(folder, seed):
     return jaxmatch.load(saved_model.save(folder, task="ranking", labels=("0", "1"), params=params))
 
 
-def test_a_ranking_is_ordered_by_votes_and_then_by_probability(tmp_path):
-    matchers = [ranker(tmp_path / str(seed), seed) for seed in (0, 1)]
-    labels = ["0", "1", "0", "0", "1"]
-    scores = ensemble.ensemble(matchers, _split(labels, groups=["q"] * 5))
-    right = np.array([[one.probabilities["1"] for one in matcher.predict(TEXTS)] for matcher in matchers])
-    ranks = [((right[:, pair] > 0.5).sum(), right[:, pair].sum()) for pair in range(5)]
-    order = np.argsort(np.argsort([votes * 10 + total for votes, total in ranks]))
-    numbers = np.array(labels, int)
-    assert scores.vote["map"] == pytest.approx(ranking_scores(numbers, order, [0] * 5)["map"])
-    assert scores.average["map"] == pytest.approx(ranking_scores(numbers, right.sum(axis=0), [0] * 5)["map"])
-
-
 def test_near_probabilities_still_order_a_ranking():
     """In float32, differences of 1e-8 beside a vote would be ties, which put the wrong candidate first."""
     outputs = np.array([[0.0, 1.0], [0.0, 1.0 + 1e-8], [0.3, 0.3], [0.5, 0.2], [np.nan, 1.0]])

@@ -97,24 +97,6 @@ def test_gated_augmentation_is_equations_1_to_3():
     np.testing.assert_allclose(applied(module, {"params": params}, SEQUENCE, FEATURES), expected, atol=1e-5)
 
 
-def test_gated_none_and_simple_augmentation_equal_direct_computation():
-    module = Augmentation("gated")
-    params = random_parameters(module, SEQUENCE, {"word": WORD})
-    assert set(params) == {"intermediate", "word"}
-    gate = sigmoid(
-        SEQUENCE @ params["intermediate"]["kernel"]
-        + WORD @ params["word"]["kernel"]
-        + params["word"]["bias"][None, None]
-    )
-    np.testing.assert_allclose(
-        applied(module, {"params": params}, SEQUENCE, {"word": WORD}), SEQUENCE + gate * WORD, atol=1e-5
-    )
-    np.testing.assert_array_equal(applied(module, {}, SEQUENCE, {}), SEQUENCE)
-    np.testing.assert_array_equal(Augmentation("none").apply({}, SEQUENCE, FEATURES), SEQUENCE)
-    simple = Augmentation("simple").apply({}, SEQUENCE, FEATURES)  # Eq. 4
-    np.testing.assert_allclose(simple, SEQUENCE + WORD + CONTEXTUAL, atol=1e-6)
-
-
 def test_coattention_is_equations_5_to_7():
     module = CoAttention(3)
     params = random_parameters(module, SEQUENCE, SENTENCES)

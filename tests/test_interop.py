@@ -3,31 +3,47 @@
 import argparse
 import dataclasses
 import itertools
+import json
 import os
 import sys
 from pathlib import Path
 
-import golden_networks
 import numpy as np
 import pytest
 import reference_re2
-from golden_networks import IDS_A, IDS_B, assert_close, assert_misfits_are_errors
 from random_parameters import random_parameters
 
 from jaxmatch.errors import InputError
-from jaxmatch.inference.interop import re2_from_pytorch, re2_to_pytorch, read_pytorch_checkpoint
+from jaxmatch.inference.interop import re2_from_pytorch, re2_from_tensorflow, re2_to_pytorch, read_pytorch_checkpoint
 from jaxmatch.inference.matcher import InferenceModel
 from jaxmatch.models import build
 from jaxmatch.models.pair_model import pair_rows
 
-GOLDEN = sorted(Path(__file__).with_name("golden").glob("*.npz"))
-CHOICES = {**golden_networks.CHOICES, "blocks": (1, 2, 3), "enc_layers": (1, 2, 3)}
+FOLDER = Path(__file__).with_name("golden")
+PYTORCH, TENSORFLOW = sorted(FOLDER.glob("*.npz")), sorted(FOLDER.glob("tensorflow/*.npz"))
+CHOICES = {
+    "alignment": ("linear", "identity"),
+    "fusion": ("full", "simple"),
+    "connection": ("aug", "residual", "none"),
+    "prediction": ("full", "symmetric", "simple"),
+    "blocks": (1, 2, 3),
+    "enc_layers": (1, 2, 3),
+}
 COMBINATIONS = [dict(zip(CHOICES, values, strict=True)) for values in itertools.product(*CHOICES.values())]
-SIZES = {**golden_networks.SIZES, "kernel_sizes": [3]}
+SIZES = {"hidden_size": 4, "embedding_dim": 5, "num_classes": 3, "num_vocab": 12, "kernel_sizes": [3]}
+IDS_A = np.array([[3, 4, 5, 6, 11], [7, 8, 0, 0, 0], [1, 0, 0, 0, 0]], np.int32)
+IDS_B = np.array([[9, 3, 0, 0, 0], [2, 8, 7, 10, 0], [4, 5, 6, 8, 9]], np.int32)
 
 
 def load(path):
-    return golden_networks.load(path, "state_dict/")
+    """Reads a golden file: the weights, the settings, both sides' ids, and the logits of the authors' code."""
+    with np.load(path, allow_pickle=False) as file:
+        weights = {name.partition("/")[2]: file[name] for name in file.files if "/" in name}
+        return weights, json.loads(str(file["settings"])), file["ids_a"], file["ids_b"], file["logits"]
+
+
+def assert_close(ours, theirs):
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())
 
 
 def eagerly(bound, ids_a, ids_b):
@@ -40,12 +56,18 @@ def random_network(seed=0, **settings):
     return reference_re2.random_state(settings, np.random.default_rng(seed)), settings
 
 
-@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
-def test_logits_are_those_of_the_released_code(path):
-    state, settings, ids_a, ids_b, logits = load(path)
-    assert_close(re2_from_pytorch(state, settings).logits(ids_a, ids_b), logits)
-    np.testing.assert_allclose(reference_re2.logits(state, settings, ids_a, ids_b), logits, rtol=1e-9, atol=1e-9)
-    assert len(GOLDEN) == 6
+@pytest.mark.parametrize("path", [*PYTORCH, *TENSORFLOW], ids=lambda path: path.stem)
+def test_logits_equal_those_of_the_authors_code(path):
+    weights, settings, ids_a, ids_b, logits = load(path)
+    if path in PYTORCH:
+        converted = re2_from_pytorch(weights, settings)
+        reference = reference_re2.logits(weights, settings, ids_a, ids_b)
+        np.testing.assert_allclose(reference, logits, rtol=1e-9, atol=1e-9)
+    else:
+        optimizer = {f"{name}/Adam": value for name, value in weights.items()} | {"global_step": np.zeros(())}
+        converted = re2_from_tensorflow(weights | optimizer, settings)  # ignores what is not of the network
+    assert_close(converted.logits(ids_a, ids_b), logits)
+    assert len(PYTORCH) == len(TENSORFLOW) == 6
 
 
 @pytest.mark.parametrize("alignment", CHOICES["alignment"])
@@ -122,15 +144,31 @@ def test_networks_the_released_code_lacks_are_refused(settings, problem):
         re2_to_pytorch(bound)
 
 
-def test_parameters_and_settings_that_do_not_fit_are_errors():
-    state, settings = random_network()
-    assert_misfits_are_errors(re2_from_pytorch, state, settings, "blocks.0.alignment.temperature")
+@pytest.mark.parametrize(
+    ("convert", "network", "name"),
+    [
+        (re2_from_pytorch, random_network, "blocks.0.alignment.temperature"),
+        (re2_from_tensorflow, lambda: load(TENSORFLOW[0])[:2], "block-1/align/sub/bias"),
+    ],
+)
+def test_weights_and_settings_that_do_not_fit_are_errors(convert, network, name):
+    arrays, settings = network()
+    with pytest.raises(InputError, match=f"the network lacks {name}"):
+        convert({key: value for key, value in arrays.items() if key != name}, settings)
+    with pytest.raises(InputError, match="the network has more.weight"):
+        convert({**arrays, "more.weight": np.zeros(3)}, settings)
+    with pytest.raises(InputError, match="lack hidden_size"):
+        convert(arrays, {key: value for key, value in settings.items() if key != "hidden_size"})
+    with pytest.raises(InputError, match=f"has shape .*{settings['hidden_size']}.*, not .*5"):
+        convert(arrays, {**settings, "hidden_size": 5})
+    with pytest.raises(InputError, match="connection is 'augmented'"):
+        convert(arrays, {**settings, "connection": "augmented"})
 
 
 @pytest.mark.parametrize("zipped", [True, False])
 def test_a_checkpoint_file_gives_the_logits_of_the_released_code(tmp_path, zipped):
     torch = pytest.importorskip("torch", reason="reads a file of PyTorch")
-    state, settings, ids_a, ids_b, logits = load(GOLDEN[0])
+    state, settings, ids_a, ids_b, logits = load(PYTORCH[0])
     tensors = {name: torch.tensor(value) for name, value in state.items()}
     content = {"state_dict": {"model": tensors}, "args": argparse.Namespace(**settings)}
     torch.save(content, tmp_path / "best.pt", _use_new_zipfile_serialization=zipped)

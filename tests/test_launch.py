@@ -2,21 +2,18 @@
 
 import dataclasses
 import functools
-import json
 import re
 import shutil
 
 import pytest
 import small_sweep
 
-import jaxmatch
 from jaxmatch import extend
 from jaxmatch.cli.common import records_of as runs_of
 from jaxmatch.cli.main import main
 from jaxmatch.config.settings import with_overrides
 from jaxmatch.data import own
 from jaxmatch.data.catalog import Source
-from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
 from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.sweep import execute, launch
@@ -89,18 +86,6 @@ def test_a_wider_grid_reuses_the_runs_trained_before(small_files, finished_sweep
 
 
 @pytest.mark.slow
-def test_a_removed_run_is_retrained_alone_with_the_same_scores(small_files, finished_sweep, sweep_copy):
-    before = small_sweep.records(sweep_copy)
-    run, other = sorted(before, key=lambda run: before[run]["status"], reverse=True)
-    shutil.rmtree(sweep_copy / "runs" / run)
-    assert small_sweep.launched(small_files, sweep_copy)[1].trained == [(run,)]
-    after = small_sweep.records(sweep_copy)
-    assert after[other] == before[other]
-    for split in ("dev", "test"):
-        assert after[run][split] == pytest.approx(before[run][split], abs=1e-5)
-
-
-@pytest.mark.slow
 def test_a_record_names_all_versions_that_trained_it(small_files, finished_sweep, tmp_path, monkeypatch):
     monkeypatch.setattr(execute, "commit", lambda: "a" * 40)
     stopped = small_sweep.StopAt("evaluated", 3)
@@ -147,27 +132,6 @@ def test_each_data_set_chooses_its_checkpoints_by_its_own_score(small_files, tmp
     chosen = dataclasses.replace(planned, config=with_overrides(planned.config, {"training.selection": "accuracy"}))
     names = [set(make_plan(sweep).runs) for sweep in (planned, chosen)]  # a named score is kept
     assert names[0] & names[1] == {record["run"] for record in records[:2]}
-
-
-@pytest.mark.slow
-def test_a_saved_run_reproduces_the_test_scores_of_its_record(small_files, finished_sweep, capsys):
-    workdir = finished_sweep[0]
-    run, record = next(item for item in small_sweep.records(workdir).items() if item[1]["status"] == "finished")
-    rows = [line.split("\t") for line in (small_files / "test.tsv").read_text().splitlines()[1:]]
-    predictions = jaxmatch.load(workdir / "runs" / run).predict([(a, b) for a, b, _ in rows])
-    right = sum(prediction.label == label for prediction, (_, _, label) in zip(predictions, rows, strict=True))
-    assert right / len(rows) == record["test"]["accuracy"]
-    assert main(["evaluate", str(workdir / "runs" / run), "--format", "json"]) == 0
-    scores = json.loads(capsys.readouterr().out)["scores"]
-    for name, value in scores.items():
-        assert value == pytest.approx(record["test"][name], abs=1e-6), name
-
-
-@pytest.mark.slow
-def test_a_diverged_run_has_no_model_to_load(finished_sweep):
-    run = next(run for run, record in small_sweep.records(finished_sweep[0]).items() if record["status"] == "diverged")
-    with pytest.raises(InputError, match="holds no model"):
-        jaxmatch.load(finished_sweep[0] / "runs" / run)
 
 
 @pytest.mark.slow

@@ -43,11 +43,6 @@ def test_failed_command_raises_usage_error(command, tmp_path, monkeypatch):
             command(line)
 
 
-def test_help_is_no_failure(command, capsys):
-    assert command("table --help") is None
-    assert "usage: jaxmatch table" in capsys.readouterr().out
-
-
 def test_progress_in_a_notebook_goes_to_stderr_as_lines(monkeypatch, capsys):
     """Otherwise rich would print HTML instead of writing to the file, or draw a bar if FORCE_COLOR is set."""
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)

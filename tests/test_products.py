@@ -180,24 +180,6 @@ def test_a_compiled_cpu_program_keeps_the_requested_precision():
         assert products(compiled.as_text()) == {Product(("f32", "f32"), jax.lax.Precision[requested])}
 
 
-def test_cublas_kernels_are_parsed():
-    call = (
-        '(f32[4,4]{1,0}, s8[64]{0}) custom-call(%a, %b), custom_call_target="__cublas$lt$matmul", '
-        'backend_config={"gemm_backend_config":{"precision_config":{"operand_precision":'
-    )
-    text = f"""ENTRY %main {{
-  %a = f32[4,4]{{1,0}} parameter(0)
-  %b = bf16[4,4]{{1,0}} parameter(1)
-  %c = {call}["HIGHEST","DEFAULT"],"algorithm":"ALG_UNSET"}}}}}}
-  %d = {call.replace("%b", "%a")}["DEFAULT","DEFAULT"],"algorithm":"ALG_DOT_TF32_TF32_F32"}}}}}}
-  %e = f32[4,4]{{1,0}} custom-call(%a, %b), custom_call_target="Sharding"
-}}"""
-    assert products(text) == {
-        Product(("f32", "bf16"), jax.lax.Precision.DEFAULT),
-        Product(("f32", "f32"), "TF32_TF32_F32"),
-    }
-
-
 def caption(*pairs):
     """Returns what a table states about the precision of records with these (precision, products)."""
     records = []

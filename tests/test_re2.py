@@ -12,17 +12,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import applied, compiled, equations, random_parameters
+from random_parameters import applied, compiled, random_parameters
 from test_models import RE2, A, B
 
 from jaxmatch.config.models import RE2Config
 from jaxmatch.errors import InputError
 from jaxmatch.inference.matcher import InferenceModel, padded_size
 from jaxmatch.layers import core
-from jaxmatch.layers.core import Dropout, WeightNormDense
+from jaxmatch.layers.core import Dropout
 from jaxmatch.models import build
 from jaxmatch.models.pair_model import pair_rows
-from jaxmatch.models.re2 import Alignment, Connection, FullFusion, PredictionLayer, SimpleFusion
+from jaxmatch.models.re2 import Alignment, Connection, FullFusion, SimpleFusion
 
 VECTORS = jax.random.normal(jax.random.key(9), (20, 10))
 
@@ -71,27 +71,6 @@ def test_every_layer_placement_puts_dropout_before_each_layer():
     # Widths of the inputs of: both convolutions, alignment, three networks of the fusion, and its last network.
     first, second = [5, 4, 9, 18, 18, 18, 12], [9, 4, 13, 26, 26, 26, 12]
     assert dropped == [*first, *second, 16, 4]  # and two layers of the prediction
-
-
-def test_vmapped_step_equals_single_steps_and_has_no_convolution(small):
-    module, _ = small
-    replicas = [parameters_of(module, seed) for seed in (0, 1)]
-    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *replicas)
-    keys, rates = jax.random.split(jax.random.key(5)), jnp.array([0.2, 0.5])
-    step = jax.vmap(jax.value_and_grad(lambda params, key, rate: loss(module, params, A, B, key, rate)))
-    traced = compiled(step).trace(stacked, keys, rates)
-    program = traced.lower().compile()
-    losses, gradients = program(stacked, keys, rates)
-    alone = compiled(jax.value_and_grad(lambda params, key, rate: loss(module, params, A, B, key, rate)))
-    for row in range(2):
-        own_loss, own_gradient = alone(replicas[row], keys[row], rates[row])
-        np.testing.assert_allclose(losses[row], own_loss, rtol=1e-5)
-        for one, other in zip(jax.tree.leaves(gradients), jax.tree.leaves(own_gradient), strict=True):
-            np.testing.assert_allclose(one[row], other, atol=1e-5)
-    assert "convolution(" not in program.as_text()
-    names = {equation.primitive.name for equation in equations(traced.jaxpr.jaxpr)}
-    assert "dot_general" in names
-    assert not any("conv_general" in name for name in names)
 
 
 @pytest.mark.parametrize(
@@ -176,23 +155,6 @@ class TestInferenceModel:
         assert [padded_size(extent) for extent in (0, 1, 8, 9, 16, 17, 33)] == [8, 8, 8, 16, 16, 32, 64]
 
 
-BARE = {"params": {"score_scale": jnp.array(1.0)}}
-
-
-def test_identity_alignment_equals_hand_computed_values():
-    module, logarithm = Alignment(RE2Config(alignment="identity", hidden_size=4)), np.log(3.0)
-    a, b = [[1.0, 0.0], [0.0, 2.0]], [[logarithm, 0.0], [0.0, logarithm]]
-    sequence, sentences = jnp.array([[*a, *b, [7.0, 7.0]]]), jnp.array([[1, 1, 2, 2, 0]], jnp.int8)
-    start = compiled(module.init)(jax.random.key(0), (sequence,), sentences, None)
-    assert start["params"] == {"score_scale": 0.5}  # 1 / sqrt(4)
-    aligned = applied(module, BARE, (sequence,), sentences, None)[0][0]
-    # The scores are [[log 3, 0], [0, 2 log 3]], so that the softmaxes have odds of 3 and of 9 to 1.
-    np.testing.assert_allclose(aligned[0], [0.75 * logarithm, 0.25 * logarithm], rtol=1e-5)
-    np.testing.assert_allclose(aligned[1], [0.1 * logarithm, 0.9 * logarithm], rtol=1e-5)
-    np.testing.assert_allclose(aligned[2], [0.75, 0.25 * 2], rtol=1e-5)
-    np.testing.assert_allclose(aligned[3], [0.1, 0.9 * 2], rtol=1e-5)
-
-
 def test_alignment_of_parts_equals_alignment_of_their_concatenation():
     parts = tuple(jax.random.normal(jax.random.key(seed), (2, 5, size)) for seed, size in enumerate((3, 1, 4)))
     sentences = jnp.array([[1, 1, 2, 2, 2], [1, 2, 2, 0, 0]], jnp.int8)
@@ -222,32 +184,6 @@ def test_alignment_without_score_scale_equals_score_scale_one():
 
 
 OWN, ALIGNED = (jax.random.normal(jax.random.key(seed), (2, 3, 4)) for seed in (0, 1))
-
-
-def dense(features, params, *parts, activated=True):
-    return WeightNormDense(RE2Config(), features, activated=activated).apply(
-        {"params": params}, jnp.concatenate(parts, axis=-1)
-    )
-
-
-def test_full_fusion_compares_in_three_perspectives():
-    fused, variables = FullFusion(RE2Config(hidden_size=5)).init_with_output(
-        jax.random.key(2), (OWN,), (ALIGNED,), None
-    )
-    params = variables["params"]
-    compared = [
-        dense(5, params["concatenation"], OWN, ALIGNED),
-        dense(5, params["difference"], OWN, OWN - ALIGNED),
-        dense(5, params["product"], OWN, OWN * ALIGNED),
-    ]
-    np.testing.assert_allclose(fused, dense(5, params["output"], *compared), atol=1e-5)
-
-
-def test_simple_fusion_is_one_dense_layer():
-    fused, variables = SimpleFusion(RE2Config(hidden_size=5)).init_with_output(
-        jax.random.key(2), (OWN,), (ALIGNED,), None
-    )
-    np.testing.assert_allclose(fused, dense(5, variables["params"]["output"], OWN, ALIGNED), atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [FullFusion, SimpleFusion])
@@ -288,31 +224,3 @@ def test_connections_equal_hand_computed_values():
         np.testing.assert_array_equal(
             connected("vanilla", before, outputs), connected("augmented", before, outputs)[:2]
         )
-
-
-def test_vanilla_running_sum_projects_the_embedding_once():
-    module, outputs = Connection(RE2Config(hidden_size=2, connection="vanilla_running_sum")), jnp.full((1, 1, 2), 2.0)
-    embedded = jax.random.normal(jax.random.key(0), (1, 1, 3))
-    connected, variables = module.init_with_output(jax.random.key(1), embedded, (embedded,), [outputs])
-    mapped = dense(2, variables["params"]["projection"], embedded, activated=False)
-    np.testing.assert_allclose(connected[0], (outputs + mapped) / np.sqrt(2), rtol=1e-5)
-    third = applied(module, variables, embedded, connected, [outputs, 3 * outputs])[0]
-    np.testing.assert_allclose(third, (3 * outputs + connected[0]) / np.sqrt(2), rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("kind", "seen"),
-    [
-        ("full", lambda a, b: [a, b, a - b, a * b]),
-        ("symmetric", lambda a, b: [a, b, abs(a - b), a * b]),
-        ("simple", lambda a, b: [a, b]),
-    ],
-)
-def test_prediction_combines_the_vectors_as_in_its_equation(kind, seen):
-    a, b = OWN[:, 0], ALIGNED[:, 0]
-    logits, variables = PredictionLayer(RE2Config(prediction=kind, hidden_size=5), outputs=3).init_with_output(
-        jax.random.key(0), a, b, None
-    )
-    params = variables["params"]
-    hidden = dense(5, params["hidden"], *seen(a, b))
-    np.testing.assert_allclose(logits, dense(3, params["output"], hidden, activated=False), atol=1e-5)

@@ -81,30 +81,10 @@ def test_a_smoke_run_needs_no_layout_and_takes_eight_attention_heads():
     assert (planned.config.data.columns, planned.config.data.vectors, planned.config.data.directory) == ("", "", "")
 
 
-def test_overrides_and_seeds_apply_to_a_smoke_run():
-    planned = launch.resolve(ROOT / "sweeps" / "re2_main.py", smoke=True, overrides={"training.epochs": "3"}, seeds=3)
-    assert planned.config.training.epochs == 3 and len(planned.seeds) == 3
-
-
 def test_variants_that_are_equal_with_a_tiny_model_are_left_out():
     sizes = {"whole": {}, "two blocks": {"model.blocks": 2}, "no dropout": {"optimizer.dropout_rate": 0.0}}
     small = smoke_sweep(Sweep("s", with_overrides(default_config(), {"model.blocks": 3}), {}, (0,), LAYOUT, sizes))
     assert list(small.variants) == ["whole", "no dropout"] and len(small.runs()) == 2
-
-
-def test_models_of_variants_become_tiny():
-    options = {"dataset": "quora", "models": "esan,cafe", "features": "paper"}
-    planned = launch.resolve(ROOT / "sweeps" / "comparison.py", smoke=True, options=options)
-    runs = planned.runs()
-    assert [run.config.model.name for run in runs] == ["esan", "esan", "cafe", "cafe"]
-    for run in runs:
-        # Tags are off, because the tagger needs a file.
-        assert (run.config.model.hidden_size, run.config.model.character_features, run.config.model.tags) == (
-            12,
-            4,
-            False,
-        )
-        assert run.config.model.characters != "none" and run.config.training.batch_size == 512
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -45,14 +45,6 @@ def test_a_fresh_folder_gets_the_cohorts_as_planned_each_time(workdir):
     assert workdir.assign(planned) == first and workdir.finished(RUNS) == set()
 
 
-def test_an_interrupted_launch_resumes_at_the_first_unfinished_cohort(workdir):
-    planned = [(A, (f"a{number}",)) for number in range(8)]
-    first = workdir.assign(planned)
-    assert [cohort.runs for cohort in first] == [runs for _, runs in planned]
-    finish(workdir, first[0])
-    assert [cohort.runs for cohort in workdir.assign(planned)] == [runs for _, runs in planned[1:]]
-
-
 def test_a_run_with_a_record_is_finished_whatever_the_cohorts_say(workdir):
     planned = [(A, ("a0", "a1")), (B, ("b0",))]
     first, _ = workdir.assign(planned)
@@ -176,13 +168,6 @@ def test_clean_removes_what_killed_launchers_left(workdir):
         path.mkdir() if "runs" in name else path.touch()
     workdir.clean()
     assert not list(workdir.path.rglob("*.partial")) and workdir.cohorts() == [cohort]
-
-
-def test_a_done_cohort_has_no_checkpoints(workdir):
-    (cohort,) = workdir.assign([(A, ("a0",))])
-    (cohort.checkpoints / "3").mkdir(parents=True)
-    cohort.mark_done()
-    assert cohort.done and not cohort.checkpoints.exists()
 
 
 def dangling(path):
