@@ -9,27 +9,10 @@ import small_sweep
 from jaxmatch.analysis.evaluate import label_numbers, pairs_of, score_split
 from jaxmatch.data import own
 from jaxmatch.inference.matcher import load
-from jaxmatch.sweep import launch
 from jaxmatch.training.evaluation import mean_loss
 
-SWEEP = '''"""A small sweep of a model with every feature."""
-
-from jaxmatch.config.settings import default_config, with_overrides
-from jaxmatch.sweep.sweep import Sweep
-from jaxmatch.reporting.layout import TableLayout
-
-
-def get_sweep() -> Sweep:
-    settings = {
-        "data.name": "own",
-        "training.batch_size": 16,
-        "training.epochs": 2,
-        "training.maximum_buckets": 1,
-        "execution.checkpoint_seconds": 0.0,
-    }
-    return Sweep("features", with_overrides(default_config(), settings), {}, (0,), TableLayout("t", ()))
-'''
 MODEL = {
+    "training.epochs": "2",
     "model.name": "esan",
     "model.alignment_layers": "1",
     "model.hidden_size": "8",
@@ -42,28 +25,19 @@ MODEL = {
 pytestmark = pytest.mark.slow
 
 
-def launched(files, workdir, **arguments):
-    watcher = small_sweep.Watcher()
-    overrides = small_sweep.overrides(files) | MODEL
-    text = launch.sweep(files / "features.py", workdir=workdir, display=watcher, overrides=overrides, **arguments)
-    return text, watcher
-
-
 @pytest.fixture(scope="module")
 def trained(small_files, tagger, tmp_path_factory):
-    """The folder of the sweep after training, and the folder of its run."""
-    (small_files / "features.py").write_text(SWEEP)
-    workdir = tmp_path_factory.mktemp("with_features")
-    text, watcher = launched(small_files, workdir)
-    assert "test accuracy" in text and len(watcher.trained) == 1
+    """The folder of a trained run."""
+    workdir, rate = tmp_path_factory.mktemp("with_features"), {"optimizer.learning_rate": "0.01"}
+    text, _ = small_sweep.launched(small_files, workdir, overrides=MODEL, grid_overrides=rate)
+    assert "test accuracy" in text
     (run,) = small_sweep.records(workdir)
-    return workdir, workdir / "runs" / run
+    return workdir / "runs" / run
 
 
 def test_the_saved_model_reproduces_the_scores_of_its_record(trained, small_files):
-    _, run = trained
-    matcher = load(run)
-    record = json.loads((run / "record.json").read_text())
+    matcher = load(trained)
+    record = json.loads((trained / "record.json").read_text())
     split = own.read(small_files / "test.tsv", "classification", matcher.labels)
     assert score_split(matcher, split)["accuracy"] == record["test"]["accuracy"]
     loss = mean_loss("classification", matcher.logits(pairs_of(split)), label_numbers(matcher, split))
@@ -71,7 +45,7 @@ def test_the_saved_model_reproduces_the_scores_of_its_record(trained, small_file
 
 
 def test_logits_do_not_depend_on_the_batch_but_on_every_feature(trained):
-    matcher = load(trained[1])
+    matcher = load(trained)
     pairs = [("ba bo", "ba du"), ("ku, MA mo mu ba zz", "Ma"), ("?", "ba bo bu da do du ka")]
     together = matcher.logits(pairs)
     alone = np.concatenate([matcher.logits([pair]) for pair in reversed(pairs)])[::-1]

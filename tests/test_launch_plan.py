@@ -103,28 +103,18 @@ def test_plan_says_how_many_cohorts_resume_from_a_checkpoint(small_files, tmp_pa
 
 
 def test_config_file_is_one_run_and_train_defaults_to_one_seed(small_files, tmp_path):
+    small = (small_files / "small.py").read_text().replace("get_sweep() -> Sweep", "_sweep()")
     file = tmp_path / "tiny.py"
-    file.write_text(
-        (small_files / "small.py").read_text().replace("get_sweep() -> Sweep", "get_sweep()") + "\n\n"
-        "def get_config():\n    return get_sweep().config\n"
-    )
-    watcher = small_sweep.Watcher()
-    arguments = {
-        "workdir": tmp_path / "work",
-        "dry_run": True,
-        "display": watcher,
-        "overrides": small_sweep.overrides(small_files),
-    }
-    with pytest.raises(InputError, match="tiny.py: it is a sweep; give it to jaxmatch sweep"):
-        launch.train(file, **arguments, options={})
-    file.write_text(file.read_text().replace("def get_sweep", "def _sweep").replace("get_sweep()", "_sweep()"))
-    watcher = arguments["display"] = small_sweep.Watcher()
-    launch.train(file, **arguments)
-    assert "sweep tiny: 1 run (0 on record)" in watcher.text
-    launch.train(file, **arguments, seeds=4)
-    assert "sweep tiny: 4 runs (0 on record)" in watcher.text
+    file.write_text(small + "\n\ndef get_config():\n    return _sweep().config\n")
+    overrides = small_sweep.overrides(small_files)
+    for seeds, runs in ((None, "1 run"), (4, "4 runs")):
+        watcher = small_sweep.Watcher()
+        launch.train(file, workdir=tmp_path, dry_run=True, display=watcher, overrides=overrides, seeds=seeds)
+        assert f"sweep tiny: {runs} (0 on record)" in watcher.text
     with pytest.raises(InputError, match="a training has no grid"):
-        launch.train(file, **arguments, grid_overrides={"model.blocks": "1,2"})
+        launch.train(file, workdir=tmp_path, overrides=overrides, grid_overrides={"model.blocks": "1,2"})
+    with pytest.raises(InputError, match="small.py: it is a sweep; give it to jaxmatch sweep"):
+        launch.train(small_files / "small.py", workdir=tmp_path, overrides=overrides)
 
 
 @pytest.mark.parametrize(

@@ -106,22 +106,14 @@ def test_damage_is_an_error_that_names_the_place(tmp_path, suffix, task, content
     assert str(error).startswith(f"{path}{place}: ") and words in str(error) and error.path == path
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        {"train_csv": "q1,q2,label\nwho,me,1\nwho,you,0\nwhy,so,0\n"},
-        {"train_jsonl": "".join(f'{{"q1": "{a}", "q2": "{b}", "label": {label}}}\n'
-                                for a, b, label in (("who", "me", 1), ("who", "you", 0), ("why", "so", 0)))},
-    ],
-)  # fmt: skip
-def test_the_first_text_may_be_the_group(tmp_path, content):
+def test_the_first_text_may_be_the_group(tmp_path):
+    fill(tmp_path, train_csv="q1,q2,label\nwho,me,1\nwho,you,0\nwhy,so,0\n")
     layout = layout_of({"columns": "text_a=q1,text_b=q2,group=q1"})
-    data = catalog.load("own", fill(tmp_path, **content), layout=layout)
+    data = catalog.load("own", tmp_path, layout=layout)
     assert data.task == "ranking" and data.splits["train"].groups == ["who", "who", "why"]
     assert columns(data.splits["train"]) == [("who", "me", "1"), ("who", "you", "0"), ("why", "so", "0")]
     other = layout_of({"columns": "text_a=Q1,text_b=q2,group=Q1"})
-    error = refused(catalog.load, "own", tmp_path, task="ranking", layout=other)
-    assert "the header has no column 'Q1'" in str(error) or "the object has no key 'Q1'" in str(error)
+    assert "the header has no column 'Q1'" in str(refused(catalog.load, "own", tmp_path, task="ranking", layout=other))
 
 
 def test_integer_labels_written_as_floats_by_pandas_match_integer_labels(tmp_path):

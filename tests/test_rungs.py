@@ -153,24 +153,6 @@ def test_plain_sweep_trains_only_the_dropped_runs_again(small_files, whole, halv
     assert watcher.trained == [] and again == records
 
 
-@pytest.mark.parametrize("newer", ["rung", "record"])
-def test_the_longest_history_of_a_run_counts(tmp_path, monkeypatch, newer):
-    """An earlier rule may have dropped the run: its record is then shorter than the notes of its new cohort."""
-    short, long = (
-        {"diverged_at_samples": None, "curve": [{"samples": 10 * n, "dev": {}} for n in range(1, length + 1)]}
-        for length in (1, 3)
-    )
-    notes, stored = (long, short) if newer == "rung" else (short, long)
-    workdir = Workdir(tmp_path)
-    (folder,) = workdir.assign([("s", ("a-seed0",))])
-    rung = {"runs": {"a-seed0": notes}, "seconds": {"train": 1.0}, "steps": {"lockstep": 1}}
-    folder.rung(3).write_text(json.dumps(rung))
-    (workdir.run_folder("a-seed0")).mkdir(parents=True)
-    (workdir.run_folder("a-seed0") / "record.json").touch()
-    monkeypatch.setattr(halving, "read_record", lambda _: stored)
-    assert halving.histories(workdir, ["a-seed0"], 3) == {"a-seed0": long}
-
-
 def test_different_halving_rule_in_the_same_folder_is_refused(small_files, halved):
     notes = (halved[2] / "sweep.json").read_text()
     with pytest.raises(
