@@ -174,7 +174,7 @@ def test_failed_cohort_blocks_the_rung_decision_but_not_other_cohorts(small_file
 
 def test_damaged_files_are_input_errors(small_files, halved, tmp_path):
     for name, problem in (("halving.json", ""), ("cohorts/*/rung-1.json", ".*remove it and start again")):
-        workdir = shutil.copytree(halved[2], tmp_path / problem[:3])
+        workdir = shutil.copytree(halved[2], tmp_path / name[:3])
         min(workdir.glob(name)).write_text("{")
         with pytest.raises(InputError, match=f"{name.rpartition('/')[2]}: the file is damaged{problem}"):
             run(small_files, workdir)
