@@ -1,5 +1,6 @@
 """The display of a sweep: what the plan estimates, and lines of progress with the time left."""
 
+import dataclasses
 import io
 import re
 
@@ -9,6 +10,7 @@ from rich.console import Console
 
 from jaxmatch.reporting.layout import duration_text
 from jaxmatch.sweep import display, launch
+from jaxmatch.sweep import plan as planning
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.training import chunks
@@ -38,8 +40,10 @@ def begun(small_files, tmp_path, clock, monkeypatch):
     """
     plan = make_plan(launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files)))
     (cohort,) = plan.cohorts
-    monkeypatch.setattr(display, "multiply_adds_per_second", lambda: cohort.device_work / display.SHARE_OF_PEAK / 600)
-    monkeypatch.setattr(display, "SECONDS_TO_COMPILE_ON_A_CPU", 300.0)
+    cohort = dataclasses.replace(cohort, run_seconds=600 * cohort.devices / cohort.slots)
+    plan = dataclasses.replace(plan, cohorts=(cohort,))
+    monkeypatch.setattr(planning, "SECONDS_TO_COMPILE_ELSEWHERE", 300.0)
+    monkeypatch.setitem(planning.SECONDS_TO_COMPILE, "cpu", 300.0)
     text = io.StringIO()
     whole = Display(Console(file=text, width=200), clock=clock)
     whole.begin(plan, set())

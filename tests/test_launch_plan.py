@@ -5,13 +5,12 @@ import re
 
 import pytest
 import small_sweep
-from small_cohort import TRAINING, make_data
 
 from jaxmatch.errors import InputError
-from jaxmatch.sweep import display, launch
+from jaxmatch.sweep import launch
 from jaxmatch.sweep.display import plan_text
 from jaxmatch.sweep.execute import resumed_text
-from jaxmatch.sweep.plan import PlannedCohort, make_plan, tokens_scored
+from jaxmatch.sweep.plan import PlannedCohort, make_plan
 from jaxmatch.workdir import Workdir
 
 
@@ -65,13 +64,11 @@ def test_the_plan_counts_programs_and_cohorts(small_files):
     assert re.findall(r"(\d+) runs? at once", text) == ["4", "2", "4", "2"]
 
 
-def test_estimated_training_time_accounts_for_devices_and_fillers(small_files, monkeypatch):
+def test_estimated_training_time_accounts_for_devices_and_fillers(small_files):
     plan = planned(small_files, seeds=5, overrides={"execution.maximum_replicas": "5"})
-    first, _ = plan.cohorts
-    monkeypatch.setattr(display, "multiply_adds_per_second", lambda: first.multiply_adds / display.SHARE_OF_PEAK / 100)
 
     def seconds(**changes):
-        changed = [dataclasses.replace(cohort, **changes) for cohort in plan.cohorts]
+        changed = [dataclasses.replace(cohort, run_seconds=100, **changes) for cohort in plan.cohorts]
         text = plan_text(dataclasses.replace(plan, cohorts=tuple(changed)), set())
         return re.search("estimated training time: (.* min)", text)[1]
 
@@ -130,12 +127,4 @@ def test_config_file_is_one_run_and_train_defaults_to_one_seed(small_files, tmp_
 )
 def test_work_of_a_cohort_includes_slots_without_a_run(runs, available, platform, batch, devices, computed):
     cohort = PlannedCohort("signature", (None,) * runs, None, batch, 1, 1, 1, 1, 10.0, 1, platform, available)
-    assert (cohort.devices, cohort.device_work) == (devices, 10.0 * computed)
-
-
-@pytest.mark.parametrize(("best_on_test", "tests"), [(False, 1), (True, 4)])
-def test_test_is_scored_once_or_as_often_as_dev(best_on_test, tests):
-    data = make_data()
-    tokens = {name: split.lengths.sum() for name, split in data.splits.items()}
-    training = TRAINING | {"best_on_test": best_on_test}  # four epochs, scored after each
-    assert tokens_scored(training, data, 20) == 4 * tokens["dev"] + tests * tokens["test"]
+    assert (cohort.devices, cohort.seconds) == (devices, 10.0 * computed)

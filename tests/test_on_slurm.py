@@ -270,12 +270,12 @@ def test_models_that_know_other_characters_are_each_given_their_own_data(small_f
     assert job_of("17_0").data != job_of("17_1").data
 
 
-@pytest.mark.parametrize(("at_once", "slots"), [(None, 6), (2, 2)])
-def test_estimate_counts_concurrent_jobs_and_names_the_assumed_speed(small_files, at_once, slots):
+@pytest.mark.parametrize(("at_once", "workers"), [(None, 6), (2, 2)])
+def test_estimate_counts_concurrent_jobs_and_names_the_assumed_speed(small_files, at_once, workers):
     overrides = small_sweep.overrides(small_files) | {"execution.maximum_replicas": "1"}
     planned = launch.resolve(small_files / "small.py", overrides=overrides, seeds=3)
     plan = SlurmEngine(SlurmOptions(at_once=at_once)).plan(planned)
-    assert plan.slots == slots
+    assert plan.workers == workers
     assert "; at the speed of this machine's CPU, since that of the jobs is not known" in plan_text(plan, set())
     assert "at the speed of" not in plan_text(make_plan(planned), set())
 
@@ -283,5 +283,5 @@ def test_estimate_counts_concurrent_jobs_and_names_the_assumed_speed(small_files
 def test_a_job_of_several_gpus_is_one_worker(small_files):
     planned = launch.resolve(small_files / "small.py", overrides=small_sweep.overrides(small_files), seeds=4)
     plan = SlurmEngine(SlurmOptions(gpus=4, gpu_memory_gb=40, at_once=1)).plan(planned)
-    assert plan.slots == 1 and [cohort.devices for cohort in plan.cohorts] == [4]
+    assert plan.workers == 1 and [cohort.devices for cohort in plan.cohorts] == [4]
     assert "trained by 1 worker at once" in plan_text(plan, set())

@@ -73,16 +73,22 @@ def test_cohorts_are_split_to_fill_the_workers(small_files):
     plan = make_plan(
         launch.resolve(small_files / "small.py", **changes, grid_overrides={"optimizer.learning_rate": ""})
     )
-    work = plan.cohorts[0].device_work
-    assert sizes(plan) == [10] and sizes(split_cohorts(plan, 1, work)) == [10]
-    assert sizes(split_cohorts(plan, 3, 0.0)) == [4, 4, 2]  # 4, 3, 3 would be packed as 4, 4, 2
-    assert sizes(split_cohorts(plan, 4, work / 20)) == [3, 3, 3, 1]
-    assert sizes(split_cohorts(plan, 10, 0.0)) == [1] * 10
-    assert sizes(split_cohorts(plan, 10, 30 * work)) == [10]  # starting another worker takes longer
-    for slots in range(1, 12):
-        cut = split_cohorts(plan, slots, work / 100)
+
+    def split(workers, seconds):
+        """Splits the plan if its cohort takes `seconds` and the start of another worker takes 30."""
+        (cohort,) = plan.cohorts
+        cohort = dataclasses.replace(cohort, run_seconds=cohort.run_seconds * seconds / cohort.seconds)
+        return split_cohorts(dataclasses.replace(plan, cohorts=(cohort,)), workers)
+
+    assert sizes(plan) == [10] and sizes(split(1, 30)) == [10]
+    assert sizes(split(3, 1e6)) == [4, 4, 2]  # 4, 3, 3 would be packed as 4, 4, 2
+    assert sizes(split(4, 600)) == [3, 3, 3, 1]
+    assert sizes(split(10, 1e6)) == [1] * 10
+    assert sizes(split(10, 1)) == [10]  # starting another worker takes longer
+    for workers in range(1, 12):
+        cut = split(workers, 3000)
         planned = [(cohort.signature, cohort.names()) for cohort in cut.cohorts]
         assert pack(planned, lambda run: True) == planned
         assert cut.runs.keys() == plan.runs.keys()
     many = dataclasses.replace(plan, cohorts=plan.cohorts * 16)
-    assert split_cohorts(many, 2, 0.0) is many
+    assert split_cohorts(many, 2).cohorts == many.cohorts

@@ -20,7 +20,7 @@ from jaxmatch.errors import InputError, NotInstalled, count_text, printable
 from jaxmatch.reporting.layout import duration_text, shared_text
 from jaxmatch.reporting.records import read_record
 from jaxmatch.sweep.files import load_module, load_named, user_file_errors
-from jaxmatch.sweep.plan import SHARE_OF_PEAK, Plan, PlannedCohort, multiply_adds_per_second
+from jaxmatch.sweep.plan import Plan, PlannedCohort
 from jaxmatch.sweep.sweep import Run
 from jaxmatch.training.progress import Listener
 from jaxmatch.workdir import CohortFolder, Workdir
@@ -29,10 +29,6 @@ from jaxmatch.workdir import CohortFolder, Workdir
 SECONDS_BETWEEN_LINES = 60.0
 # The time left follows the speed of training over this long.
 SECONDS_OF_SPEED = 600.0
-# The seconds that a program is assumed to take to compile. On a CPU, 36 programs of RE2 with one to five blocks took
-# 359 s (benchmarks/results/earlier.md, "9 programs, first launch"). For an H200, programs of RE2 took 12 to 14 s beside
-# eleven others (benchmarks/results/README.md). A TPU's compiler takes longer.
-SECONDS_TO_COMPILE_ON_A_CPU, SECONDS_TO_COMPILE_ELSEWHERE = 10.0, 20.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,51 +155,34 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
         f"{count_text(programs, 'program')}, {count_text(len(cohorts), 'cohort')}, {count_text(steps, 'training step')}"
     ]
     for number, cohort in enumerate(cohorts, start=1):
-        number_of_runs, some = count_text(len(cohort.runs), "run"), cohort.chunk_size < len(cohort.runs)
+        some = f", {cohort.chunk_size:,}" * (cohort.chunk_size < len(cohort.runs))
         lines.append(
-            f"  cohort {number}: {_shared(cohort.runs)}: {number_of_runs}{f', {cohort.chunk_size:,}' * some} at once, "
+            f"  cohort {number}: {_shared(cohort.runs)}: {count_text(len(cohort.runs), 'run')}{some} at once, "
             f"{count_text(cohort.lengths, 'padded length')}, {count_text(cohort.steps_per_epoch, 'step')} x "
-            f"{count_text(cohort.runs[0].config.training.epochs, 'epoch')}, "
-            f"{cohort.replica_bytes / 2**20:,.0f} MiB a run"
+            f"{count_text(cohort.runs[0].config.training.epochs, 'epoch')}, {cohort.run_bytes / 2**20:,.0f} MiB a run"
         )
     lines += dict.fromkeys(line for cohort in cohorts for line in _left_out(cohort.data.name, cohort.data.report))
     if cohorts[0].platform != "cpu":
         lines.append("  the compiled programs decide how many runs fit at once")
-    if plan.slots is not None:
-        lines.append(f"  trained by {count_text(plan.slots, 'worker')} at once")
+    if plan.workers is None:
+        everywhere = sum(cohort.seconds * cohort.devices for cohort in cohorts) / cohorts[0].available
+    else:  # each cohort has the devices of a worker to itself
+        lines.append(f"  trained by {count_text(plan.workers, 'worker')} at once")
+        everywhere = sum(cohort.seconds for cohort in cohorts) / max(1, plan.workers)
+    training = max(everywhere, *(cohort.seconds for cohort in cohorts))
     compiled = sum({cohort.program: cohort.compilations for cohort in cohorts}.values())
-    training, compiling = _training_seconds(plan, cohorts), compiled * _seconds_to_compile(cohorts[0])
+    compiling = duration_text(compiled * cohorts[0].compilation_seconds)
     lines += [
-        f"  estimated training time: {duration_text(training)} with scoring, if no run stops early",
-        f"  estimated compilation time: {duration_text(compiling)} for {count_text(compiled, 'compilation')} in "
-        "training and scoring; less for what was compiled before",
+        f"  estimated training time: {duration_text(training)} with scoring, if no run stops early{plan.note}",
+        f"  estimated compilation time: {compiling} for {count_text(compiled, 'compilation')} in training and scoring; "
+        "less for what was compiled before",
     ]
-    if plan.slots is not None and plan.speed is None:
-        lines[-2] += "; at the speed of this machine's CPU, since that of the jobs is not known"
     return "\n".join(lines)
 
 
 def _shared(runs: Sequence[Run]) -> str:
     """Returns the grid settings that the runs of a cohort share, or the name of their model if they share none."""
     return shared_text([(run.overrides, run.variant) for run in runs]) or runs[0].config.model.name
-
-
-def _training_seconds(plan: Plan, cohorts: Sequence[PlannedCohort]) -> float:
-    """Returns about how long cohorts take: as long as the longest, or as all of them do on full devices."""
-    if plan.slots is None:
-        everywhere = sum(cohort.device_work * cohort.devices for cohort in cohorts) / cohorts[0].available
-    else:  # each cohort has the devices of a worker to itself
-        everywhere = sum(cohort.device_work for cohort in cohorts) / max(1, plan.slots)
-    return max(everywhere, *(cohort.device_work for cohort in cohorts)) / _speed(plan)
-
-
-def _speed(plan: Plan) -> float:
-    """Returns the multiply-adds per second that training reaches on a device."""
-    return (plan.speed or multiply_adds_per_second()) * SHARE_OF_PEAK
-
-
-def _seconds_to_compile(cohort: PlannedCohort) -> float:
-    return SECONDS_TO_COMPILE_ON_A_CPU if cohort.platform == "cpu" else SECONDS_TO_COMPILE_ELSEWHERE
 
 
 def _left_out(name: str, report: Mapping[str, Any]) -> list[str]:
@@ -344,15 +323,11 @@ class Display:
             speed_estimate_period=SECONDS_OF_SPEED,
             get_time=self._clock,
         )
-        # In multiply-adds.
-        compiling = sum({each.program: each.compilations * self._compilation(each) for each in missing}.values())
-        training = share * sum(cohort.device_work * cohort.devices for cohort in missing)
+        # In seconds of all devices together.
+        compiling = sum({each.program: each.compilations * _compilation(each) for each in missing}.values())
+        training = share * sum(cohort.seconds * cohort.devices for cohort in missing)
         self._bar.add_task("training", total=training + compiling)
         self._bar.start()
-
-    def _compilation(self, cohort: PlannedCohort) -> float:
-        """Returns the multiply-adds that the devices of a cohort could do while one of its programs is compiled."""
-        return _seconds_to_compile(cohort) * _speed(self._plan) * cohort.devices
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> CohortDisplay:
         """Shows that a cohort begins. Returns the listener that shows its progress."""
@@ -380,22 +355,20 @@ class Display:
 
     def reached(self, name: str, cohort: PlannedCohort, share: float, made_here: bool = False) -> None:
         """Records that a cohort, by the name of its folder, has reached a share of its steps, made here or earlier."""
-        work = (share - self._reached.get(name, 0.0)) * cohort.device_work * cohort.devices
+        work = (share - self._reached.get(name, 0.0)) * cohort.seconds * cohort.devices
         self._reached[name] = share
         self._advance(work if made_here and work > 0 else 0.0, work)
         if share == 1.0:  # its other programs are not needed
-            count = self._compilations.pop(cohort.program, 0)
-            self._advance(0.0, count * self._compilation(cohort))
+            self._advance(0.0, self._compilations.pop(cohort.program, 0) * _compilation(cohort))
 
     def compiled(self, cohort: PlannedCohort, seconds: float) -> None:
         """Records a compilation. One that was quick, because the program was compiled before, is not work."""
         if left := self._compilations.get(cohort.program, 0):
             self._compilations[cohort.program] = left - 1
-            expected = self._compilation(cohort)
-            self._advance(min(1.0, seconds / _seconds_to_compile(cohort)) * expected, expected)
+            self._advance(min(seconds * cohort.devices, _compilation(cohort)), _compilation(cohort))
 
     def _advance(self, made: float, expected: float) -> None:
-        """Records multiply-adds that were made, of those that were expected."""
+        """Records seconds of work that was made, of those that were expected."""
         if bar := self._bar:
             bar.update(bar.task_ids[0], advance=made, total=bar.tasks[0].total - (expected - made))
 
@@ -431,3 +404,8 @@ class Display:
         if self._bar:
             self._bar.stop()
             self._bar = None
+
+
+def _compilation(cohort: PlannedCohort) -> float:
+    """Returns the seconds of all its devices together that a cohort waits for one of its programs."""
+    return cohort.compilation_seconds * cohort.devices

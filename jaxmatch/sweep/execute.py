@@ -455,7 +455,7 @@ class Engine:
         """
         devices, plans = available_devices(), [training.plan.cohort_of(folder.runs) for folder in folders]
         # All processes train a cohort together, so it cannot use the devices of one of them alone.
-        cohorts = [(len(devices) if hosts.is_multiprocess() else plan.devices, plan.device_work) for plan in plans]
+        cohorts = [(len(devices) if hosts.is_multiprocess() else plan.devices, plan.seconds) for plan in plans]
 
         in_turn = sum(sorted(size for size, _ in cohorts)[:2]) > len(devices)
 

@@ -28,9 +28,8 @@ import jax
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import cores, device_bytes
 from jaxmatch.errors import InputError, NotInstalled, first_line
-from jaxmatch.sweep import plan as planning
 from jaxmatch.sweep.execute import Engine, RemoteCohort, Training, variables, worker_device
-from jaxmatch.sweep.plan import SECONDS_OF_A_START, SHARE_OF_PEAK, Plan
+from jaxmatch.sweep.plan import Plan, make_plan, multiply_adds_per_second, split_cohorts
 from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.workdir import CohortFolder, Workdir
 
@@ -182,7 +181,7 @@ def _train(cohort: RemoteCohort, data: EncodedData, store: Store | None) -> Iter
 def _measure() -> tuple[str, str, int, float]:
     """Measures a worker's device, as a task: its platform, kind, bytes, and speed in multiply-adds per second."""
     device = jax.devices()[0]
-    return device.platform, device.device_kind, device_bytes(device), planning.multiply_adds_per_second()
+    return device.platform, device.device_kind, device_bytes(device), multiply_adds_per_second()
 
 
 @dataclasses.dataclass
@@ -302,8 +301,7 @@ class RayEngine(Engine):
         return {**needs, "max_retries": 0, "scheduling_strategy": "SPREAD", "runtime_env": {"env_vars": environment}}
 
     def plan(self, sweep: Sweep) -> Plan:
-        plan = dataclasses.replace(planning.make_plan(sweep, [self._device]), slots=self._slots, speed=self._speed)
-        return planning.split_cohorts(plan, self._slots, SECONDS_OF_A_START * self._speed * SHARE_OF_PEAK)
+        return split_cohorts(make_plan(sweep, [self._device], self._speed), self._slots)
 
     def run(self, training: Training, folders: Sequence[CohortFolder]) -> bool:
         ray, errors = self._ray, self._ray.exceptions
@@ -321,7 +319,7 @@ class RayEngine(Engine):
 
         with contextlib.redirect_stdout(sys.stderr):  # Ray prints about nodes that die; the table must stay alone
             try:
-                for folder in sorted(folders, key=lambda folder: -plans[folder.path].device_work):
+                for folder in sorted(folders, key=lambda folder: -plans[folder.path].seconds):
                     submit(_Attempt(folder))
                 while running:
                     for events in ray.wait(list(running), timeout=SECONDS_BETWEEN_POLLS)[0]:

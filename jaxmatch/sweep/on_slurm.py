@@ -31,10 +31,9 @@ import jaxmatch
 from jaxmatch.devices import cores
 from jaxmatch.errors import InputError, NotInstalled, count_text, report_damage
 from jaxmatch.files import read_json, write_atomically, write_json
-from jaxmatch.sweep import plan as planning
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.execute import NOT_SHARED, Engine, RemoteCohort, Submitted, Training, variables, worker_device
-from jaxmatch.sweep.plan import SECONDS_OF_A_START, SHARE_OF_PEAK, Plan
+from jaxmatch.sweep.plan import Plan, make_plan, split_cohorts
 from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.workdir import CohortFolder, Workdir
 
@@ -128,12 +127,10 @@ class SlurmEngine(Engine):
             device = worker_device("gpu", "GPU", int(options.gpu_memory_gb * 1e9))
         elif options.memory_gb is not None:
             device = worker_device("cpu", "cpu", int(options.memory_gb * 1e9))
-        plan = planning.make_plan(sweep, device and [device] * max(1, options.gpus))
-        if options.at_once is not None:
-            # The speed of the jobs is not known here. A start counts as if they were as fast as this machine.
-            overhead = SECONDS_OF_A_START * SHARE_OF_PEAK * planning.multiply_adds_per_second()
-            plan = planning.split_cohorts(plan, options.at_once, overhead)
-        return dataclasses.replace(plan, slots=options.at_once or len(plan.cohorts))
+        plan = make_plan(sweep, device and [device] * max(1, options.gpus))
+        note = "; at the speed of this machine's CPU, since that of the jobs is not known"
+        plan = dataclasses.replace(plan, note=note, workers=len(plan.cohorts))
+        return plan if options.at_once is None else split_cohorts(plan, options.at_once)
 
     def run(self, training: Training, folders: Sequence[CohortFolder]) -> bool:
         """Submits the cohorts that no job trains yet, the longest first, and raises `Submitted`.
@@ -147,7 +144,7 @@ class SlurmEngine(Engine):
             jobs, executor = _jobs(folder), self._executor(folder)
             living = {job for job, (state, _) in _states().items() if state not in OVER}
             new = [each for each in folders if jobs.get(each.name) not in living]
-            new.sort(key=lambda each: -training.plan.cohort_of(each.runs).device_work)
+            new.sort(key=lambda each: -training.plan.cohort_of(each.runs).seconds)
             for start in range(0, len(new), MOST_IN_AN_ARRAY):
                 array = new[start : start + MOST_IN_AN_ARRAY]
                 try:

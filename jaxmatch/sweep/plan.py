@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import math
 import timeit
 from collections.abc import Container, Mapping, Sequence
@@ -37,6 +38,14 @@ SHARE_OF_STATES = 0.5
 SHARE_OF_PEAK = 0.5
 # A forward pass takes about a third of a training step: the gradients of a product are two products of the same size.
 SHARE_OF_FORWARD = 1 / 3
+# The seconds that a program is assumed to take to compile. On a CPU, 36 programs of RE2 with one to five blocks took
+# 359 s (benchmarks/results/earlier.md, "9 programs, first launch"). For an H200, programs of RE2 took 12 to 14 s beside
+# eleven others (benchmarks/results/README.md). A TPU's compiler takes longer.
+SECONDS_TO_COMPILE, SECONDS_TO_COMPILE_ELSEWHERE = {"cpu": 10.0}, 20.0
+# With this many cohorts for each worker, all workers finish at about the same time anyway.
+ENOUGH_COHORTS = 8
+# The cost of a cohort besides its work: its worker or job starts, reads the data and compiles.
+SECONDS_OF_A_START = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,12 +57,11 @@ class PlannedCohort:
       runs: the runs, at most as many as have room for their states.
       data: the encoded data of the runs.
       batch: the number of pairs in the largest batch.
-      lengths: the number of lengths that training is compiled for.
-      scored_lengths: the number of lengths that scoring is compiled for.
+      lengths, scored_lengths: the numbers of lengths that training and scoring are compiled for.
       steps_per_epoch: the number of steps that visit every pair once.
       steps: the number of steps of a run that is not stopped early.
-      multiply_adds: the estimated multiply-adds of one run, for training and scoring together.
-      replica_bytes: the bytes of the state of one run.
+      run_seconds: the estimated seconds that a device takes to train and score one run.
+      run_bytes: the bytes of the state of one run.
       platform: the platform of the devices.
       available: the number of available devices. The cohort uses as many as it fills.
     """
@@ -66,8 +74,8 @@ class PlannedCohort:
     scored_lengths: int
     steps_per_epoch: int
     steps: int
-    multiply_adds: float
-    replica_bytes: int
+    run_seconds: float
+    run_bytes: int
     platform: str
     available: int
 
@@ -87,9 +95,9 @@ class PlannedCohort:
         return math.ceil(len(self.runs) / self.chunk_size) * self.chunk_size
 
     @property
-    def device_work(self) -> float:
-        """The estimated multiply-adds of each device."""
-        return self.multiply_adds * self.slots / self.devices
+    def seconds(self) -> float:
+        """The estimated seconds of training and scoring."""
+        return self.run_seconds * self.slots / self.devices
 
     @property
     def program(self) -> tuple[str, int]:
@@ -101,6 +109,11 @@ class PlannedCohort:
         """The number of programs that training and scoring compile."""
         return self.lengths + self.scored_lengths
 
+    @property
+    def compilation_seconds(self) -> float:
+        """The estimated seconds of one compilation."""
+        return SECONDS_TO_COMPILE.get(self.platform, SECONDS_TO_COMPILE_ELSEWHERE)
+
     def names(self) -> tuple[str, ...]:
         """Returns the identities of the runs."""
         return tuple(run.identity(self.data.fingerprint) for run in self.runs)
@@ -111,7 +124,7 @@ class PlannedCohort:
         return [dataclasses.replace(self, runs=self.runs[start : start + size]) for start in starts]
 
 
-@functools.cache  # a plan is displayed more than once
+@functools.cache  # a test or a notebook makes many plans
 def multiply_adds_per_second() -> float:
     """Measures the multiply-adds per second of a large matrix product on the default device."""
     size = 1024
@@ -129,15 +142,14 @@ class Plan:
     Attributes:
       sweep: the planned sweep.
       cohorts: the cohorts, in the order they are trained.
-      slots: the number of workers elsewhere that train cohorts at the same time. None means that this process trains.
-      speed: the multiply-adds per second of a worker's device (`multiply_adds_per_second`). None means that
-        the speed of this process's device is used.
+      workers: the number of workers elsewhere that train cohorts at the same time. None means that this process trains.
+      note: a note about the estimated time.
     """
 
     sweep: Sweep
     cohorts: tuple[PlannedCohort, ...]
-    slots: int | None = None
-    speed: float | None = None
+    workers: int | None = None
+    note: str = ""
 
     @functools.cached_property
     def runs(self) -> dict[str, tuple[Run, PlannedCohort]]:
@@ -167,16 +179,21 @@ class Plan:
         return tuple(self.cohort_of(names) for _, names in pack(self.groups, lambda run: run not in finished))
 
 
-def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan:
-    """Groups the runs of a sweep into cohorts whose states fit into the memory of the devices; default: all devices.
+def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None, speed: float | None = None) -> Plan:
+    """Groups the runs of a sweep into cohorts whose states fit into the memory of the devices.
 
     A run whose `training.selection` is empty gets the score of its data set.
+
+    Arguments:
+      sweep: the sweep.
+      devices: the devices; default: all of this process.
+      speed: the multiply-adds per second of a device (`multiply_adds_per_second`); default: that of this process's.
 
     Raises:
       InputError: the data cannot be read, a run cannot be trained or scored on it, or two places of the grid are the
         same run.
     """
-    devices = tuple(devices or available_devices())
+    devices, speed = tuple(devices or available_devices()), speed or multiply_adds_per_second()
     encoded: dict[DataSettings, EncodedData] = {}
     groups: dict[str, tuple[EncodedData, list[Run]]] = {}
     names: dict[str, Run] = {}
@@ -195,12 +212,12 @@ def make_plan(sweep: Sweep, devices: Sequence[jax.Device] | None = None) -> Plan
                 problem = f"{setting_text(dict(run.overrides), run.variant)} is in the grid twice"
             raise InputError(problem, remedy="remove one")
         groups.setdefault(run.signature(data.fingerprint), (data, []))[1].append(run)
-    cohorts = [cohort for each, (data, runs) in groups.items() for cohort in _cohorts(each, runs, data, devices)]
-    return Plan(sweep, tuple(cohorts))
+    cohorts = [_cohorts(signature, runs, data, devices, speed) for signature, (data, runs) in groups.items()]
+    return Plan(sweep, tuple(itertools.chain(*cohorts)))
 
 
 def _cohorts(
-    signature: str, runs: list[Run], data: EncodedData, devices: tuple[jax.Device, ...]
+    signature: str, runs: list[Run], data: EncodedData, devices: tuple[jax.Device, ...], speed: float
 ) -> list[PlannedCohort]:
     """Returns the cohorts of a signature."""
     config, platform = runs[0].config, devices[0].platform
@@ -219,7 +236,9 @@ def _cohorts(
     that_fit = int(SHARE_OF_STATES * device_bytes(devices[0]) / bytes_of_a_run) * len(devices)
     at_most = config.execution.maximum_replicas or max(1, that_fit)
     steps = config.training.epochs * batches.steps_per_epoch
-    tokens = config.training.epochs * batches.tokens() + SHARE_OF_FORWARD * tokens_scored(training, data, steps)
+    scored = sum(int(data.splits[name].lengths.sum()) for name in ("dev", "test")[: 1 + training["best_on_test"]])
+    scored *= evaluation.count(training, data.splits["train"].pairs, steps)
+    tokens = config.training.epochs * batches.tokens() + SHARE_OF_FORWARD * scored
     whole = PlannedCohort(
         signature,
         tuple(runs),
@@ -229,22 +248,12 @@ def _cohorts(
         scored_lengths=len(scored_lengths),
         steps_per_epoch=batches.steps_per_epoch,
         steps=steps,
-        multiply_adds=OPERATIONS_A_PARAMETER / 2 * parameters * tokens,
-        replica_bytes=bytes_of_a_run,
+        run_seconds=OPERATIONS_A_PARAMETER / 2 * parameters * tokens / (SHARE_OF_PEAK * speed),
+        run_bytes=bytes_of_a_run,
         platform=platform,
         available=len(devices),
     )
     return whole.cut(at_most)
-
-
-def tokens_scored(training: Mapping[str, Any], data: EncodedData, steps: int) -> float:
-    """Returns the number of tokens in all the pairs that a run of `steps` steps is scored on.
-
-    Dev is scored at each evaluation. Test is scored once, or as often as dev with `best_on_test`.
-    """
-    tokens = {split: float(encoded.lengths.sum()) for split, encoded in data.splits.items()}
-    scored = evaluation.count(training, data.splits["train"].pairs, steps)
-    return scored * tokens["dev"] + (scored if training["best_on_test"] else 1) * tokens.get("test", 0.0)
 
 
 def check_trainable(training: Mapping[str, Any], data: EncodedData) -> None:
@@ -284,30 +293,20 @@ def check_trainable(training: Mapping[str, Any], data: EncodedData) -> None:
         )
 
 
-# With this many cohorts for each worker, all workers finish at about the same time anyway.
-ENOUGH_COHORTS = 8
-# The cost of a cohort besides its work: its worker or job starts, reads the data and compiles.
-SECONDS_OF_A_START = 30.0
-
-
-def split_cohorts(plan: Plan, slots: int, overhead: float) -> Plan:
+def split_cohorts(plan: Plan, workers: int) -> Plan:
     """Cuts the cohorts of a signature that takes longer than its share of the workers, so that it gets this share.
 
     All cohorts of a signature but the last have the same size, because `workdir.pack` would regroup cohorts of other
     sizes. The last bits of a run's scores depend on how many runs are trained beside it, so another cut can change
     them.
-
-    Arguments:
-      plan: a plan in which one worker trains each cohort.
-      slots: the number of workers.
-      overhead: the cost of a cohort besides its work, in multiply-adds.
     """
-    if len(plan.cohorts) >= ENOUGH_COHORTS * slots:
+    plan = dataclasses.replace(plan, workers=workers)
+    if len(plan.cohorts) >= ENOUGH_COHORTS * workers:
         return plan
-    share = sum(cohort.device_work + overhead for cohort in plan.cohorts) / max(1, slots)
+    share = sum(cohort.seconds + SECONDS_OF_A_START for cohort in plan.cohorts) / max(1, workers)
     cuts = []
     for cohorts in grouped(plan.cohorts, lambda cohort: cohort.signature).values():
         whole = dataclasses.replace(cohorts[0], runs=tuple(run for cohort in cohorts for run in cohort.runs))
-        parts = max(len(cohorts), min(len(whole.runs), round(sum(each.device_work for each in cohorts) / share)))
+        parts = max(len(cohorts), min(len(whole.runs), round(sum(each.seconds for each in cohorts) / share)))
         cuts += cohorts if parts == len(cohorts) else whole.cut(math.ceil(len(whole.runs) / parts))
     return dataclasses.replace(plan, cohorts=tuple(cuts))

@@ -12,7 +12,6 @@ MUTANTS = [
     (_PLAN, "if (other := names.setdefault(run.identity(data.fingerprint), run)) is not run:", "if other := None:", ["tests/test_launch_refusals.py"]),
     (_PLAN, "if other.variant != run.variant:", "if False:", ["tests/test_launch_refusals.py"]),
     (_PLAN, "return whole.cut(at_most)", "return [whole]", ["tests/test_launch_plan.py"]),
-    ("jaxmatch/sweep/plan.py", "(scored if training[\"best_on_test\"] else 1)", "1", ["tests/test_launch_plan.py"]),
     (_PLAN, "math.ceil(len(self.runs) / self.chunk_size) * self.chunk_size", "len(self.runs)", ["tests/test_launch_plan.py"]),
     ("jaxmatch/sweep/sweep.py", 'if key.startswith("model.") and "model.name" in grid:', "if False:",
      ["tests/test_papers.py::test_field_of_one_model_cannot_be_overridden_beside_an_axis_of_models"]),

@@ -32,7 +32,7 @@ MUTANTS = [
     ("jaxmatch/sweep/display.py", "self._clock() - self._line_at > SECONDS_BETWEEN_LINES", "True", ["tests/test_display.py"]),
     ("jaxmatch/training/cohort.py", " or self._listener.wants_checkpoint()", "", ["tests/test_on_ray.py"]),
     ("jaxmatch/sweep/execute.py", " | {\"NPROC\": str(cores())}", "", ["tests/test_worker.py"]),
-    ("jaxmatch/sweep/plan.py", "cohort.device_work + overhead for", "cohort.device_work for", ["tests/test_worker.py"]),
+    ("jaxmatch/sweep/plan.py", "cohort.seconds + SECONDS_OF_A_START for", "cohort.seconds for", ["tests/test_worker.py"]),
     ("jaxmatch/sweep/display.py", "total=training + compiling)", "total=training)", ["tests/test_display.py"]),
     ("jaxmatch/sweep/execute.py", "key=lambda number: -cohorts[number][1]", "key=lambda number: 0", ["tests/test_device_jobs.py"]),
     ("jaxmatch/sweep/execute.py", "            stop.set()\n", "            pass\n", ["tests/test_device_jobs.py"]),
