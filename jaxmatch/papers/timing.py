@@ -100,13 +100,12 @@ def resolve(
 
 def plan_text(timing: Timing, split: str) -> str:
     """Returns a description of what would be timed, with one line per model."""
-    outputs = len(labels_and_task(timing)[0]) or 1
-    seeds, data = len(timing.sweep.seeds), timing.sweep.config.data.name
-    throughput = "" if split == NO_SPLIT else f", and {timing.passes + 1} passes over {data} {split}"
+    outputs, seeds = len(labels_and_task(timing)[0]) or 1, len(timing.sweep.seeds)
     of_each = f" of each of {seeds} random starts" if seeds > 1 else ""
+    passes = f", and {timing.passes + 1} passes over {timing.sweep.config.data.name} {split}"
     lines = [
         f"{timing.sweep.table.title}: {timing.batches:,} batches{of_each} of {timing.pairs} pairs of {timing.length} "
-        f"tokens a sentence{throughput}"
+        f"tokens a sentence{passes * (split != NO_SPLIT)}"
     ]
     for name, config in timing.configs().items():
         parameters = flattening(models.build(config.model, outputs=outputs), timing.dimensions).count
@@ -133,13 +132,8 @@ def random_model(
     characters: np.ndarray | None = None,
     seed: int = 0,
 ) -> InferenceModel:
-    """Builds an untrained model for timing; the values of its weights do not change a time.
-
-    Arguments:
-      settings, outputs: as in `jaxmatch.models.build`, whose errors it raises.
-      vectors: <float32>[words, dimensions].
-      characters: the characters of the words as in an `InferenceModel`, for models that take characters.
-      seed: the seed of the weights.
+    """Builds a model with random weights, as `jaxmatch.models.build` does, for `<float32>[words, dimensions]` vectors
+    and, if it takes characters, those of the words as in an `InferenceModel`.
     """
     module = models.build(settings, outputs=outputs)
     table = vectors if characters is None else WordTable(vectors, characters)
@@ -149,7 +143,7 @@ def random_model(
 
 
 def random_matcher(
-    model: Mapping[str, Any],
+    settings: Mapping[str, Any],
     *,
     texts: Iterable[str],
     preprocessing: Preprocessing,
@@ -164,19 +158,19 @@ def random_matcher(
     (inference/cpu.py).
     """
     outputs = len(labels) or 1
-    module = models.build(model, outputs=outputs)
     counts = collections.Counter(token for text in texts for token in preprocessing.tokens(text))
     words = build_vocabulary(counts, (), minimum_count=1)
     vectors = np.random.default_rng(0).normal(size=(len(words), dimensions)).astype(np.float32)
     vectors[: UNKNOWN + 1] = 0
+    module = models.build(settings, outputs=outputs)
     characters = character_table(words.words, module.config.known_characters) if module.takes_characters else None
     return Matcher(
-        random_model(model, vectors=vectors, outputs=outputs, characters=characters, seed=seed),
+        random_model(settings, vectors=vectors, outputs=outputs, characters=characters, seed=seed),
         vocabulary=words,
         preprocessing=preprocessing,
         labels=labels,
         task=task,
-        config={"model": dict(model)},
+        config={"model": dict(settings)},
     )
 
 
@@ -189,12 +183,12 @@ def batch_seconds(model: InferenceModel, *, pairs: int, length: int, batches: in
     random, words = np.random.default_rng(0), model.vectors.shape[0]
     limits = {"tags": model.module.config.known_tags, "exact_match": 2}
 
-    def side(low: int, high: int) -> np.ndarray:
-        return random.integers(low, high, (pairs, length), dtype=np.int32)
+    def sides(low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
+        return tuple(random.integers(low, high, (pairs, length), dtype=np.int32) for _ in range(2))
 
     def random_prediction() -> Callable[[], Any]:
-        ids = [side(min(UNKNOWN + 1, words - 1), words) for _ in range(2)]
-        features = {name: (side(0, limits[name]), side(0, limits[name])) for name in model.module.token_features}
+        ids = sides(min(UNKNOWN + 1, words - 1), words)
+        features = {name: sides(0, limits[name]) for name in model.module.token_features}
         return lambda: probabilities_of(model.logits(*ids, features))
 
     return _seconds((random_prediction() for _ in range(_WARM + batches)), warm=_WARM)
@@ -292,15 +286,13 @@ def _row(timing: Timing, matchers: Iterable[Matcher], split: Split | None, data:
     row: dict[str, Any] = {}
     for matcher in matchers:
         seconds = batch_seconds(matcher.model, pairs=timing.pairs, length=timing.length, batches=timing.batches)
-        if row:
-            row["batch_seconds"] += seconds.tolist()
-            continue
-        parameters = models.count_parameters(matcher.model.params)
-        row = {"settings": matcher.config["model"], "parameters": parameters, "batch_seconds": seconds.tolist()}
-        row["split"] = None
-        if split is not None:
-            passes = split_seconds(matcher, pairs_of(split), timing.passes)
-            row["split"] = {"data": data, "pairs": len(split), "seconds": passes.tolist()}
+        if not row:
+            parameters = models.count_parameters(matcher.model.params)
+            row = {"settings": matcher.config["model"], "parameters": parameters, "batch_seconds": [], "split": None}
+            if split is not None:
+                passes = split_seconds(matcher, pairs_of(split), timing.passes)
+                row["split"] = {"data": data, "pairs": len(split), "seconds": passes.tolist()}
+        row["batch_seconds"] += seconds.tolist()
     return row
 
 
@@ -351,26 +343,22 @@ def _sheet(record: Mapping[str, Any]) -> Sheet:
     ours = {row["model"]: row for row in record["rows"]}
     measured = any(row["split"] for row in record["rows"])
     keep = (True, True, True, measured, bool(printed), bool(printed))
-
-    def lines(names: Iterable[str]) -> tuple[tuple[Text, ...], ...]:
-        cells = ((name, *_measured(ours.get(name)), *_printed(printed.get(name, {}))) for name in names)
-        return tuple(tuple(map(Text, itertools.compress(line, keep))) for line in cells)
-
-    sections = (lines(ours), lines(name for name in printed if name not in ours))
     headings = ("model", "parameters", "time (s/batch)", "pairs/s", "parameters", "time (s/batch)")
+
+    def line(name: str) -> tuple[Text, ...]:
+        of_paper = [printed.get(name, {}).get(key) or NO_VALUE for key in ("parameters", "seconds")]
+        return tuple(map(Text, itertools.compress((name, *_measured(ours.get(name)), *of_paper), keep)))
+
+    sections = (tuple(map(line, ours)), tuple(line(name) for name in printed if name not in ours))
     return Sheet(
         title=record["title"],
         caption=_caption(record),
         notes=(*record["notes"], *([f"Command: {record['command']}"] if record["command"] else [])),
         headings=tuple(itertools.compress(headings, keep)),
-        numeric=tuple(itertools.compress((False, True, True, True, True, True), keep)),
+        numeric=tuple(heading != "model" for heading in itertools.compress(headings, keep)),
         spans=(("", 1), ("measured", 2 + measured), ("published", 2)) if printed else (),
-        sections=tuple(section for section in sections if section),
+        sections=tuple(filter(None, sections)),
     )
-
-
-def _printed(row: Mapping[str, Any]) -> list[str]:
-    return [row.get(key) or NO_VALUE for key in ("parameters", "seconds")]
 
 
 def _measured(row: Mapping[str, Any] | None) -> list[str]:
