@@ -121,17 +121,12 @@ class CohortFolder:
 
     def mark_failed(self, error: Exception) -> str:
         """Stores an error, and returns its message in one line."""
+        message = f"{type(error).__name__}: {error}".removesuffix(": ")
         if isinstance(error, InputError):
             message = "; ".join(filter(None, (error.problem, error.remedy)))
-        else:
-            message = f"{type(error).__name__}: {error}".removesuffix(": ")
-        message = " ".join(message.split())[:400]
-        notes = {
-            "failure": secrets.token_hex(8),  # distinguishes this failure from an earlier one with the same words
-            "message": message,
-            "traceback": "".join(traceback.format_exception(error)),
-        }
-        write_json(self.error_file, notes)
+        message, lines = " ".join(message.split())[:400], "".join(traceback.format_exception(error))
+        unique = secrets.token_hex(8)  # distinguishes this failure from an earlier one with the same words
+        write_json(self.error_file, {"failure": unique, "message": message, "traceback": lines})
         return message
 
     def failure_message(self) -> str:
@@ -198,13 +193,8 @@ def check_usable(workdir: Path) -> None:
     """Checks, before training starts, that a sweep can be stored in a folder. Writes nothing.
 
     Raises:
-      InputError: the path is not UTF-8, a file or a dangling link is in the place of a folder, or a folder cannot be
-        written.
+      InputError: a file or a dangling link is in the place of a folder, or a folder cannot be written.
     """
-    try:
-        str(workdir.absolute()).encode()
-    except UnicodeEncodeError:
-        raise InputError("this path is not UTF-8", path=workdir, remedy="give another --workdir") from None
     for folder in (workdir, *(workdir / name for name in FOLDERS)):
         existing = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
         if not os.path.isdir(existing):
@@ -215,7 +205,7 @@ def check_usable(workdir: Path) -> None:
 
 
 def is_complete(run: str, record: Mapping[str, Any]) -> bool:
-    """Returns whether nothing of a run is left to train: whether its record is not that of a run that was dropped."""
+    """Returns whether nothing of a run is left to train: its record is not that of a run that was dropped."""
     return record.get("status") != "dropped"
 
 
@@ -250,13 +240,14 @@ class Workdir:
         """
         found = set()
         for run in runs:
-            with contextlib.suppress(FileNotFoundError):
-                try:
-                    record = read_json(self.run_folder(run) / "record.json")
-                except ValueError:
-                    record = {}
+            try:
+                record = read_json(self.run_folder(run) / "record.json")
                 if not isinstance(record, dict) or complete(run, record):
                     found.add(run)
+            except FileNotFoundError:
+                pass
+            except ValueError:
+                found.add(run)
         return found
 
     def assign(

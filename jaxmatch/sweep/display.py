@@ -241,30 +241,16 @@ class CohortDisplay(Listener):
     def ran_out(self, part: str, at_once: int) -> None:
         self._say(f"out of memory in {part}; continuing with {count_text(at_once, 'run')} at once")
 
-    def done(self) -> None:
-        """Called when the records of the cohort are written."""
-        self._display.reached(self._name, self._cohort, 1.0)
-        self._end(finished=True)
-        self._say("done")
-
-    def failed(self, message: str) -> None:
-        self._say(f"failed ({message})")
-
-    def paused(self) -> None:
-        self._say("paused at the rung")
-
-    def lost(self, reason: str) -> None:
-        self._say(f"{reason}; it resumes from its last checkpoint")
-
-    def training_ended(self) -> None:
-        """Called when the cohort no longer trains for now, whatever the outcome."""
-        self._end(finished=False)
-
-    def _end(self, finished: bool) -> None:
+    def end(self, line: str = "", finished: bool = False) -> None:
+        """Called when the cohort no longer trains for now. `finished`: its records are written."""
+        if finished:
+            self._display.reached(self._name, self._cohort, 1.0)
         for run in (self._runs[position] for position in sorted(self._followed)):
             file = run.folder / "record.json"
             self._display.tell_listeners("ended", run, read_record(file) if finished and file.exists() else None)
         self._followed.clear()
+        if line:
+            self._say(line)
 
     def _say(self, line: str) -> None:
         self._display.say(f"{self._label}: {line}")

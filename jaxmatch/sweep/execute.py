@@ -34,7 +34,7 @@ from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.inference import model_folder
 from jaxmatch.layers.words import with_fixed_words
 from jaxmatch.models import count_parameters
-from jaxmatch.reporting.records import FORMAT, placed, read_record
+from jaxmatch.reporting.records import FORMAT, grouped, placed, read_record
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.files import prepare
 from jaxmatch.sweep.plan import Plan, PlannedCohort, make_plan
@@ -50,6 +50,7 @@ from jaxmatch.workdir import MISTAKES_FILE, CohortFolder, FailedCohorts, Workdir
 SECONDS_BETWEEN_POLLS = 1.0
 SECONDS_BETWEEN_LOCKS = 0.5
 SECONDS_BETWEEN_TRIES = 1.0
+PAUSED = "paused at the rung"
 # How long a dead worker may seem to hold its cohort. This is longer than NFS waits for a client (90 s).
 SECONDS_FOR_THE_LOCK = 120.0
 
@@ -142,16 +143,14 @@ def train_cohort(
             shown = training.show(folder)
             folder.error_file.unlink(missing_ok=True)
             try:
-                if _train(training, folder, _Stoppable(shown, stop), devices, following):
-                    shown.done()
-                else:
-                    shown.paused()
+                done = _train(training, folder, _Stoppable(shown, stop), devices, following)
+                shown.end("done" if done else PAUSED, done)
             except Exception as error:  # of any kind: it need not affect other cohorts
                 if hosts.is_multiprocess() or (isinstance(error, OSError) and error.errno is not None):
                     raise
-                shown.failed(folder.mark_failed(error))
+                shown.end(f"failed ({folder.mark_failed(error)})")
             finally:
-                shown.training_ended()
+                shown.end()
             return True
     except Timeout:
         return False
@@ -167,10 +166,8 @@ def _train(
     """Trains a cohort until it ends or pauses. Returns whether its records are written."""
     planned, until = training.plan.cohort_of(folder.runs), training.until
     runs, data = planned.runs, planned.data
-    dropped: dict[int, list[int]] = {}
-    for position, name in enumerate(folder.runs):
-        if name in training.dropped:
-            dropped.setdefault(training.dropped[name], []).append(position)
+    numbers = [number for number, name in enumerate(folder.runs) if name in training.dropped]
+    dropped = grouped(numbers, lambda number: training.dropped[folder.runs[number]])  # epochs -> runs
     # Computations outside of the cohort's programs are on its own devices: another cohort may use the first device.
     own, default = hosts.local(devices)[0], jax.local_devices()[0]
     checkpoints = Checkpoints(folder.checkpoints)
@@ -194,8 +191,7 @@ def _train(
             name: {"curve": progress.curve, "diverged_at_samples": progress.diverged_at}
             for name, progress in zip(folder.runs, cohort.runs, strict=True)
         }
-        paused = {"runs": histories, "seconds": cohort.seconds, "steps": cohort.steps}
-        write_json(folder.rung(until), without_nan(paused))
+        write_json(folder.rung(until), without_nan({"runs": histories}))
         return False
     workdir = folder.workdir
     vectors = _shared_vectors(workdir, data)

@@ -72,19 +72,18 @@ def find(path: str | Path, kinds: Sequence[str]) -> Path:
     Raises:
       InputError: no file has this name.
     """
-    path = Path(path)
-    if path.suffix == ".py" and path.parts[:-1] in ((CONFIGS,), (SWEEPS,)) and not path.exists():
-        kinds = path.parts[:1]
-    elif path.suffix or len(path.parts) > 1 or path.is_file():
+    path, known = Path(path), {kind: files(kind) for kind in (CONFIGS, SWEEPS)}
+    of_tree = path.suffix == ".py" and path.parts[:-1] in ((CONFIGS,), (SWEEPS,)) and not path.exists()
+    if not of_tree and (path.suffix or len(path.parts) > 1 or path.is_file()):
         return path
-    name, known = path.stem, {kind: files(kind) for kind in (CONFIGS, SWEEPS)}
+    name, kinds = path.stem, path.parts[:1] if of_tree else kinds
     for kind in kinds:
         if name in known[kind]:
             return known[kind][name]
     for config, _ in _with_data_set(name) if CONFIGS in kinds else ():
         if config in known[CONFIGS]:
             return known[CONFIGS][config].with_name(f"{name}.py")
-    if len(path.parts) > 1:
+    if of_tree:
         return path
     remedy = closest(name) or "jaxmatch configs lists the names"
     for kind, command in ((CONFIGS, "train"), (SWEEPS, "sweep")):
@@ -131,7 +130,7 @@ def user_file_errors(path: Path, options: Mapping[str, str] | None = None) -> It
 
 def load_module(path: Path) -> ModuleType:
     """Runs a config or sweep file and returns it as a module. Raises an `InputError` if it cannot be run, or fails."""
-    path, remedy = Path(path), "give a file of configs/ or sweeps/, or one of your own"
+    remedy = "give a file of configs/ or sweeps/, or one of your own"
     check_plain_file(path, remedy, MOST_BYTES_OF_A_FILE)
     if not path.exists():
         raise InputError("there is no such file", path=path, remedy=closest(path.stem) or remedy)
@@ -219,14 +218,12 @@ def model_settings(model: str, dataset: str, *more: str) -> dict[str, Any]:
     data set. Numbers of pairs (warmup, decay) are then left out, because they depend on the size of a data set. An
     embedded data set gets no settings in `more`, because its generated pairs need other learning rates.
     """
-    found: dict[str, Any] = {"model.name": model}
     if dataset in known_data_sets(model):
         known = flatten(load_config(model, dataset=dataset))
-        return found | {key: value for key, value in known.items() if key.startswith(("model.", *more))}
-    if more and dataset not in catalog.EMBEDDED_TASKS:
-        known = flatten(load_config(model))
-        found |= {key: value for key, value in known.items() if key.startswith(more) and not key.endswith("_samples")}
-    return found
+        return {"model.name": model} | {key: known[key] for key in known if key.startswith(("model.", *more))}
+    known = {} if not more or dataset in catalog.EMBEDDED_TASKS else flatten(load_config(model))
+    own = {key: known[key] for key in known if key.startswith(more) and not key.endswith("_samples")}
+    return {"model.name": model} | own
 
 
 # Options of the command line that change a setting of the data.
@@ -249,10 +246,9 @@ def resolve(
     command: str = "",
 ) -> Sweep:
     """Returns the sweep that a file and a command line describe together. See `launch.sweep` for the arguments."""
-    options, overrides = dict(options or {}), dict(overrides or {})
-    for option, setting in OF_THE_DATA.items():
-        if (value := options.pop(option, None)) is not None:
-            overrides[setting] = value
+    given = {name: value for name, value in (options or {}).items() if value is not None}
+    options = {name: value for name, value in given.items() if name not in OF_THE_DATA}
+    overrides = {**(overrides or {}), **{OF_THE_DATA[name]: given[name] for name in given if name in OF_THE_DATA}}
     if smoke:  # generated data needs none of them
         overrides = {name: value for name, value in overrides.items() if name not in OF_THE_DATA.values()}
     sweep = dataclasses.replace(_load_sweep(Path(file), options), command=command)

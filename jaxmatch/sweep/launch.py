@@ -64,12 +64,8 @@ def sweep(
       FailedCohorts: some runs failed. The error holds the table of the others.
     """
     resolved = resolve(file, **changes)
-    listeners = listeners_of(log, workdir)
-    if dry_run:
-        show_plan(resolved, workdir, display, engine=engine)
-        return ""
-    run(resolved, workdir, display, listeners=listeners, engine=engine)
-    return folder_table(workdir)
+    run(resolved, workdir, display, listeners=listeners_of(log, workdir), engine=engine, dry_run=dry_run)
+    return "" if dry_run else folder_table(workdir)
 
 
 def train(file: Path, **arguments: Any) -> str:
@@ -83,21 +79,6 @@ def train(file: Path, **arguments: Any) -> str:
     return sweep(file, **arguments)
 
 
-def show_plan(
-    sweep: Sweep,
-    workdir: Path,
-    display: Display | None = None,
-    halve: Callable[[Plan], Halving] | None = None,
-    engine: Engine | None = None,
-) -> None:
-    """Shows what a sweep would train in a folder, and trains nothing. The arguments are those of `run`."""
-    folder = Workdir(workdir)
-    plan, halving = _checked_plan(sweep, folder, engine or Engine(), halve, dry_run=True)
-    finished = folder.finished(plan.runs, *((any_record,) if halving else ()))
-    lines = [plan_text(plan, finished), resumed_text(plan, folder), halving and halving.text(plan.replica_steps)]
-    (display or Display()).show("\n".join(filter(None, lines)))
-
-
 def run(
     sweep: Sweep,
     workdir: str | Path,
@@ -105,6 +86,7 @@ def run(
     halve: Callable[[Plan], Halving] | None = None,
     listeners: Iterable[RunListener] = (),
     engine: Engine | None = None,
+    dry_run: bool = False,
 ) -> list[dict[str, Any]]:
     """Trains the runs of a sweep that its folder lacks.
 
@@ -115,6 +97,7 @@ def run(
       halve: the function that returns the rule that drops the worst settings; default: none is dropped.
       listeners: the listeners that are called when a run starts, is scored and ends.
       engine: the engine that trains the cohorts; default: this process.
+      dry_run: whether to show the plan, train nothing and return no records.
 
     Returns:
       The records of the sweep's runs (docs/reference/files.md), including those that were trained before.
@@ -126,11 +109,27 @@ def run(
         and their `table`.
     """
     display, engine, folder = display or Display(), engine or Engine(), Workdir(Path(workdir))
-    display.listeners += listeners
     sweep = changed(sweep)  # the table of a sweep made in Python may lack an axis
-    plan, halving = _checked_plan(sweep, folder, engine, halve)
+    keep_compiled_programs(sweep.config.execution.cache_directory)
+    check_sweep_folder(sweep, folder.path)
+    if sweep.cross_encoder:
+        check_cross_encoder(sweep.cross_encoder)
+    engine.begin(folder.path, dry_run)
+    plan = engine.plan(sweep)
+    scores = {name for cohort in plan.cohorts for name in score_names(cohort.data.task, len(cohort.data.labels))}
+    configs = [run.config for run, _ in plan.runs.values()]
+    table = with_scores(sweep.table, configs)
+    check_layout(table, map(flatten, configs), scores | {"loss"})
+    plan = dataclasses.replace(plan, sweep=dataclasses.replace(sweep, table=table))
+    halving = halve(plan) if halve else None
+    if dry_run:
+        finished = folder.finished(plan.runs, *((any_record,) if halving else ()))
+        lines = [plan_text(plan, finished), resumed_text(plan, folder), halving and halving.text(plan.replica_steps)]
+        display.show("\n".join(filter(None, lines)))
+        return []
     if halving is not None:
         store_or_check_rule(plan, folder, halving)
+    display.listeners += listeners
     folder.clean()
     _write_notes(folder, plan)
     keep_baselines(plan, folder, display)
@@ -152,24 +151,6 @@ def run(
     except InputError as incomparable:
         display.say(incomparable.problem)
     return records
-
-
-def _checked_plan(
-    sweep: Sweep, folder: Workdir, engine: Engine, halve: Callable[[Plan], Halving] | None, dry_run: bool = False
-) -> tuple[Plan, Halving | None]:
-    """Plans a sweep, and checks all that can be checked before anything is written."""
-    keep_compiled_programs(sweep.config.execution.cache_directory)
-    check_sweep_folder(sweep, folder.path)
-    if sweep.cross_encoder:
-        check_cross_encoder(sweep.cross_encoder)
-    engine.begin(folder.path, dry_run)
-    plan = engine.plan(sweep)
-    scores = {name for cohort in plan.cohorts for name in score_names(cohort.data.task, len(cohort.data.labels))}
-    configs = [run.config for run, _ in plan.runs.values()]
-    table = with_scores(plan.sweep.table, configs)
-    check_layout(table, map(flatten, configs), scores | {"loss"})
-    plan = dataclasses.replace(plan, sweep=dataclasses.replace(plan.sweep, table=table))
-    return plan, halve(plan) if halve else None
 
 
 def check_sweep_folder(sweep: Sweep, workdir: Path) -> None:
@@ -209,11 +190,6 @@ def keep_baselines(plan: Plan, folder: Workdir, display: Display) -> None:
     """Computes the baselines that a sweep requests, unless its folder holds them for the same data.
 
     The baselines of one data set say nothing about others, so a sweep over several data sets has none.
-
-    Arguments:
-      plan: the plan of the sweep.
-      folder: the folder that stores them.
-      display: the display, which reports the computation. It takes minutes on the largest data sets.
 
     Raises:
       InputError: a baseline cannot be computed here, or the stored ones are damaged.

@@ -28,7 +28,7 @@ import jax
 from jaxmatch.data.encoding import EncodedData
 from jaxmatch.devices import cores, device_bytes
 from jaxmatch.errors import InputError, NotInstalled, first_line
-from jaxmatch.sweep.execute import Engine, RemoteCohort, Training, variables, worker_device
+from jaxmatch.sweep.execute import PAUSED, Engine, RemoteCohort, Training, variables, worker_device
 from jaxmatch.sweep.plan import Plan, make_plan, multiply_adds_per_second, split_cohorts
 from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.workdir import CohortFolder, Workdir
@@ -196,27 +196,27 @@ class _Attempt:
         """Displays an event of the worker. How training ended is displayed once the task is over."""
         if method == "cohort":
             self.shown = training.show(self.folder)
-        elif method not in ("done", "paused", "failed", "training_ended"):
+        elif method != "end":
             getattr(self.shown, method)(*arguments)
             if method == "saved":
                 self.deaths = 0
 
     def end(self, training: Training, death: str = "") -> bool:
         """Displays how a task has ended. Returns whether the cohort is done, has paused or has failed."""
-        folder, ended = self.folder, True
+        folder, done, ended = self.folder, False, True
         self.deaths += bool(death)
         if training.reached(folder):
-            event = ("done",) if folder.done else ("paused",)
+            done = folder.done
+            line = "done" if done else PAUSED
         elif training.failed(folder):
-            event = ("failed", folder.failure_message())
+            line = f"failed ({folder.failure_message()})"
         elif self.deaths == MOST_DEATHS:
             error = RuntimeError(f"{death}, {self.deaths} times without a new checkpoint")
-            event = ("failed", folder.mark_failed(error))
+            line = f"failed ({folder.mark_failed(error)})"
         else:
-            event, ended = ("lost", death or "its worker was told to stop"), False
+            line, ended = f"{death or 'its worker was told to stop'}; it resumes from its last checkpoint", False
         if self.shown is not None:
-            getattr(self.shown, event[0])(*event[1:])
-            self.shown.training_ended()
+            self.shown.end(line, done)
             self.shown = None
         return ended
 

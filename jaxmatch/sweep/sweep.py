@@ -210,16 +210,16 @@ def with_scores(layout: TableLayout, configs: Iterable[ConfigDict]) -> TableLayo
     if any(config.training.best_on_test for config in configs):
         tested = [score for score in scores if score.startswith("test.")] or [f"test.{each}" for each in selections]
         scores = tuple(dict.fromkeys((*scores, *(f"best_on_{score}" for score in tested))))
-        published = tuple(map(_with_best_on_test, published))
+        published = tuple(
+            dataclasses.replace(row, scores={**row.scores, **_best_on_test(row)}) for row in layout.published
+        )
     return dataclasses.replace(layout, scores=scores, published=published)
 
 
-def _with_best_on_test(row: Published) -> Published:
-    """Returns a row with its test scores also as "best_on_test" scores if they were chosen on test."""
+def _best_on_test(row: Published) -> dict[str, str]:
+    """Returns the test scores of a row that were chosen on test, as "best_on_test" scores."""
     tested = [score for score in row.scores if row.chosen_on_test and score.startswith("test.")]
-    return dataclasses.replace(
-        row, scores={**row.scores, **{f"best_on_{score}": row.scores[score] for score in tested}}
-    )
+    return {f"best_on_{score}": row.scores[score] for score in tested}
 
 
 def changed(
@@ -301,23 +301,19 @@ def _changed_table(
 ) -> TableLayout:
     """Returns the layout of the table, adapted to the grid's axes."""
     layout, removed = sweep.table, sweep.grid.keys() - grid.keys()
-    rows = [key for key in layout.rows if key not in removed]
-    rows += [key for key in grid if key not in layout.rows]
     before, now = flatten(sweep.config), flatten(config)
     # A reader compares with the settings of the file. The place of the data and the way a run is computed do not
     # describe a result.
     different = [
         f"{key}={now[key]}" for key in overrides if now[key] != before.get(key) and not key.startswith(NOT_IDENTITY)
     ]
-    notes = [*layout.notes]
-    if different:
-        notes.append(f"Settings changed from the file's: {', '.join(different)}")
+    notes = [*layout.notes, *([f"Settings changed from the file's: {', '.join(different)}"] if different else [])]
     for key in grid:
         if own := _variants_with(sweep, key):
             notes.append(f"{key} is an axis of the grid, whose values stand in place of that of {' and of '.join(own)}")
     return dataclasses.replace(
         layout,
-        rows=tuple(rows),
+        rows=tuple(dict.fromkeys(key for key in (*layout.rows, *grid) if key not in removed)),
         order={**layout.order, **grid},
         notes=tuple(dict.fromkeys(notes)),  # a sweep may be changed again
     )
@@ -357,18 +353,17 @@ def smoke_sweep(sweep: Sweep) -> Sweep:
     the size of the model. Axes of the grid whose values share a program stay as they are, and other axes keep only
     their first value. Published rows are removed, because there is nothing to compare.
     """
-    embedded = _embedded(sweep.config)
+    embedded, known = _embedded(sweep.config), flatten(sweep.config)
     possible = (*score_names(catalog.EMBEDDED_TASKS[embedded], 3 if embedded == "embedded_inference" else 2), "loss")
     selection = sweep.config.training.selection if sweep.config.training.selection in possible else ""
-    known = flatten(sweep.config)
     changes = {**_SETTINGS, "data.name": embedded, "training.selection": selection}
     config = with_overrides(sweep.config, {key: value for key, value in changes.items() if key in known})
-    named = [score.partition(".") for score in sweep.table.scores]
+    names = [score.partition(".")[2] for score in sweep.table.scores if not score.startswith("times.")]
     layout = dataclasses.replace(
         sweep.table,
         title=f"{sweep.table.title}: smoke run",
         # Without scores, a launcher shows those that match the selection score.
-        scores=sweep.table.scores if all(name in possible for part, _, name in named if part != "times") else (),
+        scores=sweep.table.scores if set(names) <= set(possible) else (),
         published=(),
         ensembles=(),
         notes=(*sweep.table.notes, NOTE),
@@ -389,11 +384,11 @@ def _embedded(config: ConfigDict) -> str:
     name, selection = config.data.name, config.training.selection
     if name in catalog.EMBEDDED_TASKS:
         return name
+    # The user's own data are not read: the selection score shows the task.
+    ranked, labels = selection.startswith(("map", "mrr", "recall_at_")), ()
+    task = config.data.task or ("ranking" if ranked else "classification")
     if name in catalog.CATALOG:
         task, labels = catalog.CATALOG[name].task, catalog.CATALOG[name].labels
-    else:  # the user's own data, which is not read: the selection score shows the task
-        ranked = selection.startswith(("map", "mrr", "recall_at_"))
-        task, labels = config.data.task or ("ranking" if ranked else "classification"), ()
     if task == "ranking":
         return "embedded_ranking"
     return "embedded_paraphrase" if len(labels) == 2 or selection in ("f1", "max_f1", "auc") else "embedded_inference"

@@ -206,17 +206,15 @@ def tune(
         if smoke and sweep.config.training.epochs == 1:
             config = with_overrides(sweep.config, {"training.epochs": SMOKE_HALVING_EPOCHS})
             sweep = dataclasses.replace(sweep, config=config)
-    if final_seeds is None:
-        final_seeds = SMOKE_FINAL_SEEDS if smoke else FINAL_SEEDS
-    listeners = listeners_of(log, workdir)
+    final_seeds = final_seeds or (SMOKE_FINAL_SEEDS if smoke else FINAL_SEEDS)
+    display.listeners += listeners_of(log, workdir)
     if dry_run:
         if trials is not None:
             batch = Study(searched, trials_at_once).batch(trials)
             sweep = searched.points({_key(place): place for _, place in batch if place}.values())
-        launch.show_plan(sweep, workdir, display, rule, engine)
+        launch.run(sweep, workdir, display, rule, engine=engine, dry_run=True)
         display.show(f"then the chosen setting with {count_text(final_seeds, 'seed')}, which these numbers leave out")
         return ""
-    display.listeners += listeners
     if trials is None:
         records = launch.run(sweep, workdir, display, rule, engine=engine)
     else:
@@ -358,7 +356,7 @@ class Study:
     def __init__(self, space: Space, at_once: int, higher_is_better: bool = True):
         self._optuna, self._space = import_optuna(), space
         # If no searched setting may differ within a program, the trials of a batch would all be the same.
-        self.at_once = at_once if any(map(_is_traced, space.distributions)) else 1
+        self.at_once = at_once if any(name.startswith(f"{TRACED}.") for name in space.distributions) else 1
         self._study = self._optuna.create_study(direction="maximize" if higher_is_better else "minimize")
 
     def batch(self, most: int) -> list[tuple[Any, dict[str, Any] | None]]:
@@ -369,8 +367,8 @@ class Study:
         batch = []
         for number in range(len(self._study.trials), min(len(self._study.trials) + self.at_once, most)):
             if batch:
-                first = batch[0][0].params
-                self._study.enqueue_trial({key: value for key, value in first.items() if not _is_traced(key)})
+                first = batch[0][0].params.items()
+                self._study.enqueue_trial({key: value for key, value in first if not key.startswith(f"{TRACED}.")})
             self._study.sampler = self._optuna.samplers.TPESampler(seed=number)
             trial = self._study.ask(self._space.distributions)
             try:
@@ -383,10 +381,6 @@ class Study:
         """Reports the mean score of a trial. None: it diverged or cannot be trained, which is worse than any score."""
         pruned = self._optuna.trial.TrialState.PRUNED
         self._study.tell(trial, mean, state=pruned if mean is None else None)
-
-
-def _is_traced(name: str) -> bool:
-    return name.startswith(f"{TRACED}.")
 
 
 def search(
