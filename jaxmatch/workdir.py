@@ -193,8 +193,11 @@ def check_usable(workdir: Path) -> None:
     """Checks, before training starts, that a sweep can be stored in a folder. Writes nothing.
 
     Raises:
-      InputError: a file or a dangling link is in the place of a folder, or a folder cannot be written.
+      InputError: the path is not UTF-8, a file or a dangling link is in the place of a folder, or a folder cannot be
+        written.
     """
+    if any("\ud800" <= letter <= "\udfff" for letter in str(workdir.absolute())):
+        raise InputError("this path is not UTF-8", path=workdir, remedy="give another --workdir")
     for folder in (workdir, *(workdir / name for name in FOLDERS)):
         existing = next(each for each in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(each))
         if not os.path.isdir(existing):

@@ -6,7 +6,7 @@ pairs.
 Sentences have 20 tokens. The table also shows how many pairs of the data set's real test split are predicted in a
 second. `--dataset`: quora as in the paper, snli or multinli. `--models`: any of esan, esan3, re2, cafe and csran,
 separated by commas. `--features none` leaves out the word features that the papers use besides the vector.
-`--split none` needs no data files, `--run RUN` adds a trained model, `--smoke` tries it in seconds.
+`--split none` needs no data files, `--smoke` tries it in seconds.
 """
 
 from typing import Any

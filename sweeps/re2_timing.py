@@ -6,7 +6,7 @@
 The table also shows how many pairs of the data set's real test split are predicted in a second. `--dataset`: snli,
 scitail, quora, wikiqa or sick; the rest of the structure is that of its released setting. `--models`: any of re2,
 bimpm, cafe, diin and csran, separated by commas. `--features none` leaves out the characters that all but RE2 take.
-`--split none` needs no data files, `--run RUN` adds a trained model, `--smoke` tries it in seconds.
+`--split none` needs no data files, `--smoke` tries it in seconds.
 """
 
 from jaxmatch import InputError, Sweep, TableLayout, load_config, with_overrides

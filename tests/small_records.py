@@ -122,12 +122,11 @@ TIMING = {
             "split": {"data": "snli test", "pairs": 1000, "seconds": [0.5, 0.25]},
         },
         {
-            "model": "run x-seed1",
+            "model": "ESAN",
             "settings": {},
             "parameters": 99,
             "batch_seconds": [0.5, 0.5],
             "split": None,
-            "trained": True,
         },
     ],
     "published": [

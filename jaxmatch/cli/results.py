@@ -4,7 +4,6 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-import jaxmatch
 from jaxmatch.cli import common
 from jaxmatch.errors import InputError, printable
 from jaxmatch.reporting import FORMATS
@@ -95,13 +94,10 @@ def add_timing_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", type=Path, metavar="FILE", help="a timing file or its name: re2_timing, esan_timing")
     add("--workdir", type=common.folder_of, metavar="DIR", help="folder of the record (default: runs/FILE)")
-    add("--run", type=Path, metavar="RUN", help="also time a trained model: WORKDIR/runs/NAME")
     split = "texts to predict; none: no data files (default: test)"
     add("--split", choices=(*common.SPLITS, "none"), default="test", help=split)
     batches = "number of batches to time (default: as many as the paper)"
     add("--batches", type=partial(common.whole_number, least=2), metavar="N", help=batches)
-    seeds = "time each model with N random initializations (default: 1)"
-    add("--seeds", type=common.whole_number, metavar="N", help=seeds)
     add("--dry-run", action="store_true", help="show what would be timed")
     add("--smoke", action="store_true", help="try it quickly: tiny models, generated data")
     common.add_directory_argument(parser)
@@ -119,7 +115,6 @@ def timing(arguments: argparse.Namespace) -> None:
     """
     import jax
 
-    from jaxmatch.analysis.evaluate import official_split
     from jaxmatch.devices import available_devices
     from jaxmatch.files import write_json
     from jaxmatch.papers import timing
@@ -131,7 +126,6 @@ def timing(arguments: argparse.Namespace) -> None:
         options=arguments.options | common.given(arguments, ("data_directory",)),
         overrides=arguments.dotted["config"],
         batches=arguments.batches,
-        seeds=arguments.seeds,
         smoke=arguments.smoke,
     )
     if arguments.dry_run:
@@ -139,17 +133,10 @@ def timing(arguments: argparse.Namespace) -> None:
         return
     workdir = arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke)
     timing.check_timing_folder(workdir, plan)
-    trained = None
     with jax.default_device(available_devices("cpu")[0]):  # even if there is an accelerator
-        if arguments.run is not None:
-            matcher, pairs = jaxmatch.load(arguments.run), None
-            if arguments.split != "none":
-                pairs = official_split(arguments.run, matcher, arguments.split, arguments.data_directory)
-            trained = (f"run {arguments.run.resolve().name}", matcher, pairs)
         record = timing.run(
             plan,
             split=arguments.split,
-            trained=trained,
             command=arguments.command_line,
             say=lambda name: common.note(f"timing {name}"),
         )

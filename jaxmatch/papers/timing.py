@@ -1,7 +1,7 @@
 """Inference times on the CPU beside those of papers (`jaxmatch timing`), and their table.
 
 A batch is timed from word ids to probabilities, as in Table 5 of RE2 and of ESAN, and a split from texts to labels. The
-models have random weights; a trained model can be added.
+models have random weights, which do not change a time.
 """
 
 import collections
@@ -22,7 +22,6 @@ from jaxmatch.analysis.evaluate import pairs_of
 from jaxmatch.config.settings import with_overrides
 from jaxmatch.data import catalog, generated
 from jaxmatch.data.catalog import data_directory
-from jaxmatch.data.pairs import Split
 from jaxmatch.data.text import UNKNOWN, Preprocessing, WordTable, build_vocabulary, character_table, nltk_tagger
 from jaxmatch.devices import available_devices
 from jaxmatch.errors import InputError, printable_json, report_damage
@@ -51,10 +50,8 @@ class Timing:
     """The description of a timing, which `get_timing()` of a file returns.
 
     Attributes:
-      sweep: the models. Each variant is a row of the table, and each seed a model of a row with random weights of its
-        own. Batches are timed with every model, passes over a split of the data set with the first. Published rows have
-        "times.batch_seconds" among the scores and "parameters" among the settings. One with the name of a row is shown
-        next to it.
+      sweep: the models, one for each variant. Published rows have "times.batch_seconds" among the scores and
+        "parameters" among the settings. One with the name of a variant is shown next to it.
       batches, pairs, length: the number of timed batches (at least 2), of pairs in a batch, of tokens in a sentence.
       dimensions: the size of the word vectors.
       passes, most_pairs: the number of timed passes over the split, and its largest number of pairs; None: all pairs.
@@ -79,7 +76,6 @@ def resolve(
     options: Mapping[str, str] | None = None,
     overrides: Mapping[str, Any] | None = None,
     batches: int | None = None,
-    seeds: int | None = None,
     smoke: bool = False,
 ) -> Timing:
     """Returns the timing that a file with `get_timing()` and a command line describe together; see `launch.sweep`.
@@ -94,17 +90,16 @@ def resolve(
     timing = called(load_module(file), "get_timing", options, file, Timing)
     if smoke:
         timing = dataclasses.replace(timing, sweep=smoke_sweep(timing.sweep), **_SMOKE)
-    sweep = changed(timing.sweep, seeds=seeds, overrides=overrides)
-    return dataclasses.replace(timing, sweep=sweep, batches=timing.batches if batches is None else batches)
+    sweep = changed(timing.sweep, overrides=overrides)
+    return dataclasses.replace(timing, sweep=sweep, batches=batches or timing.batches)
 
 
 def plan_text(timing: Timing, split: str) -> str:
     """Returns a description of what would be timed, with one line per model."""
-    outputs, seeds = len(labels_and_task(timing)[0]) or 1, len(timing.sweep.seeds)
-    of_each = f" of each of {seeds} random starts" if seeds > 1 else ""
+    outputs = len(labels_and_task(timing)[0]) or 1
     passes = f", and {timing.passes + 1} passes over {timing.sweep.config.data.name} {split}"
     lines = [
-        f"{timing.sweep.table.title}: {timing.batches:,} batches{of_each} of {timing.pairs} pairs of {timing.length} "
+        f"{timing.sweep.table.title}: {timing.batches:,} batches of {timing.pairs} pairs of {timing.length} "
         f"tokens a sentence{passes * (split != NO_SPLIT)}"
     ]
     for name, config in timing.configs().items():
@@ -130,7 +125,6 @@ def random_model(
     vectors: np.ndarray,
     outputs: int,
     characters: np.ndarray | None = None,
-    seed: int = 0,
 ) -> InferenceModel:
     """Builds a model with random weights, as `jaxmatch.models.build` does, for `<float32>[words, dimensions]` vectors
     and, if it takes characters, those of the words as in an `InferenceModel`.
@@ -138,7 +132,7 @@ def random_model(
     module = models.build(settings, outputs=outputs)
     table = vectors if characters is None else WordTable(vectors, characters)
     side = {name: np.ones((1, 1), np.int32) for name in ("ids", *module.token_features)}
-    parameters = jax.jit(module.init)(jax.random.key(seed), side, side, table)["params"]
+    parameters = jax.jit(module.init)(jax.random.key(0), side, side, table)["params"]
     return InferenceModel(module, parameters, vectors, characters)
 
 
@@ -150,7 +144,6 @@ def random_matcher(
     labels: Sequence[str],
     task: str,
     dimensions: int,
-    seed: int = 0,
 ) -> Matcher:
     """Builds a `Matcher` around a `random_model` with random vectors for the words of the texts.
 
@@ -165,7 +158,7 @@ def random_matcher(
     module = models.build(settings, outputs=outputs)
     characters = character_table(words.words, module.config.known_characters) if module.takes_characters else None
     return Matcher(
-        random_model(settings, vectors=vectors, outputs=outputs, characters=characters, seed=seed),
+        random_model(settings, vectors=vectors, outputs=outputs, characters=characters),
         vocabulary=words,
         preprocessing=preprocessing,
         labels=labels,
@@ -213,7 +206,6 @@ def run(
     timing: Timing,
     *,
     split: str = "test",
-    trained: tuple[str, Matcher, Split | None] | None = None,
     command: str = "",
     say: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
@@ -222,7 +214,6 @@ def run(
     Arguments:
       timing: the timing.
       split: the name of the split whose pairs measure the throughput, or `NO_SPLIT`.
-      trained: a trained model: its name, the model, and the pairs of its own data set for the throughput, or None.
       command: the command line that requested the timing.
       say: a function that is called with the name of each model.
 
@@ -241,15 +232,16 @@ def run(
     rows = []
     for name, config in timing.configs().items():
         say(name)
-        shared = {"labels": labels, "task": task, "dimensions": timing.dimensions, "texts": texts}
-        shared["preprocessing"] = data_settings(config).preprocessing
-        starts = (random_matcher(config.model.to_dict(), seed=seed, **shared) for seed in sweep.seeds)
-        rows.append({"model": name, **_row(timing, starts, pairs, f"{data.name} {split}")})
-    if trained is not None:
-        name, matcher, own = trained
-        say(name)
-        row = _row(timing, [matcher], own, f"{matcher.config['data']['name']} {split}")
-        rows.append({"model": name, "trained": True, **row})
+        preprocessing, shared = data_settings(config).preprocessing, {"labels": labels, "task": task, "texts": texts}
+        settings = config.model.to_dict()
+        matcher = random_matcher(settings, preprocessing=preprocessing, dimensions=timing.dimensions, **shared)
+        shape = {"pairs": timing.pairs, "length": timing.length, "batches": timing.batches}
+        row = {"model": name, "settings": settings, "parameters": models.count_parameters(matcher.model.params)}
+        row |= {"batch_seconds": batch_seconds(matcher.model, **shape).tolist(), "split": None}
+        if pairs is not None:
+            seconds = split_seconds(matcher, pairs_of(pairs), timing.passes).tolist()
+            row["split"] = {"data": f"{data.name} {split}", "pairs": len(pairs), "seconds": seconds}
+        rows.append(row)
     return {
         "format": 1,
         "kind": "timing",
@@ -263,7 +255,6 @@ def run(
         "batch_size": timing.pairs,
         "length": timing.length,
         "batches": timing.batches,
-        "seeds": len(sweep.seeds),
         "rows": rows,
         "published": [
             {
@@ -279,21 +270,6 @@ def run(
             "Products of words' vectors with weights are made once, before the times begin, where they fit",
         ],
     }
-
-
-def _row(timing: Timing, matchers: Iterable[Matcher], split: Split | None, data: str) -> dict[str, Any]:
-    """Returns a row of the record: a model's settings and size, and seconds of each batch and pass over the split."""
-    row: dict[str, Any] = {}
-    for matcher in matchers:
-        seconds = batch_seconds(matcher.model, pairs=timing.pairs, length=timing.length, batches=timing.batches)
-        if not row:
-            parameters = models.count_parameters(matcher.model.params)
-            row = {"settings": matcher.config["model"], "parameters": parameters, "batch_seconds": [], "split": None}
-            if split is not None:
-                passes = split_seconds(matcher, pairs_of(split), timing.passes)
-                row["split"] = {"data": data, "pairs": len(split), "seconds": passes.tolist()}
-        row["batch_seconds"] += seconds.tolist()
-    return row
 
 
 def check_timing_folder(workdir: Path, timing: Timing) -> None:
@@ -373,21 +349,16 @@ def _measured(row: Mapping[str, Any] | None) -> list[str]:
 
 
 def _caption(record: Mapping[str, Any]) -> tuple[str, ...]:
-    seeds = record.get("seeds", 1)
-    starts = f", of each of {seeds} random starts" if seeds > 1 else ""
     sentences = [
         f"Mean ± sample standard deviation of {record['batches']:,} batches of {record['batch_size']} pairs of "
-        f"{record['length']} tokens a sentence, from word ids to probabilities, weights as they are before "
-        f"training{starts}."
+        f"{record['length']} tokens a sentence, from word ids to probabilities, weights as they are before training."
     ]
-    if trained := [row["model"] for row in record["rows"] if row.get("trained")]:
-        sentences.append(f"Trained: {', '.join(trained)}.")
     known = [row["split"] for row in record["rows"] if row["split"]]
     for data, pairs, passes in sorted({(each["data"], each["pairs"], len(each["seconds"])) for each in known}):
         several = f"mean ± sample standard deviation of {passes} passes" if passes > 1 else "one pass"
         sentences.append(f"Pairs a second: the {pairs:,} of {data}, texts in and labels out, {several}.")
     if sources := dict.fromkeys(row["source"] for row in record["published"]):
         sentences.append(f"Published: {'; '.join(sources)}.")
-    load = f"; load before the run {record['load_before']:g}" if "load_before" in record else ""
-    sentences.append(f"Device: {record['device']}; jax {record['versions']['jax']}{load}.")
+    load = f"load before the run {record['load_before']:g}"
+    sentences.append(f"Device: {record['device']}; jax {record['versions']['jax']}; {load}.")
     return tuple(sentences)
