@@ -45,10 +45,9 @@ def bags(data: EncodedData, split: EncodedSplit) -> list[sparse.csr_array]:
     """
     found = []
     for tokens, offsets in ((split.tokens_a, split.offsets_a), (split.tokens_b, split.offsets_b)):
-        known = (np.asarray(tokens) > UNKNOWN).astype(np.float64)
-        # The arrays are copied, because the counts are summed in place and the tokens belong to the cache.
-        shape = split.pairs, len(data.vocabulary)
-        bag = sparse.csr_array((known, np.array(tokens), np.array(offsets)), shape=shape)
+        known = (tokens > UNKNOWN).astype(np.float64)
+        # The arrays are copied, because the counts are summed in place.
+        bag = sparse.csr_array((known, tokens, offsets), shape=(split.pairs, len(data.vocabulary)), copy=True)
         bag.sum_duplicates()
         bag.eliminate_zeros()
         found.append(bag)
@@ -212,8 +211,7 @@ BASELINES: dict[str, Baseline] = {
     "bm25": Baseline("BM25", bm25, tasks=("ranking",)),
 }
 
-# The baselines that need no extra package.
-WITHOUT_EXTRAS = tuple(name for name in BASELINES if name != "tfidf")
+WITHOUT_EXTRAS = tuple(name for name in BASELINES if name != "tfidf")  # those that need no extra package
 
 
 def is_installed(name: str) -> bool:
@@ -249,12 +247,11 @@ def measured(data: EncodedData, names: Sequence[str]) -> list[dict[str, Any]]:
     if "tfidf" in names:
         import sklearn.linear_model  # noqa: F401
     rows = []
-    for name, baseline in ((name, BASELINES[name]) for name in names if data.task in BASELINES[name].tasks):
-        start = time.perf_counter()
+    for name in (name for name in names if data.task in BASELINES[name].tasks):
+        start, baseline = time.perf_counter(), BASELINES[name]
         parameters, outputs = baseline.fit(data)
-        seconds = round(time.perf_counter() - start, 3)
+        scored = _scored(data, data.splits, outputs, round(time.perf_counter() - start, 3))
         title = (data.task == "regression" and baseline.regression_title) or baseline.title
-        scored = _scored(data, data.splits, outputs, seconds)
         rows.append({"name": name, "title": title, "parameters": parameters, **scored})
     return rows
 
@@ -284,7 +281,7 @@ _SAVED_MODEL = "give a folder that a sequence classifier and its tokenizer of tr
 
 
 def check_cross_encoder(folder: str | Path) -> None:
-    """Checks, before a model is trained, that the packages are installed and that a folder holds a cross-encoder."""
+    """Checks that the packages are installed and that a folder holds a cross-encoder."""
     for package in ("transformers", "torch"):
         if importlib.util.find_spec(package) is None:
             raise NotInstalled("a cross-encoder", package, "transformers", "or leave out --cross-encoder")
@@ -301,9 +298,8 @@ def cross_encoder_fingerprint(folder: str | Path) -> str:
 class CrossEncoder:
     """A pretrained cross-encoder, one row of a comparison, from a local folder that transformers saved.
 
-    It reads both texts of a pair at once with its own tokenizer, and is not trained here. Its labels are matched with
-    `labels`, those of the data, by name, regardless of case. It never predicts a label that the data does not have. If
-    it has one output, that is the prediction of a regression, or the logit of the second of two labels. Loading runs no
+    It is not trained here. Its labels are matched with `labels`, those of the data, by name, regardless of case. If it
+    has one output, that is the prediction of a regression, or the logit of the second of two labels. Loading runs no
     code from the folder and reads no pickle.
 
     Raises:
@@ -334,10 +330,9 @@ class CrossEncoder:
         if len(outputs) == 1 and (self._regression or len(labels) == 2):
             return
         numbers = {str(name).lower(): int(number) for number, name in outputs.items()}
-        problem = f"it has {len(outputs)} outputs, and a regression has one" if self._regression else ""
-        if missing := [label for label in labels if label.lower() not in numbers]:
-            problem = f"its labels are {', '.join(outputs.values())}, and the data has {missing[0]}"
-        if problem:
+        if self._regression or not {label.lower() for label in labels} <= set(numbers):
+            wanted = f"the labels {', '.join(labels)}" if labels else "one output"
+            problem = f"its {len(outputs)} outputs are {', '.join(outputs.values())}, and the data needs {wanted}"
             raise InputError(problem, path=Path(folder) / _CONFIG, remedy="give one whose outputs and id2label fit")
         self._columns = [numbers[label.lower()] for label in labels]
 

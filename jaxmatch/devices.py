@@ -65,8 +65,7 @@ def available_devices(platform: str | None = None) -> list[jax.Device]:
 
     Raises:
       RuntimeError: as in `check_not_forked`.
-      InputError: the platform has no devices, or its devices belong to several processes that were not started with
-        --distributed.
+      InputError: there are no devices, or they belong to several processes that were not started with --distributed.
     """
     import jax
 
@@ -76,25 +75,21 @@ def available_devices(platform: str | None = None) -> list[jax.Device]:
     # An AssertionError, without a message, for a platform that jaxlib was built without.
     except (RuntimeError, AssertionError) as error:
         reason = str(error) or f"JAX_PLATFORMS={os.environ.get('JAX_PLATFORMS', '')}"
-        remedy = "set JAX_PLATFORMS=cpu, or fix what keeps JAX from using the accelerator"
-        if platform is not None:
-            remedy = "leave JAX_PLATFORMS unset"
+        fix = "set JAX_PLATFORMS=cpu, or fix what keeps JAX from using the accelerator"
+        remedy = "leave JAX_PLATFORMS unset" if platform else fix
         raise InputError(f"JAX finds no {platform or 'device'} ({reason})", remedy=remedy) from None
     # A TPU slice joins the processes of its hosts by itself.
     processes = len({device.process_index for device in found})
     if processes > 1 and not jax.distributed.is_initialized():
-        raise InputError(
-            f"this is one of {processes} processes that share {len(found)} devices",
-            remedy="train with --distributed on each host, or set TPU_PROCESS_BOUNDS=1,1,1 to use this host alone",
-        )
+        remedy = "train with --distributed on each host, or set TPU_PROCESS_BOUNDS=1,1,1 to use this host alone"
+        raise InputError(f"this is one of {processes} processes that share {len(found)} devices", remedy=remedy)
     return found
 
 
 def is_out_of_memory(error: Exception) -> bool:
     """Returns whether an error says that a device has too little memory to compile or run a program.
 
-    Memory of one core (shared memory of a GPU, vmem of a TPU) does not count, because a program for fewer replicas or
-    pairs needs as much of it.
+    Memory of one core (shared memory, vmem) does not count: a program for fewer slots or pairs needs as much of it.
     """
     import jax
 
@@ -133,25 +128,14 @@ def _granted_bytes() -> list[int]:
     return limits
 
 
-# Device -> requested precision -> the type to which float32 factors are rounded, if they are
-# (https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision). "bfloat16 x 3": each factor is the sum of two
-# bfloat16 numbers, and three of their four products are added. HIGHEST adds six products of three numbers.
-_ROUNDED = {
-    "tpu": {"DEFAULT": "bfloat16", "HIGH": "bfloat16 x 3"},
-    "NVIDIA": {"DEFAULT": "TF32", "HIGH": "TF32"},
-    "another": {"DEFAULT": "device-dependent", "HIGH": "device-dependent"},
-}
-_AMPERE = 8  # the compute capability of Ampere, the first with TF32
+_AMPERE = 8  # the compute capability of Ampere, the first of NVIDIA's GPUs with TF32
 
 
 def products_of(precision: str, device: jax.Device) -> str:
     """Returns the type to which a device rounds the factors of matrix products in a model of this precision.
 
-    With `float32`, the result depends on JAX's default precision as it is now set (`jax_default_matmul_precision`).
-
-    Returns:
-      "float32", "TF32", "bfloat16", "bfloat16 x 3", "device-dependent", "TF32 or float32" if either is possible, or the
-      name of the `jax.lax.DotAlgorithmPreset` that is set.
+    It is "float32", "TF32", "bfloat16", "bfloat16 x 3", "device-dependent", or "TF32 or float32" if either is possible.
+    With precision `float32`, it depends on `jax_default_matmul_precision`, which may also name an algorithm.
     """
     import jax
     from jax.lax import Precision
@@ -168,15 +152,22 @@ def products_of(precision: str, device: jax.Device) -> str:
 
 
 def rounded(requested: Precision, device: jax.Device) -> str:
-    """Returns `products_of` for a product for which JAX requests a precision."""
-    family = device.platform
-    if family not in ("cpu", "tpu"):
-        major = str(getattr(device, "compute_capability", "")).partition(".")[0]  # "9.0", or "gfx942" for AMD
-        older = major.isdecimal() and int(major) < _AMPERE
-        family = "NVIDIA before Ampere" if older else "NVIDIA" if major.isdecimal() else "another"
-    found = _ROUNDED.get(family, {}).get(requested.name, "float32")
+    """Returns `products_of` for a product for which JAX requests a precision.
+
+    The source is https://docs.jax.dev/en/latest/jax.lax.html#jax.lax.Precision. "bfloat16 x 3": each factor is the sum
+    of two bfloat16 numbers, and three of their four products are added.
+    """
+    if device.platform == "cpu" or requested.name == "HIGHEST":
+        return "float32"
+    if device.platform == "tpu":
+        return "bfloat16" if requested.name == "DEFAULT" else "bfloat16 x 3"
+    major = str(getattr(device, "compute_capability", "")).partition(".")[0]  # "9.0", or "gfx942" for AMD
+    if not major.isdecimal():
+        return "device-dependent"
+    if int(major) < _AMPERE:
+        return "float32"
     # This variable prevents TF32 in NVIDIA's libraries, but not in XLA's own kernels.
-    return "TF32 or float32" if found == "TF32" and os.environ.get("NVIDIA_TF32_OVERRIDE") == "0" else found
+    return "TF32 or float32" if os.environ.get("NVIDIA_TF32_OVERRIDE") == "0" else "TF32"
 
 
 # Linux limits the number of memory mappings of a process, and a program compiled for a CPU takes hundreds.
@@ -201,22 +192,18 @@ def cache_folder(configured: str = "") -> Path:
     Raises:
       InputError: no folder is configured, and the user has no home folder, as is common in a container.
     """
-    if configured:
-        return Path(configured)
     try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "jaxmatch"
+        return Path(configured or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "jaxmatch"))
     except RuntimeError:
-        raise InputError(
-            "this user has no home folder to keep encoded data in",
-            remedy="name a folder: --config.execution.cache_directory=FOLDER, or the variable XDG_CACHE_HOME",
-        ) from None
+        remedy = "name a folder: --config.execution.cache_directory=FOLDER, or the variable XDG_CACHE_HOME"
+        raise InputError("this user has no home folder to keep encoded data in", remedy=remedy) from None
 
 
 def keep_compiled_programs(configured: str = "") -> None:
     """Turns on JAX's cache of compiled programs on disk, so that the next process does not compile them again.
 
-    The folder is the one that `JAX_COMPILATION_CACHE_DIR` names, or "programs" in `cache_folder(configured)`. If that
-    folder cannot be written, nothing is cached. `JAX_ENABLE_COMPILATION_CACHE=0` turns the cache off.
+    The folder is the one that `JAX_COMPILATION_CACHE_DIR` names, or "programs" in `cache_folder(configured)` if it can
+    be written.
     """
     import jax
     from jax.experimental.compilation_cache import compilation_cache
@@ -249,8 +236,8 @@ HUGE_PAGES_FILE = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 def restart_with_huge_pages() -> None:
     """Restarts this process with the variable set, if that helps. Must be called before anything else is done.
 
-    The function does nothing if the system gives huge pages to all processes or to none, if there is no glibc, or if
-    the variable already mentions them: `GLIBC_TUNABLES=glibc.malloc.hugetlb=0` keeps small pages.
+    It helps unless the system gives huge pages to all processes or to none, or there is no glibc.
+    `GLIBC_TUNABLES=glibc.malloc.hugetlb=0` keeps small pages.
     """
     tunables = os.environ.get(TUNABLES, "")
     if HUGE in tunables or "[madvise]" not in huge_pages_setting() or platform.libc_ver()[0] != "glibc":

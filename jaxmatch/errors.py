@@ -1,8 +1,4 @@
-"""Errors that are written for the user, text that is safe to print in them, and the kinds of files.
-
-Characters that a terminal would obey, or draw out of order, are shown as escapes. The kind of a file is checked before
-it is read as a whole: a pipe or a device may never end.
-"""
+"""Errors that are written for the user, text that is safe to print, and the kinds of files: a pipe may never end."""
 
 import contextlib
 import json
@@ -76,8 +72,8 @@ class Row(int):
 class InputError(ValueError):
     """The error about input that cannot be used: a file, a line of a file, a setting, a name.
 
-    The text of the error is a single line: the file or folder, the line counted from 1 (or a `Row`), the problem and
-    the remedy. A program can print it without a traceback and exit with status 2. Control characters are escaped.
+    Its text is one line, without control characters: the file or folder, the line counted from 1 (or a `Row`), the
+    problem and the remedy.
     """
 
     def __init__(self, problem: str, *, path: Any = None, line: int | None = None, remedy: str | None = None):
@@ -93,10 +89,7 @@ class InputError(ValueError):
 
 
 class NotInstalled(InputError):
-    """The error about an optional package, of an extra of this project, that `purpose` needs and that is not installed.
-
-    `otherwise` is another remedy.
-    """
+    """The error about a package, of an extra of this project, that `purpose` needs; `otherwise` is another remedy."""
 
     def __init__(self, purpose: str, package: str | None, extra: str, otherwise: str = "", path: Any = None):
         remedy = f"pip install 'jaxmatch[{extra}]'" + (f", {otherwise}" if otherwise else "")
@@ -113,15 +106,12 @@ class NotFinite(InputError):
 
 @contextlib.contextmanager
 def report_damage(path: str | os.PathLike, remedy: str, what: str = "the file") -> Iterator[None]:
-    """Changes an error of the block, which reads a file of a known form, to an `InputError` that calls `what` damaged.
-
-    An `InputError` and an `OSError` stay as they are.
-    """
+    """Changes an error of the block, which reads a file of a known form, to one `InputError`: `what` is damaged."""
     try:
         yield
     except InputError:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, ZeroDivisionError, RecursionError) as error:
         raise InputError(f"{what} is damaged ({error})", path=path, remedy=remedy) from None
 
 
@@ -141,12 +131,6 @@ def nearest(name: object, known: Iterable[object]) -> str:
     if not close and "." in str(name):  # the last part often tells which name was meant
         close = [one for one in known if one.rsplit(".", 1)[-1] == str(name).rsplit(".", 1)[-1]][:1]
     return f'did you mean "{close[0]}"?' if close else "known: " + ", ".join(known)
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Returns `did you mean "…"?` with the closest of the known names, or "" if no name is close."""
-    remedy = nearest(word, known)
-    return remedy if remedy.endswith("?") else ""
 
 
 FILE, FOLDER = "a file", "a folder"

@@ -1,9 +1,8 @@
 """Models, scores, data sets and hyperparameters of your own.
 
 A module outside the package calls these functions. `--import FILE_OR_MODULE` loads the module for a command. An
-installed module is loaded automatically if its distribution names it as an entry point of the group "jaxmatch". In
-Python, import the module. A name must be an identifier that the package does not use; otherwise an `InputError` is
-raised. A name that was added may be added again, for example if a notebook cell runs twice.
+installed module is loaded if its distribution names it as an entry point of the group "jaxmatch". A name must be an
+identifier that the package does not use; otherwise an `InputError` is raised. It may be added again.
 """
 
 import dataclasses
@@ -128,8 +127,6 @@ def load(names: Iterable[str]) -> None:
 
 def load_installed() -> None:
     """Imports the entry points of the group "jaxmatch" of installed distributions, once in a process.
-
-    Every command calls this function, and so does the first use of a name of the package.
 
     Raises:
       InputError: an entry point cannot be imported.

@@ -40,8 +40,7 @@ def _scratch(path: Path, target: str | os.PathLike, make: Callable[[Path], Any])
         with add_path_to_errors(target, scratch):
             make(scratch)
         with contextlib.suppress(FileNotFoundError), contextlib.ExitStack() as stack:
-            descriptor = os.open(scratch, os.O_RDONLY)
-            stack.callback(os.close, descriptor)
+            descriptor = stack.enter_context(_descriptor(scratch))
             with contextlib.suppress(OSError):  # a file system without locks
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             os.stat(scratch)  # `remove_abandoned` holds the lock while it removes a file
@@ -62,9 +61,7 @@ def remove_abandoned(folder: str | os.PathLike, name: str | None = None) -> None
     with contextlib.suppress(OSError):
         for path in [Path(folder, each) for each in os.listdir(folder) if scratch.fullmatch(each)]:
             # A live writer holds the lock; a writer that has finished has renamed its scratch file or folder.
-            with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-                descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-                stack.callback(os.close, descriptor)
+            with contextlib.suppress(OSError), _descriptor(path, os.O_NOFOLLOW | os.O_NONBLOCK) as descriptor:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
@@ -72,21 +69,24 @@ def remove_abandoned(folder: str | os.PathLike, name: str | None = None) -> None
                     path.unlink()
 
 
-def _flush(path: Path) -> None:
-    """Flushes a file, or the names in a folder, to disk, so that a rename survives a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
+@contextlib.contextmanager
+def _descriptor(path: Path, flags: int = 0) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY | flags)
     try:
-        os.fsync(descriptor)
+        yield descriptor
     finally:
         os.close(descriptor)
 
 
+def _flush(path: Path) -> None:
+    """Flushes a file, or the names in a folder, to disk, so that a rename survives a power cut."""
+    with _descriptor(path) as descriptor:
+        os.fsync(descriptor)
+
+
 @contextlib.contextmanager
 def add_path_to_errors(path: str | os.PathLike, scratch: Path | None = None) -> Iterator[None]:
-    """Makes an OSError that names no file, such as the error about a full disk, name `path`.
-
-    So does an error that names `scratch`, which is written in place of `path`, or a file in it.
-    """
+    """Makes an OSError that names no file, as about a full disk, or `scratch`, which becomes `path`, name `path`."""
     try:
         yield
     except OSError as error:
@@ -127,7 +127,7 @@ def open_atomically(target: str | os.PathLike) -> Iterator[BinaryIO]:
 
 
 def write_atomically(path: str | os.PathLike, content: bytes | str) -> None:
-    """Writes `content` to `path` in one step: a reader sees the old file or the new file, never a part."""
+    """Writes `content` to `path`, whose folders are created, as `open_atomically` does."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with open_atomically(path) as file:
         file.write(content.encode() if isinstance(content, str) else content)
@@ -148,14 +148,11 @@ def read_json(path: str | os.PathLike) -> Any:
     Raises:
       InputError: the path is that of a folder, a pipe, a socket or a device.
       OSError: the file cannot be read.
-      ValueError: the file is not JSON in UTF-8, or Python cannot represent its value.
+      ValueError: the file is not JSON in UTF-8.
     """
     check_plain_file(path, remedy="remove it, or put the file back that was here")
-    try:
-        # Given bytes, `json.loads` would accept other encodings, too, and halves of surrogate pairs.
-        return json.loads(Path(path).read_bytes().decode())
-    except RecursionError as error:
-        raise ValueError("the JSON is nested too deeply") from error
+    # Given bytes, `json.loads` would accept other encodings, too, and halves of surrogate pairs.
+    return json.loads(Path(path).read_bytes().decode())
 
 
 def _replace_folder(new: Path, old: Path) -> None:

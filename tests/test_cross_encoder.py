@@ -107,14 +107,14 @@ def test_a_single_output_is_a_score_or_the_logit_of_the_second_label(saved):
     np.testing.assert_allclose(scored, expected, atol=1e-5)
     ranked = CrossEncoder(folder, "ranking", ("0", "1")).outputs(split_of(PAIRS))
     np.testing.assert_allclose(ranked, np.column_stack([np.zeros(4), expected]), atol=1e-5)
-    with pytest.raises(InputError, match="its labels are LABEL_0, and the data has a"):
+    with pytest.raises(InputError, match="its 1 outputs are LABEL_0, and the data needs the labels a, b"):
         CrossEncoder(folder, "classification", ("a", "b", "c"))
 
 
 def test_incompatible_or_damaged_cross_encoders_are_errors(saved):
-    with pytest.raises(InputError, match="its labels are NEUTRAL, Contradiction, entailment, and the data has 0; "):
+    with pytest.raises(InputError, match="NEUTRAL, Contradiction, entailment, and the data needs the labels 0, 1; "):
         CrossEncoder(saved(LABELS), "classification", ("0", "1"))
-    with pytest.raises(InputError, match="it has 3 outputs, and a regression has one"):
+    with pytest.raises(InputError, match="its 3 outputs are .*, and the data needs one output"):
         CrossEncoder(saved(LABELS), "regression", ())
     with pytest.raises(InputError, match="it has no weights for classifier"):
         CrossEncoder(saved(LABELS, "BertModel"), "classification", ("neutral", "entailment"))

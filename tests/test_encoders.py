@@ -40,7 +40,7 @@ def test_words_of_a_file_are_tokens_once_each(tmp_path):
     (tmp_path / "texts.tsv").write_text("A cat\tsleeps.\nThe CAT isn't here.\n", encoding="utf-8")
     assert encoders.words_of_file(tmp_path / "texts.tsv") == ["a", "cat", "sleeps", ".", "the", "is", "n't", "here"]
     (tmp_path / "latin").write_bytes("naïve".encode("latin-1"))
-    with pytest.raises(InputError, match="latin: the file is not UTF-8"):
+    with pytest.raises(InputError, match="latin:1: it is not UTF-8 text"):
         encoders.words_of_file(tmp_path / "latin")
 
 

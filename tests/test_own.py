@@ -39,16 +39,6 @@ def test_own_classes_are_the_sorted_labels_of_train(tmp_path):
     assert "both dev.tsv and dev.jsonl are there; keep one of them" in str(refused(catalog.load, "own", tmp_path))
 
 
-@pytest.mark.parametrize("name", ["validation.csv.gz", "val.jsonl"])
-def test_a_dev_file_of_another_name_is_named(tmp_path, name):
-    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tno\n")
-    (tmp_path / name).write_text("")
-    problem = f"{tmp_path}: there is {name}, but no dev file; rename it to dev.{name.partition('.')[2]}"
-    assert str(refused(catalog.load, "own", tmp_path)) == problem
-    fill(tmp_path, dev_tsv=HEADER + "a\tb\tyes\n")
-    assert len(catalog.load("own", tmp_path).splits["dev"]) == 1
-
-
 def test_own_single_class_is_refused(tmp_path):
     fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t-1\ne\tf\t-1\n")
     message = str(refused(catalog.load, "own", tmp_path))
@@ -76,9 +66,8 @@ GOOD = '{"text_a": "a", "text_b": "b", "label": 1, "group": "g"}\n'
 ROWS = "text_a,text_b,label\n"
 # Suffix, task, content, place of the error, its words.
 DAMAGED = [
-    ("tsv", "classification", ROWS, ":1", "commas separate its columns: rename the file to .csv"),
-    ("tsv", "classification", ROWS.replace(",", ";"), ":1", "semicolons separate its columns: save it as CSV"),
-    ("csv", "classification", HEADER, ":1", "tabs separate its columns: rename the file to .tsv"),
+    ("tsv", "classification", ROWS, ":1", "tabs separate the columns of .tsv, commas those of .csv"),
+    ("csv", "classification", HEADER, ":1", "tabs separate the columns of .tsv, commas those of .csv"),
     ("tsv", "classification", "a\ttext_b\tlabel\n", ":1", "no column 'text_a'; it has 'a', 'text_b', 'label'"),
     ("tsv", "regression", HEADER + "a\tb\tgood\n", ":2", "label 'good' is not a number"),
     ("csv", "regression", ROWS + '"two\nlines",b,1\n\nc,d,2\n"e\n",,1\n', ":6", "the second text is empty"),

@@ -110,6 +110,16 @@ def test_a_damaged_digest_file_does_not_change_the_fingerprint(own, tmp_path, se
     assert prepare(own, tmp_path / "cache").fingerprint == first.fingerprint
 
 
+@pytest.mark.parametrize("place", ["encoded/*.npz", "digests/*.json"])
+def test_a_pipe_in_the_cache_is_an_error(own, tmp_path, settled, place):
+    prepare(own, tmp_path / "cache")
+    for path in (tmp_path / "cache").glob(place):
+        path.unlink()
+        os.mkfifo(path)
+    with pytest.raises(InputError, match="this is a pipe, not a file; remove it"):
+        prepare(own, tmp_path / "cache")
+
+
 def test_partial_files_of_killed_writers_are_removed(own, tmp_path):
     for folder in ("encoded", "digests"):
         (tmp_path / "cache" / folder).mkdir(parents=True)

@@ -5,15 +5,14 @@ shape is a single number, the length of the row. Length buckets are the few leng
 that they add the least possible padding. A batch holds pairs of one bucket, that is, of similar length. With mixed
 lengths, it holds pairs of all buckets, and is padded to the bucket of its longest pair.
 
-The pairs of a bucket, or all pairs, are split evenly. With n pairs and at most B pairs in a batch, there are
-ceil(n / B) batches of ceil(n / ceil(n / B)) rows. No batch is nearly empty, and at most one row of a batch is a filler.
+The pairs of a bucket, or all pairs, are split evenly: n pairs, at most B in a batch, into ceil(n / B) batches of
+ceil(n / ceil(n / B)) rows. At most one row of a batch is a filler.
 
 Features that depend on a word alone, such as the encoding of its characters, are computed once for each distinct word
-of a batch (layers/words.py), in a program for a fixed number of words. Padding always counts as a word, because a model
-may pad a batch further.
+of a batch (layers/words.py), in a program for a fixed number of words. Padding always counts as a word.
 
-The order is drawn from the raw bits of NumPy's Philox generator. These bits are the same in every release of NumPy;
-NumPy's shuffles are not. The key of the generator holds the values that the order may depend on, and nothing else.
+The order is drawn from the raw bits of NumPy's Philox generator, which are the same in every release of NumPy. Its key
+holds the values that the order may depend on, and nothing else.
 """
 
 import itertools
@@ -43,13 +42,10 @@ def plan_buckets(lengths: np.ndarray, *, maximum_buckets: int) -> tuple[int, ...
         before = np.argmin(with_bucket, axis=1)
         choices.append(before)
         cost = np.concatenate([[0.0], with_bucket[np.arange(len(sizes)), before]])
-    chosen, end = [int(sizes[-1])], len(sizes)
+    ends = [len(sizes)]
     for before in reversed(choices):
-        end = int(before[end - 1])
-        if end == 0:
-            break
-        chosen.append(int(sizes[end - 1]))
-    return tuple(sorted(chosen))
+        ends.append(int(before[ends[-1] - 1]) if ends[-1] else 0)
+    return tuple(sizes[end - 1].item() for end in reversed(ends) if end)
 
 
 def assign(lengths: np.ndarray, buckets: Sequence[int]) -> np.ndarray:
@@ -99,9 +95,7 @@ class BatchPlan:
 
     def share_programs(self, epochs: int, tokens_a_compilation: float) -> None:
         """Lets neighboring buckets share a program where their padding in all epochs costs less than a compilation, in
-        whose time a run trains on `tokens_a_compilation` tokens.
-
-        Which pairs make a batch stays the same. The solution is exact, by dynamic programming.
+        whose time a run trains on `tokens_a_compilation` tokens. The solution is exact, by dynamic programming.
         """
         buckets = sorted(self.shapes)
         steps = np.bincount(self.bucket_sequence(0)[:, 0], minlength=len(self.buckets)) * epochs
@@ -112,12 +106,13 @@ class BatchPlan:
 
         # best[n]: the cost of the first n buckets, in tokens, and where the last of their programs begins.
         best = [(0.0, 0)]
+
+        def cost(first: int, last: int) -> float:
+            padded = math.prod(together(first, last)) * float(steps[buckets[first:last]].sum())
+            return best[first][0] + padded + tokens_a_compilation
+
         for last in range(1, len(buckets) + 1):
-            costs = []
-            for first in range(last):
-                padded = math.prod(together(first, last)) * float(sum(steps[bucket] for bucket in buckets[first:last]))
-                costs.append((best[first][0] + padded + tokens_a_compilation, first))
-            best.append(min(costs))
+            best.append(min((cost(first, last), first) for first in range(last)))
         last = len(buckets)
         while last:
             first = best[last][1]
@@ -145,10 +140,8 @@ class BatchPlan:
 
     def rows(self, seed: int, epoch: int) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """Draws the pairs of each batch of an epoch. The draw depends only on the seed, the epoch and the bucket, and
-        with mixed lengths on the shuffle of all seeds.
-
-        Returns:
-          table -> (rows <int32>[batches, batch], weights <float32>[batches, batch]); the weight of a filler is 0.
+        with mixed lengths on the shuffle of all seeds. Returns table -> (rows <int32>[batches, batch], weights
+        <float32>[batches, batch]); the weight of a filler is 0.
         """
         drawn = {
             bucket: members[_random_order(len(members), seed, _ROWS, epoch, bucket)]

@@ -64,10 +64,9 @@ class Source:
 def _sources() -> Iterator[Source]:
     text = importlib.resources.files("jaxmatch.data").joinpath("data_sets.toml").read_text(encoding="utf-8")
     for name, fields in tomllib.loads(text).items():
-        fields["labels"] = tuple(fields["labels"])
         fields["read"] = getattr(readers, fields["read"])
         fields["read_split"] = {split: getattr(readers, read) for split, read in fields.get("read_split", {}).items()}
-        yield Source(name, **fields)
+        yield Source(name, **{**fields, "labels": tuple(fields["labels"])})
 
 
 CATALOG: dict[str, Source] = {source.name: source for source in _sources()}
@@ -102,23 +101,15 @@ def filtered(name: str) -> bool:
 
 
 def data_directory(name: str, *given: str | None) -> str:
-    """Returns the folder to read data set `name` from: the first in `given`, else $JAXMATCH_DATA, else "".
-
-    $JAXMATCH_DATA is the folder of the official data sets, so the user's own data is never looked for there.
-    """
+    """Returns the folder to read data set `name` from: the first in `given`, else $JAXMATCH_DATA if official, or ""."""
     return next(filter(None, given), os.environ.get(DATA_VARIABLE, "") if name in CATALOG else "")
 
 
 def vectors_file(name: str, directory: str) -> str:
-    """Returns the path of a vector file that is named by its path or by its place below the data directory.
-
-    "hashed" and "none" are not files and are returned as they are.
-    """
-    directory = directory or os.environ.get(DATA_VARIABLE, "")
-    if name in ("", HASHED, NO_VECTORS) or not directory or Path(name).exists():
-        return name
-    below = Path(directory) / name
-    return str(below) if below.exists() else name
+    """Returns the path of a vector file that is named by its path or by its place below the data directory."""
+    below = Path(directory or os.environ.get(DATA_VARIABLE, ""), name)
+    # "hashed" and "none" are not files.
+    return name if name in ("", HASHED, NO_VECTORS) or Path(name).exists() or not below.exists() else str(below)
 
 
 # --- files and splits -------------------------------------------------------------------------------------------------
@@ -131,7 +122,9 @@ def find_files(
 
     Returns:
       Split -> its file, for the splits that have one. A companion file is under its split and suffix ("dev.ref").
-      Empty for generated data. A name, task or layout that does not fit, and a missing file, is an `InputError`.
+
+    Raises:
+      InputError: the name, task or layout does not fit, or a file is missing.
     """
     if name not in names():
         raise InputError(f"there is no data set {shown(name)}", remedy=nearest(name, names()) + OR_IMPORT)
@@ -174,10 +167,6 @@ def find_files(
             both = " and ".join(each.name for each in paths)
             raise InputError(f"both {both} are there", path=path, remedy="keep one of them")
     files = {split: paths[0] for split, paths in found.items() if paths}
-    for other in ("validation", "valid", "val") if name == OWN and "dev" not in files else ():
-        if like := next((file for suffix in own.SUFFIXES if (file := path / f"{other}{suffix}").is_file()), None):
-            remedy = f"rename it to {like.name.replace(other, 'dev', 1)}"
-            raise InputError(f"there is {like.name}, but no dev file", path=path, remedy=remedy)
     if layout.shares:
         if list(files) != ["train"]:
             problem = f"there are {' and '.join(file.name for file in files.values())}, and --split takes one file"
@@ -217,12 +206,11 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "", layo
       layout: the layout of "own" data: its columns, the names of its labels, and how one file is split.
 
     Returns:
-      The data set with the splits that exist; "train" is always among them. The labels of an own classification are
-      those of its training file, or of the one file that is split, in the order of `own.in_order`.
+      The data set with the splits that exist, of which train must. The labels of an own classification are those of its
+      training file, or of the one file that is split, in the order of `own.in_order`.
 
     Raises:
-      InputError: as in `find_files`; or the training file does not exist, or a file or a line of it is damaged. A label
-        of an own dev or test file that the training file lacks counts as damage.
+      InputError: as in `find_files`; or a file is damaged, or has a label that the training file lacks.
     """
     files = find_files(name, directory, task=task, layout=layout)
     if name in EMBEDDED_TASKS:
@@ -231,7 +219,7 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "", layo
         return generate(name)
     if "train" not in files:
         raise missing_split(name, directory, "train")
-    files = {split: files[split] for split in SPLITS if split in files}
+    files = {split: files[split] for split in SPLITS if split in files}  # without companions
     if name == OWN:
         return _load_own(files, task or own.guess_task(files["train"], layout), layout)
     source = CATALOG[name]
@@ -267,9 +255,7 @@ def _load_own(files: Mapping[str, Path], task: str, layout: Layout) -> DataSet:
             remedy = f"a classification needs two labels or more{named}"
             raise InputError(problem, path=files["train"], remedy=remedy)
     if layout.shares:
-        splits = dict(zip(files, split_by_shares(train, layout.shares, layout.seed), strict=True))
+        splits = split_by_shares(train, layout.shares, layout.seed)
     else:
-        splits = {"train": train}
-        for split in list(files)[1:]:
-            splits[split] = own.read(files[split], task, labels or None, layout=layout)
-    return DataSet(OWN, task, labels, splits)
+        splits = [train, *(own.read(file, task, labels or None, layout=layout) for file in list(files.values())[1:])]
+    return DataSet(OWN, task, labels, dict(zip(files, splits, strict=True)))

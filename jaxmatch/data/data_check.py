@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxmatch.data import catalog, own
+from jaxmatch.data import catalog
 from jaxmatch.data.encoding import DataSettings, check_words, read_word_vectors, warnings_about
 from jaxmatch.data.pairs import NO_LABEL, DataSet
 from jaxmatch.data.text import UNKNOWN_WORD, Corpus, build_vocabulary, coverage
@@ -14,8 +14,6 @@ from jaxmatch.errors import count_text, printable
 _QUANTILES = (0.5, 0.9, 0.99, 1.0)
 # A vector coverage below the first share is a problem, and so is a label with the second share or more.
 _LOW_COVERAGE, _MAX_LABEL_SHARE = 0.9, 0.95
-# A text this many times longer than the 99th percentile determines the shape of a bucket alone.
-_OUTLIER = 4
 _UP_TO = ", up to order, case and punctuation"
 
 
@@ -38,12 +36,6 @@ def check(settings: DataSettings) -> str:
         *(f"{name}: {text}" for name, text in catalog.about(data.name).items() if name in data.splits),
         (_scores if data.task == "regression" else _labels)(data, problems),
     ]
-    if data.name == catalog.OWN and not settings.layout.quoted:
-        problems += [
-            f"{name}: texts are enclosed in quotation marks; if the file is quoted, give --quoted"
-            for name, split in data.splits.items()
-            if own.format_of(split.source) == ".tsv" and _looks_quoted({*split.text_a, *split.text_b})
-        ]
     if any(split.groups is not None for split in data.splits.values()):
         sections.append(_groups(data, problems))
     sections += [_lengths(data, corpus, problems), _words(settings, corpus, problems)]
@@ -131,11 +123,6 @@ def _lengths(data: DataSet, corpus: Corpus, problems: list[str]) -> str:
         lengths = np.diff(offsets)
         quantiles = np.quantile(lengths, _QUANTILES, method="higher")
         rows.append((f"{name} {side}", f"{lengths.mean():.1f}", *quantiles.tolist()))
-        if quantiles[-1] > _OUTLIER * quantiles[-2]:
-            problems.append(
-                f"{name} {side}: the longest text has {quantiles[-1]} tokens, 99% have at most {quantiles[-2]};"
-                " a maximum length would save padding"
-            )
         if nothing := int(np.sum((tokens[offsets[:-1]] == empty) & (lengths == 1))):
             problems.append(f"{name} {side}: {count_text(nothing, 'text has', 'texts have')} no token left")
     return _table(("tokens", "mean", *(f"{quantile:.0%}" for quantile in _QUANTILES)), rows)
@@ -147,9 +134,8 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
     lines = [f"words: {len(known):,} distinct, {sum(counts.values()):,} in all texts"]
     if not settings.vectors and settings.name not in catalog.EMBEDDED_TASKS:
         frequent = sum(count >= settings.minimum_count for count in known.values())
-        lines.append(f"  {frequent:,} occur {settings.minimum_count} times or more")
-        lines.append("  no vectors were named, so their coverage is unknown")
-        return "\n".join(lines)
+        lines += [f"  {frequent:,} occur {settings.minimum_count} times or more"]
+        return "\n".join([*lines, "  no vectors were named, so their coverage is unknown"])
     found, report = read_word_vectors(settings, corpus.words)
     words, named = build_vocabulary(counts, found, settings.minimum_count), f"vectors {printable(report.name)}: "
     shares = coverage(counts, words, found)
@@ -171,13 +157,6 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
     if report.broken:
         problems.append(f"{named}{broken} left out ({'; '.join(report.broken_examples)})")
     return "\n".join(lines)
-
-
-def _looks_quoted(texts: set[str]) -> bool:
-    """Returns whether most texts with a quotation mark are enclosed in them and double those inside, as in CSV."""
-    marked = [text for text in texts if '"' in text]
-    inside = [text[1:-1].replace('""', "") for text in marked if len(text) > 1 and text[0] == text[-1] == '"']
-    return 2 * sum('"' not in text for text in inside) > len(marked)
 
 
 def _look_for_repetition(data: DataSet, problems: list[str]) -> None:

@@ -5,18 +5,20 @@ the word, special ones included, before any normalization. The vectors are cente
 principal component analysis, and scaled to the mean norm of GloVe's.
 """
 
+import contextlib
 import functools
 import hashlib
 import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
+from jaxmatch.data.pairs import read_lines
 from jaxmatch.data.text import Preprocessing
 from jaxmatch.data.vectors import DIMENSIONS
-from jaxmatch.errors import InputError, NotInstalled, require_plain_file
+from jaxmatch.errors import InputError, NotInstalled, first_line, require_plain_file
 from jaxmatch.files import open_atomically
 
 # The mean norm of the vectors of GloVe 840B, over 86,148 words of the public data sets.
@@ -33,15 +35,8 @@ def words_of_file(path: str | Path) -> list[str]:
       InputError: the file does not exist, or is not UTF-8.
     """
     require_plain_file(path)
-    preprocessing = Preprocessing(remove_punctuation=False)
-    words: dict[str, None] = {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            for line in file:
-                words.update(dict.fromkeys(preprocessing.tokens(line)))
-    except UnicodeDecodeError as error:
-        raise InputError(f"the file is not UTF-8 ({error.reason})", path=path, remedy="convert it to UTF-8") from error
-    return list(words)
+    tokens = Preprocessing(remove_punctuation=False).tokens
+    return list(dict.fromkeys(word for _, line in read_lines(Path(path)) for word in tokens(line)))
 
 
 def encoder_vectors(
@@ -88,21 +83,14 @@ def scaled_components(rows: np.ndarray, dimensions: int = DIMENSIONS) -> np.ndar
 
 def write_vectors(path: str | Path, words: Iterable[str], vectors: np.ndarray) -> None:
     """Writes vectors in GloVe's layout, as text or, if the name ends in ".zip", in a zip archive, atomically."""
-
-    def write(file: IO[bytes]) -> None:
+    path = Path(path)
+    with contextlib.ExitStack() as opened:
+        file = opened.enter_context(open_atomically(path))
+        if path.suffix.lower() == ".zip":
+            archive = opened.enter_context(zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED))
+            file = opened.enter_context(archive.open(f"{path.stem}.txt", "w"))
         for word, vector in zip(words, vectors, strict=True):
             file.write(f"{word} {' '.join(f'{number:.4f}' for number in vector)}\n".encode())
-
-    path = Path(path)
-    with open_atomically(path) as target:
-        if path.suffix.lower() != ".zip":
-            write(target)
-            return
-        with (
-            zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive,
-            archive.open(f"{path.stem}.txt", "w") as file,
-        ):
-            write(file)
 
 
 @functools.lru_cache(1)
@@ -115,14 +103,9 @@ def _static_model(name: str) -> Any:
 
 
 def static_vectors(name: str, words: Sequence[str]) -> np.ndarray:
-    """Returns the vectors that a static model of model2vec gives to words, `<float32>[words, dimensions]`.
+    """Returns the vectors that a static model of model2vec gives to distinct words, `<float32>[words, dimensions]`.
 
-    Arguments:
-      name: a folder, or the name of a model on a hub.
-      words: distinct words.
-
-    Raises:
-      InputError: model2vec is not installed, or the model cannot be loaded.
+    The model is a folder, or the name of one on a hub. An `InputError` says that it, or model2vec, cannot be loaded.
     """
     return np.asarray(_static_model(name).encode(list(words)), np.float32)
 
@@ -141,5 +124,4 @@ def _loaded(load: Callable[[], Any], name: str) -> Any:
     try:
         return load()
     except Exception as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"the model {name!r} cannot be loaded ({reason[:200]})", remedy=_HUB) from error
+        raise InputError(f"the model {name!r} cannot be loaded ({first_line(error)[:200]})", remedy=_HUB) from error

@@ -20,7 +20,7 @@ from jaxmatch.data import catalog, encoders, generated, own, text, vectors
 from jaxmatch.data.pairs import DataSet, is_number
 from jaxmatch.data.text import PADDING, UNKNOWN_WORD, Corpus, Preprocessing, Vocabulary, WordTable
 from jaxmatch.data.vectors import DIMENSIONS, HASHED, HASHED_VERSION, NO_VECTORS, VectorReport
-from jaxmatch.errors import InputError, count_text, require_plain_file, shown
+from jaxmatch.errors import InputError, check_plain_file, count_text, require_plain_file, shown
 from jaxmatch.files import hash_file, open_atomically, read_json, remove_abandoned, write_json
 
 _FORMAT = 3  # increased when a change makes the same input give other arrays or another report
@@ -188,8 +188,7 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
     """Encodes a data set and its word vectors as arrays, or loads the arrays from the cache.
 
     The key of the cache covers the content of every file and every setting that changes the result. A damaged entry is
-    created again. Processes that start together wait for the one that creates the entry. The folder of the cache may be
-    shared and may be deleted.
+    created again. Processes that start together wait for the one that creates the entry.
 
     Raises:
       InputError: a file is missing or damaged, the settings do not fit the data, too few tokens have a vector, or the
@@ -203,8 +202,11 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
         for folder in (entry.parent, cache_directory / "digests"):
             remove_abandoned(folder)
         with filelock.FileLock(entry.with_suffix(".lock")):
-            try:
-                arrays, values = _load_entry(entry)
+            check_plain_file(entry, remedy="remove it")
+            try:  # a zip archive holds checksums, so any damage is an error
+                with open(entry, "rb") as file, np.load(file, allow_pickle=False) as stored:
+                    arrays = dict(stored)
+                values = json.loads(arrays.pop("values").item())
             except Exception:  # it is missing, or damaged: the readers of such files have no common error
                 arrays, values = encode(settings)
                 if fingerprint_of(settings, cache_directory)[0] != fingerprint:
@@ -227,30 +229,23 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
             "`jaxmatch data check` lists words without a vector",
         )
     splits: dict[str, dict[str, np.ndarray]] = {name: {} for name in values["splits"]}
+    table = arrays.pop("vectors")
     for key, array in arrays.items():
-        split, dot, column = key.partition(".")
-        if dot:
-            splits[split][column] = array
+        split, _, column = key.partition(".")
+        splits[split][column] = array
     return EncodedData(
         name=settings.name,
         task=values["task"],
         labels=tuple(values["labels"]),
         splits={name: EncodedSplit(**columns) for name, columns in splits.items()},
         vocabulary=Vocabulary(values["words"]),
-        vectors=arrays["vectors"],
+        vectors=table,
         preprocessing=settings.preprocessing,
         report=values["report"],
         fingerprint=fingerprint,
         characters=text.character_table(values["words"], settings.characters) if settings.characters else None,
         files=files,
     )
-
-
-def _load_entry(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Returns what `encode` returned. Any damage is an error, because a zip archive holds checksums."""
-    with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
-        arrays = dict(stored)
-    return arrays, json.loads(arrays.pop("values").item())
 
 
 def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, dict[str, str]]:
@@ -266,9 +261,7 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
             remedy="give the maximum length or less",
         )
 
-    def digest_of(path: Path) -> str:
-        return file_digest(path, cache_directory)
-
+    digest_of = functools.partial(file_digest, cache_directory=cache_directory)
     files = catalog.find_files(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     digests = {key: digest_of(path) for key, path in files.items()}
     # Not the version of NLTK: most new versions give the same tokens.
@@ -323,9 +316,9 @@ def file_digest(path: Path, cache_directory: Path) -> str:
     before = file_state(path)
     place = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:32]
     note = cache_directory / "digests" / f"{place}.json"
+    check_plain_file(note, remedy="remove it")
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # there is no note, or it is damaged
-        stored = read_json(note)
-        if stored["state"] == before:
+        if (stored := read_json(note))["state"] == before:
             return stored["sha256"]
     started = time.time_ns()
     try:
@@ -347,7 +340,7 @@ def file_state(path: Path) -> dict[str, Any]:
 
 
 def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Encodes a data set. Returns the arrays and the values of its cache entry."""
+    """Encodes a data set: returns the arrays and the values of its cache entry."""
     data = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     corpus = Corpus(data, settings.preprocessing)
     check_words(data, corpus)
@@ -357,10 +350,8 @@ def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any
     found, from_file = read_word_vectors(settings, corpus.words)
     counts = dict(zip(corpus.words, corpus.counts.tolist(), strict=True))
     words = text.build_vocabulary(counts, found, settings.minimum_count)
-    table = np.zeros((len(words), from_file.dimensions), np.float32)
-    for number, word in enumerate(words.words[2:], start=2):
-        if word in found:
-            table[number] = found[word]
+    nothing = np.zeros(from_file.dimensions, np.float32)
+    table = np.stack([nothing, nothing, *(found.get(word, nothing) for word in words.words[2:])])
     arrays, ids = {"vectors": table}, np.array(words.ids(corpus.words), np.int32)
     if settings.tags:
         tagged = (text.tags(one, settings.preprocessing) for one in corpus.texts)
@@ -410,11 +401,7 @@ def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any
 def read_word_vectors(
     settings: DataSettings, words: Mapping[str, int]
 ) -> tuple[Mapping[str, np.ndarray], VectorReport]:
-    """Returns vectors of the wanted words: from a file, from the spelling, from an embedded data set, or no vectors.
-
-    Raises:
-      InputError: the file cannot be used.
-    """
+    """Returns vectors of the wanted words: from a file, from the spelling, from an embedded data set, or no vectors."""
     if settings.vectors == HASHED:
         found = dict(zip(words, vectors.hashed_vectors(words), strict=True))
         return found, VectorReport("hashed character n-grams", DIMENSIONS, len(words), len(words))
@@ -432,7 +419,7 @@ def read_word_vectors(
 
 
 def check_words(data: DataSet, corpus: Corpus) -> None:
-    """Raises an InputError if tokenization leaves no word in a split, so that nothing distinguishes its pairs."""
+    """Raises an `InputError` if tokenization leaves no word in a split, so that nothing distinguishes its pairs."""
     unknown = corpus.words.get(UNKNOWN_WORD, -1)
     for name, split in data.splits.items():
         if all((corpus.column(name, side)[0] == unknown).all() for side in ("a", "b")):
@@ -481,9 +468,6 @@ def _without_long_pairs(data: DataSet, corpus: Corpus, length: int) -> DataSet:
     """Leaves out the training pairs that have a text of `length` tokens or more, also of the corpus.
 
     As in the code of RE2's authors, dev and test, and the words of the corpus and their counts do not change.
-
-    Raises:
-      InputError: no training pair is left.
     """
     train = data.splits["train"]
     lengths = (np.diff(corpus.column("train", side)[1]) for side in ("a", "b"))

@@ -6,6 +6,7 @@ share: a model has to compare the words in their context. Sentences with "the" a
 """
 
 import dataclasses
+import functools
 import importlib.resources
 import itertools
 import random
@@ -24,7 +25,7 @@ from jaxmatch.data.readers import BINARY, INFERENCE
 VERSION = "3"
 DIMENSIONS = 48
 CANDIDATES = 5  # of a question
-# Premises with a hypothesis of each label; texts with a paraphrase and another sentence; questions.
+# Sentences with a sentence of each label, or questions.
 SIZES = {
     "embedded_inference": {"train": 2000, "dev": 334, "test": 334},
     "embedded_paraphrase": {"train": 3000, "dev": 500, "test": 500},
@@ -281,11 +282,6 @@ def draw_clause(draws: Draws) -> Clause:
             return clause
 
 
-def _near(draws: Draws, word: Word, wording: bool) -> Word:
-    groups = [group for group in _NEAR[word][: 1 if wording else 4] if group]
-    return draws.one_of(draws.one_of(groups)) if groups else word
-
-
 def _edit(draws: Draws, clause: Clause, wording: bool) -> Clause:
     """Changes one part of a sentence; with `wording`, the meaning stays."""
     name = draws.one_of(_WORDING_EDITS if wording else _EDITS)
@@ -304,7 +300,8 @@ def _edit(draws: Draws, clause: Clause, wording: bool) -> Clause:
     word, noun = getattr(clause, name), clause.object if name.startswith("object") else clause.noun
     if name.endswith("adjective") and not wording and noun and draws.chance(0.4):
         return clause._replace(**{name: None if word else draws.one_of(_FITTING[noun.realms[0], "adjective"])})
-    return clause._replace(**{name: _near(draws, word, wording)}) if word else clause
+    groups = [group for group in _NEAR[word][: 1 if wording else 4] if group] if word else []
+    return clause._replace(**{name: draws.one_of(draws.one_of(groups))}) if groups else clause
 
 
 _WORDING_EDITS = ("noun", "adjective", "predicate", "object", "object_adjective", "style", "style")
@@ -326,9 +323,9 @@ def edited(draws: Draws, clause: Clause, edits: int, wordings: int) -> Clause | 
 def shallow_features(text: str, other: str) -> list[str]:
     """Returns what can be seen of `text` without aligning the sentences."""
     words, others = dict.fromkeys(text.split()), dict.fromkeys(other.split())
-    own, missing = [word for word in words if word not in others], [word for word in others if word not in words]
-    counts = [f"length {len(text.split())}", f"own {len(own)}", f"missing {len(missing)}"]
-    return [*words, *(f"own {word}" for word in own), *(f"missing {word}" for word in missing), *counts]
+    own = [f"own {word}" for word in words if word not in others]
+    missing = [f"missing {word}" for word in others if word not in words]
+    return [*words, *own, *missing, f"length {len(text.split())}", f"own {len(own)}", f"missing {len(missing)}"]
 
 
 class Balance:
@@ -370,7 +367,7 @@ def _classification(name: str, labels: tuple[str, ...], judge: Callable[[Clause,
             text = text_of(base)
             if text in used:
                 continue
-            found = _candidates(draws, base, text, lambda other, base=base: judge(base, other), len(labels))
+            found = _candidates(draws, base, text, functools.partial(judge, base), len(labels))
             found = [{other: seen for other, seen in each.items() if other not in used} for each in found]
             if not all(found):
                 continue
@@ -422,18 +419,16 @@ def _ranking(seed: int) -> DataSet:
             question = _question(clause, whether)
             if clause.negated or question in used or not well_formed(base):
                 continue
-            judge = lambda other, clause=clause, whether=whether: int(answers(clause, whether, other))
-            found = _candidates(draws, base, question, judge, len(BINARY))
+            found = _candidates(draws, base, question, functools.partial(answers, clause, whether), len(BINARY))
             wanted = (CANDIDATES - rights, rights)
             if any(len(texts) < count for texts, count in zip(found, wanted, strict=True)):
                 continue
             used.add(question)
             chosen = []
-            for label, count in enumerate(wanted):
-                for _ in range(count):
-                    text = balance.choose(found[label], label)
-                    del found[label][text]
-                    chosen.append((question, text, BINARY[label]))
+            for label in np.repeat([0, 1], wanted).tolist():
+                text = balance.choose(found[label], label)
+                del found[label][text]
+                chosen.append((question, text, BINARY[label]))
             group = f"{split}-q{len(rows) // CANDIDATES + 1}"
             rows += [(*row, group, f"{group}-d{place}") for place, row in enumerate(draws.shuffled(chosen), 1)]
         splits[split] = Split(*zip(*rows, strict=True))
@@ -441,16 +436,13 @@ def _ranking(seed: int) -> DataSet:
 
 
 def generate(name: str) -> DataSet:
-    """Generates an embedded set, which is the same on every machine and in every run.
-
-    Arguments:
-      name: "embedded_inference" (entailment, neutral, contradiction), "embedded_paraphrase" (symmetric) or
-        "embedded_ranking" (five candidates a question, some right and some wrong).
+    """Generates an embedded set, the same on every machine and in every run: "embedded_inference" (entailment, neutral,
+    contradiction), "embedded_paraphrase" (symmetric) or "embedded_ranking" (five candidates a question).
     """
     if name == "embedded_inference":
         return _classification(name, INFERENCE, lambda a, b: INFERENCE.index(relation(a, b)), 20_190_801)
     if name == "embedded_paraphrase":
-        return _classification(name, BINARY, lambda a, b: int(is_paraphrase(a, b)), 20_190_802)
+        return _classification(name, BINARY, is_paraphrase, 20_190_802)
     return _ranking(20_190_803)
 
 
@@ -482,10 +474,10 @@ def _meaning_vector(word: Word) -> np.ndarray:
 def word_vectors() -> dict[str, np.ndarray]:
     """Returns the vector of every word that can occur in the embedded sets: word -> <float32>[48].
 
-    A vector is a sum of directions that its word shares with other words, as in vectors learned from text: one for its
-    part of speech and one for its dimension, so that colors are close together; one for each wider word, so that
-    "poodle" is near "dog"; one for its own meaning, which synonyms share, or on which antonyms are opposite; one that
-    grows with how specific the word is; and short ones for its form and for the word itself.
+    A vector is a sum of directions that its word shares with others, as in vectors learned from text: for its part of
+    speech; for its dimension, so that colors are close together; for each wider word, so that "poodle" is near "dog";
+    for its meaning, which synonyms share, or on which antonyms are opposite; one that grows with how specific the word
+    is; and short ones for its form and for itself.
     """
     vectors = {name: 0.4 * _direction("function") + 0.9 * _direction(f"form {name}") for name in _FUNCTION_WORDS}
     for word in WORDS:

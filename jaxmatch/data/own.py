@@ -6,6 +6,7 @@ TSV are ordinary characters, and a text cannot hold a tab or a line end. The oth
 
 import dataclasses
 import difflib
+import functools
 import json
 import re
 import tempfile
@@ -143,7 +144,7 @@ def guess_task(path: Path, layout: Layout = PLAIN) -> str:
     A name that looks like `group` is an error: a ranking must not silently be trained as a classification.
     """
     names, records = _records(path, "", layout)
-    names = dict.fromkeys(key for _, record in records for key in record) if names is None else names
+    names = names or dict.fromkeys(key for _, record in records for key in record)
     if layout.column("group") in names:
         return "ranking"
     for name in names:
@@ -175,10 +176,9 @@ def read(
 ) -> Split:
     """Reads one file of the user's own data.
 
-    Spaces around labels and groups are removed. Other columns and keys are ignored. Groups are read only for a ranking,
-    where every pair must have one. A pair is dropped and counted if its label is empty or NaN, or if it is -1 and -1 is
-    neither a score nor a known label. A damaged file or line, and a label of `layout` that is in no training pair, is
-    an `InputError`.
+    Spaces around labels and groups are removed. Groups are read only for a ranking, where every pair must have one. A
+    pair is dropped and counted if its label is empty or NaN, or if it is -1 and -1 is neither a score nor a known
+    label. A damaged file or line is an `InputError`.
 
     Arguments:
       path: the file to read; its name ends in one of `SUFFIXES`.
@@ -290,10 +290,9 @@ def save(
 ) -> dict[str, dict[str, Any]]:
     """Writes pairs from memory to a folder of own data: train.jsonl and, if they are given, dev.jsonl and test.jsonl.
 
-    A run is then named after the content of the files, can be resumed after an interruption, and is evaluated like any
-    other run. A missing label marks a pair without a label, and so does -1 unless the task is a regression or `labels`
-    names -1. Such pairs are left out and counted. A test part without any label is not written. The label names of a
-    `ClassLabel` and their order are kept.
+    A missing label marks a pair without a label, and so does -1 unless the task is a regression or `labels` names -1.
+    Such pairs are left out and counted. A test part without any label is not written. The label names of a `ClassLabel`
+    and their order are kept.
 
     Arguments:
       data: a `DataFrame` of pandas, a `Dataset` of Hugging Face's datasets or a `Table` of pyarrow, which is split by
@@ -301,8 +300,8 @@ def save(
       folder: a new folder, an empty folder, or a folder that this function wrote, which is replaced.
       columns: 'text_a', 'text_b', 'label', 'group' -> the name of the column, if it is different.
       labels: label in the data -> its name; each of these labels must occur in train.
-      task: 'classification', 'regression' or 'ranking'. If it is empty, the task is a ranking if a column 'group'
-        exists, and a classification otherwise.
+      task: 'classification', 'regression' or 'ranking'; if it is empty, a ranking if a column 'group' exists, and a
+        classification otherwise.
       split: the shares of train, dev and test, such as "0.8/0.1/0.1"; groups stay together.
       split_seed: the seed of the split.
 
@@ -310,11 +309,10 @@ def save(
       Split -> {'pairs': the number of pairs written, 'dropped': reason -> the number of pairs left out}.
 
     Raises:
-      InputError: a column is missing, a row cannot be used, train lacks a label of `labels`, the name of a part is
-        unknown, or the folder holds other files.
+      InputError: the tables cannot be used, the arguments do not fit them, or the folder holds other files.
     """
     if task not in ("", *TASKS):
-        raise InputError(f"there is no task {shown(task)}", remedy=f"the tasks are {', '.join(TASKS)}")
+        raise InputError(f"there is no task {shown(task)}", remedy=nearest(task, TASKS))
     names_of_labels = {str(label): name for label, name in (labels or {}).items()}
     layout = Layout(columns_of(columns or {}), names_of_labels, False, shares_of(split), split_seed)
     if isinstance(data, Mapping) == bool(layout.shares):
@@ -329,13 +327,11 @@ def save(
         raise InputError(f"the folder holds {listed(other)}", path=folder, remedy="give a new folder")
     parts, order = _read_tables(tables, task, layout)
     with files.directory_atomically(folder) as scratch:
-        mark = json.dumps({"labels": order}) if list(order) != sorted(order) else ""
-        (scratch / MARK).write_text(mark, encoding="utf-8")
+        (scratch / MARK).write_text(json.dumps({"labels": order}) if list(order) != sorted(order) else "", "utf-8")
         for name, part in parts.items():
             rows = zip(*(column for column in (part.text_a, part.text_b, part.labels, part.groups) if column))
-            lines = [json.dumps(dict(zip(KNOWN, row)), ensure_ascii=False) + "\n" for row in rows]
-            if lines:
-                (scratch / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+            if lines := [json.dumps(dict(zip(KNOWN, row)), ensure_ascii=False) + "\n" for row in rows]:
+                (scratch / f"{name}.jsonl").write_text("".join(lines), "utf-8")
     return {name: {"pairs": len(part), "dropped": dict(part.dropped)} for name, part in parts.items()}
 
 
@@ -349,11 +345,8 @@ def _read_tables(tables: Mapping[Any, Any], task: str, layout: Layout) -> tuple[
     with tempfile.TemporaryDirectory() as temporary:
         paths = {name: Path(temporary, f"{name}.parquet") for name in SPLITS if name in tables}
         for name, path in paths.items():
-            try:
-                if hasattr(tables[name], "to_parquet"):  # of pandas or Hugging Face
-                    tables[name].to_parquet(path)
-                else:
-                    parquet.write_table(tables[name], path)
+            try:  # pandas and Hugging Face have `to_parquet`
+                getattr(tables[name], "to_parquet", functools.partial(parquet.write_table, tables[name]))(path)
             except (ValueError, TypeError, pyarrow.ArrowException) as error:
                 raise InputError(f"the table cannot be converted ({first_line(error)})", path=name) from None
         try:

@@ -32,11 +32,6 @@ _COLUMNS = ("text_a", "text_b", "labels", "groups", "documents")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LARGEST = 3.4e38  # the largest float32, because the numbers become float32
 _RENAME = "rename it, or name the column with --columns"
-_SEPARATORS = {
-    "\t": "tabs separate its columns: rename the file to .tsv",
-    ";": "semicolons separate its columns: save it as CSV with commas",
-    ",": "commas separate its columns: rename the file to .csv",
-}
 Record = tuple[int, Mapping[str, Any]]
 
 
@@ -141,7 +136,7 @@ def collect(
     remedy: str | None = None,
     may_be_empty: bool = False,
 ) -> Split:
-    """Collects the pairs of a file.
+    """Collects the pairs of a file, or none at all if it `may_be_empty`.
 
     Arguments:
       path: the file.
@@ -150,7 +145,6 @@ def collect(
         the reason for which the pair is left out. An `InputError` needs no place.
       labels: the label names that may occur; None accepts numbers and any text that is a name on one line.
       remedy: the remedy in the error about another label.
-      may_be_empty: whether no pair may be left.
     """
     known = None if labels is None else dict(zip(labels, labels))
     pairs: list[tuple] = []
@@ -167,9 +161,9 @@ def collect(
     if not pairs and not may_be_empty:
         remedy = "remove the file, or add labels" if NO_LABEL in dropped else None
         raise InputError("the file holds no pairs" + dropped_text(dropped), path=path, remedy=remedy)
-    texts_a, texts_b, names, *others = map(list, zip(*pairs)) if pairs else ([], [], [], [], [])
-    groups, documents = (column if any(column) else None for column in others)
-    return Split(texts_a, texts_b, names, groups, documents, path, dict(dropped))
+    columns = list(map(list, zip(*pairs))) or [[] for _ in _COLUMNS]
+    groups, documents = (column if any(column) else None for column in columns[3:])
+    return Split(*columns[:3], groups, documents, path, dict(dropped))
 
 
 def _checked(pair: tuple, known: Mapping[str, str] | None, remedy: str | None) -> tuple:
@@ -212,7 +206,7 @@ def number_of(value: Any, what: str, lowest: float = -_LARGEST, highest: float =
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yields the lines of a UTF-8 file as `decode_lines` does. A file whose name ends in .gz is decompressed."""
+    """Yields the lines of a UTF-8 file, which is decompressed if its name ends in .gz, as `decode_lines` does."""
     try:
         with gzip.open(path, "rb") if path.name.lower().endswith(".gz") else open(path, "rb") as file:
             yield from decode_lines(file, path)
@@ -308,13 +302,14 @@ def _quoted(lines: Iterator[tuple[int, str]], path: Path | str, separator: str) 
 
 
 def require_columns(names: Sequence[str], required: Sequence[str], path: Path | str, line: int | None = None) -> None:
-    """Checks that the names of a table's columns hold each required one, once. Other names may be there twice."""
+    """Checks that the names of a table's columns hold each required one, once."""
     if twice := [name for name in required if names.count(name) > 1]:
         raise InputError(f"the header names column {shown(twice[0])} twice", path=path, line=line, remedy="rename one")
     if missing := [name for name in required if name not in names]:
         problem = f"the header has no column {listed(missing)}; it has {listed(names)}"
-        separator = next((mark for mark in _SEPARATORS if len(names) == 1 and mark in names[0]), None)
-        raise InputError(problem, path=path, line=line, remedy=_SEPARATORS.get(separator, _RENAME))
+        one = len(names) == 1 < len(required)
+        remedy = "tabs separate the columns of .tsv, commas those of .csv: rename the file, or save it again"
+        raise InputError(problem, path=path, line=line, remedy=remedy if one else _RENAME)
 
 
 def read_objects(path: Path) -> Iterator[Record]:
@@ -368,7 +363,7 @@ def read_parquet(
 
 
 def class_names(path: Path, column: str) -> list[str]:
-    """Returns the names of a `ClassLabel` column, if Hugging Face's datasets stored them in the metadata of Parquet."""
+    """Returns the names of a `ClassLabel` column that Hugging Face's datasets stored in the metadata of Parquet."""
     metadata = json.loads((_open_parquet(path).schema_arrow.metadata or {}).get(b"huggingface", "{}"))
     return metadata.get("info", {}).get("features", {}).get(column, {}).get("names") or []
 
@@ -446,9 +441,8 @@ def _joined_groups(groups: Sequence[str], keys: Sequence[Hashable]) -> list[str]
 def hold_out(whole: Split) -> tuple[Split, Split]:
     """Splits an official training file into train and dev, for a corpus that has no dev file.
 
-    All pairs with the same first text stay together. In a corpus that pairs one headline with many tweets, a dev pair
-    would otherwise have near copies in train. The first texts that come first by their SHA-256 form dev, until a tenth
-    of the pairs is reached. Dropped pairs are counted with train.
+    All pairs with the same first text stay together, because a corpus may pair one headline with many tweets. The first
+    texts that come first by their SHA-256 form dev, until it has a tenth of the pairs. Dropped pairs count with train.
     """
     dev, train = _divided(whole, whole.text_a, (HELD_OUT_SHARE, 1 - HELD_OUT_SHARE), str)
     return dataclasses.replace(train, dropped=whole.dropped), dataclasses.replace(dev, dropped={})

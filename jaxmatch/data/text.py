@@ -141,8 +141,8 @@ def substitutions(name: str) -> list[tuple[str, str]] | None:
     """Returns the rules of a tokenizer, for programs without NLTK: apply `re.sub(pattern, replacement, text)` for each,
     in order, then `text.split()`. Returns None for the tokenizers of tweets, which are not made of substitutions.
 
-    The patterns are NLTK's. NLTK compiles them with the module `re` or, from version 3.10.4 on, with `regex`, which
-    differ in the characters that they take for letters. Here they are always applied with `re`.
+    The patterns are NLTK's, which compiles them with `regex` from version 3.10.4 on. Here they are applied with `re`,
+    which takes other characters for letters.
     """
     if name == "whitespace":
         return []
@@ -217,12 +217,6 @@ def _plain_words(text: str) -> list[str] | None:
     return [*tokens, "."] if text.endswith(".") else tokens
 
 
-# The preprocessing of SciTail in RE2's released code: marks that become spaces, apostrophes outside clitics, clitics.
-_TWEET_MARKS = re.compile(r"[-.#\"/]")
-_LONE_APOSTROPHE = re.compile(r"'(?!(?:s|m|ve|t|re|d|ll)(?: |$))")
-_CLITIC = re.compile(r"'(?:s|m|ve|re|d|ll)|n't")
-
-
 def _tweet(text: str) -> list[str]:
     """Splits a text as NLTK's TweetTokenizer does, which keeps emoticons, hashtags and addresses whole."""
     return nltk_tokenizer("TweetTokenizer").tokenize(text)
@@ -230,9 +224,9 @@ def _tweet(text: str) -> list[str]:
 
 def _tweet_split(text: str) -> list[str]:
     """Splits a text as RE2's released code does for SciTail: `_tweet`, then at hyphens, slashes and clitics."""
-    text = " ".join(_tweet(text))
-    text = _LONE_APOSTROPHE.sub(" ", _TWEET_MARKS.sub(" ", text))
-    return _CLITIC.sub(lambda match: " " + match.group(), text).split()
+    text = re.sub(r"[-.#\"/]", " ", " ".join(_tweet(text)))
+    text = re.sub(r"'(?!(?:s|m|ve|t|re|d|ll)(?: |$))", " ", text)  # apostrophes outside clitics
+    return re.sub(r"'(?:s|m|ve|re|d|ll)|n't", r" \g<0>", text).split()
 
 
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
@@ -281,7 +275,7 @@ class Preprocessing:
         return slice(self.maximum_length) if self.truncation_side == "right" else slice(-self.maximum_length, None)
 
     def pieces(self, text: str) -> list[str]:
-        """Splits a text into pieces with the tokenizer."""
+        """Splits a text with the tokenizer."""
         return TOKENIZERS[self.tokenizer](text)
 
     def token(self, piece: str) -> str | None:
@@ -304,10 +298,8 @@ def character_table(words: Sequence[str], known: int = LEAST_CHARACTERS) -> np.n
     """Builds a table of the first sixteen characters of each word, as in ESAN (section 3) and CSRAN's released code.
 
     CSRAN's code takes the characters before it converts a word to lower case. Here they are those of the vocabulary's
-    words. They depend on the word alone, so that a saved model needs no list of characters, and a model that was
-    trained with `data.minimum_count` 1 also gets those of new words. Words outside the vocabulary share one row.
-
-    Characters beyond ASCII share the numbers from 128 to `known`, by their code points.
+    words, which depend on the word alone, so that a saved model needs no list of characters. Words outside the
+    vocabulary share one row. Characters beyond ASCII share the numbers from 128 to `known`, by their code points.
 
     Returns:
       <uint16>[words, 16], or <uint32>[words, 16] if `known` is more than 65,536; 0 is padding. The row of padding is
@@ -315,8 +307,7 @@ def character_table(words: Sequence[str], known: int = LEAST_CHARACTERS) -> np.n
     """
     text = np.array([word[:LONGEST_WORD] for word in words], np.dtype(("U", LONGEST_WORD)))
     codes = np.ascontiguousarray(text).view(np.uint32).reshape(len(words), LONGEST_WORD)
-    lengths = np.fromiter((min(len(word), LONGEST_WORD) for word in words), np.int64, len(words))
-    in_word = np.arange(LONGEST_WORD) < lengths[:, None]
+    in_word = np.arange(LONGEST_WORD) < np.fromiter(map(len, words), np.int64)[:, None]
     shared = known - LEAST_CHARACTERS
     beyond = LEAST_CHARACTERS + codes % shared if shared else _OTHER
     numbers = np.where(codes < LEAST_CHARACTERS, np.maximum(codes, _OTHER), beyond)
@@ -367,11 +358,7 @@ LEAST_TAGS = len(_TAGS) + 2  # the count of numbers, padding included
 
 
 def tagger_files() -> tuple[Path, ...]:
-    """Returns the files of the tagger's model, sorted by name.
-
-    Raises:
-      InputError: the model is not installed.
-    """
+    """Returns the files of the tagger's model, sorted by name. Raises an `InputError` if it is not installed."""
     import nltk.data
 
     with contextlib.suppress(LookupError):
@@ -384,10 +371,10 @@ def tagger_files() -> tuple[Path, ...]:
 
 @functools.cache
 def nltk_tagger() -> Any:
-    """Returns NLTK's tagger. Raises an InputError if its model is not installed."""
+    """Returns NLTK's tagger. The errors are those of `tagger_files`."""
     from nltk.tag.perceptron import PerceptronTagger
 
-    tagger_files()  # raises an error that names the download
+    tagger_files()
     return PerceptronTagger(lang="eng")
 
 
@@ -395,9 +382,6 @@ def tags(text: str, preprocessing: Preprocessing) -> list[int]:
     """Returns one number, 1 or more, for each of the tokens that `preprocessing.tokens` returns for the text.
 
     The tagger reads the text as it is written, because it uses capitals and punctuation that the tokens lack.
-
-    Raises:
-      InputError: the tagger's model is not installed.
     """
     tagged = nltk_tagger().tag(preprocessing.pieces(text))
     kept = [TAG_NUMBERS.get(tag, NO_TAG) for piece, tag in tagged if preprocessing.token(piece) is not None]

@@ -85,9 +85,8 @@ def read_vectors(
         lines = iter(functools.partial(file.readline, LONGEST_LINE), b"")
         head = list(itertools.islice(lines, 1 if binary else _HEAD_LINES)) or [b""]
         head[0] = head[0].removeprefix(codecs.BOM_UTF8)
-        # Most of the first lines have the right number of numbers.
-        counts = Counter(len(line.split()) - 1 for line in head if line.strip())
-        header = _header(head)
+        counts = Counter(len(line.split()) - 1 for line in head if line.strip())  # most of these are right
+        header = _header(head[0])
         dimensions = header or (0 if binary else max(counts, key=counts.get, default=0))
         if dimensions < 1:
             raise InputError("this is not a file of word vectors", path=path, line=1, remedy=REMEDY)
@@ -154,18 +153,12 @@ def _binary_rows(file: IO[bytes], dimensions: int, path: Path) -> Iterator[tuple
 
 
 def file_and_member(path: str | Path) -> tuple[Path, str]:
-    """Splits a path that may lead into a zip archive: the file on disk, and the name of a file inside it or "".
-
-    Raises:
-      InputError: the file does not exist, or is not a regular file.
-    """
-    path, member = Path(path), ""
-    for parent in () if os.path.exists(path) else path.parents:
-        if parent.suffix.lower() == ".zip" and os.path.isfile(parent):
-            path, member = parent, path.relative_to(parent).as_posix()
-            break
-    require_plain_file(path, missing="there is no such vector file", remedy=REMEDY)
-    return path, member
+    """Splits a path that may lead into a zip archive: the file on disk, and the name of a file inside it or ""."""
+    path = Path(path)
+    archives = () if os.path.exists(path) else path.parents
+    file = next((each for each in archives if each.suffix.lower() == ".zip" and os.path.isfile(each)), path)
+    require_plain_file(file, missing="there is no such vector file", remedy=REMEDY)
+    return file, "" if file == path else path.relative_to(file).as_posix()
 
 
 def file_name(path: str | Path) -> str:
@@ -182,13 +175,10 @@ def _parsed(numbers: bytes) -> np.ndarray:
         return np.zeros(0, np.float32)
 
 
-def _header(head: list[bytes]) -> int:
+def _header(line: bytes) -> int:
     """Returns the dimensions that a first line "count dimensions" states, or 0 if the first line is not a header."""
-    fields = head[0].split()
-    if len(fields) != 2 or not all(field.isdigit() for field in fields):
-        return 0
-    # In a file of one-dimensional vectors, the first line "7 3" may also be the word "7" and its number.
-    if len(head) > 1 and len(head[1].split()) <= 2 and fields[1].lstrip(b"0") != b"1":
+    fields = line.split()
+    if len(fields) != 2 or not all(map(bytes.isdigit, fields)):
         return 0
     return int(fields[1])
 
@@ -203,8 +193,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
                 contents = opened.enter_context(zipfile.ZipFile(archive))
                 stream = opened.enter_context(contents.open(_member(contents, archive, member)))
             else:
-                compressed = archive.suffix.lower() == ".gz"
-                stream = opened.enter_context(gzip.open(archive) if compressed else open(archive, "rb"))
+                stream = opened.enter_context((gzip.open if archive.suffix.lower() == ".gz" else open)(archive, "rb"))
             yield io.BufferedReader(stream, _BLOCK_BYTES)
     except (InputError, MemoryError):
         raise
@@ -215,8 +204,7 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def _member(archive: zipfile.ZipFile, path: Path, wanted: str) -> str:
-    names = [info.filename for info in archive.infolist() if not info.is_dir()]
-    names = [name for name in names if not name.startswith("__MACOSX/")]
+    names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
     if wanted in names:
         return wanted
     if wanted:
@@ -230,8 +218,7 @@ def _member(archive: zipfile.ZipFile, path: Path, wanted: str) -> str:
 
 def hashed_rule() -> dict[str, Any]:
     """Returns how hashed vectors are made, for programs without this package (docs/how_to/export.md)."""
-    lengths, size = list(_GRAM_LENGTHS), _DIGEST_BYTES
-    rule = {"version": HASHED_VERSION, "ngrams": lengths, "hash": "blake2b", "digest_bytes": size}
+    rule = {"version": HASHED_VERSION, "ngrams": list(_GRAM_LENGTHS), "hash": "blake2b", "digest_bytes": _DIGEST_BYTES}
     return {**rule, "dimensions": DIMENSIONS, "norm": _NORM}
 
 

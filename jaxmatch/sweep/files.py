@@ -29,7 +29,7 @@ from jaxmatch.data.encoding import EncodedData
 from jaxmatch.data.text import LEAST_CHARACTERS, LEAST_TAGS
 from jaxmatch.data.vectors import NO_VECTORS
 from jaxmatch.devices import cache_folder
-from jaxmatch.errors import InputError, check_plain_file, did_you_mean, nearest
+from jaxmatch.errors import InputError, check_plain_file, nearest
 from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
 
@@ -101,7 +101,8 @@ def _with_data_set(name: str) -> Iterator[tuple[str, str]]:
 
 def closest(name: str) -> str:
     """Returns `did you mean "…"?` with the closest name of a file, or "" if no name is close."""
-    return did_you_mean(name, [*files(SWEEPS), *files(CONFIGS)])
+    remedy = nearest(name, [*files(SWEEPS), *files(CONFIGS)])
+    return remedy if remedy.endswith("?") else ""
 
 
 MOST_BYTES_OF_A_FILE = 2**20  # the limit for a config or sweep file, which Python compiles as a whole
