@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from jaxmatch.cli.main import main
+from jaxmatch.data import catalog
 from jaxmatch.data.data_check import check
 from jaxmatch.data.encoding import DataSettings
 
@@ -46,7 +47,7 @@ def test_classification_report_equals_hand_computed_counts(own):
     assert "vocabulary: 3 words, 100.0% of them with a vector" in lines
     assert "85.0% of all tokens have a vector, 85.0% are in the vocabulary" in lines
     assert [line for line in lines if line.startswith("- ")] == [
-        "- there is no test split",
+        f"- {catalog.missing_split('own', None, 'test')}",
         "- dev has no pair labeled 'no'",
         "- dev: 100.0% of the pairs are labeled 'yes'",
         "- train b: 1 text has no token left",

@@ -27,7 +27,7 @@ def check(settings: DataSettings) -> str:
     data = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
     corpus = Corpus(data, settings.preprocessing)
     check_words(data, corpus)
-    problems = [_missing_split_text(data.name, name) for name in catalog.SPLITS if name not in data.splits]
+    problems = [str(catalog.missing_split(data.name, None, name)) for name in catalog.SPLITS if name not in data.splits]
     problems += warnings_about(data, corpus, settings.task)
     positive = f" ({data.labels[1]} is positive)" if data.task == "classification" and len(data.labels) == 2 else ""
     sections = [
@@ -50,16 +50,6 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
     lines = ([row[0].ljust(first), *map(str.rjust, row[1:], others)] for row in cells)
     return "\n".join("  ".join(line).rstrip() for line in lines)
-
-
-def _missing_split_text(name: str, split: str) -> str:
-    """Returns a line about a missing split. For official data it gives the names of the files, or the reason."""
-    problem = f"there is no {split} split"
-    if name not in catalog.CATALOG:
-        return problem
-    files, reason = catalog.CATALOG[name].files[split], catalog.about(name).get(split)
-    problem += f", no {' or '.join(files)}" if files else ""
-    return problem + (f" ({reason})" if reason else "")
 
 
 def _pairs(data: DataSet, problems: list[str]) -> str:

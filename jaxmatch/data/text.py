@@ -166,9 +166,7 @@ def _text_of(pattern: Any) -> str:
     return f"(?i){text}" if either_case and not text.startswith("(?i)") else text
 
 
-@functools.cache
-def _word_rules() -> list[tuple[re.Pattern[str], str]]:
-    return [(re.compile(pattern), replacement) for pattern, replacement in substitutions("word")]
+_rules = functools.cache(substitutions)
 
 
 def _word(text: str) -> list[str]:
@@ -176,8 +174,8 @@ def _word(text: str) -> list[str]:
     tokens = _plain_words(SENTENCE_END.sub(" . ", text).strip(" "))
     if tokens is not None:
         return tokens
-    for pattern, replacement in _word_rules():
-        text = pattern.sub(replacement, text)
+    for pattern, replacement in _rules("word"):
+        text = re.sub(pattern, replacement, text)
     return text.split()
 
 
