@@ -113,9 +113,9 @@ def command_line_page() -> str:
         "your own first.",
         "The exit status is 0; 2 if the input cannot be used, if a command that trains ends with runs failed or "
         "missing, or if the operating system refuses memory, disk space or access to a file; 130 after an interrupt; "
-        "141 for a closed output. An error of the program itself is a traceback and 1. `jaxmatch table` notes missing "
-        "runs and ends with 0, but with 2 if no run has ended.",
-        "Without a command, `--version` prints the version.",
+        "143 after SIGTERM; 141 for a closed output. An error of the program itself is a traceback and 1. "
+        "`jaxmatch table` notes missing runs and ends with 0, but with 2 if no run has ended.",
+        "`jaxmatch --version` prints the version. `jaxmatch` alone prints the help on standard error, with status 2.",
     ]
     for name, parser in subcommands(main.build_parser()).items():
         parts += [f"## jaxmatch {name}", inspect.cleandoc(parser.description or "")]

@@ -40,7 +40,7 @@ _SOURCE = re.compile(r'(?m)^SOURCE = ".*?"')
 # The metadata of a cell that are kept. "small" is the source that replaces the cell's own in a small run.
 KEPT = ("tags", "small")
 # Lines of the progress that tell a time.
-_TIMES = re.compile(r"^.*(?:estimated \w+ time|left for the whole sweep).*\n", re.MULTILINE)
+_TIMES = re.compile(r"^.*(?:estimated \w+ time|sweep: elapsed).*\n", re.MULTILINE)
 
 
 def read(name: str) -> NotebookNode:

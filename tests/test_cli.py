@@ -8,7 +8,7 @@ import pytest
 
 import jaxmatch
 import jaxmatch.papers.timing  # imports the real launcher now, so that it does not replace the fake one later
-from jaxmatch.cli.main import main, parse
+from jaxmatch.cli.main import Terminated, main, parse
 from jaxmatch.errors import InputError
 
 
@@ -86,7 +86,7 @@ def test_options_of_a_config_and_smoke_name_the_workdir(launch):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("", "the following arguments are required: COMMAND"),
+        ("--import mine", "the following arguments are required: COMMAND"),
         ("swep a.py", "invalid choice: 'swep'"),
         ("sweep a.py --seeds 0", "argument --seeds: '0' is not a whole number from 1 on; see jaxmatch sweep --help"),
         ("sweep a.py --seeds many", "'many' is not a whole number from 1 on"),
@@ -111,7 +111,7 @@ def test_options_of_a_config_and_smoke_name_the_workdir(launch):
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(launch, capsys, words, message):
-    assert main(words.split(" ") if words else []) == 2
+    assert main(words.split(" ")) == 2
     out, err = capsys.readouterr()
     assert not out and err.startswith("jaxmatch: ") and message in err and err.count("\n") == 1
     assert not launch.calls
@@ -124,6 +124,12 @@ def _raising(error):
     return function
 
 
+def test_the_command_alone_prints_the_help_on_standard_error(capsys):
+    assert main([]) == 2
+    printed = capsys.readouterr()
+    assert not printed.out and printed.err.startswith("usage: jaxmatch") and "train one config" in printed.err
+
+
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
@@ -133,6 +139,7 @@ def _raising(error):
             "jaxmatch: a.tsv:3: bad label; fix it\n",
         ),
         (KeyboardInterrupt(), 130, "jaxmatch: interrupted; run the same command to resume\n"),
+        (Terminated(), 143, "jaxmatch: terminated; run the same command to resume\n"),
         (PermissionError(13, "Permission denied", b"a\x1b.json"), 2, "jaxmatch: a\\x1b.json: Permission denied\n"),
         (BrokenPipeError(), 141, ""),
         (OSError(28, "No space left"), 2, "jaxmatch: No space left\n"),

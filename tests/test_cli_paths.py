@@ -1,7 +1,6 @@
 """Unreadable inputs and unwritable outputs are refused before any computation, and no existing file is lost."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -108,7 +107,7 @@ def test_partial_output_of_a_killed_command_is_removed_by_the_next(run, tmp_path
         words[3] = str(source)
         assert main(words) == 0 and len(left()) == 1  # the process that writes it is alive
     finally:
-        killed.send_signal(signal.SIGTERM)
+        killed.kill()
         killed.communicate()
     assert len(left()) == 1
     other = tmp_path / ".other.jsonl.1.ab.partial"

@@ -57,7 +57,7 @@ def test_predict_gives_scores_in_a_regression(tmp_path):
         ("in.jsonl", b'{"text_a": "a", "text_b": "b"}\n{"text_a": "a"\n', ":2: not valid JSON"),
         ("in.jsonl", b'["a", "b"]\n', ":1: the line is not a JSON object but ['a', 'b']"),
         ("in.jsonl", b'{"text_a": "a"}\n', ":1: the object has no key 'text_b'; it has 'text_a'"),
-        ("in.jsonl", b'{"text_a": "a", "text_b": 3}\n', ":1: 'text_b' holds 3 where a text is expected"),
+        ("in.jsonl", b'{"text_a": "a", "text_b": 3}\n', ":1: 'text_b' must be a string, not 3"),
         ("in.jsonl", b"[" * 200_000 + b"\n", ":1: not valid JSON (maximum recursion depth"),
     ],
 )

@@ -68,13 +68,14 @@ def test_progress_lines_name_what_is_compiled_and_the_time_left_with_compilation
         call(*arguments)
         return [line.partition(": ")[2] for line in lines()[before:]]
 
-    assert after(61, shown.compiling, "training", 1, 1) == [f"compiling 1 of {cohort.compilations}"]
+    assert after(61, shown.compiling, "training", 1, 1) == [f"compiling 1 of {cohort.compilations} (sweep: elapsed 1:01)"]
     assert after(150, shown.compiled, "training", 150.0) == []  # half of what was expected; the other half is not left
-    left = duration_text((0.9 * 600 + 300 * (cohort.compilations - 1)) * 61 / 60)  # at the speed of the last step
-    assert after(61, shown.stepped, 10, 100) == [f"10 of 100 steps, about {left} left for the whole sweep"]
+    left = round((0.9 * 600 + 300 * (cohort.compilations - 1)) * 61 / 60)  # at the speed of the last step
+    left = f"{left // 60}:{left % 60:02}"
+    assert after(61, shown.stepped, 10, 100) == [f"10 of 100 steps (sweep: elapsed 4:32, about {left} left)"]
     assert after(59, shown.stepped, 20, 100) == []  # a line a minute
     (line,) = after(2, shown.compiling, "evaluation", 1, 1)
-    assert line.startswith(f"compiling {cohort.lengths + 1} of {cohort.compilations}, about ")
+    assert line.startswith(f"compiling {cohort.lengths + 1} of {cohort.compilations} (sweep: elapsed 5:33, about ")
 
 
 def test_the_time_left_follows_steps_made_here(begun, clock):
@@ -86,13 +87,13 @@ def test_the_time_left_follows_steps_made_here(begun, clock):
     for done in (60, 70):
         clock.now += 61
         shown.stepped(done, 100)
-    assert lines()[-1].endswith("70 of 100 steps, about 3 min left for the whole sweep")
+    assert lines()[-1].endswith("70 of 100 steps (sweep: elapsed 2:02, about 3:04 left)")
     shown.end("its worker is gone")
     shown.resumed(0, 100)  # all steps are to be made again
     for done in (10, 20):
         clock.now += 61
         shown.stepped(done, 100)
-    assert lines()[-1].endswith("20 of 100 steps, about 8 min left for the whole sweep")
+    assert lines()[-1].endswith("20 of 100 steps (sweep: elapsed 4:04, about 8:08 left)")
 
 
 def test_training_and_scoring_report_which_program_is_compiled(small_files, tmp_path, monkeypatch):

@@ -78,7 +78,7 @@ def test_two_processes_match_a_single_process_after_kills(small_files):
     assert status == 0, errors
     first, second = map(ended, start_pair(small_files, workdir))
     assert first[0] == second[0] == 0, (first, second)
-    assert "cohort 1" in first[2] and first[2].count("resumed from a checkpoint") == 1
+    assert "cohort 1" in first[2] and first[2].count(": continues ") == 1
     alone = small_sweep.results(small_files / "eight")
     assert (first[1], small_sweep.results(workdir)) == (table, alone)
     assert len(alone) == 16 and first[2].count(": done") == 2

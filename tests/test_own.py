@@ -74,15 +74,16 @@ DAMAGED = [
     ("csv", "regression", ROWS + 'a,b,1\nc,"d,x\n', ":3", "is a quotation mark not closed?"),
     ("csv", "regression", ROWS + 'a,b,1\nc,"d" e,x\n', ":3", "the row that begins here cannot be read"),
     ("jsonl", "ranking", GOOD + GOOD.replace("group", "grp"), ":2", "the object has no key 'group'"),
+    ("jsonl", "regression", '{"b": "b", "label": 1}\n', ":1", "no key 'text_a', 'text_b'; it has 'b', 'label'"),
     ("jsonl", "classification", GOOD.replace("1", "-1"), "", "no pairs (1 dropped: no label); remove the file, or"),
-    ("jsonl", "classification", GOOD.replace("1", "0.5"), ":1", "label 0.5 is neither a text nor a whole"),
+    ("jsonl", "classification", GOOD.replace("1", "0.5"), ":1", "label 0.5 must be a string or a whole"),
     *(
         ("jsonl", "classification", GOOD.replace("1", json.dumps(f"a{mark}b")), ":1", "a line end or a control")
         for mark in ("\n", "\x1b", "\u2028")
     ),
-    ("jsonl", "ranking", GOOD.replace('"g"', "NaN"), ":1", "is neither a text nor a whole number"),
+    ("jsonl", "ranking", GOOD.replace('"g"', "NaN"), ":1", "must be a string or a whole number"),
     ("parquet", "classification", [("a", "b", "x"), ("", "b", "x")], ", row 1", "the first text is empty"),
-    ("parquet", "classification", [(1, "b", "x")], ", row 0", "'text_a' holds 1 where a text is expected"),
+    ("parquet", "classification", [(1, "b", "x")], ", row 0", "'text_a' must be a string, not 1"),
     ("parquet", "ranking", [("a", "b", "x")], "", "the header has no column 'group'; it has 'text_a', 'text_b'"),
 ]
 

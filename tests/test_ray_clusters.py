@@ -60,7 +60,7 @@ def test_records_equal_one_process_after_node_worker_and_driver_die(small_files,
     assert len(small_sweep.records(tmp_path)) < 6
     second = Driver(small_files, tmp_path, *on(nodes, *LONG))
     assert second.finished(tmp_path) == one_process and len(one_process[1]) == 6
-    assert "resumed from a checkpoint" in "".join(second.lines)
+    assert ": continues " in "".join(second.lines)
     assert not list(tmp_path.glob("cohorts/*/error.json"))
 
 
@@ -81,7 +81,7 @@ def test_records_are_the_same_if_nodes_share_only_an_object_store(small_files, t
             shutil.rmtree(tmp_path / "first")
             second = Driver(small_files, tmp_path / "second", *words)
             assert second.finished(tmp_path / "second") == one_process
-            assert "resumed from a checkpoint" in "".join(second.lines)
+            assert ": continues " in "".join(second.lines)
         finally:
             nodes.close()
 
@@ -99,7 +99,7 @@ def test_interrupt_saves_checkpoints_from_which_the_sweep_resumes(small_files, t
     assert saved and not small_sweep.records(tmp_path / "ray")
     driver = Driver(small_files, tmp_path / "ray", *words)
     found = driver.finished(tmp_path / "ray")
-    assert sum("resumed from a checkpoint" in line for line in driver.lines) == len(saved)
+    assert sum(": continues " in line for line in driver.lines) == len(saved)
     assert found == alone(small_files, tmp_path / "here", **settings)
 
 

@@ -74,7 +74,7 @@ DAMAGE = [
     ("snli", '"A dog.", "sentence2": "A cat."', "1" * 5000, 2, "not valid JSON ("),
     ("snli", '["neutral"]', "[" * 200_000, 1, "not valid JSON (maximum recursion depth exceeded"),
     ("snli", '"sentence1"', '"premise"', 1, "the object has no key 'sentence1'; it has 'gold_label', 'premise'"),
-    ("snli", '"A dog."', "null", 1, "'sentence1' holds None where a text is expected"),
+    ("snli", '"A dog."', "null", 1, "'sentence1' must be a string, not None"),
     ("snli", '"A dog."', '"A \\ud83d dog."', 1, "without its other half"),
     ("own jsonl", '{"text_a": "c", "text_b": "d", "label": "-1e1"}', "[1, 2]", 2, "not a JSON object but [1, 2]"),
     # Headers.

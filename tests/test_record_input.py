@@ -79,11 +79,11 @@ def test_the_format_option_applies_to_files_and_streams(run, tmp_path, capsys, m
     source = tmp_path / "pairs"
     table = separated([["text_a", "text_b", "", ""], *([*pair, "", ""] for pair in PAIRS)], ",")  # as Excel writes it
     source.write_bytes(table)
-    expected = answers(run, capsys, "--input", source, "--format", "csv")
+    expected = answers(run, capsys, "--input", source, "--input-format", "csv")
     assert [(answer["text_a"], answer["text_b"]) for answer in expected] == PAIRS
     with open(source) as stream:
         monkeypatch.setattr(sys, "stdin", stream)
-        assert answers(run, capsys, "--input", "-", "--format", "csv") == expected
+        assert answers(run, capsys, "--input", "-", "--input-format", "csv") == expected
 
 
 def test_values_without_a_json_type_become_text_or_null(run, tmp_path, capsys):

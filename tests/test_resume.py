@@ -70,6 +70,35 @@ def test_repeated_kills_during_writes_do_not_change_the_results(small_files, uni
     assert_same_results(small_files, tmp_path, uninterrupted)
 
 
+def checkpoints(workdir: Path) -> list[Path]:
+    """Finished checkpoints, oldest first."""
+    found = (workdir / "cohorts").glob("*/checkpoints/*")
+    return sorted((file for file in found if file.name.isdigit()), key=lambda file: int(file.name))
+
+
+def test_an_interrupt_and_sigterm_write_a_checkpoint_first(small_files, tmp_path):
+    settings = {"training.epochs": "200", "execution.checkpoint_seconds": "3600"}
+    workdir, lines = tmp_path / "out", []
+    words = small_sweep.command(small_files, workdir, *(f"--config.{name}={value}" for name, value in settings.items()))
+    for number, what, status in ((signal.SIGINT, "interrupted", 130), (signal.SIGTERM, "terminated", 143)):
+        process = small_sweep.start(words)
+        for line in process.stderr:
+            lines.append(line)
+            if ", " in line and " pairs: dev " in line:
+                process.send_signal(number)
+                break
+        errors = process.communicate(timeout=300)[1]
+        assert process.returncode == status, errors
+        assert errors.splitlines()[-1] == f"jaxmatch: {what}; run the same command to resume"
+        assert len(checkpoints(workdir)) == (1 if number == signal.SIGINT else 2)
+    assert sum(": continues " in line for line in lines) == 1
+    step = checkpoints(workdir)[-1].name
+    text, watcher = small_sweep.launched(small_files, workdir, overrides=settings)
+    assert f"(step {step} of 800)" in watcher.text
+    assert text == small_sweep.launched(small_files, tmp_path / "whole", overrides=settings)[0]
+    assert small_sweep.results(workdir) == small_sweep.results(tmp_path / "whole")
+
+
 def test_two_concurrent_launchers_train_each_cohort_once_with_equal_results(small_files, uninterrupted, tmp_path):
     words = small_sweep.command(small_files, tmp_path, *WORDS)
     both = [small_sweep.start(words), small_sweep.start(words)]

@@ -164,8 +164,8 @@ def test_columns_and_quoted_make_plain_input_a_table(binary, texts, tmp_path, ca
         monkeypatch.setattr(sys, "stdin", stream)
         assert main([*rank, "-"]) == 0
     assert _lines(capsys) == answers
-    assert main([*rank, str(table), "--format", "text"]) == 2
-    assert capsys.readouterr().err.endswith("no columns and no quotation marks; leave out --format text\n")
+    assert main([*rank, str(table), "--input-format", "text"]) == 2
+    assert capsys.readouterr().err.endswith("no columns and no quotation marks; leave out --input-format text\n")
 
 
 @pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
@@ -197,7 +197,7 @@ def test_search_command_gives_equal_results_from_texts_and_a_saved_index(
         (["--texts", "in.txt", "--query", " "], "argument --query: the text is empty or not UTF-8"),
         (["--texts", "none.txt", "--query", "a"], "none.txt: No such file or directory"),
         (["--texts", "empty.txt", "--query", "a"], "empty.txt: holds no texts"),
-        (["--texts", "in.txt", "--format", "jsonl", "--query", "a"], "in.txt:1: not valid JSON"),
+        (["--texts", "in.txt", "--input-format", "jsonl", "--query", "a"], "in.txt:1: not valid JSON"),
         (["--texts", "in.txt", "--input", "in.txt", "--columns", "text=b"], "in.txt:1: the header has no column 'b'"),
         (["--texts", "in.txt", "--query", "a", "--label", "x"], "'x' is not one of the model's labels (0, 1)"),
         (["--texts", "in.txt", "--query", "a", "--save", "full"], "full: there is something else than an index"),

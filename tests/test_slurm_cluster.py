@@ -101,7 +101,7 @@ def test_a_cancelled_job_writes_a_checkpoint_and_is_submitted_again(command, slu
     assert sum(folder.newest_checkpoint() >= 0 for folder in Workdir(command.workdir).cohorts()) == 1
     assert f"{1 + len(queued)} job" in command.run()[2]
     assert command.finished() == expected
-    assert command.log().count("resumed from a checkpoint") == 1
+    assert command.log().count(": continues ") == 1
 
 
 def test_a_job_of_a_failed_node_is_requeued_and_finishes(command, slurm, expected):
@@ -124,7 +124,7 @@ def test_a_preempted_job_is_requeued_and_resumes(command, slurm, expected):
     slurm.run("sbatch", "--partition=urgent", "--nodes=2", "--exclusive", "--output=/dev/null", "--wrap", "sleep 2")
     until(lambda: command.states()[job] == "pending")
     assert command.finished() == expected
-    assert "resumed from a checkpoint" in command.log() and "DUE TO PREEMPTION" in command.log()
+    assert ": continues " in command.log() and "DUE TO PREEMPTION" in command.log()
 
 
 # Loaded by --import in the command and in each job, which it slows down.
@@ -149,7 +149,7 @@ def test_a_job_at_its_time_limit_is_requeued_and_resumes(small_files, tmp_path, 
     assert command.run()[0] == 0
     assert command.finished() == (expected, small_sweep.results(tmp_path / "one"))
     log = command.log()
-    assert "timed-out" in log and "Requeued job" in log and "resumed from a checkpoint" in log
+    assert "timed-out" in log and "Requeued job" in log and ": continues " in log
 
 
 def test_slurm_refusals_are_reported_in_one_line(small_files, tmp_path, slurm, capfd, monkeypatch):

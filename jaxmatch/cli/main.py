@@ -19,9 +19,13 @@ from jaxmatch.devices import is_out_of_memory, restart_with_huge_pages
 from jaxmatch.errors import InputError, printable
 from jaxmatch.files import add_path_to_errors
 
-# The statuses that a shell reports for programs that an interrupt or a closed pipe ended, and that of wrong input.
-INTERRUPTED, PIPE_CLOSED, WRONG_INPUT = 130, 141, 2
+# The statuses that a shell reports for programs that SIGINT, SIGTERM or a closed pipe ended, and that of wrong input.
+INTERRUPTED, TERMINATED, PIPE_CLOSED, WRONG_INPUT = 130, 143, 141, 2
 IMPORT, DOTTED = "--import", ("config", "grid", "space")
+
+
+class Terminated(KeyboardInterrupt):
+    """Raised by SIGTERM, which ends a command as an interrupt does: training writes a checkpoint first."""
 
 
 class Subcommand(NamedTuple):
@@ -131,12 +135,16 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the subcommand of some words, by default those of the process, and returns the exit status.
 
-    It is 0; 2 for input that cannot be used; 130 after an interrupt; 141 if the output was closed.
+    It is 0; 2 for input that cannot be used, and without a word, which prints the help on standard error; 130 after an
+    interrupt; 143 after SIGTERM; 141 if the output was closed.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if sys.stdout is None:
             raise InputError("standard output is closed", remedy="give it a file or a pipe; /dev/null will do")
+        if not words:
+            build_parser(()).print_help(sys.stderr)
+            return WRONG_INPUT
         parsed = None
         with contextlib.suppress(SystemExit):  # after --help and --version
             parsed = parse(words)
@@ -151,9 +159,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except InputError as error:
         return _fail(str(error))
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interrupt:
         resumes = any(SUBCOMMANDS[word].file == "train" for word in _first_word(words) if word in SUBCOMMANDS)
-        return _fail("interrupted" + "; run the same command to resume" * resumes, INTERRUPTED)
+        what, status = ("terminated", TERMINATED) if isinstance(interrupt, Terminated) else ("interrupted", INTERRUPTED)
+        return _fail(what + "; run the same command to resume" * resumes, status)
     except BrokenPipeError:
         return _fail("", PIPE_CLOSED)
     except (MemoryError, RuntimeError, OSError) as error:  # JAX's errors are RuntimeErrors
@@ -199,12 +208,18 @@ def command() -> int:
     if any(name not in SUBCOMMANDS or SUBCOMMANDS[name].uses_jax for name in _first_word(sys.argv[1:])):
         restart_with_huge_pages()
     raise_lost_interrupts()
+    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _terminate)
     # As in all files. The locale's encoding may lack a character of a table, which would be an error after hours.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")
     status = main()
-    exit_if_needed(status, interrupted=status == INTERRUPTED)
+    exit_if_needed(status, interrupted=status in (INTERRUPTED, TERMINATED))
     return status
+
+
+def _terminate(number: int, frame: object) -> NoReturn:
+    raise Terminated
 
 
 def exit_if_needed(status: int, interrupted: bool) -> None:

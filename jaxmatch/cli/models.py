@@ -36,8 +36,8 @@ def source_of(text: str) -> Path | str:
 
 
 def add_record_arguments(parser: argparse.ArgumentParser, formats: Sequence[str], example: str, default: str) -> None:
-    """Adds --format, --columns, --quoted and --output."""
-    parser.add_argument("--format", choices=formats, help=f"format of the input (default: {default})")
+    """Adds --input-format, --columns, --quoted and --output."""
+    parser.add_argument("--input-format", choices=formats, help=f"format of the input (default: {default})")
     parser.add_argument("--columns", default="", metavar="A=B,...", help=f"columns with other names: {example}")
     parser.add_argument("--quoted", action="store_true", help="TSV with quotation marks, as in CSV")
     parser.add_argument("--output", default="-", metavar="FILE", help="JSON lines; - is standard output (default)")
@@ -102,7 +102,7 @@ def records(
         rows = data.read_parquet(Path(source), parts)[1]
         found = ((number, json.loads(json.dumps(row, default=str))) for number, row in rows)
     elif layout == "jsonl":
-        found = ((number, data.object_of(line, source, number)) for number, line in data.without_blank(lines))
+        found = ((number, data.object_of(line, source, number, parts)) for number, line in data.without_blank(lines))
     else:
         quoted_by = "," if layout == "csv" else "\t" if quoted else None
         names, found = data.read_table(source, parts, quoted_by=quoted_by, lines=lines)
@@ -150,7 +150,7 @@ def predict(arguments: argparse.Namespace) -> None:
     # --columns takes all parts of training data, so that the same text can be given. Label and group are not needed.
     named = columns_of(arguments.columns or matcher.config.get("data", {}).get("columns", ""), KNOWN, EXAMPLE)
     parts = [named.get(name, name) for name in ("text_a", "text_b")]
-    given = source, parts, arguments.format, arguments.quoted
+    given = source, parts, arguments.input_format, arguments.quoted
     if isinstance(source, Path) and source.is_file():
         for _ in records(*given):  # an error is found before anything is written
             pass
@@ -225,13 +225,13 @@ def texts_of(source: Path | str, arguments: argparse.Namespace) -> Iterator[tupl
     from jaxmatch.data.own import columns_of
 
     has_columns = bool(arguments.columns or arguments.quoted)
-    layout = arguments.format or format_of(source) or ("tsv" if has_columns else "text")
+    layout = arguments.input_format or format_of(source) or ("tsv" if has_columns else "text")
     if layout != "text":
         column = columns_of(arguments.columns, ("text",), "text=question").get("text", "text")
         found = records(source, [column], layout, arguments.quoted)
         yield from ((number, fields[column]) for number, fields in found)
     elif has_columns:
-        raise InputError("plain text has no columns and no quotation marks", remedy="leave out --format text")
+        raise InputError("plain text has no columns and no quotation marks", remedy="leave out --input-format text")
     else:
         yield from ((number, text) for number, text in lines_in(source) if text.strip())
 

@@ -63,11 +63,10 @@ def _add_launch_arguments(parser: argparse.ArgumentParser, name: str, kind: str)
     log = "follow the runs: tensorboard, or a listener of your own as module:Class or file.py:Class"
     add("--log", action="append", default=[], metavar="NAME", help=log)
     add_data_arguments(parser)
+    add = parser.add_argument_group("clusters").add_argument
     on = "ray: train on the Ray cluster at HOST:PORT, or of this machine. slurm: submit jobs to Slurm (not for tune)"
     add("--on", metavar="ray[:ADDRESS]|slurm", help=on)
-    store = (
-        "with --on ray: keep checkpoints and records in an object store, such as s3://BUCKET/FOLDER; without it, all "
-    )
+    store = "with --on ray: an object store, such as s3://BUCKET/FOLDER, for checkpoints and records; without it, all "
     add("--store", metavar="URL", help=store + "nodes must share --workdir")
     slurm = "with --on slurm: TOML file with options of the jobs, such as partition"
     add("--slurm", type=Path, metavar="FILE", help=slurm)

@@ -160,7 +160,7 @@ def _records(path: Path, task: str, layout: Layout) -> tuple[list[str] | None, I
     if kind == ".parquet":
         return read_parquet(path, layout.required(task), list(map(layout.column, KNOWN)))
     if kind == ".jsonl":
-        return None, read_objects(path)
+        return None, read_objects(path, layout.required(task) if task else ())
     quoted_by = "," if kind == ".csv" else "\t" if layout.quoted else None
     return read_table(path, layout.required(task), quoted_by=quoted_by)
 
@@ -199,7 +199,7 @@ def read(
 
     def pair_of(record: Mapping[str, Any]) -> tuple | str:
         texts = text_of(record, a_in), text_of(record, b_in)
-        label = record[label_in] if label_in in record else text_of(record, label_in)  # a label may be of any type
+        label = record[label_in]  # of any type
         if label is None or label != label or not str(label).strip():  # NaN is not equal to itself
             return NO_LABEL
         if task == "regression":
@@ -215,7 +215,7 @@ def read(
         pair = *texts, layout.labels.get(name, name)
         if task != "ranking":
             return pair
-        return *pair, _name(record[group_in] if group_in in record else text_of(record, group_in), "group")
+        return *pair, _name(record[group_in], "group")
 
     expected = None if task == "regression" else labels
     split = collect(path, _records(path, task, layout)[1], pair_of, expected, remedy, may_be_empty)
@@ -239,7 +239,7 @@ def _name(value: Any, what: str, known: Container[str] = ()) -> str:
         return str(int(value))
     if not isinstance(value, int):
         remedy = "write names as texts, or set the task to 'regression' for scores"
-        raise InputError(f"{what} {shown(value)} is neither a text nor a whole number", remedy=remedy)
+        raise InputError(f"{what} {shown(value)} must be a string or a whole number", remedy=remedy)
     return str(value)
 
 

@@ -312,13 +312,13 @@ def require_columns(names: Sequence[str], required: Sequence[str], path: Path | 
         raise InputError(problem, path=path, line=line, remedy=remedy if one else _RENAME)
 
 
-def read_objects(path: Path) -> Iterator[Record]:
+def read_objects(path: Path, required: Sequence[str]) -> Iterator[Record]:
     """Yields (line number, object) for each line of a file with one JSON object a line, as `object_of` parses it."""
-    return ((number, object_of(line, path, number)) for number, line in without_blank(read_lines(path)))
+    return ((number, object_of(line, path, number, required)) for number, line in without_blank(read_lines(path)))
 
 
-def object_of(line: str, path: Path | str, number: int) -> dict[str, Any]:
-    """Parses a line that holds one JSON object."""
+def object_of(line: str, path: Path | str, number: int, required: Sequence[str]) -> dict[str, Any]:
+    """Parses a line that holds one JSON object, which has the required keys."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -327,15 +327,16 @@ def object_of(line: str, path: Path | str, number: int) -> dict[str, Any]:
     if not isinstance(value, dict):
         problem = f"the line is not a JSON object but {shown(value)}"
         raise InputError(problem, path=path, line=number, remedy='write it like {"NAME": "TEXT", ...}')
+    if missing := [key for key in required if key not in value]:
+        problem = f"the object has no key {listed(missing)}; it has {listed(value)}"
+        raise InputError(problem, path=path, line=number, remedy=_RENAME)
     return value
 
 
 def text_of(record: Mapping[str, Any], key: str) -> str:
     """Returns the text that a record holds under `key`."""
-    if key not in record:
-        raise InputError(f"the object has no key {shown(key)}; it has {listed(record)}", remedy=_RENAME)
     if not isinstance(record[key], str):
-        raise InputError(f"{shown(key)} holds {shown(record[key])} where a text is expected")
+        raise InputError(f"{shown(key)} must be a string, not {shown(record[key])}")
     return record[key]
 
 

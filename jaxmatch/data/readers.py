@@ -55,7 +55,7 @@ def read_snli(path: Path) -> Split:
         label, *texts = (text_of(record, name) for name in ("gold_label", "sentence1", "sentence2"))
         return 'label "-"' if label == "-" else (*texts, label)
 
-    return collect(path, read_objects(path), pair_of, INFERENCE)
+    return collect(path, read_objects(path, ("gold_label", "sentence1", "sentence2")), pair_of, INFERENCE)
 
 
 def read_scitail(path: Path) -> Split:

@@ -4,6 +4,7 @@ It goes to stderr; stdout is for the table.
 """
 
 import dataclasses
+import datetime
 import math
 import sys
 import threading
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
+from rich.text import Text
 
 from jaxmatch.config.settings import SCORES
 from jaxmatch.errors import InputError, NotInstalled, count_text, printable
@@ -236,7 +238,9 @@ class CohortDisplay(Listener):
 
     def resumed(self, done: int, total: int) -> None:
         self._display.reached(self._name, self._cohort, done / total)  # earlier work says nothing about the speed here
-        self._say(f"resumed from a checkpoint at step {done:,} of {total:,}")
+        epoch, rest = divmod(done, self._cohort.steps_per_epoch)
+        where = f"in epoch {epoch + 1}" if rest else f"after epoch {epoch}"
+        self._say(f"continues {where} (step {done:,} of {total:,})")
 
     def ran_out(self, part: str, at_once: int) -> None:
         self._say(f"out of memory in {part}; continuing with {count_text(at_once, 'run')} at once")
@@ -254,6 +258,18 @@ class CohortDisplay(Listener):
 
     def _say(self, line: str) -> None:
         self._display.say(f"{self._label}: {line}")
+
+
+class Times(ProgressColumn):
+    """The time since a task began, and about how much is left: elapsed 0:47, about 1:49 left."""
+
+    def render(self, task: Task) -> Text:
+        left = task.time_remaining
+        return Text(f"elapsed {_clock(task.elapsed or 0)}" + (f", about {_clock(left)} left" if left else ""))
+
+
+def _clock(seconds: float) -> str:
+    return str(datetime.timedelta(seconds=round(seconds))).removeprefix("0:").removeprefix("0")
 
 
 class Display:
@@ -301,9 +317,7 @@ class Display:
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            Times(),
             console=self.console,
             disable=not self.console.is_terminal,
             speed_estimate_period=SECONDS_OF_SPEED,
@@ -364,8 +378,7 @@ class Display:
             return
         bar.update(bar.task_ids[0], description=printable(description))
         if not self.console.is_terminal and self._clock() - self._line_at > SECONDS_BETWEEN_LINES:
-            left = bar.tasks[0].time_remaining
-            self.say(line if left is None else f"{line}, about {duration_text(left)} left for the whole sweep")
+            self.say(f"{line} (sweep: {Times().render(bar.tasks[0])})")
             self._line_at = self._clock()
 
     def rung(self, epochs: int, score: str, means: Sequence[float | None], settings: int, go_on: int) -> None:

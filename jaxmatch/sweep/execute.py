@@ -91,13 +91,30 @@ class Training:
 
 
 class _Stoppable:
-    """A listener that requests a checkpoint once an event is set, and ends training when the checkpoint is saved."""
+    """A listener that requests a checkpoint once an event is set, and ends training when the checkpoint is saved.
+
+    Before the first step there is nothing to save, and training ends without a checkpoint, not after more compilations.
+    """
 
     def __init__(self, listener: Listener, stop: threading.Event):
-        self._listener, self._stop = listener, stop
+        self._listener, self._stop, self._made_steps = listener, stop, False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._listener, name)
+
+    def compiling(self, part: str, number: int, lengths: int) -> None:
+        if self._stop.is_set() and not self._made_steps:
+            raise Stopped
+        self._listener.compiling(part, number, lengths)
+
+    def compiled(self, part: str, seconds: float) -> None:
+        self._listener.compiled(part, seconds)
+        if self._stop.is_set() and not self._made_steps:
+            raise Stopped
+
+    def stepped(self, done: int, total: int) -> None:
+        self._made_steps = True
+        self._listener.stepped(done, total)
 
     def wants_checkpoint(self) -> bool:
         return self._stop.is_set()
@@ -386,22 +403,24 @@ def spread(
     cohorts: Sequence[tuple[int, float]],
     devices: Sequence[jax.Device],
     train: Callable[[int, tuple[jax.Device, ...], threading.Event], Any],
+    on_interrupt: Callable[[], None] = lambda: None,
 ) -> list[Any]:
     """Trains cohorts: the longest first, and others at the same time on the devices that it leaves free.
 
-    If no two cohorts fit on the devices together, they are trained in this thread, in the given order. When an
-    exception or interrupt leaves this function, all training has stopped.
+    If no two cohorts fit on the devices together, they are trained in the given order. Training has threads of its own:
+    an interrupt of this thread lets it end with a checkpoint. When an exception or interrupt leaves this function, all
+    training has stopped, unless it is a second interrupt.
 
     Arguments:
       cohorts: the number of devices and the duration of each cohort.
       devices: the devices that the cohorts share.
       train: a function that trains the cohort with a number, on some devices, until an event is set. Its results are
         returned.
+      on_interrupt: a function that is called after an interrupt, before training has stopped.
     """
-    stop, sizes = threading.Event(), [size for size, _ in cohorts]
-    if len(cohorts) < 2 or sum(sorted(sizes)[:2]) > len(devices):
-        return [train(number, tuple(devices[:size]), stop) for number, size in enumerate(sizes)]
-    waiting = sorted(range(len(cohorts)), key=lambda number: -cohorts[number][1])
+    stop, sizes, waiting = threading.Event(), [size for size, _ in cohorts], list(range(len(cohorts)))
+    if sum(sorted(sizes)[:2]) <= len(devices):
+        waiting.sort(key=lambda number: -cohorts[number][1])
     free, running, results = list(devices), {}, {}
     with concurrent.futures.ThreadPoolExecutor(len(devices)) as threads:
         try:
@@ -416,6 +435,9 @@ def spread(
                     number, taken = running.pop(future)
                     free = sorted((*free, *taken), key=list(devices).index)
                     results[number] = future.result()
+        except KeyboardInterrupt:
+            on_interrupt()
+            raise
         finally:
             stop.set()
     return [results[number] for number in range(len(cohorts))]
@@ -459,7 +481,10 @@ class Engine:
             following = next((plan for plan in plans[number + 1 :][:1] if in_turn and plan.devices == len(own)), None)
             return train_cohort(training, folders[number], own, stop, following=following)
 
-        return any(spread(cohorts, devices, train))
+        def on_interrupt() -> None:
+            training.display.say("interrupted: training ends with a checkpoint, or at once after a second interrupt")
+
+        return any(spread(cohorts, devices, train, on_interrupt))
 
 
 def resumed_text(plan: Plan, workdir: Workdir) -> str:
