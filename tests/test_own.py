@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 
+import datasets
 import pandas
 import pyarrow
 import pyarrow.parquet
@@ -195,6 +196,28 @@ def test_missing_labels_of_pandas_are_dropped(tmp_path, ending):
     assert own.read(path, "regression").labels == [1.0, 0.0, -1.0]
 
 
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        (pyarrow.array([True, False, True]), ["True", "False", "True"]),
+        (pandas.array([1, pandas.NA, 0], "Int64"), ["1", "0"]),
+        (pandas.Categorical(["x", None, "y"]), ["x", "y"]),
+        (pandas.Series([1.0, None, 0.0]), ["1", "0"]),
+        (pyarrow.array(["x", None, "y"]).dictionary_encode(), ["x", "y"]),
+    ],
+)
+def test_types_of_columns_are_converted_to_labels_and_groups(tmp_path, values, labels):
+    table = {"text_a": list("abc"), "text_b": list("def"), "label": values, "group": [1.0, 2.0, 2.0]}
+    if isinstance(values, pyarrow.Array):
+        pyarrow.parquet.write_table(pyarrow.table(table), tmp_path / "a.parquet")
+    else:
+        pandas.DataFrame(table).to_parquet(tmp_path / "a.parquet")
+    split = own.read(tmp_path / "a.parquet", "classification")
+    assert split.labels == labels and split.dropped == ({"no label": 1} if len(labels) == 2 else {})
+    if labels == ["1", "0"]:
+        assert own.read(tmp_path / "a.parquet", "ranking").groups == ["1", "2"]
+
+
 @pytest.mark.parametrize(("ending", "quoted"), [(".csv", False), (".tsv", False), (".tsv", True), (".jsonl", False)])
 def test_texts_beyond_the_csv_field_limit_are_read_in_every_format(tmp_path, ending, quoted):
     before = csv.field_size_limit(131_072)  # Python's default
@@ -218,6 +241,16 @@ def test_damaged_file_is_an_error_naming_the_file(tmp_path, ending):
     for content in (b"", b"PAR1 nothing PAR1", whole[: len(whole) // 2]):
         path = write(tmp_path, f"a{ending}", content)
         assert refused(own.read, path, "classification").path == path
+
+
+def test_a_dataset_of_hugging_face_keeps_the_names_of_its_classes(tmp_path):
+    features = {"text_a": datasets.Value("string"), "text_b": datasets.Value("string")}
+    features = datasets.Features(features | {"label": datasets.ClassLabel(names=["not_entailment", "entailment"])})
+    table = {"text_a": list("abcd"), "text_b": list("efgh"), "label": [0, 1, -1, 1]}
+    datasets.Dataset.from_dict(table, features=features).to_parquet(tmp_path / "train.parquet")
+    data = catalog.load("own", tmp_path)
+    assert data.labels == ("not_entailment", "entailment") and data.splits["train"].dropped == {"no label": 1}
+    assert data.splits["train"].labels == ["not_entailment", "entailment", "entailment"]
 
 
 def test_class_names_in_parquet_are_kept(tmp_path):

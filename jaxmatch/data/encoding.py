@@ -281,8 +281,6 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
         "tags": [digest_of(path) for path in tagged_by],
         "exact_match": settings.exact_match,
     }
-    if settings.name == catalog.OWN and "train" in files:  # `jaxmatch.data.save` keeps them in a file of their own
-        description["classes"] = own.classes_of(files["train"], settings.layout)
     if settings.name in catalog.EMBEDDED_TASKS:
         description["embedded"] = generated.VERSION
     if catalog.is_added(settings.name):  # the code that reads it may have changed

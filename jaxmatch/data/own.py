@@ -1,4 +1,4 @@
-"""The user's own data: files of CSV, TSV, JSON lines or Parquet, each also with gzip, and tables in memory.
+"""The user's own data: files of CSV, TSV, JSON lines or Parquet, each also with gzip.
 
 The columns are `text_a`, `text_b`, `label` and, for a ranking, `group`. Unless data.quoted is set, quotation marks in
 TSV are ordinary characters, and a text cannot hold a tab or a line end. The other formats can hold any text.
@@ -6,19 +6,14 @@ TSV are ordinary characters, and a text cannot hold a tab or a line end. The oth
 
 import dataclasses
 import difflib
-import functools
-import json
 import re
-import tempfile
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from jaxmatch import files
 from jaxmatch.data.pairs import (
     NO_LABEL,
-    TASKS,
     Record,
     Split,
     class_names,
@@ -27,10 +22,9 @@ from jaxmatch.data.pairs import (
     read_objects,
     read_parquet,
     read_table,
-    split_by_shares,
     text_of,
 )
-from jaxmatch.errors import InputError, NotInstalled, first_line, listed, nearest, report_damage, shown
+from jaxmatch.errors import InputError, listed, nearest, shown
 
 FORMATS = (".tsv", ".csv", ".jsonl", ".parquet")
 SUFFIXES = (*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS))
@@ -38,10 +32,6 @@ KNOWN = ("text_a", "text_b", "label", "group")
 EXAMPLE = "text_a=question1,text_b=question2,label=is_duplicate"
 RANKING_LABELS = ("0", "1")
 SPLITS = ("train", "dev", "test")
-_SPLIT_OF_NAME = {"train": "train", "dev": "dev", "validation": "dev", "test": "test"}
-# A file of this name marks a folder that `save` wrote and may replace. It holds the order of the labels if they are not
-# in the order of their names.
-MARK = ".saved"
 # Hugging Face's data sets give this label to a pair without a label.
 _UNLABELED = "-1"
 # pandas writes whole numbers this way in a column with missing values.
@@ -98,12 +88,12 @@ def _parse_assignments(text: str, setting: str, example: str) -> dict[str, str]:
     return found
 
 
-def columns_of(given: str | Mapping[str, str], known: Sequence[str] = KNOWN, example: str = EXAMPLE) -> dict[str, str]:
-    """Returns part of a pair -> its column, parsed from a text like `example` if a text is given.
+def columns_of(text: str, known: Sequence[str] = KNOWN, example: str = EXAMPLE) -> dict[str, str]:
+    """Parses a text like `example` into part of a pair -> its column.
 
     Only the first text and the group may have the same column.
     """
-    found = _parse_assignments(given, "columns", example) if isinstance(given, str) else dict(given)
+    found = _parse_assignments(text, "columns", example)
     for name in found:
         if name not in known:
             remedy = f"{nearest(name, known)}; write it like {example}"
@@ -172,7 +162,6 @@ def read(
     *,
     layout: Layout = PLAIN,
     training: bool = False,
-    may_be_empty: bool = False,
 ) -> Split:
     """Reads one file of the user's own data.
 
@@ -186,10 +175,8 @@ def read(
       labels: the label names that may occur in a classification; None allows all (the training file).
       layout: the columns that are read, and the names of the labels.
       training: whether this is the training file, in which every label that `layout` names must occur.
-      may_be_empty: whether all pairs may be without a label.
     """
-    parquet = format_of(path) == ".parquet"
-    classes = class_names(path, layout.column("label")) if parquet and task == "classification" else []
+    classes = classes_of(path, layout) if task == "classification" else []
     remedy = "the labels are those of the training file; to learn numbers, set the task to 'regression'"
     if task == "ranking":
         labels = RANKING_LABELS
@@ -218,7 +205,7 @@ def read(
         return *pair, _name(record[group_in], "group")
 
     expected = None if task == "regression" else labels
-    split = collect(path, _records(path, task, layout)[1], pair_of, expected, remedy, may_be_empty)
+    split = collect(path, _records(path, task, layout)[1], pair_of, expected, remedy)
     if training and task != "regression" and (unknown := [name for name in layout.labels if name not in seen]):
         remedy = f"its labels are {listed(sorted(seen))}"
         raise InputError(f"labels: no pair has the label {shown(unknown[0])}", path=path, remedy=remedy)
@@ -262,101 +249,5 @@ def in_order(labels: Iterable[str], classes: Sequence[str], layout: Layout) -> t
 
 
 def classes_of(path: Path, layout: Layout) -> list[str]:
-    """Returns the names that the writer of a training file gave to the classes, in their order, or an empty list.
-
-    Parquet has them if Hugging Face's datasets wrote a `ClassLabel`, and a folder has them if `save` wrote it.
-    """
-    if format_of(path) == ".parquet":
-        return class_names(path, layout.column("label"))
-    mark = path.with_name(MARK)
-    if path.name != "train.jsonl" or not mark.is_file() or not (text := mark.read_text(encoding="utf-8")):
-        return []
-    with report_damage(mark, "save the data again"):
-        return [str(name) for name in json.loads(text)["labels"]]
-
-
-# --- tables in memory -------------------------------------------------------------------------------------------------
-
-
-def save(
-    data: Any,
-    folder: str | Path,
-    *,
-    columns: Mapping[str, str] | None = None,
-    labels: Mapping[Any, str] | None = None,
-    task: str = "",
-    split: str = "",
-    split_seed: int = 0,
-) -> dict[str, dict[str, Any]]:
-    """Writes pairs from memory to a folder of own data: train.jsonl and, if they are given, dev.jsonl and test.jsonl.
-
-    A missing label marks a pair without a label, and so does -1 unless the task is a regression or `labels` names -1.
-    Such pairs are left out and counted. A test part without any label is not written. The label names of a `ClassLabel`
-    and their order are kept.
-
-    Arguments:
-      data: a `DataFrame` of pandas, a `Dataset` of Hugging Face's datasets or a `Table` of pyarrow, which is split by
-        `split`; or a mapping of 'train', 'dev' (or 'validation') and 'test' to such tables, such as a `DatasetDict`.
-      folder: a new folder, an empty folder, or a folder that this function wrote, which is replaced.
-      columns: 'text_a', 'text_b', 'label', 'group' -> the name of the column, if it is different.
-      labels: label in the data -> its name; each of these labels must occur in train.
-      task: 'classification', 'regression' or 'ranking'; if it is empty, a ranking if a column 'group' exists, and a
-        classification otherwise.
-      split: the shares of train, dev and test, such as "0.8/0.1/0.1"; groups stay together.
-      split_seed: the seed of the split.
-
-    Returns:
-      Split -> {'pairs': the number of pairs written, 'dropped': reason -> the number of pairs left out}.
-
-    Raises:
-      InputError: the tables cannot be used, the arguments do not fit them, or the folder holds other files.
-    """
-    if task not in ("", *TASKS):
-        raise InputError(f"there is no task {shown(task)}", remedy=nearest(task, TASKS))
-    names_of_labels = {str(label): name for label, name in (labels or {}).items()}
-    layout = Layout(columns_of(columns or {}), names_of_labels, False, shares_of(split), split_seed)
-    if isinstance(data, Mapping) == bool(layout.shares):
-        remedy = 'give one table and split="0.8/0.1/0.1", or {"train": ..., "dev": ..., "test": ...} and no split'
-        raise InputError("tables and split do not fit together", remedy=remedy)
-    given = {"train": data} if layout.shares else data
-    tables = {_SPLIT_OF_NAME.get(name): table for name, table in given.items()}
-    if "train" not in tables or None in tables or len(tables) < len(given):
-        raise InputError(f"the tables are {listed(given)}", remedy="give train, dev (or validation) and test")
-    names = {path.name for path in folder.iterdir()} if (folder := Path(folder)).is_dir() else set()
-    if other := sorted(names - ({MARK, *(f"{name}.jsonl" for name in SPLITS)} if MARK in names else set())):
-        raise InputError(f"the folder holds {listed(other)}", path=folder, remedy="give a new folder")
-    parts, order = _read_tables(tables, task, layout)
-    with files.directory_atomically(folder) as scratch:
-        (scratch / MARK).write_text(json.dumps({"labels": order}) if list(order) != sorted(order) else "", "utf-8")
-        for name, part in parts.items():
-            rows = zip(*(column for column in (part.text_a, part.text_b, part.labels, part.groups) if column))
-            if lines := [json.dumps(dict(zip(KNOWN, row)), ensure_ascii=False) + "\n" for row in rows]:
-                (scratch / f"{name}.jsonl").write_text("".join(lines), "utf-8")
-    return {name: {"pairs": len(part), "dropped": dict(part.dropped)} for name, part in parts.items()}
-
-
-def _read_tables(tables: Mapping[Any, Any], task: str, layout: Layout) -> tuple[dict[str, Split], tuple[str, ...]]:
-    """Returns split -> its pairs, and the names of the labels in their order. The tables are read back from Parquet."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise NotInstalled("saving a table", "pyarrow", "tables") from None
-    with tempfile.TemporaryDirectory() as temporary:
-        paths = {name: Path(temporary, f"{name}.parquet") for name in SPLITS if name in tables}
-        for name, path in paths.items():
-            try:  # pandas and Hugging Face have `to_parquet`
-                getattr(tables[name], "to_parquet", functools.partial(parquet.write_table, tables[name]))(path)
-            except (ValueError, TypeError, pyarrow.ArrowException) as error:
-                raise InputError(f"the table cannot be converted ({first_line(error)})", path=name) from None
-        try:
-            task = task or guess_task(paths["train"], layout)
-            found = {"train": read(paths["train"], task, layout=layout, training=True)}
-            labels = sorted(set(found["train"].labels)) if task == "classification" else None
-            for name in list(paths)[1:]:
-                found[name] = read(paths[name], task, labels, layout=layout, may_be_empty=name == "test")
-            if layout.shares:
-                found = dict(zip(SPLITS, split_by_shares(found["train"], layout.shares, layout.seed)))
-        except InputError as error:
-            raise error.at(Path(error.path).stem, error.line) from None
-        return found, in_order(labels or (), classes_of(paths["train"], layout) if labels else (), layout)
+    """Returns the names of the classes that Hugging Face's datasets wrote to Parquet (`ClassLabel`), or nothing."""
+    return class_names(path, layout.column("label")) if format_of(path) == ".parquet" else []

@@ -134,9 +134,8 @@ def collect(
     pair_of: Callable[[Any], tuple | str],
     labels: Sequence[str] | None = None,
     remedy: str | None = None,
-    may_be_empty: bool = False,
 ) -> Split:
-    """Collects the pairs of a file, or none at all if it `may_be_empty`.
+    """Collects the pairs of a file.
 
     Arguments:
       path: the file.
@@ -158,12 +157,12 @@ def collect(
                 pairs.append(_checked(pair, known, remedy))
         except InputError as error:
             raise error.at(path, line) from None
-    if not pairs and not may_be_empty:
+    if not pairs:
         remedy = "remove the file, or add labels" if NO_LABEL in dropped else None
         raise InputError("the file holds no pairs" + dropped_text(dropped), path=path, remedy=remedy)
-    columns = list(map(list, zip(*pairs))) or [[] for _ in _COLUMNS]
-    groups, documents = (column if any(column) else None for column in columns[3:])
-    return Split(*columns[:3], groups, documents, path, dict(dropped))
+    *columns, groups, documents = map(list, zip(*pairs))
+    groups, documents = (column if any(column) else None for column in (groups, documents))
+    return Split(*columns, groups, documents, path, dict(dropped))
 
 
 def _checked(pair: tuple, known: Mapping[str, str] | None, remedy: str | None) -> tuple:
