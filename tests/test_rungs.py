@@ -6,24 +6,34 @@ import re
 import shutil
 
 import pytest
-import small_grid
 import small_sweep
-from small_grid import EPOCHS, RUNGS
 from small_sweep import Stop, StopAt
 
 from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.reporting.table import folder_table, make_table
-from jaxmatch.sweep import halving, tune
+from jaxmatch.sweep import halving, launch, tune
 from jaxmatch.workdir import FailedCohorts, Workdir
 
 pytestmark = pytest.mark.slow
 
+GRID, RUNGS, EPOCHS = "0.03,1e30,0.00003,0.003", (1, 3), 4  # one setting diverges
 STEPS = 4  # an epoch
 RULE = functools.partial(halving.halving_rule, eta=2, rungs=RUNGS)
-# Trains the grid in two cohorts of four runs.
-run = functools.partial(small_grid.run, rule=RULE, **{"execution.maximum_replicas": "4"})
+
+
+def run(files, workdir, rule=RULE, watcher=None):
+    """Trains the grid with two seeds, in two cohorts of four runs. Returns the records and the watcher."""
+    watcher = watcher or small_sweep.Watcher()
+    overrides = {"training.epochs": str(EPOCHS), "execution.maximum_replicas": "4"}
+    planned = launch.resolve(
+        files / "small.py",
+        seeds=2,
+        grid_overrides={"optimizer.learning_rate": GRID},
+        overrides=small_sweep.overrides(files) | overrides,
+    )
+    return launch.run(planned, workdir, watcher, rule), watcher
 
 
 @pytest.fixture(scope="module")

@@ -44,7 +44,7 @@ MUTANTS = [
     ("jaxmatch/inference/search.py", "out=means, where=lengths > 0", "out=means, where=lengths < 0", _ON_SEARCH),
     (_INFERENCE + "matcher.py", "calibration.decisive(logits, self.labels).argmax(axis=1)", "calibration.scaled(logits).argmax(axis=1)", _CALIBRATED),
     (_INFERENCE + "matcher.py", 'and model.get("words", "fixed") == "fixed"', "",
-     ["tests/test_hashed_vectors.py::test_unseen_words_are_unknown_if_word_vectors_were_trained"]),
+     ["tests/test_vectors.py::test_unseen_words_are_unknown_if_word_vectors_were_trained"]),
     ("jaxmatch/inference/matcher.py", "tags_of(pair[side]) for pair", "tags_of(pair[0]) for pair", _FEATURES),
     ("jaxmatch/inference/matcher.py", "[mark[side] for mark in marks]", "[mark[1 - side] for mark in marks]", _FEATURES),
     ("jaxmatch/inference/matcher.py", "tuple(map(padded, sides)) for name", "tuple(map(padded, sides[::-1])) for name", _FEATURES),
