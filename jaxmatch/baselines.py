@@ -1,8 +1,7 @@
 """Simple baselines for the models of a table to beat. They use the same tokens, vectors and splits, and no seeds.
 
-Each is fitted on train and then computes outputs as a model does: a number for each class of a pair. Those that compute
-a few features of a pair turn them into outputs by a logistic regression, or by a linear regression in a regression
-task. In a ranking, the output for the class of right candidates orders the candidates.
+Each is fitted on train and then computes outputs as a model does: a number for each class of a pair. A few features of
+a pair become outputs by a logistic regression, or by a linear regression in a regression task.
 """
 
 import dataclasses
@@ -356,7 +355,7 @@ class CrossEncoder:
 
 
 def cross_encoder_measured(folder: str, data: EncodedData, texts: DataSet) -> dict[str, Any]:
-    """Scores a cross-encoder on a data set, given as arrays and as text, as `measured` does; it is "pretrained"."""
+    """Scores a cross-encoder on a data set, given as arrays and as text, as `measured` does."""
     model = CrossEncoder(folder, data.task, data.labels)
     row = _scored(data, texts.splits, model.outputs, None)
     title = f"cross-encoder {Path(folder).resolve().name}"

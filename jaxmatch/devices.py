@@ -54,10 +54,8 @@ def check_not_forked() -> None:
     global _process
     _process = _process or os.getpid()
     if _process != os.getpid():
-        raise RuntimeError(
-            "this process was forked from one that had used JAX, so JAX would wait forever; start processes with "
-            "multiprocessing.get_context('spawn'), or load models only after the fork"
-        )
+        remedy = "start processes with multiprocessing.get_context('spawn'), or load models only after the fork"
+        raise RuntimeError(f"this process was forked from one that had used JAX, so JAX would wait forever; {remedy}")
 
 
 def available_devices(platform: str | None = None) -> list[jax.Device]:
@@ -177,8 +175,7 @@ LIMIT_FILE, MAPPINGS_FILE = Path("/proc/sys/vm/max_map_count"), Path("/proc/self
 def mappings_are_scarce() -> bool:
     """Returns whether more than three quarters of the mappings are in use. Then drop programs before you compile more.
 
-    If no mapping is left, a compilation ends the process ("LLVM ERROR: Unable to allocate section memory!"). Linux
-    allows 65,530 mappings by default. A training step of RE2 with two blocks takes about 1,200.
+    If none is left, a compilation ends the process. A training step of RE2 takes about 1,200 of Linux's 65,530.
     """
     try:
         return 4 * MAPPINGS_FILE.read_bytes().count(b"\n") > 3 * int(LIMIT_FILE.read_text())

@@ -215,19 +215,14 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
                 with open_atomically(entry) as file:
                     np.savez(file, values=np.array(json.dumps(values)), **arrays)
     except (PermissionError, NotADirectoryError, FileExistsError) as error:
-        raise InputError(
-            f"the cache cannot be written ({error.strerror})",
-            path=cache_directory,
-            remedy="name another folder: --config.execution.cache_directory=FOLDER",
-        ) from error
+        remedy = "name another folder: --config.execution.cache_directory=FOLDER"
+        problem = f"the cache cannot be written ({error.strerror})"
+        raise InputError(problem, path=cache_directory, remedy=remedy) from error
     covered = values["report"]["coverage"]["tokens_with_vector"]
     if settings.vectors != NO_VECTORS and covered < settings.minimum_coverage:
-        raise InputError(
-            f"only {covered:.1%} of all tokens have a vector",
-            path=settings.vectors or None,
-            remedy="give vectors of the language of the texts, or train anyway: --config.data.minimum_coverage=0; "
-            "`jaxmatch data check` lists words without a vector",
-        )
+        problem = f"only {covered:.1%} of all tokens have a vector"
+        remedy = "give vectors of the language of the texts, or train anyway: --config.data.minimum_coverage=0"
+        raise InputError(problem, path=settings.vectors or None, remedy=remedy)
     splits: dict[str, dict[str, np.ndarray]] = {name: {} for name in values["splits"]}
     table = arrays.pop("vectors")
     for key, array in arrays.items():
@@ -249,17 +244,11 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
 
 
 def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, dict[str, str]]:
-    """Returns the hash of everything that the arrays are made from, and the hashes of the data files.
-
-    Raises:
-      InputError: a file is missing or cannot be read, or the settings do not fit the data.
-    """
+    """Returns the hash of everything that the arrays are made from, and the hashes of the data files."""
     if settings.maximum_length and settings.drop_from_length > settings.maximum_length:
-        raise InputError(
-            f"data.drop_from_length = {settings.drop_from_length} drops nothing: "
-            f"data.maximum_length cuts texts to {settings.maximum_length} tokens",
-            remedy="give the maximum length or less",
-        )
+        cut = f"data.maximum_length cuts texts to {settings.maximum_length} tokens"
+        problem = f"data.drop_from_length = {settings.drop_from_length} drops nothing: {cut}"
+        raise InputError(problem, remedy="give the maximum length or less")
 
     digest_of = functools.partial(file_digest, cache_directory=cache_directory)
     files = catalog.find_files(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
@@ -295,20 +284,14 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
         file, member = vectors.file_and_member(settings.vectors)
         description["vectors"] = [vectors.file_name(settings.vectors), member, digest_of(file)]
     elif settings.name not in catalog.EMBEDDED_TASKS:
-        raise InputError(
-            f"data set {settings.name!r} has no word vectors of its own",
-            remedy=f"{vectors.REMEDY}, or use --vectors hashed",
-        )
+        remedy = f"{vectors.REMEDY}, or use --vectors hashed"
+        raise InputError(f"data set {settings.name!r} has no word vectors of its own", remedy=remedy)
     described = json.dumps(description, sort_keys=True)
     return hashlib.sha256(described.encode()).hexdigest()[:32], digests
 
 
 def file_digest(path: Path, cache_directory: Path) -> str:
-    """Returns the SHA-256 of a file. The cache stores it, because hashing a large vector file takes seconds.
-
-    Raises:
-      InputError: the file does not exist, is not a regular file, or cannot be read.
-    """
+    """Returns the SHA-256 of a file. The cache stores it, because hashing a large vector file takes seconds."""
     path = path.resolve()
     require_plain_file(path)
     before = file_state(path)
@@ -367,10 +350,8 @@ def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any
                 arrays[f"{name}.tags_{side}"] = tags[positions]
         if settings.exact_match:
             arrays[f"{name}.exact_match_a"], arrays[f"{name}.exact_match_b"] = text.exact_matches(*columns)
-        if data.task == "regression":
-            arrays[f"{name}.labels"] = np.array(split.labels, np.float32)
-        else:
-            arrays[f"{name}.labels"] = np.array([numbers[label] for label in split.labels], np.int32)
+        values = [numbers.get(label, label) for label in split.labels]
+        arrays[f"{name}.labels"] = np.array(values, np.float32 if data.task == "regression" else np.int32)
         if split.groups is not None:
             arrays[f"{name}.groups"] = text.number_keys(split.groups, {}).astype(np.int32)
         if split.documents is not None:
@@ -422,8 +403,7 @@ def check_words(data: DataSet, corpus: Corpus) -> None:
     for name, split in data.splits.items():
         if all((corpus.column(name, side)[0] == unknown).all() for side in ("a", "b")):
             problem = f"no text of the {name} split of data set {data.name!r} has a word left"
-            remedy = "keep punctuation (remove_punctuation), or use another tokenizer"
-            raise InputError(problem, path=split.source, remedy=remedy)
+            raise InputError(problem, path=split.source, remedy="keep punctuation, or use another tokenizer")
 
 
 def warnings_about(data: DataSet, corpus: Corpus, task: str) -> list[str]:
@@ -435,10 +415,8 @@ def warnings_about(data: DataSet, corpus: Corpus, task: str) -> list[str]:
     tokens = int(corpus.counts[characters > 0].sum())
     mean = int(corpus.counts @ characters) / max(tokens, 1)
     if mean >= _LONG_TOKEN and tokens >= _SHARE_OF_TOKENS * corpus.counts.sum():
-        warnings.append(
-            f"texts are written without spaces: a token has {mean:.1f} characters on average; split them with "
-            "data.tokenizer=characters"
-        )
+        unspaced = f"texts are written without spaces: a token has {mean:.1f} characters on average"
+        warnings.append(f"{unspaced}; split them with data.tokenizer=characters")
     return warnings
 
 
@@ -453,10 +431,8 @@ def _label_warnings(data: DataSet, task: str) -> list[str]:
     others = [label for label in data.labels if label not in missing]
     whole = all(label.removeprefix("-").isdecimal() for label in others)
     if not task and all(map(is_number, others)) and (len(others) > _FEW or not whole):
-        warnings.append(
-            f"looks like a regression: {len(others):,} numeric labels; set data.task=regression, or "
-            "data.task=classification if they are classes"
-        )
+        remedy = "set data.task=regression, or data.task=classification if they are classes"
+        warnings.append(f"looks like a regression: {len(others):,} numeric labels; {remedy}")
     elif len(others) > max(_FEW, min(_MANY, counts.total() / _PAIRS_OF_A_LABEL)):
         warnings.append(f"{len(others):,} labels in {counts.total():,} training pairs; are they classes?")
     return warnings
@@ -473,11 +449,8 @@ def _without_long_pairs(data: DataSet, corpus: Corpus, length: int) -> DataSet:
     if len(rows) == len(train):
         return data
     if not len(rows):
-        raise InputError(
-            f"every training pair of data set {data.name!r} has a text of {length} tokens or more",
-            path=train.source,
-            remedy="raise data.drop_from_length, or set it to 0",
-        )
+        problem = f"every training pair of data set {data.name!r} has a text of {length} tokens or more"
+        raise InputError(problem, path=train.source, remedy="raise data.drop_from_length, or set it to 0")
     corpus.keep("train", rows)
     dropped = {**train.dropped, f"a text of {length} tokens or more": len(train) - len(rows)}
     return dataclasses.replace(data, splits={**data.splits, "train": train.part(rows.tolist(), dropped)})

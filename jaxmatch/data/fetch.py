@@ -73,14 +73,12 @@ def release_of(name: str) -> Release:
 def fetch(release: Release, directory: Path, source: str = "") -> None:
     """Fetches a release into a data directory, where it appears in one step, unless it is there already.
 
-    A file must have the checksum in releases.toml. Without a checksum there, a file that is fetched again must have the
-    checksum that was recorded the first time.
+    A file must have the checksum in releases.toml, or else the one that was recorded when it was first fetched.
 
     Arguments:
       release: the release to fetch.
-      directory: the data directory; it is created if it does not exist.
-      source: a mirror, which is an address or a folder that has the files under their official names; "" for the
-        official address.
+      directory: the data directory, which is created.
+      source: a mirror, an address or a folder, with the official file names; "" for the official address.
 
     Raises:
       InputError: a file cannot be had, has the wrong checksum, or is not of the official release.

@@ -192,7 +192,7 @@ def is_number(text: str) -> bool:
 
 
 def number_of(value: Any, what: str, lowest: float = -_LARGEST, highest: float = _LARGEST) -> float:
-    """Returns `value`, a text or a JSON number from `lowest` to `highest` that errors call `what`, as a float."""
+    """Returns `value`, a text or a number from `lowest` to `highest` that errors call `what`, as a float."""
     text = str(value)
     if isinstance(value, bool) or not is_number(text):
         raise InputError(f"{what} {shown(value)} is not a number", remedy="write it as in 3.5")
@@ -233,10 +233,7 @@ def without_blank(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]
 
 
 def read_columns(path: Path, count: int, names: str, *, most: float | None = None) -> Iterator[tuple[int, list[str]]]:
-    """Yields (line number, tab-separated columns) for each line of a file without a header.
-
-    A line must have `count` columns, or up to `most`. Errors list their names.
-    """
+    """Yields (line number, columns) for each line of a file without a header, of `count` to `most` columns."""
     for number, line in without_blank(read_lines(path)):
         columns = line.split("\t")
         if not count <= len(columns) <= (most or count):
@@ -388,8 +385,7 @@ def _open_parquet(path: Path) -> Any:
 def _divided(whole: Split, units: Sequence[Any], shares: Sequence[Fraction], text: Callable[[Any], str]) -> list[Split]:
     """Divides pairs into parts. Pairs of one unit stay together, and keep the order of the file.
 
-    The units are taken in the order of the SHA-256 of their `text`, so that the parts do not depend on the order of the
-    file. Dropped pairs are counted with the first part.
+    The units are taken in the order of the SHA-256 of their `text`. Dropped pairs are counted with the first part.
     """
     sizes = Counter(units)
     parts: dict[Hashable, int] = {}
@@ -410,10 +406,9 @@ def _divided(whole: Split, units: Sequence[Any], shares: Sequence[Fraction], tex
 
 
 def split_by_shares(whole: Split, shares: Sequence[Fraction], seed: int) -> list[Split]:
-    """Splits the pairs of a file into train, dev and test, the same in every run and on every machine.
+    """Splits the pairs of a file into one part for each of the shares, whose sum is 1, the same on every machine.
 
-    Pairs of the same two texts stay together, up to order, case and punctuation, and so do the pairs of a group. There
-    is one part for each of the shares, whose sum is 1, and a part without pairs is an error.
+    Pairs of the same two texts stay together, up to order, case and punctuation, and so do the pairs of a group.
     """
     keys = whole.pair_keys()
     units = _joined_groups(whole.groups, keys) if whole.groups else keys

@@ -1,7 +1,6 @@
 """From texts to words and their features: tokens, vocabulary, characters, exact matches, parts of speech, corpus.
 
-Tokenization uses NLTK's rule-based tokenizers, which need no downloaded models. Parts of speech come from NLTK's
-averaged perceptron tagger for English, whose model is downloaded separately.
+Tokenizers and the tagger of English parts of speech are NLTK's. Only the tagger needs a downloaded model.
 """
 
 import contextlib
@@ -244,11 +243,7 @@ def is_punctuation(token: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessing:
-    """The settings by which a text becomes tokens (`DataConfig`). A trained model stores them for new text.
-
-    Raises:
-      InputError: the tokenizer is unknown, as that of a model from a newer version.
-    """
+    """The settings by which a text becomes tokens (`DataConfig`). A trained model stores them for new text."""
 
     tokenizer: str = DataConfig.tokenizer
     lowercase: bool = DataConfig.lowercase
@@ -257,7 +252,7 @@ class Preprocessing:
     truncation_side: str = DataConfig.truncation_side
 
     def __post_init__(self):
-        if self.tokenizer not in TOKENIZERS:
+        if self.tokenizer not in TOKENIZERS:  # as that of a model from a newer version
             raise InputError(f"there is no tokenizer {self.tokenizer!r}", remedy=f"use one of {', '.join(TOKENIZERS)}")
 
     def tokens(self, text: str) -> list[str]:
@@ -361,10 +356,8 @@ def tagger_files() -> tuple[Path, ...]:
 
     with contextlib.suppress(LookupError):
         return tuple(sorted(Path(str(nltk.data.find(f"taggers/{TAGGER_MODEL}/"))).glob("*.json")))
-    raise InputError(
-        f"parts of speech need NLTK's model {TAGGER_MODEL!r}, which is not installed",
-        remedy=f"python -m nltk.downloader {TAGGER_MODEL}, or name the folder of NLTK's models in NLTK_DATA",
-    )
+    remedy = f"python -m nltk.downloader {TAGGER_MODEL}, or name the folder of NLTK's models in NLTK_DATA"
+    raise InputError(f"parts of speech need NLTK's model {TAGGER_MODEL!r}, which is not installed", remedy=remedy)
 
 
 @functools.cache
