@@ -1,13 +1,17 @@
 """Writes the pages of the reference that are generated from the code: settings and the command line.
 
     .venv/bin/python docs/generate.py
+    .venv/bin/python docs/generate.py --pictures
 
-`make docs` also runs this script. tests/test_docs.py checks that the pages are up to date.
+`make docs` also runs this script. tests/test_docs.py checks that the pages are up to date. With --pictures, it draws
+docs/pictures/quickstart-light.png and quickstart-dark.png, the learning curves of results/quickstart.
 """
 
 import argparse
 import dataclasses
 import inspect
+import io
+import sys
 import typing
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
@@ -134,6 +138,22 @@ def command_line_page() -> str:
 PAGES = {"settings.md": settings_page, "command_line.md": command_line_page}
 
 
+def draw_pictures() -> None:
+    """Draws the learning curves of results/quickstart, with 64 colors, so that the files stay small."""
+    from PIL import Image
+
+    from jaxmatch.reporting import figures
+    from jaxmatch.reporting.records import read_sweep_folder
+
+    root = Path(__file__).parent
+    curves = figures.curves(read_sweep_folder(root.parent / "results" / "quickstart").records.values())
+    for name, dark in (("light", False), ("dark", True)):
+        picture = Image.open(io.BytesIO(figures.images(curves, dark=dark)["png"])).convert("RGB")
+        picture.quantize(64).save(root / "pictures" / f"quickstart-{name}.png", optimize=True)
+
+
 if __name__ == "__main__":
+    if "--pictures" in sys.argv[1:]:
+        draw_pictures()
     for name, page in PAGES.items():
         (FOLDER / name).write_text(page())

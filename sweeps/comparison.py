@@ -27,7 +27,7 @@ from jaxmatch.config.models import MODELS
 from jaxmatch.errors import nearest
 from jaxmatch.papers import published, re2
 from jaxmatch.papers.esan_csran import csran, esan
-from jaxmatch.sweep.files import known_data_sets, model_settings
+from jaxmatch.sweep.files import data_title, known_data_sets, model_settings
 
 TITLES = {name: config.title for name, config in MODELS.items()}
 SEEDS = 5
@@ -144,7 +144,7 @@ def get_sweep(
         baselines=tuple(BASELINES) if models == "all" else (),
         cross_encoder=cross_encoder,
         table=TableLayout(
-            title=f"Models on {dataset}",
+            title=f"Models on {data_title(dataset)}",
             rows=("variant",),
             scores=TIMES,  # after the score that chooses the checkpoint, which depends on the data
             published=tuple(printed),

@@ -10,7 +10,7 @@ embedded set and more. Any other setting can be an axis too: --grid.NAME=VALUE,V
 
 from jaxmatch import InputError, Sweep, TableLayout, load_config
 from jaxmatch.errors import nearest
-from jaxmatch.sweep.files import known_data_sets
+from jaxmatch.sweep.files import data_title, known_data_sets
 
 
 def get_sweep(dataset: str = "embedded_inference") -> Sweep:
@@ -27,7 +27,7 @@ def get_sweep(dataset: str = "embedded_inference") -> Sweep:
         },
         seeds=(0, 1, 2, 3, 4),
         table=TableLayout(
-            title=f"RE2 on {dataset}",
+            title=f"RE2 on {data_title(dataset)}",
             rows=("model.blocks", "model.encoder_layers", "optimizer.learning_rate"),
             scores=(),  # default: the score that chooses the checkpoint, which depends on the data
         ),

@@ -94,7 +94,7 @@ def test_occlusion_prints_and_saves_the_accuracy_changes(run, tmp_path, capsys, 
 
 def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_path, capsys, monkeypatch):
     drawn = []
-    monkeypatch.setattr(figures, "images", lambda data, source: drawn.append(source.stem) or {})
+    monkeypatch.setattr(figures, "images", lambda data, source, dark: drawn.append(source.stem) or {})
     config = jaxmatch.load(run).config
     split = own.read(own_data_of(run) / "dev.tsv", "classification", saved_model.LABELS)
     single = []
@@ -108,14 +108,14 @@ def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_p
         single.append(occlusion.occlusion(jaxmatch.load(folder), split))
     assert main(["occlusion", str(tmp_path / "sweep"), "--output", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "**Occlusion sensitivity, blocks=1.**" in out and drawn == ["occlusion"]
+    assert "**Occlusion sensitivity, blocks 1.**" in out and drawn == ["occlusion"]
     assert "Mean ± sample standard deviation over 2 seeds (0, 1). Checkpoint chosen on dev accuracy." in out
     kept = json.loads((tmp_path / "occlusion.json").read_text())  # only RE2: ESAN has no such features
-    assert (kept["runs"], kept["seeds"], kept["setting"]) == (["x-seed0", "x-seed1"], [0, 1], "blocks=1")
+    assert (kept["runs"], kept["seeds"], kept["setting"]) == (["x-seed0", "x-seed1"], [0, 1], "blocks 1")
     values = np.array([single[0].change[0, 2, 0], single[1].change[0, 2, 0]])
     assert kept["change"][0][2][0] == pytest.approx(values.mean())
     assert kept["change_deviation"][0][2][0] == pytest.approx(values.std(ddof=1))
-    last = [cell.strip() for cell in out.splitlines()[-1].strip("|").split("|")]
+    last = [cell.strip() for cell in out.partition("\n\n")[0].splitlines()[-1].strip("|").split("|")]
     assert last[:3] == ["1", "contextual", f"{100 * values.mean():+.1f} ± {100 * values.std(ddof=1):.1f}"]
     assert main(["occlusion", str(tmp_path / "sweep"), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == [kept]
@@ -157,7 +157,7 @@ def test_figure_draws_the_learning_curves_of_a_sweep(tmp_path, capsys):
     assert main(["figure", str(tmp_path / "sweep"), "--output", str(tmp_path / "drawn")]) == 0
     assert capsys.readouterr().out.split() == [f"{tmp_path}/drawn/curves.{ending}" for ending in ("json", "svg", "png")]
     (setting,) = json.loads((tmp_path / "drawn" / "curves.json").read_text())["settings"]
-    assert setting["points"][0] == {"samples": 10, "mean": 0.4, "deviation": pytest.approx(math.sqrt(0.02)), "seeds": 2}
+    assert setting["points"][0] == {"samples": 10, "mean": 0.4, "deviation": pytest.approx(math.sqrt(0.02))}
     assert (tmp_path / "drawn" / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -27,6 +27,7 @@ def launch(monkeypatch):
     fake = types.SimpleNamespace(calls=calls, **{name: note(name) for name in ("sweep", "train", "table")})
     monkeypatch.setattr(jaxmatch.sweep, "launch", fake, raising=False)
     monkeypatch.setattr("jaxmatch.reporting.table.folder_table", fake.table)
+    monkeypatch.setattr("jaxmatch.reporting.verdict.verdict_lines", lambda folder: [f"use {folder}"])
     return fake
 
 

@@ -96,6 +96,15 @@ def test_the_time_left_follows_steps_made_here(begun, clock):
     assert lines()[-1].endswith("20 of 100 steps (sweep: elapsed 4:04, about 8:08 left)")
 
 
+def test_the_mean_of_all_runs_counts_stopped_ones_with_their_best(begun):
+    _, shown, lines = begun
+    shown.evaluated(3, 96, "accuracy", [0.9, 0.6], 0)
+    shown.evaluated(4, 128, "accuracy", [0.9, 0.7], 1)
+    found = [line.partition("pairs: ")[2] for line in lines()[-2:]]
+    assert found[0] == "dev accuracy best 0.9000, mean 0.7500 of 2 runs"
+    assert found[1] == "dev accuracy best 0.9000, mean 0.8000 of 2 runs, 1 of which stopped and count with their best"
+
+
 def test_training_and_scoring_report_which_program_is_compiled(small_files, tmp_path, monkeypatch):
     monkeypatch.setattr(display, "SECONDS_BETWEEN_LINES", -1.0)
     monkeypatch.setitem(chunks.OPERATIONS_A_COMPILATION, "cpu", 0)  # a program for each length

@@ -51,8 +51,8 @@ CURVES = {
             "name": f"blocks={blocks}",
             "seeds": [0, 1],
             "points": [
-                {"samples": 100, "mean": 0.4, "deviation": 0.1, "seeds": 2},
-                {"samples": 200, "mean": 0.5 + blocks / 100, "deviation": None, "seeds": 1},
+                {"samples": 100, "mean": 0.4, "deviation": 0.1},
+                {"samples": 200, "mean": 0.5 + blocks / 100, "deviation": None},
             ],
         }
         for blocks in range(1, 7)
@@ -170,11 +170,11 @@ def test_occlusion_over_seeds_shows_mean_and_deviation():
 def test_scores_are_drawn_at_the_values_of_their_setting():
     figure = drawn(SCORES)
     (axes,) = figure.axes
-    assert (figure.get_supxlabel(), figure.get_supylabel()) == ("stacked layers", "dev accuracy")
-    np.testing.assert_allclose(axes.lines[0].get_xydata(), [[1, 0.7], [3, 0.9]])
+    assert (axes.get_xlabel(), figure.get_supylabel()) == ("stacked layers", "dev accuracy (%)")
+    np.testing.assert_allclose(axes.lines[0].get_xydata(), [[1, 70], [3, 90]])
     assert labels(axes.get_xticklabels()) == ["1", "2", "3"]
     band = axes.collections[0].get_paths()[0].vertices
-    assert (band[:, 1].min(), band[:, 1].max()) == (pytest.approx(0.6), pytest.approx(0.9))
+    assert (band[:, 1].min(), band[:, 1].max()) == (pytest.approx(60), pytest.approx(90))
     assert labels(figure.legends[0].get_texts()) == ["CSRAN (1 to 2 seeds)", "stacked model (2 seeds)"]
 
 
@@ -197,10 +197,10 @@ def test_timing_shows_sizes_and_times_beside_the_published_ones():
 def test_each_curve_has_a_line_a_band_and_a_distinct_style():
     figure = drawn(CURVES)
     (axes,) = figure.axes
-    assert figure.get_supylabel() == "dev macro f1"
-    np.testing.assert_allclose(axes.lines[1].get_xydata(), [[100, 0.4], [200, 0.52]])
+    assert (axes.get_xlabel(), figure.get_supylabel()) == ("training pairs seen", "dev macro F1 (%)")
+    np.testing.assert_allclose(axes.lines[1].get_xydata(), [[100, 40], [200, 52]])
     band = axes.collections[1].get_paths()[0].vertices
-    assert (band[:, 1].min(), band[:, 1].max()) == (pytest.approx(0.3), pytest.approx(0.52))
+    assert (band[:, 1].min(), band[:, 1].max()) == (pytest.approx(30), pytest.approx(52))
     assert len({(line.get_marker(), str(line.get_color())) for line in axes.lines}) == 6
     assert labels(figure.legends[0].get_texts())[:2] == ["blocks=1 (2 seeds)", "blocks=2 (2 seeds)"]
 
@@ -210,7 +210,7 @@ def test_many_curves_get_one_panel_each_with_the_others_in_the_background():
     figure = drawn({**CURVES, "settings": many})
     assert [axes.get_title() for axes in figure.axes] == [f"blocks={blocks} (2 seeds)" for blocks in range(1, 9)]
     for axes in figure.axes:
-        assert len(axes.lines) == 8 and sum(line.get_color() != "silver" for line in axes.lines) == 1
+        assert len(axes.lines) == 8 and sum(str(line.get_color()) != "gray" for line in axes.lines) == 1
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -223,6 +223,17 @@ def test_same_values_give_the_same_bytes_with_any_matplotlib_style(tmp_path, kin
     assert [path.read_bytes() for path in first[1:]] == [path.read_bytes() for path in second]
     assert first[2].read_bytes().startswith(b"\x89PNG")
     xml.etree.ElementTree.parse(first[1])  # control characters would make it invalid
+
+
+def test_a_figure_for_a_dark_background_has_another_name_and_lines_that_stand_out(tmp_path):
+    files = figures.write(CURVES, tmp_path, "curves", dark=True)
+    assert [path.name for path in files] == ["curves.json", "curves-dark.svg", "curves-dark.png"]
+    with figures.style_of(None, dark=True):
+        axes = figures.KINDS["curves"](CURVES).axes[0]
+    to_rgb = matplotlib.colors.to_rgb
+    ground = max(to_rgb(axes.get_facecolor()))
+    assert all(max(to_rgb(line.get_color())) > ground + 0.3 for line in axes.lines)
+    assert min(to_rgb(axes.xaxis.label.get_color())) > 0.9 and ground < 0.1
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import small_sweep
 
+from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.reporting.table import folder_table, table_of
@@ -18,7 +19,7 @@ from jaxmatch.reporting.table import folder_table, table_of
 @pytest.mark.slow
 def test_the_table_of_a_folder_in_all_formats(finished_sweep):
     workdir, text, _ = finished_sweep
-    assert folder_table(workdir) == text
+    assert folder_table(workdir, verbose=False) == text and folder_table(workdir).startswith(text + "\n---\n")
     assert r"\toprule" in folder_table(workdir, "latex")
     assert json.loads(folder_table(workdir, "json"))
     (record,) = (each for each in small_sweep.records(workdir).values() if each["status"] == "finished")
@@ -26,6 +27,17 @@ def test_the_table_of_a_folder_in_all_formats(finished_sweep):
     assert len(list(csv.reader(io.StringIO(folder_table(workdir, "csv"))))) > 2
     with pytest.raises(InputError, match='did you mean "markdown"'):
         folder_table(workdir, "markdwon")
+
+
+def test_the_command_prints_a_short_caption_and_the_verdict_and_writes_the_whole_to_a_file(tmp_path, capsys):
+    folder = str(Path(__file__).parent.parent / "results" / "quickstart")
+    whole, file = folder_table(Path(folder)), tmp_path / "table.md"
+    assert main(["table", folder]) == 0
+    printed, verdict = capsys.readouterr()
+    assert whole.startswith(f"{printed}\n---\n") and printed.startswith("| blocks")
+    assert verdict.startswith("\nNo baseline was fitted") and verdict.endswith(" --best --input pairs.tsv\n")
+    assert main(["table", folder, "--verbose"]) == main(["table", folder, "--output", str(file)]) == 0
+    assert capsys.readouterr().out == whole == file.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
@@ -42,7 +54,7 @@ def test_missing_runs_of_a_large_sweep_are_counted():
     folder = read_sweep_folder(Path(__file__).parent.parent / "results" / "quickstart")
     nine = dict(list(folder.records.items())[3:])
     table = table_of(dataclasses.replace(folder, records=nine)).markdown()
-    assert "- 3 of 12 runs have not finished" in table
+    assert "3 of 12 runs have not finished." in table
 
 
 @pytest.mark.slow

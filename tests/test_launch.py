@@ -16,6 +16,7 @@ from jaxmatch.data import own
 from jaxmatch.data.catalog import Source
 from jaxmatch.files import write_json
 from jaxmatch.reporting.records import read_sweep_folder
+from jaxmatch.reporting.table import folder_table
 from jaxmatch.sweep import execute, launch
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import CohortFolder, Workdir
@@ -93,11 +94,11 @@ def test_a_record_names_all_versions_that_trained_it(small_files, finished_sweep
         settings = small_sweep.overrides(small_files)
         launch.sweep(small_files / "small.py", workdir=tmp_path, overrides=settings, display=stopped)
     monkeypatch.setattr(execute, "commit", lambda: "b" * 40)
-    text, _ = small_sweep.launched(small_files, tmp_path)
+    small_sweep.launched(small_files, tmp_path)
     for record in small_sweep.records(tmp_path).values():
         assert [each["commit"] for each in record["trained_by"]] == ["a" * 40, "b" * 40]
         assert record["trained_by"][-1] == {name: record[name] for name in ("commit", "versions", "device")}
-    assert "commits aaaaaaaa, bbbbbbbb." in text
+    assert "commits aaaaaaaa, bbbbbbbb." in folder_table(tmp_path)
     assert not any("trained_by" in record for record in small_sweep.records(finished_sweep[0]).values())
 
 

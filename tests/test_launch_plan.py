@@ -56,10 +56,10 @@ def test_the_plan_counts_programs_and_cohorts(small_files):
     text = plan_text(plan, set())
     assert "12 runs (0 on record); remaining: 2 programs, 4 cohorts, 48 training steps" in text
     assert [line.split(":")[1].strip() for line in text.splitlines()[1:-2]] == [
-        "hidden_size=8",
-        "learning_rate=1e+30 hidden_size=8",
-        "hidden_size=12",
-        "learning_rate=1e+30 hidden_size=12",
+        "hidden size 8",
+        "learning rate 1e+30, hidden size 8",
+        "hidden size 12",
+        "learning rate 1e+30, hidden size 12",
     ]
     assert re.findall(r"(\d+) runs? at once", text) == ["4", "2", "4", "2"]
 

@@ -15,7 +15,7 @@ from jaxmatch.sweep.plan import make_plan
 
 def test_duplicate_grid_setting_is_refused(small_files):
     arguments = {"overrides": small_sweep.overrides(small_files), "grid_overrides": {"model.blocks": "1,1.0"}}
-    with pytest.raises(InputError, match="^learning_rate=0.01 blocks=1 is in the grid twice; remove one"):
+    with pytest.raises(InputError, match="^learning rate 0.01, blocks 1 is in the grid twice; remove one"):
         make_plan(launch.resolve(small_files / "small.py", **arguments))
 
 

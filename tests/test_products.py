@@ -186,7 +186,7 @@ def caption(*pairs):
     for seed, (precision, used) in enumerate(pairs):
         one = record(seed=seed, **({"products": used} if used else {}))
         records.append(one | {"config": one["config"] | {"model": one["config"]["model"] | {"precision": precision}}})
-    return [sentence for sentence in make_table(records, LAYOUT).caption if sentence.startswith("Precision")]
+    return [sentence for sentence in make_table(records, LAYOUT).details if sentence.startswith("Precision")]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.formats import Sheet, Text
 from jaxmatch.reporting.records import SweepFolder
-from jaxmatch.reporting.report import mistakes, report, templates
+from jaxmatch.reporting.report import aside, mistakes, report, templates
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -42,7 +42,7 @@ def test_sheet_renders_as_escaped_html_with_bold_cells():
         sections=(((Text("a<b"), Text("1", bold=True)),), ((Text("c"), Text("")),)),
     )
     text = shown(content)
-    assert "<b>A &amp; B.</b> 1 &lt; 2." in text and "<li>&lt;script&gt;</li>" in text
+    assert "</table></div><p><b>A &amp; B.</b> 1 &lt; 2.</p>" in text and "<script>" not in text
     assert '<td>a&lt;b</td><td class="number"><b>1</b></td>' in text
     assert '<td>c</td><td class="number"></td>' in text
     assert text.count("<tbody>") == 2 and '<th colspan="1" class="over">over</th>' in text
@@ -54,7 +54,7 @@ def test_sheet_renders_as_escaped_html_with_bold_cells():
 class Page(HTMLParser):
     """A parser that records unclosed tags and everything that a page would load."""
 
-    EMPTY = ("meta", "br", "img")
+    EMPTY = ("meta", "br", "img", "source")
 
     def __init__(self, text):
         super().__init__()
@@ -92,7 +92,7 @@ def test_a_page_holds_table_curves_failures_and_settings_and_loads_nothing(sweep
     assert "2 runs planned, 1 finished, 1 diverged, 0 missing." in text
     good, bad = sorted(small_sweep.records(sweep_copy).values(), key=lambda record: record["status"], reverse=True)
     assert bad["status"] == "diverged"
-    assert f"learning_rate=1e+30, seed 0 ({bad['run']}): diverged after {bad['diverged_at_samples']:,} pairs" in text
+    assert f"learning rate 1e+30, seed 0 ({bad['run']}): diverged after {bad['diverged_at_samples']:,} pairs" in text
     cells = cells_of(text)
     assert f"{100 * good['test']['accuracy']:.1f}" in cells and r"\toprule" in text
     mistakes = json.loads((sweep_copy / "runs" / good["run"] / "mistakes.json").read_text())
@@ -108,7 +108,7 @@ def test_page_of_an_unfinished_sweep_lists_missing_runs(sweep_copy):
         shutil.rmtree(sweep_copy / "runs" / run)
     text = report(sweep_copy)
     assert "2 runs planned, 0 finished, 0 diverged, 2 missing." in text
-    assert re.search(r"<li>learning_rate=0.01, seed 0 \(\w+-seed0\): no record</li>", text)
+    assert re.search(r"<li>learning rate 0.01, seed 0 \(\w+-seed0\): no record</li>", text)
     assert "No run has ended yet" in text
 
 
@@ -182,6 +182,16 @@ def test_damaged_mistakes_file_is_an_error_naming_the_file(tmp_path, change):
     folder = folder_with(tmp_path, worst | {"worst": []} | change)
     with pytest.raises(InputError, match=r"mistakes.json: the file is damaged \(.*; remove the run's folder"):
         mistakes(folder, {"run": "run-1-0.001-2", "seed": 2})
+
+
+def test_a_narrow_screen_leaves_out_sizes_and_what_all_rows_share():
+    texts = [["RE2", "1", "16", "30,000", "3", "81.0"], ["RE2", "2", "16", "60,000", "3", "81.0"]]
+    floors = [["overlap", "", "", "9", "", "60.0"]]
+    sections = tuple(tuple(tuple(map(Text, row)) for row in part) for part in (texts, floors))
+    headings = ("model", "blocks", "batch size", "parameters", "seeds", "dev accuracy (%)")
+    table = Sheet("t", (), (), headings, (False, False, False, True, False, True), (), sections)
+    assert {headings[column] for column in aside(table)} == {"batch size", "parameters", "seeds"}
+    assert aside(Sheet("t", (), (), headings, table.numeric, (), (sections[0][:1],))) == {3}
 
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)

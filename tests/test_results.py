@@ -36,7 +36,7 @@ def test_data_frame_has_a_row_per_run_with_settings_and_scores(finished_sweep):
 def test_folder_table_equals_the_command_output_and_accepts_another_layout(finished_sweep):
     workdir, text, _ = finished_sweep
     table = jaxmatch.table(str(workdir))
-    assert table.markdown() == text == MarkdownFormatter()(table)
+    assert table.markdown(verbose=False) == text and MarkdownFormatter()(table) == table.markdown()
     layout = jaxmatch.TableLayout(title="By rate", rows=("optimizer.learning_rate",), scores=("dev.loss",))
     assert "dev loss" in jaxmatch.table(workdir, layout).markdown()
     records = list(small_sweep.records(workdir).values())

@@ -63,7 +63,7 @@ def test_halving_chooses_the_same_setting_as_the_whole_grid(whole, halved):
     assert (full.candidates, full.diverged, full.dropped) == (4, 1, 0)
     assert (chosen.candidates, chosen.diverged, chosen.dropped) == (4, 1, 2)
     assert (
-        "among 4 settings, 1 of which diverged, 2 of which were dropped by successive halving: learning_rate="
+        "among 4 settings, 1 of which diverged, 2 of which were dropped by successive halving: learning rate "
         in chosen.note()
     )
 

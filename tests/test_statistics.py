@@ -164,6 +164,8 @@ def test_caption_states_how_many_seeds_separate_the_two_best_settings():
 def test_caption_states_the_sampling_error_of_the_test_set():
     text = make_table([*runs(1, (0.80, 0.82)), *runs(2, (0.70, 0.72))], LAYOUT).markdown()
     assert "Sampling error of the best test accuracy: 81.0%, 95% interval 79.9 to 82.1 (4,927 pairs)" in text
+    perfect = make_table(runs(1, (1.0, 1.0), data=record()["data"] | {"test": 49_270}), LAYOUT).markdown()
+    assert "Sampling error" not in perfect  # "100.0 to 100.0"
     # A table without test scores states the error of dev.
     dev = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",))
     text = make_table(runs(1, (0.80, 0.82)), dev).markdown()

@@ -175,7 +175,7 @@ def test_caption_counts_the_test_pairs_that_are_in_train():
     def sentences(*counts):
         data = record()["data"]
         records = [record(n + 1, data=data | {"in_train": count}) for n, count in enumerate(counts)]
-        return [sentence for sentence in make_table(records, LAYOUT).caption if "training set too" in sentence]
+        return [sentence for sentence in make_table(records, LAYOUT).details if "training set too" in sentence]
 
     about = "of sick are in the training set too, up to order, case and punctuation."
     assert sentences({"dev": 7, "test": 81}, {"dev": 7, "test": 81}) == [f"81 test pairs {about}"]
@@ -217,7 +217,7 @@ def test_caption_states_seeds_selection_data_vectors_and_device():
 def test_caption_explains_the_best_f1_over_thresholds():
     layout = TableLayout("t", (), scores=("dev.max_f1",))
     found = make_table([record(dev={"max_f1": 0.84, "accuracy": 0.9})], layout)
-    assert "Max F1 is the best F1 over all thresholds on the scored pairs themselves." in found.caption
+    assert "Max F1 is the best F1 over all thresholds on the scored pairs themselves." in found.details
     assert "84.0" in found.markdown() and "Max F1" not in make_table([record()], LAYOUT).markdown()
 
 
@@ -227,7 +227,7 @@ def test_caption_states_whether_punctuation_is_removed():
             record()["config"] | ({"data": {"remove_punctuation": each}} if each is not None else {}) for each in flags
         ]
         records = [record(blocks, config=config) for blocks, config in enumerate(configs, 1)]
-        return [sentence for sentence in make_table(records, LAYOUT).caption if "unctuation" in sentence]
+        return [sentence for sentence in make_table(records, LAYOUT).details if "unctuation" in sentence]
 
     assert sentences(True, True) == ["Punctuation is removed."] and sentences(False) == ["Punctuation is kept."]
     assert sentences(True, False) == ["Punctuation is removed in some runs and kept in others."]
@@ -274,17 +274,17 @@ def test_caption_names_the_versions_if_several_trained_the_runs_of_a_mean(versio
     if earlier:
         last = {name: one[name] for name in ("commit", "versions", "device")}
         one["trained_by"] = [earlier | {"device": "another"}, last]
-    caption = make_table([one, other], LAYOUT).caption
+    details = make_table([one, other], LAYOUT).details
     if text:
-        assert caption[-1] == f"Several versions of the program trained the runs of one mean: {text}"
-    assert any(line.startswith("Device: ") and ("another" in line) == bool(earlier) for line in caption)
-    assert any("Several versions" in line for line in caption) == (text is not None)
+        assert details[-1] == f"Several versions of the program trained the runs of one mean: {text}"
+    assert any(line.startswith("Device: ") and ("another" in line) == bool(earlier) for line in details)
+    assert any("Several versions" in line for line in details) == (text is not None)
 
 
 def test_caption_says_what_has_one_run():
     runs = [record(blocks, rate) for blocks in (1, 2) for rate in (0.001, 0.002)]
     assert make_table(runs, LAYOUT).caption[0] == "One run a row, seed 1."
-    assert caption(runs[:1], (), [runs[:1]], each="")[0] == "One run, seed 1."
+    assert caption(runs[:1], (), [runs[:1]], each="")[0][0] == "One run, seed 1."
 
 
 PAPER = Published(
@@ -300,7 +300,7 @@ def test_published_rows_are_listed_below_as_printed():
     layout = TableLayout("t", ("model.blocks",), scores=("dev.mrr", "test.map", "test.mrr"), published=(PAPER,))
     table = make_table(records, layout)
     header, own, paper = cells(table)
-    assert header[0] == "model" and own[0] == "this work"
+    assert header[0] == "model" and own[0] == "RE2"
     assert paper == ["RE2 (paper)", "2", "2.8M", "10", "", "0.7452 ± 0.0044", "0.7618 ± 0.0040"]
     assert "- RE2 (paper): Yang et al. (2019), Table 4." in table.markdown()
     assert table.latex().count(r"\midrule") == 2

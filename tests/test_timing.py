@@ -152,7 +152,8 @@ def test_a_folder_of_another_timing_or_sweep_is_refused(tmp_path, capsys):
 
 
 def test_markdown_timing_table_equals_hand_computed_values():
-    lines = times(TIMING, "markdown").splitlines()
+    text = times(TIMING, "markdown")
+    lines = text.splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     assert rows[0] == [
         "model",
@@ -169,11 +170,11 @@ def test_markdown_timing_table_equals_hand_computed_values():
         ["ESAN", "99", "0.5000 ± 0.0000", "–", "–", "–"],
         ["BiMPM", "–", "–", "–", "–", "0.05 ± 0.00"],
     ]
-    assert "of 2 batches of 8 pairs of 20 tokens a sentence" in lines[0]
-    assert "the 1,000 of snli test, texts in and labels out, mean ± sample standard deviation of 2 passes." in lines[0]
+    assert "of 2 batches of 8 pairs of 20 tokens a sentence" in text
+    assert "the 1,000 of snli test, texts in and labels out, mean ± sample standard deviation of 2 passes." in text
     assert (
-        "Published: Yang et al. (2019), Table 5." in lines[0]
-        and "Device: 1 x cpu; jax 0.10; load before the run 0.1." in lines[0]
+        "Published: Yang et al. (2019), Table 5." in text
+        and "Device: 1 x cpu; jax 0.10; load before the run 0.1." in text
     )
     assert lines[-2:] == ["- a note", "- Command: jaxmatch timing x.py"]
 

@@ -1,17 +1,21 @@
-"""The verdict of a report, compared with hand-computed values."""
+"""The verdict on a sweep, and the effects of its axes, compared with hand-computed values."""
 
 import dataclasses
 from pathlib import Path
 
+import pytest
 from scipy import stats
 from small_records import record
 
-from jaxmatch.reporting import report, statistics
-from jaxmatch.reporting.layout import TableLayout
+from jaxmatch.reporting import report
+from jaxmatch.reporting.layout import BaselineRow, TableLayout
 from jaxmatch.reporting.records import SweepFolder
+from jaxmatch.reporting.table import seeds_needed, table_of
+from jaxmatch.reporting.verdict import Ranking, Verdict, verdict
 
 LAYOUT = TableLayout("small", ("model.blocks",))
-FOLDER = SweepFolder(Path("runs/small"), "small", LAYOUT, {}, {}, command="jaxmatch sweep small.py")
+BASELINE = BaselineRow("majority class", 0, {"dev.accuracy": 0.3, "test.accuracy": 0.3})
+FOLDER = SweepFolder(Path("runs/small"), "small", LAYOUT, {}, {}, baselines=(BASELINE,))
 
 
 def folder(*records, **changes):
@@ -19,20 +23,20 @@ def folder(*records, **changes):
     return dataclasses.replace(FOLDER, runs=dict.fromkeys(known, {}), records=known, **changes)
 
 
-def verdict(*records, **changes):
+def sentences(*records, **changes):
     of = folder(*records, **changes)
-    return report.verdict(of, report.Ranking(of))
+    return verdict(of, Ranking(of)).sentences
 
 
 def effects(*records):
     """Returns axis and value -> the printed cells of its effect."""
-    sheet = report.effects(report.Ranking(folder(*records)))
+    sheet = report.effects(Ranking(folder(*records)))
     rows = [[text.content for text in row] for row in sheet.sections[0]]
     return {(axis, value): cells for axis, value, *cells in rows}
 
 
 def accuracies(blocks, *values, **changes):
-    """Returns runs of one setting with these dev accuracies."""
+    """Returns runs of one setting with these dev accuracies. Test accuracies are ten points lower."""
     return [
         record(blocks, seed=seed, dev={"accuracy": value}, test={"accuracy": value - 0.1}, **changes)
         for seed, value in enumerate(values)
@@ -41,59 +45,104 @@ def accuracies(blocks, *values, **changes):
 
 def test_verdict_of_a_significantly_best_setting():
     runs = [*accuracies(1, 0.70, 0.71, 0.72), *accuracies(2, 0.80, 0.81, 0.85), *accuracies(3, 0.1, 0.11, 0.12)]
-    best, beyond, run, test, command = verdict(*runs)
-    assert best.startswith("Best by mean dev accuracy: blocks 2, 82.0 ± 2.6% over 3 seeds.")
-    assert best.endswith("That is 11.0 points better than the next, blocks 1.")
+    found = verdict(folder(*runs), Ranking(folder(*runs)))
+    baseline, best, beyond, run = found.sentences
+    assert baseline == (
+        "The best setting, blocks 2, is 42.0 points above the best baseline, majority class, in test accuracy "
+        "(72.0 ± 2.6% over 3 seeds, against 30.0%)."
+    )
+    assert best == (
+        "Best by mean dev accuracy: blocks 2, 82.0 ± 2.6% over 3 seeds; the next, blocks 1, is 11.0 points below it."
+    )
     p_value = stats.ttest_ind([0.80, 0.81, 0.85], [0.70, 0.71, 0.72], equal_var=False).pvalue
     assert (
         beyond
         == f"It is beyond seed noise: better than every other with a dev score (p = {p_value:.3f}, Welch with Holm)."
     )
-    assert run == "Run to use: runs/small/runs/run-2-0.001-2 (the best of them on dev, seed 2)."
-    assert test == "Its test accuracy, which took no part in the choice: 72.0 ± 2.6% over 3 seeds."
-    assert command == "Command: jaxmatch sweep small.py"
+    assert run == "Run to use: runs/small/runs/run-2-0.001-2 (seed 2, the best on dev)."
+    assert found.command == "jaxmatch predict runs/small --best --input pairs.tsv"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.75, "is 4.0 points below the best baseline, word overlap, in test accuracy: not worth using (71.0"),
+        (0.705, "is 0.5 points above the best baseline, word overlap, in test accuracy, within seed noise (71.0"),
+        (0.60, "is 11.0 points above the best baseline, word overlap, in test accuracy (71.0"),
+    ],
+)
+def test_the_best_setting_is_compared_with_the_best_baseline_first(value, text):
+    baselines = (BASELINE, BaselineRow("word overlap", 9, {"test.accuracy": value}))
+    pretrained = BaselineRow("cross-encoder", 9, {"test.accuracy": 0.99}, pretrained=True)
+    runs = accuracies(2, 0.80, 0.81, 0.82)
+    assert text in sentences(*runs, baselines=(*baselines, pretrained))[0]
+    on_dev = [{**each, "test": None} for each in runs]
+    assert (
+        "51.0 points above the best baseline, majority class, in dev accuracy"
+        in sentences(*on_dev, baselines=baselines)[0]
+    )
+    assert sentences(*runs, baselines=())[0].startswith("No baseline was fitted")
 
 
 def test_settings_within_seed_noise_are_listed_with_the_seeds_needed():
     high, low, lower = (0.80, 0.82, 0.84, 0.83), (0.80, 0.82, 0.83), (0.785, 0.795, 0.80)
-    sentences = verdict(*accuracies(1, *low), *accuracies(2, *high), *accuracies(3, *lower))
+    runs = [*accuracies(1, *low), *accuracies(2, *high), *accuracies(3, *lower)]
+    _, _, within, needed, *_ = sentences(*runs)
     p_value = stats.ttest_ind(high, lower, equal_var=False).pvalue
     assert p_value < 0.05 < 2 * p_value < 0.1  # Holm's correction for two comparisons
-    assert sentences[1] == (
-        f"Within seed noise of it (p {2 * p_value:.3f} or more, Welch with Holm): blocks 1; blocks 3."
-    )
-    needed = statistics.seeds_to_separate(high, low, 0.05 / 2)
-    assert needed > statistics.seeds_to_separate(high, low) > 3
-    assert sentences[2] == (
-        f"About {needed:,} seeds each, {needed - 3:,} more than now, are needed to separate it from blocks 1 in "
-        "dev accuracy (power 80%, level 5%, corrected for 2 comparisons)."
+    assert within == f"Within seed noise of it (p {2 * p_value:.3f} or more, Welch with Holm): blocks 1; blocks 3."
+    assert [needed] == seeds_needed(table_of(folder(*runs)))  # one number, which the table's details give, too
+
+
+def test_a_worse_mean_within_noise_after_a_better_one_beyond_it_is_explained():
+    runs = [*accuracies(1, 0.80, 0.801, 0.802), *accuracies(2, 0.82, 0.821, 0.822), *accuracies(3, 0.6, 0.8, 0.9)]
+    found = " ".join(sentences(*runs))
+    p_value = stats.ttest_ind((0.82, 0.821, 0.822), (0.6, 0.8, 0.9), equal_var=False).pvalue
+    assert f"Within seed noise of it (p {p_value:.3f} or more, Welch with Holm): blocks 3." in found
+    assert (
+        "blocks 1 has a better mean than blocks 3 and yet is beyond noise, because Welch's test weighs how much the "
+        "seeds of each setting spread (blocks 1: 80.1 ± 0.1% over 3 seeds; blocks 3: 76.7 ± 15.3% over 3 seeds)."
+    ) in found
+
+
+@pytest.mark.parametrize(("late", "told"), [(2, True), (1, False)])
+def test_a_setting_that_was_best_at_the_last_evaluation_needs_more_training(late, told):
+    runs = accuracies(1, 0.7, 0.8, 0.9, curve=[{"samples": 4500}, {"samples": 9000}])
+    runs = [{**each, "selected_at_samples": 9000 if seed < late else 4500} for seed, each in enumerate(runs)]
+    text = "Best at the last evaluation in 2 of 3 runs of this setting: train longer (--epochs)."
+    assert (text in sentences(*runs)) == told and ("train longer" in " ".join(sentences(*runs))) == told
+
+
+def test_the_run_to_use_is_the_one_that_best_takes():
+    """The best single run may belong to another setting than the best mean."""
+    assert sentences(*accuracies(1, 0.7, 0.95), *accuracies(2, 0.9, 0.9))[-1] == (
+        "Run to use: runs/small/runs/run-1-0.001-1 (seed 1 of blocks 1, learning rate 0.001, the best on dev)."
     )
 
 
 def test_identical_seeds_allow_no_significance_test():
-    sentences = verdict(*accuracies(1, 0.7, 0.7, 0.7), *accuracies(2, 0.8, 0.8, 0.8))
-    assert sentences[0].endswith("That is 10.0 points better than the next, blocks 1.")
-    assert sentences[1] == "Too few seeds, or seeds that do not differ: blocks 2 and blocks 1 cannot be tested."
-    tie = verdict(*accuracies(1, 0.7, 0.8), *accuracies(2, 0.8, 0.7))
-    assert tie[0].endswith("That is as good as the next, blocks 2.")
+    found = sentences(*accuracies(1, 0.7, 0.7, 0.7), *accuracies(2, 0.8, 0.8, 0.8))
+    assert found[1].endswith("the next, blocks 1, is 10.0 points below it.")
+    assert found[2] == "Too few seeds, or seeds that do not differ: blocks 2 and blocks 1 cannot be tested."
+    tie = sentences(*accuracies(1, 0.7, 0.8), *accuracies(2, 0.8, 0.7))
+    assert tie[1].endswith("the next, blocks 2, is as good.")
 
 
 def test_verdict_with_one_setting_one_seed_or_no_scores():
-    alone = verdict(*accuracies(1, 0.7), record(2, status="dropped"))
-    assert alone[0] == (
-        "Best by mean dev accuracy: blocks 1, 70.0% over 1 seed. It is the only setting with a dev score."
-    )
-    two = verdict(*accuracies(1, 0.7), *accuracies(2, 0.8))
-    assert two[1].startswith("Too few seeds")
-    assert verdict() == verdict(record(status="diverged")) == []
+    alone = sentences(*accuracies(1, 0.7), record(2, status="dropped"))
+    assert alone[1] == "Best by mean dev accuracy: blocks 1, 70.0% over 1 seed."
+    two = sentences(*accuracies(1, 0.7), *accuracies(2, 0.8))
+    assert two[2].startswith("Too few seeds")
+    for nothing in ([], [record(status="diverged")]):
+        assert verdict(folder(*nothing), Ranking(folder(*nothing))) == Verdict()
 
 
 def test_unfinished_runs_are_reported_and_diverged_runs_are_not_counted():
     runs = [*accuracies(1, 0.7, 0.72), *accuracies(2, 0.8, 0.82), record(2, seed=9, status="diverged")]
     planned = {**folder(*runs).runs, "to come": {}}
-    unfinished = dataclasses.replace(folder(*runs), runs=planned)
-    sentences = report.verdict(unfinished, report.Ranking(unfinished))
-    assert "1 of 6 runs has not finished; this may change." in sentences and "81.0 ± 1.4% over 2 seeds" in sentences[0]
+    found = dataclasses.replace(folder(*runs), runs=planned)
+    text = " ".join(verdict(found, Ranking(found)).sentences)
+    assert "1 of 6 runs has not finished: this may change." in text and "81.0 ± 1.4% over 2 seeds" in text
 
 
 def test_lower_is_better_for_a_loss():
@@ -103,17 +152,19 @@ def test_lower_is_better_for_a_loss():
             for seed, value in enumerate(values)
         ]
 
-    sentences = verdict(*errors(1, 0.5, 0.52), *errors(2, 0.3, 0.32))
-    assert sentences[0].startswith("Best by mean dev loss: blocks 2") and "0.2000 better" in sentences[0]
-    found = effects(*errors(1, 0.5, 0.52), *errors(2, 0.3, 0.32))
-    assert found == {("blocks", "1"): ["1", "0.5100", "0.2000"], ("blocks", "2"): ["1", "0.3100", "–"]}
+    runs = [*errors(1, 0.5, 0.52), *errors(2, 0.3, 0.32)]
+    layout, row = TableLayout("t", ("model.blocks",), scores=("dev.loss",)), BaselineRow("f", 1, {"test.loss": 0.2})
+    baseline, best, *_ = sentences(*runs, layout=layout, baselines=(row,))
+    assert best.startswith("Best by mean dev loss: blocks 2") and "blocks 1, is 0.2000 worse than it." in best
+    assert "is 0.1100 worse than the best baseline, f, in test loss: not worth using" in baseline
+    assert effects(*runs) == {("blocks", "1"): ["1", "0.5100", "0.2000"], ("blocks", "2"): ["1", "0.3100", "–"]}
 
 
 def test_runs_on_different_data_are_not_compared():
     other = accuracies(2, 0.9, 0.9)
     for each in other:
         each["data"] = {**each["data"], "name": "snli"}
-    assert verdict(*accuracies(1, 0.7, 0.7), *other) == []
+    assert sentences(*accuracies(1, 0.7, 0.7), *other) == ()
 
 
 def test_axis_effects_compare_settings_that_differ_only_in_that_axis():

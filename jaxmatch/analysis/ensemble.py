@@ -163,14 +163,11 @@ def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Seq
     averaged = "averaged probability" if votes else "averaged number"
     headings = ("setting", "parameters", "runs", "score", "alone", "majority vote", averaged)
     ties = "Equal votes are decided by the summed probability; parameters" if votes else "Parameters"
+    about, details = caption(records, scores, [one.members for one in found])
     return Sheet(
         title="Runs together",
-        caption=(
-            f"{'; '.join(sizes)}.",
-            "Alone: each run by itself.",
-            *caption(records, scores, [one.members for one in found]),
-            f"{ties} are those of all runs.",
-        ),
+        caption=(f"{'; '.join(sizes)}.", "Alone: each run by itself.", *about),
+        details=(*details, f"{ties} are those of all runs."),
         notes=(*notes, *_notes([row for row, _ in printed])),
         headings=(*headings, *(["published"] if printed else [])),
         numeric=(False, True, False, False, True, True, True, *([True] if printed else [])),

@@ -35,6 +35,16 @@ def note(text: str) -> None:
     print(printable(text), file=sys.stderr)
 
 
+def note_verdict(directory: Path) -> None:
+    """Prints the verdict on the sweep of a folder on standard error."""
+    from jaxmatch.reporting.verdict import verdict_lines
+
+    if lines := verdict_lines(directory):
+        note("")
+    for line in lines:
+        note(line)
+
+
 @contextlib.contextmanager
 def open_whole(target: str) -> Iterator[Any]:
     """Yields a binary file that becomes `target` when the block ends without an error; `-` is standard output."""

@@ -12,20 +12,35 @@ from jaxmatch.reporting import FORMATS
 def add_table_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("directory", type=Path, metavar="DIR", help="the --workdir of a sweep or of a timing")
     parser.add_argument("--format", choices=FORMATS, default="markdown")
+    parser.add_argument("--output", metavar="FILE", help="write the table to this file, with all that --verbose adds")
+    verbose = "print below the caption also how the numbers came about, and the notes"
+    parser.add_argument("--verbose", action="store_true", help=verbose)
 
 
 def table(arguments: argparse.Namespace) -> None:
-    """Print the table of a sweep's or a timing's working folder from its records. Nothing is trained or timed."""
+    """Print the table of a sweep's or a timing's working folder from its records. Nothing is trained or timed.
+
+    The verdict on a sweep follows, on standard error: whether its best setting is worth using, and which run to use.
+    """
     from jaxmatch.reporting.table import folder_table
     from jaxmatch.workdir import TIMING_FILE
 
-    file = arguments.directory / TIMING_FILE
+    file, output = arguments.directory / TIMING_FILE, arguments.output or "-"
+    how = arguments.format, arguments.verbose or output != "-"
+    common.check_output(output)
     if file.is_file():
         from jaxmatch.papers.timing import read_times, times  # imports JAX
 
-        common.show(times(read_times(file), arguments.format), end="")
+        text = times(read_times(file), *how)
     else:
-        common.show(folder_table(arguments.directory, arguments.format), end="")
+        text = folder_table(arguments.directory, *how)
+    if output == "-":
+        common.show(text, end="")
+    else:
+        with common.open_whole(output) as written:
+            written.write(text.encode())
+    if arguments.format == "markdown" and not file.is_file():
+        common.note_verdict(arguments.directory)
 
 
 def add_report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,6 +71,7 @@ def add_figure_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--against", metavar="SETTING", help="a setting of the grid, such as model.stacked_layers")
     score = "with --against: a score such as test.accuracy (default: the one that chose the checkpoints)"
     parser.add_argument("--score", metavar="SCORE", help=score)
+    parser.add_argument("--dark", action="store_true", help="for a dark background: the names end in -dark")
     parser.add_argument("--output", type=common.folder_of, metavar="DIR", required=True, help="folder of the figure")
 
 
@@ -67,9 +83,10 @@ def figure(arguments: argparse.Namespace) -> None:
         jaxmatch figure figures/attention.json --output figures
 
     For a sweep's folder, the figure shows the dev score of each setting against the pairs seen, as mean and standard
-    deviation over the seeds, in curves.json, curves.png and curves.svg. With --against, it shows the score of the
-    chosen checkpoints against a setting of the grid, with a curve for each combination of the other settings, in
-    stacked_layers.json and so on. Several folders then share one figure. Of a timing, it shows parameters and times.
+    deviation over the seeds up to the first one that stopped, in curves.json, curves.png and curves.svg. With
+    --against, it shows the score of the chosen checkpoints against a setting of the grid, with a curve for each
+    combination of the other settings, in stacked_layers.json and so on. Several folders then share one figure. Of a
+    timing, it shows parameters and times.
     """
     from jaxmatch.reporting import figures
     from jaxmatch.workdir import TIMING_FILE
@@ -82,11 +99,11 @@ def figure(arguments: argparse.Namespace) -> None:
     if arguments.against:
         records = [record for folder in arguments.sources for record in common.records_of(folder)]
         values = figures.scores_against(records, arguments.against, arguments.score or "")
-        written = figures.write(values, arguments.output, values["axis"].rpartition(".")[2])
+        written = figures.write(values, arguments.output, values["axis"].rpartition(".")[2], arguments.dark)
     elif source.is_dir() and not (source / TIMING_FILE).is_file():
-        written = figures.write(figures.curves(common.records_of(source)), arguments.output, "curves")
+        written = figures.write(figures.curves(common.records_of(source)), arguments.output, "curves", arguments.dark)
     else:
-        written = figures.redraw(source / TIMING_FILE if source.is_dir() else source, arguments.output)
+        written = figures.redraw(source / TIMING_FILE if source.is_dir() else source, arguments.output, arguments.dark)
     common.show("\n".join(printable(str(file)) for file in written))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.cli.common import add_data_arguments, folder_of, given, note, show, whole_number
+from jaxmatch.cli.common import add_data_arguments, folder_of, given, note, note_verdict, show, whole_number
 from jaxmatch.errors import InputError, count_text
 
 # Option of the command -> the setting that it is short for.
@@ -220,6 +220,8 @@ def run_launcher(function: Callable[..., str], arguments: argparse.Namespace) ->
         note(f"{submitted}; --status lists them, --collect prints the table")
         return False
     show(text, end="")
+    if not arguments.dry_run:
+        note_verdict(workdir / "final" if arguments.subcommand == "tune" else workdir)
     return not arguments.dry_run
 
 

@@ -299,8 +299,10 @@ def read_times(file: Path) -> dict[str, Any]:
     return record
 
 
-def times(record: Mapping[str, Any], format: str) -> str:
-    """Returns the table as "markdown", "latex", "csv" or "json", which has all numbers unrounded."""
+def times(record: Mapping[str, Any], format: str, verbose: bool = True) -> str:
+    """Returns the table as "markdown", with a short caption unless `verbose`, "latex", "csv" or "json", which has all
+    numbers unrounded.
+    """
     if format == "json":
         return printable_json(record, indent=1) + "\n"
     sheet = _sheet(record)
@@ -308,7 +310,7 @@ def times(record: Mapping[str, Any], format: str) -> str:
         return csv_text(
             [sheet.headings, *([cell.content for cell in line] for each in sheet.sections for line in each)]
         )
-    return {"markdown": markdown, "latex": latex}[format](sheet)
+    return markdown(sheet, verbose) if format == "markdown" else latex(sheet)
 
 
 def _sheet(record: Mapping[str, Any]) -> Sheet:
@@ -328,7 +330,8 @@ def _sheet(record: Mapping[str, Any]) -> Sheet:
     sections = (tuple(map(line, ours)), tuple(line(name) for name in printed if name not in ours))
     return Sheet(
         title=record["title"],
-        caption=_caption(record),
+        caption=_caption(record)[:1],
+        details=_caption(record)[1:],
         notes=(*record["notes"], *([f"Command: {record['command']}"] if record["command"] else [])),
         headings=tuple(itertools.compress(headings, keep)),
         numeric=tuple(heading != "model" for heading in itertools.compress(headings, keep)),

@@ -2,7 +2,8 @@
 
 The values of a figure are plain values, which are saved as JSON next to it. A figure is a pure function of them: the
 same values give the same bytes. The figures can be read in print and by color-blind readers: in every heat map, zero is
-white, values above zero are blue and values below zero are red; lines differ in their markers, too.
+white, values above zero are blue and values below zero are red; lines differ in their markers, too. Each can be drawn
+for a light or a dark background.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 
 from jaxmatch.errors import WAIT_OR_RESUME, InputError, NotInstalled, count_text, report_damage, require_plain_file
 from jaxmatch.files import read_json, write_atomically, write_json
+from jaxmatch.reporting.layout import is_percent, score_heading, setting_headings
 from jaxmatch.reporting.records import Record, by_pairs, by_setting, scores_of, setting_name
 from jaxmatch.reporting.statistics import mean_and_deviation
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 # The files contain no dates and no random names.
 _METADATA = {"svg": {"Date": None}, "png": {"Software": None}}
 _STYLE = {"svg.hashsalt": "jaxmatch", "text.parse_math": False, "savefig.dpi": 150, "font.size": 9}
+_DARK = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "#0d1117")  # GitHub's
 _MARKERS = "osD^v<"
 _LARGEST = 60  # inches: the side of a figure that can be drawn, however long its texts are
 _BELOW_ZERO, _ABOVE_ZERO, _NO_VALUE_COLOR = "#b2182b", "#2166ac", "#d9d9d9"
@@ -41,9 +44,9 @@ _BELOW_ZERO, _ABOVE_ZERO, _NO_VALUE_COLOR = "#b2182b", "#2166ac", "#d9d9d9"
 
 
 def curves(records: Iterable[Record]) -> dict[str, Any]:
-    """Computes the values of a figure of learning curves: for each setting whose runs finished, at each evaluation, the
-    mean of the score that chose the checkpoints over the seeds that were still training, their sample standard
-    deviation (None for one seed) and their number.
+    """Computes the values of a figure of learning curves: for each setting whose runs finished, at each evaluation that
+    all its seeds have, the mean of the score that chose the checkpoints and its sample standard deviation (None for one
+    seed). The mean of those that still train would fall when a good one stops.
 
     Raises:
       InputError: no run has finished, or the checkpoints of the runs were chosen by different scores.
@@ -59,7 +62,9 @@ def curves(records: Iterable[Record]) -> dict[str, Any]:
             if value is not None and math.isfinite(value):
                 found.setdefault(entry["samples"], []).append(value)
         points = [
-            {"samples": samples, **_mean(values), "seeds": len(values)} for samples, values in sorted(found.items())
+            {"samples": samples, **_mean(values)}
+            for samples, values in sorted(found.items())
+            if len(values) == len(members)
         ]
         seeds = [record["seed"] for record in members]
         drawn.append({"name": setting_name(members[0]), "seeds": seeds, "points": points})
@@ -143,8 +148,9 @@ def _mean(values: Collection[float]) -> dict[str, float | None]:
 # Files
 
 
-def write(data: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
-    """Saves the values of a figure in `folder` as NAME.json, and draws them next to it as PNG and SVG.
+def write(data: Mapping[str, Any], folder: Path, name: str, dark: bool = False) -> list[Path]:
+    """Saves the values of a figure in `folder` as NAME.json, and draws them next to it as PNG and SVG: NAME.png or, for
+    a dark background, NAME-dark.png.
 
     Returns:
       The files.
@@ -154,11 +160,11 @@ def write(data: Mapping[str, Any], folder: Path, name: str) -> list[Path]:
     """
     values = Path(folder) / f"{name}.json"
     write_json(values, data)
-    return [values, *_draw(data, folder, values)]
+    return [values, *_draw(data, folder, values, dark)]
 
 
-def redraw(source: Path, folder: Path) -> list[Path]:
-    """Draws a figure again from the JSON file that stores its values.
+def redraw(source: Path, folder: Path, dark: bool = False) -> list[Path]:
+    """Draws a figure again from the JSON file that stores its values. The names are those of `write`.
 
     Raises:
       InputError: the file cannot be read or does not hold the values of a figure, or matplotlib is not installed.
@@ -169,25 +175,26 @@ def redraw(source: Path, folder: Path) -> list[Path]:
         data = read_json(source)
         if data.get("kind") not in list(KINDS):
             raise InputError("does not hold the values of a figure", path=source, remedy=remedy)
-        return _draw(data, folder, source)
+        return _draw(data, folder, source, dark)
 
 
-def _draw(data: Mapping[str, Any], folder: Path, source: Path) -> list[Path]:
+def _draw(data: Mapping[str, Any], folder: Path, source: Path, dark: bool) -> list[Path]:
     """Draws the values of a file as PNG and SVG files with its name."""
-    files = {Path(folder) / f"{Path(source).stem}.{ending}": each for ending, each in images(data, source).items()}
+    name = Path(source).stem + "-dark" * dark
+    files = {Path(folder) / f"{name}.{ending}": each for ending, each in images(data, source, dark).items()}
     for file, content in files.items():
         write_atomically(file, content)
     return list(files)
 
 
-def images(data: Mapping[str, Any], source: Path | None = None) -> dict[str, bytes]:
-    """Draws the values of a figure: "svg" and "png" -> the content of the file.
+def images(data: Mapping[str, Any], source: Path | None = None, dark: bool = False) -> dict[str, bytes]:
+    """Draws the values of a figure, for a light or a dark background: "svg" and "png" -> the content of the file.
 
     Raises:
       InputError: matplotlib is not installed; `source`, the file of the values, is named in the remedy.
     """
     found = {}
-    with style_of(source):
+    with style_of(source, dark):
         figure = KINDS[data["kind"]](data)
         for ending, metadata in _METADATA.items():
             content = io.BytesIO()
@@ -197,14 +204,15 @@ def images(data: Mapping[str, Any], source: Path | None = None) -> dict[str, byt
 
 
 @contextlib.contextmanager
-def style_of(source: Path | None) -> Iterator[None]:
+def style_of(source: Path | None, dark: bool = False) -> Iterator[None]:
     """Applies matplotlib's default style with the changes in `_STYLE` inside a block, whatever the user's own are."""
+    style = ["default", *(["dark_background", _DARK] if dark else []), _STYLE]
     try:
         import matplotlib.style
     except ModuleNotFoundError:
         again = f"then jaxmatch figure {source}" if source else ""
         raise NotInstalled("a figure", "matplotlib", "figures", again) from None
-    with matplotlib.style.context(["default", _STYLE]), warnings.catch_warnings():
+    with matplotlib.style.context(style), warnings.catch_warnings():
         # A character that the font lacks is drawn as a box. Long texts may leave no room for the layout.
         warnings.filterwarnings("ignore", "Glyph .* missing from|constrained_layout not applied", UserWarning)
         yield
@@ -279,13 +287,16 @@ def _draw_occlusion(data: Mapping[str, Any]) -> Figure:
 def _draw_curves(data: Mapping[str, Any]) -> Figure:
     """Draws learning curves (`curves`): the mean over the seeds, with a band of one sample standard deviation."""
     lines = [(one["name"], {len(one["seeds"])}, one["points"]) for one in data["settings"]]
-    return _bands(lines, "samples", data["score"], "samples seen")
+    figure = _bands(lines, "samples", data["score"], "training pairs seen")
+    for axes in figure.axes:
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+    return figure
 
 
 def _draw_scores(data: Mapping[str, Any]) -> Figure:
     """Draws a score against a setting (`scores_against`; CSRAN's Figures 2 and 3), with bands as in `_draw_curves`."""
     lines = [(one["name"], {len(each["seeds"]) for each in one["points"]}, one["points"]) for one in data["curves"]]
-    figure = _bands(lines, "value", data["score"], data["axis"].rpartition(".")[2])
+    figure = _bands(lines, "value", data["score"], setting_headings([data["axis"]])[data["axis"]])
     for axes in figure.axes:
         axes.set_xticks(sorted({float(point["value"]) for one in data["curves"] for point in one["points"]}))
         axes.xaxis.set_major_formatter("{x:g}")
@@ -316,8 +327,8 @@ def _draw_timing(data: Mapping[str, Any]) -> Figure:
     for axes, label, unit, value in ((left, "parameters", "", 1), (right, seconds, "s", 2)):
         # A published number is written with the digits it was printed with.
         for rows, places, look in (
-            (measured, 1, dict(label="measured here", marker="o", color="#31688e")),
-            (published, None, dict(label="as published", marker="D", color="#440154", markerfacecolor="none")),
+            (measured, 1, dict(label="measured here", marker="o", color=_colors(3)[1])),
+            (published, None, dict(label="as published", marker="D", color=_colors(3)[0], markerfacecolor="none")),
         ):
             known = [row for row in rows if row[value] is not None]
             heights, values = [names.index(row[0]) for row in known], [row[value] for row in known]
@@ -341,39 +352,49 @@ def _draw_timing(data: Mapping[str, Any]) -> Figure:
 
 def _bands(lines: Sequence[tuple[str, set[int], Sequence[Mapping]]], place: str, score: str, across: str) -> Figure:
     """Draws lines with a band of one sample standard deviation. Each line is (name, numbers of its seeds, points with
-    `place`, "mean" and "deviation"). More than six lines get a panel each, with the others in gray behind.
+    `place`, "mean" and "deviation"). More than six lines get a panel each, with the others in gray behind. The axis has
+    the name and the unit that the score has in tables.
     """
-    import matplotlib
-
     apart = len(lines) > len(_MARKERS)
     rows = math.ceil(len(lines) / 3) if apart else 1
-    figure = _figure(8.1, 0.4 + 2.1 * rows) if apart else _figure(6.4, 3.8 + 0.2 * len(lines))
+    figure = _figure(128 / 15, 0.4 + 2.1 * rows if apart else 64 / 15)  # inches: 1280 x 640 pixels
     panels = figure.subplots(rows, 3 if apart else 1, sharex=True, sharey=True, squeeze=False).flatten()
-    colors = matplotlib.colormaps["viridis"](np.linspace(0, 0.85, max(2, len(lines))))
+    colors, unit = _colors(max(2, len(lines))), 100.0 if is_percent(score) else 1.0
     for number, (name, seeds, points) in enumerate(lines):
         counts = count_text(*seeds, "seed") if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)} seeds"
         places, mean, deviation = (
-            np.array([point[key] or 0.0 for point in points], float) for key in (place, "mean", "deviation")
+            np.array([point[key] or 0.0 for point in points], float) * (1.0 if key == place else unit)
+            for key in (place, "mean", "deviation")
         )
         axes, label = panels[number if apart else 0], f"{_printable(name, 100)} ({counts})"
-        color, marker = (_ABOVE_ZERO, "o") if apart else (colors[number], _MARKERS[number])
+        color, marker = (_colors(3)[1], "o") if apart else (colors[number], _MARKERS[number])
         axes.plot(places, mean, color=color, marker=marker, markersize=4 - apart, label=label, zorder=3)
         axes.fill_between(places, mean - deviation, mean + deviation, color=color, alpha=0.2, linewidth=0)
         for behind in panels[: len(lines)] if apart else ():
             if behind is not axes:
-                behind.plot(places, mean, color="silver", linewidth=0.8)
+                behind.plot(places, mean, color="gray", alpha=0.5, linewidth=0.8)
         if apart:
             axes.set_title(_wrapped(label, 40), fontsize=7)
     for axes in panels[: len(lines)]:
         axes.grid(alpha=0.3)
     for axes in panels[len(lines) :] if apart else ():
         axes.remove()
-    below, beside = (_printable(name.replace(".", " ").replace("_", " "), 100) for name in (across, score))
-    figure.supxlabel(below, fontsize=9)
-    figure.supylabel(beside, fontsize=9)
-    if not apart:
-        figure.legend(loc="outside lower left", frameon=False)
+    figure.supylabel(_printable(score_heading(score), 100), fontsize=9)
+    if apart:
+        figure.supxlabel(_printable(across, 100), fontsize=9)
+    else:
+        panels[0].set_xlabel(_printable(across, 100))
+        short = max(len(name) for name, _, _ in lines) <= 50
+        figure.legend(loc="outside lower left", frameon=False, ncols=1 + short)
     return figure
+
+
+def _colors(count: int) -> np.ndarray:
+    """Returns colors of lines that differ from each other and from the background."""
+    import matplotlib
+
+    dark = matplotlib.rcParams["text.color"] == "white"
+    return matplotlib.colormaps["viridis"](np.linspace(*((0.35, 1) if dark else (0, 0.85)), count))
 
 
 def _figure(width: float, height: float) -> Figure:

@@ -38,8 +38,9 @@ class Sheet:
 
     Attributes:
       title: one sentence, without its full stop.
-      caption: sentences that belong to the title.
-      notes: sentences printed below.
+      caption: sentences that follow the title, below the table: what a reader must know.
+      notes: points about single rows or settings, and `details`: sentences about how the numbers came about. Both are
+        printed below a rule.
       headings: the headings, one per column.
       numeric: for each column, whether it holds numbers, which are aligned right.
       spans: ((heading, columns), ...) above the headings, from left to right, with "" for no heading; or empty.
@@ -53,6 +54,7 @@ class Sheet:
     numeric: tuple[bool, ...]
     spans: tuple[tuple[str, int], ...]
     sections: tuple[tuple[tuple[Text, ...], ...], ...]
+    details: tuple[str, ...] = ()
 
 
 def escape_markdown(text: str) -> str:
@@ -67,8 +69,10 @@ def escape_latex(text: str) -> str:
     return "{}".join("".join(LATEX.get(character, character) for character in word) for word in words)
 
 
-def markdown(sheet: Sheet) -> str:
-    """Formats a sheet in GitHub's Markdown, with padded columns so that it can be read in a terminal, too."""
+def markdown(sheet: Sheet, verbose: bool = True) -> str:
+    """Formats a sheet in GitHub's Markdown, with padded columns so that it can be read in a terminal, too. Details and
+    notes are left out unless `verbose`.
+    """
 
     def cell(text: Text) -> str:
         content = escape_markdown(text.content)
@@ -92,15 +96,18 @@ def markdown(sheet: Sheet) -> str:
         columns = zip(line, widths, sheet.numeric, strict=True)
         return f"| {' | '.join(text.rjust(width) if right else text.ljust(width) for text, width, right in columns)} |"
 
-    blocks = [" ".join([f"**{escape_markdown(sheet.title)}.**", *map(escape_markdown, sheet.caption)])]
-    blocks.append("\n".join(map(padded, lines)))
-    if sheet.notes:
-        blocks.append("\n".join(f"- {note(escape_markdown(each))}" for each in sheet.notes))
+    caption = " ".join([f"**{escape_markdown(sheet.title)}.**", *map(escape_markdown, sheet.caption)])
+    blocks = ["\n".join(map(padded, lines)), caption]
+    if verbose and (sheet.details or sheet.notes):
+        notes = "\n".join(f"- {note(escape_markdown(each))}" for each in sheet.notes)
+        blocks += ["---", *filter(None, (note(" ".join(map(escape_markdown, sheet.details))), notes))]
     return "\n\n".join(blocks) + "\n"
 
 
 def latex(sheet: Sheet) -> str:
-    """Formats a sheet as a floating LaTeX table with the rules of booktabs, to be included in a document."""
+    """Formats a sheet as a floating LaTeX table with the rules of booktabs, to be included in a document. Details and
+    notes are comments at its end.
+    """
 
     def cell(text: Text) -> str:
         content = escape_latex(text.content)
@@ -115,7 +122,7 @@ def latex(sheet: Sheet) -> str:
             spans += [""] * columns
         column += columns
     label = re.sub(r"[^a-z0-9]+", "-", sheet.title.lower()).strip("-") or "scores"
-    caption = " ".join(map(escape_latex, (sheet.title + ".", *sheet.caption, *sheet.notes)))
+    caption = " ".join(map(escape_latex, (sheet.title + ".", *sheet.caption)))
     lines = [
         r"% Needs \usepackage{booktabs} and \usepackage[T1]{fontenc}.",
         r"\begin{table}",
@@ -129,7 +136,8 @@ def latex(sheet: Sheet) -> str:
     ]
     for section in sheet.sections:
         lines += [r"\midrule", *(" & ".join(map(cell, row)) + r" \\" for row in section)]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{table}"]
+    return "\n".join([*lines, *(f"% {escape_latex(each)}" for each in (*sheet.details, *sheet.notes))]) + "\n"
 
 
 _NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")

@@ -8,7 +8,6 @@ from typing import Any
 
 from jaxmatch.config.settings import SCORES
 
-OWN = "this work"  # the name of our rows in a table with other rows
 VARIANT = "variant"  # the column whose values are names, if a table has it
 NO_SETTINGS = ("parameters", "seeds")  # the keys of a published row that are not settings of a run
 PARTS = ("dev", "test", "best_on_test", "times")  # of a record that hold scores
@@ -183,9 +182,10 @@ def p_text(p_value: float) -> str:
 
 
 def setting_text(overrides: Mapping[str, Any], variant: str = "") -> str:
-    """Describes a place in the grid: "blocks=2 learning_rate=0.001"."""
-    parts = [variant] if variant else []
-    return " ".join(parts + [f"{key.rsplit('.', 1)[-1]}={value}" for key, value in overrides.items()])
+    """Describes a place in the grid: "wide, blocks 2, learning rate 0.001"; "" if it has no settings."""
+    headings = setting_headings(list(overrides))
+    settings = [f"{headings[key]} {format_setting(key, value)}" for key, value in overrides.items()]
+    return ", ".join(([variant] if variant else []) + settings)
 
 
 def shared_text(places: Sequence[tuple[Mapping[str, Any], str]]) -> str:

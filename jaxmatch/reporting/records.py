@@ -9,10 +9,11 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from jaxmatch.config.models import MODELS
 from jaxmatch.config.settings import OR_IMPORT, OWN_LAYOUT, SCORES, flatten
 from jaxmatch.errors import InputError, nearest, report_damage, shown, without_nan
 from jaxmatch.files import read_json
-from jaxmatch.reporting.layout import BaselineRow, Published, TableLayout, higher_is_better
+from jaxmatch.reporting.layout import BaselineRow, Published, TableLayout, higher_is_better, setting_text
 from jaxmatch.workdir import BASELINES_FILE, Workdir
 
 FORMAT, BASELINES_FORMAT = 1, 1
@@ -328,6 +329,10 @@ def _pairs(record: Record) -> Hashable:
 
 def setting_name(record: Record) -> str:
     """Describes a setting in words, by its differences from the sweep's config."""
-    parts = [record["variant"]] if record["variant"] else []
-    parts += [f"{key}={value}" for key, value in record["overrides"].items()]
-    return ", ".join(parts) or "as configured"
+    return setting_text(record["overrides"], record["variant"]) or "as configured"
+
+
+def model_title(record: Record) -> str:
+    """Returns the name of a run's model as tables show it: "RE2"."""
+    name = record["config"]["model"]["name"]
+    return MODELS[name].title if name in MODELS else name

@@ -10,23 +10,19 @@ from typing import Any
 
 from jaxmatch.errors import InputError, NotInstalled, count_text, printable, report_damage
 from jaxmatch.files import read_json
-from jaxmatch.reporting import figures, statistics
+from jaxmatch.reporting import figures
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text
 from jaxmatch.reporting.layout import (
-    TableLayout,
     format_number,
     format_setting,
     higher_is_better,
-    is_percent,
-    p_text,
-    plain_score_name,
     score_heading,
     setting_headings,
     setting_text,
 )
-from jaxmatch.reporting.records import REMEDY, Record, SweepFolder, best_record, grouped, read_sweep_folder
-from jaxmatch.reporting.statistics import LEVEL
-from jaxmatch.reporting.table import Row, Summary, Table, make_table, sheet, table_of
+from jaxmatch.reporting.records import REMEDY, Record, SweepFolder, grouped, read_sweep_folder
+from jaxmatch.reporting.table import Row, sheet, table_of
+from jaxmatch.reporting.verdict import Ranking, verdict
 from jaxmatch.workdir import MISTAKES_FILE, Workdir
 
 try:
@@ -72,6 +68,11 @@ def templates() -> jinja2.Environment:
 
 def contents(folder: SweepFolder) -> dict[str, Any]:
     table, ranking = table_of(folder) if folder.records else None, Ranking(folder)
+    found, results = verdict(folder, ranking), None
+    if table:
+        printed = sheet(table)
+        results = {"sheet": printed, "aside": aside(printed), "copies": {"LaTeX": table.latex(), "CSV": table.csv()}}
+        results["details"] = [line for line in printed.details if line not in found.sentences]
     statuses = [record["status"] for record in folder.records.values()]
     counts = {name: statuses.count(name) for name in ("finished", "diverged")}
     counts |= {"dropped by successive halving": statuses.count("dropped")} if "dropped" in statuses else {}
@@ -80,95 +81,25 @@ def contents(folder: SweepFolder) -> dict[str, Any]:
     return {
         "title": folder.layout.title,
         "summary": f"{', '.join([planned, *(f'{count} {name}' for name, count in counts.items())])}.",
-        "verdict": verdict(folder, ranking),
-        "results": table and {"sheet": sheet(table), "copies": {"LaTeX": table.latex(), "CSV": table.csv()}},
+        "verdict": found,
+        "results": results,
         "effects": effects(ranking),
         "mistakes": mistakes(folder, ranking.run_to_use),
         "failures": failures(folder),
         "curves": _curves(folder.records.values()),
-        "plan": folder.plan,
+        "plan": "\n\n".join(filter(None, (folder.command, folder.plan))),
     }
 
 
-# The verdict
+# Parts of the page
 
 
-class Ranking:
-    """The settings of a sweep by the dev score that chooses checkpoints: a table of this score and its like on test,
-    and its rows, the best first. There are none if checkpoints were chosen by different scores, or scored on different
-    pairs. `run_to_use` is the record of the best setting's run that is best on dev.
-    """
-
-    def __init__(self, folder: SweepFolder):
-        records = list(folder.records.values())
-        self.score, *others = {record["selected_on"] for record in records if record["status"] == "finished"} or {""}
-        self.table, self.rows, self.run_to_use = None, [], None
-        if self.score and not others:
-            scores = (self.score, self.score.replace("dev.", "test.", 1))
-            self.table = make_table(records, TableLayout("", folder.layout.rows, scores=scores))
-            self.rows: list[Row] = self.table.ranked(self.score)
-        if self.rows:
-            self.run_to_use = best_record(self.rows[0].records)
-
-    def mean(self, row: Row) -> float:
-        return row.scores[self.score].mean
-
-
-def verdict(folder: SweepFolder, ranking: Ranking) -> list[str]:
-    """Returns the conclusions of a sweep as sentences, the most important first: the best setting, whether the seeds
-    confirm it, the run to use, and the command that repeats the sweep. There are none while nothing can be concluded.
-    """
-    if not ranking.rows:
-        return []
-    score, (best, *others), run = ranking.score, ranking.rows, ranking.run_to_use
-    line = f"Best by mean {plain_score_name(score)}: {best.name}, {_mean_text(best.scores[score], score)}"
-    if not others:
-        line += ". It is the only setting with a dev score."
-    else:
-        gap = abs(ranking.mean(best) - ranking.mean(others[0]))
-        better = f"{format_number(score, gap)}{' points' * is_percent(score)} better than" if gap else "as good as"
-        line += f". That is {better} the next, {others[0].name.removesuffix('.')}."
-    sentences = [line, *(_noise(ranking.table, score, best, others) if others else [])]
-    if folder.missing:
-        have = "has" if len(folder.missing) == 1 else "have"
-        sentences.append(f"{len(folder.missing)} of {len(folder.runs)} runs {have} not finished; this may change.")
-    sentences.append(f"Run to use: {folder.path / 'runs' / run['run']} (the best of them on dev, seed {run['seed']}).")
-    test = score.replace("dev.", "test.", 1)
-    if (summary := best.scores[test]).values:
-        text = _mean_text(summary, test)
-        sentences.append(f"Its {plain_score_name(test)}, which took no part in the choice: {text}.")
-    return [*sentences, *([f"Command: {folder.command}"] if folder.command else [])]
-
-
-def _mean_text(summary: Summary, score: str) -> str:
-    spread = "" if summary.deviation is None else f" ± {format_number(score, summary.deviation)}"
-    seeds = count_text(len(summary.values), "seed")
-    return f"{format_number(score, summary.mean)}{spread}{'%' * is_percent(score)} over {seeds}"
-
-
-def _noise(table: Table, score: str, best: Row, others: Sequence[Row]) -> list[str]:
-    """Describes whether the seeds tell the best setting from the others, by Welch's test with Holm's correction."""
-    p_values = [table.p_value(best, other, score) for other in others]
-    if None in p_values:
-        other = others[p_values.index(None)]
-        return [f"Too few seeds, or seeds that do not differ: {best.name} and {other.name} cannot be tested."]
-    corrected = statistics.holm(p_values)
-    within = [other for other, p_value in zip(others, corrected, strict=True) if p_value >= LEVEL]
-    if not within:
-        most = p_text(max(corrected))
-        return [f"It is beyond seed noise: better than every other with a dev score (p {most}, Welch with Holm)."]
-    least = min(p_value for p_value in corrected if p_value >= LEVEL)
-    names = "; ".join(other.name for other in within[:4]) + f" and {len(within) - 4} more" * (len(within) > 4)
-    one, other = (list(row.scores[score].values.values()) for row in (best, within[0]))
-    needed, have = statistics.seeds_to_separate(one, other, LEVEL / len(others)), min(len(one), len(other))
-    sentences = [f"Within seed noise of it (p {least:.3f} or more, Welch with Holm): {names.removesuffix('.')}."]
-    if needed is None or needed > have:
-        corrected_for = f", corrected for {len(others)} comparisons" if len(others) > 1 else ""
-        sentences.append(
-            f"{statistics.seeds_text(needed, have)} are needed to separate it from {within[0].name} in "
-            f"{plain_score_name(score)} (power {statistics.POWER:.0%}, level {LEVEL:.0%}{corrected_for})."
-        )
-    return sentences
+def aside(sheet: Sheet) -> set[int]:
+    """Returns the columns that a narrow screen leaves out, for the scores: sizes, and what is the same in all rows."""
+    rows = [row for section in sheet.sections for row in section]
+    same = {column for column, cells in enumerate(zip(*rows)) if len({cell.content for cell in cells} - {""}) == 1}
+    same = {column for column in same if len(rows) > 1 and not sheet.numeric[column]}
+    return same | {column for column, heading in enumerate(sheet.headings) if heading == "parameters"}
 
 
 def effects(ranking: Ranking) -> Sheet | None:
@@ -193,9 +124,6 @@ def effects(ranking: Ranking) -> Sheet | None:
             rows.append((name, value, str(len(members)), format_number(score, means[value]), gap))
     headings = ("axis", "value", "settings", score_heading(score), "difference from the best value")
     return grid(headings, rows, (False, False, True, True, True)) if rows else None
-
-
-# Other parts of the page
 
 
 def mistakes(folder: SweepFolder, run: Record | None) -> dict[str, Any] | None:
@@ -254,12 +182,13 @@ def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequen
     return Sheet("", (), (), tuple(headings), tuple(numeric) or (False,) * len(headings), (), (body,))
 
 
-def _curves(records: Iterable[Record]) -> str:
-    """Returns the figure of the learning curves as the address of an image; "" if no run finished, or if the score that
-    chose the checkpoints is not the same for all.
+def _curves(records: Iterable[Record]) -> list[str]:
+    """Returns the figure of the learning curves as the addresses of two images, for a light and a dark background;
+    none if no run finished, or if the score that chose the checkpoints is not the same for all.
     """
     try:
         values = figures.curves(records)
     except InputError:
-        return ""
-    return f"data:image/svg+xml;base64,{base64.b64encode(figures.images(values)['svg']).decode()}"
+        return []
+    images = [figures.images(values, dark=dark)["svg"] for dark in (False, True)]
+    return [f"data:image/svg+xml;base64,{base64.b64encode(image).decode()}" for image in images]

@@ -14,7 +14,6 @@ from jaxmatch.reporting import FORMATS, formats, statistics
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text
 from jaxmatch.reporting.layout import (
     NO_SETTINGS,
-    OWN,
     PARTS,
     VARIANT,
     BaselineRow,
@@ -29,6 +28,7 @@ from jaxmatch.reporting.layout import (
     plain_score_name,
     score_heading,
     setting_headings,
+    setting_text,
 )
 from jaxmatch.reporting.records import (
     RUN_LABELS,
@@ -39,6 +39,7 @@ from jaxmatch.reporting.records import (
     differing_settings,
     grouped,
     identity,
+    model_title,
     notes_file,
     read_sweep_folder,
     score_of,
@@ -91,9 +92,10 @@ class Row:
     @property
     def name(self) -> str:
         """The settings in words: "wide, blocks 2"."""
-        headings = setting_headings(list(self.settings))
-        texts = [(key, format_setting(key, value)) for key, value in self.settings.items()]
-        return ", ".join(text if key == VARIANT else f"{headings[key]} {text}" for key, text in texts) or OWN
+        settings = dict(self.settings)
+        variant = settings.pop(VARIANT, None)
+        text = setting_text(settings, variant or "")
+        return text or (model_title(self.records[0]) if variant is None else "as configured")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +106,7 @@ class Table:
       layout: the requested layout.
       keys: grid keys of the row labels: the layout's, and any others in which the runs of a row differed.
       rows: the lines, in order.
-      caption: sentences that say how the numbers came about.
+      caption, details: sentences that say how the numbers came about, the most important ones in the caption.
       baselines: lines below the rows, which no row is compared with.
     """
 
@@ -112,11 +114,14 @@ class Table:
     keys: tuple[str, ...]
     rows: tuple[Row, ...]
     caption: tuple[str, ...]
+    details: tuple[str, ...] = ()
     baselines: tuple[BaselineRow, ...] = ()
 
-    def markdown(self) -> str:
-        """Returns the table in GitHub's Markdown, which can be read in a terminal, too."""
-        return formats.markdown(sheet(self))
+    def markdown(self, verbose: bool = True) -> str:
+        """Returns the table in GitHub's Markdown, which can be read in a terminal, too. Unless `verbose`, its caption
+        is short.
+        """
+        return formats.markdown(sheet(self), verbose)
 
     _repr_markdown_ = markdown  # a notebook shows it
 
@@ -137,9 +142,10 @@ class Table:
         return csv_text([list(rows[0]), *([row.get(name) for name in rows[0]] for row in rows)])
 
     def json(self) -> str:
-        """Returns JSON with title, caption, notes, the rows of `csv`, and the published rows; no number is NaN."""
-        content = {"title": self.layout.title, "caption": self.caption, "notes": self.layout.notes}
-        content |= {"rows": self._plain_rows(), "published": list(map(dataclasses.asdict, self.layout.published))}
+        """Returns JSON with title, caption, details, notes, the rows of `csv`, and published rows; no number is NaN."""
+        layout = self.layout
+        content = {"title": layout.title, "caption": self.caption, "details": self.details, "notes": layout.notes}
+        content |= {"rows": self._plain_rows(), "published": list(map(dataclasses.asdict, layout.published))}
         return printable_json(without_nan(content), indent=1, allow_nan=False) + "\n"
 
     def _plain_rows(self) -> list[dict[str, Any]]:
@@ -148,7 +154,7 @@ class Table:
         rows: list[dict[str, Any]] = []
         for row in self.rows:
             sizes = dict.fromkeys(record["parameters"] for record in row.records)
-            rows.append({"model": OWN} if named else {})
+            rows.append({"model": model_title(row.records[0])} if named else {})
             rows[-1] |= {**row.settings, "parameters": ";".join(map(str, sizes))}
             rows[-1] |= {status: len(getattr(row, status)) for status in statuses}
             for score, summary in row.scores.items():
@@ -308,7 +314,7 @@ def make_table(records: Sequence[Record], layout: TableLayout, baselines: Sequen
 
     rows = sorted((_row(group, keys, layout) for group in _grouped(records, keys).values()), key=rank)
     words = caption(records, layout.scores, [row.finished for row in rows])
-    return Table(layout, tuple(keys), tuple(rows), words, tuple(baselines))
+    return Table(layout, tuple(keys), tuple(rows), *words, tuple(baselines))
 
 
 def _grouped(records: Sequence[Record], keys: Sequence[str]) -> dict[tuple[str, ...], list[Record]]:
@@ -395,8 +401,9 @@ def to_published(row: Row, score: str, published: Published) -> tuple[str, tuple
 
 def caption(
     records: Sequence[Record], scores: Sequence[str], means: Sequence[Sequence[Record]], each: str = "row"
-) -> tuple[str, ...]:
-    """Describes how the numbers came about: seeds, divergence, the choice of checkpoints, data, vectors, device.
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Describes how the numbers came about: the caption, with seeds, divergence, the choice of checkpoints, data and
+    vectors; and all the rest.
 
     Arguments:
       records: all records of the table.
@@ -405,10 +412,10 @@ def caption(
       each: what has a mean: "row"; empty if the whole table is about the same runs.
     """
     finished = [record for record in records if record["status"] == "finished"]
-    sentences = [_seeds(finished, means, each)]
+    short, sentences = [_seeds(finished, means, each)], []
     if diverged := sum(record["status"] == "diverged" for record in records):
         verb = "is" if diverged == 1 else "are"
-        sentences.append(f"{diverged} of {len(records)} runs diverged and {verb} in no mean.")
+        short.append(f"{diverged} of {len(records)} runs diverged and {verb} in no mean.")
     if dropped := [record["dropped"] for record in records if record["status"] == "dropped"]:
         after, shares = [each["after_epochs"] for each in dropped], {each.get("eta") for each in dropped}
         why = ", ".join(f"{after.count(epoch):,} after epoch {epoch}" for epoch in sorted(set(after)))
@@ -423,7 +430,7 @@ def caption(
         often = any(setting_of(record, "training.best_on_test") for record in records)
         how = "; test scored" if tested == {True} else "; test, where there is one, scored"
         how += " with that checkpoint, and besides at every evaluation" if often else " once, with that checkpoint"
-    sentences.append(f"Checkpoint chosen on {chosen}{how}.")
+    short.append(f"Checkpoint chosen on {chosen}{how}.")
     lengths = sorted({len(record["curve"]) for record in finished})
     if lengths and lengths[0]:  # a run that was best at its last evaluation might have gained from more training
         last = sum(record["curve"][-1]["samples"] == record["selected_at_samples"] for record in finished)
@@ -437,12 +444,13 @@ def caption(
         )
     if any(score.endswith(".max_f1") for score in scores):
         sentences.append("Max F1 is the best F1 over all thresholds on the scored pairs themselves.")
-    sentences += _data(records)
+    about, more = _data(records)
     precisions = [(record.get("products"), _precision(record)) for record in records]
     if any(products is not None and precision != "float32" for products, precision in precisions):
         sentences.append(f"Precision: {'; '.join(_distinct(precision for _, precision in precisions))}.")
     devices = _distinct(each["device"] for record in records for each in (record, *record.get("trained_by", ())))
-    return (*sentences, f"Device: {'; '.join(devices)}.", *_versions(means))
+    sentences.append(f"Device: {'; '.join(devices)}.")
+    return (*short, *about), (*more, *sentences, *_versions(means))
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
@@ -462,8 +470,10 @@ def _seeds(finished: Sequence[Record], means: Sequence[Sequence[Record]], each: 
     return f"Mean ± sample standard deviation over as many of the seeds {format_ranges(seeds)} as the row says."
 
 
-def _data(records: Sequence[Record]) -> list[str]:
-    """Describes data and word vectors. Old records lack some fields: whatever one of them lacks is left out."""
+def _data(records: Sequence[Record]) -> tuple[list[str], list[str]]:
+    """Describes data and word vectors; and test pairs in train, and punctuation. Old records lack some fields: whatever
+    one of them lacks is left out.
+    """
     sentences, in_train, coverage = [], [], {}
     for data in (record["data"] for record in records):
         sizes = [f"{data[split]:,} {part}" for split, part in _SPLITS.items() if data[split]]
@@ -487,7 +497,7 @@ def _data(records: Sequence[Record]) -> list[str]:
     removed = {setting_of(record, "data.remove_punctuation") for record in records}
     said = {(True,): "removed", (False,): "kept"}.get(tuple(removed), "removed in some runs and kept in others")
     punctuation = [] if None in removed else [f"Punctuation is {said}."]
-    return [*_distinct(sentences), *_distinct(in_train), *vectors, *punctuation]
+    return [*_distinct(sentences), *vectors], [*_distinct(in_train), *punctuation]
 
 
 def _percent(share: float) -> str:
@@ -542,10 +552,11 @@ def _sampling_errors(table: Table) -> list[str]:
             if pairs > 3:  # for Fisher's interval
                 unit = "%" if is_percent(score) else ""
                 mean, lower, upper = (format_number(score, each) for each in (value, *interval(value, pairs)))
-                sentences.append(
-                    f"Sampling error of the best {plain_score_name(score)}: {mean}{unit}, {CONFIDENCE:.0%} interval "
-                    f"{lower} to {upper} ({pairs:,} pairs), {besides}"
-                )
+                if lower != upper:  # as printed: "100.0 to 100.0" says nothing
+                    sentences.append(
+                        f"Sampling error of the best {plain_score_name(score)}: {mean}{unit}, {CONFIDENCE:.0%} "
+                        f"interval {lower} to {upper} ({pairs:,} pairs), {besides}"
+                    )
     texts = []
     for score in shown if part == "test" else ():
         for best in ranked[score][:1] if score.startswith("test.") else ():
@@ -566,7 +577,7 @@ def _sampling_errors(table: Table) -> list[str]:
     return sentences
 
 
-def _seeds_needed(table: Table) -> list[str]:
+def seeds_needed(table: Table) -> list[str]:
     """Says whether the seeds tell apart the two best settings by the table's last dev or test score, or how many more
     seeds would.
     """
@@ -635,7 +646,7 @@ def _legend(table: Table) -> list[str]:
         legend.append(
             f"Bold: better than {others} on the same data, by {test} with Holm's correction (p < {LEVEL:.2f})."
         )
-    return [*legend, *_sampling_errors(table), *_seeds_needed(table)]
+    return [*legend, *_sampling_errors(table), *seeds_needed(table)]
 
 
 # The printed table
@@ -677,7 +688,8 @@ def sheet(table: Table) -> Sheet:
         published.append(tuple(map(Text, texts)))
     return Sheet(
         title=layout.title,
-        caption=(*table.caption, *_legend(table)),
+        caption=table.caption,
+        details=(*table.details, *_legend(table)),
         notes=(*layout.notes, *_published_notes(table)),
         headings=(*labels, *scores),
         numeric=(*(heading == "parameters" for heading in labels), *(True for _ in scores)),
@@ -689,7 +701,8 @@ def sheet(table: Table) -> Sheet:
 def _own_row(table: Table, row: Row, columns: Sequence[tuple[str, str]], named: bool) -> tuple[Text, ...]:
     sizes = dict.fromkeys(f"{record['parameters']:,}" for record in row.records)
     others = [f" + {len(runs)} {how}" for runs, how in ((row.diverged, "diverged"), (row.dropped, "dropped")) if runs]
-    labels = [OWN] * named + [format_setting(key, value) for key, value in row.settings.items()]
+    labels = [model_title(row.records[0])] if named else []
+    labels += [format_setting(key, value) for key, value in row.settings.items()]
     texts = list(map(Text, [*labels, " / ".join(sizes), f"{len(row.finished)}{''.join(others)}"]))
     for what, score in columns:
         text = ""
@@ -740,15 +753,17 @@ def _published_notes(table: Table) -> tuple[str, ...]:
 # The table of a folder
 
 
-def folder_table(directory: Path, format: str = "markdown") -> str:
-    """Returns the table of a sweep folder as text, made from its records alone.
+def folder_table(directory: Path, format: str = "markdown", verbose: bool = True) -> str:
+    """Returns the table of a sweep folder as text, made from its records alone. In Markdown, its caption is short
+    unless `verbose`.
 
     Raises:
       InputError: no sweep was run in the folder, none of its runs has ended, or the format is unknown.
     """
     if format not in FORMATS:
         raise InputError(f'there is no table format "{format}"', remedy=nearest(format, list(FORMATS)))
-    return getattr(table_of(read_sweep_folder(directory)), format)()
+    table = table_of(read_sweep_folder(directory))
+    return table.markdown(verbose) if format == "markdown" else getattr(table, format)()
 
 
 def table_of(folder: SweepFolder) -> Table:
@@ -757,16 +772,21 @@ def table_of(folder: SweepFolder) -> Table:
     Raises:
       InputError: none of its runs has ended, or the layout in its notes cannot be followed.
     """
-    layout = folder.layout
     if not folder.records:
         raise InputError("no run has finished yet", path=folder.path, remedy=WAIT_OR_RESUME)
-    if folder.missing:
-        have = "has" if len(folder.missing) == 1 else "have"
-        note = f"{len(folder.missing)} of {len(folder.runs)} runs {have} not finished"
-        if failed := sorted(folder.path.glob("cohorts/*/error.json")):
-            note += f"; training failed, as {failed[0]} says"
-        layout = dataclasses.replace(layout, notes=(*layout.notes, note))
     try:
-        return make_table(list(folder.records.values()), layout, folder.baselines)
+        table = make_table(list(folder.records.values()), folder.layout, folder.baselines)
     except InputError as error:
         raise InputError(error.problem, path=error.path or notes_file(folder.path), remedy=error.remedy) from None
+    if not folder.missing:
+        return table
+    note = missing_text(folder)
+    if failed := sorted(folder.path.glob("cohorts/*/error.json")):
+        note += f"; training failed, as {failed[0]} says"
+    return dataclasses.replace(table, caption=(f"{note}.", *table.caption))
+
+
+def missing_text(folder: SweepFolder) -> str:
+    """Says how many of the planned runs have no record."""
+    have = "has" if len(folder.missing) == 1 else "have"
+    return f"{len(folder.missing)} of {len(folder.runs)} runs {have} not finished"

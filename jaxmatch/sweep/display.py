@@ -228,11 +228,12 @@ class CohortDisplay(Listener):
         self._display.reached(self._name, self._cohort, done / total, made_here=True)
         self._display.progress(self._label, f"{self._label}: {done:,} of {total:,} steps")
 
-    def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
+    def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float], stopped: int) -> None:
         if scores:
             defined = [value for value in scores if not math.isnan(value)] or scores
             best = max(defined) if SCORES[score].higher_is_better else min(defined)
             several = f"best {best:.4f}, mean {sum(scores) / len(scores):.4f} of {len(scores)} runs"
+            several += f", {stopped} of which stopped and count with their best" * bool(stopped)
             text = several if len(scores) > 1 else f"{scores[0]:.4f}"
             self._say(f"epoch {epoch}, {samples:,} pairs: dev {score} {text}")
 

@@ -22,6 +22,7 @@ from ml_collections import ConfigDict
 
 import jaxmatch
 from jaxmatch.baselines import named_baselines
+from jaxmatch.config.models import MODELS
 from jaxmatch.config.settings import OWN_LAYOUT, flatten, with_overrides
 from jaxmatch.data import catalog, encoding
 from jaxmatch.data.catalog import data_directory, vectors_file
@@ -206,6 +207,11 @@ def load_config(path: str | Path, **options: str) -> ConfigDict:
     return called(load_module(path), "get_config", named | options, path, ConfigDict)
 
 
+def data_title(dataset: str) -> str:
+    """Returns the name of a data set in the title of a table."""
+    return "own data" if dataset == catalog.OWN else dataset
+
+
 def known_data_sets(config: str) -> list[str]:
     """Returns the names of the data sets that a config of the package has settings for."""
     return sorted(load_module(find(config, (CONFIGS,))).DATA_SETS)
@@ -271,8 +277,10 @@ def _load_sweep(file: Path, options: Mapping[str, str]) -> Sweep:
     config = called(module, "get_config", options, file, ConfigDict)
     name = "_".join((file.stem, *options.values()))
     with user_file_errors(file):
-        layout = getattr(module, "TABLE", None) or TableLayout(title=name, rows=(), scores=())
-        return Sweep(name=name, config=config, table=layout)
+        sweep = Sweep(name=name, config=config)
+        about = f"{MODELS[config.model.name].title} on {data_title(config.data.name)}"
+        layout = getattr(module, "TABLE", None) or TableLayout(title=about, rows=(), scores=())
+        return dataclasses.replace(sweep, table=layout)
 
 
 def data_settings(config: Mapping[str, Any]) -> encoding.DataSettings:

@@ -57,7 +57,7 @@ def sweep(
         and `command` (the command line, which is stored beside the records).
 
     Returns:
-      The table in Markdown, or "" for a dry run.
+      The table in Markdown, with a short caption, or "" for a dry run.
 
     Raises:
       InputError: something is wrong that the user can fix.
@@ -65,7 +65,7 @@ def sweep(
     """
     resolved = resolve(file, **changes)
     run(resolved, workdir, display, listeners=listeners_of(log, workdir), engine=engine, dry_run=dry_run)
-    return "" if dry_run else folder_table(workdir)
+    return "" if dry_run else folder_table(workdir, verbose=False)
 
 
 def train(file: Path, **arguments: Any) -> str:
@@ -141,7 +141,7 @@ def run(
             records = execute_halving(plan, folder, display, halving, engine)
     except FailedCohorts as failed:
         failed.records = records_of(plan, folder, folder.finished(plan.runs, any_record))
-        failed.table = folder_table(folder.path) if failed.records else ""
+        failed.table = folder_table(folder.path, verbose=False) if failed.records else ""
         raise
     finally:
         display.end()

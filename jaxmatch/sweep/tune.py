@@ -223,13 +223,13 @@ def tune(
     write_json(workdir / "choice.json", dataclasses.asdict(choice))
     on_test = "training.best_on_test" not in (arguments.get("overrides") or {})
     on_test = on_test and all(record["data"]["test"] for record in records)
-    grid = folder_table(workdir)
+    grid = folder_table(workdir, verbose=False)
     try:
         launch.run(final_sweep(sweep, choice, final_seeds, on_test), workdir / "final", display, engine=engine)
     except FailedCohorts as failed:
         failed.table = f"{grid}\n{failed.table}"
         raise
-    return f"{grid}\n{folder_table(workdir / 'final')}"
+    return f"{grid}\n{folder_table(workdir / 'final', verbose=False)}"
 
 
 # Search spaces: a range or choices for each setting that is searched.

@@ -305,25 +305,27 @@ class Cohort:
         """Scores dev, keeps the parameters of runs that improved, and marks runs that stopped or diverged."""
         self._part = "evaluation"
         noted = [len(run.curve) for run in self.runs]
-        selection_scores: dict[int, float] = {}
         with self._timed("evaluate"):
             for chunk in self.chunks.chunks:
                 self._note_divergence(chunk)
                 slots = [slot for slot, run in enumerate(chunk.runs) if run >= 0 and not self.runs[run].done]
                 if slots:
-                    selection_scores |= self._evaluate_chunk(chunk, slots, samples)
+                    self._evaluate_chunk(chunk, slots, samples)
                 zero = jnp.zeros_like(chunk.state.loss_sum)
                 chunk.state = chunk.state._replace(loss_sum=zero, loss_weight=jnp.zeros_like(zero))
         for number, run in enumerate(self.runs):
             for entry in run.curve[noted[number] :]:
                 self._listener.noted(number, entry)
         epoch = int(np.ceil(samples / self.chunks.pairs))
-        scores = [selection_scores[run] for run in sorted(selection_scores)]
-        self._listener.evaluated(epoch, samples, self._training["selection"], scores)
+        # A run that stopped early counts with its best score, or the mean would fall when a good one stops.
+        here = [run for run in self.runs if run.status == "finished" and run.curve]
+        selection = self._training["selection"]
+        scores = [run.best_score if run.stopped else run.curve[-1]["dev"][selection] for run in here]
+        self._listener.evaluated(epoch, samples, selection, scores, sum(run.stopped for run in here))
         self._part = "training"
 
-    def _evaluate_chunk(self, chunk: Chunk, slots: Sequence[int], samples: int) -> dict[int, float]:
-        """Scores the given slots of a chunk, and returns their selection scores on dev by run."""
+    def _evaluate_chunk(self, chunk: Chunk, slots: Sequence[int], samples: int) -> None:
+        """Scores the given slots of a chunk."""
         selection, parameters = self._training["selection"], chunk.state.parameters
         loss_sum, loss_weight = hosts.gather((chunk.state.loss_sum, chunk.state.loss_weight))
         losses = loss_sum / np.maximum(loss_weight, 1)
@@ -340,7 +342,6 @@ class Cohort:
                 self.runs[chunk.runs[slot]].record_test(test, selection, SCORES[selection].higher_is_better, samples)
         if improved:
             self._best[chunk.runs[improved]] = hosts.gather(parameters)[improved]
-        return {int(chunk.runs[slot]): dev[selection] for slot, dev in zip(slots, scores, strict=True)}
 
     def _note(self, run: int, dev: dict[str, float], samples: int, train_loss: float) -> bool:
         """Adds an evaluation to the curve of a run, and returns whether it is the run's best so far."""

@@ -11,8 +11,10 @@ class Listener:
     def stepped(self, done: int, total: int) -> None:
         """Reports that `done` of `total` steps are done. Early stopping may end the cohort sooner."""
 
-    def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float]) -> None:
-        """Reports an evaluation on dev: the selection score and its value for every run that was still training."""
+    def evaluated(self, epoch: int, samples: int, score: str, scores: Sequence[float], stopped: int) -> None:
+        """Reports an evaluation on dev: the selection score and its value for every run that has neither diverged nor
+        been dropped. `stopped` of them ended early; theirs is the best value.
+        """
 
     def begun(self, curves: Sequence[Sequence[Mapping]]) -> None:
         """Reports that training begins or resumes, and the evaluations of each run so far (`RunProgress.curve`)."""

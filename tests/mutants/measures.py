@@ -4,12 +4,13 @@ _SCORES, _RECORDS = "jaxmatch/training/scores.py", "jaxmatch/sweep/recording.py"
 _TIMES = _TIMING = "jaxmatch/papers/timing.py"
 _STATISTICS = "jaxmatch/reporting/statistics.py"
 _INTEROP, _ENCODING = "jaxmatch/inference/interop.py", "jaxmatch/data/encoding.py"
-_REPORT = "jaxmatch/reporting/report.py"
+_REPORT, _VERDICT = "jaxmatch/reporting/report.py", "jaxmatch/reporting/verdict.py"
 _TABLE = "jaxmatch/reporting/table.py"
 _BESIDES = ["tests/test_tables.py::test_caption_states_that_test_was_scored_at_every_evaluation"]
 _PAIRED = ["tests/test_statistics.py::test_paired_table_uses_a_paired_t_test"]
 _TO_PUBLISHED = ["tests/test_tables.py::test_published_number_of_the_same_settings_gets_a_verdict"]
 _NOISE = ["tests/test_verdict.py::test_settings_within_seed_noise_are_listed_with_the_seeds_needed"]
+_BASELINE = ["tests/test_verdict.py::test_the_best_setting_is_compared_with_the_best_baseline_first"]
 _COUNTED = ["tests/test_cli_evaluate.py::test_evaluate_ranks_within_groups_and_counts_those_that_the_data_set_counts"]
 _BASELINES, _FITTED = "jaxmatch/baselines.py", ["tests/test_baselines.py"]
 
@@ -30,7 +31,6 @@ MUTANTS = [
     (_TIMING, "np.array(found[warm:])", "np.array(found)", ["tests/test_timing.py::test_warm_up_predictions_are_not_timed"]),
     (_STATISTICS, "part**2 / own for part", "part**2 for part", ["tests/test_statistics.py"]),
     (_STATISTICS, "    if not all(map(math.isfinite, values)):\n        return", "    if False:\n        return", ["tests/test_statistics.py"]),
-    (_REPORT, ", LEVEL / len(others))", ")", ["tests/test_verdict.py"]),
     ("jaxmatch/baselines.py", "(data.task == \"regression\" and baseline.regression_title) or baseline.title", "baseline.title", ["tests/test_baselines.py::test_titles_of_baselines_depend_on_the_task"]),
     ("jaxmatch/papers/re2.py", "if chosen_on_dev else _BY_DEV", "if False else _BY_DEV",
      ["tests/test_released_settings.py::test_released_settings_equal_the_authors_config_files"]),
@@ -91,13 +91,20 @@ MUTANTS = [
      ["tests/test_tables.py::test_published_models_of_another_training_set_get_no_verdict"]),
     (_TABLE, "wanted and len(same) == 1", "wanted and same",
      ["tests/test_tables.py::test_published_row_matching_two_rows_or_none_is_listed_below"]),
-    (_REPORT, "p_text(max(corrected))", "p_text(min(corrected))", ["tests/test_verdict.py::test_verdict_of_a_significantly_best_setting"]),
-    (_REPORT, 'test = score.replace("dev.", "test.", 1)', "test = score", ["tests/test_verdict.py::test_verdict_of_a_significantly_best_setting"]),
-    (_REPORT, "least = min(p_value", "least = max(p_value", _NOISE),
-    (_REPORT, "if p_value >= LEVEL]\n    if not", "if p_value >= 2 * LEVEL]\n    if not", _NOISE),
-    (_REPORT, "min(len(one), len(other))", "max(len(one), len(other))", _NOISE),
+    (_VERDICT, "p_text(max(corrected))", "p_text(min(corrected))", ["tests/test_verdict.py::test_verdict_of_a_significantly_best_setting"]),
+    (_VERDICT, "self.score.replace(\"dev.\", \"test.\", 1)", "self.score", ["tests/test_verdict.py::test_verdict_of_a_significantly_best_setting"]),
+    (_VERDICT, "if not row.pretrained]", "]", _BASELINE),
+    (_VERDICT, "sign * (summary.mean - value) > 0", "summary.mean > value", ["tests/test_verdict.py::test_lower_is_better_for_a_loss"]),
+    (_VERDICT, "key=lambda row: sign * row.scores[score]", "key=lambda row: row.parameters * 0", _BASELINE),
+    (_VERDICT, "if last and 2 * last >= len(curves):", "if last:",
+     ["tests/test_verdict.py::test_a_setting_that_was_best_at_the_last_evaluation_needs_more_training"]),
+    (_VERDICT, "self.run_to_use = best_record(records)", "self.run_to_use = best_record(self.rows[0].records)",
+     ["tests/test_verdict.py::test_the_run_to_use_is_the_one_that_best_takes"]),
+    ("jaxmatch/reporting/figures.py", "            if len(values) == len(members)\n", "", ["tests/test_curves.py"]),
+    (_VERDICT, "least = min(p_value", "least = max(p_value", _NOISE),
+    (_VERDICT, "if p_value >= LEVEL]\n    if not", "if p_value >= 2 * LEVEL]\n    if not", _NOISE),
     (_REPORT, "sign = 1 if higher_is_better(score) else -1", "sign = 1", ["tests/test_verdict.py::test_lower_is_better_for_a_loss"]),
-    (_TABLE, 'note = f"{len(folder.missing)} of', 'note = f"{len(folder.records)} of',
+    (_TABLE, 'return f"{len(folder.missing)} of', 'return f"{len(folder.records)} of',
      ["tests/test_folder_table.py::test_missing_runs_of_a_large_sweep_are_counted"]),
     ("jaxmatch/sweep/execute.py", "for run, result in zip(runs, results, strict=True):",
      "for run, result in zip(runs, results[::-1], strict=True):", ["tests/test_records.py::test_a_diverged_run_has_no_scores_and_no_model"]),

@@ -1,0 +1,155 @@
+"""The verdict on a sweep: whether its best setting is worth using, and which run to use."""
+
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+from jaxmatch.errors import count_text
+from jaxmatch.reporting import statistics
+from jaxmatch.reporting.layout import (
+    TableLayout,
+    format_number,
+    higher_is_better,
+    is_percent,
+    p_text,
+    plain_score_name,
+)
+from jaxmatch.reporting.records import SweepFolder, best_record, read_sweep_folder, setting_name
+from jaxmatch.reporting.statistics import LEVEL
+from jaxmatch.reporting.table import Row, Summary, make_table, missing_text, seeds_needed, table_of
+
+
+class Verdict(NamedTuple):
+    """The conclusions from a sweep, the most important first, and the command that predicts with its best run. There
+    are none while nothing can be concluded.
+    """
+
+    sentences: tuple[str, ...] = ()
+    command: str = ""
+
+
+class Ranking:
+    """The settings of a sweep by the dev score that chooses checkpoints: a table of this score and its like on test,
+    and its rows, the best first. There are none if checkpoints were chosen by different scores, or scored on different
+    pairs. `run_to_use` is the record of the run that is best on dev, which `--best` takes, too.
+    """
+
+    def __init__(self, folder: SweepFolder):
+        records = list(folder.records.values())
+        self.score, *others = {record["selected_on"] for record in records if record["status"] == "finished"} or {""}
+        self.test = self.score.replace("dev.", "test.", 1)
+        self.table, self.rows, self.run_to_use = None, [], None
+        if self.score and not others:
+            self.table = make_table(records, TableLayout("", folder.layout.rows, scores=(self.score, self.test)))
+            self.rows: list[Row] = self.table.ranked(self.score)
+        if self.rows:
+            self.run_to_use = best_record(records)
+
+    def mean(self, row: Row) -> float:
+        return row.scores[self.score].mean
+
+
+def verdict_lines(directory: Path) -> list[str]:
+    """Returns the verdict on the sweep of a folder as lines for a terminal. The command has a line of its own.
+
+    Raises:
+      InputError: no sweep was run in the folder, or a file of it is damaged.
+    """
+    folder = read_sweep_folder(directory)
+    found = verdict(folder, Ranking(folder))
+    return [*found.sentences, *([f"    {found.command}"] if found.command else [])]
+
+
+def verdict(folder: SweepFolder, ranking: Ranking) -> Verdict:
+    """Compares the best setting with the baselines, then with the other settings, says whether it was trained long
+    enough, and names the run to use.
+    """
+    if not ranking.rows:
+        return Verdict()
+    score, (best, *others), run = ranking.score, ranking.rows, ranking.run_to_use
+    line = f"Best by mean {plain_score_name(score)}: {best.name}, {_mean_text(best.scores[score], score)}"
+    if others:
+        line += f"; the next, {others[0].name}, "
+        gap = abs(ranking.mean(best) - ranking.mean(others[0]))
+        line += f"is {_points(score, gap)} {_words(score)[1]} it" if gap else "is as good"
+    sentences = [*_against_baselines(folder, ranking), f"{line}.", *_noise(folder, ranking)]
+    curves = [record for record in best.finished if record["curve"]]
+    last = sum(record["curve"][-1]["samples"] == record["selected_at_samples"] for record in curves)
+    if last and 2 * last >= len(curves):
+        runs = f"{last} of {count_text(len(curves), 'run')}"
+        sentences.append(f"Best at the last evaluation in {runs} of this setting: train longer (--epochs).")
+    if folder.missing:
+        sentences.append(f"{missing_text(folder)}: this may change.")
+    of = "" if run in best.finished else f" of {setting_name(run)}"
+    sentences.append(f"Run to use: {folder.path / 'runs' / run['run']} (seed {run['seed']}{of}, the best on dev).")
+    command = ["jaxmatch", "predict", str(folder.path), "--best", "--input", "pairs.tsv"]
+    return Verdict(tuple(sentences), shlex.join(command))
+
+
+def _mean_text(summary: Summary, score: str) -> str:
+    spread = "" if summary.deviation is None else f" ± {format_number(score, summary.deviation)}"
+    seeds = count_text(len(summary.values), "seed")
+    return f"{format_number(score, summary.mean)}{spread}{'%' * is_percent(score)} over {seeds}"
+
+
+def _points(score: str, difference: float) -> str:
+    return format_number(score, abs(difference)) + " points" * is_percent(score)
+
+
+def _words(score: str) -> tuple[str, str]:
+    """Returns the words between two means, the first of which is the better one, or the worse one."""
+    return ("above", "below") if higher_is_better(score) else ("better than", "worse than")
+
+
+def _against_baselines(folder: SweepFolder, ranking: Ranking) -> list[str]:
+    """Compares the best setting with the best baseline: on test, which took no part in the choice, or else on dev."""
+    best, baselines = ranking.rows[0], [row for row in folder.baselines if not row.pretrained]
+    known = [score for score in (ranking.test, ranking.score) if any(score in row.scores for row in baselines)]
+    score = next((score for score in known if best.scores[score].values), "")
+    if not folder.baselines:
+        return ["No baseline was fitted to compare with (--baselines all of sweep and train)."]
+    if not score:
+        return []
+    sign = 1 if higher_is_better(score) else -1
+    baseline = max((row for row in baselines if score in row.scores), key=lambda row: sign * row.scores[score])
+    summary, value = best.scores[score], baseline.scores[score]
+    better = sign * (summary.mean - value) > 0
+    gap = f"{_points(score, summary.mean - value)} {_words(score)[not better]}"
+    line = f"The best setting, {best.name}, is {gap} the best baseline, {baseline.title}, in {plain_score_name(score)}"
+    interval = statistics.to_published(list(summary.values.values()), value) if better else None
+    if not better:
+        line += ": not worth using"
+    elif interval and min(sign * end for end in interval) <= 0:
+        line += ", within seed noise"
+    ours, theirs = _mean_text(summary, score), format_number(score, value) + "%" * is_percent(score)
+    return [f"{line} ({ours}, against {theirs})."]
+
+
+def _noise(folder: SweepFolder, ranking: Ranking) -> list[str]:
+    """Describes whether the seeds tell the best setting from the others, by Welch's test with Holm's correction, and
+    how many seeds would: the number that the table's details give.
+    """
+    score, (best, *others) = ranking.score, ranking.rows
+    if not others:
+        return []
+    p_values = [ranking.table.p_value(best, other, score) for other in others]
+    if None in p_values:
+        other = others[p_values.index(None)]
+        return [f"Too few seeds, or seeds that do not differ: {best.name} and {other.name} cannot be tested."]
+    corrected = statistics.holm(p_values)
+    within = [other for other, p_value in zip(others, corrected, strict=True) if p_value >= LEVEL]
+    if not within:
+        most = p_text(max(corrected))
+        return [f"It is beyond seed noise: better than every other with a dev score (p {most}, Welch with Holm)."]
+    least = min(p_value for p_value in corrected if p_value >= LEVEL)
+    names = "; ".join(other.name for other in within[:4]) + f" and {len(within) - 4} more" * (len(within) > 4)
+    sentences = [f"Within seed noise of it (p {least:.3f} or more, Welch with Holm): {names}."]
+    # A better mean may be beyond noise and a worse one within it, because Welch's test weighs their spreads.
+    ahead = [other for other in others[: others.index(within[-1])] if other not in within]
+    if ahead:
+        one, other = (f"{row.name}: {_mean_text(row.scores[score], score)}" for row in (ahead[0], within[-1]))
+        sentences.append(
+            f"{ahead[0].name} has a better mean than {within[-1].name} and yet is beyond noise, because Welch's test "
+            f"weighs how much the seeds of each setting spread ({one}; {other})."
+        )
+    return sentences + seeds_needed(table_of(folder))
