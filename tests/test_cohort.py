@@ -156,8 +156,13 @@ def test_stopped_and_diverged_runs_keep_their_status_at_a_rung():
     """At a rung, one run has stopped and one has diverged. A pause detects divergence even before an evaluation."""
     changes = [{"learning_rate": 0.0, "learning_rate_floor": 0.0}, {"learning_rate": 1e30, "gradient_clip": 0.0}, {}]
     training = {"patience_samples": 70, "evaluate_every_samples": 60, "epochs": 4}
-    cohort = make_cohort(optimizer=changes, training=training)
+    told = []
+    listener = Listener()
+    listener.evaluated = lambda *event: told.append(event)
+    cohort = make_cohort(optimizer=changes, training=training, listener=listener)
     cohort.train(dropped={3: [0, 1, 2]})
+    *_, (_, _, _, scores, stopped) = told  # of the stopped run its best score, and none of the diverged one
+    assert (len(scores), stopped, scores[0]) == (2, 1, cohort.runs[0].best_score)
     assert [progress.status for progress in cohort.runs][:2] == ["finished", "diverged"]
     late = make_cohort(optimizer=changes[1:] + [{}], training=training | {"evaluate_every_samples": 400})
     assert late.train(until=2) is None

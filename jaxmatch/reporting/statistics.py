@@ -200,12 +200,3 @@ def _fewest_seeds(effect: float, freedom: float, level: float) -> int | None:
     if power(MOST_SEEDS) < POWER:
         return None
     return bisect.bisect_left(range(2, MOST_SEEDS), POWER, key=power) + 2
-
-
-def seeds_text(count: int | None, now: int, seeds: str = "seeds each") -> str:
-    """Formats the number of seeds that separate two settings, or None, beside the number that there are `now`."""
-    return (
-        f"More than {MOST_SEEDS:,} {seeds}"
-        if count is None
-        else f"About {count:,} {seeds}, {count - now:,} more than now,"
-    )

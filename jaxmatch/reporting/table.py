@@ -48,7 +48,7 @@ from jaxmatch.reporting.records import (
     setting_of_run,
     short_commit,
 )
-from jaxmatch.reporting.statistics import CONFIDENCE, LEVEL, Difference
+from jaxmatch.reporting.statistics import CONFIDENCE, LEVEL, MOST_SEEDS, Difference
 
 SCORE, DIFFERENCE, PUBLISHED = "score", "difference", "published"  # what a column shows
 _SPLITS = {"train": "training", "dev": "dev", "test": "test"}  # split -> its name in running text
@@ -589,12 +589,15 @@ def seeds_needed(table: Table) -> list[str]:
     if p_value < LEVEL:
         return [f"The seeds separate {what} (p {p_text(p_value)}, these two alone)."]
     one, other = (row.scores[score].values for row in rows)
+    seeds, now = "seeds each", min(len(one), len(other))
     if table.layout.paired:
         shared = [one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]
-        needed = statistics.seeds_text(statistics.shared_seeds_to_separate(shared), len(shared), "shared seeds")
+        count, seeds, now = statistics.shared_seeds_to_separate(shared), "shared seeds", len(shared)
     else:
         count = statistics.seeds_to_separate(list(one.values()), list(other.values()))
-        needed = statistics.seeds_text(count, min(len(one), len(other)))
+    needed = (
+        f"About {count:,} {seeds}, {count - now:,} more than now," if count else f"More than {MOST_SEEDS:,} {seeds}"
+    )
     power = f"power {statistics.POWER:.0%}, level {LEVEL:.0%}"
     return [f"{needed} are needed to separate {what} ({power}, these two alone)."]
 

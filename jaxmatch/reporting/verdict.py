@@ -6,23 +6,14 @@ from typing import NamedTuple
 
 from jaxmatch.errors import count_text
 from jaxmatch.reporting import statistics
-from jaxmatch.reporting.layout import (
-    TableLayout,
-    format_number,
-    higher_is_better,
-    is_percent,
-    p_text,
-    plain_score_name,
-)
+from jaxmatch.reporting.layout import TableLayout, format_number, higher_is_better, is_percent, p_text, plain_score_name
 from jaxmatch.reporting.records import SweepFolder, best_record, read_sweep_folder, setting_name
 from jaxmatch.reporting.statistics import LEVEL
 from jaxmatch.reporting.table import Row, Summary, make_table, missing_text, seeds_needed, table_of
 
 
 class Verdict(NamedTuple):
-    """The conclusions from a sweep, the most important first, and the command that predicts with its best run. There
-    are none while nothing can be concluded.
-    """
+    """The conclusions, the most important first, and the command that predicts with the best run; or nothing."""
 
     sentences: tuple[str, ...] = ()
     command: str = ""
@@ -50,11 +41,7 @@ class Ranking:
 
 
 def verdict_lines(directory: Path) -> list[str]:
-    """Returns the verdict on the sweep of a folder as lines for a terminal. The command has a line of its own.
-
-    Raises:
-      InputError: no sweep was run in the folder, or a file of it is damaged.
-    """
+    """Returns the verdict on the sweep of a folder as lines for a terminal. The command has a line of its own."""
     folder = read_sweep_folder(directory)
     found = verdict(folder, Ranking(folder))
     return [*found.sentences, *([f"    {found.command}"] if found.command else [])]
@@ -70,8 +57,8 @@ def verdict(folder: SweepFolder, ranking: Ranking) -> Verdict:
     line = f"Best by mean {plain_score_name(score)}: {best.name}, {_mean_text(best.scores[score], score)}"
     if others:
         line += f"; the next, {others[0].name}, "
-        gap = abs(ranking.mean(best) - ranking.mean(others[0]))
-        line += f"is {_points(score, gap)} {_words(score)[1]} it" if gap else "is as good"
+        difference = ranking.mean(others[0]) - ranking.mean(best)
+        line += f"is {_gap(score, difference)} it" if difference else "is as good"
     sentences = [*_against_baselines(folder, ranking), f"{line}.", *_noise(folder, ranking)]
     curves = [record for record in best.finished if record["curve"]]
     last = sum(record["curve"][-1]["samples"] == record["selected_at_samples"] for record in curves)
@@ -92,13 +79,10 @@ def _mean_text(summary: Summary, score: str) -> str:
     return f"{format_number(score, summary.mean)}{spread}{'%' * is_percent(score)} over {seeds}"
 
 
-def _points(score: str, difference: float) -> str:
-    return format_number(score, abs(difference)) + " points" * is_percent(score)
-
-
-def _words(score: str) -> tuple[str, str]:
-    """Returns the words between two means, the first of which is the better one, or the worse one."""
-    return ("above", "below") if higher_is_better(score) else ("better than", "worse than")
+def _gap(score: str, difference: float) -> str:
+    """Describes a mean minus another one: "4.7 points below"."""
+    words = ("below", "above") if higher_is_better(score) else ("better than", "worse than")
+    return f"{format_number(score, abs(difference))}{' points' * is_percent(score)} {words[difference > 0]}"
 
 
 def _against_baselines(folder: SweepFolder, ranking: Ranking) -> list[str]:
@@ -114,7 +98,7 @@ def _against_baselines(folder: SweepFolder, ranking: Ranking) -> list[str]:
     baseline = max((row for row in baselines if score in row.scores), key=lambda row: sign * row.scores[score])
     summary, value = best.scores[score], baseline.scores[score]
     better = sign * (summary.mean - value) > 0
-    gap = f"{_points(score, summary.mean - value)} {_words(score)[not better]}"
+    gap = _gap(score, summary.mean - value)
     line = f"The best setting, {best.name}, is {gap} the best baseline, {baseline.title}, in {plain_score_name(score)}"
     interval = statistics.to_published(list(summary.values.values()), value) if better else None
     if not better:

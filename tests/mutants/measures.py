@@ -82,7 +82,7 @@ MUTANTS = [
     (_TABLE, "[others[seed] for seed in shared]", "list(others.values())[: len(shared)]", _PAIRED),
     (_TABLE, "[one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]",
      "[a - b for a, b in zip(one.values(), other.values())]", _PAIRED),
-    (_TABLE, "count, min(len(one), len(other))", "count, max(len(one), len(other))",
+    (_TABLE, '"seeds each", min(len(one), len(other))', '"seeds each", max(len(one), len(other))',
      ["tests/test_statistics.py::test_caption_states_how_many_seeds_separate_the_two_best_settings"]),
     (_TABLE, "0.5 * 10.0 **", "1.0 * 10.0 **", _TO_PUBLISHED),
     (_TABLE, "0.5 * 10.0 **", "0.0 * 10.0 **", _TO_PUBLISHED),
