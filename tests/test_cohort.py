@@ -159,8 +159,8 @@ def test_stopped_and_diverged_runs_keep_their_status_at_a_rung():
     told = []
     listener = Listener()
     listener.evaluated = lambda *event: told.append(event)
-    cohort = make_cohort(optimizer=changes, training=training, listener=listener)
-    cohort.train(dropped={3: [0, 1, 2]})
+    cohort = make_cohort(optimizer=changes, training=training)
+    cohort.train(listener=listener, dropped={3: [0, 1, 2]})
     *_, (_, _, _, scores, stopped) = told  # of the stopped run its best score, and none of the diverged one
     assert (len(scores), stopped, scores[0]) == (2, 1, cohort.runs[0].best_score)
     assert [progress.status for progress in cohort.runs][:2] == ["finished", "diverged"]
