@@ -68,7 +68,8 @@ def test_progress_lines_name_what_is_compiled_and_the_time_left_with_compilation
         call(*arguments)
         return [line.partition(": ")[2] for line in lines()[before:]]
 
-    assert after(61, shown.compiling, "training", 1, 1) == [f"compiling 1 of {cohort.compilations} (sweep: elapsed 1:01)"]
+    compiling = f"compiling 1 of {cohort.compilations} (sweep: elapsed 1:01)"
+    assert after(61, shown.compiling, "training", 1, 1) == [compiling]
     assert after(150, shown.compiled, "training", 150.0) == []  # half of what was expected; the other half is not left
     left = round((0.9 * 600 + 300 * (cohort.compilations - 1)) * 61 / 60)  # at the speed of the last step
     left = f"{left // 60}:{left % 60:02}"
