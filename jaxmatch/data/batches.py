@@ -1,7 +1,6 @@
 """The batches of an epoch: their pairs, their shapes and their order.
 
-A compiled program has fixed shapes. The two sentences of a pair are stored side by side in one row of tokens, so that a
-shape is a single number, the length of the row. Length buckets are the few lengths that pairs are padded to, chosen so
+The two sentences of a pair are one row of tokens. Length buckets are the few lengths that rows are padded to, chosen so
 that they add the least possible padding. A batch holds pairs of one bucket, that is, of similar length. With mixed
 lengths, it holds pairs of all buckets, and is padded to the bucket of its longest pair.
 
@@ -62,10 +61,9 @@ _EPOCHS = 8
 class BatchPlan:
     """The batches of a training split. Their counts and shapes are the same for every seed.
 
-    With mixed lengths, an epoch begins with a shuffle of the buckets of all pairs, which is the same for all seeds. It
-    gives each row of each batch a bucket. Then each seed shuffles the pairs of each bucket over the rows of that
-    bucket. For one seed, this is a uniform shuffle of all pairs. In every step, the batches of all seeds are padded to
-    the same length.
+    With mixed lengths, a shuffle that is the same for all seeds gives each row of each batch a bucket. Then each seed
+    shuffles the pairs of each bucket over its rows. For one seed, this is a uniform shuffle of all pairs, and in every
+    step the batches of all seeds are padded to the same length.
 
     Arguments:
       assignment: <int32>[pairs], the index in `buckets` of each pair's bucket.
@@ -128,9 +126,7 @@ class BatchPlan:
         return filled, np.pad(weights, ((0, 0), (0, fillers)))
 
     def bucket_sequence(self, epoch: int) -> np.ndarray:
-        """Draws the order of an epoch's batches, the same for every seed: <int32>[steps_per_epoch, 2], the bucket of
-        each batch and its index in its table.
-        """
+        """Draws an epoch's batches, the same for every seed, by bucket and index in its table: <int32>[steps, 2]."""
         if self.mixed:
             longest = _longest(self._assignment, self.batch_size, epoch)
             return np.stack([longest, np.arange(len(longest), dtype=np.int32)], axis=1)
@@ -189,9 +185,7 @@ class Batch(NamedTuple):
 
 
 def evaluation_rows(splits: Sequence[np.ndarray], buckets: Sequence[int], batch_size: int) -> tuple[int, ...]:
-    """Returns the number of rows in a batch of each bucket, common to splits of some lengths <int32>[pairs]; 1 if no
-    split has pairs in the bucket. All of them are evaluated with the same compiled shapes.
-    """
+    """Returns the number of rows in a batch of each bucket, common to splits of some lengths <int32>[pairs]."""
     counts = [np.bincount(assign(lengths, buckets), minlength=len(buckets)) for lengths in splits]
     return tuple(_even_split(max(1, int(count)), batch_size)[1] for count in np.max(counts, axis=0))
 
@@ -252,17 +246,15 @@ def _random_order(count: int, seed: int, purpose: int, epoch: int, bucket: int) 
     return np.argsort(np.random.Philox(key=key).random_raw(count), kind="stable")
 
 
-# Training batches are drawn again in every epoch, so their maximum number of distinct words is estimated from a
-# few draws. Batches of one shape differ by a few percent: on SNLI and Quora, 25% are six standard deviations or more.
+# The maximum number of distinct words of training batches is estimated from a few draws. Batches of one shape differ by
+# a few percent: on SNLI and Quora, 25% are six standard deviations or more.
 _DRAWS, _BATCHES_OF_A_DRAW, _MARGIN = 4, 16, 1.25
 # Programs are compiled for multiples of this number, so that a few words more or less need no other program.
 _MULTIPLE = 64
 
 
 def most_distinct_words(batches: Iterable[np.ndarray], words: int) -> int:
-    """Returns the largest number of distinct words, with padding, in one of some batches <int32>[batch, length] of ids
-    below `words`.
-    """
+    """Returns the most distinct words, with padding, in one of some batches <int32>[batch, length] of ids < `words`."""
     occurs, most = np.zeros(words, bool), 0
     for ids in batches:
         occurs[:] = False
@@ -273,9 +265,7 @@ def most_distinct_words(batches: Iterable[np.ndarray], words: int) -> int:
 
 
 def _program_words(words: int, tokens: int) -> int | None:
-    """Returns how many distinct words a program for so many tokens is compiled for. None means that each token is
-    encoded by itself, because that costs no more.
-    """
+    """Returns how many distinct words a program is compiled for; None: each of its `tokens` is encoded by itself."""
     rounded = -(-words // _MULTIPLE) * _MULTIPLE
     return rounded if rounded < tokens else None
 

@@ -36,16 +36,15 @@ class Source:
       task: "classification", "regression" or "ranking".
       labels: label names in the order of the model's outputs; empty for a regression.
       folder: the official folder, relative to the data directory.
-      files: split -> candidate file names in that folder. The first file that exists is read. Empty if the official
-        release has no such split. If dev has the files of train, a tenth of their pairs are dev.
+      files: split -> file names in that folder, of which the first that exists is read; empty if the official release
+        has no such split. If dev has the files of train, a tenth of their pairs are dev.
       read: the function that reads the file of a split.
       selection: the score that chooses a checkpoint.
       read_split: split -> the function that reads it instead of `read`.
       about: split -> a description, if its name does not describe it, or the reason why it does not exist.
-      filtered: whether only questions with right and wrong candidates count in the scores of a ranking; otherwise all
-        questions with a right candidate count.
-      companion_suffix: the suffix of a second file that each split's file needs in the same folder; empty if no second
-        file is needed.
+      filtered: whether only questions with right and wrong candidates count in the scores of a ranking, not all with
+        a right one.
+      companion_suffix: the suffix of a second file that each split's file needs in the same folder, or "".
     """
 
     name: str
@@ -197,12 +196,11 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "", layo
     """Reads a data set with all its splits.
 
     Arguments:
-      name: a name in `CATALOG`; "own" for the user's own train, dev and test files; "embedded_inference",
-        "embedded_paraphrase" or "embedded_ranking" for generated data, which needs no files.
-      directory: the folder that holds the official folders, or the folder that holds the files themselves; for "own",
-        the folder with the files, or one file that is split.
-      task: the task of "own" data. If it is empty, the task is a ranking if the training file has a `group`, and a
-        classification otherwise; a regression must be requested. Other data sets have one task and accept no other.
+      name: one of `names()`. "own" are the user's own train, dev and test files; generated data needs no files.
+      directory: the folder that holds the official folders, or the files themselves; for "own", also one file that is
+        split.
+      task: the task of "own" data; if it is empty, a ranking if the training file has a `group`, and a classification
+        otherwise.
       layout: the layout of "own" data: its columns, the names of its labels, and how one file is split.
 
     Returns:

@@ -38,8 +38,7 @@ _LONG_TOKEN, _SHARE_OF_TOKENS = 5, 0.01
 class DataSettings(DataConfig):
     """The data section of a config with resolved paths, and the features that the model takes besides word vectors.
 
-    `vectors` is a file, 'hashed', 'none' for a model that trains its word vectors, or '' for those of an embedded data
-    set.
+    `vectors` is a file, 'hashed', 'none' for a model that trains its own, or '' for those of an embedded data set.
     """
 
     characters: int = 0  # the size of the character vocabulary (`character_table`); 0 leaves the characters out
@@ -119,7 +118,7 @@ def pair_rows(
 
     Arguments:
       tokens_a, tokens_b: <int32>[total], the word ids of all first and of all second sentences, concatenated; or
-        another feature of each token, in which 0 is padding, too.
+        another feature of each token.
       lengths_a, lengths_b: <int32>[pairs], the number of tokens in each sentence.
       length: the length of a row; the tokens of every pair fit into it.
 

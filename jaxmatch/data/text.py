@@ -58,8 +58,7 @@ class Vocabulary:
 def build_vocabulary(counts: Mapping[str, int], has_vector: Container[str], minimum_count: int = 5) -> Vocabulary:
     """Builds a vocabulary of the words that have a vector or occur often enough, the most frequent first.
 
-    This is the rule of RE2's released code: words of all splits are counted (`counts`), and a rare word is kept only if
-    it has a vector.
+    As in RE2's released code, words of all splits are counted, and a rare word is kept only if it has a vector.
     """
     kept = {word for word, count in counts.items() if count >= minimum_count or word in has_vector}
     kept -= {PADDING_WORD, UNKNOWN_WORD}
@@ -178,9 +177,9 @@ def _word(text: str) -> list[str]:
     return text.split()
 
 
-# Plain text, for which the thirty rules of the word tokenizer reduce to a handful, has only ASCII words, marks that are
-# always tokens of their own, commas before a space, single dashes and full stops, and the clitics of English. Most text
-# is plain. It is split 28 times faster than rule by rule, which takes two minutes for SNLI (benchmarks/NOTES.md).
+# Plain text has only ASCII words, marks that are always tokens of their own, commas before a space, single dashes and
+# full stops, and the clitics of English. Most text is. It is split 28 times faster than by the thirty rules, which
+# take two minutes for SNLI (benchmarks/NOTES.md).
 _PLAIN = re.compile(
     r"""(?:[A-Za-z0-9 ?!();&%$\#@]++
          |,(?=\ |$) | -(?!-) | \.(?!\.)

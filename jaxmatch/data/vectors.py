@@ -1,12 +1,11 @@
 """Word vectors: from files, and made from the spelling of words.
 
-A file is text in GloVe's layout or word2vec's binary format; plain, with gzip, or in a zip archive. It is read as a
-stream. Only the rows of wanted words are held in memory.
+A file is text in GloVe's layout or word2vec's binary format; plain, with gzip, or in a zip archive. Only the rows of
+wanted words are held in memory.
 
-Hashed vectors are for users without a file. As in fastText (Bojanowski et al., 2017, section 3.2), the vector of a word
-is the sum of the vectors of its character n-grams and of the whole word. The vector of an n-gram is not trained here:
-it consists of signs that come from the hash of the n-gram (a random projection, Achlioptas, 2003). Words that share a
-stem have similar vectors. The vectors do not know what words mean.
+As in fastText (Bojanowski et al., 2017, section 3.2), the hashed vector of a word is the sum of those of its character
+n-grams and of the whole word. That of an n-gram is not trained: it consists of signs that come from the hash of the
+n-gram (a random projection, Achlioptas, 2003). Words that share a stem have similar vectors.
 """
 
 import codecs
@@ -49,9 +48,7 @@ MOST_GRAMS = 1 << 17  # the signs of this many n-grams are held in memory (50 MB
 
 @dataclass(frozen=True)
 class VectorReport:
-    """Statistics of a vector file. `lines` counts broken lines, too: those that are not a word with `dimensions` finite
-    numbers. They are left out, and the first few are described.
-    """
+    """Statistics of a vector file. `broken` of its `lines` are not a word with `dimensions` finite numbers."""
 
     name: str  # of the file, without folder and suffixes
     dimensions: int
