@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jaxmatch.config.settings import flatten
-from jaxmatch.errors import InputError, NotInstalled
+from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import PARTS, TableLayout
-from jaxmatch.reporting.records import read_sweep_folder, scores_of
+from jaxmatch.reporting.records import data_frame, read_sweep_folder, scores_of
 from jaxmatch.reporting.table import Table, make_table, table_of
 
 if TYPE_CHECKING:
@@ -30,10 +30,6 @@ def records(results: str | Path | Iterable[Mapping[str, Any]]) -> pandas.DataFra
     Raises:
       InputError: pandas is not installed, no sweep was run in the folder, or a file is damaged.
     """
-    try:
-        import pandas
-    except ImportError:
-        raise NotInstalled("a data frame", "pandas", "tables") from None
     folder = Path(results) / "runs" if isinstance(results, str | Path) else None
     rows = []
     for record in results if folder is None else read_sweep_folder(Path(results)).records.values():
@@ -43,13 +39,13 @@ def records(results: str | Path | Iterable[Mapping[str, Any]]) -> pandas.DataFra
         row |= flatten(record["config"])
         row |= {f"{part}.{name}": value for part in PARTS for name, value in scores_of(record, part).items()}
         rows.append(row)
-    frame = pandas.DataFrame(rows)
+    frame = data_frame(rows)
     scores = [name for name in frame.columns if name.startswith(("dev.", "test.", "best_on_test."))]
     return frame.astype(dict.fromkeys(scores, float))  # None, for an undefined score, becomes NaN
 
 
 def table(results: str | Path | Sequence[Mapping[str, Any]], layout: TableLayout | None = None) -> Table:
-    """Returns the table of a sweep. A notebook shows it; `markdown()`, `latex()`, `csv()` and `json()` return its text.
+    """Returns the table of a sweep. `print` and a notebook show it; its methods write it in other forms.
 
     Arguments:
       results: the folder of a sweep, or records.
@@ -73,25 +69,31 @@ def evaluate(
     *,
     split: str = "test",
     directory: str | Path | None = None,
-) -> dict[str, float]:
+    details: bool = False,
+    **layout: str,
+) -> dict[str, Any]:
     """Computes the scores of a trained model: score -> value, as in records, but without "loss" and calibration.
 
+    Of a calibrated model there are also the scores that `jaxmatch calibrate` prints, as they are without calibration.
+
     Arguments:
-      model: the folder of a run, or a `Matcher` that `load` returned.
+      model: the folder of a run or of a sweep, as `load` takes it, or a `Matcher` that `load` returned.
       data: a file of labeled pairs, in the layout of training data, or a `Split`; None: the data set that the model was
-        trained on, for which `model` must be the folder of a run.
+        trained on.
       split: "train", "dev" or "test", the split of that data set.
       directory: the folder with the files of that data set; None: the folder used in training.
+      details: whether to return all that `jaxmatch evaluate --format json` writes about the pairs.
+      layout: `columns`, `labels` and `by`, texts for a file as in the command; `by` needs `details`.
 
     Raises:
       InputError: the model or the data cannot be used.
     """
-    from jaxmatch.analysis.evaluate import official_split, own_file, score_split
+    from jaxmatch.analysis.evaluate import evaluation, official_split, own_file
     from jaxmatch.inference.matcher import load
 
-    matcher = load(Path(model)) if isinstance(model, str | Path) else model
+    matcher = load(model) if isinstance(model, str | Path) else model
     if data is None:
-        if not isinstance(model, str | Path):
-            raise InputError("a Matcher does not say what data to use", remedy="give a run's folder, or data")
-        data = official_split(Path(model), matcher, split, None if directory is None else str(directory))
-    return score_split(matcher, own_file(matcher, Path(data)) if isinstance(data, str | Path) else data)
+        data = official_split(matcher, split, None if directory is None else str(directory))
+    pairs = own_file(matcher, Path(data), layout) if isinstance(data, str | Path) else data
+    found = evaluation(matcher, pairs, layout.get("labels", ""))
+    return found if details else found["scores"]

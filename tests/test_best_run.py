@@ -29,14 +29,27 @@ def _write(folder, **changes):
     (folder / "record.json").write_text(json.dumps(small_records.record(**changes)))
 
 
-def test_predict_uses_the_best_run_and_names_it_on_standard_error(sweep, capsysbinary):
+@pytest.mark.parametrize("best", [["--best"], []])
+def test_predict_uses_the_best_run_and_names_it_on_standard_error(sweep, capsysbinary, best):
     pairs = write_tsv(sweep / "in.tsv", TEXTS)
-    assert main(["predict", str(sweep), "--best", "--input", str(pairs)]) == 0
+    assert main(["predict", str(sweep), *best, "--input", str(pairs)]) == 0
     out, err = capsysbinary.readouterr()
     labels = [prediction.label for prediction in jaxmatch.load(sweep / "runs" / "second-seed0").predict(TEXTS)]
     assert [json.loads(line)["label"] for line in out.splitlines()] == labels
     assert err.decode().startswith("note: second-seed0 (model.blocks=1, optimizer.learning_rate=0.001, seed 1) is the")
     assert err.endswith(b"best of 3 runs by dev accuracy, 0.9000\n")
+
+
+def test_load_takes_the_best_run_of_a_sweep_and_says_which(sweep, capsys):
+    matcher = jaxmatch.load(sweep)
+    assert capsys.readouterr().err.startswith("note: second-seed0 (")
+    assert repr(matcher) == (
+        f"Matcher(re2; {sweep / 'runs' / 'second-seed0'}; labels entailment, neutral, contradiction; 12 words; "
+        "dev accuracy 0.9000)"
+    )
+    best = jaxmatch.load(sweep / "runs" / "second-seed0" / "model")
+    assert capsys.readouterr().err == "" and repr(best) == repr(matcher)
+    assert matcher.predict(TEXTS) == best.predict(TEXTS) != jaxmatch.load(sweep / "runs" / "first-seed0").predict(TEXTS)
 
 
 @pytest.mark.parametrize(

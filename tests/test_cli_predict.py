@@ -4,14 +4,15 @@ import json
 import sys
 from pathlib import Path
 
+import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from saved_model import TEXTS, save, write_tsv
+from saved_model import LABELS, TEXTS, save, write_tsv
 
 import jaxmatch
 from jaxmatch.cli.main import main
-from jaxmatch.cli.models import records
+from jaxmatch.data.pairs import read_records
 from jaxmatch.errors import InputError
 
 
@@ -31,9 +32,40 @@ def test_predict_keeps_the_fields_of_json_lines(run, tmp_path, monkeypatch):
     answers = _predict(run, source, tmp_path / "out.jsonl")
     for row, answer, prediction in zip(rows, answers, jaxmatch.load(run).predict(TEXTS), strict=True):
         label, probabilities = answer.pop("label"), answer.pop("probabilities")
+        assert answer.pop("unknown_words") == round(prediction.unknown_words, 6)
         assert answer == {**{k: v for k, v in row.items() if k != "label"}, "input_input_label": "mine"}
         assert label == prediction.label
-        assert sum(probabilities.values()) == pytest.approx(1)
+        assert sum(probabilities.values()) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_predict_writes_tables_with_a_column_for_each_probability(run, tmp_path, suffix):
+    rows = [{"text_a": a, "text_b": b, "n": number} for number, (a, b) in enumerate(TEXTS)]
+    rows[1] |= {"tags": ["x", "y, z"]}
+    source, target = tmp_path / "in.jsonl", tmp_path / f"out{suffix}"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["predict", str(run), "--input", str(source), "--output", str(target)]) == 0
+    frame = pandas.read_csv(target) if suffix == ".csv" else pandas.read_parquet(target)
+    shares = [f"probability_{label}" for label in LABELS]
+    assert list(frame.columns) == ["text_a", "text_b", "n", "label", "unknown_words", *shares, "tags"]
+    assert list(zip(frame["text_a"], frame["text_b"], strict=True)) == TEXTS
+    tags = frame["tags"][1]
+    assert (json.loads(tags) if suffix == ".csv" else list(tags)) == ["x", "y, z"]
+    for row, prediction in zip(frame[shares].to_numpy(), jaxmatch.load(run).predict(TEXTS), strict=True):
+        assert row.tolist() == [round(value, 6) for value in prediction.probabilities.values()]
+
+
+def test_a_file_without_a_header_has_columns_by_number(run, tmp_path, capsys):
+    source = tmp_path / "in.tsv"
+    source.write_text("".join(f"{b}\tx\t{a}\n" for a, b in TEXTS))
+    answers = _predict(run, source, tmp_path / "out.jsonl", "--columns", "3=text_a,1=text_b")
+    assert [(answer["text_a"], answer["text_b"], answer["2"]) for answer in answers] == [(a, b, "x") for a, b in TEXTS]
+    source.write_text("".join(f"{a}\t{b}\n" for a, b in TEXTS))
+    plain = _predict(run, source, tmp_path / "out.jsonl", "--no-header")
+    assert [answer["probabilities"] for answer in plain] == [answer["probabilities"] for answer in answers]
+    for columns, problem in (("0=text_a,1=text_b", "1=text_a and so on"), ("1=text_a,3=text_b", "no column 'text_b'")):
+        assert main(["predict", str(run), "--input", str(source), "--columns", columns]) == 2
+        assert problem in capsys.readouterr().err
 
 
 def test_predict_gives_scores_in_a_regression(tmp_path):
@@ -41,7 +73,7 @@ def test_predict_gives_scores_in_a_regression(tmp_path):
     answers = _predict(run, write_tsv(tmp_path / "in.tsv", TEXTS), tmp_path / "out.jsonl")
     expected = jaxmatch.load(run).logits(TEXTS)[:, 0].tolist()
     assert [answer["score"] for answer in answers] == pytest.approx(expected, abs=1e-5)
-    assert all(set(answer) == {"text_a", "text_b", "score"} for answer in answers)
+    assert all(set(answer) == {"text_a", "text_b", "score", "unknown_words"} for answer in answers)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +126,6 @@ def test_arbitrary_bytes_are_read_or_refused_with_a_line_number(tmp_path_factory
     header = b"text_a,text_b" if layout == "csv" else b"text_a\ttext_b"
     file.write_bytes(b"".join(line.replace(b"\n", b"") + b"\n" for line in [header, *lines]))
     try:
-        assert all(isinstance(fields["text_a"], str) for _, fields in records(file, TEXT_NAMES, layout, quoted))
+        assert all(isinstance(fields["text_a"], str) for _, fields in read_records(file, TEXT_NAMES, layout, quoted))
     except InputError as error:
         assert 1 <= error.line <= len(lines) + 1

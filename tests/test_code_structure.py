@@ -32,7 +32,7 @@ MAY_IMPORT = {
         "sweep",
     },
     "devices": {"layers"},
-    "inference": {"config", "data", "layers", "models", "devices", "__init__"},
+    "inference": {"config", "data", "layers", "models", "devices", "reporting", "__init__"},
     "analysis": {"devices", "data", "models", "training", "reporting", "inference"},
     "sweep": {
         "config",

@@ -11,7 +11,6 @@ import small_records
 
 import jaxmatch
 from jaxmatch.analysis import ensemble
-from jaxmatch.analysis.evaluate import score_split
 from jaxmatch.cli.main import main
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
@@ -59,7 +58,7 @@ def test_runs_are_scored_individually_and_as_an_ensemble(workdir):
     folder, split = workdir
     matchers = [jaxmatch.load(folder / "runs" / f"x-seed{seed}") for seed in (0, 1, 11)]
     scores = ensemble.ensemble(iter(matchers), split)
-    assert scores.single == tuple(score_split(matcher, split) for matcher in matchers)
+    assert scores.single == tuple(jaxmatch.evaluate(matcher, split) for matcher in matchers)
     # Computed by hand from the predictions of each run.
     predictions = [matcher.predict(TEXTS) for matcher in matchers]
     assert len({tuple(one.label for one in run) for run in predictions}) > 1  # the runs disagree somewhere

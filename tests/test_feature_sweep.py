@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import small_sweep
 
-from jaxmatch.analysis.evaluate import label_numbers, pairs_of, score_split
+from jaxmatch.analysis.evaluate import evaluation, label_numbers, pairs_of
 from jaxmatch.data import own
 from jaxmatch.inference.matcher import load
 from jaxmatch.training.evaluation import mean_loss
@@ -39,7 +39,7 @@ def test_the_saved_model_reproduces_the_scores_of_its_record(trained, small_file
     matcher = load(trained)
     record = json.loads((trained / "record.json").read_text())
     split = own.read(small_files / "test.tsv", "classification", matcher.labels)
-    assert score_split(matcher, split)["accuracy"] == record["test"]["accuracy"]
+    assert evaluation(matcher, split)["scores"]["accuracy"] == record["test"]["accuracy"]
     loss = mean_loss("classification", matcher.logits(pairs_of(split)), label_numbers(matcher, split))
     assert loss == pytest.approx(record["test"]["loss"], abs=1e-5)
 

@@ -9,7 +9,6 @@ import pytest
 import small_sweep
 
 from jaxmatch import extend
-from jaxmatch.cli.common import records_of as runs_of
 from jaxmatch.cli.main import main
 from jaxmatch.config.settings import with_overrides
 from jaxmatch.data import own
@@ -17,6 +16,7 @@ from jaxmatch.data.catalog import Source
 from jaxmatch.files import write_json
 from jaxmatch.reporting.records import read_sweep_folder
 from jaxmatch.reporting.table import folder_table
+from jaxmatch.reporting.records import records_of as runs_of
 from jaxmatch.sweep import execute, launch
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import CohortFolder, Workdir

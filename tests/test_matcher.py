@@ -12,6 +12,7 @@ import sys
 
 import jax
 import numpy as np
+import pandas
 import pytest
 import saved_model
 from hypothesis import given
@@ -127,6 +128,23 @@ def test_pairs_may_be_iterators_or_arrays_or_none(model):
     assert model.predict(zip(*zip(*PAIRS, strict=True), strict=True)) == model.predict(np.array(PAIRS))
 
 
+def test_pairs_may_be_a_data_frame_or_a_file(model, tmp_path):
+    expected = model.predict(PAIRS)
+    frame = pandas.DataFrame(PAIRS, columns=["first", "text_b"])
+    frame.to_csv(tmp_path / "pairs.csv", index=False)
+    for source in (frame, tmp_path / "pairs.csv", str(tmp_path / "pairs.csv")):
+        assert model.predict(source, columns="text_a=first") == expected
+        with pytest.raises(InputError, match="has no column 'text_a'; it has 'first', 'text_b'"):
+            model.logits(source)
+
+
+def test_a_prediction_tells_the_share_of_unknown_words(model, tmp_path):
+    assert [one.unknown_words for one in model.predict([("a b c", "no d"), ("a zebra", "b quagga gnu")])] == [0, 0.6]
+    # A model that reads the spelling of words knows them all.
+    (spelled,) = with_characters(tmp_path / "run", minimum_count=1).predict([("a zebra", "b")])
+    assert spelled.unknown_words == 0
+
+
 @pytest.mark.parametrize(("wrong", "kind"), [(0, ValueError), (1.5, TypeError)])
 def test_invalid_batch_size_is_an_error(model, wrong, kind):
     with pytest.raises(kind):
@@ -143,9 +161,8 @@ def test_moved_model_folder_gives_the_same_logits_in_another_process(run, model,
 
 
 def test_folder_that_is_not_a_run_is_refused(run, tmp_path):
-    workdir = run.parent.parent
-    with pytest.raises(InputError, match="holds 1 run; name one of them, such as .*some-seed1"):
-        jaxmatch.load(workdir)
+    with pytest.raises(InputError, match="holds no runs of a sweep that have ended"):
+        jaxmatch.load(run.parent.parent)
     with pytest.raises(InputError, match="no such folder"):
         jaxmatch.load(tmp_path / "absent")
     with pytest.raises(InputError, match="holds no model"):

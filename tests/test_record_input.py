@@ -59,7 +59,7 @@ def test_predict_takes_every_format_of_training_data(run, tmp_path, capsys, kind
     for number, (answer, pair, expected) in enumerate(
         zip(found, PAIRS, jaxmatch.load(run).predict(PAIRS), strict=True)
     ):
-        assert list(answer) == ["id", *RENAMED, "label", "probabilities"]
+        assert list(answer) == ["id", *RENAMED, "label", "probabilities", "unknown_words"]
         assert int(answer["id"]) == number and (answer["question1"], answer["question2"]) == pair
         assert answer["probabilities"] == pytest.approx(expected.probabilities, abs=1e-6)
 
@@ -144,7 +144,7 @@ def test_rank_and_search_take_texts_from_a_column(tmp_path, capsys, kind):
     file.write_bytes(gzip.compress(content(kind, ["answer"], [(text,) for text in texts])))
     more = ["--columns", "text=answer", *["--quoted"] * (kind == "tsv")]
     expected = [(one.text, pytest.approx(one.score)) for one in jaxmatch.load(run).rank("a b", texts)]
-    for words in (["rank", str(run), "--input"], ["search", str(run), "--texts"]):
+    for words in (["rank", str(run), "--input"], ["search", str(run), "--mix", "0", "--texts"]):
         assert main([*words, str(file), "--query", "a b", *more]) == 0
         found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert [(one["text"], one["score"]) for one in found] == expected

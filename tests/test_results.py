@@ -37,6 +37,10 @@ def test_folder_table_equals_the_command_output_and_accepts_another_layout(finis
     workdir, text, _ = finished_sweep
     table = jaxmatch.table(str(workdir))
     assert table.markdown(verbose=False) == text and MarkdownFormatter()(table) == table.markdown()
+    assert str(table) == table.markdown()
+    frame = table.dataframe()
+    assert frame.to_csv(index=False) == table.csv()
+    assert table.html().count("<tr>") == 1 + len(frame) and "test accuracy" in table.html()
     layout = jaxmatch.TableLayout(title="By rate", rows=("optimizer.learning_rate",), scores=("dev.loss",))
     assert "dev loss" in jaxmatch.table(workdir, layout).markdown()
     records = list(small_sweep.records(workdir).values())
@@ -56,8 +60,11 @@ def test_evaluate_reproduces_the_recorded_scores(finished_sweep, small_files, tm
     assert jaxmatch.evaluate(matcher, small_files / "test.tsv") == jaxmatch.evaluate(best["folder"])
     pairs = Split(["ba bo"], ["bo da"], [matcher.predict([("ba bo", "bo da")])[0].label])
     assert jaxmatch.evaluate(matcher, pairs)["accuracy"] == 1
-    with pytest.raises(InputError, match="a Matcher does not say what data to use"):
-        jaxmatch.evaluate(matcher)
+    assert jaxmatch.evaluate(matcher) == jaxmatch.evaluate(workdir) == jaxmatch.evaluate(best["folder"])
+    details = jaxmatch.evaluate(matcher, small_files / "test.tsv", details=True, by="label")
+    assert details["scores"] == jaxmatch.evaluate(matcher)
+    recalls = {label: each["scores"]["accuracy"] for label, each in details["categories"].items()}
+    assert recalls == pytest.approx({label: each["recall"] for label, each in details["classes"].items()})
 
 
 def test_python_sweep_runs_with_only_a_name_config_and_grid(small_files, tmp_path):

@@ -131,6 +131,8 @@ def test_scores_of_each_task_equal_hand_computed_values():
         "recall_at_1": 0.0,
         "recall_at_2": 0.5,
         "recall_at_5": 1.0,
+        "precision_at_1": 0.0,
+        "ndcg": pytest.approx((1 / np.log2(3) + 1 / np.log2(4)) / (1 + 1 / np.log2(3))),
         "accuracy": pytest.approx(1 / 3),
         "auc": 0.0,
     }
@@ -219,21 +221,23 @@ def test_infinite_outputs_have_no_finite_loss_and_no_warning(task):
 
 
 def trec_eval(labels, values, groups, documents):
-    """Means of trec_eval's measures over the groups with right and wrong candidates, by our names."""
+    """Means of trec_eval's measures over the groups with right and wrong candidates, by our names, from grades."""
     relevance: dict = {}
     run: dict = {}
     for label, value, group, document in zip(labels, values, groups, documents, strict=True):
         relevance.setdefault(str(group), {})[str(document)] = int(label)
         run.setdefault(str(group), {})[str(document)] = float(value)
-    relevance = {group: found for group, found in relevance.items() if len(set(found.values())) == 2}
+    relevance = {group: found for group, found in relevance.items() if 0 in found.values() and any(found.values())}
     measures = {"map": "map", "mrr": "recip_rank", **{f"recall_at_{k}": f"recall_{k}" for k in scores.RECALL_AT}}
-    judged = pytrec_eval.RelevanceEvaluator(relevance, {"map", "recip_rank", "recall.1,2,5"}).evaluate(run).values()
+    measures |= {"precision_at_1": "P_1", "ndcg": "ndcg"}
+    names = {"map", "recip_rank", "recall.1,2,5", "P.1", "ndcg"}
+    judged = pytrec_eval.RelevanceEvaluator(relevance, names).evaluate(run).values()
     return {name: np.mean([j[measure] for j in judged]) if judged else math.nan for name, measure in measures.items()}
 
 
 @QUICK
 @given(
-    columns(st.integers(0, 1), COARSE, st.sampled_from(["q3", "q10", "ä"]), most=40),
+    columns(st.integers(0, 3), COARSE, st.sampled_from(["q3", "q10", "ä"]), most=40),
     st.randoms(use_true_random=False),
 )
 def test_ranking_scores_equal_trec_eval(case, random):

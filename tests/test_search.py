@@ -12,6 +12,7 @@ from saved_model import save
 import jaxmatch
 from jaxmatch.cli import models
 from jaxmatch.cli.main import main
+from jaxmatch.data.pairs import Split
 from jaxmatch.data.vectors import hashed_vectors
 from jaxmatch.errors import InputError
 from jaxmatch.inference import search
@@ -97,6 +98,7 @@ def test_invalid_arguments_of_rank_and_index_raise(matcher, texts):
 @pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
 def test_a_search_ranks_what_the_prefilter_found(matcher, texts, prefilter):
     index = matcher.index(texts, prefilter)
+    index.mix = 0
     assert index.search(QUERY, top_k=len(texts), candidates=len(texts)) == matcher.rank(QUERY, texts)
     if prefilter == "vectors":
         table = dict(zip(saved_model.WORDS, saved_model.vectors(), strict=True))
@@ -115,6 +117,52 @@ def test_a_search_ranks_what_the_prefilter_found(matcher, texts, prefilter):
     assert len(found) == 10 and all(scores[one.index] >= np.sort(scores)[-10] - 1e-6 for one in found)
     ranked = matcher.rank(QUERY, [texts[index] for index in sorted(one.index for one in found)])
     assert [one.text for one in found] == [one.text for one in ranked]
+
+
+@pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
+def test_a_weak_model_finds_a_stored_text_again_with_the_mix_that_dev_chooses(matcher, texts, prefilter):
+    """The model has random weights. On dev, matching texts are those with the same words."""
+    index = matcher.index(texts, prefilter, mix=0)
+    assert any(text not in [one.text for one in index.search(text)] for text in texts[:9])
+    shuffled = [" ".join(reversed(text.split())) for text in texts]
+    labels = ["1", "0"] * (len(texts) // 2)
+    index.mix, rank = search.chosen_mix(matcher, Split(shuffled, texts, labels), prefilter)
+    assert index.mix > 0 and rank > 0.9
+    for text in texts[:9]:
+        (first, *_) = index.search(text)
+        assert sorted(first.text.split()) == sorted(text.split())
+
+
+def test_the_score_of_a_search_mixes_the_probability_with_the_prefilter(matcher, texts):
+    index = matcher.index(texts, mix=0.25)
+    found = index.search(QUERY, top_k=7, candidates=20)
+    index.mix = 0
+    alone = {one.index: one.score for one in index.search(QUERY, top_k=20, candidates=20)}
+    near = index.scores(QUERY)
+    lowest, highest = (limit(near[list(alone)]) for limit in (min, max))
+    for one in found:
+        expected = 0.75 * alone[one.index] + 0.25 * (near[one.index] - lowest) / (highest - lowest)
+        assert one.score == pytest.approx(expected, abs=1e-6)
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+
+
+def test_the_search_command_chooses_the_mix_on_dev_and_keeps_it_in_the_index(tmp_path, texts, capsys):
+    folder, stored = tmp_path / "data", tmp_path / "texts.txt"
+    folder.mkdir()
+    saved_model.write_tsv(folder / "dev.tsv", [(text, text, "1") for text in texts], "text_a\ttext_b\tlabel")
+    stored.write_text("".join(f"{text}\n" for text in texts))
+    config = {"data": {"name": "own", "directory": str(folder), "task": "classification"}}
+    run, index = save(tmp_path / "run", labels=("0", "1"), config=config), str(tmp_path / "index")
+    assert main(["search", str(run), "--texts", str(stored), "--save", index]) == 0
+    note = capsys.readouterr().err
+    assert note.startswith("note: the prefilter has a share of ") and "chosen on own dev" in note
+    mix = jaxmatch.load(run).load_index(index).mix
+    assert f"share of {mix:.1f}," in note
+    assert main(["search", str(run), "--index", index, "--query", texts[0]]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out.splitlines()[0])["score"] == jaxmatch.load(run).load_index(index).search(texts[0])[0].score
+    assert not err
+    assert main(["search", str(run), "--index", index, "--query", texts[0], "--mix", "1.5"]) == 2
 
 
 @pytest.mark.parametrize("prefilter", ["vectors", "bm25"])
@@ -200,7 +248,7 @@ def test_search_command_gives_equal_results_from_texts_and_a_saved_index(
         (["--texts", "in.txt", "--input-format", "jsonl", "--query", "a"], "in.txt:1: not valid JSON"),
         (["--texts", "in.txt", "--input", "in.txt", "--columns", "text=b"], "in.txt:1: the header has no column 'b'"),
         (["--texts", "in.txt", "--query", "a", "--label", "x"], "'x' is not one of the model's labels (0, 1)"),
-        (["--texts", "in.txt", "--query", "a", "--save", "full"], "full: there is something else than an index"),
+        (["--texts", "in.txt", "--mix", "0.5", "--save", "full"], "full: there is something else than an index"),
     ],
 )
 def test_invalid_search_arguments_are_reported_in_one_line(binary, tmp_path, monkeypatch, capsys, words, problem):
@@ -274,7 +322,7 @@ def test_a_damaged_index_or_one_of_other_words_is_refused(matcher, texts, tmp_pa
         other.load_index(tmp_path / "index")
     path = tmp_path / "index" / "index.json"
     described = json.loads(path.read_text())
-    for changed, problem in (({"format": 2}, "is not an index of format 1"), ({"sha256": {}}, "the index is damaged")):
+    for changed, problem in (({"format": 1}, "is not an index of format 2"), ({"sha256": {}}, "the index is damaged")):
         path.write_text(json.dumps(described | changed))
         with pytest.raises(InputError, match=problem):
             matcher.load_index(tmp_path / "index")

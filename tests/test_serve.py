@@ -1,6 +1,9 @@
-"""The service of docs/how_to/serve.md gives concurrent clients the results of direct prediction."""
+"""The services of docs/how_to/serve.md and of `jaxmatch serve` give clients the results of direct prediction."""
 
+import os
 import re
+import signal
+import socket as sockets
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +15,7 @@ import saved_model
 import uvicorn
 
 import jaxmatch
+from jaxmatch.cli.main import main
 
 PAGE = Path(__file__).parent.parent / "docs" / "how_to" / "serve.md"
 CODE = re.search(r"^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)[1]
@@ -133,3 +137,60 @@ def test_concurrent_first_requests_prepare_the_model_once(run, monkeypatch):
         answers = list(threads.map(ask, range(8)))
     assert len(made) == 1 and len(matcher.model.predictor.programs) == 1
     assert all(answer == answers[0] for answer in answers)
+
+
+def test_the_command_answers_and_ends_at_sigterm_after_its_last_answer(run, monkeypatch):
+    with sockets.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    answers, predict, entered = {}, jaxmatch.Matcher.predict, threading.Event()
+    texts = ["no d", "a b c", "e"]
+
+    def slow(self, pairs):
+        entered.set()
+        time.sleep(0.3)
+        return predict(self, pairs)
+
+    def post(path, **body):
+        return httpx.post(f"http://127.0.0.1:{port}/{path}", timeout=60, **body)
+
+    def client():
+        for _ in range(600):  # until it listens
+            try:
+                answers["health"] = httpx.get(f"http://127.0.0.1:{port}/health").json()
+                break
+            except httpx.ConnectError:
+                time.sleep(0.05)
+        try:
+            answers["rank"] = post("rank", json={"query": "a b", "candidates": texts, "top_k": 2, "label": "neutral"})
+            answers["label"] = post("rank", json={"query": "a b", "candidates": texts})
+            answers["pairs"] = post("predict", json={"pairs": [["a", "b"]] * 4})
+            answers["long"] = post("predict", json={"pairs": [["a" * 3000, "b"]]})
+            answers["chunks"] = post("predict", content=iter([b"x" * 900] * 3))
+            for name, content in (("nan", '{"pairs": [[NaN, "a"]]}'), ("half", r'{"pairs": [["\ud800", "a"]]}')):
+                answers[name] = post("predict", content=content, headers={"Content-Type": "application/json"})
+            monkeypatch.setattr(jaxmatch.Matcher, "predict", slow)
+            with ThreadPoolExecutor(1) as threads:
+                last = threads.submit(post, "predict", json={"pairs": [["a b c", "no d"]]})
+                assert entered.wait(30)
+                os.kill(os.getpid(), signal.SIGTERM)
+                answers["last"] = last.result()
+        finally:
+            if "last" not in answers:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(jaxmatch.Matcher, "warmup", lambda self: None)  # tests/test_warmup.py
+    before, thread = signal.getsignal(signal.SIGTERM), threading.Thread(target=client)
+    thread.start()
+    assert main(["serve", str(run), "--port", str(port), "--max-pairs", "3", "--max-bytes", "2000"]) == 0
+    thread.join()
+    assert signal.getsignal(signal.SIGTERM) is before
+    matcher = jaxmatch.load(run)
+    assert answers["health"] | {"status": "ok", "labels": list(matcher.labels)} == answers["health"]
+    found = matcher.rank("a b", texts, 2, "neutral")
+    assert [one["text"] for one in answers["rank"].json()] == [one.text for one in found]
+    (last,), (expected,) = answers["last"].json(), predict(matcher, [("a b c", "no d")])
+    assert last["probabilities"] == pytest.approx(expected.probabilities, abs=1e-6)
+    assert [answers[name].status_code for name in ("pairs", "long", "chunks")] == [413, 413, 411]
+    assert [answers[name].status_code for name in ("label", "nan", "half")] == [422] * 3
+    assert "3 labels" in answers["label"].json()["detail"]

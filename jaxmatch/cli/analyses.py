@@ -11,6 +11,15 @@ from typing import TYPE_CHECKING, Any
 import jaxmatch
 from jaxmatch.cli import common
 from jaxmatch.errors import InputError, count_text, printable, printable_json
+from jaxmatch.reporting.records import (
+    by_setting,
+    is_sweep,
+    name_of_sweep,
+    read_record,
+    read_sweep_folder,
+    records_of,
+    setting_name,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,15 +35,9 @@ def slug(setting: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", setting.lower()).strip("-")[:60]
 
 
-def _is_sweep(folder: Path) -> bool:
-    return (folder / "runs").is_dir() or (folder / "sweep.json").is_file()
-
-
 def _finished_runs(folder: Path, least: int = 1) -> list[tuple[Mapping[str, Any], ...]]:
     """Returns the records of the finished runs of each setting of a sweep that has at least `least` of them."""
-    from jaxmatch.reporting.records import by_setting
-
-    found = [members for members in by_setting(common.records_of(folder)) if len(members) >= least]
+    found = [members for members in by_setting(records_of(folder)) if len(members) >= least]
     if not found:
         problem = f"no setting has {count_text(least, 'finished run')}"
         raise InputError(problem, path=folder, remedy="resume the sweep, or train more seeds: --seeds N")
@@ -61,9 +64,8 @@ def inspect(arguments: argparse.Namespace) -> None:
     """
     from jaxmatch.analysis import attention
     from jaxmatch.reporting import figures
-    from jaxmatch.reporting.records import setting_name
 
-    folder, sweep = arguments.folder, _is_sweep(arguments.folder)
+    folder, sweep = arguments.folder, is_sweep(arguments.folder)
     settings = _finished_runs(folder) if sweep else []
     runs = {} if sweep else {"attention": folder}
     for number, members in enumerate(settings, start=1):
@@ -134,7 +136,7 @@ def occlusion(arguments: argparse.Namespace) -> None:
     found = list(_occluded(arguments.folder, arguments.data_directory, arguments.split))
     plain = [plain for plain, _ in found]
     if arguments.format == "json":
-        common.show(printable_json(plain if _is_sweep(arguments.folder) else plain[0]))
+        common.show(printable_json(plain if is_sweep(arguments.folder) else plain[0]))
     else:
         common.show(occlusions([occluded for _, occluded in found], arguments.format), end="")
     for number, values in enumerate(plain if arguments.output is not None else [], start=1):
@@ -146,11 +148,10 @@ def _occluded(folder: Path, data_directory: str | None, split: str) -> Iterator[
     """Yields the result for a run, or for each setting of a sweep, as plain values and in the form of a table."""
     from jaxmatch.analysis.evaluate import official_split
     from jaxmatch.analysis.occlusion import Occluded, occlusion, over_seeds
-    from jaxmatch.reporting.records import read_record, setting_name
 
-    if not _is_sweep(folder):
+    if not is_sweep(folder):
         matcher = jaxmatch.load(folder)
-        found = occlusion(matcher, official_split(folder, matcher, split, data_directory))
+        found = occlusion(matcher, official_split(matcher, split, data_directory))
         data = f"{matcher.config['data']['name']} {split}"
         records = (read_record(folder / "record.json"),) if (folder / "record.json").exists() else ()
         yield {**found.as_json(), "data": data, "run": folder.resolve().name}, Occluded(found, data, records)
@@ -164,7 +165,7 @@ def _occluded(folder: Path, data_directory: str | None, split: str) -> Iterator[
         for one in folders:
             common.note(f"occlusion of {one.name}")
             matcher = jaxmatch.load(one)
-            pairs = pairs or official_split(one, matcher, split, data_directory)
+            pairs = pairs or official_split(matcher, split, data_directory)
             single.append(occlusion(matcher, pairs))
         found, seeds = over_seeds(single), [record["seed"] for record in members]
         data, setting = f"{matcher.config['data']['name']} {split}", setting_name(members[0])
@@ -190,12 +191,11 @@ def ensemble(arguments: argparse.Namespace) -> None:
     """
     from jaxmatch.analysis.ensemble import Ensemble, ensemble, ensembles
     from jaxmatch.analysis.evaluate import official_split
-    from jaxmatch.reporting.records import name_of_sweep, read_sweep_folder
 
     found, directory = [], arguments.directory
     for members in _finished_runs(directory, least=2):
         folders = [directory / "runs" / record["run"] for record in members]
-        pairs = official_split(folders[0], jaxmatch.load(folders[0]), arguments.split, arguments.data_directory)
+        pairs = official_split(jaxmatch.load(folders[0]), arguments.split, arguments.data_directory)
         scores = ensemble((jaxmatch.load(folder) for folder in folders), pairs)
         found.append(Ensemble(members, arguments.split, len(pairs), scores))
     layout = None if name_of_sweep(directory) is None else read_sweep_folder(directory).layout
@@ -206,7 +206,6 @@ def ensemble(arguments: argparse.Namespace) -> None:
 def run_analyses(workdir: Path, data_directory: str | None) -> None:
     """Prints the analyses that a sweep requests (`Sweep.analyses`). Saves figures in the workdir's folder "figures"."""
     from jaxmatch.cli.main import parse
-    from jaxmatch.reporting.records import name_of_sweep, read_sweep_folder
 
     if name_of_sweep(workdir) is None:  # no sweep was started in the folder
         return

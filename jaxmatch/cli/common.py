@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from jaxmatch.errors import InputError, count_text, printable
+from jaxmatch.errors import InputError, printable
 from jaxmatch.files import add_path_to_errors, open_atomically, remove_abandoned
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def whole_number(text: str, least: int = 1) -> int:
 
 def given(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
     """Returns name -> value for those of the options that the command line gives."""
-    return {name: value for name in names if (value := getattr(arguments, name)) is not None}
+    return {name: value for name in names if (value := getattr(arguments, name, None)) is not None}
 
 
 def path_of(text: str) -> Path:
@@ -106,9 +106,15 @@ def text_of(text: str) -> str:
     return text
 
 
+def add_no_header(parser: Any, columns: str) -> None:
+    header = f"the file has no line of column names; short for --columns {columns}"
+    parser.add_argument("--no-header", dest="columns", action="store_const", const=columns, help=header)
+
+
 def add_layout_arguments(parser: Any) -> None:
     columns = "columns with other names: text_a=question1,text_b=question2,label=same"
     parser.add_argument("--columns", metavar="A=B,...", help=columns)
+    add_no_header(parser, "1=text_a,2=text_b,3=label")
     parser.add_argument("--labels", metavar="A=B,...", help="names of the labels: 0=different,1=same")
     parser.add_argument("--quoted", action="store_true", default=None, help="TSV with quotation marks, as in CSV")
 
@@ -136,54 +142,32 @@ def add_directory_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data-directory", metavar="DIR", help="folder with the data files (default: as in training)")
 
 
-def records_of(directory: Path) -> list[dict[str, Any]]:
-    """Reads the records in a folder of runs that finished, diverged or were dropped: of its last sweep, or else all."""
-    from jaxmatch.reporting.records import read_record, read_sweep_folder
-
-    if (directory / "sweep.json").exists():
-        records = list(read_sweep_folder(directory).records.values())
-    else:
-        records = [read_record(file) for file in sorted((directory / "runs").glob("[!.]*/record.json"))]
-    if not records:
-        remedy = "give the --workdir of a sweep, or wait until a run has ended"
-        raise InputError("holds no runs of a sweep that have ended", path=directory, remedy=remedy)
-    return records
-
-
 def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds RUN and --best, which `chosen_run` reads."""
-    run = "a run's folder, WORKDIR/runs/NAME; with --best the --workdir of a sweep"
+    run = "a run's folder, WORKDIR/runs/NAME, or the --workdir of a sweep: its run with the best dev score"
     parser.add_argument("run", type=Path, metavar="RUN", help=run)
-    parser.add_argument("--best", action="store_true", help="take the run of a sweep with the best dev score")
+    parser.add_argument("--best", action="store_true", help="RUN is a sweep's folder (default: found out)")
 
 
 def chosen_run(arguments: argparse.Namespace) -> Path:
-    """Returns the folder of the run that a command line names. With --best, also prints the run on standard error."""
-    if not arguments.best:
+    """Returns the folder of the run that a command line names. The best run of a sweep is named on standard error."""
+    from jaxmatch.reporting.records import best_run, is_sweep
+
+    if not arguments.best and not is_sweep(arguments.run):
         return arguments.run
-    from jaxmatch.reporting.records import best_record, setting_name
-
-    records = [record for record in records_of(arguments.run) if record["status"] == "finished"]
-    best = best_record(records)
-    if best is None:
-        problem, remedy = "no run has finished with a score of dev", "name a run: WORKDIR/runs/NAME"
-        raise InputError(problem, path=arguments.run, remedy=remedy)
-    score = best["selected_on"].removeprefix("dev.")
-    note(
-        f"note: {best['run']} ({setting_name(best)}, seed {best['seed']}) is the best of "
-        f"{count_text(len(records), 'run')} by dev {score}, {best['dev'][score]:.4f}"
-    )
-    return arguments.run / "runs" / best["run"]
+    folder, line = best_run(arguments.run)
+    note(line)
+    return folder
 
 
-def requested_pairs(arguments: argparse.Namespace, run: Path, matcher: Matcher, split: str) -> tuple[Split, str]:
+def requested_pairs(arguments: argparse.Namespace, matcher: Matcher, split: str) -> tuple[Split, str]:
     """Returns the pairs of --input, or else of a split of the data set that a run was trained on, with their name."""
     from jaxmatch.analysis.evaluate import official_split, own_file
 
-    layout = given(arguments, ("columns", "labels", "quoted"))
+    layout = given(arguments, ("columns", "labels", "quoted", "by"))
     if arguments.input is not None:
         return own_file(matcher, arguments.input, layout), str(arguments.input)
     if layout:
         raise InputError(f"--{next(iter(layout))} applies to the file of --input, which is missing")
-    found = official_split(run, matcher, split, arguments.data_directory)
+    found = official_split(matcher, split, arguments.data_directory)
     return found, f"{matcher.config['data']['name']} {split}"

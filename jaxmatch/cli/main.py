@@ -54,6 +54,7 @@ SUBCOMMANDS = {
     "predict": Subcommand("models", "predict labels and probabilities of new pairs"),
     "rank": Subcommand("models", "order texts by how well they match a query"),
     "search": Subcommand("models", "find the texts that match a query, among many"),
+    "serve": Subcommand("models", "answer requests for predictions over HTTP"),
     "export": Subcommand("models", "write a run as StableHLO, ONNX or safetensors, for other programs"),
     "inspect": Subcommand("analyses", "show the attention weights of a pair"),
     "occlusion": Subcommand("analyses", "measure the accuracy of a trained RE2 without a feature"),

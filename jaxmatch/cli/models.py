@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import itertools
-import json
 import os
 import select
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,15 +14,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import jaxmatch
 from jaxmatch.cli import common
 from jaxmatch.data import pairs as data
-from jaxmatch.errors import InputError, NotFinite, count_text, printable_json, without_nan
+from jaxmatch.errors import InputError, NotFinite, NotInstalled, count_text, printable, printable_json, without_nan
+from jaxmatch.reporting.records import data_frame
 
 if TYPE_CHECKING:
     from jaxmatch.inference.matcher import Matcher, Prediction
-    from jaxmatch.inference.search import Candidate
+    from jaxmatch.inference.search import Candidate, SearchIndex
 
 STANDARD_INPUT = "standard input"  # its name in error messages
-FORMATS = ("tsv", "csv", "jsonl", "parquet")
-SUFFIXES = {".json": "jsonl", **{f".{name}": name for name in FORMATS}}
 MAX_LINE_BYTES, BLOCK_BYTES = 2**26, 2**20
 CHUNK = 4096  # pairs predicted together: enough to batch pairs of similar length, few enough to be done soon
 PREFILTERS = ("vectors", "bm25")  # the names in jaxmatch/inference/search.py
@@ -36,9 +34,11 @@ def source_of(text: str) -> Path | str:
 
 
 def add_record_arguments(parser: argparse.ArgumentParser, formats: Sequence[str], example: str, default: str) -> None:
-    """Adds --input-format, --columns, --quoted and --output."""
+    """Adds --input-format, --columns, --no-header, --quoted and --output."""
     parser.add_argument("--input-format", choices=formats, help=f"format of the input (default: {default})")
     parser.add_argument("--columns", default="", metavar="A=B,...", help=f"columns with other names: {example}")
+    names = [part.partition("=")[0] for part in example.split(",")]
+    common.add_no_header(parser, ",".join(f"{number}={name}" for number, name in enumerate(names, start=1)))
     parser.add_argument("--quoted", action="store_true", help="TSV with quotation marks, as in CSV")
     parser.add_argument("--output", default="-", metavar="FILE", help="JSON lines; - is standard output (default)")
 
@@ -75,56 +75,10 @@ def lines_in(source: Path | str, on_wait: Callable[[], None] = lambda: None) -> 
         yield from data.decode_lines(lines_of(descriptor, source, on_wait), source)
 
 
-def records(
-    source: Path | str,
-    parts: Sequence[str],
-    layout: str | None = None,
-    quoted: bool = False,
-    on_wait: Callable[[], None] = lambda: None,
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields (line number, fields) for each record. Values that JSON cannot hold become texts or, as NaN does, null.
-
-    Arguments:
-      source: the input, as `source_of` returns it. Rows of Parquet are counted from 0.
-      parts: columns that each record must have, with texts that are not empty.
-      layout: one of `FORMATS`; None: the format by the file's name, or else JSON if the first line has a brace.
-      quoted: whether TSV is written with quotation marks.
-      on_wait: as in `lines_of`, for a stream.
-    """
-    layout = layout or format_of(source)
-    lines = lines_in(source, on_wait)
-    if layout is None:
-        first = next(data.without_blank(lines), (1, ""))
-        layout = "jsonl" if first[1].lstrip().startswith("{") else "tsv"
-        lines = itertools.chain([first], lines)
-    found: Iterable[tuple[int, Any]]
-    if layout == "parquet":
-        rows = data.read_parquet(Path(source), parts)[1]
-        found = ((number, json.loads(json.dumps(row, default=str))) for number, row in rows)
-    elif layout == "jsonl":
-        found = ((number, data.object_of(line, source, number, parts)) for number, line in data.without_blank(lines))
-    else:
-        quoted_by = "," if layout == "csv" else "\t" if quoted else None
-        names, found = data.read_table(source, parts, quoted_by=quoted_by, lines=lines)
-        data.require_columns(names, list(filter(None, names)), source, 1)  # all of them go to the output
-    for number, fields in found:
-        try:
-            if empty := [key for key in parts if not data.text_of(fields, key).strip()]:
-                raise InputError(f"{empty[0]} is empty")
-        except InputError as error:
-            raise error.at(source, number) from None
-        yield number, without_nan(fields)
-
-
-def format_of(source: Path | str) -> str | None:
-    """Returns the format by the ending of a file's name, ignoring .gz; None if the ending is unknown."""
-    return SUFFIXES.get(Path(str(source).lower().removesuffix(".gz")).suffix)
-
-
 def add_predict_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_run_arguments(parser)
     parser.add_argument("--input", type=source_of, required=True, metavar="FILE", help="the pairs; - is standard input")
-    add_record_arguments(parser, FORMATS, "text_a=question1,text_b=question2", "from its name or first line")
+    add_record_arguments(parser, data.FORMATS, "text_a=question1,text_b=question2", "from its name or first line")
 
 
 def predict(arguments: argparse.Namespace) -> None:
@@ -135,39 +89,45 @@ def predict(arguments: argparse.Namespace) -> None:
 
     The input is TSV, CSV, JSON lines or Parquet, each also with gzip. The columns `text_a` and `text_b` have the names
     that they had in training, unless --columns says otherwise. The output is JSON lines in the order of the input: the
-    fields of the input, then "label" and "probabilities", or "score" for a regression. An input field with one of these
-    names becomes "input_label" and so on.
+    fields of the input, then "label" and "probabilities", or "score" for a regression, and "unknown_words", the share
+    of the words that the model does not know. An input field with one of these names becomes "input_label" and so on.
+    An --output that ends in .csv or .parquet is a table with a column for each probability, "probability_LABEL".
 
     All lines of an input file are checked before the first prediction, and an output file appears whole or not at all.
     From standard input or a pipe, pairs are predicted as they arrive, at most 4,096 together. A line that cannot be
     used, such as one of more than 64 MiB, ends the stream; all pairs before it are predicted.
     """
-    from jaxmatch.data.own import EXAMPLE, KNOWN, columns_of
-
-    source = arguments.input
+    source, table = arguments.input, Path(arguments.output).suffix.lower()
     common.check_output(arguments.output, source)
     matcher = jaxmatch.load(common.chosen_run(arguments))
-    # --columns takes all parts of training data, so that the same text can be given. Label and group are not needed.
-    named = columns_of(arguments.columns or matcher.config.get("data", {}).get("columns", ""), KNOWN, EXAMPLE)
-    parts = [named.get(name, name) for name in ("text_a", "text_b")]
-    given = source, parts, arguments.input_format, arguments.quoted
+    parts, numbered, quoted = matcher.text_columns(arguments.columns)
+    quoted = arguments.quoted or quoted
+
+    def records(on_wait: Callable[[], None] = lambda: None) -> Iterator[tuple[int, Any]]:
+        return data.read_records(source, parts, arguments.input_format, quoted, lines_in(source, on_wait), numbered)
+
     if isinstance(source, Path) and source.is_file():
-        for _ in records(*given):  # an error is found before anything is written
+        for _ in records():  # an error is found before anything is written
             pass
     waiting: list[tuple[int, dict[str, Any]]] = []
+    rows: list[dict[str, Any]] = []  # of a table, which is written as a whole
     with common.open_whole(arguments.output) as output:
 
         def write() -> None:
             pairs = [(line, tuple(fields[name] for name in parts)) for line, fields in waiting]
             try:
                 for (_, fields), prediction in zip(waiting, _predictions(matcher, pairs, source), strict=True):
-                    output.write(_answer(fields, prediction))
+                    answer = _answer(fields, prediction)
+                    if table in (".csv", ".parquet"):
+                        rows.append(answer)
+                    else:
+                        output.write(f"{printable_json(answer)}\n".encode())
             finally:
                 waiting.clear()
                 output.flush()
 
         try:
-            for record in records(*given, write):
+            for record in records(write):
                 waiting.append(record)
                 if len(waiting) >= CHUNK:
                     write()
@@ -175,6 +135,8 @@ def predict(arguments: argparse.Namespace) -> None:
             write()  # the pairs before the one that is wrong
             raise
         write()
+        if table in (".csv", ".parquet"):
+            output.write(_table(rows, table))
 
 
 def _predictions(matcher: Matcher, pairs: Sequence[tuple[int, Any]], source: Path | str) -> Iterator[Prediction]:
@@ -197,19 +159,36 @@ def _predictions(matcher: Matcher, pairs: Sequence[tuple[int, Any]], source: Pat
         yield from found
 
 
-def _answer(fields: Mapping[str, Any], prediction: Prediction) -> bytes:
-    """Returns the line of output for a pair: its fields and the prediction, whose names no field keeps."""
+def _answer(fields: Mapping[str, Any], prediction: Prediction) -> dict[str, Any]:
+    """Returns the output for a pair: its fields and the prediction, whose names no field keeps."""
     record = {}
     for key, value in fields.items():
         name = key
-        while name in ("label", "probabilities", "score") or (name != key and name in fields):
+        while name in ("label", "probabilities", "score", "unknown_words") or (name != key and name in fields):
             name = f"input_{name}"
         record[name] = value
     if prediction.score is None:
-        record |= {"label": prediction.label, "probabilities": prediction.probabilities}
+        rounded = {label: round(value, 6) for label, value in prediction.probabilities.items()}
+        record |= {"label": prediction.label, "probabilities": rounded}
     else:
         record["score"] = prediction.score
-    return f"{printable_json(record)}\n".encode()
+    return record | {"unknown_words": round(prediction.unknown_words, 6)}
+
+
+def _table(answers: Sequence[Mapping[str, Any]], suffix: str) -> bytes:
+    """Formats answers as CSV or Parquet, with a column for each probability. In CSV, a nested value is JSON."""
+    rows = []
+    for answer in answers:
+        shares = {f"probability_{label}": value for label, value in answer.get("probabilities", {}).items()}
+        rows.append({name: value for name, value in answer.items() if name != "probabilities"} | shares)
+    frame = data_frame(rows)
+    if suffix == ".csv":
+        nested = frame.map(lambda value: printable_json(value) if isinstance(value, list | dict) else value)
+        return nested.to_csv(index=False).encode()
+    try:
+        return frame.to_parquet(index=False)
+    except (ImportError, ValueError, TypeError) as error:  # pyarrow's errors are ValueErrors and TypeErrors
+        raise InputError(f"Parquet cannot be written ({error})", remedy="write JSON lines") from None
 
 
 def add_text_arguments(parser: argparse.ArgumentParser) -> None:
@@ -217,18 +196,19 @@ def add_text_arguments(parser: argparse.ArgumentParser) -> None:
     label = "the label that means a match (default: the positive label of a calibrated run; else the second of two)"
     parser.add_argument("--label", metavar="LABEL", help=label)
     default = "from its name, or else one text per line; with --columns or --quoted TSV"
-    add_record_arguments(parser, ("text", *FORMATS), "text=question", default)
+    add_record_arguments(parser, ("text", *data.FORMATS), "text=question", default)
 
 
 def texts_of(source: Path | str, arguments: argparse.Namespace) -> Iterator[tuple[int, str]]:
     """Yields (line number, text) for each text of an input. Rows of Parquet are counted from 0."""
-    from jaxmatch.data.own import columns_of
+    from jaxmatch.data.own import columns_of, numbered_columns
 
     has_columns = bool(arguments.columns or arguments.quoted)
-    layout = arguments.input_format or format_of(source) or ("tsv" if has_columns else "text")
+    layout = arguments.input_format or data.format_of(source) or ("tsv" if has_columns else "text")
     if layout != "text":
         column = columns_of(arguments.columns, ("text",), "text=question").get("text", "text")
-        found = records(source, [column], layout, arguments.quoted)
+        numbered = numbered_columns(arguments.columns, ("text",))
+        found = data.read_records(source, [column], layout, arguments.quoted, lines_in(source), numbered)
         yield from ((number, fields[column]) for number, fields in found)
     elif has_columns:
         raise InputError("plain text has no columns and no quotation marks", remedy="leave out --input-format text")
@@ -294,7 +274,10 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     add("--top-k", type=common.whole_number, default=10, metavar="N", help="how many to print for each query")
     candidates = "how many the model ranks for each query, or --top-k if that is more"
     add("--candidates", type=common.whole_number, default=100, metavar="N", help=candidates)
+    mix = "share of the prefilter in a text's score, from 0 to 1 (default: that of the index, or chosen on dev)"
+    add("--mix", type=float, metavar="W", help=mix)
     add_text_arguments(parser)
+    common.add_directory_argument(parser)
 
 
 def search(arguments: argparse.Namespace) -> None:
@@ -303,9 +286,11 @@ def search(arguments: argparse.Namespace) -> None:
         jaxmatch search runs/quora --best --texts questions.txt --query "how do I sleep better" --save questions.index
         jaxmatch search runs/quora/runs/RUN --index questions.index --input queries.txt --top-k 5
 
-    A prefilter chooses candidates, which the model ranks: `vectors` compares mean word vectors, `bm25` (`pip install
-    'jaxmatch[search]'`) the words themselves. --save keeps the index, which --index reads instead of the texts. Texts,
-    queries, output and --label are those of `jaxmatch rank`. Queries from standard input are answered as they arrive.
+    A prefilter chooses candidates: `vectors` compares mean word vectors, `bm25` (`pip install 'jaxmatch[search]'`) the
+    words themselves. A text's "score" is (1 - W) times the model's probability plus W times the prefilter's score, from
+    0 to 1 over the candidates. --mix sets W. Without it, matching pairs of the run's dev choose W, which takes seconds.
+    --save keeps the index with W, and --index reads it instead of the texts. Texts, queries, output and --label are
+    those of `jaxmatch rank`. Queries from standard input are answered as they arrive.
     """
     from jaxmatch.inference.search import SearchIndex
 
@@ -314,6 +299,8 @@ def search(arguments: argparse.Namespace) -> None:
         raise InputError("there is nothing to search for", remedy="give --query or --input, or --save an index")
     if arguments.index is not None and (arguments.save is not None or arguments.prefilter is not None):
         raise InputError("--index cannot be combined with --prefilter or --save", remedy="give --texts instead")
+    if not 0 <= (arguments.mix or 0) <= 1:
+        raise InputError("--mix is not between 0 and 1")
     if arguments.texts == STANDARD_INPUT == arguments.input:
         raise InputError("texts and queries cannot both come from standard input", remedy="give one of them as a file")
     common.check_output(arguments.output, arguments.texts, arguments.input)
@@ -327,6 +314,10 @@ def search(arguments: argparse.Namespace) -> None:
         index = SearchIndex(matcher, texts, arguments.prefilter or PREFILTERS[0], lines=lines)
     else:
         index = matcher.load_index(arguments.index)
+    if arguments.mix is not None:
+        index.mix = arguments.mix
+    elif index.mix is None and (is_searched or arguments.label is not None or len(matcher.labels) < 3):
+        index.mix = _mix_of_dev(index, arguments)
     if arguments.save is not None:
         index.save(arguments.save)
     if not is_searched:
@@ -339,6 +330,23 @@ def search(arguments: argparse.Namespace) -> None:
             _write_ranking(output, query, found, index.lines)
 
 
+def _mix_of_dev(index: SearchIndex, arguments: argparse.Namespace) -> float:
+    """Chooses the mix of a search on the run's dev, and prints it on standard error; 0.5 if there is no such data."""
+    from jaxmatch.analysis.evaluate import official_split
+    from jaxmatch.inference.search import DEFAULT_MIX, chosen_mix
+
+    matcher = index.matcher
+    try:
+        dev = official_split(matcher, "dev", arguments.data_directory)
+        mix, rank = chosen_mix(matcher, dev, index.prefilter, arguments.label)
+    except InputError as error:
+        common.note(f"note: the prefilter has a share of {DEFAULT_MIX}, as dev cannot choose it ({error})")
+        return DEFAULT_MIX
+    chosen_on = f"{matcher.config['data']['name']} dev (mean reciprocal rank {rank:.4f})"
+    common.note(f"note: the prefilter has a share of {mix:.1f}, chosen on {chosen_on}")
+    return mix
+
+
 def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_run_arguments(parser)
     what = parser.add_mutually_exclusive_group()
@@ -347,6 +355,7 @@ def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     file = "score this file instead: as training data, with labels"
     what.add_argument("--input", type=common.path_of, metavar="FILE", help=file)
     common.add_layout_arguments(parser)
+    parser.add_argument("--by", metavar="COLUMN", help="also score the pairs of each value of this column of the file")
     common.add_directory_argument(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
@@ -354,44 +363,67 @@ def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
 def evaluate(arguments: argparse.Namespace) -> None:
     """Score a trained run on its data set, or on a file of your own.
 
-        jaxmatch evaluate runs/quickstart/runs/RUN --split dev
-        jaxmatch evaluate runs/quickstart/runs/RUN --input pairs.csv.gz --columns text_a=question1,text_b=question2
+        jaxmatch evaluate runs/quickstart --split dev
+        jaxmatch evaluate runs/quora/runs/RUN --input pairs.csv.gz --columns text_a=question1,text_b=question2
+        jaxmatch evaluate runs/snli --input hans.tsv --by heuristic \\
+            --labels entailment=entailment,neutral+contradiction=non-entailment
 
-    If the run is calibrated (`jaxmatch calibrate`), there are two columns, without and with its temperature and
-    threshold. A file has a format of training data. Its columns and labels have the names that they had in training,
-    unless --columns and --labels say otherwise.
+    Scores have intervals with 95% confidence. A classification also gets a matrix of labels and predictions, and
+    precision, recall and F1 of each label. If the run is calibrated (`jaxmatch calibrate`), there are two columns,
+    without and with its temperature and threshold; the intervals are those of the first, and the matrix and --by use
+    the second. A file has a format of training data. Its columns and labels have the names that they had in training,
+    unless --columns and --labels say otherwise. With +, --labels sums labels of the model to one of the file. Labels of
+    a ranking may be grades of relevance from 0 to 10.
     """
-    from jaxmatch.analysis.evaluate import label_numbers, pairs_of, score_outputs
-    from jaxmatch.inference.calibration import Calibration, quality
+    from jaxmatch.analysis.evaluate import evaluation
 
     folder = common.chosen_run(arguments)
     matcher = jaxmatch.load(folder)
-    split, name = common.requested_pairs(arguments, folder, matcher, arguments.split)
-    numbers = label_numbers(matcher, split)  # a wrong label is found before the work is done
-    logits = matcher.logits(pairs_of(split))
-    scores = score_outputs(matcher, split, logits)
-    found = {"run": str(folder), "data": name, "pairs": len(split), "scores": scores}
-    if matcher.calibration is not None:
-        as_trained = Calibration(positive=matcher.calibration.positive)
-        scores |= quality(as_trained, logits, numbers, matcher.labels)
-        decisive = matcher.calibration.decisive(logits, matcher.labels)
-        quality_now = quality(matcher.calibration, logits, numbers, matcher.labels)
-        found["calibrated"] = score_outputs(matcher, split, decisive) | quality_now
+    split, name = common.requested_pairs(arguments, matcher, arguments.split)
+    found = evaluation(matcher, split, arguments.labels or "")
     if arguments.format == "json":
-        common.show(printable_json(without_nan(found)))
+        common.show(printable_json(without_nan({"run": str(folder), "data": name} | found)))
         return
-    common.show(f"{name}: {count_text(len(split), 'pair')}")
-    _show_scores(scores, found.get("calibrated"))
+    questions = found.get("questions")
+    counted = f", {questions['counted']:,} of {count_text(questions['all'], 'question')} counted" if questions else ""
+    common.show(f"{name}: {count_text(len(split), 'pair')}{counted}")
+    _show_scores(found["scores"], found.get("calibrated"), found["intervals"])
+    if classes := found.get("classes"):
+        common.show("\nlabels of the data (rows) and predictions (columns)")
+        rows = [["", *found["labels"], "precision", "recall", "f1", "pairs"]]
+        for counts, (label, each) in zip(found["confusion"], classes.items(), strict=True):
+            shares = [f"{each[share]:.4f}" for share in ("precision", "recall", "f1")]
+            rows.append([label, *map(str, counts), *shares, f"{each['pairs']:,}"])
+        _show_columns(rows)
+    if categories := found.get("categories"):
+        common.show("")
+        rows = [[arguments.by, "pairs", *next(iter(categories.values()))["scores"]]]
+        for value, each in categories.items():
+            rows.append([value, f"{each['pairs']:,}", *(f"{score:.4f}" for score in each["scores"].values())])
+        _show_columns(rows)
 
 
-def _show_scores(scores: Mapping[str, float], calibrated: Mapping[str, float] | None = None) -> None:
-    """Prints scores, without and with a calibration in two columns if both are given."""
-    width = max(map(len, scores))
-    if calibrated is not None:
-        common.show(f"{'':<{width}}  as trained  calibrated")
-    for key, value in scores.items():
-        values = f"{value:.4f}" if calibrated is None else f"{value:>10.4f}  {calibrated[key]:>10.4f}"
-        common.show(f"{key:<{width}}  {values}")
+def _show_scores(
+    scores: Mapping[str, float],
+    calibrated: Mapping[str, float] | None = None,
+    intervals: Mapping[str, Sequence[float]] | None = None,
+) -> None:
+    """Prints scores, without and with a calibration in two columns if both are given, and their intervals."""
+    rows = [] if calibrated is None else [["", "as trained", "calibrated", ""]]
+    for name, value in scores.items():
+        both = [] if calibrated is None else [f"{calibrated[name]:.4f}"]
+        bounds = (intervals or {}).get(name)
+        rows.append([name, f"{value:.4f}", *both, f"[{bounds[0]:.4f}, {bounds[1]:.4f}]" if bounds else ""])
+    _show_columns(rows)
+
+
+def _show_columns(rows: Sequence[Sequence[str]]) -> None:
+    """Prints rows of cells: the first column aligned left, the others right."""
+    rows = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for first, *others in rows:
+        cells = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        common.show("  ".join([first.ljust(widths[0]), *cells]).rstrip())
 
 
 def add_calibrate_arguments(parser: argparse.ArgumentParser) -> None:
@@ -434,7 +466,7 @@ def calibrate(arguments: argparse.Namespace) -> None:
     matcher = jaxmatch.load(folder)
     if matcher.task == "regression":
         raise InputError("a regression has no probabilities to calibrate", path=folder)
-    split, name = common.requested_pairs(arguments, folder, matcher, "dev")
+    split, name = common.requested_pairs(arguments, matcher, "dev")
     found = calibration.chosen_calibration(
         matcher.logits(pairs_of(split)),
         label_numbers(matcher, split),
@@ -453,6 +485,43 @@ def calibrate(arguments: argparse.Namespace) -> None:
     if found.threshold is not None:
         common.show(f"threshold    {found.threshold:.4f}  (of {found.positive}, chosen for {found.objective})")
     _show_scores(found.before, found.after)
+
+
+def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
+    common.add_run_arguments(parser)
+    add, number = parser.add_argument, common.whole_number
+    add("--host", default="127.0.0.1", metavar="ADDRESS", help="address to listen on (default: this machine only)")
+    add("--port", type=number, default=8000, metavar="N", help="port to listen on (default: 8000)")
+    add("--max-pairs", type=number, default=256, metavar="N", help="most pairs of a request (default: 256)")
+    add("--max-bytes", type=number, default=1_000_000, metavar="N", help="most bytes of a request (default: 1,000,000)")
+
+
+def serve(arguments: argparse.Namespace) -> None:
+    """Answer requests for predictions of a trained run over HTTP.
+
+        jaxmatch serve runs/quickstart --port 8000
+        curl localhost:8000/predict -H 'Content-Type: application/json' -d '{"pairs": [["It rains.", "It is wet."]]}'
+
+    POST /predict takes {"pairs": [[TEXT, TEXT], ...]}, POST /rank {"query", "candidates", "top_k", "label"}. GET
+    /health answers when the model is ready, and /docs describes all of them. A request that is too large is answered
+    with status 413, one that cannot be used with 422. At SIGTERM, requests that have begun are answered first.
+    """
+    try:
+        import uvicorn
+
+        from jaxmatch.inference.serve import service
+    except ImportError:
+        raise NotInstalled("a service", "fastapi or uvicorn", "serve") from None
+    matcher = jaxmatch.load(common.chosen_run(arguments))
+    app = service(matcher, arguments.max_pairs, arguments.max_bytes)
+    matcher.warmup()
+    common.note(f"note: {matcher!r} answers at http://{arguments.host}:{arguments.port}")
+    # After the last answer, uvicorn sends the signal again that ended it, which must not end the process as a failure.
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    try:
+        uvicorn.run(app, host=arguments.host, port=arguments.port, log_level="warning")
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:

@@ -89,6 +89,7 @@ def figure(arguments: argparse.Namespace) -> None:
     timing, it shows parameters and times.
     """
     from jaxmatch.reporting import figures
+    from jaxmatch.reporting.records import records_of
     from jaxmatch.workdir import TIMING_FILE
 
     source = arguments.sources[0]
@@ -97,11 +98,11 @@ def figure(arguments: argparse.Namespace) -> None:
     if len(arguments.sources) > 1 and not arguments.against:
         raise InputError("several folders share a figure only with --against SETTING", remedy="add it")
     if arguments.against:
-        records = [record for folder in arguments.sources for record in common.records_of(folder)]
+        records = [record for folder in arguments.sources for record in records_of(folder)]
         values = figures.scores_against(records, arguments.against, arguments.score or "")
         written = figures.write(values, arguments.output, values["axis"].rpartition(".")[2], arguments.dark)
     elif source.is_dir() and not (source / TIMING_FILE).is_file():
-        written = figures.write(figures.curves(common.records_of(source)), arguments.output, "curves", arguments.dark)
+        written = figures.write(figures.curves(records_of(source)), arguments.output, "curves", arguments.dark)
     else:
         written = figures.redraw(source / TIMING_FILE if source.is_dir() else source, arguments.output, arguments.dark)
     common.show("\n".join(printable(str(file)) for file in written))

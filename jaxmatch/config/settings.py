@@ -45,6 +45,8 @@ SCORES: dict[str, Score] = {
         Score("recall_at_1", "R@1"),
         Score("recall_at_2", "R@2"),
         Score("recall_at_5", "R@5"),
+        Score("precision_at_1", "P@1"),
+        Score("ndcg", "nDCG"),
         Score("pearson", "Pearson"),
         Score("spearman", "Spearman"),
         Score("mse", "MSE", higher_is_better=False),

@@ -31,6 +31,7 @@ SUFFIXES = (*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS))
 KNOWN = ("text_a", "text_b", "label", "group")
 EXAMPLE = "text_a=question1,text_b=question2,label=is_duplicate"
 RANKING_LABELS = ("0", "1")
+GRADES = tuple(map(str, range(11)))  # of relevance, which evaluations of a ranking take
 SPLITS = ("train", "dev", "test")
 # Hugging Face's data sets give this label to a pair without a label.
 _UNLABELED = "-1"
@@ -52,6 +53,8 @@ class Layout:
     quoted: bool = False  # whether TSV is written with quotation marks, as CSV is
     shares: tuple[Fraction, ...] = ()  # of train, dev and perhaps test in one file; (): each split has its own file
     seed: int = 0  # decides which pairs go into which part
+    numbered: Mapping[int, str] = dataclasses.field(default_factory=dict)  # column -> name in files without a header
+    by: str = ""  # a further column, which becomes the categories of the pairs
 
     def column(self, name: str) -> str:
         """Returns the column in the file for 'text_a', 'text_b', 'label' or 'group'."""
@@ -59,7 +62,8 @@ class Layout:
 
     def required(self, task: str) -> list[str]:
         """Returns the columns that a task needs."""
-        return list(dict.fromkeys(map(self.column, KNOWN if task == "ranking" else KNOWN[:3])))
+        names = list(map(self.column, KNOWN if task == "ranking" else KNOWN[:3]))
+        return list(dict.fromkeys([*names, self.by] if self.by else names))
 
 
 PLAIN = Layout()
@@ -69,6 +73,8 @@ def layout_of(settings: Mapping[str, Any]) -> Layout:
     """Returns the layout that the data section of a config describes; missing settings have their defaults."""
     return Layout(
         columns=columns_of(settings.get("columns", "")),
+        numbered=numbered_columns(settings.get("columns", "")),
+        by=settings.get("by", ""),
         labels=_parse_assignments(settings.get("labels", ""), "labels", "0=different,1=same"),
         quoted=bool(settings.get("quoted", False)),
         shares=shares_of(settings.get("split", "")),
@@ -91,8 +97,10 @@ def _parse_assignments(text: str, setting: str, example: str) -> dict[str, str]:
 def columns_of(text: str, known: Sequence[str] = KNOWN, example: str = EXAMPLE) -> dict[str, str]:
     """Parses a text like `example` into part of a pair -> its column.
 
-    Only the first text and the group may have the same column.
+    Only the first text and the group may have the same column. `numbered_columns` have the names of their parts.
     """
+    if numbered_columns(text, known):
+        return {}
     found = _parse_assignments(text, "columns", example)
     for name in found:
         if name not in known:
@@ -105,6 +113,20 @@ def columns_of(text: str, known: Sequence[str] = KNOWN, example: str = EXAMPLE) 
         if named.count(column) > 1:
             raise InputError(f"columns: column {shown(column)} is named twice", remedy=f"write it like {example}")
     return found
+
+
+def numbered_columns(text: str, known: Sequence[str] = KNOWN) -> dict[int, str]:
+    """Returns number -> part of a pair for a file without a header, parsed from "1=text_a,2=text_b,3=label"; {} for
+    columns with names.
+    """
+    found = _parse_assignments(text, "columns", EXAMPLE)
+    if not found or not all(name.isdecimal() for name in found):
+        return {}
+    numbers = {int(number): name for number, name in found.items()}
+    if 0 in numbers or not set(numbers.values()) <= {*known} or len(set(numbers.values())) < len(found):
+        remedy = f"write 1={known[0]} and so on, each once, with columns counted from 1; the names: {', '.join(known)}"
+        raise InputError(f"columns: {text} does not name the columns of a file without a header", remedy=remedy)
+    return numbers
 
 
 def shares_of(text: str) -> tuple[Fraction, ...]:
@@ -148,11 +170,11 @@ def _records(path: Path, task: str, layout: Layout) -> tuple[list[str] | None, I
     """Returns the names of the columns, or None for JSON lines, and the records of a file."""
     kind = format_of(path)
     if kind == ".parquet":
-        return read_parquet(path, layout.required(task), list(map(layout.column, KNOWN)))
+        return read_parquet(path, layout.required(task), [*map(layout.column, KNOWN), layout.by])
     if kind == ".jsonl":
         return None, read_objects(path, layout.required(task) if task else ())
     quoted_by = "," if kind == ".csv" else "\t" if layout.quoted else None
-    return read_table(path, layout.required(task), quoted_by=quoted_by)
+    return read_table(path, layout.required(task), quoted_by=quoted_by, numbered=layout.numbered)
 
 
 def read(
@@ -172,14 +194,15 @@ def read(
     Arguments:
       path: the file to read; its name ends in one of `SUFFIXES`.
       task: 'classification', 'regression' or 'ranking'.
-      labels: the label names that may occur in a classification; None allows all (the training file).
+      labels: the label names that may occur in a classification; None allows all (the training file). Of a ranking:
+        None means "0" and "1".
       layout: the columns that are read, and the names of the labels.
       training: whether this is the training file, in which every label that `layout` names must occur.
     """
     classes = classes_of(path, layout) if task == "classification" else []
     remedy = "the labels are those of the training file; to learn numbers, set the task to 'regression'"
     if task == "ranking":
-        labels = RANKING_LABELS
+        labels = labels or RANKING_LABELS
         remedy = "a ranking's label is 1 (relevant) or 0; set the task to 'classification' to ignore the groups"
     known, seen = {*(labels or ()), *layout.labels}, set()
     a_in, b_in, label_in, group_in = map(layout.column, KNOWN)
@@ -189,8 +212,9 @@ def read(
         label = record[label_in]  # of any type
         if label is None or label != label or not str(label).strip():  # NaN is not equal to itself
             return NO_LABEL
+        category = str(record[layout.by]) if layout.by else None
         if task == "regression":
-            return *texts, number_of(label, "label")
+            return *texts, number_of(label, "label"), None, None, category
         if task == "ranking" and isinstance(label, bool):
             label = int(label)
         elif isinstance(label, int) and 0 <= label < len(classes):
@@ -200,9 +224,7 @@ def read(
             return NO_LABEL
         seen.add(name)
         pair = *texts, layout.labels.get(name, name)
-        if task != "ranking":
-            return pair
-        return *pair, _name(record[group_in], "group")
+        return *pair, _name(record[group_in], "group") if task == "ranking" else None, None, category
 
     expected = None if task == "regression" else labels
     split = collect(path, _records(path, task, layout)[1], pair_of, expected, remedy)

@@ -22,9 +22,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.errors import InputError, NotInstalled, Row, count_text, first_line, listed, printable, shown
+from jaxmatch.errors import InputError, NotInstalled, Row, count_text, first_line, listed, printable, shown, without_nan
 
 TASKS = ("classification", "regression", "ranking")
+FORMATS = ("tsv", "csv", "jsonl", "parquet")
 NO_LABEL = "no label"  # a reason for which a pair is dropped
 HELD_OUT_SHARE = Fraction(1, 10)
 _COLUMNS = ("text_a", "text_b", "labels", "groups", "documents")
@@ -47,6 +48,7 @@ class Split:
       documents: the name of each candidate within its group, which orders candidates with equal scores, or None.
       source: the file from which the pairs were read, or None.
       dropped: reason -> the number of pairs that were left out for this reason.
+      categories: the value of a further column by which an evaluation reports its scores, or None.
     """
 
     text_a: Sequence[str]
@@ -56,6 +58,7 @@ class Split:
     documents: Sequence[str] | None = None
     source: Path | None = None
     dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    categories: Sequence[str] | None = None
 
     def __len__(self) -> int:
         return len(self.text_a)
@@ -140,8 +143,8 @@ def collect(
     Arguments:
       path: the file.
       records: (line, record) for each pair.
-      pair_of: record -> first text, second text, label and, for a ranking, its group and the name of the document; or
-        the reason for which the pair is left out. An `InputError` needs no place.
+      pair_of: record -> first text, second text, label and, if there are any, its group, the name of the document and
+        its category; or the reason for which the pair is left out. An `InputError` needs no place.
       labels: the label names that may occur; None accepts numbers and any text that is a name on one line.
       remedy: the remedy in the error about another label.
     """
@@ -160,14 +163,14 @@ def collect(
     if not pairs:
         remedy = "remove the file, or add labels" if NO_LABEL in dropped else None
         raise InputError("the file holds no pairs" + dropped_text(dropped), path=path, remedy=remedy)
-    *columns, groups, documents = map(list, zip(*pairs))
-    groups, documents = (column if any(column) else None for column in (groups, documents))
-    return Split(*columns, groups, documents, path, dict(dropped))
+    texts_a, texts_b, names, *others = map(list, zip(*pairs))
+    groups, documents, categories = (column if any(column) else None for column in others)
+    return Split(texts_a, texts_b, names, groups, documents, path, dict(dropped), categories)
 
 
 def _checked(pair: tuple, known: Mapping[str, str] | None, remedy: str | None) -> tuple:
-    """Returns a pair of five entries, whose label and group share memory with equal ones."""
-    text_a, text_b, label, group, document = (*pair, None, None)[:5]
+    """Returns a pair of six entries, whose label and group share memory with equal ones."""
+    text_a, text_b, label, group, document, category = (*pair, None, None, None)[:6]
     for what, text in (("first text", text_a), ("second text", text_b), ("label", label), ("group", group)):
         if isinstance(text, str) and (not text or text.isspace()):
             raise InputError(f"the {what} is empty", remedy="fill it in, or remove the pair")
@@ -183,7 +186,7 @@ def _checked(pair: tuple, known: Mapping[str, str] | None, remedy: str | None) -
         if printable(label) != label:  # tables print labels, sometimes as lines of their own
             raise InputError(f"label {shown(label)} holds a line end or a control character")
         label = sys.intern(label)
-    return text_a, text_b, label, group and sys.intern(group), document
+    return text_a, text_b, label, group and sys.intern(group), document, category
 
 
 def is_number(text: str) -> bool:
@@ -232,6 +235,54 @@ def without_blank(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]
     return ((number, line) for number, line in lines if line.strip(" "))
 
 
+def format_of(source: Path | str) -> str | None:
+    """Returns the format by the ending of a file's name, ignoring .gz; None if the ending is unknown."""
+    suffix = Path(str(source).lower().removesuffix(".gz")).suffix.lstrip(".")
+    return "jsonl" if suffix == "json" else suffix if suffix in FORMATS else None
+
+
+def read_records(
+    source: Path | str,
+    parts: Sequence[str],
+    layout: str | None = None,
+    quoted: bool = False,
+    lines: Iterator[tuple[int, str]] | None = None,
+    numbered: Mapping[int, str] | None = None,
+) -> Iterator[Record]:
+    """Yields (line number, fields) for each record. Values that JSON cannot hold become texts or, as NaN does, null.
+
+    Arguments:
+      source: the file, or the name of the stream that `lines` come from. Rows of Parquet are counted from 0.
+      parts: columns that each record must have, with texts that are not empty.
+      layout: one of `FORMATS`; None: the format by the file's name, or else JSON if the first line has a brace.
+      quoted: whether TSV is written with quotation marks.
+      lines, numbered: as in `read_table`.
+    """
+    layout = layout or format_of(source)
+    lines = read_lines(Path(source)) if lines is None else lines
+    if layout is None:
+        first = next(without_blank(lines), (1, ""))
+        layout = "jsonl" if first[1].lstrip().startswith("{") else "tsv"
+        lines = itertools.chain([first], lines)
+    found: Iterable[tuple[int, Any]]
+    if layout == "parquet":
+        rows = read_parquet(Path(source), parts)[1]
+        found = ((number, json.loads(json.dumps(row, default=str))) for number, row in rows)
+    elif layout == "jsonl":
+        found = ((number, object_of(line, source, number, parts)) for number, line in without_blank(lines))
+    else:
+        quoted_by = "," if layout == "csv" else "\t" if quoted else None
+        names, found = read_table(source, parts, quoted_by=quoted_by, lines=lines, numbered=numbered)
+        require_columns(names, list(filter(None, names)), source, 1)  # all of them go to the output
+    for number, fields in found:
+        try:
+            if empty := [key for key in parts if not text_of(fields, key).strip()]:
+                raise InputError(f"{empty[0]} is empty")
+        except InputError as error:
+            raise error.at(source, number) from None
+        yield number, without_nan(fields)
+
+
 def read_columns(path: Path, count: int, names: str, *, most: float | None = None) -> Iterator[tuple[int, list[str]]]:
     """Yields (line number, columns) for each line of a file without a header, of `count` to `most` columns."""
     for number, line in without_blank(read_lines(path)):
@@ -248,6 +299,7 @@ def read_table(
     *,
     quoted_by: str | None = None,
     lines: Iterator[tuple[int, str]] | None = None,
+    numbered: Mapping[int, str] | None = None,
 ) -> tuple[list[str], Iterator[Record]]:
     """Reads a table whose first line names the columns, among them the `required` ones.
 
@@ -257,6 +309,8 @@ def read_table(
       quoted_by: the separator of a file in which quotation marks enclose a column that holds a separator or a line end
         (RFC 4180); None: tabs separate the columns, and quotation marks are ordinary characters.
       lines: the lines as `read_lines` yields them; None: `path` is read.
+      numbered: number of a column from 1 -> its name, for a table without a line of names; other columns are named by
+        their numbers.
 
     Returns:
       The column names, and an iterator over (number of the first line, column -> text) for each row.
@@ -266,15 +320,21 @@ def read_table(
         rows = ((number, line.split("\t")) for number, line in without_blank(lines))
     else:
         rows = _quoted(lines, path, quoted_by)
-    names = [name.strip() for name in next(rows, (0, []))[1]]
+    number, first = next(rows, (1, []))
+    names = [name.strip() for name in first]
     if not names:
-        raise InputError("the file is empty", path=path, remedy=f"its first line must name {listed(required)}")
+        remedy = None if numbered else f"its first line must name {listed(required)}"
+        raise InputError("the file is empty", path=path, remedy=remedy)
+    if numbered:
+        rows = itertools.chain([(number, first)], rows)
+        names = [numbered.get(place, str(place)) for place in range(1, len(names) + 1)]
     require_columns(names, required, path, 1)
 
     def records() -> Iterator[Record]:
         for number, columns in rows:
             if len(columns) != len(names):
-                problem = f"{count_text(len(columns), 'column')} where the header names {len(names)}"
+                expected = f"the first line has {len(names)}" if numbered else f"the header names {len(names)}"
+                problem = f"{count_text(len(columns), 'column')} where {expected}"
                 raise InputError(problem, path=path, line=number)
             if [column.strip("\ufeff ") for column in columns] == names:
                 raise InputError("the row repeats the header", path=path, line=number, remedy="were files joined?")

@@ -7,8 +7,10 @@ import functools
 import itertools
 import operator
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import flax.linen as nn
@@ -17,6 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch.data.encoding import pair_rows
+from jaxmatch.data.own import columns_of, numbered_columns
+from jaxmatch.data.pairs import read_records, require_columns
 from jaxmatch.data.text import (
     PADDING,
     PADDING_WORD,
@@ -36,6 +40,7 @@ from jaxmatch.errors import InputError, NotFinite
 from jaxmatch.inference import model_folder
 from jaxmatch.inference.calibration import Calibration, probabilities_of
 from jaxmatch.layers import core
+from jaxmatch.reporting.records import best_run, is_sweep
 
 if TYPE_CHECKING:
     from jaxmatch.inference.search import SearchIndex
@@ -50,6 +55,8 @@ _MOST_ATTENTION_WEIGHTS = 2**26
 
 # The words of a model, as its module takes them: the vectors, or the vectors and the characters.
 Words = jax.Array | WordTable
+# Pairs of texts in memory, or the path of a file with such pairs.
+Pairs = "Iterable[tuple[str, str]] | pandas.DataFrame | str | os.PathLike"
 # Name -> the feature of each token of the first texts, and of the second texts: <integer>[batch, length].
 Features = Mapping[str, tuple[np.ndarray, np.ndarray]]
 # The ids, or another feature, of the tokens of the first and of the second texts.
@@ -248,12 +255,14 @@ class Encoded:
 @dataclasses.dataclass(frozen=True)
 class Prediction:
     """The prediction for one pair: the label (by the threshold, if the model is calibrated) and the probability of each
-    label in the order of the model's; or, in a regression, a score and no probabilities.
+    label in the order of the model's; or, in a regression, a score and no probabilities. `unknown_words` is the share
+    of the words of both texts of which the model knows neither a vector nor the spelling.
     """
 
     label: str | None
     score: float | None
     probabilities: Mapping[str, float]
+    unknown_words: float = 0.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,6 +287,7 @@ class Matcher:
       config: the whole configuration of the run, as plain dicts.
       model, vocabulary, preprocessing: what converts word ids to logits, words to ids, and texts to words.
       calibration: how logits become probabilities and labels; None: by the softmax and the most probable label.
+      run, dev_score: the folder of the run, and its score on dev in words, if it is known.
     """
 
     model: InferenceModel
@@ -288,31 +298,67 @@ class Matcher:
     task: str
     config: Mapping[str, Any]
     calibration: Calibration | None = None
+    run: Path | None = None
+    dev_score: str = ""
 
     def __post_init__(self):
         self.labels = tuple(self.labels)
+
+    def __repr__(self) -> str:
+        name = self.config.get("model", {}).get("name", "model")
+        labels = f"labels {', '.join(self.labels)}" if self.labels else "a score"
+        parts = [name, *([str(self.run)] if self.run else []), labels, f"{len(self.vocabulary):,} words"]
+        return f"Matcher({'; '.join([*parts, *filter(None, [self.dev_score])])})"
 
     @property
     def outputs(self) -> int:
         """The number of logits of a pair: one for each label, or a single one for a regression."""
         return len(self.labels) or 1
 
-    def logits(self, pairs: Iterable[tuple[str, str]], batch_size: int | None = None) -> np.ndarray:
+    def logits(self, pairs: Pairs, batch_size: int | None = None, *, columns: str = "") -> np.ndarray:
         """Computes the logits of pairs of texts in their order, <float32>[pairs, outputs].
 
-        Pairs of similar length share a batch of `batch_size` pairs, or of a size that suits the device.
+        Arguments:
+          pairs: pairs of texts, a data frame of pandas, or the path of a file in a format of training data.
+          batch_size: the number of pairs of similar length in a batch; None: a number that suits the device.
+          columns: the columns of a data frame or file, like "text_a=question1,text_b=question2"; "": as in training.
 
         Raises:
           TypeError: an element is not a pair of two strings, or the batch size is not a whole number.
           ValueError: the batch size is below 1.
-          InputError: a logit is not a finite number, or NLTK's tagger, which the model needs, is not installed.
+          InputError: a file or a column cannot be used, a logit is not a finite number, or NLTK's tagger, which the
+            model needs, is not installed.
           RuntimeError: this process was forked after JAX was used.
         """
+        return self._logits(self.encoded(self.pairs_of(pairs, columns)), batch_size)
+
+    def pairs_of(self, source: Pairs, columns: str = "") -> list[tuple[str, str]]:
+        """Returns the pairs of texts in memory, in a data frame or in a file; the arguments are those of `logits`."""
+        is_file = isinstance(source, str | os.PathLike)
+        if not is_file and not hasattr(source, "columns"):
+            return list(source)
+        names, numbered, quoted = self.text_columns(columns)
+        text_a, text_b = names
+        if is_file:
+            records = read_records(Path(source), names, quoted=quoted, numbered=numbered)
+            return [(fields[text_a], fields[text_b]) for _, fields in records]
+        require_columns(list(source.columns), names, "the data frame")
+        return list(zip(source[text_a], source[text_b], strict=True))
+
+    def text_columns(self, columns: str = "") -> tuple[list[str], dict[int, str], bool]:
+        """Returns the columns of both texts, number -> name of the columns of a file without a header, and whether TSV
+        has quotation marks; all as in training, unless `columns` are given.
+        """
+        data = self.config.get("data", {})
+        columns = columns or data.get("columns", "")
+        named = columns_of(columns)
+        names = [named.get(name, name) for name in ("text_a", "text_b")]
+        return names, numbered_columns(columns), bool(data.get("quoted", False))
+
+    def _logits(self, encoded: Encoded, batch_size: int | None = None) -> np.ndarray:
         if batch_size is not None and operator.index(batch_size) < 1:
             raise ValueError(f"batch_size is {batch_size}; it must be at least 1")
-        pairs = list(pairs)
-        encoded = self.encoded(pairs)
-        result = np.zeros((len(pairs), self.outputs), np.float32)
+        result = np.zeros((len(encoded.sides[0]), self.outputs), np.float32)
         for rows in batches(*encoded.sides, batch_size or self.model.batch_size):
             result[rows] = self.model.logits(*encoded.batch(rows), encoded.words)
         wrong = np.flatnonzero(~np.isfinite(result).all(axis=1))
@@ -320,19 +366,22 @@ class Matcher:
             raise NotFinite(int(wrong[0]))
         return result
 
-    def predict(self, pairs: Iterable[tuple[str, str]], batch_size: int | None = None) -> list[Prediction]:
+    def predict(self, pairs: Pairs, batch_size: int | None = None, *, columns: str = "") -> list[Prediction]:
         """Predicts the label of each pair, or its score in a regression. Arguments and errors are those of `logits`.
 
         Probabilities are calibrated if the model is.
         """
-        logits = self.logits(pairs, batch_size)
+        encoded = self.encoded(self.pairs_of(pairs, columns))
+        logits = self._logits(encoded, batch_size)
+        sides = zip(*encoded.sides, strict=True)
+        unknown = [(a.count(UNKNOWN) + b.count(UNKNOWN)) / max(len(a) + len(b), 1) for a, b in sides]
         if self.task == "regression":
-            return [Prediction(None, float(row[0]), {}) for row in logits]
+            return [Prediction(None, float(row[0]), {}, share) for row, share in zip(logits, unknown, strict=True)]
         calibration = self.calibration or Calibration()
         indices = calibration.decisive(logits, self.labels).argmax(axis=1)
         return [
-            Prediction(self.labels[index], None, dict(zip(self.labels, row.tolist(), strict=True)))
-            for index, row in zip(indices, self.probabilities(logits), strict=True)
+            Prediction(self.labels[index], None, dict(zip(self.labels, row.tolist(), strict=True)), share)
+            for index, row, share in zip(indices, self.probabilities(logits), unknown, strict=True)
         ]
 
     def probabilities(self, logits: np.ndarray) -> np.ndarray:
@@ -385,11 +434,11 @@ class Matcher:
             raise InputError(f"{label!r} is not one of the model's labels ({', '.join(self.labels)})")
         return label
 
-    def index(self, texts: Iterable[str], prefilter: str = "vectors") -> SearchIndex:
+    def index(self, texts: Iterable[str], prefilter: str = "vectors", mix: float | None = None) -> SearchIndex:
         """Builds an index for searching texts, with the prefilter "vectors" or "bm25"; see `SearchIndex`."""
         from jaxmatch.inference.search import SearchIndex
 
-        return SearchIndex(self, texts, prefilter)
+        return SearchIndex(self, texts, prefilter, mix=mix)
 
     def load_index(self, folder: str | os.PathLike) -> SearchIndex:
         """Reads an index that `SearchIndex.save` wrote; see `SearchIndex.load`."""
@@ -493,13 +542,18 @@ def load(path: str | os.PathLike, *, optimize_for_cpu: bool = True) -> Matcher:
     """Reads a trained model. Nothing in its folder is executed, and the checksums of all files are verified.
 
     Arguments:
-      path: a run's folder, or the model folder inside it.
+      path: a run's folder, or the model folder inside it; or the folder of a sweep, of which the run with the best dev
+        score is loaded and named on standard error.
       optimize_for_cpu: whether a CPU predicts faster and uses more memory (docs/cpu_inference.md).
 
     Raises:
       InputError: there is no model; the model is damaged or was written by a newer version; it takes parts of speech,
-        and NLTK's tagger is not installed; or JAX finds no device.
+        and NLTK's tagger is not installed; JAX finds no device; or the runs of a sweep cannot be compared.
     """
+    path = Path(path)
+    if is_sweep(path):
+        path, line = best_run(path)
+        print(line, file=sys.stderr)
     available_devices()
     keep_compiled_programs()
     module, parameters, vectors, about = model_folder.read(path)

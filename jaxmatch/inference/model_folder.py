@@ -27,7 +27,7 @@ from flax import traverse_util
 
 from jaxmatch import __version__, files, models
 from jaxmatch.data.text import Preprocessing, Vocabulary
-from jaxmatch.errors import InputError, count_text, report_damage, shown
+from jaxmatch.errors import InputError, report_damage, shown
 from jaxmatch.inference.calibration import Calibration
 
 FILE, FORMAT = "model.json", 2
@@ -101,9 +101,6 @@ def find(path: str | os.PathLike) -> Path:
     remedy = "give the folder of a finished run: WORKDIR/runs/RUN"
     if not os.path.exists(path):
         raise InputError("there is no such folder", path=path, remedy=remedy)
-    if runs := sorted(found.parent.parent for found in path.glob(f"runs/*/model/{FILE}")):
-        remedy = f"name one of them, such as {runs[0]}, or let a command choose with --best"
-        raise InputError(f"holds {count_text(len(runs), 'run')}", path=path, remedy=remedy)
     raise InputError(f"holds no model (no {FILE})", path=path, remedy=remedy)
 
 
@@ -147,6 +144,7 @@ def read(path: str | os.PathLike) -> tuple[nn.Module, dict, np.ndarray, dict[str
     parameters = safetensors.numpy.load(read_checked(folder, PARAMETERS, checksums))
     with report_damage(folder / VECTORS, COPY_AGAIN):
         vectors = np.load(io.BytesIO(read_checked(folder, VECTORS, checksums)), allow_pickle=False)
+    run = folder.parent if folder.name == "model" else folder
     about = {
         "vocabulary": Vocabulary(decode_words(read_checked(folder, VOCABULARY, checksums))),
         "labels": labels,
@@ -154,8 +152,20 @@ def read(path: str | os.PathLike) -> tuple[nn.Module, dict, np.ndarray, dict[str
         "preprocessing": preprocessing,
         "config": description["config"],
         "calibration": Calibration.read(folder, checksums[PARAMETERS], labels),
+        "run": run,
+        "dev_score": _dev_score(run),
     }
     return module, traverse_util.unflatten_dict(parameters, sep="/"), vectors, about
+
+
+def _dev_score(run: Path) -> str:
+    """Returns the dev score that chose a run's checkpoint, in words; "" without a record."""
+    try:
+        record = files.read_json(run / "record.json")
+        name = record["selected_on"].removeprefix("dev.")
+        return f"dev {name} {record['dev'][name]:.4f}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def read_checked(folder: Path, name: str, checksums: Mapping[str, str], remedy: str = COPY_AGAIN) -> bytes:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from jaxmatch.config.models import MODELS
 from jaxmatch.config.settings import OR_IMPORT, OWN_LAYOUT, SCORES, flatten
-from jaxmatch.errors import InputError, nearest, report_damage, shown, without_nan
+from jaxmatch.errors import InputError, NotInstalled, count_text, nearest, report_damage, shown, without_nan
 from jaxmatch.files import read_json
 from jaxmatch.reporting.layout import BaselineRow, Published, TableLayout, higher_is_better, setting_text
 from jaxmatch.workdir import BASELINES_FILE, Workdir
@@ -178,6 +178,41 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
     )
 
 
+def is_sweep(directory: Path) -> bool:
+    """Returns whether a folder is that of a sweep, and not of a run."""
+    return (directory / "runs").is_dir() or notes_file(directory).is_file()
+
+
+def records_of(directory: Path) -> list[Record]:
+    """Reads the records in a folder of runs that finished, diverged or were dropped: of its last sweep, or else all."""
+    if notes_file(directory).exists():
+        records = list(read_sweep_folder(directory).records.values())
+    else:
+        records = [read_record(file) for file in sorted((directory / "runs").glob("[!.]*/record.json"))]
+    if not records:
+        remedy = "give the --workdir of a sweep, or wait until a run has ended"
+        raise InputError("holds no runs of a sweep that have ended", path=directory, remedy=remedy)
+    return records
+
+
+def best_run(directory: Path) -> tuple[Path, str]:
+    """Returns the folder of a sweep's run that is best on dev (`best_record`), and a line that names it.
+
+    Raises:
+      InputError: no run has finished, or the runs cannot be compared.
+    """
+    records = [record for record in records_of(directory) if record["status"] == "finished"]
+    if (best := best_record(records)) is None:
+        problem, remedy = "no run has finished with a score of dev", "name a run: WORKDIR/runs/NAME"
+        raise InputError(problem, path=directory, remedy=remedy)
+    score = best["selected_on"].removeprefix("dev.")
+    line = (
+        f"note: {best['run']} ({setting_name(best)}, seed {best['seed']}) is the best of "
+        f"{count_text(len(records), 'run')} by dev {score}, {best['dev'][score]:.4f}"
+    )
+    return directory / "runs" / best["run"], line
+
+
 def placed(record: Record, variant: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a record with the place that its run has in the grid now.
 
@@ -265,6 +300,15 @@ def differing_settings(first: Record, second: Record) -> list[str]:
         for each in (first, second)
     )
     return sorted(key for key in one.keys() | two.keys() if key != "seed" and one.get(key) != two.get(key))
+
+
+def data_frame(rows: list[dict[str, Any]]) -> Any:
+    """Returns rows as a data frame; an InputError if pandas is not installed."""
+    try:
+        import pandas
+    except ImportError:
+        raise NotInstalled("a data frame", "pandas", "tables") from None
+    return pandas.DataFrame(rows)
 
 
 # Groups

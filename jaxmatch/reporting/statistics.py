@@ -75,6 +75,28 @@ def fisher(correlation: float, count: int) -> tuple[float, float]:
     return math.tanh(center - margin), math.tanh(center + margin)
 
 
+def mean_interval(values: np.ndarray) -> tuple[float, float]:
+    """Computes the interval of the mean of two or more independent draws, by Student's t."""
+    margin = _t_quantile(len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+    return float(values.mean() - margin), float(values.mean() + margin)
+
+
+def f1_intervals(confusion: np.ndarray, draws: int = 2000) -> tuple[list[tuple[float, float]], tuple[float, float]]:
+    """Computes the interval of F1 of each class, and that of their mean over the classes that occur.
+
+    It is the percentile bootstrap (Efron, 1979). To draw pairs with replacement is to draw the cells of the confusion
+    matrix <int>[labels, predictions] from a multinomial distribution.
+    """
+    drawn = np.random.default_rng(0).multinomial(confusion.sum(), confusion.ravel() / confusion.sum(), draws)
+    drawn = drawn.reshape(draws, *confusion.shape)
+    sizes = drawn.sum(axis=1) + drawn.sum(axis=2)
+    each = 2 * np.diagonal(drawn, axis1=1, axis2=2) / np.maximum(sizes, 1)
+    macro = each.sum(axis=1) / np.count_nonzero(sizes, axis=1)
+    lower, upper = np.quantile(np.column_stack([each, macro]), [LEVEL / 2, 1 - LEVEL / 2], axis=0).tolist()
+    *classes, whole = zip(lower, upper, strict=True)
+    return classes, whole
+
+
 def _t_quantile(freedom: float, level: float = LEVEL) -> float:
     """Returns the limit that the absolute value of Student's t exceeds with the probability `level`."""
     return float(special.stdtrit(freedom, 1 - level / 2))

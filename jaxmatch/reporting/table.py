@@ -1,4 +1,6 @@
-"""The table of a sweep, a pure function of its records in any order: in Markdown, LaTeX, CSV and JSON."""
+"""The table of a sweep, a pure function of its records in any order: in Markdown, LaTeX, CSV, HTML and JSON."""
+
+from __future__ import annotations
 
 import dataclasses
 import functools
@@ -6,7 +8,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jaxmatch.config.settings import flatten
 from jaxmatch.errors import WAIT_OR_RESUME, InputError, count_text, nearest, printable_json, without_nan
@@ -36,6 +38,7 @@ from jaxmatch.reporting.records import (
     Record,
     SweepFolder,
     by_pairs,
+    data_frame,
     differing_settings,
     grouped,
     identity,
@@ -49,6 +52,9 @@ from jaxmatch.reporting.records import (
     short_commit,
 )
 from jaxmatch.reporting.statistics import CONFIDENCE, LEVEL, MOST_SEEDS, Difference
+
+if TYPE_CHECKING:
+    import pandas
 
 SCORE, DIFFERENCE, PUBLISHED = "score", "difference", "published"  # what a column shows
 _SPLITS = {"train": "training", "dev": "dev", "test": "test"}  # split -> its name in running text
@@ -123,7 +129,7 @@ class Table:
         """
         return formats.markdown(sheet(self), verbose)
 
-    _repr_markdown_ = markdown  # a notebook shows it
+    _repr_markdown_ = __str__ = markdown  # a notebook and `print` show it
 
     def latex(self) -> str:
         """Returns the table in LaTeX, with the rules of booktabs."""
@@ -140,6 +146,16 @@ class Table:
         """
         rows = self._plain_rows()
         return csv_text([list(rows[0]), *([row.get(name) for name in rows[0]] for row in rows)])
+
+    def html(self) -> str:
+        """Returns the table as a piece of HTML, as on the page of `jaxmatch report`; an InputError without Jinja."""
+        from jaxmatch.reporting.report import templates  # imports this module
+
+        return templates().get_template("pieces.html").module.table(sheet(self))
+
+    def dataframe(self) -> pandas.DataFrame:
+        """Returns the rows of `csv` as a data frame; an InputError without pandas."""
+        return data_frame(self._plain_rows())
 
     def json(self) -> str:
         """Returns JSON with title, caption, details, notes, the rows of `csv`, and published rows; no number is NaN."""

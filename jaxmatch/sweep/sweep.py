@@ -385,7 +385,7 @@ def _embedded(config: ConfigDict) -> str:
     if name in catalog.EMBEDDED_TASKS:
         return name
     # The user's own data are not read: the selection score shows the task.
-    ranked, labels = selection.startswith(("map", "mrr", "recall_at_")), ()
+    ranked, labels = selection.startswith(("map", "mrr", "recall_at_", "precision_at_", "ndcg")), ()
     task = config.data.task or ("ranking" if ranked else "classification")
     if name in catalog.CATALOG:
         task, labels = catalog.CATALOG[name].task, catalog.CATALOG[name].labels

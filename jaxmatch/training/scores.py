@@ -10,7 +10,7 @@ neither chosen nor averaged by mistake:
 - any output that is not finite makes every score NaN (the run has diverged);
 - without pairs, every score is NaN;
 - `auc`, `pearson` and `spearman` are NaN if all labels are equal;
-- `map`, `mrr` and `recall_at_k` are NaN if no group counts (`ranking_scores`).
+- `map`, `mrr` and the other scores of a ranking are NaN if no group counts (`ranking_scores`).
 
 A model that predicts the same for every pair, on the other hand, has the score of a model that knows nothing: `auc` is
 0.5, `pearson` and `spearman` are 0, `f1` is 0 if the class is never predicted, and `max_f1` is that of a model that
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-# Scores of rankings follow trec_eval: mean average precision, mean reciprocal rank, recall at k.
+# Scores of rankings follow trec_eval: mean average precision, mean reciprocal rank, recall at k, precision at 1, nDCG.
 RECALL_AT = (1, 2, 5)  # ranks
 
 
@@ -32,13 +32,13 @@ def mean_or_nan(values: np.ndarray) -> np.ndarray:
     return np.mean(values, axis=-1) if values.shape[-1] else np.full(values.shape[:-1], np.nan)
 
 
-def _tie_order(relevant: np.ndarray, groups: np.ndarray, documents: ArrayLike | None) -> np.ndarray:
+def _tie_order(grades: np.ndarray, groups: np.ndarray, documents: ArrayLike | None) -> np.ndarray:
     """Returns the order of the pairs if all scores were equal, group by group, <int64>[pairs]."""
     if documents is None:
-        return np.lexsort((relevant, groups))
+        return np.lexsort((grades, groups))
     # Comparing code points orders text as trec_eval's comparison of UTF-8 bytes does.
     names = np.unique(np.asarray(documents), return_inverse=True)[1]
-    return np.lexsort((relevant, -names, groups))
+    return np.lexsort((grades, -names, groups))
 
 
 def _descending_order(scores: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -58,9 +58,9 @@ def candidate_ranks(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None
 ) -> np.ndarray:
     """Returns the rank of each candidate in its group, from 1, by the rules of `ranking_scores`, <int64>[pairs]."""
-    relevant, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
+    grades, scores = np.asarray(labels), np.asarray(scores, np.float64)
     groups = np.unique(np.asarray(groups), return_inverse=True)[1]
-    order = _tie_order(relevant, groups, documents)
+    order = _tie_order(grades, groups, documents)
     order = order[_descending_order(scores[order], groups[order])]
     starts = np.flatnonzero(np.diff(groups[order], prepend=-1))
     ranks = np.empty(len(order), np.int64)
@@ -71,17 +71,18 @@ def candidate_ranks(
 def ranking_scores(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None, filtered: bool = True
 ) -> dict[str, np.ndarray]:
-    """Computes mean average precision, mean reciprocal rank and recall at k by trec_eval's rules.
+    """Computes mean average precision, mean reciprocal rank, recall at k, precision at 1 and nDCG by trec_eval's rules.
 
     Recall at k is the share of a group's right candidates that are ranked among its first k. If each group has one
-    right candidate among ten, it is R10@k of Lowe et al. (2015).
+    right candidate among ten, it is R10@k of Lowe et al. (2015). nDCG is the sum of grade / log2(rank + 1) over a
+    group's candidates, as a share of the highest possible sum (Järvelin and Kekäläinen, 2002).
 
     Candidates are ranked by descending score (in float32), and candidates of equal score by descending document name.
-    Without document names, or if the names are equal too, wrong candidates come first, so that a model that cannot tell
-    candidates apart gains nothing from the order in which they were written.
+    Without document names, or if the names are equal too, those of the lowest grade come first, so that a model that
+    cannot tell candidates apart gains nothing from the order in which they were written.
 
     Arguments:
-      labels: <int32>[pairs]; 1 is right, all else wrong.
+      labels: <int32>[pairs], grades of relevance; 0 is wrong, a higher grade is right.
       scores: <float64>[..., pairs].
       groups: <int32>[pairs] or text, the group in which each candidate competes. The pairs of a group need not be
         adjacent.
@@ -90,8 +91,8 @@ def ranking_scores(
         WikiQA. False: all groups with a right candidate count; a group without a wrong one cannot be ranked badly.
 
     Returns:
-      "map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5", each <float64>[...]; NaN if no group counts or a score
-      is NaN.
+      "map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5", "precision_at_1", "ndcg", each <float64>[...]; NaN if
+      no group counts or a score is NaN.
     """
     found = scores_of_groups(labels, scores, groups, documents, filtered)
     return {name: mean_or_nan(of_groups) for name, of_groups in found.items()}
@@ -101,15 +102,17 @@ def scores_of_groups(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None, filtered: bool = True
 ) -> dict[str, np.ndarray]:
     """Returns name -> score of each group that counts, <float64>[..., groups]. `ranking_scores` returns the means."""
-    relevant, scores = np.asarray(labels) == 1, np.asarray(scores, np.float64)
+    grades, scores = np.asarray(labels), np.asarray(scores, np.float64)
     groups = np.unique(np.asarray(groups), return_inverse=True)[1]
-    order = _tie_order(relevant, groups, documents)
-    relevant, groups = relevant[order], groups[order]
+    order = _tie_order(grades, groups, documents)
+    grades, groups = grades[order], groups[order]
+    relevant = grades > 0
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     sizes = np.diff(np.append(starts, relevant.size))
     right = np.add.reduceat(relevant.astype(np.int64), starts)
     counted = (right > 0) & (right < sizes) if filtered else right > 0
-    relevant = relevant[_descending_order(scores[..., order], groups)]
+    ranked = grades[_descending_order(scores[..., order], groups)]
+    relevant = ranked > 0
     rank = np.arange(1, relevant.shape[-1] + 1) - np.repeat(starts, sizes)
     found = np.cumsum(relevant, axis=-1) - np.repeat(np.cumsum(right) - right, sizes)
     defined = ~np.isnan(scores).any(axis=-1, keepdims=True)
@@ -121,10 +124,14 @@ def scores_of_groups(
     first = np.minimum.reduceat(np.where(relevant, rank, relevant.shape[-1] + 1), starts, axis=-1)
     found_among = {k: np.add.reduceat((relevant & (rank <= k)).astype(np.int64), starts, axis=-1) for k in RECALL_AT}
     of = np.maximum(right, 1)  # a group without a right candidate does not count
+    ideal = grades[np.lexsort((-grades, groups))]
+    gain, best = (np.add.reduceat(each / np.log2(rank + 1), starts, axis=-1) for each in (ranked, ideal))
     return {
         "map": kept(precision / of),
         "mrr": kept(1.0 / first),
         **{f"recall_at_{k}": kept(found_among[k] / of) for k in RECALL_AT},
+        "precision_at_1": kept((first == 1).astype(np.float64)),
+        "ndcg": kept(gain / np.where(right > 0, best, 1.0)),
     }
 
 
@@ -166,7 +173,7 @@ class AddedScore(NamedTuple):
 
 
 ADDED: dict[str, AddedScore] = {}
-_RANKING = ("map", "mrr", *(f"recall_at_{rank}" for rank in RECALL_AT))
+_RANKING = ("map", "mrr", *(f"recall_at_{rank}" for rank in RECALL_AT), "precision_at_1", "ndcg")
 
 
 def accuracy(labels: ArrayLike, predictions: ArrayLike) -> np.ndarray:
@@ -294,17 +301,19 @@ def scores_of_runs(
     """Computes all scores of a task for each of several models.
 
     Classification gives accuracy and macro_f1, and with two labels also f1, max_f1 and auc of the second label. Ranking
-    gives map, mrr and recall_at_k over the groups that count (`ranking_scores`), and accuracy and auc over all pairs.
+    gives map, mrr and so on over the groups that count (`ranking_scores`), and accuracy and auc over all pairs.
     Regression gives pearson, spearman and mse. If an output of a model is not finite, all its scores are NaN.
 
     Arguments:
       task: "classification", "regression" or "ranking".
-      labels: <int32>[pairs], positions in `label_names`; for a regression <float32>[pairs].
+      labels: <int32>[pairs], positions in `label_names`; for a regression <float32>[pairs]; a ranking takes grades.
       outputs: <float32>[run, pairs, classes] logits; for a regression <float32>[run, pairs] or [run, pairs, 1].
       label_names: one name per class; for a ranking two names, of which the second means right; unused in a regression.
       groups, documents, filtered: as in `ranking_scores`; unused in other tasks.
     """
     labels, outputs = np.asarray(labels), np.asarray(outputs, np.float64)
+    if task == "ranking":
+        grades, labels = labels, np.minimum(labels, 1)
     pairs, names = len(labels), score_names(task, len(label_names))
     found = np.full((len(outputs), len(names)), np.nan)
     finite = np.flatnonzero(np.isfinite(outputs).all(axis=tuple(range(1, outputs.ndim))))
@@ -327,7 +336,7 @@ def scores_of_runs(
             difference = outputs[..., 1] - outputs[..., 0]
             scores["auc"] = auc(labels, difference)
             if task == "ranking":
-                scores |= ranking_scores(labels, difference, groups, documents, filtered)
+                scores |= ranking_scores(grades, difference, groups, documents, filtered)
             else:
                 scores |= {"f1": f1(labels, predictions), "max_f1": max_f1(labels, difference)}
         for name, added in ADDED.items():
