@@ -72,7 +72,7 @@ MUTANTS = [
      ["tests/test_own.py::test_types_of_columns_are_converted_to_labels_and_groups"]),
     ("jaxmatch/data/own.py", 'if "group" in found and found["group"] == found.get("text_a", "text_a"):', "if False:",
      ["tests/test_own.py::test_the_first_text_may_be_the_group"]),
-    ("jaxmatch/cli/models.py", "filter(None, names)", "names",
+    ("jaxmatch/data/pairs.py", "filter(None, names)", "names",
      ["tests/test_record_input.py::test_the_format_option_applies_to_files_and_streams"]),
     ("jaxmatch/data/pairs.py", "one = len(names) == 1 < len(required)", "one = False",
      ["tests/test_own.py::test_damage_is_an_error_that_names_the_place"]),
