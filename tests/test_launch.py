@@ -15,8 +15,8 @@ from jaxmatch.data import own
 from jaxmatch.data.catalog import Source
 from jaxmatch.files import write_json
 from jaxmatch.reporting.records import read_sweep_folder
-from jaxmatch.reporting.table import folder_table
 from jaxmatch.reporting.records import records_of as runs_of
+from jaxmatch.reporting.table import folder_table
 from jaxmatch.sweep import execute, launch
 from jaxmatch.sweep.plan import make_plan
 from jaxmatch.workdir import CohortFolder, Workdir

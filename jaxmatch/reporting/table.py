@@ -129,7 +129,10 @@ class Table:
         """
         return formats.markdown(sheet(self), verbose)
 
-    _repr_markdown_ = __str__ = markdown  # a notebook and `print` show it
+    _repr_markdown_ = markdown  # a notebook shows it
+
+    def __str__(self) -> str:
+        return self.markdown(verbose=False)
 
     def latex(self) -> str:
         """Returns the table in LaTeX, with the rules of booktabs."""
