@@ -36,7 +36,7 @@ def test_predict_uses_the_best_run_and_names_it_on_standard_error(sweep, capsysb
     out, err = capsysbinary.readouterr()
     labels = [prediction.label for prediction in jaxmatch.load(sweep / "runs" / "second-seed0").predict(TEXTS)]
     assert [json.loads(line)["label"] for line in out.splitlines()] == labels
-    assert err.decode().startswith("note: second-seed0 (model.blocks=1, optimizer.learning_rate=0.001, seed 1) is the")
+    assert err.decode().startswith("note: second-seed0 (blocks 1, learning rate 0.001, seed 1) is the")
     assert err.endswith(b"best of 3 runs by dev accuracy, 0.9000\n")
 
 

@@ -142,7 +142,7 @@ def test_command_builds_an_ensemble_of_the_seeds_of_a_setting(workdir, capsys):
     assert result["average"] == pytest.approx(expected.average)
     assert main(["ensemble", str(folder)]) == 0
     text = capsys.readouterr().out
-    assert "own test, 5 pairs." in text and "| model.blocks=1 |  3,000,003 | 3    | test accuracy (%) |" in text
+    assert "own test, 5 pairs." in text and "| blocks 1 |  3,000,003 | 3    | test accuracy (%) |" in text
     assert f"{100 * expected.vote['accuracy']:.1f} |" in text
     assert "over 3 seeds (0, 1, 11)" in text and "chosen on dev accuracy" in text and "(4,500 training" in text
     deviation = np.std([one["accuracy"] for one in expected.single], ddof=1)
