@@ -152,13 +152,11 @@ def kind(path: str | os.PathLike) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "a device")
 
 
-def check_plain_file(path: str | os.PathLike, remedy: str | None = None, most_bytes: int | None = None) -> bool:
-    """Returns whether there is a file at `path`. Anything but a plain file of at most `most_bytes` is an error."""
+def check_plain_file(path: str | os.PathLike, remedy: str | None = None) -> bool:
+    """Returns whether there is a file at `path`. Anything but a plain file is an error."""
     found = kind(path)
     if found not in ("", FILE):
         raise InputError(f"this is {found}, not a file", path=path, remedy=remedy)
-    if found and most_bytes is not None and (size := os.path.getsize(path)) > most_bytes:
-        raise InputError(f"the file has {size:,} bytes, more than {most_bytes:,}", path=path, remedy=remedy)
     return bool(found)
 
 

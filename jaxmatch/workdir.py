@@ -28,6 +28,7 @@ from filelock import FileLock, Timeout
 from jaxmatch.errors import InputError, report_damage
 from jaxmatch.files import read_json, remove_abandoned, write_atomically, write_json
 
+SWEEP_FILE = "sweep.json"
 # The result of a timing, in a folder of its own.
 TIMING_FILE = "timing.json"
 BASELINES_FILE = "baselines.json"
@@ -189,12 +190,12 @@ class FailedCohorts(InputError):
         )
 
 
-def check_usable(workdir: Path) -> None:
-    """Checks, before training starts, that a sweep can be stored in a folder. Writes nothing.
+def check_usable(workdir: Path, file: str, name: str) -> None:
+    """Checks, before anything is computed, that `file` of the sweep or timing `name` can be written. Writes nothing.
 
     Raises:
-      InputError: the path is not UTF-8, a file or a dangling link is in the place of a folder, or a folder cannot be
-        written.
+      InputError: the path is not UTF-8, a file or a dangling link is in the place of a folder, a folder cannot be
+        written, or it holds another sweep or timing.
     """
     if any("\ud800" <= letter <= "\udfff" for letter in str(workdir.absolute())):
         raise InputError("this path is not UTF-8", path=workdir, remedy="give another --workdir")
@@ -205,6 +206,13 @@ def check_usable(workdir: Path) -> None:
         if not os.access(existing, os.R_OK | os.W_OK | os.X_OK):
             remedy = "change its permissions, or give another --workdir"
             raise InputError("nothing can be written here", path=existing, remedy=remedy)
+    for other in (SWEEP_FILE, TIMING_FILE):
+        held = None
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+            held = read_json(workdir / other)["name"]
+        if (workdir / other).exists() and (other != file or held not in (None, name)):
+            problem = f"this folder holds another {other.removesuffix('.json')}" + f' ("{held}")' * bool(held)
+            raise InputError(problem, path=workdir, remedy="give a --workdir of its own")
 
 
 def is_complete(run: str, record: Mapping[str, Any]) -> bool:
@@ -220,9 +228,6 @@ class Workdir:
 
     def run_folder(self, run: str) -> Path:
         return self.path / "runs" / run
-
-    def shared_vectors(self, fingerprint: str) -> Path:
-        return self.path / "vectors" / f"{fingerprint}.npy"
 
     def clean(self) -> None:
         """Removes the files that killed launchers left half written. Files that live launchers are writing stay."""
@@ -252,6 +257,10 @@ class Workdir:
             except ValueError:
                 found.add(run)
         return found
+
+    def recorded(self, runs: Iterable[str]) -> set[str]:
+        """Returns those of `runs` that have a record, even if they were dropped."""
+        return {run for run in runs if (self.run_folder(run) / "record.json").exists()}
 
     def assign(
         self,

@@ -81,7 +81,7 @@ def test_undefined_selection_score_on_dev_is_refused(small_files, tmp_path):
 
 def test_workdir_of_a_timing_is_refused(small_files, tmp_path):
     write_json(tmp_path / "timing.json", {})
-    with pytest.raises(InputError, match="this folder holds a timing; give a --workdir of its own"):
+    with pytest.raises(InputError, match="this folder holds another timing; give a --workdir of its own"):
         small_sweep.launched(small_files, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["timing.json"]
 

@@ -104,7 +104,7 @@ def test_halving_json_records_decisions_and_saved_steps(halved):
     printed = halved[1].text
     assert "of 4 settings over 4 epochs keeps 2 after epoch 1, 1 after epoch 3;" in printed
     assert "rung after epoch 1: 2 of 4 settings continue (mean dev.accuracy so far" in printed
-    assert "successive halving: 112 of 128 replica steps, trained for" in printed
+    assert "successive halving: 112 of 128 steps of runs, trained for" in printed
 
 
 def test_rerun_trains_nothing_and_leaves_the_results_unchanged(small_files, halved):

@@ -141,10 +141,10 @@ def test_a_folder_of_another_timing_or_sweep_is_refused(tmp_path, capsys):
     words = ["timing", str(SWEEPS / "re2_timing.py"), "--split", "none", "--workdir", str(tmp_path)]
     (tmp_path / "timing.json").write_text(json.dumps(TIMING))
     assert main(words) == 2
-    assert f"{tmp_path}: this folder holds the timing t; give a --workdir of its own" in capsys.readouterr().err
+    assert 'this folder holds another timing ("t"); give a --workdir of its own' in capsys.readouterr().err
     (tmp_path / "sweep.json").write_text("{}")
     assert main(words) == 2
-    assert "a sweep was run in this folder" in capsys.readouterr().err
+    assert "this folder holds another sweep; give" in capsys.readouterr().err
     assert json.loads((tmp_path / "timing.json").read_text()) == TIMING
 
 

@@ -137,7 +137,7 @@ def timing(arguments: argparse.Namespace) -> None:
     from jaxmatch.files import write_json
     from jaxmatch.papers import timing
     from jaxmatch.sweep.files import SWEEPS, find
-    from jaxmatch.workdir import TIMING_FILE
+    from jaxmatch.workdir import TIMING_FILE, check_usable
 
     plan = timing.resolve(
         find(arguments.file, (SWEEPS,)),
@@ -150,7 +150,7 @@ def timing(arguments: argparse.Namespace) -> None:
         common.show(timing.plan_text(plan, arguments.split))
         return
     workdir = arguments.workdir or Path("runs") / (arguments.file.stem + "-smoke" * arguments.smoke)
-    timing.check_timing_folder(workdir, plan)
+    check_usable(workdir, TIMING_FILE, plan.sweep.name)
     with jax.default_device(available_devices("cpu")[0]):  # even if there is an accelerator
         record = timing.run(
             plan,

@@ -34,7 +34,6 @@ from jaxmatch.sweep.execute import commit, device_name, versions
 from jaxmatch.sweep.files import called, data_settings, load_module
 from jaxmatch.sweep.sweep import Sweep, changed, smoke_sweep
 from jaxmatch.training.step import flattening
-from jaxmatch.workdir import TIMING_FILE, check_usable
 
 NO_SPLIT = "none"  # no throughput is measured
 _SMOKE = {"batches": 3, "length": 6, "passes": 1, "most_pairs": 16, "dimensions": generated.DIMENSIONS}
@@ -270,20 +269,6 @@ def run(
             "Products of words' vectors with weights are made once, before the times begin, where they fit",
         ],
     }
-
-
-def check_timing_folder(workdir: Path, timing: Timing) -> None:
-    """Checks, before anything is timed, that a folder can be written and holds no sweep and no other timing.
-
-    Raises:
-      InputError: it does, or its timing cannot be read, or the folder cannot be written.
-    """
-    check_usable(workdir)
-    file, remedy = workdir / TIMING_FILE, "give a --workdir of its own"
-    if (workdir / "sweep.json").exists():
-        raise InputError("a sweep was run in this folder", path=workdir, remedy=remedy)
-    if file.exists() and (other := read_times(file).get("name")) != timing.sweep.name:
-        raise InputError(f"this folder holds the timing {other}", path=workdir, remedy=remedy)
 
 
 # The table of a timing: a pure function of its record.

@@ -25,7 +25,7 @@ from jaxmatch.sweep.files import load_module, load_named, user_file_errors
 from jaxmatch.sweep.plan import Plan, PlannedCohort
 from jaxmatch.sweep.sweep import Run
 from jaxmatch.training.progress import Listener
-from jaxmatch.workdir import CohortFolder, Workdir
+from jaxmatch.workdir import CohortFolder
 
 # Without a terminal to draw a bar in, a line reports the progress of training at this interval.
 SECONDS_BETWEEN_LINES = 60.0
@@ -109,9 +109,10 @@ class TensorBoard(RunListener):
         self._writers.pop(run.name).close()
 
     def _write(self, run: FollowedRun, step: int, values: Mapping[str, float | None]) -> None:
-        known = {tag: number for tag, number in values.items() if number is not None}
-        value = [self._summary.Value(tag=tag, simple_value=number) for tag, number in known.items()]
-        self._add(run, step, summary=self._summary(value=value))
+        known = [
+            self._summary.Value(tag=tag, simple_value=number) for tag, number in values.items() if number is not None
+        ]
+        self._add(run, step, summary=self._summary(value=known))
 
     def _add(self, run: FollowedRun, step: int, **content: Any) -> None:
         self._writers[run.name].add_event(self._events.Event(wall_time=time.time(), step=step, **content))
@@ -124,25 +125,23 @@ def listeners_of(names: Iterable[str], workdir: Path) -> list[RunListener]:
     Raises:
       InputError: a class does not exist, is not a listener, or cannot be created.
     """
-    return [_listener(name, workdir) for name in dict.fromkeys(names)]
-
-
-def _listener(name: str, workdir: Path) -> RunListener:
-    if name == "tensorboard":
-        return TensorBoard(workdir / "tensorboard")
-    place, _, attribute = name.rpartition(":")
-    remedy = "give --log tensorboard, module:Class or file.py:Class"
-    if not place:
-        raise InputError(f"there is no log {name!r}", remedy=remedy)
-    module = load_module(Path(place)) if place.endswith(".py") else load_named(place, remedy)
-    if not callable(listener_class := getattr(module, attribute, None)):
-        raise InputError(f"{place} has no class {attribute!r}", remedy=remedy)
-    with user_file_errors(Path(place)):
-        listener = listener_class()
-    for method in ("started", "evaluated", "ended"):
-        if not hasattr(listener, method):
-            raise InputError(f"{name} has no method {method}", remedy="derive it from jaxmatch.RunListener")
-    return listener
+    made, remedy = [], "give --log tensorboard, module:Class or file.py:Class"
+    for name in dict.fromkeys(names):
+        if name == "tensorboard":
+            made.append(TensorBoard(workdir / "tensorboard"))
+            continue
+        place, _, attribute = name.rpartition(":")
+        if not place:
+            raise InputError(f"there is no log {name!r}", remedy=remedy)
+        module = load_module(Path(place)) if place.endswith(".py") else load_named(place, remedy)
+        if not callable(listener_class := getattr(module, attribute, None)):
+            raise InputError(f"{place} has no class {attribute!r}", remedy=remedy)
+        with user_file_errors(Path(place)):
+            made.append(listener_class())
+        for method in ("started", "evaluated", "ended"):
+            if not hasattr(made[-1], method):
+                raise InputError(f"{name} has no method {method}", remedy="derive it from jaxmatch.RunListener")
+    return made
 
 
 def plan_text(plan: Plan, finished: set[str]) -> str:
@@ -191,10 +190,8 @@ def _left_out(name: str, report: Mapping[str, Any]) -> list[str]:
     """Returns lines about what was left out when a data set was read, pairs and vectors, and its warnings."""
     lines = []
     dropped = report.get("dropped", {}).items()
-    counts = [(count, split, reason) for split, reasons in dropped for reason, count in reasons.items() if count]
-    if counts:
-        texts = (f"{count:,} of {split} ({reason})" for count, split, reason in counts)
-        lines.append(f"  pairs of {name} left out: {', '.join(texts)}")
+    if counts := [f"{n:,} of {split} ({why})" for split, reasons in dropped for why, n in reasons.items() if n]:
+        lines.append(f"  pairs of {name} left out: {', '.join(counts)}")
     if broken := report.get("broken_vector_lines", 0):
         example = "".join(f" ({first})" for first in report.get("broken_vector_examples", [])[:1])
         lines.append(f"  damaged lines of the vectors {report['vectors']} left out: {broken:,}{example}")
@@ -332,14 +329,14 @@ class Display:
 
     def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> CohortDisplay:
         """Shows that a cohort begins. Returns the listener that shows its progress."""
-        known = [self._numbers[run] for run in folder.runs if run in self._numbers]
-        number = min(known, default=len(set(self._numbers.values())) + 1)  # a run on record may be trained again
+        last = max(self._numbers.values(), default=0) + 1  # of a run on record, which may be trained again
+        number = min(self._numbers.get(run, last) for run in folder.runs)
         label = f"cohort {number} ({_shared(runs)})"
         self.say(f"{label}: {count_text(len(runs), 'run')}, compiling")
-        cohort, workdir, followed = self._plan.cohort_of(folder.runs), Workdir(folder.path.parents[1]), []
+        cohort, followed = self._plan.cohort_of(folder.runs), []
         for name, run in zip(folder.runs, cohort.runs, strict=True):
             settings = ({"variant": run.variant} if run.variant else {}) | dict(run.overrides)
-            where = self._plan.sweep.name, workdir.run_folder(name)
+            where = self._plan.sweep.name, folder.workdir.run_folder(name)
             followed.append(FollowedRun(name, *where, run.seed, settings, run.config.to_dict()))
         return CohortDisplay(self, cohort, folder.name, label, followed)
 

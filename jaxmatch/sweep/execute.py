@@ -136,9 +136,7 @@ def train_cohort(
     """Trains a cohort unless another process trains it or has done so. Marks it if it fails.
 
     Arguments:
-      training: what it has in common with other cohorts.
-      folder: the folder of the cohort.
-      devices: the devices to train on.
+      training, folder, devices: what it has in common with other cohorts, its folder, and the devices to train on.
       stop: an event that ends training early, with a checkpoint.
       wait: the number of seconds to wait while another process holds the cohort.
       following: the cohort that trains next on these devices, whose programs an accelerator's host compiles meanwhile.
@@ -211,13 +209,25 @@ def _train(
         write_json(folder.rung(until), without_nan({"runs": histories}))
         return False
     workdir = folder.workdir
-    vectors = _shared_vectors(workdir, data)
+    vectors = _shared_vectors(workdir.path / "vectors" / f"{data.fingerprint}.npy", data)
+    about = {"sweep": training.plan.sweep.name, "folder": folder, "halving": training.halving}
     for run, result in zip(runs, results, strict=True):
-        what = {"sweep": training.plan.sweep.name, "folder": folder, "halving": training.halving}
-        record = make_record(run, result, data=data, cohort=cohort, devices=devices, **what)
+        record = make_record(run, result, data=data, cohort=cohort, devices=devices, **about)
         with directory_atomically(workdir.run_folder(record["run"])) as run_folder:
             if result.progress.best is not None and result.progress.status != "dropped":
-                _save_model(run_folder / "model", run, data, result, vectors)
+                settings, parameters, words = with_fixed_words(run.config.model.to_dict(), result.parameters)
+                model_folder.save(
+                    run_folder / "model",
+                    model_settings=settings,
+                    params=parameters,
+                    vocabulary_words=data.vocabulary.words,
+                    vectors=words,
+                    vectors_file=vectors if words is None else None,
+                    labels=data.labels,
+                    task=data.task,
+                    preprocessing=dataclasses.asdict(data.preprocessing),
+                    config=run.config.to_dict(),
+                )
                 if worst := mistakes(data, result.dev_outputs):
                     write_json(run_folder / MISTAKES_FILE, worst)
             write_json(run_folder / "record.json", without_nan(record))
@@ -238,9 +248,9 @@ def _settings(runs: Sequence[Run], data: EncodedData) -> dict[str, Any]:
     }
 
 
-def _shared_vectors(workdir: Workdir, data: EncodedData) -> Path:
-    """Returns the file of the embedding table, which all models of the folder share. Replaces a damaged file."""
-    path, vectors = workdir.shared_vectors(data.fingerprint), np.asarray(data.vectors, np.float32)
+def _shared_vectors(path: Path, data: EncodedData) -> Path:
+    """Stores the embedding table, which all models of the folder share, unless it is stored. Returns its path."""
+    vectors = np.asarray(data.vectors, np.float32)
     with contextlib.suppress(FileNotFoundError, ValueError, EOFError):
         stored = np.load(path, mmap_mode="r", allow_pickle=False)
         if stored.dtype == vectors.dtype and np.array_equal(stored, vectors):
@@ -249,22 +259,6 @@ def _shared_vectors(workdir: Workdir, data: EncodedData) -> Path:
     np.save(content, vectors, allow_pickle=False)
     write_atomically(path, content.getvalue())
     return path
-
-
-def _save_model(path: Path, run: Run, data: EncodedData, result: RunResult, vectors: Path) -> None:
-    settings, parameters, trained_words = with_fixed_words(run.config.model.to_dict(), result.parameters)
-    model_folder.save(
-        path,
-        model_settings=settings,
-        params=parameters,
-        vocabulary_words=data.vocabulary.words,
-        vectors=trained_words,
-        vectors_file=vectors if trained_words is None else None,
-        labels=data.labels,
-        task=data.task,
-        preprocessing=dataclasses.asdict(data.preprocessing),
-        config=run.config.to_dict(),
-    )
 
 
 @functools.cache
@@ -283,21 +277,18 @@ def check_versions(expected: Mapping[str, str], where: str) -> None:
             raise InputError(problem, remedy="install the same versions there")
 
 
-def device_name(devices: Sequence[jax.Device]) -> str:
-    """Returns a description of devices, such as "1 x cpu (AMD EPYC, AVX2, 2 cores)"."""
-    kind = f"cpu ({_processor()})" if devices[0].platform == "cpu" else devices[0].device_kind
-    return f"{len(devices)} x {kind}"
-
-
 # Linux's list of processors.
 PROCESSORS = Path("/proc/cpuinfo")
 
 
-def _processor() -> str:
-    """Returns the model of this machine's processors, their widest vector instructions, and their number.
+def device_name(devices: Sequence[jax.Device]) -> str:
+    """Returns a description of devices, such as "1 x cpu (AMD EPYC, AVX2, 2 cores)".
 
-    Virtual machines often name only the family of a processor, and processors of one family can differ in this.
+    Virtual machines often name only the family of a processor, and processors of one family can differ in the widest
+    vector instructions.
     """
+    if devices[0].platform != "cpu":
+        return f"{len(devices)} x {devices[0].device_kind}"
     about: dict[str, str] = {}
     with contextlib.suppress(OSError):
         pairs = (line.partition(":") for line in PROCESSORS.read_text().split("\n\n")[0].splitlines())
@@ -305,7 +296,7 @@ def _processor() -> str:
     flags = about.get("flags", "").split()
     vectors = "AVX-512, " if "avx512f" in flags else "AVX2, " if "avx2" in flags else ""
     name = about.get("model name") or platform.processor() or platform.machine()
-    return f"{name}, {vectors}{os.cpu_count()} cores"
+    return f"{len(devices)} x cpu ({name}, {vectors}{os.cpu_count()} cores)"
 
 
 @functools.cache

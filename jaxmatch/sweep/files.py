@@ -106,9 +106,6 @@ def closest(name: str) -> str:
     return remedy if remedy.endswith("?") else ""
 
 
-MOST_BYTES_OF_A_FILE = 2**20  # the limit for a config or sweep file, which Python compiles as a whole
-
-
 @contextlib.contextmanager
 def user_file_errors(path: Path, options: Mapping[str, str] | None = None) -> Iterator[None]:
     """Turns an exception of a config or sweep file into an `InputError` that names the file and, if known, the line.
@@ -133,7 +130,7 @@ def user_file_errors(path: Path, options: Mapping[str, str] | None = None) -> It
 def load_module(path: Path) -> ModuleType:
     """Runs a config or sweep file and returns it as a module. Raises an `InputError` if it cannot be run, or fails."""
     remedy = "give a file of configs/ or sweeps/, or one of your own"
-    check_plain_file(path, remedy, MOST_BYTES_OF_A_FILE)
+    check_plain_file(path, remedy)
     if not path.exists():
         raise InputError("there is no such file", path=path, remedy=closest(path.stem) or remedy)
     specification = importlib.util.spec_from_file_location(f"jaxmatch_file_{path.stem}", path)

@@ -67,13 +67,13 @@ class Halving:
         """Returns the rule as the record of a dropped run states it."""
         return {"eta": self.eta, "rungs": list(self.rungs)}
 
-    def text(self, replica_steps: int) -> str:
-        """Describes the rule in one line, for the plan of a grid with this number of replica steps."""
+    def text(self, steps: int) -> str:
+        """Describes the rule in one line, for the plan of a grid with this number of steps of all runs."""
         kept = zip(self.rungs, self.counts()[1:], strict=True)
         return (
             f"  successive halving of {self.settings:,} settings over {self.epochs:,} epochs keeps "
             f"{', '.join(f'{count:,} after epoch {rung}' for rung, count in kept)}; "
-            f"{self.share() * replica_steps:,.0f} of {replica_steps:,} replica steps ({100 * self.share():.0f}%) "
+            f"{self.share() * steps:,.0f} of {steps:,} steps of runs ({100 * self.share():.0f}%) "
             "if all settings cost the same and no run stops early"
         )
 
@@ -185,8 +185,7 @@ def execute_halving(
     Raises:
       FailedCohorts: some cohorts failed, so that nothing can be decided at the next rung. The others have reached it.
     """
-    finished = workdir.finished(plan.runs, any_record)
-    display.begin(plan, finished, note=halving.text(plan.replica_steps), share=halving.share())
+    display.begin(plan, workdir.recorded(plan.runs), note=halving.text(plan.run_steps), share=halving.share())
     score = next(iter(plan.runs.values()))[0].config.training.selection
     remaining, dropped = settings_of(plan), {}
     decisions = []
@@ -211,13 +210,8 @@ def execute_halving(
     saving = {"replica_steps": {"made": made, "whole": whole}, "train_seconds": {"made": round(seconds, 3)}}
     file = workdir.path / "halving.json"
     write_json(file, {**(_read(file) or {}), "decisions": decisions, "saving": saving})
-    display.say(f"successive halving: {made:,} of {whole:,} replica steps, trained for {duration_text(seconds)}")
+    display.say(f"successive halving: {made:,} of {whole:,} steps of runs, trained for {duration_text(seconds)}")
     return records
-
-
-def any_record(run: str, record: Mapping[str, Any]) -> bool:
-    """Returns True: every record is complete, also that of a dropped run, which is not trained any further."""
-    return True
 
 
 def histories(workdir: Workdir, runs: Iterable[str], rung: int) -> dict[str, Mapping[str, Any]]:

@@ -19,16 +19,16 @@ from jaxmatch.data import catalog
 from jaxmatch.devices import keep_compiled_programs
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
-from jaxmatch.reporting.records import BASELINES_FORMAT, best_record, name_of_sweep, notes_file, read_baselines
+from jaxmatch.reporting.records import BASELINES_FORMAT, best_record, notes_file, read_baselines
 from jaxmatch.reporting.table import check_layout, folder_table
 from jaxmatch.sweep.display import Display, RunListener, listeners_of, plan_text
 from jaxmatch.sweep.execute import Engine, commit, records_of, resumed_text, train_plan, versions
 from jaxmatch.sweep.files import config_file, data_settings, load_module, resolve
-from jaxmatch.sweep.halving import Halving, any_record, execute_halving, store_or_check_rule
+from jaxmatch.sweep.halving import Halving, execute_halving, store_or_check_rule
 from jaxmatch.sweep.plan import Plan
 from jaxmatch.sweep.sweep import Sweep, changed, with_scores
 from jaxmatch.training.scores import score_names
-from jaxmatch.workdir import BASELINES_FILE, TIMING_FILE, FailedCohorts, Workdir, check_usable
+from jaxmatch.workdir import BASELINES_FILE, SWEEP_FILE, FailedCohorts, Workdir, check_usable
 
 
 def sweep(
@@ -111,7 +111,7 @@ def run(
     display, engine, folder = display or Display(), engine or Engine(), Workdir(Path(workdir))
     sweep = changed(sweep)  # the table of a sweep made in Python may lack an axis
     keep_compiled_programs(sweep.config.execution.cache_directory)
-    check_sweep_folder(sweep, folder.path)
+    check_usable(folder.path, SWEEP_FILE, sweep.name)
     if sweep.cross_encoder:
         check_cross_encoder(sweep.cross_encoder)
     engine.begin(folder.path, dry_run)
@@ -123,8 +123,8 @@ def run(
     plan = dataclasses.replace(plan, sweep=dataclasses.replace(sweep, table=table))
     halving = halve(plan) if halve else None
     if dry_run:
-        finished = folder.finished(plan.runs, *((any_record,) if halving else ()))
-        lines = [plan_text(plan, finished), resumed_text(plan, folder), halving and halving.text(plan.replica_steps)]
+        finished = folder.recorded(plan.runs) if halving else folder.finished(plan.runs)
+        lines = [plan_text(plan, finished), resumed_text(plan, folder), halving and halving.text(plan.run_steps)]
         display.show("\n".join(filter(None, lines)))
         return []
     if halving is not None:
@@ -140,7 +140,7 @@ def run(
         else:
             records = execute_halving(plan, folder, display, halving, engine)
     except FailedCohorts as failed:
-        failed.records = records_of(plan, folder, folder.finished(plan.runs, any_record))
+        failed.records = records_of(plan, folder, folder.recorded(plan.runs))
         failed.table = folder_table(folder.path, verbose=False) if failed.records else ""
         raise
     finally:
@@ -151,20 +151,6 @@ def run(
     except InputError as incomparable:
         display.say(incomparable.problem)
     return records
-
-
-def check_sweep_folder(sweep: Sweep, workdir: Path) -> None:
-    """Checks that a sweep can be stored in a folder. Writes nothing.
-
-    Raises:
-      InputError: the folder cannot be written, or belongs to a timing or another sweep.
-    """
-    check_usable(workdir)
-    name, remedy = name_of_sweep(workdir), "give a --workdir of its own"
-    if (workdir / TIMING_FILE).exists():
-        raise InputError("this folder holds a timing", path=workdir, remedy=remedy)
-    if name not in (None, sweep.name):
-        raise InputError(f'this folder holds the sweep "{name}", not "{sweep.name}"', path=workdir, remedy=remedy)
 
 
 def _write_notes(folder: Workdir, plan: Plan) -> None:

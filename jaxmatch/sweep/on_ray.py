@@ -276,11 +276,11 @@ class RayEngine(Engine):
         Raises InputError if there are no nodes for tasks, or if workers cannot use JAX or their GPUs.
         """
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        self._gpus = any(node.get("GPU", 0) >= 1 for node in nodes)
-        self._cpus = int(min(cores(), max((node.get("CPU", 0) for node in nodes), default=0)))
+        gpus, cpus = ([int(node.get(kind, 0)) for node in nodes] for kind in ("GPU", "CPU"))
+        self._gpus, self._cpus = any(gpus), min(cores(), max(cpus, default=0))
         if not self._gpus and not self._cpus:
             raise InputError("no node of the Ray cluster has a CPU or GPU for tasks", remedy="add one with ray start")
-        slots = [int(node.get("GPU", 0) if self._gpus else node.get("CPU", 0) // self._cpus) for node in nodes]
+        slots = gpus if self._gpus else [number // self._cpus for number in cpus]
         try:
             platform, kind, memory, self._speed = self._ray.get(self._ray.remote(**self._options())(_measure).remote())
         except self._ray.exceptions.RayError as error:

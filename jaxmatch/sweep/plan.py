@@ -166,7 +166,7 @@ class Plan:
         return [(cohort.signature, cohort.names()) for cohort in self.cohorts]
 
     @property
-    def replica_steps(self) -> int:
+    def run_steps(self) -> int:
         """The number of training steps of all runs together, if none is stopped early."""
         return sum(cohort.steps * len(cohort.runs) for cohort in self.cohorts)
 
@@ -275,15 +275,9 @@ def check_trainable(training: Mapping[str, Any], data: EncodedData) -> None:
     if selection in ADDED:  # nobody knows for which predictions it is defined
         return
     dev = data.splits["dev"]
-    scores = score(
-        data.task,
-        dev.labels,
-        np.zeros((dev.pairs, data.outputs), np.float32),  # has a score, however bad, if any prediction has one
-        label_names=data.labels,
-        groups=dev.groups,
-        documents=dev.documents,
-        filtered=data.filtered,
-    )
+    outputs = np.zeros((dev.pairs, data.outputs), np.float32)  # has a score, however bad, if any prediction has one
+    about = {"groups": dev.groups, "documents": dev.documents, "filtered": data.filtered}
+    scores = score(data.task, dev.labels, outputs, label_names=data.labels, **about)
     if math.isnan(scores.get(selection, 0.0)):
         ranked = data.task == "ranking" and selection != "auc"
         reason = "no question has both a right and a wrong candidate" if ranked else "all labels are the same"

@@ -28,7 +28,7 @@ from jaxmatch.sweep import files, halving, launch
 from jaxmatch.sweep.display import Display, listeners_of
 from jaxmatch.sweep.execute import Engine
 from jaxmatch.sweep.sweep import TRACED, Run, Sweep, changed, check_override
-from jaxmatch.workdir import FailedCohorts
+from jaxmatch.workdir import SWEEP_FILE, FailedCohorts, check_usable
 
 FINAL_SEEDS, SMOKE_FINAL_SEEDS = 10, 2
 # A smoke run has one epoch, but a rung needs two.
@@ -392,8 +392,8 @@ def search(
       InputError, FailedCohorts: as `launch.run`; or no suggested setting can be trained.
     """
     engine = engine or Engine()
-    launch.check_sweep_folder(space.sweep, workdir)
-    engine.begin(workdir, space.sweep.name)
+    check_usable(workdir, SWEEP_FILE, space.sweep.name)
+    engine.begin(workdir)
     data = files.prepare(space.sweep.config)
     selection = space.sweep.config.training.selection or catalog.selection(data.name, data.task)
     study = Study(space, at_once, SCORES[selection].higher_is_better)

@@ -37,7 +37,7 @@ MUTANTS = [
     ("jaxmatch/sweep/execute.py", "key=lambda number: -cohorts[number][1]", "key=lambda number: 0", ["tests/test_device_jobs.py"]),
     ("jaxmatch/sweep/execute.py", "            stop.set()\n", "            pass\n", ["tests/test_device_jobs.py"]),
     ("jaxmatch/sweep/execute.py", "(isinstance(error, OSError) and error.errno is not None)", "False", ["tests/test_failures.py"]),
-    (_LAUNCH, "    check_usable(workdir)\n", "", ["tests/test_failures.py"]),
+    (_LAUNCH, "    check_usable(folder.path, SWEEP_FILE, sweep.name)\n", "", ["tests/test_failures.py"]),
     ("jaxmatch/sweep/halving.py", "for setting, runs in remaining.items() if setting not in staying for run", "for setting, runs in remaining.items() if setting in staying for run",
      ["tests/test_rungs.py"]),
     (_CHECKPOINTS, "KEPT = 2", "KEPT = 3", ["tests/test_checkpoints.py"]),
