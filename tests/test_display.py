@@ -89,7 +89,7 @@ def test_the_time_left_follows_steps_made_here(begun, clock):
         clock.now += 61
         shown.stepped(done, 100)
     assert lines()[-1].endswith("70 of 100 steps (sweep: elapsed 2:02, about 3:04 left)")
-    shown.end("its worker is gone")
+    shown.ended("its worker is gone")
     shown.resumed(0, 100)  # all steps are to be made again
     for done in (10, 20):
         clock.now += 61

@@ -135,9 +135,9 @@ def test_tables_count_dropped_runs_and_exclude_them_from_means(halved):
 
 @pytest.mark.parametrize(
     ("method", "count"),
-    # Stops during training before and after a rung, with one cohort or both at the rung, at its decision, and when a
-    # cohort is done.
-    [("evaluated", 1), ("paused", 2), ("rung", 2), ("done", 1)],
+    # Stops during training before a rung, when the second cohort has paused at a rung, at its decision, and when a
+    # cohort is done. A cohort calls `ended` twice: when it ends, and when its training has ended for any reason.
+    [("evaluated", 1), ("ended", 3), ("rung", 2), ("ended", 9)],
 )
 def test_interrupted_halving_resumes_with_the_same_results(small_files, halved, tmp_path, method, count):
     with pytest.raises(Stop):

@@ -243,7 +243,7 @@ class CohortDisplay(Listener):
     def ran_out(self, part: str, at_once: int) -> None:
         self._say(f"out of memory in {part}; continuing with {count_text(at_once, 'run')} at once")
 
-    def end(self, line: str = "", finished: bool = False) -> None:
+    def ended(self, line: str = "", finished: bool = False) -> None:
         """Called when the cohort no longer trains for now. `finished`: its records are written."""
         if finished:
             self._display.reached(self._name, self._cohort, 1.0)

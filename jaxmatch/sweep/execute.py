@@ -159,13 +159,13 @@ def train_cohort(
             folder.error_file.unlink(missing_ok=True)
             try:
                 done = _train(training, folder, _Stoppable(shown, stop), devices, following)
-                shown.end("done" if done else PAUSED, done)
+                shown.ended("done" if done else PAUSED, done)
             except Exception as error:  # of any kind: it need not affect other cohorts
                 if hosts.is_multiprocess() or (isinstance(error, OSError) and error.errno is not None):
                     raise
-                shown.end(f"failed ({folder.mark_failed(error)})")
+                shown.ended(f"failed ({folder.mark_failed(error)})")
             finally:
-                shown.end()
+                shown.ended()
             return True
     except Timeout:
         return False

@@ -196,7 +196,7 @@ class _Attempt:
         """Displays an event of the worker. How training ended is displayed once the task is over."""
         if method == "cohort":
             self.shown = training.show(self.folder)
-        elif method != "end":
+        elif method != "ended":
             getattr(self.shown, method)(*arguments)
             if method == "saved":
                 self.deaths = 0
@@ -216,7 +216,7 @@ class _Attempt:
         else:
             line, ended = f"{death or 'its worker was told to stop'}; it resumes from its last checkpoint", False
         if self.shown is not None:
-            self.shown.end(line, done)
+            self.shown.ended(line, done)
             self.shown = None
         return ended
 
