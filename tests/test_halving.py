@@ -18,8 +18,8 @@ def test_a_third_of_the_settings_is_kept_at_each_rung():
     # 9 x 1 + 3 x 2 + 1 x 6 of 9 x 9 epochs
     assert rule.share() == pytest.approx(21 / 81)
     assert rule.text(810) == (
-        "  successive halving of 9 settings over 9 epochs keeps 3 after epoch 1, 1 after epoch 3; 210 of 810 replica "
-        "steps (26%) if all settings cost the same and no run stops early"
+        "  successive halving of 9 settings over 9 epochs keeps 3 after epoch 1, 1 after epoch 3; 210 of 810 steps of "
+        "runs (26%) if all settings cost the same and no run stops early"
     )
     # 60 settings of the paper's grid in 30 epochs: 60 x 3 + 20 x 7 + 7 x 20 = 460 of 1800
     assert default_rungs(30, 60, 3) == (3, 10)
