@@ -1,8 +1,8 @@
 """A `jaxmatch` command on a Ray cluster, in its own process, whose lines are read as they arrive."""
 
-import queue
+import contextlib
 import threading
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,11 +11,8 @@ from ray_nodes import Nodes
 
 # Three cohorts of two runs.
 RATES, SEEDS, AT_ONCE, EPOCHS = "0.01,0.003", 3, 2, 96
-WORDS = (
-    f"--seeds={SEEDS}",
-    f"--grid.optimizer.learning_rate={RATES}",
-    f"--config.execution.maximum_replicas={AT_ONCE}",
-)
+WORDS = (f"--seeds={SEEDS}", f"--grid.optimizer.learning_rate={RATES}")
+WORDS += (f"--config.execution.maximum_replicas={AT_ONCE}",)
 # With a checkpoint after each of many epochs, so that there is time to kill something.
 LONG = (*WORDS, f"--config.training.epochs={EPOCHS}")
 
@@ -28,41 +25,30 @@ class Driver:
       lines: the lines of standard error so far.
     """
 
-    def __init__(
-        self,
-        files: Path,
-        workdir: Path,
-        *words: str,
-        program: tuple[str, ...] = (),
-        command: str = "sweep",
-        **variables: str,
-    ):
-        words = [command, *small_sweep.command(files, workdir, *words)[1:]]
+    def __init__(self, files: Path, workdir: Path, *words: str, program: tuple[str, ...] = (), **variables: str):
+        words = small_sweep.command(files, workdir, *words)
         self.process = small_sweep.start(words, *program, **{"JAX_PLATFORMS": "cpu", **variables})
         self.lines: list[str] = []
-        self._new: queue.Queue[str | None] = queue.Queue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
 
-    def _read(self) -> None:
-        for line in self.process.stderr:
-            self.lines.append(line)
-            self._new.put(line)
-        self._new.put(None)
+    @contextlib.contextmanager
+    def _within(self, seconds: float) -> Iterator[None]:
+        """Kills the process after some time, so that no line is awaited forever."""
+        timer = threading.Timer(seconds, self.process.kill)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
-    def until(self, text: str, seconds: float = 90.0) -> str:
-        """Waits for a line that contains a text, and returns the line."""
-        end, line = time.monotonic() + seconds, ""
-        while text not in line:
-            try:
-                line = self._new.get(timeout=max(0.1, end - time.monotonic()))
-            except queue.Empty:
-                line = None
-            if line is None:  # the process must not run on into the next test
-                self.process.kill()
-                self._close()
-                pytest.fail(f"{text!r} never came: {''.join(self.lines)}")
-        return line
+    def until(self, text: str, seconds: float = 90.0) -> None:
+        """Waits for a line that contains a text."""
+        with self._within(seconds):
+            for line in self.process.stderr:
+                self.lines.append(line)
+                if text in line:
+                    return
+        self.kill()  # the process must not run on into the next test
+        pytest.fail(f"{text!r} never came: {''.join(self.lines)}")
 
     def kill(self) -> None:
         """Kills the process."""
@@ -71,16 +57,9 @@ class Driver:
 
     def ended(self, seconds: float = 120.0) -> tuple[int, str]:
         """Waits until the command ends, and returns the exit status and the output."""
-        output = self.process.stdout.read()
-        status = self.process.wait(timeout=seconds)
-        self._close()
-        return status, output
-
-    def _close(self) -> None:
-        self.process.wait()
-        self._reader.join(timeout=10)
-        self.process.stdout.close()
-        self.process.stderr.close()
+        with self._within(seconds), self.process as process:
+            self.lines += process.stderr.readlines()
+            return process.wait(), process.stdout.read()
 
     def finished(self, workdir: Path) -> tuple[str, dict]:
         """Waits until the command succeeds, and returns its table and `small_sweep.results` of the folder."""
@@ -104,10 +83,3 @@ def alone(files: Path, workdir: Path, **overrides: str) -> tuple[str, dict]:
         overrides={"execution.maximum_replicas": str(AT_ONCE), "training.epochs": str(EPOCHS)} | overrides,
     )
     return table, small_sweep.results(workdir)
-
-
-def refused(driver: Driver, *texts: str) -> None:
-    status, output = driver.ended()
-    assert (status, output) == (2, ""), driver.lines
-    (line,) = driver.lines
-    assert line.startswith("jaxmatch: ") and all(text in line for text in texts), line

@@ -1,10 +1,10 @@
 """A Ray cluster of several nodes on this machine, which a separate program holds.
 
-    python ray_nodes.py NODES GPUS [CORE ...]
+    python ray_nodes.py NODES
 
 The program writes the address as a line. It reads commands from standard input: a line with the number of a node kills
-that node at once, like a power cut, and "+" starts another node. The end of standard input ends all nodes. If
-$NODE_FOLDERS is set, each node has its own temporary folder below it.
+that node at once, like a power cut. The end of standard input ends all nodes. If $NODE_FOLDERS is set, each node has
+its own temporary folder below it.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 STORE = 100 * 2**20
@@ -25,16 +25,14 @@ class Nodes:
 
     Arguments:
       count: the number of nodes, each with one CPU.
-      gpus: the number of GPUs that each node reports.
-      cores: the cores of this machine on which all nodes run; default: all.
       **variables: environment variables of the nodes.
 
     Attributes:
       address: the address of the head node.
     """
 
-    def __init__(self, count: int, gpus: int = 0, cores: Collection[int] = (), **variables: str):
-        words = [sys.executable, __file__, *map(str, (count, gpus, *cores))]
+    def __init__(self, count: int, **variables: str):
+        words = [sys.executable, __file__, str(count)]
         environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **variables}
         environment["PYTHONPATH"] = os.pathsep.join(
             filter(None, (variables.get("PYTHONPATH"), str(Path(__file__).parent.parent)))
@@ -55,12 +53,6 @@ class Nodes:
         self._process.stdin.write(f"{number}\n")
         self._process.stdin.flush()
         assert self._process.stdout.readline().strip() == "removed"
-
-    def add(self) -> None:
-        """Starts another node."""
-        self._process.stdin.write("+\n")
-        self._process.stdin.flush()
-        assert self._process.stdout.readline().strip() == "added"
 
     def workers(self) -> list[int]:
         """Returns the processes that train a cohort now."""
@@ -85,9 +77,7 @@ def _ancestors(process: int) -> Iterator[int]:
         process = int((Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()[1])
 
 
-def main(count: int, gpus: int, *cores: int) -> None:
-    if cores:
-        os.sched_setaffinity(0, cores)
+def main(count: int) -> None:
     import ray
     from ray.cluster_utils import Cluster
 
@@ -100,7 +90,7 @@ def main(count: int, gpus: int, *cores: int) -> None:
             # The names of Ray's own sockets would be too long in that folder.
             os.environ.update(TMPDIR=str(folder), RAY_TMPDIR=tempfile.gettempdir())
 
-    sizes = {"num_cpus": 1, "num_gpus": gpus, "object_store_memory": STORE}
+    sizes = {"num_cpus": 1, "object_store_memory": STORE}
     address_line, sys.stdout = sys.stdout, sys.stderr
     use_own_folder()
     cluster = Cluster(initialize_head=True, head_node_args={**sizes, "include_dashboard": False})
@@ -110,13 +100,8 @@ def main(count: int, gpus: int, *cores: int) -> None:
         nodes.append(cluster.add_node(**sizes))
     print(cluster.address, file=address_line, flush=True)
     for line in sys.stdin:
-        if line.strip() == "+":
-            use_own_folder()
-            nodes.append(cluster.add_node(**sizes))
-            print("added", file=address_line, flush=True)
-        else:
-            cluster.remove_node(nodes[int(line)], allow_graceful=False)
-            print("removed", file=address_line, flush=True)
+        cluster.remove_node(nodes[int(line)], allow_graceful=False)
+        print("removed", file=address_line, flush=True)
     ray.shutdown()
     cluster.shutdown()
 

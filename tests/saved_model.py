@@ -11,17 +11,8 @@ from jaxmatch import models
 from jaxmatch.inference import model_folder
 
 WORDS = ("<padding>", "<unknown>", "a", "b", "c", "d", "e", "no", "new york", '"', "\u2028", "é")
-SETTINGS = {
-    "name": "re2",
-    "blocks": 1,
-    "encoder_layers": 1,
-    "hidden_size": 8,
-    "kernel_size": 3,
-    "alignment": "linear",
-    "fusion": "full",
-    "connection": "augmented",
-    "prediction": "full",
-}
+SETTINGS = {"name": "re2", "blocks": 1, "encoder_layers": 1, "hidden_size": 8, "kernel_size": 3}
+SETTINGS |= {"alignment": "linear", "fusion": "full", "connection": "augmented", "prediction": "full"}
 LABELS = ("entailment", "neutral", "contradiction")
 TEXTS = [("a b c", "no d"), ("a", "a"), ("e d c b a no a b c d e", 'new "york"'), ("unseen é", "c"), ("b", "b c")]
 LETTERS = [word for word in WORDS if len(word) == 1 and word.isalpha()]

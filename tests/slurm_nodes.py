@@ -94,15 +94,10 @@ class Nodes:
         (folder / "munge.key").write_bytes(os.urandom(1024))
         (folder / "munge.key").chmod(0o400)
         try:
+            files = {"socket": "munge.socket", "key-file": "munge.key", "pid-file": "munged.pid"}
+            files |= {"seed-file": "munge.seed", "log-file": "munged.log"}
             self._start(
-                "munged",
-                "--foreground",
-                "--force",
-                f"--socket={folder}/munge.socket",
-                f"--key-file={folder}/munge.key",
-                f"--pid-file={folder}/munged.pid",
-                f"--seed-file={folder}/munge.seed",
-                f"--log-file={folder}/munged.log",
+                "munged", "--foreground", "--force", *(f"--{key}={folder}/{file}" for key, file in files.items())
             )
             self._until(lambda: (folder / "munge.socket").exists(), "munged")
             self._start("slurmctld", "-D", "-c")
@@ -114,12 +109,7 @@ class Nodes:
             raise
 
     def _start(self, *words: str) -> None:
-        log = open(
-            self._folder
-            / f"{'-'.join(each.strip('-') for each in words[:1] + words[-1:])}.out".replace("/", "_")[-60:],
-            "ab",
-        )
-        with log:
+        with open(self._folder / f"{len(self._daemons)}-{words[0]}.out", "ab") as log:
             process = subprocess.Popen(words, env={**os.environ, **self.variables}, stdout=log, stderr=log)
         self._daemons.append(process)
 

@@ -12,31 +12,12 @@ WORDS, DIMENSIONS = 30, 6
 MODEL = dict(
     name="re2", blocks=1, encoder_layers=1, hidden_size=8, alignment="identity", fusion="simple", prediction="simple"
 )
-TRAINING = dict(
-    batch_size=16,
-    epochs=4,
-    evaluate_every_samples=0,
-    evaluate_each_epoch=False,
-    late_from_samples=0,
-    evaluate_every_samples_late=0,
-    patience_samples=0,
-    minimum_samples=0,
-    selection="accuracy",
-    maximum_buckets=2,
-    mix_lengths=False,
-    best_on_test=False,
-)
+TRAINING = dict(batch_size=16, epochs=4, evaluate_every_samples=0, evaluate_each_epoch=False, selection="accuracy")
+TRAINING |= dict(late_from_samples=0, evaluate_every_samples_late=0, patience_samples=0, minimum_samples=0)
+TRAINING |= dict(maximum_buckets=2, mix_lengths=False, best_on_test=False)
 EXECUTION = dict(evaluation_batch_size=64, checkpoint_seconds=0.0)
-OPTIMIZER = dict(
-    learning_rate=3e-3,
-    learning_rate_floor=1e-4,
-    warmup_samples=0,
-    decay_rate=0.9,
-    decay_samples=100,
-    dropout_rate=0.2,
-    l2_penalty=0.0,
-    gradient_clip=5.0,
-)
+OPTIMIZER = dict(learning_rate=3e-3, learning_rate_floor=1e-4, warmup_samples=0, decay_rate=0.9, decay_samples=100)
+OPTIMIZER |= dict(dropout_rate=0.2, l2_penalty=0.0, gradient_clip=5.0)
 
 
 def make_split(pairs: int, seed: int, task: str = "classification") -> EncodedSplit:

@@ -176,9 +176,7 @@ def test_figure_draws_a_score_against_a_setting_of_the_grid(tmp_path, capsys):
         (run / "record.json").write_text(json.dumps(record))
     words = ["figure", str(tmp_path / "depth"), "--output", str(tmp_path)]
     assert main([*words, "--against", "stacked_layers"]) == 0
-    assert capsys.readouterr().out.split() == [
-        f"{tmp_path}/stacked_layers.{ending}" for ending in ("json", "svg", "png")
-    ]
+    assert capsys.readouterr().out.split() == [f"{tmp_path}/stacked_layers.{end}" for end in ("json", "svg", "png")]
     curves = json.loads((tmp_path / "stacked_layers.json").read_text())["curves"]
     assert [(curve["name"], [point["mean"] for point in curve["points"]]) for curve in curves] == [
         ("CSRAN", [0.8, 0.9]),

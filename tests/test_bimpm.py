@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy_references import check_close, check_logits, linear
-from random_parameters import compiled, equations, random_parameters
+from random_parameters import check_close, check_logits, compiled, equations, linear, random_parameters
 from test_layers_lstm import expected_states, read
 from test_models import A, B, side
 

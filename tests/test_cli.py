@@ -1,15 +1,23 @@
 """The command line: arguments are passed on, and each error is reported in one line."""
 
+import io
 import types
 from pathlib import Path
 
 import jax
 import pytest
+from rich.console import Console
+from saved_model import TEXTS, write_tsv
 
 import jaxmatch
 import jaxmatch.papers.timing  # imports the real launcher now, so that it does not replace the fake one later
+from jaxmatch.analysis import attention, occlusion
+from jaxmatch.cli.common import open_whole
 from jaxmatch.cli.main import Terminated, main, parse
 from jaxmatch.errors import InputError
+from jaxmatch.inference import matcher
+from jaxmatch.reporting import report
+from jaxmatch.sweep.display import Display
 
 
 @pytest.fixture
@@ -54,25 +62,14 @@ def test_sweep_passes_all_arguments_to_the_launcher(launch, capsys):
         "--grid.optimizer.learning_rate=1e-3,2e-3 --data-directory ../data --vectors glove.zip"
     )
     assert main(words.split()) == 0
-    assert launch.calls == [
-        (
-            "sweep",
-            (Path("sweeps/free.py"),),
-            {
-                "workdir": Path("out"),
-                "seeds": 3,
-                "dry_run": True,
-                "overrides": {"model.blocks": "2"},
-                "grid_overrides": {"optimizer.learning_rate": "1e-3,2e-3"},
-                "options": {"data_directory": "../data", "vectors": "glove.zip"},
-                "smoke": False,
-                "log": [],
-                "engine": None,
-                "baselines": None,
-                "command": f"jaxmatch {words}",
-            },
-        )
-    ]
+    ((name, files, arguments),) = launch.calls
+    assert (name, files) == ("sweep", (Path("sweeps/free.py"),))
+    assert arguments == {
+        **{"workdir": Path("out"), "seeds": 3, "dry_run": True, "command": f"jaxmatch {words}"},
+        **{"overrides": {"model.blocks": "2"}, "grid_overrides": {"optimizer.learning_rate": "1e-3,2e-3"}},
+        "options": {"data_directory": "../data", "vectors": "glove.zip"},
+        **{"smoke": False, "log": [], "engine": None, "baselines": None},
+    }
     assert capsys.readouterr().out == "the sweep"
 
 
@@ -131,37 +128,34 @@ def test_the_command_alone_prints_the_help_on_standard_error(capsys):
     assert not printed.out and printed.err.startswith("usage: jaxmatch") and "train one config" in printed.err
 
 
+INVALID = InputError("bad\nlabel", path="a.tsv", line=3, remedy="fix it")
+NO_MEMORY = jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+NO_DEVICE = RuntimeError("Unable to initialize backend 'cuda': no")
+
+
 @pytest.mark.parametrize(
     ("error", "status", "message"),
     [
-        (
-            InputError("bad\nlabel", path="a.tsv", line=3, remedy="fix it"),
-            2,
-            "jaxmatch: a.tsv:3: bad label; fix it\n",
-        ),
-        (KeyboardInterrupt(), 130, "jaxmatch: interrupted; run the same command to resume\n"),
-        (Terminated(), 143, "jaxmatch: terminated; run the same command to resume\n"),
-        (PermissionError(13, "Permission denied", b"a\x1b.json"), 2, "jaxmatch: a\\x1b.json: Permission denied\n"),
+        (INVALID, 2, "a.tsv:3: bad label; fix it"),
+        (KeyboardInterrupt(), 130, "interrupted; run the same command to resume"),
+        (Terminated(), 143, "terminated; run the same command to resume"),
+        (PermissionError(13, "Permission denied", b"a\x1b.json"), 2, "a\\x1b.json: Permission denied"),
         (BrokenPipeError(), 141, ""),
-        (OSError(28, "No space left"), 2, "jaxmatch: No space left\n"),
-        (MemoryError(), 2, "jaxmatch: out of memory; free some, or use a smaller batch\n"),
+        (OSError(28, "No space left"), 2, "No space left"),
+        (MemoryError(), 2, "out of memory; free some, or use a smaller batch"),
+        (NO_MEMORY, 2, "out of device memory; free some, shorten long texts, or use a smaller batch"),
         (
-            jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory"),
+            NO_DEVICE,
             2,
-            "jaxmatch: out of device memory; free some, shorten long texts, or use a smaller batch\n",
-        ),
-        (
-            RuntimeError("Unable to initialize backend 'cuda': no"),
-            2,
-            "jaxmatch: JAX finds no device of the requested kind; set JAX_PLATFORMS=cpu, or fix what keeps JAX from "
-            "using it\n",
+            "JAX finds no device of the requested kind; set JAX_PLATFORMS=cpu, or fix",
         ),
     ],
 )
 def test_known_errors_exit_with_their_status_and_at_most_one_line(launch, capsys, error, status, message):
     launch.sweep = _raising(error)
     assert main(["sweep", "a.py"]) == status
-    assert capsys.readouterr() == ("", message)
+    out, err = capsys.readouterr()
+    assert not out and err.startswith(f"jaxmatch: {message}" if message else "") and err.count("\n") == bool(message)
 
 
 def test_unexpected_exceptions_are_not_caught(launch):
@@ -171,16 +165,136 @@ def test_unexpected_exceptions_are_not_caught(launch):
             main(["sweep", "a.py"])
 
 
-def test_control_characters_in_error_messages_are_escaped(launch, capsys):
-    option, choice, command, setting = "--x\x1b[2J\n\u202e", "\x1b]0;\x07", "\x9b", "--config.\x1b.=1"
-    no_folder = ["train", "a.py", "--workdir", "s3://\x1b[2J"]
-    for words in (
-        ["train", "a.py", option],
-        ["table", "a", "--format", choice],
-        [command],
-        ["train", "a.py", setting],
-        no_folder,
-    ):
-        assert main(words) == 2
-        err = capsys.readouterr().err
-        assert not set(err) & set("\x1b\x07\x9b\u202e") and "\\x" in err
+class Shell:
+    """The part of IPython that an extension uses."""
+
+    def register_magic_function(self, function, magic_kind, magic_name):
+        self.registered = (function, magic_kind, magic_name)
+
+
+@pytest.fixture
+def command():
+    """The command as `%load_ext jaxmatch` registers it."""
+    shell = Shell()
+    jaxmatch.load_ipython_extension(shell)
+    function, kind, name = shell.registered
+    assert (kind, name) == ("line", "jaxmatch")
+    return function
+
+
+def test_words_are_split_as_in_a_shell(command, monkeypatch):
+    seen = []
+    monkeypatch.setattr("jaxmatch.cli.main.main", lambda words: seen.append(words) or 0)
+    assert command("inspect runs/a --pair \"a man\" 'no one'") is None
+    assert seen == [["inspect", "runs/a", "--pair", "a man", "no one"]]
+
+
+def test_failed_command_raises_usage_error(command, tmp_path, monkeypatch):
+    from IPython.core.error import UsageError
+
+    monkeypatch.chdir(tmp_path)
+    for line in ("table no-such-folder", "no-such-command"):
+        with pytest.raises(UsageError, match="ended with status 2"):
+            command(line)
+
+
+def test_progress_in_a_notebook_goes_to_stderr_as_lines(monkeypatch, capsys):
+    """Otherwise rich would print HTML instead of writing to the file, or draw a bar if FORCE_COLOR is set."""
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert Console(file=io.StringIO()).is_jupyter and Console(file=io.StringIO(), force_jupyter=False).is_terminal
+    display = Display()
+    assert not display.console.is_jupyter and not display.console.is_terminal
+    display.best({"dev": {"accuracy": 0.5}, "selected_on": "dev.accuracy", "seed": 1}, "runs/a")
+    assert capsys.readouterr().err == "best on dev: runs/a (dev.accuracy 0.5000, seed 1)\n"
+
+
+def test_output_can_be_written_to_a_text_only_stdout(monkeypatch):
+    """The standard output of a notebook is a text stream without a binary buffer."""
+
+    class Cell(io.TextIOBase):
+        def __init__(self):
+            self.text = ""
+
+        def write(self, text):
+            self.text += text
+
+    cell = Cell()
+    monkeypatch.setattr("sys.stdout", cell)
+    with open_whole("-") as output:
+        output.write('{"text": "ein Maß"}\n'.encode())
+        output.flush()
+    assert cell.text == '{"text": "ein Maß"}\n'
+
+
+def refused(capsys, *words):
+    """Checks that a command fails with one line and without output, and returns the message."""
+    assert main(list(map(str, words))) == 2
+    out, err = capsys.readouterr()
+    assert not out and err.startswith("jaxmatch: ") and err.count("\n") == 1
+    return err.removeprefix("jaxmatch: ").rstrip("\n")
+
+
+@pytest.fixture
+def no_compute(monkeypatch):
+    """Makes every computation fail."""
+
+    def fail(*_, **__):
+        raise AssertionError("something is computed")
+
+    for module, name in ((matcher, "load"), (report, "report"), (attention, "attention"), (occlusion, "occlusion")):
+        monkeypatch.setattr(module, name, fail)
+
+
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize(
+    "command", [["predict", "--input"], ["rank", "--query", "a", "--input"], ["search", "--query", "a", "--texts"]]
+)
+def test_an_output_that_is_the_input_is_refused(run, tmp_path, capsys, no_compute, command, link):
+    source = output = write_tsv(tmp_path / "same.tsv", TEXTS)
+    before = source.read_bytes()
+    if link:
+        output = tmp_path / "link"
+        output.symlink_to(source)
+    message = refused(capsys, command[0], run, *command[1:], source, "--output", output)
+    assert message == f"{output}: this is also the input; give --output another name"
+    assert source.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["predict", "report"])
+def test_unwritable_output_is_refused_before_computation(run, tmp_path, capsys, no_compute, command):
+    words = [command, run] + (["--input", write_tsv(tmp_path / "a.tsv", TEXTS)] if command == "predict" else [])
+    message = refused(capsys, *words, "--output", tmp_path)
+    assert message == f"{tmp_path}: this is a folder; --output needs a file"
+    absent = tmp_path / "absent"
+    remedy = "make it, or give --output another name"
+    assert refused(capsys, *words, "--output", absent / "x") == f"{absent}/x: there is no folder {absent}; {remedy}"
+    assert not absent.exists()
+
+
+@pytest.mark.parametrize("command", ["inspect", "occlusion", "figure", "export", "search"])
+def test_file_given_as_output_folder_is_refused_before_computation(run, tmp_path, capsys, no_compute, command):
+    file = write_tsv(tmp_path / "x.tsv", TEXTS)
+    words = {"export": ["--format", "onnx"], "search": ["--texts", file]}.get(command, [])
+    option = "--save" if command == "search" else "--output"
+    for output in (file, file / "below"):
+        message = refused(capsys, command, run, *words, option, output)
+        assert message.startswith(f"argument {option}: {output} cannot be a folder on this machine")
+
+
+@pytest.mark.parametrize("command", ["table", "report", "ensemble", "predict"])
+def test_sweep_folder_that_is_a_file_or_missing_is_refused(tmp_path, capsys, command):
+    file = write_tsv(tmp_path / "x.tsv", TEXTS)
+    more = ["--best", "--input", file] if command == "predict" else []
+    for folder in (file, tmp_path / "nope"):
+        assert refused(capsys, command, folder, *more).startswith(str(folder))
+
+
+def test_input_that_is_a_folder_missing_or_nameless_is_refused(run, tmp_path, capsys):
+    for command in (["predict"], ["rank", "--query", "a"]):
+        words = [*command, run, "--input"]
+        assert refused(capsys, *words, tmp_path) == f"{tmp_path}: Is a directory"
+        assert refused(capsys, *words, tmp_path / "no.tsv") == f"{tmp_path}/no.tsv: No such file or directory"
+        assert refused(capsys, *words, "").startswith("argument --input: it has no name")
+    source = write_tsv(tmp_path / "in.tsv", TEXTS)
+    assert "holds no model" in refused(capsys, "predict", tmp_path, "--input", source)

@@ -1,6 +1,5 @@
 """`jaxmatch predict` with pipes: it writes promptly, batches pairs that arrive together, and reports bad lines."""
 
-import io
 import json
 import os
 import select
@@ -187,10 +186,3 @@ def test_a_line_that_is_too_long_is_reported_with_its_number(tmp_path, monkeypat
     with open(file, "rb") as opened, pytest.raises(InputError, match="more than 10 bytes") as caught:
         list(lines_of(opened.fileno(), file))
     assert caught.value.line == line
-
-
-def test_standard_input_without_a_file_descriptor_is_an_error(run, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.StringIO("text"))
-    assert main(["predict", str(run), "--input", "-", "--output", str(tmp_path / "out")]) == 2
-    assert capsys.readouterr().err.startswith("jaxmatch: standard input is closed; give --input a file")
-    assert not (tmp_path / "out").exists()

@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy_references import check_logits, linear
-from random_parameters import random_parameters
+from random_parameters import check_logits, linear, random_parameters
 from scipy.special import expit as sigmoid
 from scipy.special import softmax
 from test_models import A, B, side

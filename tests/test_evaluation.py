@@ -1,6 +1,7 @@
 """When runs are evaluated, in which compiled shapes, and that outputs have the order of the split."""
 
 import dataclasses
+import math
 
 import jax
 import numpy as np
@@ -9,6 +10,7 @@ import small_cohort
 
 from jaxmatch.training.evaluation import Evaluator, count, due, evaluation_shapes, first_epoch
 from jaxmatch.training.programs import mesh_of
+from jaxmatch.training.progress import RunProgress
 
 
 def first_words(static, parameters, tokens, sentences, vectors):
@@ -52,13 +54,8 @@ PAIRS, STEPS = 40, [10, 20, 30, 40]
 
 def times(**settings):
     """Returns the pairs seen at each evaluation, in three epochs of 40 pairs in steps of ten."""
-    training = {
-        "epochs": 3,
-        "evaluate_every_samples": 0,
-        "evaluate_each_epoch": False,
-        "late_from_samples": 0,
-        "evaluate_every_samples_late": 0,
-    } | settings
+    never = dict.fromkeys(("evaluate_every_samples", "late_from_samples", "evaluate_every_samples_late"), 0)
+    training = {"epochs": 3, "evaluate_each_epoch": False} | never | settings
     found = []
     for epoch in range(training["epochs"]):
         samples = epoch * PAIRS + np.array(STEPS)
@@ -87,7 +84,6 @@ def times(**settings):
             },
             [40, 50, 80, 90, 100, 110, 120],
         ),
-        ({"late_from_samples": 60, "evaluate_every_samples_late": 20}, [40, 80, 100, 120]),
         ({"evaluate_every_samples_late": 30}, [30, 40, 60, 80, 90, 120]),
         ({"evaluate_every_samples": 10, "evaluate_every_samples_late": 100}, [100, 120]),
         # One step passes an early evaluation and the start of the late phase, or that start and a late evaluation.
@@ -96,11 +92,43 @@ def times(**settings):
             {"evaluate_every_samples": 100, "late_from_samples": 33, "evaluate_every_samples_late": 36},
             [40, 80, 110, 120],
         ),
-        (
-            {"evaluate_every_samples": 25, "late_from_samples": 33, "evaluate_every_samples_late": 32},
-            [30, 70, 100, 120],
-        ),
     ],
 )
 def test_evaluations_are_due_at_the_expected_samples(settings, expected):
     assert times(**settings) == expected
+
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    ("scores", "higher_is_better", "patience", "minimum", "better", "stopped_at"),
+    [
+        ((0.5, 0.7, 0.7, 0.6, 0.69), True, 30, 0, [1, 1, 0, 0, 0], 50),  # the first of equal scores is kept
+        ((0.5,) * 7, True, 20, 50, [1, 0, 0, 0, 0, 0, 0], 60),  # only after the minimum of samples
+        ((0.5, 0.5, 0.5, 0.5, 0.5, 0.6, 0.6), True, 20, 50, [1, 0, 0, 0, 0, 1, 0], None),
+        ((3.0, 2.0, 2.5), False, 0, 0, [1, 1, 0], None),  # lower may be better; no patience is set
+        ((NAN, NAN, 0.1, NAN), True, 0, 0, [1, 0, 1, 0], None),  # any score is better than NaN
+        ((NAN, NAN, NAN), False, 20, 0, [1, 0, 0], 30),
+    ],
+)
+def test_the_best_evaluation_is_kept_and_patience_counts_from_it(
+    scores, higher_is_better, patience, minimum, better, stopped_at
+):
+    progress, found, stopped = RunProgress(), [], []
+    for number, score in enumerate(scores, 1):
+        entry = {"samples": 10 * number, "dev": {"accuracy": score}}
+        found.append(progress.record_evaluation(entry, score, higher_is_better, patience, minimum_samples=minimum))
+        stopped += [10 * number] * progress.stopped
+    assert found == better and progress.done == progress.stopped and len(progress.curve) == len(scores)
+    assert stopped[:1] == [stopped_at] * (stopped_at is not None)
+    best = max(number for number, one in enumerate(better) if one)
+    np.testing.assert_equal((progress.best_at, progress.best), (10 * best + 10, {"accuracy": scores[best]}))
+
+
+def test_best_on_test_is_the_first_of_equal_scores_and_ignores_nan():
+    progress, nan = RunProgress(), NAN
+    for samples, score in ((1, nan), (2, 0.4), (3, 0.6), (4, 0.6), (5, nan)):
+        progress.record_test({"mrr": score, "map": samples / 10}, "mrr", True, samples)
+    assert progress.best_on_test == {"scores": {"mrr": 0.6, "map": 0.3}, "at_samples": 3}
+    assert not progress.curve and progress.best_score is None  # test chooses no checkpoint

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.test_util import check_grads
 from random_parameters import compiled, random_parameters
 from scipy.special import expit as sigmoid
 
@@ -65,44 +66,18 @@ def test_states_equal_the_textbook_recurrence_of_each_sentence(bidirectional, fo
     np.testing.assert_allclose(states, expected_states(INPUTS, SENTENCES, params, bidirectional), atol=1e-5)
 
 
-def plain(params, inputs, sentences):
-    """Computes the same without a scan, for automatic differentiation."""
-    added = jnp.einsum("bli,idgf->bldgf", inputs, params["input_kernel"]) + params["bias"][None, None]
-    batch, length, directions, _, features = added.shape
-    rows = []
-    for row in range(batch):
-        places = {sentence: np.flatnonzero(sentences[row] == sentence) for sentence in (1, 2)}
-        states = [[jnp.zeros(features)] * directions for _ in range(length)]
-        for order in places.values():
-            for direction in range(directions):
-                hidden = cell = jnp.zeros(features)
-                for place in order[:: 1 - 2 * direction]:
-                    gates = added[row, place, direction] + jnp.einsum(
-                        "f,fgh->gh", hidden, params["recurrent_kernel"][direction]
-                    )
-                    cell = jax.nn.sigmoid(gates[1]) * cell + jax.nn.sigmoid(gates[0]) * jnp.tanh(gates[2])
-                    hidden = jax.nn.sigmoid(gates[3]) * jnp.tanh(cell)
-                    states[place][direction] = hidden
-        rows.append(jnp.stack([jnp.concatenate(state) for state in states]))
-    return jnp.stack(rows)
-
-
 @pytest.mark.parametrize("bidirectional", [True, False])
-def test_gradients_equal_automatic_differentiation(bidirectional, form):
+def test_gradients_equal_finite_differences(bidirectional, form):
     module = Lstm(3, bidirectional=bidirectional)
     inputs, sentences = INPUTS[:3, :5], np.array([[1, 1, 2, 2, 0], [0, 1, 0, 2, 2], [1, 1, 1, 1, 2]], np.int8)
     params = random_parameters(module, (inputs,), sentences)
     wanted = np.random.default_rng(2).normal(size=(3, 5, 3 * (1 + bidirectional)))
 
-    def loss(states):
-        return jnp.square(states - wanted)[sentences > 0].sum()
+    @jax.jit
+    def loss(params, inputs):
+        return jnp.square(module.apply({"params": params}, (inputs,), sentences) - wanted).sum()
 
-    ours = compiled(
-        jax.grad(lambda params, inputs: loss(module.apply({"params": params}, (inputs,), sentences)), argnums=(0, 1))
-    )
-    theirs = compiled(jax.grad(lambda params, inputs: loss(plain(params, inputs, sentences)), argnums=(0, 1)))
-    for one, other in zip(jax.tree.leaves(ours(params, inputs)), jax.tree.leaves(theirs(params, inputs)), strict=True):
-        np.testing.assert_allclose(one, other, atol=2e-5)
+    check_grads(loss, (params, inputs), order=1, modes=["rev"], atol=5e-3, rtol=5e-3)
 
 
 def test_padding_never_changes_a_state_nor_takes_a_gradient(form):

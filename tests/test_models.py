@@ -12,26 +12,13 @@ from random_parameters import compiled, equations, random_parameters
 from jaxmatch.inference.matcher import InferenceModel
 from jaxmatch.models import build, count_parameters
 
-FEATURES = {
-    "known_characters": 12,
-    "character_features": 4,
-    "tags": True,
-    "known_tags": 6,
-    "tag_features": 3,
-    "exact_match": True,
-}
+FEATURES = {"known_characters": 12, "character_features": 4, "tags": True, "known_tags": 6, "tag_features": 3}
+FEATURES |= {"exact_match": True}
 STACK = {"hidden_size": 3, "highway_layers": 1, "factors": 2, "head_size": 5}
 ESAN = {"name": "esan", "hidden_size": 5}
 CSRAN = {"name": "csran", "stacked_layers": 2, "head_layers": 2, **STACK}
 CAFE = {"name": "cafe", **STACK}
-DIIN = {
-    "name": "diin",
-    "grid_length": 7,
-    "highway_layers": 1,
-    "dense_blocks": 2,
-    "block_layers": 2,
-    "growth_rate": 2,
-}
+DIIN = {"name": "diin", "grid_length": 7, "highway_layers": 1, "dense_blocks": 2, "block_layers": 2, "growth_rate": 2}
 BIMPM = {"name": "bimpm", "hidden_size": 4, "perspectives": 2, "head_size": 5}
 RE2 = {"name": "re2", "hidden_size": 6, "blocks": 2, "encoder_layers": 2}
 DECATT = {"name": "decatt", "hidden_size": 5, "intra_attention": True}
@@ -167,9 +154,7 @@ def test_padding_never_changes_a_logit(settings):
 @ALL
 def test_other_pairs_in_a_batch_never_change_a_logit(settings):
     module, params = small(settings["name"])
-    np.testing.assert_allclose(
-        logits(module, params, A[1:2, :3], B[1:2]), logits(module, params)[1:2], rtol=1e-4, atol=1e-4
-    )
+    np.testing.assert_allclose(logits(module, params, A[1:2, :3], B[1:2]), logits(module, params)[1:2], atol=1e-3)
 
 
 @pytest.mark.parametrize("settings", WHOLE, ids=lambda settings: " ".join(str(value) for value in settings.values()))

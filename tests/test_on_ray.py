@@ -216,20 +216,6 @@ def test_a_store_replaces_the_shared_folder(small_files, tmp_path, engine, long_
     assert long_sweep[1].items() <= found.items()
 
 
-def test_runs_that_halving_dropped_are_trained_again_with_a_store(small_files, tmp_path, engine):
-    """The store holds their cohort, which is done."""
-    changes = {
-        "overrides": small_sweep.overrides(small_files) | {"execution.maximum_replicas": "1"},
-        "grid_overrides": {"optimizer.learning_rate": "0.01,0.003"},
-    }
-    planned, url = launch.resolve(small_files / "small.py", **changes), f"file://{tmp_path}/store"
-    rule = lambda plan: halving.halving_rule(plan, rungs=(1,), eta=2)  # noqa: E731
-    for halve, statuses in ((rule, ["dropped", "finished"]), (None, ["finished", "finished"])):
-        launch.run(planned, tmp_path / "work", small_sweep.Watcher(), halve, engine=(where := engine(store=url)))
-        where.close()
-        assert sorted(record["status"] for record in small_sweep.records(tmp_path / "work").values()) == statuses
-
-
 def other_versions(monkeypatch):
     found = iter(({"jax": "0.1"}, {"jax": "0.2"}))  # of the command, of the worker
     monkeypatch.setattr(execute, "versions", lambda: next(found))
@@ -246,6 +232,10 @@ def no_folder(monkeypatch):
     monkeypatch.setattr(execute.Training, "reached", reached)
 
 
+def unseen_gpu(monkeypatch):
+    monkeypatch.setattr(Scheduler, "nodes", lambda _: [{"Alive": True, "Resources": {"CPU": 1.0, "GPU": 1.0}}])
+
+
 def full_disk(monkeypatch):
     small_sweep.fail_training(monkeypatch, OSError(28, "No space left on device"))
 
@@ -255,6 +245,7 @@ def full_disk(monkeypatch):
     [
         (other_versions, "runs jax 0.2, not 0.1; install the same versions there"),
         (no_folder, "does not reach this folder; give a --workdir on a file system that all nodes share"),
+        (unseen_gpu, "have GPUs that JAX does not see there"),
         (full_disk, r"cannot continue \(\[Errno 28\] No space left on device\); fix that there"),
     ],
 )

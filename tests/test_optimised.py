@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 CENTRAL_TESTS = (
     "test_cohort.py::test_losses_of_a_run_alone_equal_its_losses_in_a_cohort",
     "test_cohort.py::test_diverged_run_is_marked_and_does_not_affect_other_runs",
-    "test_cohort.py::test_interrupted_training_resumes_with_equal_results[7]",
+    "test_cohort.py::test_interrupted_training_resumes_with_equal_results",
     "test_step.py::test_updates_are_those_of_optax",
     "test_selection.py::test_the_kept_checkpoint_is_the_best_on_dev[test]",
     "test_cohort.py::test_buckets_that_share_a_program_give_the_same_results",

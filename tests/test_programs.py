@@ -31,9 +31,7 @@ def kept(program):
 
 def called(program, *lengths):
     for length in lengths:
-        np.testing.assert_allclose(
-            program((), np.arange(length, dtype=np.float32)), 2 * np.sin(np.arange(length)), atol=1e-6
-        )
+        np.testing.assert_allclose(program((), np.arange(length, dtype="f4")), 2 * np.sin(np.arange(length)), atol=1e-6)
 
 
 def test_executables_of_all_programs_are_dropped_if_mappings_are_scarce(program, monkeypatch):

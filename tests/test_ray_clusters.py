@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import s3_server
 import small_sweep
-from ray_driver import LONG, WORDS, Driver, alone, on, refused
+from ray_driver import LONG, WORDS, Driver, alone, on
 from ray_nodes import STORE, Nodes
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'jaxmatch[ray]'")
@@ -48,8 +48,24 @@ def nodes():
     cluster.close()
 
 
-def test_records_equal_one_process_after_node_worker_and_driver_die(small_files, tmp_path, nodes, one_process):
-    first = Driver(small_files, tmp_path, *on(nodes, *LONG))
+@pytest.fixture(params=["a shared folder", "an object store"])
+def place(request, tmp_path):
+    """A cluster, the words of a command that trains there, and the folders of the first and the second command."""
+    if request.param == "a shared folder":
+        cluster = request.getfixturevalue("nodes")
+        yield cluster, on(cluster, *LONG), tmp_path, tmp_path
+        return
+    with s3_server.serving():
+        (tmp_path / "nodes").mkdir()
+        cluster = Nodes(3, NODE_FOLDERS=str(tmp_path / "nodes"))
+        words = on(cluster, *LONG, "--store", f"s3://{s3_server.BUCKET}/small")
+        yield cluster, words, tmp_path / "first", tmp_path / "second"
+        cluster.close()
+
+
+def test_records_equal_one_process_after_node_worker_and_driver_die(small_files, place, one_process):
+    nodes, words, before, after = place
+    first = Driver(small_files, before, *words)
     first.until("epoch 2,")
     nodes.remove(2)
     first.until("its worker died (NodeDiedError); it resumes from its last checkpoint")
@@ -57,33 +73,13 @@ def test_records_equal_one_process_after_node_worker_and_driver_die(small_files,
     first.until("its worker died (WorkerCrashedError); it resumes from its last checkpoint")
     first.until("epoch")
     first.kill()
-    assert len(small_sweep.records(tmp_path)) < 6
-    second = Driver(small_files, tmp_path, *on(nodes, *LONG))
-    assert second.finished(tmp_path) == one_process and len(one_process[1]) == 6
+    assert len(small_sweep.records(before)) < 6
+    if before != after:
+        shutil.rmtree(before)
+    second = Driver(small_files, after, *words)
+    assert second.finished(after) == one_process and len(one_process[1]) == 6
     assert ": continues " in "".join(second.lines)
-    assert not list(tmp_path.glob("cohorts/*/error.json"))
-
-
-def test_records_are_the_same_if_nodes_share_only_an_object_store(small_files, tmp_path, one_process):
-    with s3_server.serving():
-        (tmp_path / "nodes").mkdir()
-        nodes = Nodes(3, NODE_FOLDERS=str(tmp_path / "nodes"))
-        words = on(nodes, *LONG, "--store", f"s3://{s3_server.BUCKET}/small")
-        try:
-            first = Driver(small_files, tmp_path / "first", *words)
-            first.until("epoch 2,")
-            nodes.remove(2)
-            first.until("its worker died (NodeDiedError); it resumes from its last checkpoint")
-            os.kill(nodes.workers()[0], signal.SIGKILL)
-            first.until("its worker died (WorkerCrashedError); it resumes from its last checkpoint")
-            first.until("epoch")
-            first.kill()
-            shutil.rmtree(tmp_path / "first")
-            second = Driver(small_files, tmp_path / "second", *words)
-            assert second.finished(tmp_path / "second") == one_process
-            assert ": continues " in "".join(second.lines)
-        finally:
-            nodes.close()
+    assert not list(after.glob("cohorts/*/error.json"))
 
 
 def test_interrupt_saves_checkpoints_from_which_the_sweep_resumes(small_files, tmp_path, nodes):
@@ -144,51 +140,3 @@ def test_sweep_runs_on_nodes_started_by_ray_start(small_files, tmp_path, one_pro
             process.wait(timeout=60)
             process.stdout.close()
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def test_workers_on_fewer_cores_compute_the_same_bits(small_files, tmp_path):
-    """The matrix products are so large that XLA splits them among its threads."""
-    settings = {"model.hidden_size": "150", "model.encoder_layers": "2", "training.epochs": "2"}
-    words = (*WORDS, *(f"--config.{name}={value}" for name, value in settings.items()))
-    nodes = Nodes(2, cores={min(os.sched_getaffinity(0))})
-    try:
-        _, found = Driver(small_files, tmp_path / "ray", *on(nodes, *words)).finished(tmp_path / "ray")
-        assert found == alone(small_files, tmp_path / "here", **settings)[1]
-    finally:
-        nodes.close()
-
-
-# Nodes can claim to have GPUs, and Ray believes them. Here the task that measures a GPU is replaced by its result.
-MEASURED = """
-import sys
-from jaxmatch.sweep import on_ray
-on_ray._measure = lambda: ("gpu", "none", 2**30, 1e9)
-from jaxmatch.cli import main
-sys.exit(main.command())
-"""
-# Loaded by --import: JAX in a worker then seems to have found the GPU.
-SEEING = """
-import sys
-import jax
-if sys.argv[0].endswith("default_worker.py"):
-    jax.default_backend = lambda: "gpu"
-"""
-
-
-def test_tasks_use_gpus_and_gpus_invisible_to_jax_are_refused(small_files, tmp_path, one_process):
-    (tmp_path / "seeing.py").write_text(SEEING)
-    nodes = Nodes(2, gpus=1)
-    try:
-        unseen = Driver(small_files, tmp_path / "unseen", *on(nodes, *LONG))
-        refused(unseen, "the nodes of the Ray cluster have GPUs that JAX does not see there; install jaxmatch[cuda12]")
-        assert not (tmp_path / "unseen").exists()
-        # JAX seems to see the GPU of the node that was measured, but not the GPU of another node.
-        blind = Driver(small_files, tmp_path / "blind", *on(nodes, *LONG), program=("-c", MEASURED))
-        assert blind.ended()[0] == 2 and "JAX finds no gpu on " in blind.lines[-1], blind.lines
-        words = on(nodes, *LONG, "--import", str(tmp_path / "seeing.py"))
-        driver = Driver(small_files, tmp_path / "work", *words, program=("-c", MEASURED))
-        driver.until("the compiled programs decide how many runs fit at once")
-        driver.until("trained by 2 workers at once")
-        assert driver.finished(tmp_path / "work") == one_process
-    finally:
-        nodes.close()

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from random_parameters import applied, compiled, random_parameters
+from random_parameters import compiled, random_parameters
 from test_models import RE2, A, B
 
 from jaxmatch.config.models import RE2Config
@@ -128,9 +128,7 @@ def test_bfloat16_is_close_with_float32_logits_and_parameters(small):
     ours, expected = logits(rounded, params), logits(module, params)
     assert ours.dtype == np.float32
     assert 0 < np.abs(ours - expected).max() < 0.05 * np.abs(expected).max()
-    assert (
-        ours != ours.astype(jnp.bfloat16).astype(np.float32)
-    ).all()  # logits that differ a little must not become ties
+    assert (ours != ours.astype(jnp.bfloat16).astype(np.float32)).all()  # differences must not become ties
     assert all(leaf.dtype == jnp.float32 for leaf in jax.tree.leaves(parameters_of(rounded)))
 
 
@@ -155,19 +153,6 @@ class TestInferenceModel:
         assert [padded_size(extent) for extent in (0, 1, 8, 9, 16, 17, 33)] == [8, 8, 8, 16, 16, 32, 64]
 
 
-def test_alignment_of_parts_equals_alignment_of_their_concatenation():
-    parts = tuple(jax.random.normal(jax.random.key(seed), (2, 5, size)) for seed, size in enumerate((3, 1, 4)))
-    sentences = jnp.array([[1, 1, 2, 2, 2], [1, 2, 2, 0, 0]], jnp.int8)
-    for kind in ("identity", "linear"):
-        module = Alignment(RE2Config(alignment=kind, hidden_size=3))
-        whole = (jnp.concatenate(parts, axis=-1),)
-        variables = compiled(module.init)(jax.random.key(0), whole, sentences, None)
-        rates = (jnp.float32(0.4), {"dropout": jax.random.key(7)})
-        expected = applied(module, variables, whole, sentences, rates[0], rngs=rates[1])[0]
-        aligned = applied(module, variables, parts, sentences, rates[0], rngs=rates[1])
-        np.testing.assert_allclose(jnp.concatenate(aligned, axis=-1), expected, atol=1e-5)
-
-
 def test_alignment_without_score_scale_equals_score_scale_one():
     sequence, sentences = (
         np.random.default_rng(0).normal(size=(1, 4, 3)).astype(np.float32),
@@ -183,44 +168,26 @@ def test_alignment_without_score_scale_equals_score_scale_one():
     assert np.abs(np.asarray(halved[0]) - np.asarray(aligned[0])).max() > 1e-2
 
 
-OWN, ALIGNED = (jax.random.normal(jax.random.key(seed), (2, 3, 4)) for seed in (0, 1))
-
-
 @pytest.mark.parametrize("kind", [FullFusion, SimpleFusion])
 def test_dropout_before_every_layer_changes_outputs_only_at_positive_rates(kind):
-    placed, arguments = (
-        kind(RE2Config(hidden_size=5, dropout_placement="every_layer")),
-        ((OWN[..., :1], OWN[..., 1:]), (ALIGNED[..., :1], ALIGNED[..., 1:])),
-    )
+    placed = kind(RE2Config(hidden_size=5, dropout_placement="every_layer"))
+    own, aligned = (jax.random.normal(jax.random.key(seed), (2, 3, 4)) for seed in (0, 1))
+    arguments = (own[..., :1], own[..., 1:]), (aligned[..., :1], aligned[..., 1:])
     fused, variables = placed.init_with_output(jax.random.key(2), *arguments, None)
-    nothing_dropped = placed.apply(variables, *arguments, 0.0, rngs={"dropout": jax.random.key(3)})
-    np.testing.assert_allclose(nothing_dropped, fused, atol=1e-6)
-    dropped = placed.apply(variables, *arguments, 0.5, rngs={"dropout": jax.random.key(3)})
-    assert not np.allclose(dropped, fused, atol=1e-2)
+    nothing, half = (
+        placed.apply(variables, *arguments, rate, rngs={"dropout": jax.random.key(3)}) for rate in (0.0, 0.5)
+    )
+    np.testing.assert_allclose(nothing, fused, atol=1e-6)
+    assert not np.allclose(half, fused, atol=1e-2)
 
 
-def connected(kind, previous_input, outputs):
-    embedded = jnp.full((1, 1, 3), 9.0)
-    return np.concatenate(
-        Connection(RE2Config(hidden_size=2, connection=kind)).apply({}, embedded, previous_input, outputs), axis=-1
-    )[0, 0]
+def test_the_connection_of_the_ablation_is_equation_1_without_the_embeddings():
+    embedded, *outputs = (jnp.full((1, 1, size), value) for size, value in ((3, 9.0), (2, 1.0), (2, 2.0), (2, 4.0)))
 
+    def connected(kind, count):
+        connection = Connection(RE2Config(hidden_size=2, connection=kind))
+        return np.concatenate(connection.apply({}, embedded, (outputs[0], embedded), outputs[:count]), axis=-1)[0, 0]
 
-def test_connections_equal_hand_computed_values():
-    first, second, third = (jnp.full((1, 1, 2), value) for value in (1.0, 2.0, 4.0))
-    embedded, root = jnp.full((1, 1, 3), 9.0), np.sqrt(2)
-    for kind in ("augmented", "augmented_running_sum"):
-        np.testing.assert_allclose(connected(kind, (embedded,), [first]), [1, 1, 9, 9, 9])
-        into_third = connected(kind, (first, embedded), [first, second])
-        np.testing.assert_allclose(into_third, [3 / root, 3 / root, 9, 9, 9], rtol=1e-6)
-    # From the fourth block on they differ: Eq. 1 adds the last two outputs, and the running sum adds all.
-    before = (jnp.asarray(into_third[:2])[None, None], embedded)
-    np.testing.assert_allclose(connected("augmented", before, [first, second, third])[:2], 6 / root, rtol=1e-6)
-    running = connected("augmented_running_sum", before, [first, second, third])
-    np.testing.assert_allclose(running[:2], (3 / root + 4) / root, rtol=1e-6)
-    np.testing.assert_allclose(connected("none", before, [first, second]), [2, 2])
-    # The connection of the ablation is Eq. 1 without the embeddings.
-    for outputs in ([first], [first, second], [first, second, third]):
-        np.testing.assert_array_equal(
-            connected("vanilla", before, outputs), connected("augmented", before, outputs)[:2]
-        )
+    for count, expected in ((1, 1), (2, 3 / np.sqrt(2)), (3, 6 / np.sqrt(2))):
+        np.testing.assert_allclose(connected("vanilla", count), [expected] * 2, rtol=1e-6)
+        np.testing.assert_allclose(connected("augmented", count), [expected] * 2 + [9] * 3, rtol=1e-6)

@@ -111,9 +111,8 @@ def test_inference_time_is_in_microseconds_per_pair():
     result = SimpleNamespace(progress=RunProgress(), test=None, test_sampling=sampling, parameters={})
     made = recorded(result, data, cohort(4, 6.0, pairs=400, seconds=0.5))
     assert made["test_sampling"] == sampling and made["data"]["in_train"] == {"test": 3}
-    times = made["times"]
-    assert times["inference_microseconds_a_pair"] == 1250.0  # half a second / 400 pairs
-    assert times["train_seconds_a_run"] == 1.5
+    times = made["times"]["inference_microseconds_a_pair"], made["times"]["train_seconds_a_run"]
+    assert times == (1250.0, 1.5)  # half a second / 400 pairs
 
 
 @pytest.mark.parametrize(
@@ -192,10 +191,7 @@ def test_changed_and_new_files_mark_a_commit_where_they_count(tmp_path, monkeypa
 @pytest.mark.parametrize(
     ("processors", "name"),
     [
-        (
-            "model name\t: AMD EPYC\nflags\t: avx avx2\n\nmodel name\t: other\nflags\t: avx512f",
-            "AMD EPYC, AVX2, ",
-        ),
+        ("model name\t: AMD EPYC\nflags\t: avx avx2\n\nmodel name\t: other\nflags\t: avx512f", "AMD EPYC, AVX2, "),
         ("model name\t: AMD EPYC\nflags\t\t: avx2 avx512f avx512dq\n", "AMD EPYC, AVX-512, "),
         ("processor\t: 0\nFeatures\t: fp asimd\n", f"{platform.processor() or platform.machine()}, "),
         (None, f"{platform.processor() or platform.machine()}, "),
@@ -218,21 +214,12 @@ def test_equal_settings_have_one_identity_however_json_stores_them():
 def test_the_best_run_is_chosen_on_dev():
     def one(run, accuracy, status="finished", selected_on="dev.accuracy"):
         dev = None if accuracy is None else {"accuracy": accuracy, "loss": accuracy}
-        return {
-            "run": run,
-            "selected_on": selected_on,
-            "dev": dev,
-            "status": status,
-            "test": {"accuracy": 1 - (accuracy or 0)},
-            "data": {"name": "sick"},
-            "config": {},
-        }
+        scores = {"selected_on": selected_on, "dev": dev, "test": {"accuracy": 1 - (accuracy or 0)}}
+        return {"run": run, "status": status, "data": {"name": "sick"}, "config": {}, **scores}
 
     records = [one("a", 0.6), one("b", 0.8), one("c", 0.8), one("d", 0.9, "diverged"), one("e", None)]
     assert best_record(records)["run"] == "b"
     assert best_record([one("a", 0.6, selected_on="dev.loss"), one("b", 0.2, selected_on="dev.loss")])["run"] == "b"
     assert best_record([one("d", 0.9, "diverged"), one("e", None)]) is None
-    with pytest.raises(
-        InputError, match="no run is the best on dev: the runs differ in scores: dev.accuracy, dev.loss"
-    ):
+    with pytest.raises(InputError, match="the runs differ in scores: dev.accuracy, dev.loss"):
         best_record([one("a", 0.6), one("b", 0.2, selected_on="dev.loss")])

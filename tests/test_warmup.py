@@ -14,7 +14,6 @@ KINDS = {
     "plain": {},
     "characters": {"characters": "cnn", "character_features": 4},
     "exact_match": {"exact_match": True},
-    "tags": {"tags": True},
 }
 
 
@@ -47,7 +46,7 @@ def pair_of(length: int, word: str = "a") -> tuple[str, str]:
     return " ".join([word] * (length - length // 2)), " ".join(["b"] * (length // 2))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "tags"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("optimize_for_cpu", [True, False])
 def test_requests_after_warmup_compile_nothing(tmp_path, kind, optimize_for_cpu):
     matcher = matcher_of(tmp_path / "run", kind, optimize_for_cpu=optimize_for_cpu)
@@ -62,14 +61,6 @@ def test_requests_after_warmup_compile_nothing(tmp_path, kind, optimize_for_cpu)
         assert not compiled
         matcher.predict([pair_of(40)])  # shows that compilations are noticed
         assert compiled
-
-
-def test_warmup_prepares_models_with_tags(tmp_path, tagger):
-    matcher = matcher_of(tmp_path / "run", "tags")
-    matcher.warmup([4])
-    with compilations() as compiled:
-        matcher.predict([pair_of(4)])
-    assert not compiled
 
 
 @pytest.mark.parametrize(("size", "programs"), [(20, 1), (40, 2), (64, 1)])

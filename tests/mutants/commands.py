@@ -16,7 +16,7 @@ MUTANTS = [
     ("jaxmatch/cli/models.py", "            write()  # the pairs before the one that is wrong\n", "", ["tests/test_cli_streams.py::test_all_pairs_before_a_bad_line_are_predicted"]),
     ("jaxmatch/cli/common.py", "        print(printable(str(text), keep=\"\\n\"), end=end)", "        print(str(text), end=end)", ["tests/test_printable.py"]),
     ("jaxmatch/cli/main.py", "            os.dup2(os.open(os.devnull", "            (os.open(os.devnull", ["tests/test_cli_process.py::test_a_failing_command_does_not_also_report_a_full_output_device"]),
-    ("jaxmatch/cli/common.py", "any(path.samefile(file) for file in files)", "path in files", ["tests/test_cli_paths.py::test_an_output_that_is_the_input_is_refused"]),
+    ("jaxmatch/cli/common.py", "any(path.samefile(file) for file in files)", "path in files", ["tests/test_cli.py::test_an_output_that_is_the_input_is_refused"]),
     ("jaxmatch/cli/main.py", "if not equals and value.startswith(\"--\"):", "if value == \"--\":", ["tests/test_cli.py::test_wrong_usage_is_one_line_and_status_2"]),
     ("jaxmatch/reporting/formats.py", "    return \"'\" * formula + printable(text)", "    return printable(text)", ["tests/test_spreadsheet.py"]),
     ("jaxmatch/reporting/formats.py", " and not _NUMBER.fullmatch(text)", "", ["tests/test_spreadsheet.py"]),
@@ -30,5 +30,5 @@ MUTANTS = [
     ("jaxmatch/reporting/figures.py", "vmin=-limit, vmax=limit", "vmin=-limit, vmax=known.max()", ["tests/test_figures.py"]),
     ("jaxmatch/analysis/ensemble.py", "probabilities.argmax(axis=2)", "probabilities.argmin(axis=2)", ["tests/test_ensemble.py"]),
     ("jaxmatch/analysis/ensemble.py", " / (2 * runs)", " / 1", ["tests/test_ensemble.py"]),
-    ("jaxmatch/reporting/statistics.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_curves.py"]),
+    ("jaxmatch/reporting/statistics.py", "statistics.stdev(values) if", "statistics.pstdev(values) if", ["tests/test_figures.py"]),
 ]

@@ -9,8 +9,8 @@ _MINIMIZED = ["tests/test_optuna_trials.py::test_a_loss_is_minimized_and_a_setti
 _ANEW = ["tests/test_baselines_of_sweeps.py::test_baselines_of_other_data_or_of_another_request_are_computed_anew"]
 
 MUTANTS = [
-    (_PLAN, "if (other := names.setdefault(run.identity(data.fingerprint), run)) is not run:", "if other := None:", ["tests/test_launch_refusals.py"]),
-    (_PLAN, "if other.variant != run.variant:", "if False:", ["tests/test_launch_refusals.py"]),
+    (_PLAN, "if (other := names.setdefault(run.identity(data.fingerprint), run)) is not run:", "if other := None:", ["tests/test_launch_plan.py"]),
+    (_PLAN, "if other.variant != run.variant:", "if False:", ["tests/test_launch_plan.py"]),
     (_PLAN, "return whole.cut(at_most)", "return [whole]", ["tests/test_launch_plan.py"]),
     (_PLAN, "math.ceil(len(self.runs) / self.chunk_size) * self.chunk_size", "len(self.runs)", ["tests/test_launch_plan.py"]),
     ("jaxmatch/sweep/sweep.py", 'if key.startswith("model.") and "model.name" in grid:', "if False:",

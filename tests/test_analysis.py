@@ -1,21 +1,27 @@
-"""Occlusion masks the same features as the paper, and counts changes per class."""
+"""Occlusion masks the same features as the paper, and attention weights are those that the model uses."""
 
 import dataclasses
 import math
 
+import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
-import reference_matcher
 import reference_re2
 import saved_model
+from random_parameters import random_parameters
 
 import jaxmatch
 from jaxmatch.analysis import occlusion
-from jaxmatch.analysis.occlusion import Occluded, occlusions
+from jaxmatch.analysis.attention import attention
 from jaxmatch.data.pairs import Split
+from jaxmatch.data.text import Preprocessing, Vocabulary
 from jaxmatch.errors import InputError
-from jaxmatch.models import build
+from jaxmatch.inference.interop import re2_from_pytorch
+from jaxmatch.inference.matcher import InferenceModel, Matcher, Prediction
+from jaxmatch.layers import attention as attention_layer
+from jaxmatch.models import build, cafe, csran, decatt, esan
 
 PAIRS = [("a b c", "no d é"), ("e d c b a", "unseen c"), ("b", "a"), ("no no", "c d e"), ("é", "e b"), ("a e", "b")]
 LABELS = ["neutral", "entailment", "neutral", "entailment", "neutral", "entailment"]  # no pair is a contradiction
@@ -32,19 +38,42 @@ COLUMNS = {
 }
 
 
+NETWORK = {"alignment": "linear", "fusion": "full", "connection": "aug", "prediction": "full", "blocks": 3}
+NETWORK |= {"enc_layers": 1, "hidden_size": 4, "embedding_dim": 5, "num_classes": 3, "kernel_sizes": [3]}
+NETWORK |= {"num_vocab": len(saved_model.WORDS)}
+
+
+def matcher_around(model, config):
+    """Returns a matcher with the words and labels of the saved model."""
+    known = {"vocabulary": Vocabulary(saved_model.WORDS), "labels": saved_model.LABELS, "task": "classification"}
+    return Matcher(model, **known, preprocessing=Preprocessing(**saved_model.PREPROCESSING), config=config)
+
+
 @pytest.fixture(scope="module")
 def network():
-    return reference_matcher.network()
+    """Random parameters in the released layout, and a matcher with these parameters."""
+    state = reference_re2.random_state(NETWORK, np.random.default_rng(3))
+    return state, matcher_around(re2_from_pytorch(state, NETWORK), {"model": {"name": "re2"}})
+
+
+def ids_of(matcher, pairs):
+    """Returns padded word ids <int32>[pairs, longest] of both sides."""
+
+    def padded(rows):
+        longest = max(map(len, rows))
+        return np.array([row + [0] * (longest - len(row)) for row in rows], np.int32)
+
+    return tuple(map(padded, matcher.encoded(pairs).sides))
 
 
 @pytest.fixture(scope="module")
 def expected(network):
     """The logits of the reference with all features (None), and without each of them."""
     state, matcher = network
-    ids = reference_matcher.ids_of(matcher, PAIRS)
-    found = {None: reference_re2.logits(state, reference_matcher.SETTINGS, *ids)}
+    ids = ids_of(matcher, PAIRS)
+    found = {None: reference_re2.logits(state, NETWORK, *ids)}
     for (block, feature), columns in COLUMNS.items():
-        settings = {**reference_matcher.SETTINGS, "occluded": {block: columns}}
+        settings = {**NETWORK, "occluded": {block: columns}}
         found[block, feature] = reference_re2.logits(state, settings, *ids)
     return found
 
@@ -164,12 +193,94 @@ def test_unsupported_models_and_data_are_refused(tmp_path, network):
         occlusion.occlusion(other_model, SPLIT)
 
 
-def test_negative_change_that_rounds_to_zero_has_no_minus_sign():
-    found = occlusion.Occlusion(
-        ("no", "yes"), np.array([2, 3]), np.array([0.5, np.nan]), np.full((1, 3, 2), [-0.0004, -0.06])
-    )
-    rows = [
-        [cell.strip() for cell in line.split("|")]
-        for line in occlusions([Occluded(found, "dev", ())], "markdown").splitlines()
-    ]
-    assert [row[3:5] for row in rows if row[1:2] == ["1"]] == [["+0.0", "-6.0"]] * 3
+ATTENDED = [("a b c", "no D é"), ("e d c b a", "unseen c"), ("b", "a")]
+
+
+@pytest.fixture(scope="module")
+def attentions(network):
+    return attention(network[1], ATTENDED)
+
+
+def test_weights_equal_the_reference_implementation(network, attentions, monkeypatch):
+    state, matcher = network
+    recorded, softmax = [], reference_re2.softmax
+
+    def record(scores, axis):
+        recorded.append(softmax(scores, axis))
+        return recorded[-1]
+
+    monkeypatch.setattr(reference_re2, "softmax", record)
+    logits = reference_re2.logits(state, NETWORK, *ids_of(matcher, ATTENDED))
+    calls = iter(recorded)  # pair by pair, block by block, over the second sentence and then over the first
+    for pair, expected in zip(attentions, logits, strict=True):
+        assert [block.name for block in pair.blocks] == ["block 1", "block 2", "block 3"]
+        for block in pair.blocks:
+            np.testing.assert_allclose(block.over_b, next(calls), rtol=0, atol=1e-5)
+            np.testing.assert_allclose(block.over_a, next(calls), rtol=0, atol=1e-5)
+            assert block.over_b.dtype == np.float32
+        assert pair.prediction.label == saved_model.LABELS[int(expected.argmax())]
+    assert next(calls, None) is None
+
+
+TINY = {"hidden_size": 3, "highway_layers": 1, "factors": 2, "head_size": 7}
+# Model -> its settings, and layer name -> the number of the layer's softmax call. Refinement also attends within a
+# sentence, which takes further calls.
+OTHERS = {
+    "esan": ({"hidden_size": 7, "alignment_layers": 2}, {"alignment layer 1": 1, "alignment layer 2": 2}),
+    "csran": ({"stacked_layers": 2, **TINY}, {"refinement 1": 1, "refinement 2": 3, "stack": 5}),
+    "cafe": (TINY, {"refinement": 1}),
+    "decatt": ({"hidden_size": 3, "intra_attention": True}, {"alignment": 2}),
+    "esim": ({"hidden_size": 3}, {"alignment": 1}),
+}
+
+
+OF_OTHERS = {name: settings for name, (settings, _) in OTHERS.items()} | {"bimpm": {"hidden_size": 3}}
+
+
+def tiny(name):
+    """Returns a matcher around a random model that is not RE2."""
+    module, side = build({"name": name, **OF_OTHERS[name]}, outputs=3), {"ids": np.ones((1, 2), np.int32)}
+    model = InferenceModel(module, random_parameters(module, side, side, saved_model.vectors()), saved_model.vectors())
+    return matcher_around(model, {})
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_weights_are_reported_under_the_layer_that_computed_them(name, monkeypatch):
+    """In the n-th call of the softmax, token i of a row attends to token j with weight n + i / 10 + j / 100."""
+    matcher, calls = tiny(name), []
+
+    def fake_weights(scores, allowed, dtype):
+        calls.append(1)
+        positions = np.arange(scores.shape[-1])
+        return jnp.where(allowed, len(calls) + positions[:, None] / 10 + positions / 100, 0.0)
+
+    for layer in (attention_layer, cafe, csran, decatt, esan):
+        monkeypatch.setattr(layer, "attention_weights", fake_weights)
+    monkeypatch.setattr(Matcher, "predict", lambda *_: [Prediction("neutral", None, {})])
+    (pair,) = attention(matcher, [("a b", "c no e")])
+    expected = OTHERS[name][1]
+    assert [block.name for block in pair.blocks] == list(expected)
+    for block in pair.blocks:
+        # The second sentence has the positions 2, 3 and 4 of the row.
+        over_b = [[expected[block.name] + i / 10 + j / 100 for j in (2, 3, 4)] for i in (0, 1)]
+        over_a = [[expected[block.name] + i / 10 + j / 100 for i in (2, 3, 4)] for j in (0, 1)]
+        np.testing.assert_allclose(block.over_b, over_b, atol=1e-5)
+        np.testing.assert_allclose(block.over_a, over_a, atol=1e-5)
+
+
+def test_both_directions_of_bimpm_are_shown(monkeypatch):
+    monkeypatch.setattr(Matcher, "predict", lambda *_: [Prediction("neutral", None, {})])
+    (pair,) = attention(tiny("bimpm"), [("a b", "c no e")])
+    assert [block.name for block in pair.blocks] == ["matching backward", "matching forward"]
+    for block in pair.blocks:
+        np.testing.assert_allclose(block.over_b.sum(axis=1), 1.0, rtol=1e-4)
+        np.testing.assert_allclose(block.over_a.sum(axis=0), 1.0, rtol=1e-4)
+    assert np.ptp(pair.blocks[0].over_b) > 1e-3
+    assert np.abs(pair.blocks[0].over_b - pair.blocks[1].over_b).max() > 1e-3
+
+
+def test_a_model_that_keeps_no_weights_is_refused(network, monkeypatch):
+    _, matcher = network
+    monkeypatch.setattr(nn.Module, "sow", lambda *_, **__: True)
+    with pytest.raises(InputError, match="of the kind RE2 keeps no attention weights"):
+        attention(matcher, [("a b c d e a b c d e", "b c d e a b c d e")])  # a length that was not compiled before
