@@ -1,4 +1,4 @@
-"""`--best` takes the run of a sweep with the best dev score, and names the run."""
+"""Of a sweep, commands and `load` take the run with the best dev score, and name it."""
 
 import json
 import shutil
