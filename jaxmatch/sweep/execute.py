@@ -91,30 +91,13 @@ class Training:
 
 
 class _Stoppable:
-    """A listener that requests a checkpoint once an event is set, and ends training when the checkpoint is saved.
-
-    Before the first step there is nothing to save, and training ends without a checkpoint, not after more compilations.
-    """
+    """A listener that requests a checkpoint once an event is set, and ends training when the checkpoint is saved."""
 
     def __init__(self, listener: Listener, stop: threading.Event):
-        self._listener, self._stop, self._made_steps = listener, stop, False
+        self._listener, self._stop = listener, stop
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._listener, name)
-
-    def compiling(self, part: str, number: int, lengths: int) -> None:
-        if self._stop.is_set() and not self._made_steps:
-            raise Stopped
-        self._listener.compiling(part, number, lengths)
-
-    def compiled(self, part: str, seconds: float) -> None:
-        self._listener.compiled(part, seconds)
-        if self._stop.is_set() and not self._made_steps:
-            raise Stopped
-
-    def stepped(self, done: int, total: int) -> None:
-        self._made_steps = True
-        self._listener.stepped(done, total)
 
     def wants_checkpoint(self) -> bool:
         return self._stop.is_set()

@@ -6,6 +6,7 @@ _OPTUNA = "jaxmatch/sweep/tune.py"
 _SPACE = "jaxmatch/sweep/tune.py"
 _RESULT_AT = ["tests/test_halving.py::test_result_at_a_rung_is_the_best_dev_score_up_to_the_given_samples"]
 _MINIMIZED = ["tests/test_optuna_trials.py::test_a_loss_is_minimized_and_a_setting_with_a_diverged_seed_has_no_mean"]
+_INTERRUPTED = ["tests/test_resume.py::test_an_interrupt_and_sigterm_write_a_checkpoint_first"]
 _ANEW = ["tests/test_baselines_of_sweeps.py::test_baselines_of_other_data_or_of_another_request_are_computed_anew"]
 
 MUTANTS = [
@@ -75,6 +76,9 @@ MUTANTS = [
     ("jaxmatch/sweep/display.py", 'self._write(run, record["selected_at_samples"], scores)', 'self._write(run, 0, scores)',
      ["tests/test_following.py::test_tensorboard_shows_the_curves_of_every_run"]),
     ("jaxmatch/sweep/launch.py", "if task not in BASELINES[name].tasks:", "if False:", _ANEW),
+    ("jaxmatch/sweep/launch.py", "            elif name not in requested:\n", "            elif False:\n", _ANEW),
+    ("jaxmatch/cli/main.py", "        signal.signal(signal.SIGTERM, _terminate)\n", "        pass\n", _INTERRUPTED),
+    ("jaxmatch/sweep/execute.py", "        return self._stop.is_set()\n", "        return False\n", _INTERRUPTED),
     ("jaxmatch/sweep/launch.py", 'kept["fingerprint"] == cohort.data.fingerprint and ', "", _ANEW),
     ("jaxmatch/sweep/launch.py", ' and kept.get("asked") == requested:', ":", _ANEW),
     (_OPTUNA, "self._study.enqueue_trial({key: value for key, value in first if not key.startswith(f\"{TRACED}.\")})", "pass", ["tests/test_optuna_trials.py"]),
