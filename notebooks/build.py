@@ -9,8 +9,8 @@ A notebook runs in an empty folder, in a new process. Times, and metadata of the
 removed from the outputs, so that a diff shows only real changes.
 
 Where pyproject.toml has [project.urls] with Repository = "https://github.com/OWNER/NAME", each notebook and the README
-get a badge that opens the notebook on Colab (`badge`), and the first cell installs from that address. Nothing else
-names it. While it is not set, the notebooks say that it is to be written into the first cell.
+get a badge that opens the notebook on Colab (`badge`), and the first cell can install from that address. Nothing else
+names it.
 """
 
 import argparse
@@ -28,14 +28,9 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "notebooks"
-NAMES = ("first_sweep", "ablation_on_your_data", "look_inside")
+NAMES = ("first_sweep", "ablation_on_your_data", "papers_table", "look_inside")
 COLAB = "https://colab.research.google.com"
 IN_README = "first_sweep"  # the notebook that the README's badge opens
-# The text above the first cell while pyproject.toml names no repository.
-MISSING = (
-    "**On Colab, first write the address of the repository into `SOURCE`**, such as `https://github.com/OWNER/NAME`. "
-    "Or first install\nthe package from an uploaded archive, as the README says. The cell then installs nothing."
-)
 _SOURCE = re.compile(r'(?m)^SOURCE = ".*?"')
 # The metadata of a cell that are kept. "small" is the source that replaces the cell's own in a small run.
 KEPT = ("tags", "small")
@@ -77,15 +72,13 @@ def with_badge(text: str, name: str, address: str) -> str:
 
 
 def with_address(notebook: NotebookNode, name: str, address: str) -> NotebookNode:
-    """A copy with the badge, whose first cell installs from the address, or says what to do without one."""
+    """A copy with the badge, whose first cell installs from the address if there is one."""
     notebook = nbformat.from_dict(notebook)
     for cell in notebook.cells:
         if cell.id == "title":
             cell.source = with_badge(cell.source, name, address)
         elif cell.id == "install":
             cell.source = _SOURCE.sub(f'SOURCE = "{address}"', cell.source)
-        elif cell.id == "setup":
-            cell.source = cell.source.replace(f"\n\n{MISSING}", "") + ("" if address else f"\n\n{MISSING}")
     return notebook
 
 

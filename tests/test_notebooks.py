@@ -40,6 +40,7 @@ class TestCommitted:
                 assert any(output.output_type == "stream" and output.text for output in cell.outputs), cell.id
             if "Image(" in cell.source:
                 assert any("image/png" in output.get("data", {}) for output in cell.outputs), cell.id
+        assert any("Image(" in cell.source for cell in cells)
         tables = [output.data["text/markdown"] for output in cells[-1].outputs if "data" in output]
         assert tables and "| ---" in tables[0]  # "Run all" ends with a table
 
@@ -78,40 +79,57 @@ def test_badge_and_install_cell_follow_from_the_repository_address(tmp_path, add
         made = build.with_address(build.with_address(notebook, name, ""), name, address)
         assert build.digest(made) == notebook.metadata.executed
         cells = {cell.id: cell.source for cell in made.cells}
-        assert (build.MISSING in cells["setup"]) != bool(address)
         assert f'\nSOURCE = "{address}"  #' in cells["install"]
         opens = f"{build.COLAB}/github/a/b-c/blob/main/notebooks/{name}.ipynb"
         assert (f"]({opens})\n\n" in cells["title"]) == bool(address)
 
 
-# Runs the first cell where jaxmatch seems not to be installed, with a pip that only prints its arguments.
+# Runs the first cell where jaxmatch seems not to be installed, with a pip that only prints its arguments, and as on
+# Colab if there is an argument: the file of that name is uploaded.
 BARE = """
-import importlib.util, sys
+import importlib.util, sys, types
 from IPython.core.interactiveshell import InteractiveShell
 original = importlib.util.find_spec
 importlib.util.find_spec = lambda name: None if name == "jaxmatch" else original(name)
 shell = InteractiveShell()
 shell.history_manager.enabled = False
 shell.register_magic_function(lambda line: print("pip", line), magic_name="pip")
+for name in sys.argv[1:]:
+    files = types.SimpleNamespace(upload=open(name, "x").close)
+    sys.modules |= {"google": types.ModuleType("google"), "google.colab": types.SimpleNamespace(files=files)}
 sys.exit(not shell.run_cell(sys.stdin.read()).success)
 """
 
 
-@pytest.mark.parametrize("address", ["", "https://github.com/a/b"])
-def test_install_cell_installs_the_package_and_keeps_the_installed_jax(tmp_path, address):
+@pytest.mark.parametrize(
+    ("address", "uploaded", "clone", "place"),
+    [
+        ("https://github.com/a/b", (), False, "git+https://github.com/a/b"),
+        ("", (), True, "file://{folder}"),
+        ("", ("jaxmatch (1).zip",), False, "file://{folder}/notebooks/jaxmatch%20%281%29.zip"),
+        ("", (), False, None),
+    ],
+    ids=["repository", "clone", "upload", "nothing"],
+)
+def test_install_cell_installs_the_package_and_keeps_the_installed_jax(tmp_path, address, uploaded, clone, place):
     cells = [build.with_address(build.read(name), name, address).cells for name in build.NAMES]
     (source,) = {cell.source for each in cells for cell in each if cell.id == "install"}  # the same in all
     environment = {**os.environ, "PYTHONPATH": str(build.ROOT), "IPYTHONDIR": str(tmp_path / "ipython")}
-    done = subprocess.run(
-        [sys.executable, "-c", BARE], input=source, cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
-    if not address:
-        assert done.returncode == 1 and "write the address of the repository into SOURCE" in done.stdout
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    if clone:
+        (tmp_path / "jaxmatch").mkdir()
+        (tmp_path / "jaxmatch" / "__init__.py").touch()
+    words = [sys.executable, "-c", BARE, *uploaded]
+    done = subprocess.run(words, input=source, cwd=folder, env=environment, capture_output=True, text=True)
+    if place is None:
+        assert done.returncode == 1 and "No module named 'google" in done.stdout
         return
     assert done.returncode == 0, done.stdout + done.stderr
-    pip_line, device = done.stdout.splitlines()
-    assert pip_line == f'pip install --quiet --constraint jax.txt "jaxmatch[figures,tables] @ git+{address}"'
-    kept = (tmp_path / "jax.txt").read_text().split()
+    *_, pip_line, device = done.stdout.splitlines()
+    place = place.format(folder=tmp_path)
+    assert pip_line == f'pip install --quiet --constraint jax.txt "jaxmatch[figures,tables] @ {place}"'
+    kept = (folder / "jax.txt").read_text().split()
     assert {f"{name}=={importlib.metadata.version(name)}" for name in ("jax", "jaxlib")} <= set(kept)
     assert re.fullmatch(r"JAX \S+ on \d+ x \S.*", device)
 
