@@ -87,7 +87,7 @@ def test_badge_and_install_cell_follow_from_the_repository_address(tmp_path, add
 # Runs the first cell where jaxmatch seems not to be installed, with a pip that only prints its arguments, and as on
 # Colab if there is an argument: the file of that name is uploaded.
 BARE = """
-import importlib.util, sys, types
+import importlib.util, sys, types, unittest.mock
 from IPython.core.interactiveshell import InteractiveShell
 original = importlib.util.find_spec
 importlib.util.find_spec = lambda name: None if name == "jaxmatch" else original(name)
@@ -95,8 +95,9 @@ shell = InteractiveShell()
 shell.history_manager.enabled = False
 shell.register_magic_function(lambda line: print("pip", line), magic_name="pip")
 for name in sys.argv[1:]:
-    files = types.SimpleNamespace(upload=open(name, "x").close)
-    sys.modules |= {"google": types.ModuleType("google"), "google.colab": types.SimpleNamespace(files=files)}
+    colab = unittest.mock.MagicMock()
+    colab.files.upload = open(name, "x").close
+    sys.modules |= {"google": types.ModuleType("google"), "google.colab": colab}
 sys.exit(not shell.run_cell(sys.stdin.read()).success)
 """
 
