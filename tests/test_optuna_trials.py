@@ -10,6 +10,7 @@ from small_sweep import space
 from jaxmatch.cli.main import main
 from jaxmatch.config.settings import default_config
 from jaxmatch.errors import InputError
+from jaxmatch.reporting.table import folder_table
 from jaxmatch.sweep import launch, tune
 from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.sweep.tune import space_of
@@ -85,7 +86,8 @@ def test_trials_of_a_batch_train_as_one_program(finished_tuning):
     (final,) = small_sweep.records(workdir / "final").values()
     assert final["seed"] == 2 and final["config"]["optimizer"]["learning_rate"] in means
     assert final["config"]["model"]["encoder_layers"] == choice["overrides"]["model.encoder_layers"]
-    assert "among 4 settings" in text and "A small sweep: the chosen setting" in text
+    whole = folder_table(workdir / "final")
+    assert "among 4 settings" in whole and "A small sweep: the chosen setting" in whole
 
 
 @pytest.mark.slow

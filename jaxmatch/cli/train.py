@@ -173,7 +173,7 @@ def _print_results(workdir: Path) -> None:
 
     folder = read_sweep_folder(workdir)
     if folder.records:
-        show(folder_table(workdir), end="")
+        show(folder_table(workdir, verbose=False), end="")
     if missing := folder.runs.keys() - Workdir(workdir).finished(folder.runs):
         problem = f"{len(missing)} of {count_text(len(folder.runs), 'run')} missing"
         raise InputError(problem, path=workdir, remedy="see --status")
