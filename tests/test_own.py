@@ -40,6 +40,17 @@ def test_own_classes_are_the_sorted_labels_of_train(tmp_path):
     assert "both dev.tsv and dev.jsonl are there; keep one of them" in str(refused(catalog.load, "own", tmp_path))
 
 
+@pytest.mark.parametrize("name", ["validation.csv.gz", "val.jsonl"])
+def test_a_dev_file_of_another_name_is_named(tmp_path, name):
+    fill(tmp_path, train_tsv=HEADER + "a\tb\tyes\nc\td\tno\n")
+    (tmp_path / name).write_text("")
+    problem = f"{tmp_path}: there is {name}, but no dev file; rename it to dev.{name.partition('.')[2]}"
+    assert str(refused(catalog.load, "own", tmp_path)) == problem
+    fill(tmp_path, dev_tsv=HEADER + "a\tb\tyes\n")
+    assert len(catalog.load("own", tmp_path).splits["dev"]) == 1
+
+
+
 def test_own_single_class_is_refused(tmp_path):
     fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t-1\ne\tf\t-1\n")
     message = str(refused(catalog.load, "own", tmp_path))

@@ -166,6 +166,10 @@ def find_files(
             both = " and ".join(each.name for each in paths)
             raise InputError(f"both {both} are there", path=path, remedy="keep one of them")
     files = {split: paths[0] for split, paths in found.items() if paths}
+    for other in ("validation", "valid", "val") if name == OWN and "dev" not in files else ():
+        if like := next((file for suffix in own.SUFFIXES if (file := path / f"{other}{suffix}").is_file()), None):
+            remedy = f"rename it to {like.name.replace(other, 'dev', 1)}"
+            raise InputError(f"there is {like.name}, but no dev file", path=path, remedy=remedy)
     if layout.shares:
         if list(files) != ["train"]:
             problem = f"there are {' and '.join(file.name for file in files.values())}, and --split takes one file"

@@ -113,6 +113,7 @@ MUTANTS = [
      ["tests/test_tokens.py::test_preprocessing_options_change_the_tokens"]),
     ("jaxmatch/data/encoding.py", "(word.casefold() for word in corpus.words)", "corpus.words", ["tests/test_features.py"]),
     # Vectors.
+    ("jaxmatch/data/catalog.py", "no dev file", "no file", ["tests/test_own.py::test_a_dev_file_of_another_name_is_named"]),
     ("jaxmatch/data/vectors.py", "word in words and word not in found:", "word in words:",
      ["tests/test_vectors.py::test_every_kind_of_file_gives_the_same_rows"]),
     ("jaxmatch/data/vectors.py", "name.decode().lower() if lowercase else name.decode()", "name.decode().lower()",
