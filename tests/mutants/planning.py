@@ -6,7 +6,7 @@ _OPTUNA = "jaxmatch/sweep/tune.py"
 _SPACE = "jaxmatch/sweep/tune.py"
 _RESULT_AT = ["tests/test_halving.py::test_result_at_a_rung_is_the_best_dev_score_up_to_the_given_samples"]
 _MINIMIZED = ["tests/test_optuna_trials.py::test_a_loss_is_minimized_and_a_setting_with_a_diverged_seed_has_no_mean"]
-_INTERRUPTED = ["tests/test_resume.py::test_an_interrupt_and_sigterm_write_a_checkpoint_first"]
+_INTERRUPTED = ["tests/test_failures.py::test_an_interrupt_and_sigterm_write_a_checkpoint_first"]
 _ANEW = ["tests/test_baselines_of_sweeps.py::test_baselines_of_other_data_or_of_another_request_are_computed_anew"]
 
 MUTANTS = [
