@@ -361,7 +361,7 @@ def smoke_sweep(sweep: Sweep) -> Sweep:
     names = [score.partition(".")[2] for score in sweep.table.scores if not score.startswith("times.")]
     layout = dataclasses.replace(
         sweep.table,
-        title=f"{sweep.table.title}: smoke run",
+        title=f"{sweep.table.title}: smoke run; its scores mean nothing",
         # Without scores, a launcher shows those that match the selection score.
         scores=sweep.table.scores if set(names) <= set(possible) else (),
         published=(),

@@ -58,7 +58,7 @@ def candidate_ranks(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None
 ) -> np.ndarray:
     """Returns the rank of each candidate in its group, from 1, by the rules of `ranking_scores`, <int64>[pairs]."""
-    grades, scores = np.asarray(labels), np.asarray(scores, np.float64)
+    grades, scores = np.asarray(labels, np.int64), np.asarray(scores, np.float64)
     groups = np.unique(np.asarray(groups), return_inverse=True)[1]
     order = _tie_order(grades, groups, documents)
     order = order[_descending_order(scores[order], groups[order])]
@@ -102,7 +102,7 @@ def scores_of_groups(
     labels: ArrayLike, scores: ArrayLike, groups: ArrayLike, documents: ArrayLike | None = None, filtered: bool = True
 ) -> dict[str, np.ndarray]:
     """Returns name -> score of each group that counts, <float64>[..., groups]. `ranking_scores` returns the means."""
-    grades, scores = np.asarray(labels), np.asarray(scores, np.float64)
+    grades, scores = np.asarray(labels, np.int64), np.asarray(scores, np.float64)
     groups = np.unique(np.asarray(groups), return_inverse=True)[1]
     order = _tie_order(grades, groups, documents)
     grades, groups = grades[order], groups[order]
