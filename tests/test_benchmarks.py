@@ -1,5 +1,6 @@
 """The benchmarks run with tiny sizes, store what they measure, and compare with a fake checkout of the peer."""
 
+import dataclasses
 import json
 import sys
 
@@ -38,11 +39,19 @@ def test_quick_sizes_give_a_row_with_every_column(name, settings, few_pairs):
 
 def test_first_table_reports_a_row_for_each_launch(settings, monkeypatch):
     found = first_table.Launch(seconds=1.0, programs=1, loaded=0, others=2, compile_seconds=0.5)
-    monkeypatch.setattr(first_table, "launch", lambda words, folder: found)
+    before = dataclasses.replace(found, seconds=4.0, programs=8)
+    monkeypatch.setattr(first_table, "launch", lambda words, folder, *checkout: before if checkout else found)
     rows, _ = first_table.run(settings)
     assert [row["goal"] for row in rows if "seed more" in row["what"]] == ["0 programs compiled: missed"]
     lines = (settings.scratch / "first_table" / "own" / "train.tsv").read_text().splitlines()
     assert len(lines) == 1 + first_table.QUICK_PAIRS and all(line.count("\t") == 2 for line in lines)
+    earlier = dataclasses.replace(settings, before=str(first_table.ROOT))
+    rows, notes = first_table.run_nine_programs(earlier)
+    assert [(row["before_programs"], row["ratio"], row["goal"]) for row in rows] == [
+        (8, 0.25, ""),
+        (8, 0.25, "0 programs compiled: missed"),
+    ]
+    assert any(note.startswith("Before: commit ") for note in notes)
 
 
 def test_compilations_are_counted_by_their_functions(tmp_path, monkeypatch):
