@@ -91,7 +91,7 @@ def _against_baselines(folder: SweepFolder, ranking: Ranking) -> list[str]:
     known = [score for score in (ranking.test, ranking.score) if any(score in row.scores for row in baselines)]
     score = next((score for score in known if best.scores[score].values), "")
     if not folder.baselines:
-        return ["No baseline was fitted to compare with (--baselines all of sweep and train)."]
+        return ["No baseline was fitted to compare with. Train with --baselines all to fit them."]
     if not score:
         return []
     sign = 1 if higher_is_better(score) else -1
