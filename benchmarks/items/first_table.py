@@ -178,10 +178,6 @@ class Launches:
         return found
 
 
-def _in_folder(words: Sequence[str], folder: Path) -> list[str]:
-    return [word.replace(FOLDER, str(folder)) for word in words]
-
-
 def _workdir(name: str) -> tuple[str, str]:
     return "--workdir", f"{FOLDER}/runs/{name}"
 
