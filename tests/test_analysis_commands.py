@@ -156,8 +156,9 @@ def test_figure_draws_the_learning_curves_of_a_sweep(tmp_path, capsys):
         (run / "record.json").write_text(json.dumps(record))
     assert main(["figure", str(tmp_path / "sweep"), "--output", str(tmp_path / "drawn")]) == 0
     assert capsys.readouterr().out.split() == [f"{tmp_path}/drawn/curves.{ending}" for ending in ("json", "svg", "png")]
-    (setting,) = json.loads((tmp_path / "drawn" / "curves.json").read_text())["settings"]
-    assert setting["points"][0] == {"samples": 10, "mean": 0.4, "deviation": pytest.approx(math.sqrt(0.02))}
+    (setting,) = json.loads((tmp_path / "drawn" / "curves.json").read_text())["curves"]
+    deviation = pytest.approx(math.sqrt(0.02))
+    assert setting["points"][0] == {"value": 10, "mean": 0.4, "deviation": deviation, "seeds": [0, 1]}
     assert (tmp_path / "drawn" / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -16,7 +16,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import BaselineRow, Published, TableLayout
-from jaxmatch.reporting.records import baseline_rows, read_baselines
+from jaxmatch.reporting.records import read_baselines, read_sweep_folder
 from jaxmatch.reporting.table import make_table
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.launch import keep_baselines
@@ -68,7 +68,7 @@ def test_a_sweep_over_several_data_sets_has_no_baselines(tmp_path):
     plan = plan_of({"data.name": "embedded_inference"}, {"data.name": "embedded_paraphrase"})
     keep_baselines(plan, types.SimpleNamespace(path=tmp_path), types.SimpleNamespace(say=messages.append))
     assert messages == ["the runs are of several data sets: the table has no baselines"]
-    assert baseline_rows(tmp_path, ("overlap",)) == ()
+    assert read_baselines(tmp_path) == {}
 
 
 def plan_of(*settings):
@@ -90,7 +90,7 @@ def test_models_with_other_features_of_words_share_baselines(tmp_path):
     features = [{}, {"model.exact_match": True}, {"model.characters": "cnn", "data.minimum_count": 1}]
     plan = plan_of(*(data | {"data.minimum_count": 1} | each for each in features))
     keep_baselines(plan, types.SimpleNamespace(path=tmp_path), types.SimpleNamespace(say=messages.append))
-    assert messages == [] and baseline_rows(tmp_path, ("overlap",))
+    assert messages == [] and "overlap" in read_baselines(tmp_path)["rows"]
 
 
 @pytest.mark.parametrize("changed", [{"fingerprint": "of other data"}, {"asked": ["cosine"]}])
@@ -111,8 +111,9 @@ def test_baselines_of_other_data_or_of_another_request_are_computed_anew(tmp_pat
         "fitting the baselines: majority, overlap, cosine; left out: tfidf (pip install 'jaxmatch[baselines]'), "
         "bm25 (not for a classification)"
     ]
-    assert [row.title for row in baseline_rows(tmp_path, ("overlap", "bm25"))] == ["new word overlap"]
-    assert (read_baselines(tmp_path)["fingerprint"], read_baselines(tmp_path)["asked"]) == ("f", asked)
+    made = read_baselines(tmp_path)
+    assert [row.title for row in made["rows"].values()] == ["new word overlap"]
+    assert (made["fingerprint"], made["asked"]) == ("f", asked)
 
 
 def write_baselines(folder, **changes):
@@ -123,11 +124,13 @@ def write_baselines(folder, **changes):
 
 
 def test_baselines_are_read_in_the_requested_order(tmp_path):
-    assert baseline_rows(tmp_path, ("overlap",)) == ()
+    assert read_baselines(tmp_path) == {}
     write_baselines(tmp_path)
     row = BaselineRow("word overlap", 3, {"dev.f1": 0.5, "times.train_seconds_a_run": 1.0})
-    assert baseline_rows(tmp_path, ("cosine", "overlap")) == (row,) and baseline_rows(tmp_path, ()) == ()
-    assert [row.title for row in baseline_rows(tmp_path, ("bm25", "overlap"))] == ["BM25", "word overlap"]
+    assert read_baselines(tmp_path)["rows"]["overlap"] == row
+    notes = {"layout": {"title": "t", "rows": []}, "runs": [], "baselines": ["bm25", "cosine", "overlap"]}
+    (tmp_path / "sweep.json").write_text(json.dumps(notes))
+    assert [row.title for row in read_sweep_folder(tmp_path).baselines] == ["BM25", "word overlap"]
 
 
 @pytest.mark.parametrize(

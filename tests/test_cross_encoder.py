@@ -18,7 +18,7 @@ from jaxmatch.data import catalog, encoding
 from jaxmatch.data.pairs import Split
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.layout import TableLayout
-from jaxmatch.reporting.records import baseline_rows
+from jaxmatch.reporting.records import read_baselines
 from jaxmatch.reporting.table import make_table
 from jaxmatch.sweep import launch
 from jaxmatch.sweep.files import data_settings
@@ -171,7 +171,7 @@ def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, m
         launch.keep_baselines(plan, work, SimpleNamespace(say=messages.append))
     assert FakeEncoder.loaded == 1 and len(messages) == 2 and messages[1] == f"scoring the cross-encoder {folder}"
     assert sweep.rows_without_runs == ("majority", "cross_encoder")
-    baseline, pretrained = baseline_rows(work.path, sweep.rows_without_runs)
+    baseline, pretrained = read_baselines(work.path)["rows"].values()
     assert pretrained.pretrained and not baseline.pretrained and pretrained.scores["test.accuracy"] == 1
     text = make_table([record(variant="RE2")], table, (baseline, pretrained)).markdown()
     assert "Baselines (majority class): fitted once" in text

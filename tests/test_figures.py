@@ -35,12 +35,13 @@ OCCLUSION = {
     "accuracy": [0.9, 0.8],
     "change": [[[-0.4, 0.02], [None, None], [-0.1, 0.0]], [[-0.123, -0.2], [-0.3, -0.25], [-0.05, 0.05]]],
 }
-POINTS = [{"samples": 100, "mean": 0.4, "deviation": 0.1}, {"samples": 200, "deviation": None}]
+FIRST, LAST = {"value": 100, "mean": 0.4, "deviation": 0.1, "seeds": [0, 1]}, {"value": 200, "deviation": None}
 CURVES = {
     "kind": "curves",
     "score": "dev.macro_f1",
-    "settings": [
-        {"name": f"blocks={blocks}", "seeds": [0, 1], "points": [POINTS[0], POINTS[1] | {"mean": 0.5 + blocks / 100}]}
+    "axis": "samples",
+    "curves": [
+        {"name": f"blocks={blocks}", "points": [FIRST, FIRST | LAST | {"mean": 0.5 + blocks / 100}]}
         for blocks in range(1, 7)
     ],
 }
@@ -188,8 +189,8 @@ def test_each_curve_has_a_line_a_band_and_a_distinct_style():
 
 
 def test_many_curves_get_one_panel_each_with_the_others_in_the_background():
-    many = [CURVES["settings"][0] | {"name": f"blocks={blocks}"} for blocks in range(1, 9)]
-    figure = drawn({**CURVES, "settings": many})
+    many = [CURVES["curves"][0] | {"name": f"blocks={blocks}"} for blocks in range(1, 9)]
+    figure = drawn({**CURVES, "curves": many})
     assert [axes.get_title() for axes in figure.axes] == [f"blocks={blocks} (2 seeds)" for blocks in range(1, 9)]
     for axes in figure.axes:
         assert len(axes.lines) == 8 and sum(str(line.get_color()) != "gray" for line in axes.lines) == 1
@@ -272,30 +273,27 @@ def test_a_setting_is_named_by_its_variant_and_values():
 def test_curve_means_and_deviations_equal_hand_computed_values():
     data = curves(RECORDS)
     assert (data["kind"], data["score"]) == ("curves", "dev.accuracy")
-    one, two = data["settings"]
-    assert one == {
-        "name": "blocks 2",
-        "seeds": [12],
-        "points": [{"samples": 100, "mean": 0.4, "deviation": None}],
-    }
-    assert two["seeds"] == [0, 1]
+    one, two = data["curves"]
+    assert one == {"name": "blocks 2", "points": [{"value": 100, "mean": 0.4, "deviation": None, "seeds": [12]}]}
     # The curve ends where the first seed stops: the mean of the others would be of other runs.
-    assert [point["samples"] for point in two["points"]] == [100, 200]
+    assert [(point["value"], point["seeds"]) for point in two["points"]] == [(100, [0, 1]), (200, [0, 1])]
     assert [point["mean"] for point in two["points"]] == pytest.approx([0.4, 0.65])
     assert two["points"][0]["deviation"] == pytest.approx(math.sqrt(2 * 0.1**2))
 
 
 def test_scores_that_are_nan_or_none_are_left_out():
     found = of_curve("a", 0, (0.5, math.nan, None))
-    (setting,) = curves([found])["settings"]
-    assert [point["samples"] for point in setting["points"]] == [100]
-    (setting,) = curves([found | {"selected_on": "dev.loss"}])["settings"]
+    (setting,) = curves([found])["curves"]
+    assert [point["value"] for point in setting["points"]] == [100]
+    (setting,) = curves([found | {"selected_on": "dev.loss"}])["curves"]
     assert [point["mean"] for point in setting["points"]] == [1.0, 1.0, 1.0]
 
 
 def test_unfinished_runs_and_different_scores_are_refused():
     with pytest.raises(InputError, match="no run has finished"):
         curves([RECORDS[3]])
+    with pytest.raises(InputError, match="no run has been evaluated"):
+        curves([of_curve("a", 0)])
     with pytest.raises(InputError, match="different scores: dev.accuracy, dev.mrr"):
         curves([RECORDS[0], {**RECORDS[1], "selected_on": "dev.mrr"}])
 

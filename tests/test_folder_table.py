@@ -25,8 +25,6 @@ def test_the_table_of_a_folder_in_all_formats(finished_sweep):
     (record,) = (each for each in small_sweep.records(workdir).values() if each["status"] == "finished")
     assert repr(record["test"]["accuracy"]) in folder_table(workdir, "csv")
     assert len(list(csv.reader(io.StringIO(folder_table(workdir, "csv"))))) > 2
-    with pytest.raises(InputError, match='did you mean "markdown"'):
-        folder_table(workdir, "markdwon")
 
 
 def test_the_command_prints_a_short_caption_and_the_verdict_and_writes_the_whole_to_a_file(tmp_path, capsys):
@@ -62,7 +60,7 @@ def test_error_about_an_unknown_score_in_the_layout_names_the_file(sweep_copy):
     notes = json.loads((sweep_copy / "sweep.json").read_text())
     notes["layout"]["scores"] = ["x"]
     (sweep_copy / "sweep.json").write_text(json.dumps(notes))
-    with pytest.raises(InputError, match="sweep.json: the table asks for 'x', which is not a score"):
+    with pytest.raises(InputError, match="sweep.json: the table asks for 'x', which no run has"):
         folder_table(sweep_copy)
 
 

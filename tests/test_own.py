@@ -50,7 +50,6 @@ def test_a_dev_file_of_another_name_is_named(tmp_path, name):
     assert len(catalog.load("own", tmp_path).splits["dev"]) == 1
 
 
-
 def test_own_single_class_is_refused(tmp_path):
     fill(tmp_path, train_tsv=HEADER + "a\tb\t1\nc\td\t-1\ne\tf\t-1\n")
     message = str(refused(catalog.load, "own", tmp_path))

@@ -67,7 +67,7 @@ def test_markdown_syntax_in_titles_and_notes_is_escaped():
 
 def test_html_pages_escape_control_characters():
     pieces = '{% from "pieces.html" import table %}{{ table(sheet) }}<pre>{{ text }}</pre>'
-    page = templates().from_string(pieces).render(sheet=grid([EVIL], [[f"<{EVIL}>"]]), text="a\nb")
+    page = templates().from_string(pieces).render(sheet=grid([EVIL], [[f"<{EVIL}>"]], [False]), text="a\nb")
     assert not CONTROL.search(page) and "<pre>a\nb</pre>" in page
     assert page.count(r"a\x1b[31m") == 2  # a heading and a cell
 

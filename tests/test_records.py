@@ -15,7 +15,8 @@ import small_sweep
 from jaxmatch.config.settings import SCORES, Score
 from jaxmatch.devices import products_of
 from jaxmatch.errors import InputError
-from jaxmatch.reporting.records import REMEDY, best_record, identity, read_record
+from jaxmatch.reporting.records import REMEDY, best_record, read_record
+from jaxmatch.reporting.table import identity
 from jaxmatch.sweep import execute
 from jaxmatch.sweep.execute import commit, device_name, make_record, versions
 from jaxmatch.training.progress import RunProgress

@@ -17,7 +17,7 @@ from jaxmatch.cli.main import main
 from jaxmatch.errors import InputError
 from jaxmatch.reporting.formats import Sheet, Text
 from jaxmatch.reporting.records import SweepFolder
-from jaxmatch.reporting.report import aside, mistakes, report, templates
+from jaxmatch.reporting.report import mistakes, report, templates
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 
@@ -38,14 +38,13 @@ def test_sheet_renders_as_escaped_html_with_bold_cells():
         notes=("<script>",),
         headings=("x", "y"),
         numeric=(False, True),
-        spans=(("", 1), ("over", 1)),
         sections=(((Text("a<b"), Text("1", bold=True)),), ((Text("c"), Text("")),)),
     )
     text = shown(content)
     assert "</table></div><p><b>A &amp; B.</b> 1 &lt; 2.</p>" in text and "<script>" not in text
     assert '<td>a&lt;b</td><td class="number"><b>1</b></td>' in text
     assert '<td>c</td><td class="number"></td>' in text
-    assert text.count("<tbody>") == 2 and '<th colspan="1" class="over">over</th>' in text
+    assert text.count("<tbody>") == 2 and '<th>x</th><th class="number">y</th>' in text
 
 
 # The page
@@ -182,16 +181,6 @@ def test_damaged_mistakes_file_is_an_error_naming_the_file(tmp_path, change):
     folder = folder_with(tmp_path, worst | {"worst": []} | change)
     with pytest.raises(InputError, match=r"mistakes.json: the file is damaged \(.*; remove the run's folder"):
         mistakes(folder, {"run": "run-1-0.001-2", "seed": 2})
-
-
-def test_a_narrow_screen_leaves_out_sizes_and_what_all_rows_share():
-    texts = [["RE2", "1", "16", "30,000", "3", "81.0"], ["RE2", "2", "16", "60,000", "3", "81.0"]]
-    floors = [["overlap", "", "", "9", "", "60.0"]]
-    sections = tuple(tuple(tuple(map(Text, row)) for row in part) for part in (texts, floors))
-    headings = ("model", "blocks", "batch size", "parameters", "seeds", "dev accuracy (%)")
-    table = Sheet("t", (), (), headings, (False, False, False, True, False, True), (), sections)
-    assert {headings[column] for column in aside(table)} == {"batch size", "parameters", "seeds"}
-    assert aside(Sheet("t", (), (), headings, table.numeric, (), (sections[0][:1],))) == {3}
 
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)

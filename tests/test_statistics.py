@@ -84,27 +84,16 @@ def test_seeds_to_separate_gives_the_target_power():
     welch = functools.partial(stats.ttest_ind, equal_var=False, axis=1)
     assert power(welch, count, values, others) == pytest.approx(0.8, abs=0.04)
     assert power(welch, count // 2, values, others) < 0.7
-    assert statistics.seeds_to_separate(values, others, 0.05 / 4) > count
     assert statistics.seeds_to_separate(values, values) is None
-    assert statistics.seeds_to_separate([0.8, 0.8], [0.7, 0.7]) is None
     assert statistics.seeds_to_separate([0.5, 0.9], [0.5, 0.9001]) is None
-
-
-def test_shared_seeds_to_separate_gives_the_target_power():
-    differences = [0.01, 0.03, -0.01, 0.02]
-    count = statistics.shared_seeds_to_separate(differences)
+    differences = [0.01, 0.03, -0.01, 0.02]  # of a paired test
+    count = statistics.seeds_to_separate(differences)
     paired = functools.partial(stats.ttest_1samp, popmean=0.0, axis=1)
     assert power(paired, count, differences) == pytest.approx(0.8, abs=0.04)
     assert power(paired, count // 2, differences) < 0.7
-    assert statistics.shared_seeds_to_separate([0.01, 0.01]) is None
-    assert statistics.shared_seeds_to_separate([0.01, -0.01]) is None
-
-
-def test_two_shared_seeds_are_not_enough_where_scipy_has_no_value_for_the_other_tail():
-    differences = [0.07, 0.09]  # t = 8, p = 0.079
-    assert np.isnan(special.nctdtr(1.0, 8.0, -12.7))
-    assert power(functools.partial(stats.ttest_1samp, popmean=0.0, axis=1), 2, differences) < 0.6
-    assert statistics.shared_seeds_to_separate(differences) == 3
+    # t = 8, p = 0.079: two shared seeds are not enough, where SciPy has no value for the other tail.
+    assert np.isnan(special.nctdtr(1.0, 8.0, -12.7)) and power(paired, 2, [0.07, 0.09]) < 0.6
+    assert statistics.seeds_to_separate([0.07, 0.09]) == 3
 
 
 @pytest.mark.parametrize(("values", "original"), [([1.0], [1.0, 2.0]), ([1.0, 2.0], []), ([1.0, 1.0], [2.0, 2.0, 2.0])])
@@ -180,7 +169,7 @@ def test_paired_table_uses_a_paired_t_test():
     assert r"The seeds separate the two best settings (blocks 2; blocks 1) in dev accuracy (p \< 0.001" in text
     # The differences of the three seeds that both have, which are the last three, are 0.5, 1.0 and 0.1 points.
     near = make_table([*runs(1, first), *runs(2, (0, 0.755, 0.81, 0.851))[1:]], layout).markdown()
-    count = statistics.shared_seeds_to_separate([0.005, 0.01, 0.001])
+    count = statistics.seeds_to_separate([0.005, 0.01, 0.001])
     assert f"About {count} shared seeds, {count - 3} more than now, are needed to separate the two best" in near
     fewer = cells(make_table([*runs(1, first), *runs(2, second)[1:]], layout))[2][-1]
     assert fewer.endswith(f"(p = {stats.ttest_rel(second[1:], first[1:]).pvalue:.3f})")

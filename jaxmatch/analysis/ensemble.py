@@ -171,7 +171,6 @@ def _sheet(found: Sequence[Ensemble], published: Sequence[Published], notes: Seq
         notes=(*notes, *_notes([row for row, _ in printed])),
         headings=(*headings, *(["published"] if printed else [])),
         numeric=(False, True, False, False, True, True, True, *([True] if printed else [])),
-        spans=(),
         sections=tuple(tuple(tuple(map(Text, row)) for row in section) for section in sections),
     )
 

@@ -220,6 +220,5 @@ def _sheet(one: Occluded) -> Sheet:
         notes=(),
         headings=("block", "masked", *whole.labels),
         numeric=(True, False, *(True for _ in whole.labels)),
-        spans=(),
         sections=tuple(map(tuple, sections)),
     )

@@ -306,7 +306,9 @@ def _sheet(record: Mapping[str, Any]) -> Sheet:
     ours = {row["model"]: row for row in record["rows"]}
     measured = any(row["split"] for row in record["rows"])
     keep = (True, True, True, measured, bool(printed), bool(printed))
-    headings = ("model", "parameters", "time (s/batch)", "pairs/s", "parameters", "time (s/batch)")
+    ours_are = ("measured: parameters", "measured: time (s/batch)", "measured: pairs/s")
+    headings = ("model", *ours_are, "published: parameters", "published: time (s/batch)")
+    headings = tuple(itertools.compress(headings, keep))
 
     def line(name: str) -> tuple[Text, ...]:
         of_paper = [printed.get(name, {}).get(key) or NO_VALUE for key in ("parameters", "seconds")]
@@ -318,9 +320,8 @@ def _sheet(record: Mapping[str, Any]) -> Sheet:
         caption=_caption(record)[:1],
         details=_caption(record)[1:],
         notes=(*record["notes"], *([f"Command: {record['command']}"] if record["command"] else [])),
-        headings=tuple(itertools.compress(headings, keep)),
-        numeric=tuple(heading != "model" for heading in itertools.compress(headings, keep)),
-        spans=(("", 1), ("measured", 2 + measured), ("published", 2)) if printed else (),
+        headings=headings,
+        numeric=tuple(heading != "model" for heading in headings),
         sections=tuple(filter(None, sections)),
     )
 

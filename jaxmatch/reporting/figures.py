@@ -23,7 +23,7 @@ import numpy as np
 from jaxmatch.errors import WAIT_OR_RESUME, InputError, NotInstalled, count_text, report_damage, require_plain_file
 from jaxmatch.files import read_json, write_atomically, write_json
 from jaxmatch.reporting.layout import is_percent, score_heading, setting_headings
-from jaxmatch.reporting.records import Record, by_pairs, by_setting, scores_of, setting_name
+from jaxmatch.reporting.records import Record, by_pairs, by_setting, score_of, scores_of, setting_name
 from jaxmatch.reporting.statistics import mean_and_deviation
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ _STYLE = {"svg.hashsalt": "jaxmatch", "text.parse_math": False, "savefig.dpi": 1
 _DARK = dict.fromkeys(("figure.facecolor", "axes.facecolor", "savefig.facecolor"), "#0d1117")  # GitHub's
 _MARKERS = "osD^v<"
 _LARGEST = 60  # inches: the side of a figure that can be drawn, however long its texts are
-_BELOW_ZERO, _ABOVE_ZERO, _NO_VALUE_COLOR = "#b2182b", "#2166ac", "#d9d9d9"
 
 
 # Values from records
@@ -51,24 +50,24 @@ def curves(records: Iterable[Record]) -> dict[str, Any]:
     Raises:
       InputError: no run has finished, or the checkpoints of the runs were chosen by different scores.
     """
-    settings = _finished(records)
-    selected_on = _selected_on(settings, "draw them separately")
-    score = selected_on.removeprefix("dev.")
+    settings, score = _finished(records, "", "draw them separately")
     drawn = []
     for members in settings:
         found: dict[int, list[float]] = {}
         for entry in (entry for record in members for entry in record["curve"]):
-            value = entry["dev"].get(score)
+            value = entry["dev"].get(score.removeprefix("dev."))
             if value is not None and math.isfinite(value):
                 found.setdefault(entry["samples"], []).append(value)
+        seeds = [record["seed"] for record in members]
         points = [
-            {"samples": samples, **_mean(values)}
+            {"value": samples, **_mean(values), "seeds": seeds}
             for samples, values in sorted(found.items())
             if len(values) == len(members)
         ]
-        seeds = [record["seed"] for record in members]
-        drawn.append({"name": setting_name(members[0]), "seeds": seeds, "points": points})
-    return {"kind": "curves", "score": selected_on, "settings": drawn}
+        drawn += [{"name": setting_name(members[0]), "points": points}] if points else []
+    if not drawn:
+        raise InputError("no run has been evaluated, so there is nothing to draw", remedy=WAIT_OR_RESUME)
+    return {"kind": "curves", "axis": "samples", "score": score, "curves": drawn}
 
 
 def scores_against(records: Iterable[Record], axis: str, score: str = "") -> dict[str, Any]:
@@ -85,60 +84,45 @@ def scores_against(records: Iterable[Record], axis: str, score: str = "") -> dic
       InputError: no run has finished, the grid has no such axis, a value of the axis is not a number, a run does not
         have the score, two runs have the same place and seed, or no score is given and several chose the checkpoints.
     """
-    settings = _finished(records)
-    score = score or _selected_on(settings, "say which with --score")
-    axis = _axis(settings, axis)
+    settings, score = _finished(records, score, "say which with --score")
+    axes = sorted({key for members in settings for key in members[0]["overrides"]})
+    found = [key for key in axes if axis in (key, key.rpartition(".")[2])]
+    if len(found) != 1:
+        problem = f"{axis!r} is {'more than one axis' if found else 'not an axis'} of this sweep's grid"
+        remedy = f"its axes are {', '.join(axes)}" if axes else "draw its learning curves: leave --against out"
+        raise InputError(problem, remedy=remedy)
+    (axis,) = found
     of_data = by_pairs(settings, lambda members: members[0])
     curves: dict[str, dict[float, dict[str, Any]]] = {}
-    for members in settings:
-        first = members[0]
-        value = first["overrides"].get(axis)
+    for data, members in ((data, members) for data, group in of_data.items() for members in group):
+        overrides, run = dict(members[0]["overrides"]), members[0]["run"]
+        value, values = overrides.pop(axis, None), [score_of(record, score) for record in members]
         if not isinstance(value, (int, float)) or isinstance(value, bool):
-            problem = f"{axis} is {value!r} in run {first['run']}, which is not a number"
+            problem = f"{axis} is {value!r} in run {run}, which is not a number"
             raise InputError(problem, remedy="draw against another setting")
-        name = setting_name({**first, "overrides": {k: v for k, v in first["overrides"].items() if k != axis}})
-        if len(of_data) > 1:
-            name = f"{next(data for data, found in of_data.items() if members in found)}: {name}"
-        points = curves.setdefault(name, {})
-        seeds = [record["seed"] for record in members]
+        if None in values:
+            known = [f"{part}.{name}" for part in ("dev", "test") for name in scores_of(members[0], part)]
+            problem = f"the score {score!r} of run {run} or of another seed is missing or undefined"
+            raise InputError(problem, remedy=f"its scores are {', '.join(sorted(known))}")
+        name = f"{data}: " * (len(of_data) > 1) + setting_name({**members[0], "overrides": overrides})
+        points, seeds = curves.setdefault(name, {}), [record["seed"] for record in members]
         if value in points or len(set(seeds)) < len(seeds):
-            problem = f"runs of two folders or settings have {axis}={value}, one of them {first['run']}"
+            problem = f"runs of two folders or settings have {axis}={value}, one of them {run}"
             raise InputError(problem, remedy="leave one of the two out")
-        points[value] = {"value": value, **_mean([_score(record, score) for record in members]), "seeds": seeds}
+        points[value] = {"value": value, **_mean(values), "seeds": seeds}
     drawn = [{"name": name, "points": [points[value] for value in sorted(points)]} for name, points in curves.items()]
     return {"kind": "scores", "axis": axis, "score": score, "curves": drawn}
 
 
-def _finished(records: Iterable[Record]) -> list[tuple[Record, ...]]:
-    if not (settings := by_setting(records)):
-        raise InputError("no run has finished, so there is nothing to draw", remedy=WAIT_OR_RESUME)
-    return settings
-
-
-def _selected_on(settings: Iterable[Iterable[Record]], remedy: str) -> str:
+def _finished(records: Iterable[Record], score: str, remedy: str) -> tuple[list[tuple[Record, ...]], str]:
+    """Returns the finished runs of each setting, and `score`, or if it is "" the one that chose their checkpoints."""
+    settings = by_setting(records)
     selections = sorted({record["selected_on"] for members in settings for record in members})
-    if len(selections) > 1:
+    if not settings:
+        raise InputError("no run has finished, so there is nothing to draw", remedy=WAIT_OR_RESUME)
+    if not score and len(selections) > 1:
         raise InputError(f"the runs were chosen by different scores: {', '.join(selections)}", remedy=remedy)
-    return selections[0]
-
-
-def _axis(settings: Sequence[Sequence[Record]], name: str) -> str:
-    """Returns the grid's own name of the axis."""
-    known = sorted({key for members in settings for key in members[0]["overrides"]})
-    found = [key for key in known if name in (key, key.rpartition(".")[2])]
-    if len(found) != 1:
-        problem = f"{name!r} is {'more than one axis' if found else 'not an axis'} of this sweep's grid"
-        remedy = f"its axes are {', '.join(known)}" if known else "draw its learning curves: leave --against out"
-        raise InputError(problem, remedy=remedy)
-    return found[0]
-
-
-def _score(record: Record, score: str) -> float:
-    known = {f"{part}.{name}": value for part in ("dev", "test") for name, value in scores_of(record, part).items()}
-    if known.get(score) is None:
-        remedy = f"its scores are {', '.join(sorted(known))}"
-        raise InputError(f"the score {score!r} of run {record['run']} is missing or undefined", remedy=remedy)
-    return known[score]
+    return settings, score or selections[0]
 
 
 def _mean(values: Collection[float]) -> dict[str, float | None]:
@@ -180,7 +164,7 @@ def redraw(source: Path, folder: Path, dark: bool = False) -> list[Path]:
 
 def _draw(data: Mapping[str, Any], folder: Path, source: Path, dark: bool) -> list[Path]:
     """Draws the values of a file as PNG and SVG files with its name."""
-    name = Path(source).stem + "-dark" * dark
+    name = source.stem + "-dark" * dark
     files = {Path(folder) / f"{name}.{ending}": each for ending, each in images(data, source, dark).items()}
     for file, content in files.items():
         write_atomically(file, content)
@@ -266,7 +250,7 @@ def _draw_occlusion(data: Mapping[str, Any]) -> Figure:
     places = figure.subplots(1, classes, squeeze=False)[0]
     for number, (axes, label) in enumerate(zip(places, data["labels"], strict=True)):
         values = change[:, :, number].T
-        axes.set_facecolor(_NO_VALUE_COLOR)
+        axes.set_facecolor("#d9d9d9")  # where there is no value
         shown = dict(cmap=_white_at_zero(signed=True), vmin=-limit, vmax=limit, aspect="auto")
         drawn = axes.imshow(np.ma.masked_invalid(values), **shown)
         for (feature, block), value in np.ndenumerate(values):
@@ -284,22 +268,47 @@ def _draw_occlusion(data: Mapping[str, Any]) -> Figure:
     return figure
 
 
-def _draw_curves(data: Mapping[str, Any]) -> Figure:
-    """Draws learning curves (`curves`): the mean over the seeds, with a band of one sample standard deviation."""
-    lines = [(one["name"], {len(one["seeds"])}, one["points"]) for one in data["settings"]]
-    figure = _bands(lines, "samples", data["score"], "training pairs seen")
+def _draw_lines(data: Mapping[str, Any]) -> Figure:
+    """Draws learning curves (`curves`) or a score against a setting (`scores_against`; CSRAN's Figures 2 and 3): the
+    mean over the seeds, with a band of one sample standard deviation. More than six lines get a panel each, with the
+    others in gray behind. The axis has the name and the unit that the score has in tables.
+    """
+    lines, score, learning = data["curves"], data["score"], data["axis"] == "samples"
+    apart = len(lines) > len(_MARKERS)
+    rows, columns = (math.ceil(len(lines) / 3), 3) if apart else (1, 1)
+    figure = _figure(128 / 15, 0.4 + 2.1 * rows if apart else 64 / 15)  # inches: 1280 x 640 pixels
+    panels = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flatten()
+    colors, unit = _colors(max(2, len(lines))), 100.0 if is_percent(score) else 1.0
+    for number, line in enumerate(lines):
+        seeds = {len(point["seeds"]) for point in line["points"]}
+        counts = count_text(*seeds, "seed") if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)} seeds"
+        places, mean, deviation = (
+            np.array([point[key] or 0.0 for point in line["points"]], float) * (1.0 if key == "value" else unit)
+            for key in ("value", "mean", "deviation")
+        )
+        axes, label = panels[number if apart else 0], f"{_printable(line['name'], 100)} ({counts})"
+        color, marker = (_colors(3)[1], "o") if apart else (colors[number], _MARKERS[number])
+        axes.plot(places, mean, color=color, marker=marker, markersize=4 - apart, label=label, zorder=3)
+        axes.fill_between(places, mean - deviation, mean + deviation, color=color, alpha=0.2, linewidth=0)
+        if apart:
+            axes.set_title(_wrapped(label, 40), fontsize=7)
+            for behind in (each for each in panels[: len(lines)] if each is not axes):
+                behind.plot(places, mean, color="gray", alpha=0.5, linewidth=0.8)
+    for axes in panels[len(lines) :] if apart else ():
+        axes.remove()
     for axes in figure.axes:
-        axes.xaxis.set_major_formatter("{x:,.0f}")
-    return figure
-
-
-def _draw_scores(data: Mapping[str, Any]) -> Figure:
-    """Draws a score against a setting (`scores_against`; CSRAN's Figures 2 and 3), with bands as in `_draw_curves`."""
-    lines = [(one["name"], {len(each["seeds"]) for each in one["points"]}, one["points"]) for one in data["curves"]]
-    figure = _bands(lines, "value", data["score"], setting_headings([data["axis"]])[data["axis"]])
-    for axes in figure.axes:
-        axes.set_xticks(sorted({float(point["value"]) for one in data["curves"] for point in one["points"]}))
-        axes.xaxis.set_major_formatter("{x:g}")
+        axes.grid(alpha=0.3)
+        axes.xaxis.set_major_formatter("{x:,.0f}" if learning else "{x:g}")
+        if not learning:
+            axes.set_xticks(sorted({float(point["value"]) for line in lines for point in line["points"]}))
+    across = "training pairs seen" if learning else setting_headings([data["axis"]])[data["axis"]]
+    figure.supylabel(_printable(score_heading(score), 100), fontsize=9)
+    if apart:
+        figure.supxlabel(_printable(across, 100), fontsize=9)
+    else:
+        panels[0].set_xlabel(_printable(across, 100))
+        short = max(len(line["name"]) for line in lines) <= 50
+        figure.legend(loc="outside lower left", frameon=False, ncols=1 + short)
     return figure
 
 
@@ -310,10 +319,8 @@ def _draw_timing(data: Mapping[str, Any]) -> Figure:
     from matplotlib.ticker import EngFormatter, NullFormatter
 
     # Each row: (model, parameters, seconds, deviation of the seconds), with None for what is not known.
-    measured, published = [], []
-    for row in data["rows"]:
-        seconds = np.array(row["batch_seconds"], float)
-        measured.append((row["model"], row["parameters"], seconds.mean(), seconds.std(ddof=1)))
+    measured = [(row["model"], row["parameters"], *mean_and_deviation(row["batch_seconds"])) for row in data["rows"]]
+    published = []
     for row in data["published"]:
         size = re.fullmatch(r"([\d.]+)M", row["parameters"] or "")  # "> 10M" is no number
         mean, _, deviation = (row["seconds"] or "").partition(" ± ")
@@ -326,18 +333,18 @@ def _draw_timing(data: Mapping[str, Any]) -> Figure:
     seconds = f"time for {data['batch_size']} pairs of {data['length']} tokens a sentence"
     for axes, label, unit, value in ((left, "parameters", "", 1), (right, seconds, "s", 2)):
         # A published number is written with the digits it was printed with.
-        for rows, places, look in (
-            (measured, 1, dict(label="measured here", marker="o", color=_colors(3)[1])),
-            (published, None, dict(label="as published", marker="D", color=_colors(3)[0], markerfacecolor="none")),
+        for rows, places, offset, look in (
+            (measured, 1, 5, dict(label="measured here", marker="o", color=_colors(3)[1])),
+            (published, None, -12, dict(label="as published", marker="D", color=_colors(3)[0], markerfacecolor="none")),
         ):
             known = [row for row in rows if row[value] is not None]
             heights, values = [names.index(row[0]) for row in known], [row[value] for row in known]
             spreads = [row[3] for row in known] if axes is right else None
             axes.errorbar(values, heights, xerr=spreads, linestyle="none", capsize=2, **look)
-            for height, number in zip(heights, values, strict=True):
-                where = dict(xytext=(0, 5 if rows is measured else -12), textcoords="offset points", ha="center")
-                text = EngFormatter(unit, places=places)(number)
-                axes.annotate(text, (number, height), fontsize=7, color=look["color"], **where)
+            for place in zip(values, heights, strict=True):
+                text = EngFormatter(unit, places=places)(place[0])
+                where = dict(xytext=(0, offset), textcoords="offset points", ha="center")
+                axes.annotate(text, place, fontsize=7, color=look["color"], **where)
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(EngFormatter(unit))
         axes.xaxis.set_minor_formatter(NullFormatter())
@@ -347,45 +354,6 @@ def _draw_timing(data: Mapping[str, Any]) -> Figure:
     left.set_yticks(range(len(names)), [_printable(name, 40) for name in names])
     left.invert_yaxis()
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower left", frameon=False, ncols=2)
-    return figure
-
-
-def _bands(lines: Sequence[tuple[str, set[int], Sequence[Mapping]]], place: str, score: str, across: str) -> Figure:
-    """Draws lines with a band of one sample standard deviation. Each line is (name, numbers of its seeds, points with
-    `place`, "mean" and "deviation"). More than six lines get a panel each, with the others in gray behind. The axis has
-    the name and the unit that the score has in tables.
-    """
-    apart = len(lines) > len(_MARKERS)
-    rows = math.ceil(len(lines) / 3) if apart else 1
-    figure = _figure(128 / 15, 0.4 + 2.1 * rows if apart else 64 / 15)  # inches: 1280 x 640 pixels
-    panels = figure.subplots(rows, 3 if apart else 1, sharex=True, sharey=True, squeeze=False).flatten()
-    colors, unit = _colors(max(2, len(lines))), 100.0 if is_percent(score) else 1.0
-    for number, (name, seeds, points) in enumerate(lines):
-        counts = count_text(*seeds, "seed") if len(seeds) == 1 else f"{min(seeds)} to {max(seeds)} seeds"
-        places, mean, deviation = (
-            np.array([point[key] or 0.0 for point in points], float) * (1.0 if key == place else unit)
-            for key in (place, "mean", "deviation")
-        )
-        axes, label = panels[number if apart else 0], f"{_printable(name, 100)} ({counts})"
-        color, marker = (_colors(3)[1], "o") if apart else (colors[number], _MARKERS[number])
-        axes.plot(places, mean, color=color, marker=marker, markersize=4 - apart, label=label, zorder=3)
-        axes.fill_between(places, mean - deviation, mean + deviation, color=color, alpha=0.2, linewidth=0)
-        for behind in panels[: len(lines)] if apart else ():
-            if behind is not axes:
-                behind.plot(places, mean, color="gray", alpha=0.5, linewidth=0.8)
-        if apart:
-            axes.set_title(_wrapped(label, 40), fontsize=7)
-    for axes in panels[: len(lines)]:
-        axes.grid(alpha=0.3)
-    for axes in panels[len(lines) :] if apart else ():
-        axes.remove()
-    figure.supylabel(_printable(score_heading(score), 100), fontsize=9)
-    if apart:
-        figure.supxlabel(_printable(across, 100), fontsize=9)
-    else:
-        panels[0].set_xlabel(_printable(across, 100))
-        short = max(len(name) for name, _, _ in lines) <= 50
-        figure.legend(loc="outside lower left", frameon=False, ncols=1 + short)
     return figure
 
 
@@ -410,9 +378,9 @@ def _white_at_zero(signed: bool) -> Colormap:
     """
     from matplotlib.colors import LinearSegmentedColormap
 
-    colors = ["white", _ABOVE_ZERO, "#053061"]
+    colors = ["white", "#2166ac", "#053061"]
     # In an odd number of colors, the middle one is the color of zero.
-    return LinearSegmentedColormap.from_list("", ["#67001f", _BELOW_ZERO, *colors] if signed else colors, N=257)
+    return LinearSegmentedColormap.from_list("", ["#67001f", "#b2182b", *colors] if signed else colors, N=257)
 
 
 def _wrapped(text: str, width: int) -> str:
@@ -436,7 +404,7 @@ def _printable(text: Any, longest: int = 24) -> str:
 KINDS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "attention": _draw_attention,
     "occlusion": _draw_occlusion,
-    "curves": _draw_curves,
-    "scores": _draw_scores,
+    "curves": _draw_lines,
+    "scores": _draw_lines,
     "timing": _draw_timing,
 }

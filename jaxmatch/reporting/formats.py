@@ -1,4 +1,4 @@
-"""The printed forms of a table: Markdown, LaTeX, and CSV that a spreadsheet can open safely."""
+"""The printed forms of a table: Markdown, LaTeX and CSV."""
 
 import csv
 import dataclasses
@@ -20,8 +20,8 @@ _ESCAPES = r"""
 LATEX = dict(zip(_ESCAPES[::2], _ESCAPES[1::2], strict=True))
 # Marks of Markdown, the beginning of an entity such as "&lt;", and underscores at the edge of a word.
 _MARKDOWN = re.compile(r"([\\|*`~<\[\]]|&(?=#?\w+;))|(?<![^\W_])(_)|(_)(?![^\W_])")
-# A line that begins with one of these would become a heading, a quotation or a list.
-_BLOCK = re.compile(r"[#>+-]|\d+(?=[.)])")
+# The beginning of a line that would become a heading, a quotation or a list.
+_BLOCK = re.compile(r"^((?=[#>+-])|\d+(?=[.)]))")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,7 +43,6 @@ class Sheet:
         printed below a rule.
       headings: the headings, one per column.
       numeric: for each column, whether it holds numbers, which are aligned right.
-      spans: ((heading, columns), ...) above the headings, from left to right, with "" for no heading; or empty.
       sections: groups of rows, with a rule between groups. A row has one cell per column.
     """
 
@@ -52,7 +51,6 @@ class Sheet:
     notes: tuple[str, ...]
     headings: tuple[str, ...]
     numeric: tuple[bool, ...]
-    spans: tuple[tuple[str, int], ...]
     sections: tuple[tuple[tuple[Text, ...], ...], ...]
     details: tuple[str, ...] = ()
 
@@ -78,16 +76,10 @@ def markdown(sheet: Sheet, verbose: bool = True) -> str:
         content = escape_markdown(text.content)
         return f"**{content}**" if text.bold and content else content
 
-    def note(line: str) -> str:
-        found = _BLOCK.match(line)
-        if not found:
-            return line
-        return f"{found[0]}\\{line[found.end() :]}" if found[0].isdigit() else f"\\{line}"
+    def block(sentences: Iterable[str]) -> str:
+        return _BLOCK.sub(r"\1\\", " ".join(map(escape_markdown, sentences)))
 
-    # There is one line of headings, so each follows the heading that spans it.
-    above = [heading for heading, columns in sheet.spans for _ in range(columns)] or [""] * len(sheet.headings)
-    headings = [f"{over}: {under}" if over else under for over, under in zip(above, sheet.headings, strict=True)]
-    lines = [list(map(escape_markdown, headings))]
+    lines = [list(map(escape_markdown, sheet.headings))]
     lines += [list(map(cell, row)) for section in sheet.sections for row in section]
     widths = [max(3, *map(len, column)) for column in zip(*lines, strict=True)]
     lines.insert(1, ["-" * (width - number) + ":" * number for width, number in zip(widths, sheet.numeric)])
@@ -99,8 +91,8 @@ def markdown(sheet: Sheet, verbose: bool = True) -> str:
     caption = " ".join([f"**{escape_markdown(sheet.title)}.**", *map(escape_markdown, sheet.caption)])
     blocks = ["\n".join(map(padded, lines)), caption]
     if verbose and (sheet.details or sheet.notes):
-        notes = "\n".join(f"- {note(escape_markdown(each))}" for each in sheet.notes)
-        blocks += ["---", *filter(None, (note(" ".join(map(escape_markdown, sheet.details))), notes))]
+        notes = "\n".join(f"- {block([each])}" for each in sheet.notes)
+        blocks += ["---", *filter(None, (block(sheet.details), notes))]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -113,14 +105,6 @@ def latex(sheet: Sheet) -> str:
         content = escape_latex(text.content)
         return rf"\textbf{{{content}}}" if text.bold and content else content
 
-    spans, rules, column = [], [], 1
-    for heading, columns in sheet.spans:
-        if heading:
-            spans.append(rf"\multicolumn{{{columns}}}{{c}}{{{escape_latex(heading)}}}")
-            rules.append(rf"\cmidrule(lr){{{column}-{column + columns - 1}}}")
-        else:
-            spans += [""] * columns
-        column += columns
     label = re.sub(r"[^a-z0-9]+", "-", sheet.title.lower()).strip("-") or "scores"
     caption = " ".join(map(escape_latex, (sheet.title + ".", *sheet.caption)))
     lines = [
@@ -131,7 +115,6 @@ def latex(sheet: Sheet) -> str:
         rf"\label{{tab:{label}}}",
         rf"\begin{{tabular}}{{{''.join('r' if number else 'l' for number in sheet.numeric)}}}",
         r"\toprule",
-        *([" & ".join(spans) + r" \\", " ".join(rules)] if spans else []),
         " & ".join(map(escape_latex, sheet.headings)) + r" \\",
     ]
     for section in sheet.sections:
@@ -140,26 +123,9 @@ def latex(sheet: Sheet) -> str:
     return "\n".join([*lines, *(f"% {escape_latex(each)}" for each in (*sheet.details, *sheet.notes))]) + "\n"
 
 
-_NUMBER = re.compile(r"[+-]?\d+(\.\d*)?([eE][+-]?\d+)?")
-# A spreadsheet computes a cell that begins with one of these (https://owasp.org/www-community/attacks/CSV_Injection).
-_BEGINS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-
-
 def csv_text(rows: Iterable[Iterable[Any]]) -> str:
-    """Formats rows of cells as CSV.
-
-    A text that a spreadsheet would compute gets an apostrophe in front, so that spreadsheets take it for text. Control
-    characters are escaped. Numbers stay as they are, including negative numbers and numbers given as text. None becomes
-    an empty cell.
-    """
-
-    def cell(value: Any) -> Any:
-        if value is None or isinstance(value, int | float):
-            return value
-        text = str(value)
-        formula = text.lstrip(" ").startswith(_BEGINS_A_FORMULA) and not _NUMBER.fullmatch(text)
-        return "'" * formula + printable(text)
-
+    """Formats rows of cells as CSV. Control characters in texts are escaped, and None becomes an empty cell."""
     written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows(map(cell, row) for row in rows)
+    lines = ([printable(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
+    csv.writer(written, lineterminator="\n").writerows(lines)
     return written.getvalue()

@@ -1,6 +1,7 @@
 """What a table shows: its layout, and the printed form of numbers and settings."""
 
 import dataclasses
+import itertools
 import re
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -167,12 +168,8 @@ def format_setting(key: str, value: Any) -> str:
 
 def format_ranges(numbers: Iterable[int]) -> str:
     """Formats whole numbers in ascending order, with three or more consecutive numbers as a range: "1–5, 8"."""
-    runs: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
+    groups = itertools.groupby(enumerate(sorted(set(numbers))), lambda pair: pair[1] - pair[0])
+    runs = [[number for _, number in group] for _, group in groups]
     return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 

@@ -4,28 +4,22 @@ A record is a JSON object (docs/reference/files.md). It is checked once, where i
 """
 
 import dataclasses
-import json
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from jaxmatch.config.models import MODELS
-from jaxmatch.config.settings import OR_IMPORT, OWN_LAYOUT, SCORES, flatten
+from jaxmatch.config.settings import OR_IMPORT, OWN_LAYOUT, SCORES
 from jaxmatch.errors import InputError, NotInstalled, count_text, nearest, report_damage, shown, without_nan
 from jaxmatch.files import read_json
 from jaxmatch.reporting.layout import BaselineRow, Published, TableLayout, higher_is_better, setting_text
 from jaxmatch.workdir import BASELINES_FILE, Workdir
 
 FORMAT, BASELINES_FORMAT = 1, 1
-STATUSES = ("finished", "diverged", "dropped")
-# The labels of a row besides the settings of its config.
-RUN_LABELS = ("seed", "variant")
 REMEDY = "remove the run's folder and run the sweep again"
 
 Record = Mapping[str, Any]
 Item = TypeVar("Item")
-Key = TypeVar("Key", bound=Hashable)
-
 
 # The fields of every record, and of its data.
 _FIELDS = """run cohort seed variant overrides config status device data parameters versions curve times dev test
@@ -63,39 +57,28 @@ def read_record(path: Path) -> dict[str, Any]:
     return record
 
 
-def read_baselines(directory: Path) -> Mapping[str, Any] | None:
-    """Reads the file of a sweep's baselines: {"fingerprint", "rows", ...}. Returns None if the file does not exist.
+def read_baselines(directory: Path) -> dict[str, Any]:
+    """Reads the file of a sweep's baselines: {"fingerprint", "asked", "rows": name -> BaselineRow, ...}. Returns {} if
+    the file does not exist.
 
     Raises:
       InputError: the file is damaged, or has the format of another version.
     """
     file = Path(directory) / BASELINES_FILE
     if not file.exists():
-        return None
+        return {}
     with report_damage(file, "remove it, and run the sweep again"):
-        found = read_json(file)
+        found, rows = read_json(file), {}
         if (found["format"], type(found["fingerprint"])) != (BASELINES_FORMAT, str):
             raise ValueError(f"its format is not {BASELINES_FORMAT}")
-        list(map(_baseline_row, found["rows"]))
-    return found
-
-
-def baseline_rows(directory: Path, names: Collection[str]) -> tuple[BaselineRow, ...]:
-    """Returns the rows of the named baselines, in the order of the names. Baselines that the file does not contain are
-    left out.
-
-    Raises:
-      InputError: as in `read_baselines`.
-    """
-    found = read_baselines(directory) if names else None
-    rows = {row["name"]: row for row in found["rows"]} if found else {}
-    return tuple(_baseline_row(rows[name]) for name in names if name in rows)
-
-
-def _baseline_row(row: Mapping[str, Any]) -> BaselineRow:
-    scores = {f"{part}.{name}": value for part in ("dev", "test", "times") for name, value in (row[part] or {}).items()}
-    known = {name: float(value) for name, value in scores.items() if value is not None}
-    return BaselineRow(row["title"], int(row["parameters"]), known, row.get("pretrained", False))
+        for row in found["rows"]:
+            scores = {}
+            for part in ("dev", "test", "times"):
+                values = (row[part] or {}).items()
+                scores |= {f"{part}.{name}": float(value) for name, value in values if value is not None}
+            pretrained = row.get("pretrained", False)
+            rows[row["name"]] = BaselineRow(row["title"], int(row["parameters"]), scores, pretrained)
+    return {**found, "rows": rows}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,14 +116,6 @@ def notes_file(directory: Path) -> Path:
     return Path(directory) / "sweep.json"
 
 
-def name_of_sweep(directory: Path) -> str | None:
-    """Returns the name of the sweep that was started in a folder, or None if there is none that can be read."""
-    try:
-        return read_json(notes_file(directory))["name"]
-    except (OSError, ValueError, KeyError, TypeError):  # an InputError is a ValueError
-        return None
-
-
 def read_sweep_folder(directory: Path) -> SweepFolder:
     """Reads a sweep's folder.
 
@@ -158,24 +133,22 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
         for rows in ("published", "ensembles"):
             layout[rows] = tuple(Published(**row) for row in layout.get(rows, ()))
         layout = TableLayout(**{name: tuple(v) if isinstance(v, list) else v for name, v in layout.items()})
-        runs: dict[str, dict[str, Any]] = {str(run): {} for run in notes["runs"]}
-        for run, place in notes.get("places", {}).items():
-            kinds = {"variant": str, "overrides": dict, "seed": int}
-            runs |= {run: {name: kind(place[name]) for name, kind in kinds.items()}} if run in runs else {}
-        name = str(notes.get("name", directory.name))
-        baselines = tuple(map(str, notes.get("baselines", ())))
+        places, kinds = notes.get("places", {}), {"variant": str, "overrides": dict, "seed": int}
+        places = {run: {key: kind(place[key]) for key, kind in kinds.items()} for run, place in places.items()}
+        runs = {str(run): places.get(run, {}) for run in notes["runs"]}
+        name, requested = str(notes.get("name", directory.name)), list(notes.get("baselines", ()))
         analyses = {str(each): dict(options) for each, options in notes.get("analyses", {}).items()}
     files = {run: Workdir(directory).run_folder(run) / "record.json" for run in runs}
     records = {run: read_record(file) for run, file in files.items() if file.exists()}
     for run, record in records.items():
         if record["run"] != run:
             raise InputError(f"this is the record of the run {record['run']}", path=files[run], remedy=REMEDY)
-        if place := runs[run]:
-            records[run] = placed(record, place["variant"], place["overrides"])
-    words = {each: str(notes.get(each, "")) for each in ("plan", "command")}
-    return SweepFolder(
-        directory, name, layout, runs, records, analyses, baselines=baseline_rows(directory, baselines), **words
-    )
+        # A run keeps its name when the grid gains an axis or a variant is renamed, and its record the place of then.
+        records[run] = {**record, **runs[run]}
+    known = read_baselines(directory).get("rows", {}) if requested else {}
+    baselines = tuple(known[each] for each in requested if each in known)
+    plan, command = (str(notes.get(each, "")) for each in ("plan", "command"))
+    return SweepFolder(directory, name, layout, runs, records, analyses, plan, baselines, command)
 
 
 def is_sweep(directory: Path) -> bool:
@@ -211,15 +184,6 @@ def best_run(directory: Path) -> tuple[Path, str]:
         f"{count_text(len(records), 'run')} by dev {score}, {best['dev'][score]:.4f}"
     )
     return directory / "runs" / best["run"], line
-
-
-def placed(record: Record, variant: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a record with the place that its run has in the grid now.
-
-    A run keeps its name when the grid gains an axis or a variant is renamed. Its record file keeps the place that the
-    run had when it was trained.
-    """
-    return {**record, "variant": variant, "overrides": dict(overrides)}
 
 
 # Scores and settings
@@ -262,46 +226,6 @@ def short_commit(commit: str | None, digits: int = 8) -> str:
     return commit[:digits] + "+" * commit.endswith("+") if commit else ""
 
 
-def setting_of(record: Record, key: str, default: Any = None) -> Any:
-    """Returns the value that a run has for a grid key: "seed", "variant", or a dotted path of its config.
-
-    A key that the run's grid did not name is looked up in its resolved config, so that runs of an earlier, narrower
-    grid find their place in the table of a wider one.
-    """
-    if key in RUN_LABELS:
-        return record[key]
-    if key in record["overrides"]:
-        return record["overrides"][key]
-    value: Any = record["config"]
-    for part in key.split("."):
-        if not isinstance(value, Mapping) or part not in value:
-            return default
-        value = value[part]
-    return value
-
-
-def identity(value: Any) -> str:
-    """Returns a text that two settings share if they mean the same. 1 and 1.0 share it, [3, 5] and (3, 5) share it, 1
-    and True do not.
-    """
-    if isinstance(value, (list, tuple)):
-        return "[" + ",".join(identity(each) for each in value) + "]"
-    if isinstance(value, float) and value.is_integer():
-        return repr(int(value))
-    return json.dumps(value, sort_keys=True, default=str)
-
-
-def differing_settings(first: Record, second: Record) -> list[str]:
-    """Returns the config keys (dotted) and data keys (such as "record.data.fingerprint") in which two records differ,
-    except for the seed.
-    """
-    one, two = (
-        {key: identity(value) for key, value in flatten({**each["config"], "record": {"data": each["data"]}}).items()}
-        for each in (first, second)
-    )
-    return sorted(key for key in one.keys() | two.keys() if key != "seed" and one.get(key) != two.get(key))
-
-
 def data_frame(rows: list[dict[str, Any]]) -> Any:
     """Returns rows as a data frame; an InputError if pandas is not installed."""
     try:
@@ -314,9 +238,9 @@ def data_frame(rows: list[dict[str, Any]]) -> Any:
 # Groups
 
 
-def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+def grouped(items: Iterable[Item], key: Callable[[Item], Hashable]) -> dict[Any, list[Item]]:
     """Groups items by a key. Keys are in the order of their first items, and the items of a group keep their order."""
-    groups: dict[Key, list[Item]] = {}
+    groups: dict[Any, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups
@@ -354,8 +278,8 @@ def by_pairs(items: Iterable[Item], record_of: Callable[[Item], Record]) -> dict
     firsts = [record_of(members[0]) for members in groups]
     titles = [first["data"]["name"] for first in firsts]
     names = list(titles)
-    for place, (title, first) in enumerate(zip(titles, firsts, strict=True)):
-        if titles.count(title) > 1:
+    for place, first in enumerate(firsts):
+        if titles.count(titles[place]) > 1:
             directory = first["config"].get("data", {}).get("directory") or ""
             names[place] += f" ({place + 1}{directory and f', in {directory}'})"
     return dict(zip(names, groups, strict=True))

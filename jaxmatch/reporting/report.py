@@ -3,7 +3,8 @@ needs no other file and no network. It is made with Matplotlib and Jinja (the ex
 """
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -12,15 +13,8 @@ from jaxmatch.errors import InputError, NotInstalled, count_text, printable, rep
 from jaxmatch.files import read_json
 from jaxmatch.reporting import figures
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text
-from jaxmatch.reporting.layout import (
-    format_number,
-    format_setting,
-    higher_is_better,
-    score_heading,
-    setting_headings,
-    setting_text,
-)
-from jaxmatch.reporting.records import REMEDY, Record, SweepFolder, grouped, read_sweep_folder
+from jaxmatch.reporting.layout import format_number, format_setting, higher_is_better, score_heading, setting_headings
+from jaxmatch.reporting.records import REMEDY, Record, SweepFolder, grouped, read_sweep_folder, setting_name
 from jaxmatch.reporting.table import Row, sheet, table_of
 from jaxmatch.reporting.verdict import Ranking, verdict
 from jaxmatch.workdir import MISTAKES_FILE, Workdir
@@ -71,16 +65,15 @@ def contents(folder: SweepFolder) -> dict[str, Any]:
     found, results = verdict(folder, ranking), None
     if table:
         printed = sheet(table)
-        results = {"sheet": printed, "aside": aside(printed), "copies": {"LaTeX": table.latex(), "CSV": table.csv()}}
-        results["details"] = [line for line in printed.details if line not in found.sentences]
-    statuses = [record["status"] for record in folder.records.values()]
-    counts = {name: statuses.count(name) for name in ("finished", "diverged")}
-    counts |= {"dropped by successive halving": statuses.count("dropped")} if "dropped" in statuses else {}
-    counts |= {"missing": len(folder.missing)}
-    planned = f"{count_text(len(folder.runs), 'run')} planned"
+        details = [line for line in printed.details if line not in found.sentences]
+        results = {"sheet": printed, "details": details, "copies": {"LaTeX": table.latex(), "CSV": table.csv()}}
+    counts = Counter(record["status"] for record in folder.records.values())
+    counted = [f"{count_text(len(folder.runs), 'run')} planned"]
+    counted += [f"{counts['finished']} finished", f"{counts['diverged']} diverged"]
+    counted += [f"{counts['dropped']} dropped by successive halving"] if counts["dropped"] else []
     return {
         "title": folder.layout.title,
-        "summary": f"{', '.join([planned, *(f'{count} {name}' for name, count in counts.items())])}.",
+        "summary": f"{', '.join(counted)}, {len(folder.missing)} missing.",
         "verdict": found,
         "results": results,
         "effects": effects(ranking),
@@ -92,14 +85,6 @@ def contents(folder: SweepFolder) -> dict[str, Any]:
 
 
 # Parts of the page
-
-
-def aside(sheet: Sheet) -> set[int]:
-    """Returns the columns that a narrow screen leaves out, for the scores: sizes, and what is the same in all rows."""
-    rows = [row for section in sheet.sections for row in section]
-    same = {column for column, cells in enumerate(zip(*rows)) if len({cell.content for cell in cells} - {""}) == 1}
-    same = {column for column in same if len(rows) > 1 and not sheet.numeric[column]}
-    return same | {column for column, heading in enumerate(sheet.headings) if heading == "parameters"}
 
 
 def effects(ranking: Ranking) -> Sheet | None:
@@ -156,30 +141,21 @@ def mistakes(folder: SweepFolder, run: Record | None) -> dict[str, Any] | None:
 def failures(folder: SweepFolder) -> list[str]:
     """Describes the runs that diverged and the runs that have no record."""
     diverged = [
-        f"{_setting(folder, name)}, seed {record['seed']} ({name}): diverged after "
-        f"{record['diverged_at_samples'] or 0:,} pairs"
+        f"{_described(name, record)}: diverged after {record['diverged_at_samples'] or 0:,} pairs"
         for name, record in folder.records.items()
         if record["status"] == "diverged"
     ]
-    places = {name: folder.runs[name] for name in folder.missing}
-    return diverged + [
-        (f"{_setting(folder, name)}, seed {place['seed']} ({name})" if place else name) + ": no record"
-        for name, place in places.items()
-    ]
+    return diverged + [f"{_described(name, folder.runs[name])}: no record" for name in folder.missing]
 
 
-def _setting(folder: SweepFolder, run: str) -> str:
-    """Describes the place of a run in the grid as it is planned now, not as it was when the run was trained."""
-    place = folder.runs[run] or folder.records.get(run, {"overrides": {}, "variant": ""})
-    return setting_text(place["overrides"], place["variant"]) or "as configured"
+def _described(run: str, place: Mapping[str, Any]) -> str:
+    return f"{setting_name(place)}, seed {place['seed']} ({run})" if place else run
 
 
-def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[bool] = ()) -> Sheet:
-    """Builds a table of plain texts. `numeric`: for each column, whether it contains numbers, which are aligned right;
-    by default, no column does.
-    """
+def grid(headings: Sequence[str], rows: Iterable[Sequence[str]], numeric: Sequence[bool]) -> Sheet:
+    """Builds a table of plain texts. `numeric`: for each column, whether it contains numbers."""
     body = tuple(tuple(map(Text, row)) for row in rows)
-    return Sheet("", (), (), tuple(headings), tuple(numeric) or (False,) * len(headings), (), (body,))
+    return Sheet("", (), (), tuple(headings), tuple(numeric), (body,))
 
 
 def _curves(records: Iterable[Record]) -> list[str]:

@@ -1,8 +1,7 @@
 """Statistics of scores over seeds, and over the pairs of a test set.
 
-Intervals and tests over seeds take the scores of the seeds as independent and roughly normal. Seeds show how much a
-score depends on chance in training, not how much it depends on which pairs are in the test set. For an accuracy,
-`wilson` shows the latter, and for Pearson's correlation `fisher`.
+Intervals and tests over seeds take the scores of the seeds as independent and roughly normal. They say nothing about
+how much a score depends on which pairs are in the test set: for an accuracy `wilson` does, for a correlation `fisher`.
 """
 
 import bisect
@@ -58,8 +57,6 @@ def to_published(
 def wilson(share: float, count: int) -> tuple[float, float]:
     """Computes the interval of a share of `count` independent draws (Wilson, 1927). Unlike the normal approximation, it
     is also right for few draws and near 0 and 1.
-
-    (SciPy's takes a whole number of hits; a share that is a mean over seeds has none.)
     """
     square = NORMAL_QUANTILE**2
     center = (share + square / (2 * count)) / (1 + square / count)
@@ -97,9 +94,9 @@ def f1_intervals(confusion: np.ndarray, draws: int = 2000) -> tuple[list[tuple[f
     return classes, whole
 
 
-def _t_quantile(freedom: float, level: float = LEVEL) -> float:
-    """Returns the limit that the absolute value of Student's t exceeds with the probability `level`."""
-    return float(special.stdtrit(freedom, 1 - level / 2))
+def _t_quantile(freedom: float) -> float:
+    """Returns the limit that the absolute value of Student's t exceeds with the probability `LEVEL`."""
+    return float(special.stdtrit(freedom, 1 - LEVEL / 2))
 
 
 def _welch_error(sides: Sequence[tuple[float, int]]) -> tuple[float, float]:
@@ -128,8 +125,7 @@ def welch(values: Sequence[float], original: Sequence[float]) -> Difference | No
     """Compares two means by Welch's t-test, which lets the two spreads differ (Welch, 1947).
 
     Arguments:
-      values: the scores of the changed setting, one per seed.
-      original: the scores of the original setting, one per seed. The seeds need not be the same, and are not paired.
+      values, original: the scores of the changed and of the original setting, one per seed. Seeds are not paired.
 
     Returns:
       The difference, or None if no test is possible: a side has fewer than two values, or neither side has a spread.
@@ -146,8 +142,7 @@ def paired(values: Sequence[float], original: Sequence[float]) -> Difference | N
     share, such as the order of the batches.
 
     Arguments:
-      values: the scores of the changed setting, one per seed.
-      original: the scores of the original setting, by the same seeds in the same order.
+      values, original: the scores of the changed and of the original setting, by the same seeds in the same order.
 
     Returns:
       The difference, or None if no test is possible: fewer than two pairs, or equal differences but for rounding.
@@ -179,45 +174,22 @@ def holm(p_values: Sequence[float]) -> list[float]:
 # Numbers of seeds
 
 
-def seeds_to_separate(values: Sequence[float], others: Sequence[float], level: float = LEVEL) -> int | None:
-    """Computes how many seeds each of two settings needs, so that Welch's test finds a difference as large as theirs,
-    at their spreads, with a power of 80% (two-sided).
+def seeds_to_separate(values: Sequence[float], others: Sequence[float] | None = None) -> int | None:
+    """Computes how many seeds each of two settings needs, so that a two-sided t-test finds a difference as large as
+    theirs, at their spread, with a power of 80%; None: more than `MOST_SEEDS`.
 
     Arguments:
-      values, others: the scores of the two settings, one per seed; two at least.
-      level: the level of the test. With k tests, `LEVEL / k` is enough for Holm's correction, too.
-
-    Returns:
-      The number of seeds. None if there is no difference or no spread, or if more than `MOST_SEEDS` are needed.
+      values, others: the scores of the two settings, one per seed, for Welch's test: two at least, and one of them with
+        a spread. Without `others`, `values` are the differences between the two, seed by seed, for a paired test.
     """
-    difference = abs(statistics.fmean(values) - statistics.fmean(others))
-    one, other = statistics.variance(values), statistics.variance(others)
-    if not difference or not one + other:
-        return None
-    return _fewest_seeds(difference**2 / (one + other), (one + other) ** 2 / (one**2 + other**2), level)
-
-
-def shared_seeds_to_separate(differences: Sequence[float], level: float = LEVEL) -> int | None:
-    """Computes how many seeds two settings need to share, so that the paired t-test finds a difference as large as
-    theirs, at its spread, with a power of 80% (two-sided). It is None as in `seeds_to_separate`.
-
-    Arguments:
-      differences: for each shared seed, the score of one setting minus that of the other; two at least.
-      level: the level of the test.
-    """
-    difference, variance = statistics.fmean(differences), statistics.variance(differences)
-    return _fewest_seeds(difference**2 / variance, 1.0, level) if difference and variance else None
-
-
-def _fewest_seeds(effect: float, freedom: float, level: float) -> int | None:
-    """Returns the fewest seeds n with which a two-sided t-test has the target power, if t is `sqrt(effect * n)` with
-    `freedom * (n - 1)` degrees of freedom; None: more than `MOST_SEEDS`.
-    """
+    variances = [statistics.variance(side) for side in (values, others) if side is not None]
+    difference, total = statistics.fmean(values) - statistics.fmean(others or [0.0]), sum(variances)
+    freedom = total**2 / sum(variance**2 for variance in variances)  # for each seed more than one
 
     def power(count: int) -> float:
-        degrees, shift = (count - 1) * freedom, math.sqrt(effect * count)
+        degrees, shift = (count - 1) * freedom, abs(difference) * math.sqrt(count / total)
         # The other tail is left out: at a power of 80% it is negligible, and SciPy may give NaN for it.
-        return float(1 - special.nctdtr(degrees, shift, _t_quantile(degrees, level)))
+        return float(1 - special.nctdtr(degrees, shift, _t_quantile(degrees)))
 
     if power(MOST_SEEDS) < POWER:
         return None

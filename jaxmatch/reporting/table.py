@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from jaxmatch.config.settings import flatten
 from jaxmatch.errors import WAIT_OR_RESUME, InputError, count_text, nearest, printable_json, without_nan
-from jaxmatch.reporting import FORMATS, formats, statistics
+from jaxmatch.reporting import formats, statistics
 from jaxmatch.reporting.formats import NO_VALUE, Sheet, Text, csv_text
 from jaxmatch.reporting.layout import (
     NO_SETTINGS,
-    PARTS,
     VARIANT,
     BaselineRow,
     Published,
@@ -33,21 +33,16 @@ from jaxmatch.reporting.layout import (
     setting_text,
 )
 from jaxmatch.reporting.records import (
-    RUN_LABELS,
-    STATUSES,
     Record,
     SweepFolder,
     by_pairs,
     data_frame,
-    differing_settings,
     grouped,
-    identity,
     model_title,
     notes_file,
     read_sweep_folder,
     score_of,
     scores_of,
-    setting_of,
     setting_of_run,
     short_commit,
 )
@@ -56,7 +51,9 @@ from jaxmatch.reporting.statistics import CONFIDENCE, LEVEL, MOST_SEEDS, Differe
 if TYPE_CHECKING:
     import pandas
 
-SCORE, DIFFERENCE, PUBLISHED = "score", "difference", "published"  # what a column shows
+STATUSES = ("finished", "diverged", "dropped")
+RUN_LABELS = ("seed", "variant")  # the labels of a row besides the settings of its config
+_SCORED = ("dev", "test", "best_on_test")  # the parts of a record with scores
 _SPLITS = {"train": "training", "dev": "dev", "test": "test"}  # split -> its name in running text
 # Precision -> the matrix products that its name implies.
 _PROMISED = {"float32": "float32", "tensorfloat32": "TF32", "bfloat16": "bfloat16"}
@@ -168,6 +165,7 @@ class Table:
         return printable_json(without_nan(content), indent=1, allow_nan=False) + "\n"
 
     def _plain_rows(self) -> list[dict[str, Any]]:
+        """Returns each line of CSV: column -> value."""
         named = bool(self.baselines) and VARIANT not in self.keys
         statuses = STATUSES if any(row.dropped for row in self.rows) else STATUSES[:2]
         rows: list[dict[str, Any]] = []
@@ -182,10 +180,7 @@ class Table:
                     found = self.differences.get((row, score), (None, None, None))
                     entry |= zip(("difference", "p_value", "p_holm"), found, strict=True)
                 if self.published:
-                    entry |= {"published": None, "verdict": None}
-                    if (published := self.published.get(row)) and score in published.scores:
-                        entry["published"] = published_number(score, published)[0]
-                        entry["verdict"] = (to_published(row, score, published) or (None,))[0]
+                    entry |= zip(("published", "verdict"), compared(row, score, self.published.get(row)))
                 rows[-1] |= {f"{score}.{name}": value for name, value in entry.items()}
         for baseline in self.baselines:
             means = {f"{score}.mean": baseline.scores.get(score) for score in self.layout.scores}
@@ -261,16 +256,42 @@ class Table:
         found: dict[Row, Published] = {}
         for published in (each for each in self.layout.published if set(each.scores) & set(self.layout.scores)):
             wanted = {key: identity(value) for key, value in published.settings.items() if key not in NO_SETTINGS}
-            same = []
-            for row in self.rows:
-                found_in = ([identity(setting_of(each, key, ...)) for key in wanted] for each in row.records)
-                same += [row] if all(values == list(wanted.values()) for values in found_in) else []
+            same = [
+                row
+                for row in self.rows
+                if all(identity(setting_of(each, key, ...)) == wanted[key] for each in row.records for key in wanted)
+            ]
             if wanted and len(same) == 1:
                 found.setdefault(same[0], published)
         return found
 
 
 # From records to rows
+
+
+def setting_of(record: Record, key: str, default: Any = None) -> Any:
+    """Returns the value that a run has for a grid key: "seed", "variant", or a dotted path of its config.
+
+    A key that the run's grid did not name is looked up in its resolved config, so that runs of an earlier, narrower
+    grid find their place in the table of a wider one.
+    """
+    if key in RUN_LABELS:
+        return record[key]
+    value = record["config"]
+    for part in key.split("."):
+        value = value.get(part, default) if isinstance(value, Mapping) else default
+    return record["overrides"].get(key, value)
+
+
+def identity(value: Any) -> str:
+    """Returns a text that two settings share if they mean the same. 1 and 1.0 share it, [3, 5] and (3, 5) share it, 1
+    and True do not.
+    """
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join(identity(each) for each in value) + "]"
+    if isinstance(value, float) and value.is_integer():
+        return repr(int(value))
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def check_layout(layout: TableLayout, settings: Iterable[Mapping[str, Any]], scores: Collection[str]) -> None:
@@ -292,13 +313,10 @@ def check_layout(layout: TableLayout, settings: Iterable[Mapping[str, Any]], sco
     if unknown := [key for key in layout.original if key not in labels]:
         problem = f"the table's original is named by {unknown[0]!r}, which labels no row"
         raise InputError(problem, remedy=f"name it by {' or '.join(labels)}")
-    for score in layout.scores:
-        part, _, name = score.partition(".")
-        if part not in PARTS or not name:
-            remedy = f"use one of {', '.join(f'{each}.NAME' for each in PARTS)}"
-            raise InputError(f"the table asks for {score!r}, which is not a score", remedy=remedy)
-        if part != "times" and scores and name not in scores:
-            raise InputError(f"the table asks for {score!r}, which no run has", remedy=nearest(name, sorted(scores)))
+    possible = [f"{part}.{name}" for part in _SCORED for name in sorted(scores)]
+    for score in layout.scores if scores else ():
+        if score not in possible and not score.startswith("times."):
+            raise InputError(f"the table asks for {score!r}, which no run has", remedy=nearest(score, possible))
 
 
 def make_table(records: Sequence[Record], layout: TableLayout, baselines: Sequence[BaselineRow] = ()) -> Table:
@@ -313,7 +331,7 @@ def make_table(records: Sequence[Record], layout: TableLayout, baselines: Sequen
     """
     if not records:
         raise InputError("there are no records to make a table of", remedy="run the sweep first")
-    names = {name for record in records for part in ("dev", "test", "best_on_test") for name in scores_of(record, part)}
+    names = {name for record in records for part in _SCORED for name in scores_of(record, part)}
     check_layout(layout, [flatten(record["config"]) | record["overrides"] for record in records], names)
     keys = list(layout.rows)
     # Runs that differ in another key of the grid would be averaged as if they were seeds.
@@ -325,10 +343,8 @@ def make_table(records: Sequence[Record], layout: TableLayout, baselines: Sequen
         ranks: list[tuple] = []
         for key, value in row.settings.items():
             name, first = identity(value), list(map(identity, layout.order.get(key, ())))
-            if name in first:
-                ranks.append((0, first.index(name)))
-            else:
-                ranks.append((1, value, name) if isinstance(value, (int, float)) else (2, str(value), name))
+            place = first.index(name) if name in first else len(first)
+            ranks.append((place, 0, value, name) if isinstance(value, (int, float)) else (place, 1, str(value), name))
         return ranks
 
     rows = sorted((_row(group, keys, layout) for group in _grouped(records, keys).values()), key=rank)
@@ -341,51 +357,37 @@ def _grouped(records: Sequence[Record], keys: Sequence[str]) -> dict[tuple[str, 
 
 
 def _row(records: Sequence[Record], keys: Sequence[str], layout: TableLayout) -> Row:
-    first, *others = sorted(records, key=lambda each: (each["seed"], each["run"]))
-    by_seed = {first["seed"]: first}
-    for record in others:
-        twin = by_seed.setdefault(record["seed"], record)
-        other = first if twin is record else twin
-        alike = [(setting_of_run(each["run"]), each["data"]["fingerprint"]) for each in (record, other)]
-        differing = [] if twin is record and alike[0] == alike[1] else differing_settings(other, record)
-        if differing or twin is not record:
-            problem = f"records {other['run']} and {record['run']} belong to the same row of the table"
-            problem += "" if twin is record else " and seed"
-            problem += f", but differ in {', '.join(differing[:4])}" if differing else ", and have the same settings"
-            remedy = "name what differs in the layout's rows, or move the runs of one of the two away"
-            raise InputError(problem, remedy=remedy)
+    by_seed: dict[int, Record] = {}
+    for record in sorted(records, key=lambda each: (each["seed"], each["run"])):
+        twin = by_seed.get(record["seed"])
+        other = twin or next(iter(by_seed.values()), record)
+        this, that = ((setting_of_run(each["run"]), each["data"]["fingerprint"]) for each in (record, other))
+        if twin or this != that:
+            one, two = (flatten({**each["config"], "record": {"data": each["data"]}}) for each in (other, record))
+            named = (one.keys() | two.keys()) - {"seed"}
+            differing = sorted(key for key in named if identity(one.get(key, ...)) != identity(two.get(key, ...)))
+            if twin or differing:
+                problem = f"records {other['run']} and {record['run']} belong to the same row of the table"
+                problem += f"{' and seed' * bool(twin)}, but differ in {', '.join(differing[:4]) or 'nothing'}"
+                remedy = "name what differs in the layout's rows, or move the runs of one of the two away"
+                raise InputError(problem, remedy=remedy)
+        by_seed[record["seed"]] = record
     finished, diverged, dropped = (
         tuple(record for record in by_seed.values() if record["status"] == status) for status in STATUSES
     )
-    scores = {score: _summary(finished, score) for score in layout.scores}
+    scores = {}
+    for score in layout.scores:
+        values = {record["seed"]: score_of(record, score) for record in finished}
+        known = {seed: value for seed, value in values.items() if value is not None}
+        mean, deviation = statistics.mean_and_deviation(known.values()) if known else (None, None)
+        if score.startswith("times.") and len({record["cohort"] for record in finished}) < len(finished):
+            deviation = None  # runs that trained together share one measurement, so it has no spread
+        scores[score] = Summary(known, mean, deviation)
+    first = next(iter(by_seed.values()))
     return Row({key: setting_of(first, key) for key in keys}, finished, diverged, dropped, scores)
 
 
-def _summary(finished: Sequence[Record], score: str) -> Summary:
-    values = {record["seed"]: score_of(record, score) for record in finished}
-    known = {seed: value for seed, value in values.items() if value is not None}
-    mean, deviation = statistics.mean_and_deviation(known.values()) if known else (None, None)
-    if score.startswith("times.") and len({record["cohort"] for record in finished}) < len(finished):
-        deviation = None  # runs that trained together share one measurement, so it has no spread
-    return Summary(known, mean, deviation)
-
-
 # Published numbers
-
-
-def published_number(score: str, published: Published) -> tuple[float | None, float, float | None, int | None]:
-    """Returns what a published row says about a score: the number that its text begins with, half a unit of its last
-    digit, its deviation, and its number of runs, each None if it is not printed. They are shares if our score is one.
-    """
-    text, unit = published.scores[score].replace("−", "-"), 100.0 if is_percent(score) else 1.0
-    number, spread = re.match(r"\s*([-+]?\d+(?:\.(\d+))?)", text), re.search(r"±\s*(\d+(?:\.\d+)?)", text)
-    seeds = published.settings.get("seeds")
-    return (
-        float(number[1]) / unit if number else None,
-        0.5 * 10.0 ** -len(number[2] or "") / unit if number else 0.0,
-        float(spread[1]) / unit if spread else None,
-        seeds if isinstance(seeds, int) else None,
-    )
 
 
 def other_training_set(row: Row, published: Published) -> bool:
@@ -396,23 +398,33 @@ def other_training_set(row: Row, published: Published) -> bool:
     return bool(wanted) and any(abs(record["data"]["train"] - wanted) > wanted / 100 for record in row.records)
 
 
-def to_published(row: Row, score: str, published: Published) -> tuple[str, tuple[float, float]] | None:
-    """Returns how the mean of a row compares with the published number, and the interval of the difference by which
-    that is judged: it "covers" zero, up to the rounding of the published number, or all of it "beats" it or "misses"
-    it. Returns None if nothing can be judged.
+def compared(
+    row: Row, score: str, published: Published | None
+) -> tuple[float | None, str | None, tuple[float, float] | None]:
+    """Compares the mean of a row with a published number.
 
     Nothing can be judged from fewer than two seeds or from seeds that all agree, if the published text is not a number,
     if the training sets differ, or if the score is not the same quantity.
+
+    Returns:
+      The number that the published text begins with, a share if our score is one; how our mean compares with it; and
+      the interval of the difference by which that is judged: it "covers" zero, up to the rounding of the published
+      number, or all of it "beats" it or "misses" it. Each is None if there is none.
     """
-    summary, (value, rounding, *spread) = row.scores[score], published_number(score, published)
-    if not summary.deviation or value is None or higher_is_better(score) is None:
-        return None
-    if score in published.unlike or other_training_set(row, published):
-        return None
-    lower, upper = found = statistics.to_published(list(summary.values.values()), value, *spread)
+    text = published.scores.get(score, "").replace("−", "-") if published else ""
+    number, spread = re.match(r"\s*([-+]?\d+(?:\.(\d+))?)", text), re.search(r"±\s*(\d+(?:\.\d+)?)", text)
+    if not number:
+        return None, None, None
+    unit, seeds, summary = 100.0 if is_percent(score) else 1.0, published.settings.get("seeds"), row.scores[score]
+    value, rounding = float(number[1]) / unit, 0.5 * 10.0 ** -len(number[2] or "") / unit
+    unlike = score in published.unlike or other_training_set(row, published)
+    if unlike or not summary.deviation or higher_is_better(score) is None:
+        return value, None, None
+    printed = (float(spread[1]) / unit if spread else None, seeds if isinstance(seeds, int) else None)
+    lower, upper = found = statistics.to_published(list(summary.values.values()), value, *printed)
     if lower - rounding <= 0 <= upper + rounding:
-        return "covers", found
-    return "beats" if (lower > 0) == higher_is_better(score) else "misses", found
+        return value, "covers", found
+    return value, "beats" if (lower > 0) == higher_is_better(score) else "misses", found
 
 
 # The caption
@@ -433,8 +445,7 @@ def caption(
     finished = [record for record in records if record["status"] == "finished"]
     short, sentences = [_seeds(finished, means, each)], []
     if diverged := sum(record["status"] == "diverged" for record in records):
-        verb = "is" if diverged == 1 else "are"
-        short.append(f"{diverged} of {len(records)} runs diverged and {verb} in no mean.")
+        short.append(f"{diverged} of {len(records)} runs diverged and {'is' if diverged == 1 else 'are'} in no mean.")
     if dropped := [record["dropped"] for record in records if record["status"] == "dropped"]:
         after, shares = [each["after_epochs"] for each in dropped], {each.get("eta") for each in dropped}
         why = ", ".join(f"{after.count(epoch):,} after epoch {epoch}" for epoch in sorted(set(after)))
@@ -443,8 +454,7 @@ def caption(
         runs = f"{len(dropped)} of {len(records)} runs {'was' if len(dropped) == 1 else 'were'}"
         sentences.append(f"{runs} dropped by successive halving ({why}), and count in no mean.")
     chosen = " or ".join(plain_score_name(name) for name in _distinct(r["selected_on"] for r in records))
-    tested = {bool(record["data"]["test"]) for record in records}
-    how = ""
+    tested, how = {bool(record["data"]["test"]) for record in records}, ""
     if any(score.startswith("test.") for score in scores) and True in tested:
         often = any(setting_of(record, "training.best_on_test") for record in records)
         how = "; test scored" if tested == {True} else "; test, where there is one, scored"
@@ -464,9 +474,13 @@ def caption(
     if any(score.endswith(".max_f1") for score in scores):
         sentences.append("Max F1 is the best F1 over all thresholds on the scored pairs themselves.")
     about, more = _data(records)
-    precisions = [(record.get("products"), _precision(record)) for record in records]
-    if any(products is not None and precision != "float32" for products, precision in precisions):
-        sentences.append(f"Precision: {'; '.join(_distinct(precision for _, precision in precisions))}.")
+    precisions = set()
+    for record in records:
+        requested, products = setting_of(record, "model.precision"), record.get("products")
+        as_promised = _PROMISED.get(requested) == products is not None
+        precisions.add(f"{requested}" if as_promised else f"{requested} ({products or 'unknown'} products)")
+    if precisions != {"float32"} and any(record.get("products") is not None for record in records):
+        sentences.append(f"Precision: {'; '.join(_distinct(precisions))}.")
     devices = _distinct(each["device"] for record in records for each in (record, *record.get("trained_by", ())))
     sentences.append(f"Device: {'; '.join(devices)}.")
     return (*short, *about), (*more, *sentences, *_versions(means))
@@ -500,11 +514,8 @@ def _data(records: Sequence[Record]) -> tuple[list[str], list[str]]:
         about = "".join(f"; {split}: {known[split]}" for split in _SPLITS if split in known)
         sentences.append(f"Data: {data['name']} ({', '.join(sizes)} pairs{about}).")
         if count := (data.get("in_train") or {}).get("test"):
-            verb = "is" if count == 1 else "are"
-            in_train.append(
-                f"{count_text(count, 'test pair')} of {data['name']} {verb} in the training set too, up to order, case "
-                "and punctuation."
-            )
+            pairs = f"{count_text(count, 'test pair')} of {data['name']} {'is' if count == 1 else 'are'}"
+            in_train.append(f"{pairs} in the training set too, up to order, case and punctuation.")
         share = (data.get("coverage") or {}).get("tokens_with_vector")
         coverage.setdefault(data["vectors"], set()).add(share)
     vectors = []
@@ -523,15 +534,6 @@ def _percent(share: float) -> str:
     """Formats a share as "99.5%". The result is "100%" only if nothing is missing."""
     text = f"{100 * share:.1f}"
     return "100%" if share == 1 else "more than 99.9%" if text == "100.0" else f"{text}%"
-
-
-def _precision(record: Record) -> str:
-    """Describes the precision of a run, and what its matrix products used if the name does not say it: "float32 (TF32
-    products)". Records of older versions do not contain that.
-    """
-    requested, products = setting_of(record, "model.precision"), record.get("products")
-    as_promised = _PROMISED.get(requested) == products is not None
-    return f"{requested}" if as_promised else f"{requested} ({products or 'unknown'} products)"
 
 
 def _versions(means: Sequence[Sequence[Record]]) -> list[str]:
@@ -560,39 +562,33 @@ def _sampling_errors(table: Table) -> list[str]:
     of dev if there is no test score; and of test scores that are means over questions, by the standard deviation over
     the questions, averaged over the seeds.
     """
-    shown = table.layout.scores
-    ranked = {score: table.ranked(score) for score in shown}
-    part = "test" if any(ranked[score] for score in shown if score.startswith("test.")) else "dev"
-    besides = "in addition to the spread over seeds."
-    sentences = []
+    best = {score: ranked[0] for score in table.layout.scores if (ranked := table.ranked(score))}
+    part = "test" if any(score.startswith("test.") for score in best) else "dev"
+    besides, sentences, texts, size = "in addition to the spread over seeds.", [], [], ""
     for name, interval in (("accuracy", statistics.wilson), ("pearson", statistics.fisher)):
-        for best in ranked.get(score := f"{part}.{name}", [])[:1]:
-            value, pairs = best.scores[score].mean, best.records[0]["data"][part]
-            if pairs > 3:  # for Fisher's interval
-                unit = "%" if is_percent(score) else ""
-                mean, lower, upper = (format_number(score, each) for each in (value, *interval(value, pairs)))
-                if lower != upper:  # as printed: "100.0 to 100.0" says nothing
-                    sentences.append(
-                        f"Sampling error of the best {plain_score_name(score)}: {mean}{unit}, {CONFIDENCE:.0%} "
-                        f"interval {lower} to {upper} ({pairs:,} pairs), {besides}"
-                    )
-    texts = []
-    for score in shown if part == "test" else ():
-        for best in ranked[score][:1] if score.startswith("test.") else ():
-            samplings = [record.get("test_sampling") or {"questions": 0} for record in best.finished]
-            if min(each["questions"] for each in samplings) < 1:  # old records, or no question that counts
-                continue
-            deviations = [without_nan(each["deviations"].get(score.partition(".")[2])) for each in samplings]
-            if None not in deviations:
-                questions = sum(each["questions"] for each in samplings) / len(samplings)
-                margin = statistics.NORMAL_QUANTILE * sum(deviations) / len(deviations) / math.sqrt(questions)
-                mean, margin = (format_number(score, value) for value in (best.scores[score].mean, margin))
-                texts.append((f"{plain_score_name(score).partition(' ')[2]} {mean} ± {margin}", round(questions)))
+        score = f"{part}.{name}"
+        if score in best and (pairs := best[score].records[0]["data"][part]) > 3:  # for Fisher's interval
+            value = best[score].scores[score].mean
+            mean, lower, upper = (format_number(score, each) for each in (value, *interval(value, pairs)))
+            if lower != upper:  # as printed: "100.0 to 100.0" says nothing
+                sentences.append(
+                    f"Sampling error of the best {plain_score_name(score)}: {mean}{'%' * is_percent(score)}, "
+                    f"{CONFIDENCE:.0%} interval {lower} to {upper} ({pairs:,} pairs), {besides}"
+                )
+    for score, row in best.items():
+        samplings = [record.get("test_sampling") or {"questions": 0} for record in row.finished]
+        if not score.startswith("test.") or min(each["questions"] for each in samplings) < 1:
+            continue  # old records, or no question that counts
+        deviations = [without_nan(each["deviations"].get(score.removeprefix("test."))) for each in samplings]
+        if None not in deviations:
+            questions = sum(each["questions"] for each in samplings) / len(samplings)
+            margin = statistics.NORMAL_QUANTILE * sum(deviations) / len(deviations) / math.sqrt(questions)
+            mean, margin = (format_number(score, value) for value in (row.scores[score].mean, margin))
+            texts.append(f"{plain_score_name(score).removeprefix('test ')} {mean} ± {margin}")
+            size = size or f"{questions:,.0f} questions"
     if texts:
-        found, size = " and ".join(text for text, _ in texts), f"{texts[0][1]:,} questions"
-        sentences.append(
-            f"Sampling error of the best test scores: {found} ({CONFIDENCE:.0%} interval, {size}), {besides}"
-        )
+        found = f"{' and '.join(texts)} ({CONFIDENCE:.0%} interval, {size})"
+        sentences.append(f"Sampling error of the best test scores: {found}, {besides}")
     return sentences
 
 
@@ -608,15 +604,12 @@ def seeds_needed(table: Table) -> list[str]:
     if p_value < LEVEL:
         return [f"The seeds separate {what} (p {p_text(p_value)}, these two alone)."]
     one, other = (row.scores[score].values for row in rows)
-    seeds, now = "seeds each", min(len(one), len(other))
+    sides, seeds = [list(one.values()), list(other.values())], "seeds each"
     if table.layout.paired:
-        shared = [one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]
-        count, seeds, now = statistics.shared_seeds_to_separate(shared), "shared seeds", len(shared)
-    else:
-        count = statistics.seeds_to_separate(list(one.values()), list(other.values()))
-    needed = (
-        f"About {count:,} {seeds}, {count - now:,} more than now," if count else f"More than {MOST_SEEDS:,} {seeds}"
-    )
+        sides, seeds = [[one[seed] - other[seed] for seed in sorted(one.keys() & other.keys())]], "shared seeds"
+    needed = f"More than {MOST_SEEDS:,} {seeds}"
+    if count := statistics.seeds_to_separate(*sides):
+        needed = f"About {count:,} {seeds}, {count - min(map(len, sides)):,} more than now,"
     power = f"power {statistics.POWER:.0%}, level {LEVEL:.0%}"
     return [f"{needed} are needed to separate {what} ({power}, these two alone)."]
 
@@ -626,9 +619,9 @@ def _legend(table: Table) -> list[str]:
     layout = table.layout
     baselines = ", ".join(baseline.title for baseline in table.baselines if not baseline.pretrained)
     elsewhere = ", ".join(baseline.title for baseline in table.baselines if baseline.pretrained)
-    legend = (
-        [f"Baselines ({baselines}): fitted once on the training pairs, on the CPU, without seeds."] if baselines else []
-    )
+    legend = []
+    if baselines:
+        legend.append(f"Baselines ({baselines}): fitted once on the training pairs, on the CPU, without seeds.")
     if elsewhere:
         legend.append(f"Pretrained ({elsewhere}): not trained here; its own tokenizer reads the texts.")
     counts = [(len(one.values), len(row.finished)) for row in table.rows for one in row.scores.values()]
@@ -642,25 +635,13 @@ def _legend(table: Table) -> list[str]:
             over = "paired t-test, two-sided, over the seeds that both have (their differences roughly normal)"
         tested = any(difference.p_value is not None for difference in table.differences.values())
         test = f"; p: {over}, corrected by Holm for all of a column" if tested else ""
-        headings = setting_headings(tuple(layout.original))
-        name = ", ".join(f"{headings[key]} {format_setting(key, value)}" for key, value in layout.original.items())
-        legend.append(f"Differences are to {name}{test}.")
-    spread = {
-        None not in published_number(score, published)[2:]
-        for row, published in table.published.items()
-        for score in layout.scores
-        if score in published.scores and to_published(row, score, published)
-    }
-    if spread:
-        own = "the paper's own deviation over its seeds"
-        theirs = {
-            (True,): f"The interval includes {own}",
-            (False,): "The interval does not include how much the published number depends on seeds",
-        }.get(tuple(spread), f"The interval includes {own} where the paper prints one")
+        legend.append(f"Differences are to {setting_text(layout.original)}{test}.")
+    if any(compared(row, score, one)[1] for row, one in table.published.items() for score in layout.scores):
         legend.append(
             f"In brackets: the {CONFIDENCE:.0%} confidence interval of our mean less the published number (Welch's t). "
             "covers: the interval contains zero, up to rounding; beats: our mean is better over the whole interval; "
-            f"misses: worse over the whole interval. {theirs}."
+            "misses: worse over the whole interval. The interval includes the paper's own deviation over its seeds "
+            "where the paper prints one."
         )
     if table.best:
         others = "every other" if all(row.finished for row in table.rows) else "every other that finished"
@@ -679,68 +660,62 @@ def sheet(table: Table) -> Sheet:
     are next to the row of the same settings, with the verdict on its mean, or else in rows below the baselines; those
     without a column are in a note.
     """
-    layout = table.layout
-    columns: list[tuple[str, str]] = []
-    for score in layout.scores:
-        columns.append((SCORE, score))
-        columns += [(DIFFERENCE, score)] * any(score == of for _, of in table.differences)
-        columns += [(PUBLISHED, score)] * any(score in published.scores for published in table.published.values())
-    shown = [each for each in layout.published if set(each.scores) & set(layout.scores)]
-    below = [each for each in shown if each not in table.published.values()]
+    layout, headings = table.layout, setting_headings(table.keys)
+    own = [_own_row(table, row) for row in table.rows]
+    baselines = []
+    for one in table.baselines:
+        label = "baseline" if VARIANT in table.keys else one.title
+        scores = {score_heading(score): format_number(score, value) for score, value in one.scores.items()}
+        baselines.append({"model": label, VARIANT: one.title, "parameters": f"{one.parameters:,}", **scores})
+    below = []
+    for one in layout.published:
+        if set(one.scores) & set(layout.scores) and one not in table.published.values():
+            settings = {headings.get(key, key): format_setting(key, value) for key, value in one.settings.items()}
+            scores = {score_heading(score): text for score, text in one.scores.items()}
+            below.append({"model": one.label, **settings, **scores})
     named = bool(below) or bool(table.baselines and VARIANT not in table.keys)
-    headings = setting_headings(table.keys)
-    labels = [*["model"] * named, *(headings[key] for key in table.keys), "parameters", "seeds"]
-    scores = [score_heading(score) if what == SCORE else f"{what}: {score_heading(score)}" for what, score in columns]
-    own = [_own_row(table, row, columns, named) for row in table.rows]
-    baselines, published = [], []
-    for baseline in table.baselines:
-        label = "baseline" if VARIANT in table.keys else baseline.title
-        texts = [*[label] * named, *(baseline.title if key == VARIANT else "" for key in table.keys)]
-        shown = {score: format_number(score, value) for score, value in baseline.scores.items()}
-        texts += [
-            f"{baseline.parameters:,}",
-            "",
-            *(shown.get(score, "") if what == SCORE else "" for what, score in columns),
-        ]
-        baselines.append(tuple(map(Text, texts)))
-    for row in below:
-        known = {key: format_setting(key, value) for key, value in row.settings.items()}
-        texts = [row.label, *(known.get(key, "") for key in (*table.keys, *NO_SETTINGS))]
-        texts += [row.scores.get(score, "") if what == SCORE else "" for what, score in columns]
-        published.append(tuple(map(Text, texts)))
+    columns = labels = [*["model"] * named, *headings.values(), *NO_SETTINGS]
+    for name in map(score_heading, layout.scores):
+        more = (f"difference: {name}", f"published: {name}")
+        columns = [*columns, name, *(each for each in more if any(each in row for row in own))]
+
+    def line(row: Mapping[str, str | Text]) -> tuple[Text, ...]:
+        cells = (row.get(column, "") for column in columns)
+        return tuple(cell if isinstance(cell, Text) else Text(cell) for cell in cells)
+
     return Sheet(
         title=layout.title,
         caption=table.caption,
         details=(*table.details, *_legend(table)),
         notes=(*layout.notes, *_published_notes(table)),
-        headings=(*labels, *scores),
-        numeric=(*(heading == "parameters" for heading in labels), *(True for _ in scores)),
-        spans=(),
-        sections=tuple(tuple(section) for section in (own, baselines, published) if section),
+        headings=tuple(columns),
+        numeric=tuple(column == "parameters" or column not in labels for column in columns),
+        sections=tuple(tuple(map(line, section)) for section in (own, baselines, below) if section),
     )
 
 
-def _own_row(table: Table, row: Row, columns: Sequence[tuple[str, str]], named: bool) -> tuple[Text, ...]:
+def _own_row(table: Table, row: Row) -> dict[str, str | Text]:
+    """Returns heading -> cell."""
     sizes = dict.fromkeys(f"{record['parameters']:,}" for record in row.records)
     others = [f" + {len(runs)} {how}" for runs, how in ((row.diverged, "diverged"), (row.dropped, "dropped")) if runs]
-    labels = [model_title(row.records[0])] if named else []
-    labels += [format_setting(key, value) for key, value in row.settings.items()]
-    texts = list(map(Text, [*labels, " / ".join(sizes), f"{len(row.finished)}{''.join(others)}"]))
-    for what, score in columns:
-        text = ""
-        if what == SCORE:
-            text = _score_text(row, score)
-        elif what == DIFFERENCE and (found := table.differences.get((row, score))):
+    headings = setting_headings(table.keys)
+    texts = {headings[key]: format_setting(key, value) for key, value in row.settings.items()}
+    texts |= {"model": model_title(row.records[0]), "parameters": " / ".join(sizes)}
+    texts["seeds"] = f"{len(row.finished)}{''.join(others)}"
+    published = table.published.get(row)
+    for score, name in ((score, score_heading(score)) for score in row.scores):
+        texts[name] = Text(_score_text(row, score), bold=(row, score) in table.best)
+        if found := table.differences.get((row, score)):
             p_value = "" if found.corrected is None else f" (p {p_text(found.corrected)})"
-            text = _signed(score, found.value) + p_value
-        elif what == PUBLISHED and score in (published := table.published.get(row, Published("", {}, ""))).scores:
-            text = published.scores[score]
+            texts[f"difference: {name}"] = _signed(score, found.value) + p_value
+        if published and score in published.scores:
+            text, (_, verdict, ends) = published.scores[score], compared(row, score, published)
             if other_training_set(row, published):
                 text += f" ({published.training_pairs:,} training pairs)"
-            elif judged := to_published(row, score, published):
-                text += f" ({judged[0]}: {' to '.join(_signed(score, end) for end in judged[1])})"
-        texts.append(Text(text, bold=what == SCORE and (row, score) in table.best))
-    return tuple(texts)
+            elif verdict:
+                text += f" ({verdict}: {' to '.join(_signed(score, end) for end in ends)})"
+            texts[f"published: {name}"] = text
+    return texts
 
 
 def _score_text(row: Row, score: str) -> str:
@@ -776,14 +751,12 @@ def _published_notes(table: Table) -> tuple[str, ...]:
 
 
 def folder_table(directory: Path, format: str = "markdown", verbose: bool = True) -> str:
-    """Returns the table of a sweep folder as text, made from its records alone. In Markdown, its caption is short
-    unless `verbose`.
+    """Returns the table of a sweep folder as text, made from its records alone, in one of `FORMATS`. In Markdown, its
+    caption is short unless `verbose`.
 
     Raises:
-      InputError: no sweep was run in the folder, none of its runs has ended, or the format is unknown.
+      InputError: as `read_sweep_folder` and `table_of`.
     """
-    if format not in FORMATS:
-        raise InputError(f'there is no table format "{format}"', remedy=nearest(format, list(FORMATS)))
     table = table_of(read_sweep_folder(directory))
     return table.markdown(verbose) if format == "markdown" else getattr(table, format)()
 
@@ -799,7 +772,7 @@ def table_of(folder: SweepFolder) -> Table:
     try:
         table = make_table(list(folder.records.values()), folder.layout, folder.baselines)
     except InputError as error:
-        raise InputError(error.problem, path=error.path or notes_file(folder.path), remedy=error.remedy) from None
+        raise error.at(error.path or notes_file(folder.path), error.line) from None
     if not folder.missing:
         return table
     note = missing_text(folder)

@@ -87,23 +87,21 @@ def _gap(score: str, difference: float) -> str:
 
 def _against_baselines(folder: SweepFolder, ranking: Ranking) -> list[str]:
     """Compares the best setting with the best baseline: on test, which took no part in the choice, or else on dev."""
-    best, baselines = ranking.rows[0], [row for row in folder.baselines if not row.pretrained]
-    known = [score for score in (ranking.test, ranking.score) if any(score in row.scores for row in baselines)]
-    score = next((score for score in known if best.scores[score].values), "")
     if not folder.baselines:
         return ["No baseline was fitted to compare with. Train with --baselines all to fit them."]
+    best, fitted = ranking.rows[0], [row for row in folder.baselines if not row.pretrained]
+    known = [score for score in (ranking.test, ranking.score) if best.scores[score].values]
+    score = next((score for score in known if any(score in row.scores for row in fitted)), "")
     if not score:
         return []
     sign = 1 if higher_is_better(score) else -1
-    baseline = max((row for row in baselines if score in row.scores), key=lambda row: sign * row.scores[score])
+    baseline = max((row for row in fitted if score in row.scores), key=lambda row: sign * row.scores[score])
     summary, value = best.scores[score], baseline.scores[score]
-    better = sign * (summary.mean - value) > 0
     gap = _gap(score, summary.mean - value)
     line = f"The best setting, {best.name}, is {gap} the best baseline, {baseline.title}, in {plain_score_name(score)}"
-    interval = statistics.to_published(list(summary.values.values()), value) if better else None
-    if not better:
+    if sign * (summary.mean - value) <= 0:
         line += ": not worth using"
-    elif interval and min(sign * end for end in interval) <= 0:
+    elif (ends := statistics.to_published(list(summary.values.values()), value)) and min(sign * e for e in ends) <= 0:
         line += ", within seed noise"
     ours, theirs = _mean_text(summary, score), format_number(score, value) + "%" * is_percent(score)
     return [f"{line} ({ours}, against {theirs})."]
@@ -127,13 +125,5 @@ def _noise(folder: SweepFolder, ranking: Ranking) -> list[str]:
         return [f"It is beyond seed noise: better than every other with a dev score (p {most}, Welch with Holm)."]
     least = min(p_value for p_value in corrected if p_value >= LEVEL)
     names = "; ".join(other.name for other in within[:4]) + f" and {len(within) - 4} more" * (len(within) > 4)
-    sentences = [f"Within seed noise of it (p {least:.3f} or more, Welch with Holm): {names}."]
-    # A better mean may be beyond noise and a worse one within it, because Welch's test weighs their spreads.
-    ahead = [other for other in others[: others.index(within[-1])] if other not in within]
-    if ahead:
-        one, other = (f"{row.name}: {_mean_text(row.scores[score], score)}" for row in (ahead[0], within[-1]))
-        sentences.append(
-            f"{ahead[0].name} has a better mean than {within[-1].name} and yet is beyond noise, because Welch's test "
-            f"weighs how much the seeds of each setting spread ({one}; {other})."
-        )
-    return sentences + seeds_needed(table_of(folder))
+    within_noise = f"Within seed noise of it (p {least:.3f} or more, Welch with Holm): {names}."
+    return [within_noise, *seeds_needed(table_of(folder))]

@@ -34,7 +34,7 @@ from jaxmatch.files import directory_atomically, write_atomically, write_json
 from jaxmatch.inference import model_folder
 from jaxmatch.layers.words import with_fixed_words
 from jaxmatch.models import count_parameters
-from jaxmatch.reporting.records import FORMAT, grouped, placed, read_record
+from jaxmatch.reporting.records import FORMAT, grouped, read_record
 from jaxmatch.sweep.display import Display
 from jaxmatch.sweep.files import prepare
 from jaxmatch.sweep.plan import Plan, PlannedCohort, make_plan
@@ -477,7 +477,8 @@ def records_of(plan: Plan, workdir: Workdir, names: Container[str] | None = None
       InputError: a record is missing or damaged.
     """
     return [
-        placed(read_record(workdir.run_folder(name) / "record.json"), run.variant, run.overrides)
+        read_record(workdir.run_folder(name) / "record.json")
+        | {"variant": run.variant, "overrides": dict(run.overrides)}
         for name, (run, _) in plan.runs.items()
         if names is None or name in names
     ]
