@@ -94,7 +94,7 @@ def test_occlusion_prints_and_saves_the_accuracy_changes(run, tmp_path, capsys, 
 
 def test_occlusion_of_a_sweep_averages_over_the_seeds_of_each_setting(run, tmp_path, capsys, monkeypatch):
     drawn = []
-    monkeypatch.setattr(figures, "images", lambda data, source, dark: drawn.append(source.stem) or {})
+    monkeypatch.setattr(figures, "images", lambda data, dark: drawn.append(data["kind"]) or {})
     config = jaxmatch.load(run).config
     split = own.read(own_data_of(run) / "dev.tsv", "classification", saved_model.LABELS)
     single = []

@@ -78,14 +78,14 @@ def test_missing_matplotlib_is_an_error_and_the_values_are_saved(tmp_path, monke
     with pytest.raises(InputError) as caught:
         figures.write(OCCLUSION, tmp_path, "figure")
     assert str(caught.value) == (
-        "a figure needs matplotlib, which is not installed; pip install 'jaxmatch[figures]', then jaxmatch figure "
-        f"{tmp_path}/figure.json"
+        "a figure needs matplotlib, which is not installed; pip install 'jaxmatch[figures]', and draw it again: "
+        "jaxmatch figure FILE"
     )
     assert json.loads((tmp_path / "figure.json").read_text()) == OCCLUSION
 
 
 def drawn(data):
-    with figures.style_of(None):
+    with figures.style_of():
         figure = figures.KINDS[data["kind"]](data)
         figure.draw_without_rendering()
     return figure
@@ -156,8 +156,6 @@ def test_scores_are_drawn_at_the_values_of_their_setting():
     assert (axes.get_xlabel(), figure.get_supylabel()) == ("stacked layers", "dev accuracy (%)")
     np.testing.assert_allclose(axes.lines[0].get_xydata(), [[1, 70], [3, 90]])
     assert labels(axes.get_xticklabels()) == ["1", "2", "3"]
-    band = axes.collections[0].get_paths()[0].vertices
-    assert (band[:, 1].min(), band[:, 1].max()) == (pytest.approx(60), pytest.approx(90))
     assert labels(figure.legends[0].get_texts()) == ["CSRAN (1 to 2 seeds)", "stacked model (2 seeds)"]
 
 
@@ -211,7 +209,7 @@ def test_same_values_give_the_same_bytes_with_any_matplotlib_style(tmp_path, kin
 def test_a_figure_for_a_dark_background_has_another_name_and_lines_that_stand_out(tmp_path):
     files = figures.write(CURVES, tmp_path, "curves", dark=True)
     assert [path.name for path in files] == ["curves.json", "curves-dark.svg", "curves-dark.png"]
-    with figures.style_of(None, dark=True):
+    with figures.style_of(dark=True):
         axes = figures.KINDS["curves"](CURVES).axes[0]
     to_rgb = matplotlib.colors.to_rgb
     ground = max(to_rgb(axes.get_facecolor()))
@@ -350,18 +348,10 @@ def test_each_data_set_has_its_own_curve():
     [
         ([], (DEPTH,), "no run has finished"),
         (BY_DEPTH, ("model.blocks",), "'model.blocks' is not an axis of .* grid; its axes are model.stacked_layers"),
-        (
-            [{**BY_DEPTH[0], "overrides": {}}],
-            (DEPTH,),
-            "is not an axis of .*; draw its learning curves",
-        ),
+        ([{**BY_DEPTH[0], "overrides": {}}], (DEPTH,), "is not an axis of .*; draw its learning curves"),
         ([at(0, 0.1, **{"other.stacked_layers": 2})], ("stacked_layers",), "is more than one axis"),
         ([at(0, 0.1, depth="deep")], (DEPTH,), "is 'deep' in run .*, which is not a number"),
-        (
-            BY_DEPTH,
-            (DEPTH, "test.accuracy"),
-            "is missing or undefined; its scores are dev.accuracy, dev.loss",
-        ),
+        (BY_DEPTH, (DEPTH, "test.accuracy"), "is missing or undefined; its scores are dev.accuracy, dev.loss"),
         ([at(0, None)], (DEPTH,), "the score 'dev.accuracy' of run .* is missing or undefined"),
         ([at(0, 0.1), at(0, 0.2) | {"run": "other-seed0"}], (DEPTH,), "runs of two .* have model.stacked_layers=1"),
         ([at(0, 0.1), {**at(0, 0.2, depth=2), "selected_on": "dev.f1"}], (DEPTH,), "say which with --score"),

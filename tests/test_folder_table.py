@@ -75,26 +75,11 @@ def test_damaged_sweep_json_is_an_error_and_the_next_launch_rewrites_it(small_fi
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"layout": {"title": 3}},
-        {"layout": {"order": None}},
-        {"layout": {"order": {"seed": 3}}},
-        {"layout": {"original": 3}},
-        {"layout": {"notes": [3]}},
-        {"places": {"variant": 1}},
-        {"places": {"overrides": 3}},
-    ],
-    ids=json.dumps,
-)
-def test_wrong_types_in_sweep_json_are_an_error(sweep_copy, change):
+@pytest.mark.parametrize("layout", [{"title": 3}, {"order": {"seed": 3}}, {"notes": [3]}, {}], ids=json.dumps)
+def test_wrong_types_in_sweep_json_are_an_error(sweep_copy, layout):
     notes = json.loads((sweep_copy / "sweep.json").read_text())
-    notes["layout"] |= change.get("layout", {})
-    notes["places"] = {run: place | change.get("places", {}) for run, place in notes["places"].items()}
-    if change.get("places") == {"variant": 1}:
-        for place in notes["places"].values():
-            del place["overrides"]
+    notes["layout"] |= layout
+    notes["places"] = notes["places"] if layout else {run: {"overrides": 3} for run in notes["places"]}
     (sweep_copy / "sweep.json").write_text(json.dumps(notes))
     with pytest.raises(InputError, match="sweep.json: the file is damaged"):
         folder_table(sweep_copy)

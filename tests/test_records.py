@@ -40,10 +40,8 @@ def test_every_run_leaves_a_complete_record(finished_sweep):
         assert record["parameters"] > 0
         assert record["times"]["replicas"] == 2
         shares = {"replicas", "train_seconds_a_run", "inference_microseconds_a_pair", "lockstep_steps", "replica_steps"}
-        assert (
-            set(record["times"])
-            == {f"{name}_seconds" for name in ("train", "evaluate", "compile", "checkpoint")} | shares
-        )
+        seconds = {f"{name}_seconds" for name in ("train", "evaluate", "compile", "checkpoint")}
+        assert set(record["times"]) == seconds | shares
         assert 0 < record["times"]["inference_microseconds_a_pair"] < 1e6
         assert record["times"]["train_seconds_a_run"] == pytest.approx(record["times"]["train_seconds"] / 2, abs=1e-3)
         assert record["versions"] == versions()

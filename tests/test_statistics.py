@@ -14,12 +14,9 @@ from jaxmatch.reporting.layout import TableLayout
 from jaxmatch.reporting.table import make_table
 
 
-@pytest.mark.parametrize("undefined", [math.nan, math.inf])
-def test_mean_and_deviation_of_undefined_scores_are_undefined(undefined):
-    mean, deviation = statistics.mean_and_deviation([0.5, undefined, 0.7])
-    assert math.isnan(mean) and math.isnan(deviation)
-    mean, deviation = statistics.mean_and_deviation([undefined])
-    assert math.isnan(mean) and deviation is None
+def test_mean_and_deviation_of_undefined_scores_are_undefined():
+    assert all(map(math.isnan, statistics.mean_and_deviation([0.5, math.inf, 0.7])))
+    assert statistics.mean_and_deviation([math.nan])[1] is None
 
 
 @pytest.mark.parametrize(("right", "count"), [(40, 40), (39, 40), (399, 493), (0, 5)])
@@ -60,9 +57,8 @@ def test_paired_and_welch_tests_equal_scipy():
     assert statistics.paired(accuracies + 7 / 1002, accuracies) is None  # equal up to rounding
     values, original = [1, 2, 3], [3, 4, 5, 8]
     found = statistics.welch(values, original)
-    assert (found.value, found.p_value) == pytest.approx(
-        (-3, stats.ttest_ind(values, original, equal_var=False).pvalue)
-    )
+    expected = stats.ttest_ind(values, original, equal_var=False).pvalue
+    assert (found.value, found.p_value) == pytest.approx((-3, expected))
 
 
 def test_holm_correction_equals_hand_computed_values():
@@ -233,8 +229,6 @@ def test_caption_states_the_sampling_error_of_a_ranking():
     ],
 )
 def test_caption_counts_runs_that_were_best_at_the_last_evaluation(curves, note):
-    records = [
-        record(1, seed=seed, curve=[{"samples": samples} for samples in curve]) for seed, curve in enumerate(curves)
-    ]
-    text = make_table(records, LAYOUT).markdown()
+    curves = [[{"samples": samples} for samples in curve] for curve in curves]
+    text = make_table([record(1, seed=seed, curve=curve) for seed, curve in enumerate(curves)], LAYOUT).markdown()
     assert note in text and ("Best at the last" in text) == bool(note)

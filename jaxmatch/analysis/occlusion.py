@@ -212,7 +212,7 @@ def _sheet(one: Occluded) -> Sheet:
         "Accuracy of each class (%) and its change in points when a feature of a block is masked; "
         f"{one.data} ({counts} pairs)."
     )
-    about, details = caption(one.records, (), [one.records], each="") if one.records else ((), ())
+    about, details = caption(one.records, (), [one.records]) if one.records else ((), ())
     return Sheet(
         title=f"Occlusion sensitivity, {one.setting}" if one.setting else "Occlusion sensitivity",
         caption=(what, *about),

@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING, Any
 import jaxmatch
 from jaxmatch.cli import common
 from jaxmatch.errors import InputError, count_text, printable, printable_json
-from jaxmatch.reporting.records import (
-    by_setting,
-    is_sweep,
-    notes_file,
-    read_record,
-    read_sweep_folder,
-    records_of,
-    setting_name,
-)
+from jaxmatch.reporting.records import by_setting, is_sweep, read_record, read_sweep_folder, records_of, setting_name
+from jaxmatch.workdir import SWEEP_FILE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -198,7 +191,7 @@ def ensemble(arguments: argparse.Namespace) -> None:
         pairs = official_split(jaxmatch.load(folders[0]), arguments.split, arguments.data_directory)
         scores = ensemble((jaxmatch.load(folder) for folder in folders), pairs)
         found.append(Ensemble(members, arguments.split, len(pairs), scores))
-    layout = read_sweep_folder(directory).layout if notes_file(directory).exists() else None
+    layout = read_sweep_folder(directory).layout if (directory / SWEEP_FILE).exists() else None
     printed = (layout.ensembles, layout.notes) if layout else ((), ())
     common.show(ensembles(found, printed[0], arguments.format, printed[1]), end="")
 
@@ -207,7 +200,7 @@ def run_analyses(workdir: Path, data_directory: str | None) -> None:
     """Prints the analyses that a sweep requests (`Sweep.analyses`). Saves figures in the workdir's folder "figures"."""
     from jaxmatch.cli.main import parse
 
-    if not notes_file(workdir).exists():  # no sweep was started in the folder
+    if not (workdir / SWEEP_FILE).exists():  # no sweep was started in the folder
         return
     for name, options in read_sweep_folder(workdir).analyses.items():
         arguments = parse([name, str(workdir)])

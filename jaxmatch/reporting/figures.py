@@ -144,7 +144,7 @@ def write(data: Mapping[str, Any], folder: Path, name: str, dark: bool = False) 
     """
     values = Path(folder) / f"{name}.json"
     write_json(values, data)
-    return [values, *_draw(data, folder, values, dark)]
+    return [values, *_draw(data, values.with_suffix(""), dark)]
 
 
 def redraw(source: Path, folder: Path, dark: bool = False) -> list[Path]:
@@ -159,26 +159,24 @@ def redraw(source: Path, folder: Path, dark: bool = False) -> list[Path]:
         data = read_json(source)
         if data.get("kind") not in list(KINDS):
             raise InputError("does not hold the values of a figure", path=source, remedy=remedy)
-        return _draw(data, folder, source, dark)
+        return _draw(data, Path(folder) / Path(source).stem, dark)
 
 
-def _draw(data: Mapping[str, Any], folder: Path, source: Path, dark: bool) -> list[Path]:
-    """Draws the values of a file as PNG and SVG files with its name."""
-    name = source.stem + "-dark" * dark
-    files = {Path(folder) / f"{name}.{ending}": each for ending, each in images(data, source, dark).items()}
+def _draw(data: Mapping[str, Any], stem: Path, dark: bool) -> list[Path]:
+    files = {Path(f"{stem}{'-dark' * dark}.{ending}"): content for ending, content in images(data, dark).items()}
     for file, content in files.items():
         write_atomically(file, content)
     return list(files)
 
 
-def images(data: Mapping[str, Any], source: Path | None = None, dark: bool = False) -> dict[str, bytes]:
+def images(data: Mapping[str, Any], dark: bool = False) -> dict[str, bytes]:
     """Draws the values of a figure, for a light or a dark background: "svg" and "png" -> the content of the file.
 
     Raises:
-      InputError: matplotlib is not installed; `source`, the file of the values, is named in the remedy.
+      InputError: matplotlib is not installed.
     """
     found = {}
-    with style_of(source, dark):
+    with style_of(dark):
         figure = KINDS[data["kind"]](data)
         for ending, metadata in _METADATA.items():
             content = io.BytesIO()
@@ -188,14 +186,13 @@ def images(data: Mapping[str, Any], source: Path | None = None, dark: bool = Fal
 
 
 @contextlib.contextmanager
-def style_of(source: Path | None, dark: bool = False) -> Iterator[None]:
+def style_of(dark: bool = False) -> Iterator[None]:
     """Applies matplotlib's default style with the changes in `_STYLE` inside a block, whatever the user's own are."""
     style = ["default", *(["dark_background", _DARK] if dark else []), _STYLE]
     try:
         import matplotlib.style
     except ModuleNotFoundError:
-        again = f"then jaxmatch figure {source}" if source else ""
-        raise NotInstalled("a figure", "matplotlib", "figures", again) from None
+        raise NotInstalled("a figure", "matplotlib", "figures", "and draw it again: jaxmatch figure FILE") from None
     with matplotlib.style.context(style), warnings.catch_warnings():
         # A character that the font lacks is drawn as a box. Long texts may leave no room for the layout.
         warnings.filterwarnings("ignore", "Glyph .* missing from|constrained_layout not applied", UserWarning)

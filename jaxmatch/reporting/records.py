@@ -13,7 +13,7 @@ from jaxmatch.config.settings import OR_IMPORT, OWN_LAYOUT, SCORES
 from jaxmatch.errors import InputError, NotInstalled, count_text, nearest, report_damage, shown, without_nan
 from jaxmatch.files import read_json
 from jaxmatch.reporting.layout import BaselineRow, Published, TableLayout, higher_is_better, setting_text
-from jaxmatch.workdir import BASELINES_FILE, Workdir
+from jaxmatch.workdir import BASELINES_FILE, SWEEP_FILE, Workdir
 
 FORMAT, BASELINES_FORMAT = 1, 1
 REMEDY = "remove the run's folder and run the sweep again"
@@ -111,11 +111,6 @@ class SweepFolder:
         return tuple(run for run in self.runs if run not in self.records)
 
 
-def notes_file(directory: Path) -> Path:
-    """Returns the path of the file with the layout of a sweep's table and the names of its runs."""
-    return Path(directory) / "sweep.json"
-
-
 def read_sweep_folder(directory: Path) -> SweepFolder:
     """Reads a sweep's folder.
 
@@ -123,7 +118,7 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
       InputError: no sweep was run in the folder, or a file is damaged.
     """
     directory = Path(directory)
-    file = notes_file(directory)
+    file = directory / SWEEP_FILE
     if not file.exists():
         raise InputError("no sweep was run in this folder", path=directory, remedy="give the --workdir of a sweep")
     with report_damage(file, "run the sweep again to renew it"):
@@ -153,12 +148,12 @@ def read_sweep_folder(directory: Path) -> SweepFolder:
 
 def is_sweep(directory: Path) -> bool:
     """Returns whether a folder is that of a sweep, and not of a run."""
-    return (directory / "runs").is_dir() or notes_file(directory).is_file()
+    return (directory / "runs").is_dir() or (directory / SWEEP_FILE).is_file()
 
 
 def records_of(directory: Path) -> list[Record]:
     """Reads the records in a folder of runs that finished, diverged or were dropped: of its last sweep, or else all."""
-    if notes_file(directory).exists():
+    if (directory / SWEEP_FILE).exists():
         records = list(read_sweep_folder(directory).records.values())
     else:
         records = [read_record(file) for file in sorted((directory / "runs").glob("[!.]*/record.json"))]

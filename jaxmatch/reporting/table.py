@@ -39,7 +39,6 @@ from jaxmatch.reporting.records import (
     data_frame,
     grouped,
     model_title,
-    notes_file,
     read_sweep_folder,
     score_of,
     scores_of,
@@ -47,6 +46,7 @@ from jaxmatch.reporting.records import (
     short_commit,
 )
 from jaxmatch.reporting.statistics import CONFIDENCE, LEVEL, MOST_SEEDS, Difference
+from jaxmatch.workdir import SWEEP_FILE
 
 if TYPE_CHECKING:
     import pandas
@@ -233,15 +233,12 @@ class Table:
         everything else. Times have none.
         """
 
-        def key(settings: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
-            return frozenset((name, identity(value)) for name, value in settings.items())
-
-        found = {}
-        by_settings = {key(row.settings): row for row in self.rows} if self.layout.original else {}
+        found, original = {}, self.layout.original
+        by_settings = {tuple(map(identity, row.settings.values())): row for row in self.rows} if original else {}
         for score in (score for score in self.layout.scores if not score.startswith("times.")):
             own = {}
             for row in self.rows:
-                other = by_settings.get(key({**row.settings, **self.layout.original}), row)
+                other = by_settings.get(tuple(map(identity, {**row.settings, **original}.values())), row)
                 mean, base = row.scores[score].mean, other.scores[score].mean
                 if other is not row and mean is not None and base is not None:
                     own[row, score] = self.test(row, other, score) or Difference(mean - base)
@@ -334,9 +331,13 @@ def make_table(records: Sequence[Record], layout: TableLayout, baselines: Sequen
     names = {name for record in records for part in _SCORED for name in scores_of(record, part)}
     check_layout(layout, [flatten(record["config"]) | record["overrides"] for record in records], names)
     keys = list(layout.rows)
+
+    def by(keys: Sequence[str], records: Sequence[Record]) -> list[list[Record]]:
+        return list(grouped(records, lambda record: tuple(identity(setting_of(record, key)) for key in keys)).values())
+
     # Runs that differ in another key of the grid would be averaged as if they were seeds.
     for key in ("variant", *sorted({key for record in records for key in record["overrides"]} - {"seed"})):
-        if key not in keys and any(len(_grouped(group, [key])) > 1 for group in _grouped(records, keys).values()):
+        if key not in keys and any(len(by([key], group)) > 1 for group in by(keys, records)):
             keys.append(key)
 
     def rank(row: Row) -> list[tuple]:
@@ -347,13 +348,9 @@ def make_table(records: Sequence[Record], layout: TableLayout, baselines: Sequen
             ranks.append((place, 0, value, name) if isinstance(value, (int, float)) else (place, 1, str(value), name))
         return ranks
 
-    rows = sorted((_row(group, keys, layout) for group in _grouped(records, keys).values()), key=rank)
+    rows = sorted((_row(group, keys, layout) for group in by(keys, records)), key=rank)
     words = caption(records, layout.scores, [row.finished for row in rows])
     return Table(layout, tuple(keys), tuple(rows), *words, tuple(baselines))
-
-
-def _grouped(records: Sequence[Record], keys: Sequence[str]) -> dict[tuple[str, ...], list[Record]]:
-    return grouped(records, lambda record: tuple(identity(setting_of(record, key)) for key in keys))
 
 
 def _row(records: Sequence[Record], keys: Sequence[str], layout: TableLayout) -> Row:
@@ -431,7 +428,7 @@ def compared(
 
 
 def caption(
-    records: Sequence[Record], scores: Sequence[str], means: Sequence[Sequence[Record]], each: str = "row"
+    records: Sequence[Record], scores: Sequence[str], means: Sequence[Sequence[Record]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Describes how the numbers came about: the caption, with seeds, divergence, the choice of checkpoints, data and
     vectors; and all the rest.
@@ -440,10 +437,9 @@ def caption(
       records: all records of the table.
       scores: the scores of the table.
       means: the records of the finished runs of each mean.
-      each: what has a mean: "row"; empty if the whole table is about the same runs.
     """
     finished = [record for record in records if record["status"] == "finished"]
-    short, sentences = [_seeds(finished, means, each)], []
+    short, sentences = [_seeds(finished, means)], []
     if diverged := sum(record["status"] == "diverged" for record in records):
         short.append(f"{diverged} of {len(records)} runs diverged and {'is' if diverged == 1 else 'are'} in no mean.")
     if dropped := [record["dropped"] for record in records if record["status"] == "dropped"]:
@@ -453,7 +449,7 @@ def caption(
             why += f"; the best 1/{shares.pop()} of the settings continued each time"
         runs = f"{len(dropped)} of {len(records)} runs {'was' if len(dropped) == 1 else 'were'}"
         sentences.append(f"{runs} dropped by successive halving ({why}), and count in no mean.")
-    chosen = " or ".join(plain_score_name(name) for name in _distinct(r["selected_on"] for r in records))
+    chosen = " or ".join(plain_score_name(name) for name in sorted({record["selected_on"] for record in records}))
     tested, how = {bool(record["data"]["test"]) for record in records}, ""
     if any(score.startswith("test.") for score in scores) and True in tested:
         often = any(setting_of(record, "training.best_on_test") for record in records)
@@ -480,24 +476,19 @@ def caption(
         as_promised = _PROMISED.get(requested) == products is not None
         precisions.add(f"{requested}" if as_promised else f"{requested} ({products or 'unknown'} products)")
     if precisions != {"float32"} and any(record.get("products") is not None for record in records):
-        sentences.append(f"Precision: {'; '.join(_distinct(precisions))}.")
-    devices = _distinct(each["device"] for record in records for each in (record, *record.get("trained_by", ())))
-    sentences.append(f"Device: {'; '.join(devices)}.")
+        sentences.append(f"Precision: {'; '.join(sorted(precisions))}.")
+    devices = {each["device"] for record in records for each in (record, *record.get("trained_by", ()))}
+    sentences.append(f"Device: {'; '.join(sorted(devices))}.")
     return (*short, *about), (*more, *sentences, *_versions(means))
 
 
-def _distinct(values: Iterable[Any]) -> list[Any]:
-    """Returns the distinct values in an order that does not depend on the order of the records."""
-    return sorted(set(values), key=str)
-
-
-def _seeds(finished: Sequence[Record], means: Sequence[Sequence[Record]], each: str) -> str:
+def _seeds(finished: Sequence[Record], means: Sequence[Sequence[Record]]) -> str:
     if not finished:
         return "No run finished."
     seeds = {record["seed"] for record in finished}
     if all(len(mean) <= 1 for mean in means):
-        one = f"One run a {each}" if each else "One run"
-        return f"{one}, {'seed' if len(seeds) == 1 else 'seeds'} {format_ranges(seeds)}."
+        one = f"One run{' a row' * (len(means) > 1)}, seed{'s' * (len(seeds) > 1)}"
+        return f"{one} {format_ranges(seeds)}."
     if len({frozenset(record["seed"] for record in mean) for mean in means}) == 1:
         return f"Mean ± sample standard deviation over {len(seeds)} seeds ({format_ranges(seeds)})."
     return f"Mean ± sample standard deviation over as many of the seeds {format_ranges(seeds)} as the row says."
@@ -507,27 +498,26 @@ def _data(records: Sequence[Record]) -> tuple[list[str], list[str]]:
     """Describes data and word vectors; and test pairs in train, and punctuation. Old records lack some fields: whatever
     one of them lacks is left out.
     """
-    sentences, in_train, coverage = [], [], {}
+    sentences, in_train, coverage = set(), set(), {}
     for data in (record["data"] for record in records):
         sizes = [f"{data[split]:,} {part}" for split, part in _SPLITS.items() if data[split]]
         known = data.get("about") or {}
         about = "".join(f"; {split}: {known[split]}" for split in _SPLITS if split in known)
-        sentences.append(f"Data: {data['name']} ({', '.join(sizes)} pairs{about}).")
+        sentences.add(f"Data: {data['name']} ({', '.join(sizes)} pairs{about}).")
         if count := (data.get("in_train") or {}).get("test"):
             pairs = f"{count_text(count, 'test pair')} of {data['name']} {'is' if count == 1 else 'are'}"
-            in_train.append(f"{pairs} in the training set too, up to order, case and punctuation.")
+            in_train.add(f"{pairs} in the training set too, up to order, case and punctuation.")
         share = (data.get("coverage") or {}).get("tokens_with_vector")
         coverage.setdefault(data["vectors"], set()).add(share)
     vectors = []
-    for name in _distinct(coverage):
-        shares = coverage[name]
+    for name, shares in sorted(coverage.items(), key=str):
         between = [] if None in shares else dict.fromkeys(map(_percent, (min(shares), max(shares))))
         covered = f" ({' to '.join(between)} of the tokens have one)" if between else ""
         vectors.append("Word vectors: " + (name or "the data set's own") + f"{covered}.")
     removed = {setting_of(record, "data.remove_punctuation") for record in records}
     said = {(True,): "removed", (False,): "kept"}.get(tuple(removed), "removed in some runs and kept in others")
     punctuation = [] if None in removed else [f"Punctuation is {said}."]
-    return [*_distinct(sentences), *vectors], [*_distinct(in_train), *punctuation]
+    return [*sorted(sentences), *vectors], [*sorted(in_train), *punctuation]
 
 
 def _percent(share: float) -> str:
@@ -703,8 +693,16 @@ def _own_row(table: Table, row: Row) -> dict[str, str | Text]:
     texts |= {"model": model_title(row.records[0]), "parameters": " / ".join(sizes)}
     texts["seeds"] = f"{len(row.finished)}{''.join(others)}"
     published = table.published.get(row)
-    for score, name in ((score, score_heading(score)) for score in row.scores):
-        texts[name] = Text(_score_text(row, score), bold=(row, score) in table.best)
+    for score, summary in row.scores.items():
+        name = score_heading(score)
+        if summary.mean is None:
+            # A setting that was dropped and has a diverged run was dropped because of that run.
+            text = NO_VALUE if row.finished else "diverged" if row.diverged else "dropped"
+        else:
+            text = format_number(score, summary.mean)
+            text += "" if summary.deviation is None else f" ± {format_number(score, summary.deviation)}"
+            text += "" if len(summary.values) == len(row.finished) else f" (n = {len(summary.values)})"
+        texts[name] = Text(text, bold=(row, score) in table.best)
         if found := table.differences.get((row, score)):
             p_value = "" if found.corrected is None else f" (p {p_text(found.corrected)})"
             texts[f"difference: {name}"] = _signed(score, found.value) + p_value
@@ -716,16 +714,6 @@ def _own_row(table: Table, row: Row) -> dict[str, str | Text]:
                 text += f" ({verdict}: {' to '.join(_signed(score, end) for end in ends)})"
             texts[f"published: {name}"] = text
     return texts
-
-
-def _score_text(row: Row, score: str) -> str:
-    summary = row.scores[score]
-    if summary.mean is None:
-        # A setting that was dropped and has a diverged run was dropped because of that run.
-        return NO_VALUE if row.finished else "diverged" if row.diverged else "dropped"
-    spread = "" if summary.deviation is None else f" ± {format_number(score, summary.deviation)}"
-    fewer = "" if len(summary.values) == len(row.finished) else f" (n = {len(summary.values)})"
-    return format_number(score, summary.mean) + spread + fewer
 
 
 def _signed(score: str, value: float) -> str:
@@ -772,7 +760,7 @@ def table_of(folder: SweepFolder) -> Table:
     try:
         table = make_table(list(folder.records.values()), folder.layout, folder.baselines)
     except InputError as error:
-        raise error.at(error.path or notes_file(folder.path), error.line) from None
+        raise error.at(error.path or folder.path / SWEEP_FILE, error.line) from None
     if not folder.missing:
         return table
     note = missing_text(folder)

@@ -19,7 +19,7 @@ from jaxmatch.data import catalog
 from jaxmatch.devices import keep_compiled_programs
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
-from jaxmatch.reporting.records import BASELINES_FORMAT, best_record, notes_file, read_baselines
+from jaxmatch.reporting.records import BASELINES_FORMAT, best_record, read_baselines
 from jaxmatch.reporting.table import check_layout, folder_table
 from jaxmatch.sweep.display import Display, RunListener, listeners_of, plan_text
 from jaxmatch.sweep.execute import Engine, commit, records_of, resumed_text, train_plan, versions
@@ -169,7 +169,7 @@ def _write_notes(folder: Workdir, plan: Plan) -> None:
         **({"command": plan.sweep.command} if plan.sweep.command else {}),
         "plan": plan_text(plan, set()),
     }
-    write_json(notes_file(folder.path), notes)
+    write_json(folder.path / SWEEP_FILE, notes)
 
 
 def keep_baselines(plan: Plan, folder: Workdir, display: Display) -> None:

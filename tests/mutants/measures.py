@@ -121,7 +121,7 @@ MUTANTS = [
     (_TABLE, 'if len({frozenset(record["seed"] for record in mean) for mean in means}) == 1:', "if len({len(mean) for mean in means}) == 1:",
      ["tests/test_tables.py::test_caption_states_seeds_selection_data_vectors_and_device"]),
     (_TABLE, 'any(setting_of(record, "training.best_on_test") for', 'all(setting_of(record, "training.best_on_test") for', _BESIDES),
-    (_TABLE, '_distinct(r["selected_on"] for r in records)', '_distinct(r["selected_on"] for r in records[:1])', _BESIDES),
+    (_TABLE, '{record["selected_on"] for record in records}', '{record["selected_on"] for record in records[:1]}', _BESIDES),
     (_TABLE, '"n": len(summary.values)', '"n": len(row.finished)',
      ["tests/test_tables.py::test_missing_and_undefined_scores_are_not_averaged"]),
     (_TABLE, "own[p]._replace(corrected=value)", "own[p]._replace(corrected=own[p].p_value)",
