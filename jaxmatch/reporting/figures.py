@@ -1,9 +1,8 @@
 """Figures of the results of sweeps and analyses.
 
-The values of a figure are plain values, which are saved as JSON next to it. A figure is a pure function of them: the
-same values give the same bytes. The figures can be read in print and by color-blind readers: in every heat map, zero is
-white, values above zero are blue and values below zero are red; lines differ in their markers, too. Each can be drawn
-for a light or a dark background.
+The values of a figure are saved as JSON next to it, and the same values give the same bytes. The figures can be read in
+print and by color-blind readers: in every heat map, zero is white, values above zero are blue and values below zero are
+red; lines differ in their markers, too.
 """
 
 from __future__ import annotations
@@ -134,10 +133,7 @@ def _mean(values: Collection[float]) -> dict[str, float | None]:
 
 def write(data: Mapping[str, Any], folder: Path, name: str, dark: bool = False) -> list[Path]:
     """Saves the values of a figure in `folder` as NAME.json, and draws them next to it as PNG and SVG: NAME.png or, for
-    a dark background, NAME-dark.png.
-
-    Returns:
-      The files.
+    a dark background, NAME-dark.png. Returns the files.
 
     Raises:
       InputError: matplotlib is not installed. The JSON file exists by then.
@@ -232,10 +228,8 @@ def _draw_attention(data: Mapping[str, Any]) -> Figure:
 
 
 def _draw_occlusion(data: Mapping[str, Any]) -> Figure:
-    """Draws the changes of accuracy without a feature (RE2's Figure 2), with one panel per class. See
-    `Occlusion.as_json`.
-
-    Over several seeds (`over_seeds`), the colors show the mean, and the deviation is printed below the mean.
+    """Draws the changes of accuracy without a feature (RE2's Figure 2), with one panel per class (`Occlusion.as_json`).
+    Over several seeds, the colors show the mean, and the deviation is printed below the mean.
     """
     # <float>[blocks, features, classes] in percentage points; NaN where there is no value
     change = 100 * np.array(data["change"], float)

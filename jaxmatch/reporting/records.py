@@ -262,12 +262,9 @@ def by_setting(records: Iterable[Record]) -> list[tuple[Record, ...]]:
 
 
 def by_pairs(items: Iterable[Item], record_of: Callable[[Item], Record]) -> dict[str, list[Item]]:
-    """Groups items, whose records `record_of` returns, by the dev and test pairs that their runs were scored on. Items
-    of different groups cannot be compared.
-
-    Returns:
-      The name of the data set -> its items. If data sets of the same name have different files, a number and the
-      directory are added to the name.
+    """Groups items, whose records `record_of` returns, by the dev and test pairs that their runs were scored on: name of
+    the data set -> items. Items of different groups cannot be compared. If data sets of the same name have different
+    files, a number and the directory are added to the name.
     """
     groups = list(grouped(items, lambda item: _pairs(record_of(item))).values())
     firsts = [record_of(members[0]) for members in groups]

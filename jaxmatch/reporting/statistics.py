@@ -34,13 +34,9 @@ def mean_and_deviation(values: Collection[float]) -> tuple[float, float | None]:
 def to_published(
     values: Sequence[float], published: float, deviation: float | None = None, count: int | None = None
 ) -> tuple[float, float] | None:
-    """Computes the confidence interval (lower, upper) of our mean minus a published mean, by Welch's t. It is None
-    without a spread, or for fewer than two values.
-
-    Arguments:
-      values: the scores, one per seed.
-      published: the published mean.
-      deviation, count: its sample standard deviation and number of runs. Without either, it counts as exact.
+    """Computes the confidence interval (lower, upper) of the mean of our scores minus a published mean, by Welch's t.
+    It is None without a spread, or for fewer than two values. Without the sample standard deviation and the number of
+    runs of the published mean, it counts as exact.
     """
     if len(values) < 2:
         return None
@@ -140,9 +136,6 @@ def welch(values: Sequence[float], original: Sequence[float]) -> Difference | No
 def paired(values: Sequence[float], original: Sequence[float]) -> Difference | None:
     """Compares two means by the t-test of the differences of pairs. It does not count as chance what both of a pair
     share, such as the order of the batches.
-
-    Arguments:
-      values, original: the scores of the changed and of the original setting, by the same seeds in the same order.
 
     Returns:
       The difference, or None if no test is possible: fewer than two pairs, or equal differences but for rounding.

@@ -232,7 +232,6 @@ class Table:
         """(row, score) -> the difference of the row from the row that has the original setting and is like it in
         everything else. Times have none.
         """
-
         found, original = {}, self.layout.original
         by_settings = {tuple(map(identity, row.settings.values())): row for row in self.rows} if original else {}
         for score in (score for score in self.layout.scores if not score.startswith("times.")):
@@ -292,12 +291,7 @@ def identity(value: Any) -> str:
 
 
 def check_layout(layout: TableLayout, settings: Iterable[Mapping[str, Any]], scores: Collection[str]) -> None:
-    """Checks that runs fill a layout.
-
-    Arguments:
-      layout: the layout of the table.
-      settings: the settings of each run, dotted path -> value.
-      scores: the names of the scores that the runs have; empty: they are not checked.
+    """Checks that runs fill a layout, by the settings of each run and the names of their scores, if there are any.
 
     Raises:
       InputError: the layout names a row, an original or a score that the runs do not have.
@@ -398,15 +392,10 @@ def other_training_set(row: Row, published: Published) -> bool:
 def compared(
     row: Row, score: str, published: Published | None
 ) -> tuple[float | None, str | None, tuple[float, float] | None]:
-    """Compares the mean of a row with a published number.
-
-    Nothing can be judged from fewer than two seeds or from seeds that all agree, if the published text is not a number,
-    if the training sets differ, or if the score is not the same quantity.
-
-    Returns:
-      The number that the published text begins with, a share if our score is one; how our mean compares with it; and
-      the interval of the difference by which that is judged: it "covers" zero, up to the rounding of the published
-      number, or all of it "beats" it or "misses" it. Each is None if there is none.
+    """Returns the number that a published text begins with, a share if our score is one; how the mean of a row compares
+    with it; and the interval of the difference by which that is judged: it "covers" zero, up to the rounding of the
+    number, or all of it "beats" it or "misses" it. Each may be None: nothing is judged from fewer than two seeds or
+    from seeds that all agree, if the training sets differ, or if the score is not the same quantity.
     """
     text = published.scores.get(score, "").replace("−", "-") if published else ""
     number, spread = re.match(r"\s*([-+]?\d+(?:\.(\d+))?)", text), re.search(r"±\s*(\d+(?:\.\d+)?)", text)
@@ -431,12 +420,7 @@ def caption(
     records: Sequence[Record], scores: Sequence[str], means: Sequence[Sequence[Record]]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Describes how the numbers came about: the caption, with seeds, divergence, the choice of checkpoints, data and
-    vectors; and all the rest.
-
-    Arguments:
-      records: all records of the table.
-      scores: the scores of the table.
-      means: the records of the finished runs of each mean.
+    vectors; and all the rest. `means` are the records of the finished runs of each mean.
     """
     finished = [record for record in records if record["status"] == "finished"]
     short, sentences = [_seeds(finished, means)], []
@@ -739,11 +723,8 @@ def _published_notes(table: Table) -> tuple[str, ...]:
 
 
 def folder_table(directory: Path, format: str = "markdown", verbose: bool = True) -> str:
-    """Returns the table of a sweep folder as text, made from its records alone, in one of `FORMATS`. In Markdown, its
-    caption is short unless `verbose`.
-
-    Raises:
-      InputError: as `read_sweep_folder` and `table_of`.
+    """Returns the table of a sweep folder as text, in one of `FORMATS`. In Markdown, its caption is short unless
+    `verbose`. Errors are those of `read_sweep_folder` and `table_of`.
     """
     table = table_of(read_sweep_folder(directory))
     return table.markdown(verbose) if format == "markdown" else getattr(table, format)()
