@@ -135,7 +135,6 @@ def test_a_damaged_record_is_one_line_with_its_path(tmp_path, content, problem):
 
 
 DAMAGED_FIELDS = [
-    ({"dev": None}, "a finished run has dev scores"),
     ({"test": {"accuracy": "high"}}, "could not convert string to float: 'high'"),
     ({"curve": [{"samples": 1}]}, "'dev'"),
     *(({field: ...}, f"there is no {field}") for field in ("run", "data", "curve")),

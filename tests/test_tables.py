@@ -13,15 +13,8 @@ from small_records import LAYOUT, SMALL_GRID, cells, record
 
 from jaxmatch.errors import InputError
 from jaxmatch.reporting import formats
-from jaxmatch.reporting.layout import (
-    Published,
-    TableLayout,
-    format_number,
-    format_ranges,
-    score_heading,
-    setting_headings,
-)
-from jaxmatch.reporting.table import caption, make_table
+from jaxmatch.reporting.layout import Published, TableLayout, format_number, score_heading, setting_headings
+from jaxmatch.reporting.table import caption, format_ranges, make_table
 
 
 def test_mean_and_sample_deviation_over_seeds():

@@ -11,7 +11,7 @@ from jaxmatch.reporting import report
 from jaxmatch.reporting.layout import BaselineRow, TableLayout
 from jaxmatch.reporting.records import SweepFolder
 from jaxmatch.reporting.table import seeds_needed, table_of
-from jaxmatch.reporting.verdict import Ranking, Verdict, verdict
+from jaxmatch.reporting.verdict import Ranking, verdict
 
 LAYOUT = TableLayout("small", ("model.blocks",))
 BASELINE = BaselineRow("majority class", 0, {"dev.accuracy": 0.3, "test.accuracy": 0.3})
@@ -25,7 +25,7 @@ def folder(*records, **changes):
 
 def sentences(*records, **changes):
     of = folder(*records, **changes)
-    return verdict(of, Ranking(of)).sentences
+    return verdict(of, Ranking(of))[0]
 
 
 def effects(*records):
@@ -45,8 +45,7 @@ def accuracies(blocks, *values, **changes):
 
 def test_verdict_of_a_significantly_best_setting():
     runs = [*accuracies(1, 0.70, 0.71, 0.72), *accuracies(2, 0.80, 0.81, 0.85), *accuracies(3, 0.1, 0.11, 0.12)]
-    found = verdict(folder(*runs), Ranking(folder(*runs)))
-    baseline, best, beyond, run = found.sentences
+    (baseline, best, beyond, run), command = verdict(folder(*runs), Ranking(folder(*runs)))
     assert baseline == (
         "The best setting, blocks 2, is 42.0 points above the best baseline, majority class, in test accuracy "
         "(72.0 ± 2.6% over 3 seeds, against 30.0%)."
@@ -57,7 +56,7 @@ def test_verdict_of_a_significantly_best_setting():
     p = stats.ttest_ind([0.80, 0.81, 0.85], [0.70, 0.71, 0.72], equal_var=False).pvalue
     assert beyond.endswith(f"seed noise: better than every other with a dev score (p = {p:.3f}, Welch with Holm).")
     assert run == "Run to use: runs/small/runs/run-2-0.001-2 (seed 2, the best on dev)."
-    assert found.command == "jaxmatch predict runs/small --best --input pairs.tsv"
+    assert command == "jaxmatch predict runs/small --best --input pairs.tsv"
 
 
 @pytest.mark.parametrize(
@@ -117,14 +116,14 @@ def test_verdict_with_one_setting_one_seed_or_no_scores():
     two = sentences(*accuracies(1, 0.7), *accuracies(2, 0.8))
     assert two[2].startswith("Too few seeds")
     for nothing in ([], [record(status="diverged")]):
-        assert verdict(folder(*nothing), Ranking(folder(*nothing))) == Verdict()
+        assert verdict(folder(*nothing), Ranking(folder(*nothing))) == ([], "")
 
 
 def test_unfinished_runs_are_reported_and_diverged_runs_are_not_counted():
     runs = [*accuracies(1, 0.7, 0.72), *accuracies(2, 0.8, 0.82), record(2, seed=9, status="diverged")]
     planned = {**folder(*runs).runs, "to come": {}}
     found = dataclasses.replace(folder(*runs), runs=planned)
-    text = " ".join(verdict(found, Ranking(found)).sentences)
+    text = " ".join(verdict(found, Ranking(found))[0])
     assert "1 of 6 runs has not finished: this may change." in text and "81.0 ± 1.4% over 2 seeds" in text
 
 
@@ -147,7 +146,7 @@ def test_runs_on_different_data_are_not_compared():
     other = accuracies(2, 0.9, 0.9)
     for each in other:
         each["data"] = {**each["data"], "name": "snli"}
-    assert sentences(*accuracies(1, 0.7, 0.7), *other) == ()
+    assert sentences(*accuracies(1, 0.7, 0.7), *other) == []
 
 
 def test_axis_effects_compare_settings_that_differ_only_in_that_axis():

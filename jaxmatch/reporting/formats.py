@@ -1,11 +1,10 @@
 """The printed forms of a table: Markdown, LaTeX and CSV."""
 
 import csv
-import dataclasses
 import io
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxmatch.errors import printable
 
@@ -24,16 +23,14 @@ _MARKDOWN = re.compile(r"([\\|*`~<\[\]]|&(?=#?\w+;))|(?<![^\W_])(_)|(_)(?![^\W_]
 _BLOCK = re.compile(r"^((?=[#>+-])|\d+(?=[.)]))")
 
 
-@dataclasses.dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """The content of a cell: plain text, not yet escaped, and whether it is the best of its column."""
 
     content: str
     bold: bool = False
 
 
-@dataclasses.dataclass(frozen=True)
-class Sheet:
+class Sheet(NamedTuple):
     """A table as it is printed.
 
     Attributes:

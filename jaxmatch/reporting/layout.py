@@ -1,10 +1,9 @@
 """What a table shows: its layout, and the printed form of numbers and settings."""
 
 import dataclasses
-import itertools
 import re
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxmatch.config.settings import SCORES
@@ -94,8 +93,7 @@ class TableLayout:
         check_types(self)
 
 
-@dataclasses.dataclass(frozen=True)
-class BaselineRow:
+class BaselineRow(typing.NamedTuple):
     """A line about a baseline or a pretrained model (baselines.py), which have no runs and no seeds.
 
     Attributes:
@@ -164,13 +162,6 @@ def format_setting(key: str, value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(format_setting(key, each) for each in value)
     return "as configured" if key == "variant" and value == "" else str(value)
-
-
-def format_ranges(numbers: Iterable[int]) -> str:
-    """Formats whole numbers in ascending order, with three or more consecutive numbers as a range: "1–5, 8"."""
-    groups = itertools.groupby(enumerate(sorted(set(numbers))), lambda pair: pair[1] - pair[0])
-    runs = [[number for _, number in group] for _, group in groups]
-    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
 def p_text(p_value: float) -> str:

@@ -52,8 +52,6 @@ def read_record(path: Path) -> dict[str, Any]:
             float(value or 0)  # raises an error unless it is a number or null
         if (score := record["selected_on"].removeprefix("dev.")) not in SCORES:
             raise InputError(f"there is no score {shown(score)}", path=path, remedy=nearest(score, SCORES) + OR_IMPORT)
-        if record["status"] == "finished" and record["dev"] is None:
-            raise ValueError("a finished run has dev scores")
     return record
 
 
@@ -262,9 +260,9 @@ def by_setting(records: Iterable[Record]) -> list[tuple[Record, ...]]:
 
 
 def by_pairs(items: Iterable[Item], record_of: Callable[[Item], Record]) -> dict[str, list[Item]]:
-    """Groups items, whose records `record_of` returns, by the dev and test pairs that their runs were scored on: name of
-    the data set -> items. Items of different groups cannot be compared. If data sets of the same name have different
-    files, a number and the directory are added to the name.
+    """Groups items, whose records `record_of` returns, by the dev and test pairs that their runs were scored on: the
+    name of a data set -> items. Items of different groups cannot be compared. If data sets of the same name have
+    different files, a number and the directory are added to the name.
     """
     groups = list(grouped(items, lambda item: _pairs(record_of(item))).values())
     firsts = [record_of(members[0]) for members in groups]

@@ -62,10 +62,10 @@ def templates() -> jinja2.Environment:
 
 def contents(folder: SweepFolder) -> dict[str, Any]:
     table, ranking = table_of(folder) if folder.records else None, Ranking(folder)
-    found, results = verdict(folder, ranking), None
+    (sentences, command), results = verdict(folder, ranking), None
     if table:
         printed = sheet(table)
-        details = [line for line in printed.details if line not in found.sentences]
+        details = [line for line in printed.details if line not in sentences]
         results = {"sheet": printed, "details": details, "copies": {"LaTeX": table.latex(), "CSV": table.csv()}}
     counts = Counter(record["status"] for record in folder.records.values())
     counted = [f"{count_text(len(folder.runs), 'run')} planned"]
@@ -74,7 +74,7 @@ def contents(folder: SweepFolder) -> dict[str, Any]:
     return {
         "title": folder.layout.title,
         "summary": f"{', '.join(counted)}, {len(folder.missing)} missing.",
-        "verdict": found,
+        "verdict": {"sentences": sentences, "command": command},
         "results": results,
         "effects": effects(ranking),
         "mistakes": mistakes(folder, ranking.run_to_use),

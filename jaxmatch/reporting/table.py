@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxmatch.config.settings import flatten
 from jaxmatch.errors import WAIT_OR_RESUME, InputError, count_text, nearest, printable_json, without_nan
@@ -22,7 +23,6 @@ from jaxmatch.reporting.layout import (
     Published,
     TableLayout,
     format_number,
-    format_ranges,
     format_setting,
     higher_is_better,
     is_percent,
@@ -59,8 +59,7 @@ _SPLITS = {"train": "training", "dev": "dev", "test": "test"}  # split -> its na
 _PROMISED = {"float32": "float32", "tensorfloat32": "TF32", "bfloat16": "bfloat16"}
 
 
-@dataclasses.dataclass(frozen=True)
-class Summary:
+class Summary(NamedTuple):
     """One score over the finished runs of a row: seed -> value for the runs that have it, their mean, and their sample
     standard deviation. The mean of no values is None, and so is the deviation of fewer than two, and of a time that
     runs share.
@@ -476,6 +475,13 @@ def _seeds(finished: Sequence[Record], means: Sequence[Sequence[Record]]) -> str
     if len({frozenset(record["seed"] for record in mean) for mean in means}) == 1:
         return f"Mean ± sample standard deviation over {len(seeds)} seeds ({format_ranges(seeds)})."
     return f"Mean ± sample standard deviation over as many of the seeds {format_ranges(seeds)} as the row says."
+
+
+def format_ranges(numbers: Iterable[int]) -> str:
+    """Formats whole numbers in ascending order, with three or more consecutive numbers as a range: "1–5, 8"."""
+    groups = itertools.groupby(enumerate(sorted(set(numbers))), lambda pair: pair[1] - pair[0])
+    runs = [[number for _, number in group] for _, group in groups]
+    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
 def _data(records: Sequence[Record]) -> tuple[list[str], list[str]]:

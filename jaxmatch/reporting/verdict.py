@@ -2,7 +2,6 @@
 
 import shlex
 from pathlib import Path
-from typing import NamedTuple
 
 from jaxmatch.errors import count_text
 from jaxmatch.reporting import statistics
@@ -10,13 +9,6 @@ from jaxmatch.reporting.layout import TableLayout, format_number, higher_is_bett
 from jaxmatch.reporting.records import SweepFolder, best_record, read_sweep_folder, setting_name
 from jaxmatch.reporting.statistics import LEVEL
 from jaxmatch.reporting.table import Row, Summary, make_table, missing_text, seeds_needed, table_of
-
-
-class Verdict(NamedTuple):
-    """The conclusions, the most important first, and the command that predicts with the best run; or nothing."""
-
-    sentences: tuple[str, ...] = ()
-    command: str = ""
 
 
 class Ranking:
@@ -43,16 +35,16 @@ class Ranking:
 def verdict_lines(directory: Path) -> list[str]:
     """Returns the verdict on the sweep of a folder as lines for a terminal. The command has a line of its own."""
     folder = read_sweep_folder(directory)
-    found = verdict(folder, Ranking(folder))
-    return [*found.sentences, *([f"    {found.command}"] if found.command else [])]
+    sentences, command = verdict(folder, Ranking(folder))
+    return [*sentences, *([f"    {command}"] if command else [])]
 
 
-def verdict(folder: SweepFolder, ranking: Ranking) -> Verdict:
+def verdict(folder: SweepFolder, ranking: Ranking) -> tuple[list[str], str]:
     """Compares the best setting with the baselines, then with the other settings, says whether it was trained long
-    enough, and names the run to use.
+    enough, and names the run to use. Returns sentences, and the command that predicts with that run; or nothing.
     """
     if not ranking.rows:
-        return Verdict()
+        return [], ""
     score, (best, *others), run = ranking.score, ranking.rows, ranking.run_to_use
     line = f"Best by mean {plain_score_name(score)}: {best.name}, {_mean_text(best.scores[score], score)}"
     if others:
@@ -70,7 +62,7 @@ def verdict(folder: SweepFolder, ranking: Ranking) -> Verdict:
     of = "" if run in best.finished else f" of {setting_name(run)}"
     sentences.append(f"Run to use: {folder.path / 'runs' / run['run']} (seed {run['seed']}{of}, the best on dev).")
     command = ["jaxmatch", "predict", str(folder.path), "--best", "--input", "pairs.tsv"]
-    return Verdict(tuple(sentences), shlex.join(command))
+    return sentences, shlex.join(command)
 
 
 def _mean_text(summary: Summary, score: str) -> str:
