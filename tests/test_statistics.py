@@ -188,7 +188,7 @@ def test_data_sets_of_equal_name_but_different_files_are_not_compared():
     def of(directory, values, blocks):
         files = {"train": f"for {blocks} blocks", "dev": directory}
         data = record()["data"] | {"name": "own", "fingerprint": directory, "files": files}
-        changes = {"data": data, "config": {"data": {"directory": directory}}}
+        changes = {"data": data, "config": {"data": {"directory": directory}, "model": {"name": "re2"}}}
         return runs(blocks, values, **changes)
 
     layout = TableLayout("t", ("model.blocks",), scores=("dev.accuracy",))
