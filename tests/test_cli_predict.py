@@ -79,8 +79,8 @@ def test_predict_gives_scores_in_a_regression(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "problem"),
     [
-        ("in.tsv", b"text_a\ttext_b\na\tb\na\n", ":3: 1 column where the header names 2"),
-        ("in.tsv", b"text_a\ttext_b\na\tb\tc\n", ":2: 3 columns where the header names 2"),
+        ("in.tsv", b"text_a\ttext_b\na\tb\na\n", ":3: 1 column where the first line has 2"),
+        ("in.tsv", b"text_a\ttext_b\na\tb\tc\n", ":2: 3 columns where the first line has 2"),
         ("in.tsv", b"text_a\tlabel\na\tb\n", ":1: the header has no column 'text_b'; it has 'text_a', 'label'"),
         ("in.tsv", b"text_a\ttext_b\ttext_a\n", ":1: the header names column 'text_a' twice"),
         ("in.tsv", b"text_a\ttext_b\n \tb\n", ":2: text_a is empty"),

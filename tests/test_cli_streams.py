@@ -114,7 +114,7 @@ def test_all_pairs_before_a_bad_line_are_predicted(run, matcher, monkeypatch, ca
     command.send(("text_a", "text_b"), *TEXTS, ("alone",), ("a", "b"))
     assert [answer["text_a"] for answer in command.end()] == [a for a, _ in TEXTS]
     assert command.status == 2
-    assert capsys.readouterr().err.startswith("jaxmatch: standard input:7: 1 column where the header names 2")
+    assert capsys.readouterr().err.startswith("jaxmatch: standard input:7: 1 column where the first line has 2")
 
 
 def _predict_rows(matcher, rows, capsys, tmp_path, monkeypatch):

@@ -257,7 +257,7 @@ DAMAGE = [
     ("ubuntu", "0\thi all", "0\thello", None, "context 1 has 1 of its 10 candidates"),
     ("trecqa", "<QApairs id='2'>", "<QApairs id=2>", 29, "the group is empty"),
     ("trecqa", "<question>\nWhere\t?\nWRB\t.\n</question>\n", "", 25, "the first text is empty"),
-    ("own tsv", "you .", "you\t.", 3, "5 columns where the header names 4"),
+    ("own tsv", "you .", "you\t.", 3, "5 columns where the first line has 4"),
 ]
 
 

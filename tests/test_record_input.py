@@ -101,7 +101,7 @@ def test_values_without_a_json_type_become_text_or_null(run, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("name", "written", "more", "problem"),
     [
-        ("in.csv", b"text_a,text_b\na,b\na\n", [], "in.csv:3: 1 column where the header names 2"),
+        ("in.csv", b"text_a,text_b\na,b\na\n", [], "in.csv:3: 1 column where the first line has 2"),
         ("in.csv", b'text_a,text_b\n"a\nb",c\n"d,e\n', [], "in.csv:4: the row that begins here cannot be read"),
         ("in.csv", b"a,b\n", [], "in.csv:1: the header has no column 'text_a', 'text_b'; it has 'a', 'b'"),
         (

@@ -201,13 +201,13 @@ def add_text_arguments(parser: argparse.ArgumentParser) -> None:
 
 def texts_of(source: Path | str, arguments: argparse.Namespace) -> Iterator[tuple[int, str]]:
     """Yields (line number, text) for each text of an input. Rows of Parquet are counted from 0."""
-    from jaxmatch.data.own import columns_of, numbered_columns
+    from jaxmatch.data.own import columns_of
 
     has_columns = bool(arguments.columns or arguments.quoted)
     layout = arguments.input_format or data.format_of(source) or ("tsv" if has_columns else "text")
     if layout != "text":
-        column = columns_of(arguments.columns, ("text",), "text=question").get("text", "text")
-        numbered = numbered_columns(arguments.columns, ("text",))
+        named, numbered = columns_of(arguments.columns, ("text",), "text=question")
+        column = named.get("text", "text")
         found = data.read_records(source, [column], layout, arguments.quoted, lines_in(source), numbered)
         yield from ((number, fields[column]) for number, fields in found)
     elif has_columns:

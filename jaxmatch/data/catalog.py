@@ -37,14 +37,14 @@ class Source:
       labels: label names in the order of the model's outputs; empty for a regression.
       folder: the official folder, relative to the data directory.
       files: split -> file names in that folder, of which the first that exists is read; empty if the official release
-        has no such split. If dev has the files of train, a tenth of their pairs are dev.
+        has no such split. If dev has the files of train, a tenth of their pairs are dev. Another file that `read` opens
+        has a name of its own, such as "dev.ref".
       read: the function that reads the file of a split.
       selection: the score that chooses a checkpoint.
       read_split: split -> the function that reads it instead of `read`.
       about: split -> a description, if its name does not describe it, or the reason why it does not exist.
       filtered: whether only questions with right and wrong candidates count in the scores of a ranking, not all with
         a right one.
-      companion_suffix: the suffix of a second file that each split's file needs in the same folder, or "".
     """
 
     name: str
@@ -57,7 +57,6 @@ class Source:
     read_split: Mapping[str, Callable[[Path], Split]] = dataclasses.field(default_factory=dict)
     about: Mapping[str, str] = dataclasses.field(default_factory=dict)
     filtered: bool = True
-    companion_suffix: str = ""
 
 
 def _sources() -> Iterator[Source]:
@@ -111,16 +110,13 @@ def vectors_file(name: str, directory: str) -> str:
     return name if name in ("", HASHED, NO_VECTORS) or Path(name).exists() or not below.exists() else str(below)
 
 
-# --- files and splits -------------------------------------------------------------------------------------------------
-
-
 def find_files(
     name: str, directory: str | Path | None = None, *, task: str = "", layout: Layout = PLAIN
 ) -> dict[str, Path]:
     """Returns the files that `load` would read, without reading them. The "train" file may be missing.
 
     Returns:
-      Split -> its file, for the splits that have one. A companion file is under its split and suffix ("dev.ref").
+      The names in `Source.files` -> their files, for those that have one.
 
     Raises:
       InputError: the name, task or layout does not fit, or a file is missing.
@@ -137,49 +133,35 @@ def find_files(
         raise InputError(f"--columns, --labels, --quoted and --split apply only to {OWN!r}, not to {name!r}")
     if name in EMBEDDED_TASKS:
         return {}
-    remedy = f"give the directory that holds {source.folder or 'its files'} (--data-directory, or JAXMATCH_DATA)"
     if not directory:
+        remedy = f"give the directory that holds {source.folder or 'its files'} (--data-directory, or JAXMATCH_DATA)"
         raise InputError(f"data set {name!r} is read from files", remedy=remedy)
-    path, kind = Path(directory), errors.kind(directory)
-    if name == OWN and kind == errors.FILE:
+    path = Path(directory)
+    if name == OWN and errors.kind(path) == errors.FILE:
         if not layout.shares:
             remedy = "split it, as with --split 0.8/0.1/0.1, or give a folder with train, dev and test"
             raise InputError("this is one file", path=path, remedy=remedy)
-        if not own.format_of(path):
-            raise InputError(f"its name ends in none of {', '.join(own.FORMATS)}", path=path)
         return dict.fromkeys(SPLITS[: len(layout.shares)], path)
-    if kind != errors.FOLDER:
-        problem = f"this is {kind}, not a directory" if kind else "there is no such directory"
-        raise InputError(problem, path=path, remedy=remedy)
     # The official folder, or an end of its path, is below the directory or is the directory. All splits come from one
     # folder: pieces of two releases must not be mixed.
-    ends = Path(source.folder).parts
-    splits = source.files.items()
+    ends, splits = Path(source.folder).parts, source.files.items()
     for root in [path.joinpath(*ends[start:]) for start in range(len(ends) + 1)]:
         found = {split: [root / each for each in files if check_plain_file(root / each)] for split, files in splits}
         if any(found.values()):
             break
     else:
         raise missing_split(name, directory, "train")
-    for paths in found.values():
-        if name == OWN and len(paths) > 1:
+    for paths in found.values() if name == OWN else ():
+        if len(paths) > 1:
             both = " and ".join(each.name for each in paths)
             raise InputError(f"both {both} are there", path=path, remedy="keep one of them")
     files = {split: paths[0] for split, paths in found.items() if paths}
-    for other in ("validation", "valid", "val") if name == OWN and "dev" not in files else ():
-        if like := next((file for suffix in own.SUFFIXES if (file := path / f"{other}{suffix}").is_file()), None):
-            remedy = f"rename it to {like.name.replace(other, 'dev', 1)}"
-            raise InputError(f"there is {like.name}, but no dev file", path=path, remedy=remedy)
-    if layout.shares:
-        if list(files) != ["train"]:
-            problem = f"there are {' and '.join(file.name for file in files.values())}, and --split takes one file"
-            raise InputError(problem, path=path, remedy="leave out --split, or name the file in --data-directory")
-        return dict.fromkeys(SPLITS[: len(layout.shares)], files["train"])
-    for split, file in list(files.items()) if source.companion_suffix else ():
-        companion = files[f"{split}{source.companion_suffix}"] = file.with_suffix(source.companion_suffix)
-        missing = f"there is no such file, which is needed with {file.name}"
-        errors.require_plain_file(companion, missing=missing, remedy="both are part of the official release")
-    return files
+    if not layout.shares:
+        return files
+    if list(files) != ["train"]:
+        problem = f"there are {' and '.join(file.name for file in files.values())}, and --split takes one file"
+        raise InputError(problem, path=path, remedy="leave out --split, or name the file in --data-directory")
+    return dict.fromkeys(SPLITS[: len(layout.shares)], files["train"])
 
 
 def missing_split(name: str, directory: str | Path | None, split: str) -> InputError:

@@ -35,10 +35,10 @@ def check(settings: DataSettings) -> str:
         _pairs(data, problems),
         *(f"{name}: {text}" for name, text in catalog.about(data.name).items() if name in data.splits),
         (_scores if data.task == "regression" else _labels)(data, problems),
+        *([_groups(data, problems)] if data.task == "ranking" else []),
+        _lengths(data, corpus, problems),
+        _words(settings, corpus, problems),
     ]
-    if any(split.groups is not None for split in data.splits.values()):
-        sections.append(_groups(data, problems))
-    sections += [_lengths(data, corpus, problems), _words(settings, corpus, problems)]
     _look_for_repetition(data, problems)
     sections.append("\n".join(["problems", *(f"  - {problem}" for problem in problems)]) if problems else "no problems")
     return "\n\n".join(sections)
@@ -91,14 +91,10 @@ def _labels(data: DataSet, problems: list[str]) -> str:
 def _groups(data: DataSet, problems: list[str]) -> str:
     rows = []
     for name, split in data.splits.items():
-        if split.groups is None:
-            problems.append(f"{name} has no groups")
-            continue
         found = defaultdict(set)
         for group, label in zip(split.groups, split.labels, strict=True):
             found[group].add(label)
-        scored = sum(len(labels) > 1 for labels in found.values())
-        largest = max(Counter(split.groups).values())
+        scored, largest = sum(len(labels) > 1 for labels in found.values()), max(Counter(split.groups).values())
         rows.append((name, f"{len(found):,}", f"{scored:,}", f"{len(split) / len(found):.1f}", largest))
         if not scored:
             problems.append(f"{name}: no group has both a right and a wrong candidate, so nothing can be ranked")
@@ -131,19 +127,17 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
     shares = coverage(counts, words, found)
     # Rounded down, so that 99.999% is not shown as 100.0%.
     percent = {name: f"{np.floor(share * 1000) / 10:.1f}%" for name, share in shares.items()}
-    broken = count_text(report.broken, "broken line")
+    with_vector, broken = percent["tokens_with_vector"], count_text(report.broken, "broken line")
     lines += [
         f"  {named}{report.lines:,} words of {report.dimensions} dimensions, {broken}",
         f"  vocabulary: {len(words) - 2:,} words, {percent['words_with_vector']} of them with a vector",
-        f"  {percent['tokens_with_vector']} of all tokens have a vector,"
-        f" {percent['tokens_in_vocabulary']} are in the vocabulary",
+        f"  {with_vector} of all tokens have a vector, {percent['tokens_in_vocabulary']} are in the vocabulary",
     ]
-    missing = sorted((word for word in known if word not in found), key=lambda word: (-counts[word], word))
-    if missing:
+    if missing := sorted((word for word in known if word not in found), key=lambda word: (-counts[word], word)):
         frequent = ", ".join(f"{printable(word)} ({counts[word]})" for word in missing[:8])
         lines.append(f"  most frequent without a vector: {frequent}")
     if shares["tokens_with_vector"] < _LOW_COVERAGE:
-        problems.append(f"only {percent['tokens_with_vector']} of all tokens have a vector")
+        problems.append(f"only {with_vector} of all tokens have a vector")
     if report.broken:
         problems.append(f"{named}{broken} left out ({'; '.join(report.broken_examples)})")
     return "\n".join(lines)
@@ -151,6 +145,7 @@ def _words(settings: DataSettings, corpus: Corpus, problems: list[str]) -> str:
 
 def _look_for_repetition(data: DataSet, problems: list[str]) -> None:
     """Reports pairs that occur twice in a split, with different labels in a split, or in the training split too."""
+    occur = lambda number: count_text(number, "pair occurs", "pairs occur")
     for name, split in data.splits.items():
         if repeated := len(split) - len(set(split.pair_keys())):
             problems.append(f"{name}: {count_text(repeated, 'pair repeats', 'pairs repeat')} an earlier one{_UP_TO}")
@@ -158,9 +153,6 @@ def _look_for_repetition(data: DataSet, problems: list[str]) -> None:
         for *pair, label in zip(split.text_a, split.text_b, split.labels, strict=True):
             labels[tuple(pair)].add(label)
         if contradicting := sum(len(found) > 1 for found in labels.values()):
-            occur = count_text(contradicting, "pair occurs", "pairs occur")
-            problems.append(f"{name}: {occur} there with different labels")
-    for name, shared in data.in_train().items():
-        if shared:
-            occur = count_text(shared, "pair occurs", "pairs occur")
-            problems.append(f"{name}: {occur} in the training split too{_UP_TO}")
+            problems.append(f"{name}: {occur(contradicting)} there with different labels")
+    shared = {name: number for name, number in data.in_train().items() if number}
+    problems += [f"{name}: {occur(number)} in the training split too{_UP_TO}" for name, number in shared.items()]

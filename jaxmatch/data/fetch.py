@@ -12,27 +12,15 @@ import tempfile
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-
-import filelock
 
 from jaxmatch import files
 from jaxmatch.data import catalog
-from jaxmatch.errors import InputError, NotInstalled, nearest, report_damage, shown
+from jaxmatch.errors import InputError, NotInstalled, first_line, nearest, shown
 
-# The record of the fetched files: {file name: {"address", "sha256", "fetched"}}.
-RECORD = "fetched.json"
+RECORD = "fetched.json"  # {file name: {"address", "sha256", "fetched"}}
 SECONDS_WITHOUT_ANSWER = 30
-
-
-@dataclasses.dataclass(frozen=True)
-class ReleaseFile:
-    """A file to download."""
-
-    name: str
-    address: str = ""  # an official URL that a program may use; empty if no such URL exists
-    checksum: str = ""  # "sha256:..." or "md5:..." with hexadecimal digits; empty if no checksum is known
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,23 +31,27 @@ class Release:
     title: str  # a description, which includes the size of a large release
     license: str
     home: str  # the web page of the owners
-    files: tuple[ReleaseFile, ...]  # an archive, or several files
-    data_sets: tuple[str, ...] = ()  # those of the catalog that are read from the release; empty for word vectors
+    # An archive, or several files: "name", "address", which is missing if no official URL may be used by a program, and
+    # "checksum", if it is known: "sha256:..." or "md5:..." with hexadecimal digits.
+    files: Sequence[Mapping[str, str]]
+    data_sets: Sequence[str] = ()  # those of the catalog that are read from the release; empty for word vectors
     folder: str = ""  # the folder of a data directory that it fills; word vectors are stored in the directory itself
+
+    @property
+    def has_addresses(self) -> bool:
+        """Whether a program may download all files from their owners."""
+        return all("address" in file for file in self.files)
 
     def place(self, directory: Path) -> Path:
         """Returns the path of the release in a data directory: its folder, or its file of word vectors."""
-        return directory / (self.folder or self.files[0].name)
+        return directory / (self.folder or self.files[0]["name"])
 
 
 @functools.cache
 def releases() -> Mapping[str, Release]:
     """Returns all releases by name."""
     text = importlib.resources.files("jaxmatch.data").joinpath("releases.toml").read_text(encoding="utf-8")
-    return {
-        name: Release(name, **{**fields, "files": tuple(ReleaseFile(**file) for file in fields["files"])})
-        for name, fields in tomllib.loads(text).items()
-    }
+    return {name: Release(name, **fields) for name, fields in tomllib.loads(text).items()}
 
 
 def release_of(name: str) -> Release:
@@ -83,36 +75,33 @@ def fetch(release: Release, directory: Path, source: str = "") -> None:
     Raises:
       InputError: a file cannot be had, has the wrong checksum, or is not of the official release.
     """
-    if not source and not all(file.address for file in release.files):
+    if not source and not release.has_addresses:
         remedy = f"get it as described at {release.home}, or give --from with a folder or an address that has it"
         raise InputError(f"{release.name} has no address that a program may use", remedy=remedy)
+    if release.place(directory).exists():
+        return
     directory.mkdir(parents=True, exist_ok=True)
-    with filelock.FileLock(directory / ".fetch.lock"):
-        if release.place(directory).exists():
-            return
-        record = directory / RECORD
-        with report_damage(record, "remove it"):
-            fetched = files.read_json(record) if record.exists() else {}
-        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
-            for file in release.files:
-                path = Path(scratch) / file.name
-                address = f"{source.rstrip('/')}/{file.name}" if source else file.address
-                known = file.name in fetched and f"sha256:{fetched[file.name]['sha256']}"
-                _download(address, path, file.checksum or known or None)
-                now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-                fetched[file.name] = {"address": address, "sha256": files.hash_file(path), "fetched": now}
-            if release.folder:
-                _unpack(release, Path(scratch), directory)
-            else:
-                os.replace(path, directory / path.name)
-        files.write_json(record, fetched)
+    record = directory / RECORD
+    fetched = files.read_json(record) if record.exists() else {}
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
+        for file in release.files:
+            path = Path(scratch) / file["name"]
+            address = f"{source.rstrip('/')}/{path.name}" if source else file["address"]
+            known = f"sha256:{fetched[path.name]['sha256']}" if path.name in fetched else None
+            _download(address, path, file.get("checksum", known))
+            now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            fetched[path.name] = {"address": address, "sha256": files.hash_file(path), "fetched": now}
+        if release.folder:
+            _unpack(release, Path(scratch), directory)
+        else:
+            os.replace(path, directory / path.name)
+    files.write_json(record, fetched)
 
 
 def _download(address: str, path: Path, checksum: str | None) -> None:
     """Downloads a file, or copies it from a folder."""
     try:
         import pooch
-        import requests
     except ImportError:
         raise NotInstalled("a download", "pooch", "fetch") from None
     pooch.get_logger().setLevel("ERROR")
@@ -122,17 +111,15 @@ def _download(address: str, path: Path, checksum: str | None) -> None:
     remedy = "it was not kept; try again, or take a mirror with --from"
     try:
         pooch.retrieve(address, checksum, fname=path.name, path=path.parent, downloader=downloader)
-    except (requests.RequestException, FileNotFoundError) as error:
-        status = getattr(getattr(error, "response", None), "status_code", None)
-        reason = f"status {status}" if status else type(error).__name__
-        raise InputError(f"{address} could not be fetched ({reason})", remedy=remedy) from None
+    except OSError as error:  # those of requests, too
+        raise InputError(f"{address} could not be fetched ({first_line(error)})", remedy=remedy) from None
     except ValueError:  # pooch compares the checksums
         raise InputError(f"{address} has another checksum than {checksum}", remedy=remedy) from None
 
 
 def _unpack(release: Release, scratch: Path, directory: Path) -> None:
     """Makes the official folder from the downloaded files, which are an archive or the files of the folder."""
-    content, download = scratch, scratch / release.files[0].name
+    content, download = scratch, scratch / release.files[0]["name"]
     if len(release.files) == 1:
         content = scratch / "content"
         content.mkdir()  # an empty archive does not create it
@@ -148,10 +135,7 @@ def _unpack(release: Release, scratch: Path, directory: Path) -> None:
     with files.directory_atomically(directory / release.folder) as folder:
         for path in content.iterdir():
             shutil.move(path, folder / path.name)
-        try:
-            complete = "train" in catalog.find_files(release.data_sets[0], folder)
-        except InputError:
-            complete = False
-        if not complete:
+        names = catalog.CATALOG[release.data_sets[0]].files["train"]
+        if not any(path.name in names for path in folder.rglob("*")):
             problem = f"{download.name} has no training file: it is not the official release"
             raise InputError(problem, remedy=f"it was not kept; {release.home} describes the release")

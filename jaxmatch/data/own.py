@@ -6,6 +6,8 @@ TSV are ordinary characters, and a text cannot hold a tab or a line end. The oth
 
 import dataclasses
 import difflib
+import itertools
+import json
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -13,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from jaxmatch.data.pairs import (
+    FORMATS,
     NO_LABEL,
     Record,
     Split,
-    class_names,
     collect,
+    format_of,
     number_of,
+    open_parquet,
     read_objects,
     read_parquet,
     read_table,
@@ -26,8 +30,7 @@ from jaxmatch.data.pairs import (
 )
 from jaxmatch.errors import InputError, listed, nearest, shown
 
-FORMATS = (".tsv", ".csv", ".jsonl", ".parquet")
-SUFFIXES = (*FORMATS, *(f"{suffix}.gz" for suffix in FORMATS))
+SUFFIXES = tuple(f".{name}{packed}" for packed in ("", ".gz") for name in FORMATS)
 KNOWN = ("text_a", "text_b", "label", "group")
 EXAMPLE = "text_a=question1,text_b=question2,label=is_duplicate"
 RANKING_LABELS = ("0", "1")
@@ -37,9 +40,6 @@ SPLITS = ("train", "dev", "test")
 _UNLABELED = "-1"
 # pandas writes whole numbers this way in a column with missing values.
 _WHOLE = re.compile(r"(-?[0-9]+)\.0+")
-
-
-# --- the layout -------------------------------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,20 +60,16 @@ class Layout:
         """Returns the column in the file for 'text_a', 'text_b', 'label' or 'group'."""
         return self.columns.get(name, name)
 
-    def required(self, task: str) -> list[str]:
-        """Returns the columns that a task needs."""
-        names = list(map(self.column, KNOWN if task == "ranking" else KNOWN[:3]))
-        return list(dict.fromkeys([*names, self.by] if self.by else names))
-
 
 PLAIN = Layout()
 
 
 def layout_of(settings: Mapping[str, Any]) -> Layout:
     """Returns the layout that the data section of a config describes; missing settings have their defaults."""
+    columns, numbered = columns_of(settings.get("columns", ""))
     return Layout(
-        columns=columns_of(settings.get("columns", "")),
-        numbered=numbered_columns(settings.get("columns", "")),
+        columns=columns,
+        numbered=numbered,
         by=settings.get("by", ""),
         labels=_parse_assignments(settings.get("labels", ""), "labels", "0=different,1=same"),
         quoted=bool(settings.get("quoted", False)),
@@ -94,14 +90,22 @@ def _parse_assignments(text: str, setting: str, example: str) -> dict[str, str]:
     return found
 
 
-def columns_of(text: str, known: Sequence[str] = KNOWN, example: str = EXAMPLE) -> dict[str, str]:
-    """Parses a text like `example` into part of a pair -> its column.
+def columns_of(
+    text: str, known: Sequence[str] = KNOWN, example: str = EXAMPLE
+) -> tuple[dict[str, str], dict[int, str]]:
+    """Parses the names of columns. Only the first text and the group may have the same column.
 
-    Only the first text and the group may have the same column. `numbered_columns` have the names of their parts.
+    Returns:
+      Part of a pair -> its column, of a text like `example`; and number -> part of a pair, of a text like
+      "1=text_a,2=text_b,3=label" for a file without a header. One of them is empty.
     """
-    if numbered_columns(text, known):
-        return {}
     found = _parse_assignments(text, "columns", example)
+    numbered = {int(name): part for name, part in found.items() if name.isdecimal()}
+    if numbered:
+        if 0 in numbered or not {*numbered.values()} <= {*known} or len({*numbered.values()}) < len(found):
+            remedy = f"write 1={known[0]} and so on, each once, with columns counted from 1; names: {', '.join(known)}"
+            raise InputError(f"columns: {text} does not name the columns of a file without a header", remedy=remedy)
+        return {}, numbered
     for name in found:
         if name not in known:
             remedy = f"{nearest(name, known)}; write it like {example}"
@@ -112,21 +116,7 @@ def columns_of(text: str, known: Sequence[str] = KNOWN, example: str = EXAMPLE) 
     for column in found.values():
         if named.count(column) > 1:
             raise InputError(f"columns: column {shown(column)} is named twice", remedy=f"write it like {example}")
-    return found
-
-
-def numbered_columns(text: str, known: Sequence[str] = KNOWN) -> dict[int, str]:
-    """Returns number -> part of a pair for a file without a header, parsed from "1=text_a,2=text_b,3=label"; {} for
-    columns with names.
-    """
-    found = _parse_assignments(text, "columns", EXAMPLE)
-    if not found or not all(name.isdecimal() for name in found):
-        return {}
-    numbers = {int(number): name for number, name in found.items()}
-    if 0 in numbers or not set(numbers.values()) <= {*known} or len(set(numbers.values())) < len(found):
-        remedy = f"write 1={known[0]} and so on, each once, with columns counted from 1; the names: {', '.join(known)}"
-        raise InputError(f"columns: {text} does not name the columns of a file without a header", remedy=remedy)
-    return numbers
+    return found, {}
 
 
 def shares_of(text: str) -> tuple[Fraction, ...]:
@@ -141,22 +131,15 @@ def shares_of(text: str) -> tuple[Fraction, ...]:
     return shares
 
 
-# --- files ------------------------------------------------------------------------------------------------------------
-
-
-def format_of(path: Path) -> str:
-    """Returns the suffix of a file's format: ".csv" for "train.csv.gz"; "" for an unknown format."""
-    name = path.name.removesuffix(".gz")
-    return next((suffix for suffix in FORMATS if name.endswith(suffix)), "")
-
-
 def guess_task(path: Path, layout: Layout = PLAIN) -> str:
     """Returns 'ranking' if the header or an object of a file names a `group`, else 'classification'.
 
     A name that looks like `group` is an error: a ranking must not silently be trained as a classification.
     """
-    names, records = _records(path, "", layout)
-    names = names or dict.fromkeys(key for _, record in records for key in record)
+    records = _records(path, (), layout)
+    if format_of(path) != "jsonl":
+        records = itertools.islice(records, 1)  # the other rows have the same columns
+    names = dict.fromkeys(key for _, record in records for key in record)
     if layout.column("group") in names:
         return "ranking"
     for name in names:
@@ -166,24 +149,21 @@ def guess_task(path: Path, layout: Layout = PLAIN) -> str:
     return "classification"
 
 
-def _records(path: Path, task: str, layout: Layout) -> tuple[list[str] | None, Iterator[Record]]:
-    """Returns the names of the columns, or None for JSON lines, and the records of a file."""
+def _records(path: Path, required: Sequence[str], layout: Layout) -> Iterator[Record]:
+    """Yields the records of a file, which have the required columns."""
     kind = format_of(path)
-    if kind == ".parquet":
-        return read_parquet(path, layout.required(task), [*map(layout.column, KNOWN), layout.by])
-    if kind == ".jsonl":
-        return None, read_objects(path, layout.required(task) if task else ())
-    quoted_by = "," if kind == ".csv" else "\t" if layout.quoted else None
-    return read_table(path, layout.required(task), quoted_by=quoted_by, numbered=layout.numbered)
+    if kind is None:
+        raise InputError(f"its name ends in none of {', '.join(SUFFIXES)}", path=path)
+    if kind == "parquet":
+        return read_parquet(path, required, required or None)
+    if kind == "jsonl":
+        return read_objects(path, required)
+    quoted_by = "," if kind == "csv" else "\t" if layout.quoted else None
+    return read_table(path, required, quoted_by=quoted_by, numbered=layout.numbered)
 
 
 def read(
-    path: Path,
-    task: str,
-    labels: Sequence[str] | None = None,
-    *,
-    layout: Layout = PLAIN,
-    training: bool = False,
+    path: Path, task: str, labels: Sequence[str] | None = None, *, layout: Layout = PLAIN, training: bool = False
 ) -> Split:
     """Reads one file of the user's own data.
 
@@ -206,15 +186,17 @@ def read(
         remedy = "a ranking's label is 1 (relevant) or 0; set the task to 'classification' to ignore the groups"
     known, seen = {*(labels or ()), *layout.labels}, set()
     a_in, b_in, label_in, group_in = map(layout.column, KNOWN)
+    required = [a_in, b_in, label_in, *[group_in] * (task == "ranking"), *filter(None, [layout.by])]
 
     def pair_of(record: Mapping[str, Any]) -> tuple | str:
         texts = text_of(record, a_in), text_of(record, b_in)
         label = record[label_in]  # of any type
         if label is None or label != label or not str(label).strip():  # NaN is not equal to itself
             return NO_LABEL
-        category = str(record[layout.by]) if layout.by else None
+        group = _name(record[group_in], "group") if task == "ranking" else None
+        more = group, None, str(record[layout.by]) if layout.by else None
         if task == "regression":
-            return *texts, number_of(label, "label"), None, None, category
+            return *texts, number_of(label, "label"), *more
         if task == "ranking" and isinstance(label, bool):
             label = int(label)
         elif isinstance(label, int) and 0 <= label < len(classes):
@@ -223,11 +205,9 @@ def read(
         if name == _UNLABELED and name not in known:
             return NO_LABEL
         seen.add(name)
-        pair = *texts, layout.labels.get(name, name)
-        return *pair, _name(record[group_in], "group") if task == "ranking" else None, None, category
+        return *texts, layout.labels.get(name, name), *more
 
-    expected = None if task == "regression" else labels
-    split = collect(path, _records(path, task, layout)[1], pair_of, expected, remedy)
+    split = collect(path, _records(path, list(dict.fromkeys(required)), layout), pair_of, labels, remedy)
     if training and task != "regression" and (unknown := [name for name in layout.labels if name not in seen]):
         remedy = f"its labels are {listed(sorted(seen))}"
         raise InputError(f"labels: no pair has the label {shown(unknown[0])}", path=path, remedy=remedy)
@@ -252,9 +232,6 @@ def _name(value: Any, what: str, known: Container[str] = ()) -> str:
     return str(value)
 
 
-# --- the order of the labels ------------------------------------------------------------------------------------------
-
-
 def in_order(labels: Iterable[str], classes: Sequence[str], layout: Layout) -> tuple[str, ...]:
     """Returns the names of labels in the order of a model's outputs. The second of two labels is positive.
 
@@ -272,4 +249,7 @@ def in_order(labels: Iterable[str], classes: Sequence[str], layout: Layout) -> t
 
 def classes_of(path: Path, layout: Layout) -> list[str]:
     """Returns the names of the classes that Hugging Face's datasets wrote to Parquet (`ClassLabel`), or nothing."""
-    return class_names(path, layout.column("label")) if format_of(path) == ".parquet" else []
+    if format_of(path) != "parquet":
+        return []
+    metadata = json.loads((open_parquet(path).schema_arrow.metadata or {}).get(b"huggingface", "{}"))
+    return metadata.get("info", {}).get("features", {}).get(layout.column("label"), {}).get("names") or []

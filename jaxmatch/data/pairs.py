@@ -75,20 +75,14 @@ class Split:
         return [tuple(sorted((key_of(a), key_of(b)))) for a, b in zip(self.text_a, self.text_b, strict=True)]
 
 
-class _Spaces(dict[int, str]):
-    """For `str.translate`: punctuation (Unicode's category P, and the grave accent of ``quotes'') -> a space."""
-
-    def __missing__(self, code: int) -> str:
-        letter = chr(code)
-        self[code] = " " if letter == "`" or unicodedata.category(letter).startswith("P") else letter
-        return self[code]
-
-
-_SPACES = _Spaces()
-
-
 def _without_case_and_punctuation(text: str) -> str:
-    return " ".join(text.casefold().translate(_SPACES).split()) or text
+    return " ".join("".join(map(_spaced, text.casefold())).split()) or text
+
+
+@functools.cache
+def _spaced(letter: str) -> str:
+    """Returns a space for punctuation: Unicode's category P, and the grave accent of ``quotes''."""
+    return " " if letter == "`" or unicodedata.category(letter).startswith("P") else letter
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,9 +114,6 @@ class DataSet:
         known = set(self.splits["train"].pair_keys())
         others = {name: split for name, split in self.splits.items() if name != "train"}
         return {name: sum(key in known for key in split.pair_keys()) for name, split in others.items()}
-
-
-# --- collecting pairs -------------------------------------------------------------------------------------------------
 
 
 def dropped_text(dropped: Mapping[str, int]) -> str:
@@ -161,8 +152,7 @@ def collect(
         except InputError as error:
             raise error.at(path, line) from None
     if not pairs:
-        remedy = "remove the file, or add labels" if NO_LABEL in dropped else None
-        raise InputError("the file holds no pairs" + dropped_text(dropped), path=path, remedy=remedy)
+        raise InputError("the file holds no pairs" + dropped_text(dropped), path=path)
     texts_a, texts_b, names, *others = map(list, zip(*pairs))
     groups, documents, categories = (column if any(column) else None for column in others)
     return Split(texts_a, texts_b, names, groups, documents, path, dict(dropped), categories)
@@ -204,9 +194,6 @@ def number_of(value: Any, what: str, lowest: float = -_LARGEST, highest: float =
     return float(text)
 
 
-# --- reading files ----------------------------------------------------------------------------------------------------
-
-
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yields the lines of a UTF-8 file, which is decompressed if its name ends in .gz, as `decode_lines` does."""
     try:
@@ -225,8 +212,9 @@ def decode_lines(raw_lines: Iterable[bytes], path: Path | str) -> Iterator[tuple
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            problem = f"it is not UTF-8 text ({error})"
-            raise InputError(problem, path=path, line=number, remedy="save it as text in UTF-8") from None
+            raise InputError(
+                f"it is not UTF-8 text ({error})", path=path, line=number, remedy="save it in UTF-8"
+            ) from None
         yield number, line.removesuffix("\n").removesuffix("\r")
 
 
@@ -249,7 +237,7 @@ def read_records(
     lines: Iterator[tuple[int, str]] | None = None,
     numbered: Mapping[int, str] | None = None,
 ) -> Iterator[Record]:
-    """Yields (line number, fields) for each record. Values that JSON cannot hold become texts or, as NaN does, null.
+    """Yields all fields of each record. Values that JSON cannot hold become texts or, as NaN does, null.
 
     Arguments:
       source: the file, or the name of the stream that `lines` come from. Rows of Parquet are counted from 0.
@@ -264,16 +252,14 @@ def read_records(
         first = next(without_blank(lines), (1, ""))
         layout = "jsonl" if first[1].lstrip().startswith("{") else "tsv"
         lines = itertools.chain([first], lines)
-    found: Iterable[tuple[int, Any]]
     if layout == "parquet":
-        rows = read_parquet(Path(source), parts)[1]
+        rows = read_parquet(Path(source), parts)
         found = ((number, json.loads(json.dumps(row, default=str))) for number, row in rows)
     elif layout == "jsonl":
-        found = ((number, object_of(line, source, number, parts)) for number, line in without_blank(lines))
+        found = read_objects(source, parts, lines)
     else:
         quoted_by = "," if layout == "csv" else "\t" if quoted else None
-        names, found = read_table(source, parts, quoted_by=quoted_by, lines=lines, numbered=numbered)
-        require_columns(names, list(filter(None, names)), source, 1)  # all of them go to the output
+        found = read_table(source, parts, quoted_by=quoted_by, lines=lines, numbered=numbered, distinct=True)
     for number, fields in found:
         try:
             if empty := [key for key in parts if not text_of(fields, key).strip()]:
@@ -300,47 +286,38 @@ def read_table(
     quoted_by: str | None = None,
     lines: Iterator[tuple[int, str]] | None = None,
     numbered: Mapping[int, str] | None = None,
-) -> tuple[list[str], Iterator[Record]]:
-    """Reads a table whose first line names the columns, among them the `required` ones.
+    distinct: bool = False,
+) -> Iterator[Record]:
+    """Yields (number of the first line, column -> text) for each row of a table whose first line names the columns.
 
     Arguments:
       path: the file to read, or the name of a stream for error messages.
-      required: the names of columns that the header must hold.
+      required: the names of columns that the header must hold, each once.
       quoted_by: the separator of a file in which quotation marks enclose a column that holds a separator or a line end
         (RFC 4180); None: tabs separate the columns, and quotation marks are ordinary characters.
       lines: the lines as `read_lines` yields them; None: `path` is read.
       numbered: number of a column from 1 -> its name, for a table without a line of names; other columns are named by
         their numbers.
-
-    Returns:
-      The column names, and an iterator over (number of the first line, column -> text) for each row.
+      distinct: whether the header must hold each name once.
     """
     lines = read_lines(Path(path)) if lines is None else lines
-    if quoted_by is None:
-        rows = ((number, line.split("\t")) for number, line in without_blank(lines))
-    else:
-        rows = _quoted(lines, path, quoted_by)
+    plain = ((number, line.split("\t")) for number, line in without_blank(lines))
+    rows = _quoted(lines, path, quoted_by) if quoted_by else plain
     number, first = next(rows, (1, []))
+    if not first:
+        raise InputError("the file is empty", path=path)
     names = [name.strip() for name in first]
-    if not names:
-        remedy = None if numbered else f"its first line must name {listed(required)}"
-        raise InputError("the file is empty", path=path, remedy=remedy)
     if numbered:
         rows = itertools.chain([(number, first)], rows)
         names = [numbered.get(place, str(place)) for place in range(1, len(names) + 1)]
-    require_columns(names, required, path, 1)
-
-    def records() -> Iterator[Record]:
-        for number, columns in rows:
-            if len(columns) != len(names):
-                expected = f"the first line has {len(names)}" if numbered else f"the header names {len(names)}"
-                problem = f"{count_text(len(columns), 'column')} where {expected}"
-                raise InputError(problem, path=path, line=number)
-            if [column.strip("\ufeff ") for column in columns] == names:
-                raise InputError("the row repeats the header", path=path, line=number, remedy="were files joined?")
-            yield number, dict(zip(names, columns))
-
-    return names, records()
+    require_columns(names, [*required, *filter(None, names)] if distinct else required, path, 1)
+    for number, columns in rows:
+        if len(columns) != len(names):
+            problem = f"{count_text(len(columns), 'column')} where the first line has {len(names)}"
+            raise InputError(problem, path=path, line=number)
+        if [column.strip("\ufeff ") for column in columns] == names:
+            raise InputError("the row repeats the header", path=path, line=number, remedy="were files joined?")
+        yield number, dict(zip(names, columns))
 
 
 def _quoted(lines: Iterator[tuple[int, str]], path: Path | str, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -368,25 +345,24 @@ def require_columns(names: Sequence[str], required: Sequence[str], path: Path | 
         raise InputError(problem, path=path, line=line, remedy=remedy if one else _RENAME)
 
 
-def read_objects(path: Path, required: Sequence[str]) -> Iterator[Record]:
-    """Yields (line number, object) for each line of a file with one JSON object a line, as `object_of` parses it."""
-    return ((number, object_of(line, path, number, required)) for number, line in without_blank(read_lines(path)))
-
-
-def object_of(line: str, path: Path | str, number: int, required: Sequence[str]) -> dict[str, Any]:
-    """Parses a line that holds one JSON object, which has the required keys."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        problem = f"not valid JSON ({str(error).replace(': line 1 column', ' at column')})"
-        raise InputError(problem, path=path, line=number, remedy="each line holds one object") from None
-    if not isinstance(value, dict):
-        problem = f"the line is not a JSON object but {shown(value)}"
-        raise InputError(problem, path=path, line=number, remedy='write it like {"NAME": "TEXT", ...}')
-    if missing := [key for key in required if key not in value]:
-        problem = f"the object has no key {listed(missing)}; it has {listed(value)}"
-        raise InputError(problem, path=path, line=number, remedy=_RENAME)
-    return value
+def read_objects(
+    path: Path | str, required: Sequence[str], lines: Iterable[tuple[int, str]] | None = None
+) -> Iterator[Record]:
+    """Yields (line number, object) for each of the `lines` (None: those of the file), which hold one JSON object each,
+    with the required keys.
+    """
+    for number, line in without_blank(read_lines(Path(path)) if lines is None else lines):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            problem = f"not valid JSON ({str(error).replace(': line 1 column', ' at column')})"
+            raise InputError(problem, path=path, line=number, remedy="each line holds one object") from None
+        if not isinstance(value, dict):
+            raise InputError(f"the line is not a JSON object but {shown(value)}", path=path, line=number)
+        if missing := [key for key in required if key not in value]:
+            problem = f"the object has no key {listed(missing)}; it has {listed(value)}"
+            raise InputError(problem, path=path, line=number, remedy=_RENAME)
+        yield number, value
 
 
 def text_of(record: Mapping[str, Any], key: str) -> str:
@@ -396,36 +372,19 @@ def text_of(record: Mapping[str, Any], key: str) -> str:
     return record[key]
 
 
-def read_parquet(
-    path: Path, required: Sequence[str], wanted: Sequence[str] | None = None
-) -> tuple[list[str], Iterator[Record]]:
-    """Reads the `wanted` columns of a table in Parquet, as far as there are such columns; None: all columns.
-
-    Returns:
-      The names of all columns, and an iterator over (`Row`, column -> value).
-    """
-    file, rows = _open_parquet(path), itertools.count()
-    names = file.schema_arrow.names
-    require_columns(names, required, path)
-
-    def records() -> Iterator[Record]:
-        try:
-            for batch in file.iter_batches(4096, columns=[name for name in names if wanted is None or name in wanted]):
-                for record in batch.to_pylist():
-                    yield Row(next(rows)), record
-        except (ValueError, OSError) as error:  # pyarrow's errors derive from these
-            raise InputError(f"the file is damaged ({first_line(error)})", path=path, remedy="copy it again") from None
-
-    return names, records()
+def read_parquet(path: Path, required: Sequence[str], wanted: Sequence[str] | None = None) -> Iterator[Record]:
+    """Yields (`Row`, column -> value) for each row of a table in Parquet; None: all columns are wanted."""
+    file, rows = open_parquet(path), itertools.count()
+    require_columns(file.schema_arrow.names, required, path)
+    try:
+        for batch in file.iter_batches(4096, columns=wanted):
+            for record in batch.to_pylist():
+                yield Row(next(rows)), record
+    except (ValueError, OSError) as error:  # pyarrow's errors derive from these
+        raise InputError(f"the file is damaged ({first_line(error)})", path=path, remedy="copy it again") from None
 
 
-def class_names(path: Path, column: str) -> list[str]:
-    """Returns the names of a `ClassLabel` column that Hugging Face's datasets stored in the metadata of Parquet."""
-    metadata = json.loads((_open_parquet(path).schema_arrow.metadata or {}).get(b"huggingface", "{}"))
-    return metadata.get("info", {}).get("features", {}).get(column, {}).get("names") or []
-
-
-def _open_parquet(path: Path) -> Any:
+def open_parquet(path: Path) -> Any:
     """Opens a file, which may be compressed with gzip, as a `pyarrow.parquet.ParquetFile`."""
     try:
         import pyarrow
@@ -439,18 +398,15 @@ def _open_parquet(path: Path) -> Any:
         raise InputError(f"it is not a readable Parquet file ({first_line(error)})", path=path) from None
 
 
-# --- splitting --------------------------------------------------------------------------------------------------------
-
-
-def _divided(whole: Split, units: Sequence[Any], shares: Sequence[Fraction], text: Callable[[Any], str]) -> list[Split]:
+def _divided(whole: Split, units: Sequence[str], shares: Sequence[Fraction]) -> list[Split]:
     """Divides pairs into parts. Pairs of one unit stay together, and keep the order of the file.
 
-    The units are taken in the order of the SHA-256 of their `text`. Dropped pairs are counted with the first part.
+    The units are taken in the order of their SHA-256. Dropped pairs are counted with the first part.
     """
     sizes = Counter(units)
-    parts: dict[Hashable, int] = {}
+    parts: dict[str, int] = {}
     number, before, ends = 0, 0, shares[0] * len(whole)
-    for unit in sorted(sizes, key=lambda unit: hashlib.sha256(text(unit).encode()).digest()):
+    for unit in sorted(sizes, key=lambda unit: hashlib.sha256(unit.encode()).digest()):
         while before >= ends and number + 1 < len(shares):
             number += 1
             ends += shares[number] * len(whole)
@@ -472,7 +428,7 @@ def split_by_shares(whole: Split, shares: Sequence[Fraction], seed: int) -> list
     """
     keys = whole.pair_keys()
     units = _joined_groups(whole.groups, keys) if whole.groups else keys
-    return _divided(whole, units, shares, lambda unit: json.dumps([seed, unit]))
+    return _divided(whole, [json.dumps([seed, unit]) for unit in units], shares)
 
 
 def _joined_groups(groups: Sequence[str], keys: Sequence[Hashable]) -> list[str]:
@@ -499,5 +455,5 @@ def hold_out(whole: Split) -> tuple[Split, Split]:
     All pairs with the same first text stay together, because a corpus may pair one headline with many tweets. The first
     texts that come first by their SHA-256 form dev, until it has a tenth of the pairs. Dropped pairs count with train.
     """
-    dev, train = _divided(whole, whole.text_a, (HELD_OUT_SHARE, 1 - HELD_OUT_SHARE), str)
+    dev, train = _divided(whole, whole.text_a, (HELD_OUT_SHARE, 1 - HELD_OUT_SHARE))
     return dataclasses.replace(train, dropped=whole.dropped), dataclasses.replace(dev, dropped={})

@@ -32,7 +32,6 @@ RTE = ("not_entailment", "entailment")
 UNDECIDED = "3 of 6 votes"
 ONE_KIND = "the question has not both right and wrong answers"
 UBUNTU_CANDIDATES = 10
-WIKIQA_COMPANION = ".ref"
 _VOTES = re.compile(r"\(([0-6]),6\)")
 _TREC_QUESTION = re.compile(r"<QApairs id='([^']*)'>")
 _TREC_LABEL = {"positive": "1", "negative": "0"}
@@ -41,7 +40,7 @@ _TREC_BLOCKS = {f"<{name}>": name for name in ("question", *_TREC_LABEL)}
 
 def _read_table(path: Path, columns: tuple[str, ...], labels: tuple[str, ...]) -> Split:
     """Reads a table with tabs and a header. The columns are those of the texts and the label."""
-    return collect(path, read_table(path, columns)[1], itemgetter(*columns), labels)
+    return collect(path, read_table(path, columns), itemgetter(*columns), labels)
 
 
 def read_snli(path: Path) -> Split:
@@ -72,14 +71,14 @@ def read_sick(path: Path) -> Split:
     """Reads the judgments of SICK (Marelli et al., 2014), in lowercase, from the files of SemEval 2014 task 1."""
     columns = ("sentence_A", "sentence_B", "entailment_judgment")
     lowered = lambda row: (row["sentence_A"], row["sentence_B"], row["entailment_judgment"].lower())
-    return collect(path, read_table(path, columns)[1], lowered, INFERENCE)
+    return collect(path, read_table(path, columns), lowered, INFERENCE)
 
 
 def read_sick_relatedness(path: Path) -> Split:
     """Reads the relatedness, from 1 to 5, of the pairs of SICK, from the same files as `read_sick`."""
     name = "relatedness_score"
     scored = lambda row: (row["sentence_A"], row["sentence_B"], number_of(row[name], name, 1, 5))
-    return collect(path, read_table(path, ("sentence_A", "sentence_B", name))[1], scored)
+    return collect(path, read_table(path, ("sentence_A", "sentence_B", name)), scored)
 
 
 def read_mrpc(path: Path) -> Split:
@@ -126,16 +125,12 @@ def read_wikiqa(path: Path) -> Split:
     `question-id 0 document-id label` for the same pairs in the same order. trec_eval groups by the question ids and
     breaks ties by the document ids.
     """
-    reference = path.with_suffix(WIKIQA_COMPANION)
+    reference = path.with_suffix(".ref")
     judged = [text.split() for _, text in without_blank(read_lines(reference))]
     rows = list(read_columns(path, 3, "question, sentence, label"))
-    remedy = f"{path.name} and {reference.name} must be of the same release, unchanged"
-    if len(judged) != len(rows):
-        raise InputError(f"{len(judged)} lines where {path.name} has {len(rows)}", path=reference, remedy=remedy)
-    for (line, (*_, label)), fields in zip(rows, judged, strict=True):
-        if len(fields) != 4 or fields[3] != label:
-            problem = f"question id, 0, document id and {label} are expected, as in {path.name}"
-            raise InputError(problem, path=reference, line=line, remedy=remedy)
+    if [fields[3:] for fields in judged] != [[label] for _, (_, _, label) in rows]:
+        remedy = f"{path.name} and {reference.name} must be of the same release, unchanged"
+        raise InputError(f"its lines do not have the labels of {path.name}", path=reference, remedy=remedy)
     joined = ((line, (*row, fields[0], fields[2])) for (line, row), fields in zip(rows, judged, strict=True))
     return collect(path, joined, tuple, BINARY)
 
@@ -214,8 +209,7 @@ def read_ubuntu(path: Path) -> Split:
     Candidates have no official names, so a ranking puts the right candidate after wrong ones of equal score.
     """
     whole = read_ubuntu_train(path)
-    for group, size in Counter(whole.groups).items():
-        if size != UBUNTU_CANDIDATES:
-            problem = f"context {group} has {size} of its {UBUNTU_CANDIDATES} candidates"
-            raise InputError(problem, path=path, remedy="copy the file again")
+    if wrong := [group for group, size in Counter(whole.groups).items() if size != UBUNTU_CANDIDATES]:
+        problem = f"context {wrong[0]} has not {UBUNTU_CANDIDATES} candidates"
+        raise InputError(problem, path=path, remedy="copy the file again")
     return whole

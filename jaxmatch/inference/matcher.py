@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxmatch.data.encoding import pair_rows
-from jaxmatch.data.own import columns_of, numbered_columns
+from jaxmatch.data.own import columns_of
 from jaxmatch.data.pairs import read_records, require_columns
 from jaxmatch.data.text import (
     PADDING,
@@ -350,10 +350,9 @@ class Matcher:
         has quotation marks; all as in training, unless `columns` are given.
         """
         data = self.config.get("data", {})
-        columns = columns or data.get("columns", "")
-        named = columns_of(columns)
+        named, numbered = columns_of(columns or data.get("columns", ""))
         names = [named.get(name, name) for name in ("text_a", "text_b")]
-        return names, numbered_columns(columns), bool(data.get("quoted", False))
+        return names, numbered, bool(data.get("quoted", False))
 
     def _logits(self, encoded: Encoded, batch_size: int | None = None) -> np.ndarray:
         if batch_size is not None and operator.index(batch_size) < 1:
