@@ -104,7 +104,7 @@ def _fetch(arguments: argparse.Namespace) -> None:
 
     if not arguments.names:
         for release in releases().values():
-            only = "" if release.has_addresses else "; only with --from"
+            only = "" if all("address" in file for file in release.files) else "; only with --from"
             show(f"{release.name:<12}  {release.title}{only}\n{'':<12}  {release.license}; {release.home}")
         return
     # A data set that has several names is fetched once.

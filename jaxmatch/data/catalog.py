@@ -7,11 +7,10 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from jaxmatch import errors
 from jaxmatch.config.settings import OR_IMPORT
 from jaxmatch.data import own, readers
 from jaxmatch.data.own import PLAIN, SPLITS, Layout, classes_of, in_order
-from jaxmatch.data.pairs import NO_LABEL, TASKS, DataSet, Split, dropped_text, hold_out, split_by_shares
+from jaxmatch.data.pairs import TASKS, DataSet, Split, dropped_text, hold_out, split_by_shares
 from jaxmatch.data.vectors import HASHED, NO_VECTORS
 from jaxmatch.errors import InputError, check_plain_file, nearest, shown
 
@@ -113,10 +112,7 @@ def vectors_file(name: str, directory: str) -> str:
 def find_files(
     name: str, directory: str | Path | None = None, *, task: str = "", layout: Layout = PLAIN
 ) -> dict[str, Path]:
-    """Returns the files that `load` would read, without reading them. The "train" file may be missing.
-
-    Returns:
-      The names in `Source.files` -> their files, for those that have one.
+    """Returns the names in `Source.files` -> the files that `load` would read. The "train" file may be missing.
 
     Raises:
       InputError: the name, task or layout does not fit, or a file is missing.
@@ -137,7 +133,7 @@ def find_files(
         remedy = f"give the directory that holds {source.folder or 'its files'} (--data-directory, or JAXMATCH_DATA)"
         raise InputError(f"data set {name!r} is read from files", remedy=remedy)
     path = Path(directory)
-    if name == OWN and errors.kind(path) == errors.FILE:
+    if name == OWN and os.path.isfile(path):
         if not layout.shares:
             remedy = "split it, as with --split 0.8/0.1/0.1, or give a folder with train, dev and test"
             raise InputError("this is one file", path=path, remedy=remedy)
@@ -166,9 +162,6 @@ def find_files(
 
 def missing_split(name: str, directory: str | Path | None, split: str) -> InputError:
     """Returns the error to raise if a required split is missing. Its message names the files searched."""
-    if name == OWN and directory and errors.kind(directory) == errors.FILE:
-        problem = f"the file was split without a {split} part"
-        return InputError(problem, path=directory, remedy="give its share in --split")
     source = CATALOG.get(name, _OWN)
     if name in EMBEDDED_TASKS or not source.files.get(split):
         reason = about(name).get(split, f"its splits are {', '.join(SPLITS)}")
@@ -203,7 +196,7 @@ def load(name: str, directory: str | Path | None = None, *, task: str = "", layo
         return generate(name)
     if "train" not in files:
         raise missing_split(name, directory, "train")
-    files = {split: files[split] for split in SPLITS if split in files}  # without companions
+    files = {split: files[split] for split in SPLITS if split in files}  # without the others of `Source.files`
     if name == OWN:
         return _load_own(files, task or own.guess_task(files["train"], layout), layout)
     source = CATALOG[name]
@@ -234,9 +227,8 @@ def _load_own(files: Mapping[str, Path], task: str, layout: Layout) -> DataSet:
     if task == "classification":
         labels = in_order(set(train.labels), classes_of(files["train"], layout), layout)
         if len(labels) < 2:
-            named = "; if -1 is a label, name it: --labels=-1=NAME" if NO_LABEL in train.dropped else ""
             problem = f"every pair has the label {shown(labels[0])}{dropped_text(train.dropped)}"
-            remedy = f"a classification needs two labels or more{named}"
+            remedy = "a classification needs two labels or more; if -1 is a label, name it: --labels=-1=NAME"
             raise InputError(problem, path=files["train"], remedy=remedy)
     if layout.shares:
         splits = split_by_shares(train, layout.shares, layout.seed)

@@ -1,6 +1,6 @@
 """The text of `jaxmatch data check`: the contents of a data set, and its likely problems."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -91,11 +91,10 @@ def _labels(data: DataSet, problems: list[str]) -> str:
 def _groups(data: DataSet, problems: list[str]) -> str:
     rows = []
     for name, split in data.splits.items():
-        found = defaultdict(set)
-        for group, label in zip(split.groups, split.labels, strict=True):
-            found[group].add(label)
-        scored, largest = sum(len(labels) > 1 for labels in found.values()), max(Counter(split.groups).values())
-        rows.append((name, f"{len(found):,}", f"{scored:,}", f"{len(split) / len(found):.1f}", largest))
+        sizes = Counter(split.groups)
+        labels = Counter(group for group, _ in set(zip(split.groups, split.labels, strict=True)))  # of each group
+        scored = sum(number > 1 for number in labels.values())
+        rows.append((name, f"{len(sizes):,}", f"{scored:,}", f"{len(split) / len(sizes):.1f}", max(sizes.values())))
         if not scored:
             problems.append(f"{name}: no group has both a right and a wrong candidate, so nothing can be ranked")
     return _table(("groups", "all", "right and wrong", "mean size", "largest"), rows)
@@ -149,10 +148,8 @@ def _look_for_repetition(data: DataSet, problems: list[str]) -> None:
     for name, split in data.splits.items():
         if repeated := len(split) - len(set(split.pair_keys())):
             problems.append(f"{name}: {count_text(repeated, 'pair repeats', 'pairs repeat')} an earlier one{_UP_TO}")
-        labels = defaultdict(set)
-        for *pair, label in zip(split.text_a, split.text_b, split.labels, strict=True):
-            labels[tuple(pair)].add(label)
-        if contradicting := sum(len(found) > 1 for found in labels.values()):
+        labels = Counter((a, b) for a, b, _ in set(zip(split.text_a, split.text_b, split.labels, strict=True)))
+        if contradicting := sum(number > 1 for number in labels.values()):
             problems.append(f"{name}: {occur(contradicting)} there with different labels")
     shared = {name: number for name, number in data.in_train().items() if number}
     problems += [f"{name}: {occur(number)} in the training split too{_UP_TO}" for name, number in shared.items()]

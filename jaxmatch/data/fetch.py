@@ -19,9 +19,6 @@ from jaxmatch import files
 from jaxmatch.data import catalog
 from jaxmatch.errors import InputError, NotInstalled, first_line, nearest, shown
 
-RECORD = "fetched.json"  # {file name: {"address", "sha256", "fetched"}}
-SECONDS_WITHOUT_ANSWER = 30
-
 
 @dataclasses.dataclass(frozen=True)
 class Release:
@@ -36,11 +33,6 @@ class Release:
     files: Sequence[Mapping[str, str]]
     data_sets: Sequence[str] = ()  # those of the catalog that are read from the release; empty for word vectors
     folder: str = ""  # the folder of a data directory that it fills; word vectors are stored in the directory itself
-
-    @property
-    def has_addresses(self) -> bool:
-        """Whether a program may download all files from their owners."""
-        return all("address" in file for file in self.files)
 
     def place(self, directory: Path) -> Path:
         """Returns the path of the release in a data directory: its folder, or its file of word vectors."""
@@ -75,13 +67,13 @@ def fetch(release: Release, directory: Path, source: str = "") -> None:
     Raises:
       InputError: a file cannot be had, has the wrong checksum, or is not of the official release.
     """
-    if not source and not release.has_addresses:
+    if not source and not all("address" in file for file in release.files):
         remedy = f"get it as described at {release.home}, or give --from with a folder or an address that has it"
         raise InputError(f"{release.name} has no address that a program may use", remedy=remedy)
     if release.place(directory).exists():
         return
     directory.mkdir(parents=True, exist_ok=True)
-    record = directory / RECORD
+    record = directory / "fetched.json"  # {file name: {"address", "sha256", "fetched"}}
     fetched = files.read_json(record) if record.exists() else {}
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
         for file in release.files:
@@ -107,7 +99,7 @@ def _download(address: str, path: Path, checksum: str | None) -> None:
     pooch.get_logger().setLevel("ERROR")
     downloader = lambda source, output, _: shutil.copyfile(source, output)
     if "://" in address:
-        downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=SECONDS_WITHOUT_ANSWER)
+        downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=30)  # seconds
     remedy = "it was not kept; try again, or take a mirror with --from"
     try:
         pooch.retrieve(address, checksum, fname=path.name, path=path.parent, downloader=downloader)

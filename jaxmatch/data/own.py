@@ -14,23 +14,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.data.pairs import (
-    FORMATS,
-    NO_LABEL,
-    Record,
-    Split,
-    collect,
-    format_of,
-    number_of,
-    open_parquet,
-    read_objects,
-    read_parquet,
-    read_table,
-    text_of,
-)
+from jaxmatch.data import pairs
+from jaxmatch.data.pairs import NO_LABEL, Record, Split, collect, number_of, text_of
 from jaxmatch.errors import InputError, listed, nearest, shown
 
-SUFFIXES = tuple(f".{name}{packed}" for packed in ("", ".gz") for name in FORMATS)
+SUFFIXES = tuple(f".{name}{packed}" for packed in ("", ".gz") for name in pairs.FORMATS)
 KNOWN = ("text_a", "text_b", "label", "group")
 EXAMPLE = "text_a=question1,text_b=question2,label=is_duplicate"
 RANKING_LABELS = ("0", "1")
@@ -46,8 +34,7 @@ _WHOLE = re.compile(r"(-?[0-9]+)\.0+")
 class Layout:
     """The layout of the files of own data."""
 
-    # 'text_a', 'text_b', 'label' or 'group' -> its name in the file, where that differs. Only 'text_a' and 'group' may
-    # have the same column.
+    # 'text_a', 'text_b', 'label' or 'group' -> its name in the file, where that differs
     columns: Mapping[str, str] = dataclasses.field(default_factory=dict)
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)  # label in the file -> its name
     quoted: bool = False  # whether TSV is written with quotation marks, as CSV is
@@ -137,7 +124,7 @@ def guess_task(path: Path, layout: Layout = PLAIN) -> str:
     A name that looks like `group` is an error: a ranking must not silently be trained as a classification.
     """
     records = _records(path, (), layout)
-    if format_of(path) != "jsonl":
+    if pairs.format_of(path) != "jsonl":
         records = itertools.islice(records, 1)  # the other rows have the same columns
     names = dict.fromkeys(key for _, record in records for key in record)
     if layout.column("group") in names:
@@ -151,15 +138,15 @@ def guess_task(path: Path, layout: Layout = PLAIN) -> str:
 
 def _records(path: Path, required: Sequence[str], layout: Layout) -> Iterator[Record]:
     """Yields the records of a file, which have the required columns."""
-    kind = format_of(path)
+    kind = pairs.format_of(path)
     if kind is None:
         raise InputError(f"its name ends in none of {', '.join(SUFFIXES)}", path=path)
     if kind == "parquet":
-        return read_parquet(path, required, required or None)
+        return pairs.read_parquet(path, required, required or None)
     if kind == "jsonl":
-        return read_objects(path, required)
+        return pairs.read_objects(path, required)
     quoted_by = "," if kind == "csv" else "\t" if layout.quoted else None
-    return read_table(path, required, quoted_by=quoted_by, numbered=layout.numbered)
+    return pairs.read_table(path, required, quoted_by=quoted_by, numbered=layout.numbered)
 
 
 def read(
@@ -172,8 +159,7 @@ def read(
     label. A damaged file or line is an `InputError`.
 
     Arguments:
-      path: the file to read; its name ends in one of `SUFFIXES`.
-      task: 'classification', 'regression' or 'ranking'.
+      path, task: the file, whose name ends in one of `SUFFIXES`, and what is learned from it.
       labels: the label names that may occur in a classification; None allows all (the training file). Of a ranking:
         None means "0" and "1".
       layout: the columns that are read, and the names of the labels.
@@ -249,7 +235,7 @@ def in_order(labels: Iterable[str], classes: Sequence[str], layout: Layout) -> t
 
 def classes_of(path: Path, layout: Layout) -> list[str]:
     """Returns the names of the classes that Hugging Face's datasets wrote to Parquet (`ClassLabel`), or nothing."""
-    if format_of(path) != "parquet":
+    if pairs.format_of(path) != "parquet":
         return []
-    metadata = json.loads((open_parquet(path).schema_arrow.metadata or {}).get(b"huggingface", "{}"))
+    metadata = json.loads((pairs.open_parquet(path).schema_arrow.metadata or {}).get(b"huggingface", "{}"))
     return metadata.get("info", {}).get("features", {}).get(layout.column("label"), {}).get("names") or []

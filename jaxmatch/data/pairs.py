@@ -1,8 +1,7 @@
 """Pairs of texts before they are encoded: splits, the records of files, and the division of one file.
 
 A record is (line, column -> value). In text files only a line feed ends a line. Texts from the web hold lone carriage
-returns, NULs and U+2028, at which `str.splitlines` would cut a sentence in two. Blank lines are skipped. What a file
-holds and cannot be used is an `InputError`.
+returns, NULs and U+2028, at which `str.splitlines` would cut a sentence in two. Blank lines are skipped.
 """
 
 import csv
@@ -132,8 +131,7 @@ def collect(
     """Collects the pairs of a file.
 
     Arguments:
-      path: the file.
-      records: (line, record) for each pair.
+      path, records: the file, and (line, record) for each pair.
       pair_of: record -> first text, second text, label and, if there are any, its group, the name of the document and
         its category; or the reason for which the pair is left out. An `InputError` needs no place.
       labels: the label names that may occur; None accepts numbers and any text that is a name on one line.
@@ -212,9 +210,8 @@ def decode_lines(raw_lines: Iterable[bytes], path: Path | str) -> Iterator[tuple
         try:
             line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise InputError(
-                f"it is not UTF-8 text ({error})", path=path, line=number, remedy="save it in UTF-8"
-            ) from None
+            problem = f"it is not UTF-8 text ({error})"
+            raise InputError(problem, path=path, line=number, remedy="save it as text in UTF-8") from None
         yield number, line.removesuffix("\n").removesuffix("\r")
 
 
@@ -259,7 +256,7 @@ def read_records(
         found = read_objects(source, parts, lines)
     else:
         quoted_by = "," if layout == "csv" else "\t" if quoted else None
-        found = read_table(source, parts, quoted_by=quoted_by, lines=lines, numbered=numbered, distinct=True)
+        found = read_table(source, parts, quoted_by=quoted_by, lines=lines, numbered=numbered)
     for number, fields in found:
         try:
             if empty := [key for key in parts if not text_of(fields, key).strip()]:
@@ -286,19 +283,17 @@ def read_table(
     quoted_by: str | None = None,
     lines: Iterator[tuple[int, str]] | None = None,
     numbered: Mapping[int, str] | None = None,
-    distinct: bool = False,
 ) -> Iterator[Record]:
     """Yields (number of the first line, column -> text) for each row of a table whose first line names the columns.
 
     Arguments:
       path: the file to read, or the name of a stream for error messages.
-      required: the names of columns that the header must hold, each once.
+      required: the names of columns that the header must hold.
       quoted_by: the separator of a file in which quotation marks enclose a column that holds a separator or a line end
         (RFC 4180); None: tabs separate the columns, and quotation marks are ordinary characters.
       lines: the lines as `read_lines` yields them; None: `path` is read.
       numbered: number of a column from 1 -> its name, for a table without a line of names; other columns are named by
         their numbers.
-      distinct: whether the header must hold each name once.
     """
     lines = read_lines(Path(path)) if lines is None else lines
     plain = ((number, line.split("\t")) for number, line in without_blank(lines))
@@ -310,7 +305,7 @@ def read_table(
     if numbered:
         rows = itertools.chain([(number, first)], rows)
         names = [numbered.get(place, str(place)) for place in range(1, len(names) + 1)]
-    require_columns(names, [*required, *filter(None, names)] if distinct else required, path, 1)
+    require_columns(names, required, path, 1)
     for number, columns in rows:
         if len(columns) != len(names):
             problem = f"{count_text(len(columns), 'column')} where the first line has {len(names)}"
@@ -335,22 +330,19 @@ def _quoted(lines: Iterator[tuple[int, str]], path: Path | str, separator: str) 
 
 
 def require_columns(names: Sequence[str], required: Sequence[str], path: Path | str, line: int | None = None) -> None:
-    """Checks that the names of a table's columns hold each required one, once."""
-    if twice := [name for name in required if names.count(name) > 1]:
+    """Checks that the names of a table's columns hold each required one, and none twice but the empty one."""
+    if twice := [name for name in names if name and names.count(name) > 1]:
         raise InputError(f"the header names column {shown(twice[0])} twice", path=path, line=line, remedy="rename one")
     if missing := [name for name in required if name not in names]:
         problem = f"the header has no column {listed(missing)}; it has {listed(names)}"
-        one = len(names) == 1 < len(required)
-        remedy = "tabs separate the columns of .tsv, commas those of .csv: rename the file, or save it again"
-        raise InputError(problem, path=path, line=line, remedy=remedy if one else _RENAME)
+        tabs = "tabs separate the columns of .tsv, commas those of .csv: rename the file, or save it again"
+        raise InputError(problem, path=path, line=line, remedy=tabs if len(names) == 1 < len(required) else _RENAME)
 
 
 def read_objects(
     path: Path | str, required: Sequence[str], lines: Iterable[tuple[int, str]] | None = None
 ) -> Iterator[Record]:
-    """Yields (line number, object) for each of the `lines` (None: those of the file), which hold one JSON object each,
-    with the required keys.
-    """
+    """Yields (line number, object) for each of the lines, which hold a JSON object with the required keys each."""
     for number, line in without_blank(read_lines(Path(path)) if lines is None else lines):
         try:
             value = json.loads(line)
@@ -435,18 +427,15 @@ def _joined_groups(groups: Sequence[str], keys: Sequence[Hashable]) -> list[str]
     """Returns the unit of each pair, named by its first group in the order of texts. Groups that share a pair, by its
     key, are in one unit.
     """
-    parents = {group: group for group in groups}
-
-    def unit_of(group: str) -> str:
-        while parents[group] != group:
-            parents[group] = group = parents[parents[group]]
-        return group
-
-    group_of_key: dict[Hashable, str] = {}
-    for group, key in zip(groups, keys, strict=True):
-        first, second = sorted((unit_of(group), unit_of(group_of_key.setdefault(key, group))))
-        parents[second] = first
-    return [unit_of(group) for group in groups]
+    units, before = list(groups), None
+    while units != before:
+        before = units
+        for names in (keys, groups):
+            first: dict[Hashable, str] = {}
+            for name, unit in zip(names, units, strict=True):
+                first[name] = min(unit, first.get(name, unit))
+            units = [first[name] for name in names]
+    return units
 
 
 def hold_out(whole: Split) -> tuple[Split, Split]:

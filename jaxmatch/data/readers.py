@@ -11,17 +11,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from pathlib import Path
 
-from jaxmatch.data.pairs import (
-    Split,
-    collect,
-    number_of,
-    read_columns,
-    read_lines,
-    read_objects,
-    read_table,
-    text_of,
-    without_blank,
-)
+from jaxmatch.data.pairs import Split, collect, number_of, read_columns, read_lines, read_objects, read_table, text_of
 from jaxmatch.errors import InputError, shown
 
 BINARY = ("0", "1")
@@ -36,11 +26,6 @@ _VOTES = re.compile(r"\(([0-6]),6\)")
 _TREC_QUESTION = re.compile(r"<QApairs id='([^']*)'>")
 _TREC_LABEL = {"positive": "1", "negative": "0"}
 _TREC_BLOCKS = {f"<{name}>": name for name in ("question", *_TREC_LABEL)}
-
-
-def _read_table(path: Path, columns: tuple[str, ...], labels: tuple[str, ...]) -> Split:
-    """Reads a table with tabs and a header. The columns are those of the texts and the label."""
-    return collect(path, read_table(path, columns), itemgetter(*columns), labels)
 
 
 def read_snli(path: Path) -> Split:
@@ -83,12 +68,14 @@ def read_sick_relatedness(path: Path) -> Split:
 
 def read_mrpc(path: Path) -> Split:
     """Reads MRPC, the Microsoft Research Paraphrase Corpus (Dolan and Brockett, 2005): tabs, with a header."""
-    return _read_table(path, ("#1 String", "#2 String", "Quality"), BINARY)
+    columns = ("#1 String", "#2 String", "Quality")
+    return collect(path, read_table(path, columns), itemgetter(*columns), BINARY)
 
 
 def read_rte(path: Path) -> Split:
     """Reads RTE, recognizing textual entailment, in the layout of GLUE (Wang et al., 2019): tabs, with a header."""
-    return _read_table(path, ("sentence1", "sentence2", "label"), RTE)
+    columns = ("sentence1", "sentence2", "label")
+    return collect(path, read_table(path, columns), itemgetter(*columns), RTE)
 
 
 def read_stsb(path: Path) -> Split:
@@ -126,7 +113,7 @@ def read_wikiqa(path: Path) -> Split:
     breaks ties by the document ids.
     """
     reference = path.with_suffix(".ref")
-    judged = [text.split() for _, text in without_blank(read_lines(reference))]
+    judged = [text.split() for _, text in read_lines(reference) if text.strip()]
     rows = list(read_columns(path, 3, "question, sentence, label"))
     if [fields[3:] for fields in judged] != [[label] for _, (_, _, label) in rows]:
         remedy = f"{path.name} and {reference.name} must be of the same release, unchanged"
