@@ -127,7 +127,7 @@ def test_smoke_run_of_re2_timing_without_a_split_makes_table_and_figure(tmp_path
             "config.model.blocks would not reach RE2 (1 block) and",
         ),
         (["re2_timing.py", "--models", "re2,cafe2"], 'there is no model "cafe2" in this timing; did you mean "cafe"?'),
-        (["re2_timing.py", "--data-directory", "/no/such"], "/no/such: there is no such directory"),
+        (["re2_timing.py", "--data-directory", "/no/such"], "/no/such: data set "),
     ],
 )
 def test_invalid_options_are_reported_in_one_line(tmp_path, capsys, words, problem):

@@ -155,7 +155,7 @@ MUTANTS = [
     (_TABLE, "for each in (record, *record.get(\"trained_by\", ()))\n", "for each in (record,)\n", ["tests/test_tables.py"]),
     (_TABLE, ', **each.get("versions", {})}', "}", ["tests/test_tables.py"]),
     ("jaxmatch/reporting/records.py", ' not in SCORES:\n            raise InputError(', ' not in SCORES:\n            raise ValueError(', ["tests/test_records.py::test_a_record_chosen_by_an_unknown_score_is_not_called_damaged"]),
-    ("jaxmatch/inference/matcher.py", 'columns = columns or data.get("columns", "")', "pass", ["tests/test_record_input.py::test_predict_reads_the_columns_of_training"]),
+    ("jaxmatch/inference/matcher.py", 'columns_of(columns or data.get("columns", ""))', "columns_of(columns)", ["tests/test_record_input.py::test_predict_reads_the_columns_of_training"]),
     (_SCORES, "ideal = grades[np.lexsort((-grades, groups))]", "ideal = grades", ["tests/test_scores.py"]),
     (_SCORES, "kept((first == 1).astype(np.float64))", "kept((first <= 2).astype(np.float64))", ["tests/test_scores.py"]),
     ("jaxmatch/analysis/evaluate.py", "places = numbers * len(names) + outputs.argmax(axis=1)", "places = numbers + len(names) * outputs.argmax(axis=1)", ["tests/test_cli_evaluate.py"]),
