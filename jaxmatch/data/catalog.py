@@ -14,8 +14,7 @@ from jaxmatch.data.pairs import TASKS, DataSet, Split, dropped_text, hold_out, s
 from jaxmatch.data.vectors import HASHED, NO_VECTORS
 from jaxmatch.errors import InputError, check_plain_file, nearest, shown
 
-# The environment variable that names the folder with the official folders of the data sets.
-DATA_VARIABLE = "JAXMATCH_DATA"
+DATA_VARIABLE = "JAXMATCH_DATA"  # names the folder with the official folders of the data sets
 OWN = "own"
 EMBEDDED_TASKS = {
     "embedded_inference": "classification",

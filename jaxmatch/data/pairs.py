@@ -75,13 +75,14 @@ class Split:
 
 
 def _without_case_and_punctuation(text: str) -> str:
-    return " ".join("".join(map(_spaced, text.casefold())).split()) or text
+    return " ".join(text.casefold().translate(_spaces()).split()) or text
 
 
 @functools.cache
-def _spaced(letter: str) -> str:
-    """Returns a space for punctuation: Unicode's category P, and the grave accent of ``quotes''."""
-    return " " if letter == "`" or unicodedata.category(letter).startswith("P") else letter
+def _spaces() -> Mapping[int, str]:
+    """Returns punctuation (Unicode's category P, none of it above 0x1FFFF, and the accent of ``quotes'') -> a space."""
+    marks = (code for code in range(0x20000) if unicodedata.category(chr(code)).startswith("P"))
+    return dict.fromkeys([ord("`"), *marks], " ")
 
 
 @dataclasses.dataclass(frozen=True)
