@@ -117,9 +117,9 @@ class Watcher(Display):
     def text(self) -> str:
         return self._text.getvalue()
 
-    def cohort(self, folder, runs):
+    def cohort(self, folder, dropped):
         self.trained.append(folder.runs)
-        return super().cohort(folder, runs)
+        return super().cohort(folder, dropped)
 
 
 class Stop(BaseException):
@@ -147,8 +147,8 @@ class StopAt(Watcher):
         if before:
             setattr(shown, self._method, call)
 
-    def cohort(self, folder, runs):
-        shown = super().cohort(folder, runs)
+    def cohort(self, folder, dropped):
+        shown = super().cohort(folder, dropped)
         self._stop_in(shown)
         return shown
 

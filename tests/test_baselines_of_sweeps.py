@@ -100,9 +100,7 @@ def test_baselines_of_other_data_or_of_another_request_are_computed_anew(tmp_pat
     stored = json.loads(file.read_text()) | {"asked": asked}
     file.write_text(json.dumps(stored | changed))
     new, messages = [{**row, "title": f"new {row['title']}"} for row in stored["rows"]], []
-    monkeypatch.setattr(
-        "jaxmatch.sweep.launch.measured", lambda data, names: [row for row in new if row["name"] in names]
-    )
+    monkeypatch.setattr("jaxmatch.baselines.measured", lambda data, names: [row for row in new if row["name"] in names])
     plan = plan_of({"data.name": "embedded_inference"})
     plan.sweep.baselines = named_baselines("all")
     monkeypatch.setitem(sys.modules, "sklearn", None)
@@ -189,7 +187,7 @@ def test_the_table_is_reproduced_from_the_folder_without_refitting_baselines(few
     assert [line.split("|")[1].strip() for line in first.splitlines()[2:5]] == ["DecAtt", "BM25", "word overlap"]
     assert main(["table", str(tmp_path / "w")]) == 0
     assert capsys.readouterr().out == first
-    monkeypatch.setattr("jaxmatch.sweep.launch.measured", lambda *_: pytest.fail("fitted again"))
+    monkeypatch.setattr("jaxmatch.baselines.measured", lambda *_: pytest.fail("fitted again"))
     assert main([*words, "--baselines", "bm25,overlap"]) == 0
     assert capsys.readouterr().out == first
     # With "none", the file stays in the folder, and no table shows its baselines.

@@ -156,7 +156,7 @@ class FakeEncoder:
 
 
 def test_the_row_of_a_cross_encoder_is_stored_and_computed_once(own, tmp_path, monkeypatch):
-    monkeypatch.setattr(launch, "check_cross_encoder", lambda folder: None)
+    monkeypatch.setattr(baselines, "check_cross_encoder", lambda folder: None)
     monkeypatch.setattr(baselines, "CrossEncoder", FakeEncoder)
     folder = tmp_path / "some-encoder"
     folder.mkdir()

@@ -1,4 +1,4 @@
-"""Cohorts that do not fill the devices are trained concurrently, each on its own devices."""
+"""How a process or a worker trains a cohort: its devices, its lock, its environment, and its share of the workers."""
 
 import dataclasses
 import os
@@ -9,14 +9,11 @@ import small_sweep
 from filelock import FileLock
 from small_sweep import on_devices
 
-from jaxmatch.devices import available_devices
 from jaxmatch.sweep import launch
-from jaxmatch.sweep.execute import Training, spread, train_cohort, variables
+from jaxmatch.sweep.execute import Training, train_cohort, variables
 from jaxmatch.sweep.plan import make_plan, split_cohorts
 from jaxmatch.training.chunks import devices_filled
 from jaxmatch.workdir import Workdir, pack
-
-DEVICES = tuple("abcdefgh")
 
 
 def test_cohort_takes_the_fewest_devices_without_more_runs_per_device():
@@ -28,135 +25,30 @@ def test_cohort_takes_the_fewest_devices_without_more_runs_per_device():
             assert filled == 1 or -(-runs // (filled - 1)) > -(-runs // devices)
 
 
-def test_cohorts_that_fit_are_trained_at_once_on_their_own_devices():
-    meeting, started = threading.Barrier(2, timeout=20), []
-
-    def train(number, devices, stop):
-        started.append(devices)
-        meeting.wait()  # fails unless two are trained at the same time
-        return devices
-
-    returned = spread([(3, 1.0), (2, 2.0), (4, 4.0), (3, 3.0)], DEVICES, train)
-    assert [len(devices) for devices in returned] == [3, 2, 4, 3]
-    assert {frozenset(started[0]), frozenset(started[1])} == {frozenset("abcd"), frozenset("efg")}  # longest first
-    assert not set(started[0]) & set(started[1]) and not set(returned[0]) & set(returned[1])
-
-
-def test_cohorts_that_do_not_fit_together_are_trained_in_order():
-    begun = []
-
-    def train(number, devices, stop):
-        begun.append(number)
-        return number, devices
-
-    cohorts = [(5, 1.0), (8, 2.0), (4, 3.0)]
-    assert spread(cohorts, DEVICES, train) == [(n, DEVICES[:size]) for n, (size, _) in enumerate(cohorts)]
-    assert begun == [0, 1, 2]
-    assert spread(cohorts[2:], DEVICES, train) == [(0, DEVICES[:4])] and spread([], DEVICES, train) == []
-
-
-def test_an_exception_stops_the_other_cohorts_and_is_raised():
-    stopped = []
-
-    def train(number, devices, stop):
-        if number == 1:
-            raise OSError(28, "No space left on device")
-        stopped.append(stop.wait(20))
-
-    with pytest.raises(OSError, match="No space left"):
-        spread([(3, 1.0), (3, 1.0), (3, 0.5)], DEVICES, train)
-    assert stopped == [True]  # the third never begins
-
-
 # Devices are fixed when JAX starts, so this needs its own process.
 PROGRAM = """
-import os, pathlib, signal, sys, threading, time
+import pathlib, sys
 import jax
-import pytest
 import small_sweep
-from jaxmatch.cli.main import raise_lost_interrupts
-from jaxmatch.sweep import execute
-from jaxmatch.training import cohort as selection
 
-raise_lost_interrupts()
 assert len(jax.devices()) == 8
 folder = pathlib.Path(sys.argv[1])
-files = small_sweep.write_files(folder / "files")
 # Two cohorts of three runs.
-rates, most = {"optimizer.learning_rate": "0.01,0.003"}, {"execution.maximum_replicas": "3"}
-what = dict(seeds=3, grid_overrides=rates, overrides=most)
-
-def launched(name, watcher=None):
-    watcher = watcher or small_sweep.Watcher()
-    overrides = small_sweep.overrides(files) | what["overrides"]
-    arguments = {**what, "overrides": overrides, "workdir": folder / name, "display": watcher}
-    return small_sweep.launch.sweep(files / "small.py", **arguments), watcher
-
-# Concurrently: the second cohort begins before the first is done. Arrays computed outside of a cohort's programs are
-# on its own devices, too.
-rate_of, used = selection.rate_of, set()
-
-def watched(*arguments):
-    rate = rate_of(*arguments)
-    used.update(device.id for device in rate.devices())
-    return rate
-
-selection.rate_of = watched
-table, watcher = launched("beside")
-selection.rate_of = rate_of
-assert used == {0, 3}, used
+grid, overrides = {"optimizer.learning_rate": "0.01,0.003"}, {"execution.maximum_replicas": "3"}
+files = small_sweep.write_files(folder / "files")
+_, watcher = small_sweep.launched(files, folder / "work", seeds=3, grid_overrides=grid, overrides=overrides)
 lines = [line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")]
-assert ["compiling" in line for line in lines] == [True, True, False, False], lines
-assert all("cohort 1" in line or "cohort 2" in line for line in lines)
-records = small_sweep.records(folder / "beside")
+assert ["compiling" in line for line in lines] == [True, False, True, False], lines
+records = small_sweep.records(folder / "work")
 assert len(records) == 6 and {record["device"].split(" x ")[0] for record in records.values()} == {"3"}
 assert all(record["times"]["replica_steps"] == 3 * record["times"]["lockstep_steps"] for record in records.values())
-
-# Sequentially: bitwise equal results.
-with pytest.MonkeyPatch.context() as patch:
-    alone = threading.Event()
-    def in_turn(cohorts, devices, train, on_interrupt):
-        return [train(number, tuple(devices[:size]), alone) for number, (size, _) in enumerate(cohorts)]
-    patch.setattr(execute, "spread", in_turn)
-    other, watcher = launched("in turn")
-    lines = [line for line in watcher.text.splitlines() if "compiling" in line or line.endswith(": done")]
-    assert ["compiling" in line for line in lines] == [True, False, True, False]
-    assert other == table and small_sweep.results(folder / "in turn") == small_sweep.results(folder / "beside")
-
-# Ctrl-C while both train: both resume from their checkpoints.
-class Interrupting(small_sweep.Watcher):
-    meeting = threading.Barrier(2, timeout=100)
-
-    def cohort(self, cohort, runs):
-        shown, calls = super().cohort(cohort, runs), []
-        before = shown.evaluated
-
-        def evaluated(*arguments):
-            before(*arguments)
-            calls.append(1)
-            if len(calls) == 2:  # the first is in a checkpoint
-                if self.meeting.wait() == 0:
-                    os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(2)
-
-        shown.evaluated = evaluated
-        return shown
-
-with pytest.raises(KeyboardInterrupt):
-    launched("interrupted", Interrupting())
-assert not (folder / "interrupted" / "runs").exists() and not list(folder.glob("interrupted/cohorts/*/error.json"))
-assert len({checkpoint.parent for checkpoint in folder.glob("interrupted/cohorts/*/checkpoints/*")}) == 2
-other, watcher = launched("interrupted")
-assert watcher.text.count(": continues ") == 2
-assert other == table and small_sweep.results(folder / "interrupted") == small_sweep.results(folder / "beside")
-
-print("side by side")
+print("on three devices")
 """
 
 
 @pytest.mark.slow
-def test_concurrent_cohorts_equal_sequential_ones_and_resume(tmp_path):
-    assert "side by side" in on_devices(8, [str(tmp_path)], "-c", PROGRAM)[0]
+def test_cohorts_train_one_after_another_on_the_devices_that_they_fill(tmp_path):
+    assert "on three devices" in on_devices(8, [str(tmp_path)], "-c", PROGRAM)[0]
 
 
 @pytest.fixture
@@ -166,11 +58,10 @@ def cohort(small_files, tmp_path):
     workdir, watcher = Workdir(tmp_path / "work"), small_sweep.Watcher()
     (folder,) = workdir.assign(plan.groups)
     watcher.begin(plan, set())
-    devices, stop = tuple(available_devices()[:1]), threading.Event()
     yield (
         folder,
         lambda wait=0.0, before=None: train_cohort(
-            Training(plan, watcher, {folder.name: before}), folder, devices, stop, wait
+            Training(plan, watcher, {folder.name: before}), folder, threading.Event(), wait
         ),
     )
     watcher.end()

@@ -84,7 +84,7 @@ def test_python_examples_run(page, tmp_path, monkeypatch, restored_registries, f
     saved_model.save(tmp_path / "runs" / "quickstart" / "runs" / "RUN")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    for name in ("wandb", "mlflow"):  # tests/test_follow_page.py tests their calls
+    for name in ("tensorboardX", "wandb", "mlflow"):  # tests/test_follow_page.py tests their calls
         monkeypatch.setitem(sys.modules, name, mock.MagicMock())
     names = {}
     for number, example in enumerate(fenced(page, "python")):

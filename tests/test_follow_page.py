@@ -1,4 +1,4 @@
-"""The listeners of docs/how_to/follow.md, tested with a fake of W&B."""
+"""The listeners of docs/how_to/follow.md, tested with fakes of W&B and tensorboardX."""
 
 import contextlib
 import io
@@ -13,7 +13,7 @@ from jaxmatch.sweep.display import FollowedRun
 
 PAGE = Path(__file__).parent.parent / "docs" / "how_to" / "follow.md"
 RUN = FollowedRun("abc-seed0", "small", Path("runs/abc-seed0"), 0, {}, {"model": {"name": "re2"}})
-RECORD = {"status": "finished", "test": {"accuracy": 0.75}}
+RECORD = {"status": "finished", "test": {"accuracy": 0.75}, "selected_at_samples": 20}
 
 
 def evaluation(samples: int) -> dict:
@@ -71,6 +71,29 @@ def test_wandb_listener_resumes_without_repeating_steps(wandb):
     assert wandb.inits == [("small", "abc-seed0")] * 2 and wandb.exits == [1, 0]
     assert list(wandb.logged) == [10, 20, 30] and wandb.logged[30] == {"train/loss": 0.5, "dev/accuracy": 0.7}
     assert wandb.summary == {"test/accuracy": 0.75}
+
+
+def test_tensorboard_listener_replaces_the_points_that_are_computed_again(monkeypatch):
+    points = {}
+
+    class SummaryWriter:
+        """A stand-in for that of tensorboardX: `purge_step` drops earlier points from this step on."""
+
+        def __init__(self, folder, purge_step):
+            self.points = points[folder] = [each for each in points.get(folder, ()) if each[1] < purge_step]
+
+        def add_scalar(self, name, value, step):
+            self.points.append((name, step, value))
+
+        def close(self):
+            self.points = None
+
+    monkeypatch.setitem(sys.modules, "tensorboardX", types.SimpleNamespace(SummaryWriter=SummaryWriter))
+    interrupted_and_resumed("TensorBoard")
+    evaluated = [
+        (name, step, value) for step in (10, 20, 30) for name, value in (("train/loss", 0.5), ("dev/accuracy", 0.7))
+    ]
+    assert points == {"tensorboard/abc-seed0": [*evaluated, ("test/accuracy", 20, 0.75)]}
 
 
 def test_printing_listener_prints_each_evaluation_and_the_end():

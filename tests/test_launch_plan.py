@@ -11,9 +11,7 @@ import small_sweep
 from jaxmatch.errors import InputError
 from jaxmatch.sweep import execute, launch
 from jaxmatch.sweep.display import plan_text
-from jaxmatch.sweep.execute import resumed_text
 from jaxmatch.sweep.plan import PlannedCohort, make_plan
-from jaxmatch.workdir import Workdir
 
 
 def planned(small_files, **arguments):
@@ -77,8 +75,7 @@ def test_estimated_training_time_accounts_for_devices_and_fillers(small_files):
     assert seconds(available=1) == "17 min"  # 100 s per run
     assert seconds(available=1, batch=32) == "20 min"  # two chunks of three, one of which is a filler
     assert seconds(available=2) == "10 min"  # three per device, one of which is a filler
-    assert seconds(available=4) == "5 min"  # on three devices of four, if others filled the fourth
-    assert seconds(available=10) == "2 min"  # both cohorts at the same time
+    assert seconds(available=4) == "7 min"  # on three devices of four
 
 
 def test_plan_counts_only_missing_runs(small_files):
@@ -90,17 +87,6 @@ def test_plan_counts_only_missing_runs(small_files):
     assert plan_text(plan, set(names)) == "sweep small: 6 runs, all on record"
 
 
-def test_plan_says_how_many_cohorts_resume_from_a_checkpoint(small_files, tmp_path):
-    plan = planned(small_files)
-    assert resumed_text(plan, Workdir(tmp_path)) == ""
-    (folder,) = Workdir(tmp_path).assign(plan.groups)
-    assert resumed_text(plan, Workdir(tmp_path)) == ""
-    (folder.checkpoints / "4").mkdir(parents=True)
-    line = "  1 cohort will resume from a checkpoint; the plan counts steps made before, too"
-    assert resumed_text(plan, Workdir(tmp_path)) == line
-    assert resumed_text(planned(small_files, overrides={"training.epochs": "2"}), Workdir(tmp_path)) == ""
-
-
 def test_config_file_is_one_run_and_train_defaults_to_one_seed(small_files, tmp_path):
     small = (small_files / "small.py").read_text().replace("get_sweep() -> Sweep", "_sweep()")
     file = tmp_path / "tiny.py"
@@ -110,8 +96,6 @@ def test_config_file_is_one_run_and_train_defaults_to_one_seed(small_files, tmp_
         watcher = small_sweep.Watcher()
         launch.train(file, workdir=tmp_path, dry_run=True, display=watcher, overrides=overrides, seeds=seeds)
         assert f"sweep tiny: {runs} (0 on record)" in watcher.text
-    with pytest.raises(InputError, match="a training has no grid"):
-        launch.train(file, workdir=tmp_path, overrides=overrides, grid_overrides={"model.blocks": "1,2"})
     with pytest.raises(InputError, match="small.py: it is a sweep; give it to jaxmatch sweep"):
         launch.train(small_files / "small.py", workdir=tmp_path, overrides=overrides)
 

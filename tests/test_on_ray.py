@@ -126,7 +126,7 @@ def test_records_and_display_equal_those_of_one_process(small_files, tmp_path, e
     assert sys.modules["ray"].events["stepped"]
 
     def shown(text):
-        return [line for line in text.splitlines() if "estimated" not in line and "best on dev" not in line]
+        return [line for line in text.splitlines() if "estimated" not in line]
 
     assert [line for line in shown(seen.text) if "trained by 1 worker at once" not in line] == shown(watcher.text)
     assert small_sweep.launched(small_files, tmp_path, engine=engine())[1].trained == []

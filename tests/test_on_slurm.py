@@ -150,7 +150,7 @@ def test_failing_squeue_is_reported_with_its_name(submit, slurm):
         (("--on", "slurm:local"), "cohorts cannot be trained on 'slurm:local'; give --on ray, or --on slurm"),
         (("--on", "slurn"), "cohorts cannot be trained on 'slurn'; give"),
         (("--on", "slurm", "--distributed"), "--on and --distributed cannot be combined; give one"),
-        (("--on", "slurm", "--log", "tensorboard"), "--log does not apply to jobs of Slurm"),
+        (("--on", "slurm", "--log", "mine.py:Log"), "--log does not apply to jobs of Slurm"),
         (("--on", "slurm", "--slurm", "no.toml"), "no.toml: "),
         (("--on", "ray", "--slurm", "no.toml"), "--slurm needs --on slurm"),
         (("--on", "ray", "--collect"), "--collect needs --on slurm"),

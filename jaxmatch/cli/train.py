@@ -60,7 +60,7 @@ def _add_launch_arguments(parser: argparse.ArgumentParser, name: str, kind: str)
     add("--dry-run", action="store_true", help="show the plan, on standard error, and train nothing")
     smoke = "try it quickly: a tiny model, a few steps, generated data (default folder: runs/NAME-smoke)"
     add("--smoke", action="store_true", help=smoke)
-    log = "follow the runs: tensorboard, or a listener of your own as module:Class or file.py:Class"
+    log = "follow the runs with a listener of your own, as module:Class or file.py:Class"
     add("--log", action="append", default=[], metavar="NAME", help=log)
     add_data_arguments(parser)
     add = parser.add_argument_group("clusters").add_argument

@@ -4,21 +4,18 @@ It goes to stderr; stdout is for the table.
 """
 
 import dataclasses
-import datetime
 import math
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskProgressColumn, TextColumn
-from rich.text import Text
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from jaxmatch.config.settings import SCORES
-from jaxmatch.errors import InputError, NotInstalled, count_text, printable
+from jaxmatch.errors import InputError, count_text, printable
 from jaxmatch.reporting.layout import duration_text, shared_text
 from jaxmatch.reporting.records import read_record
 from jaxmatch.sweep.files import load_module, load_named, user_file_errors
@@ -77,70 +74,24 @@ class RunListener:
         """
 
 
-class TensorBoard(RunListener):
-    """Writes the curves of runs for TensorBoard, each to a subfolder. A step is one pair seen in training."""
-
-    def __init__(self, folder: Path):
-        try:
-            from tensorboard.compat.proto import event_pb2, summary_pb2
-            from tensorboard.summary.writer.event_file_writer import EventFileWriter
-        except ImportError:
-            raise NotInstalled("--log tensorboard", "TensorBoard", "tensorboard") from None
-        self._folder, self._open = folder, EventFileWriter
-        self._events, self._summary = event_pb2, summary_pb2.Summary
-        self._writers: dict[str, Any] = {}
-
-    def started(self, run: FollowedRun, curve: Sequence[Mapping[str, Any]]) -> None:
-        self._writers[run.name] = self._open(str(self._folder / run.name))
-        # Tells readers to drop the events of earlier files, which are written again.
-        self._add(run, 0, session_log=self._events.SessionLog(status=self._events.SessionLog.START))
-        for evaluation in curve:
-            self.evaluated(run, evaluation)
-
-    def evaluated(self, run: FollowedRun, evaluation: Mapping[str, Any]) -> None:
-        values = {"train/loss": evaluation["train_loss"], "learning_rate": evaluation["learning_rate"]}
-        scores = {f"dev/{name}": score for name, score in evaluation["dev"].items()}
-        self._write(run, evaluation["samples"], values | scores)
-
-    def ended(self, run: FollowedRun, record: Mapping[str, Any] | None) -> None:
-        if record is not None and record["test"] and record["selected_at_samples"] is not None:
-            scores = {f"test/{name}": score for name, score in record["test"].items()}
-            self._write(run, record["selected_at_samples"], scores)
-        self._writers.pop(run.name).close()
-
-    def _write(self, run: FollowedRun, step: int, values: Mapping[str, float | None]) -> None:
-        known = [
-            self._summary.Value(tag=tag, simple_value=number) for tag, number in values.items() if number is not None
-        ]
-        self._add(run, step, summary=self._summary(value=known))
-
-    def _add(self, run: FollowedRun, step: int, **content: Any) -> None:
-        self._writers[run.name].add_event(self._events.Event(wall_time=time.time(), step=step, **content))
-        self._writers[run.name].flush()
-
-
-def listeners_of(names: Iterable[str], workdir: Path) -> list[RunListener]:
-    """Creates the listeners that a command line names: "tensorboard", "module:Class" or "file.py:Class".
+def listeners_of(names: Iterable[str]) -> list[RunListener]:
+    """Creates the listeners that a command line names as "module:Class" or "file.py:Class".
 
     Raises:
       InputError: a class does not exist, is not a listener, or cannot be created.
     """
-    made, remedy = [], "give --log tensorboard, module:Class or file.py:Class"
+    made, remedy = [], "give --log module:Class or file.py:Class"
     for name in dict.fromkeys(names):
-        if name == "tensorboard":
-            made.append(TensorBoard(workdir / "tensorboard"))
-            continue
         place, _, attribute = name.rpartition(":")
         if not place:
             raise InputError(f"there is no log {name!r}", remedy=remedy)
         module = load_module(Path(place)) if place.endswith(".py") else load_named(place, remedy)
-        if not callable(listener_class := getattr(module, attribute, None)):
-            raise InputError(f"{place} has no class {attribute!r}", remedy=remedy)
+        listener_class = getattr(module, attribute, None)
+        if not (isinstance(listener_class, type) and issubclass(listener_class, RunListener)):
+            problem = f"{place} has no listener {attribute!r}"
+            raise InputError(problem, remedy="derive the class from jaxmatch.RunListener")
         with user_file_errors(Path(place)):
             made.append(listener_class())
-        for method in ("started", "evaluated", "ended"):
-            if not hasattr(made[-1], method):
-                raise InputError(f"{name} has no method {method}", remedy="derive it from jaxmatch.RunListener")
     return made
 
 
@@ -163,18 +114,14 @@ def plan_text(plan: Plan, finished: set[str]) -> str:
             f"{count_text(cohort.runs[0].config.training.epochs, 'epoch')}, {cohort.run_bytes / 2**20:,.0f} MiB a run"
         )
     lines += dict.fromkeys(line for cohort in cohorts for line in _left_out(cohort.data.name, cohort.data.report))
-    if cohorts[0].platform != "cpu":
-        lines.append("  the compiled programs decide how many runs fit at once")
-    if plan.workers is None:
-        everywhere = sum(cohort.seconds * cohort.devices for cohort in cohorts) / cohorts[0].available
-    else:  # each cohort has the devices of a worker to itself
+    if plan.workers is not None:
         lines.append(f"  trained by {count_text(plan.workers, 'worker')} at once")
-        everywhere = sum(cohort.seconds for cohort in cohorts) / max(1, plan.workers)
-    training = max(everywhere, *(cohort.seconds for cohort in cohorts))
+    seconds = [cohort.seconds for cohort in cohorts]
+    training = duration_text(max(sum(seconds) / (plan.workers or 1), *seconds))
     compiled = sum({cohort.program: cohort.compilations for cohort in cohorts}.values())
     compiling = duration_text(compiled * cohorts[0].compilation_seconds)
     lines += [
-        f"  estimated training time: {duration_text(training)} with scoring, if no run stops early{plan.note}",
+        f"  estimated training time: {training} with scoring, if no run stops early{plan.note}",
         f"  estimated compilation time: {compiling} for {count_text(compiled, 'compilation')} in training and scoring; "
         "less for what was compiled before",
     ]
@@ -203,12 +150,12 @@ class CohortDisplay(Listener):
 
     def __init__(self, display: "Display", cohort: PlannedCohort, name: str, label: str, runs: Sequence[FollowedRun]):
         self._display, self._cohort, self._name, self._label, self._runs = display, cohort, name, label, runs
-        self._followed: set[int] = set()
+        self._begun = False
 
     def begun(self, curves: Sequence[Sequence[Mapping]]) -> None:
-        for position, curve in enumerate(curves):
-            self._display.tell_listeners("started", self._runs[position], [*curve])
-            self._followed.add(position)
+        self._begun = True
+        for run, curve in zip(self._runs, curves, strict=True):
+            self._display.tell_listeners("started", run, [*curve])
 
     def noted(self, run: int, evaluation: Mapping) -> None:
         self._display.tell_listeners("evaluated", self._runs[run], evaluation)
@@ -217,9 +164,6 @@ class CohortDisplay(Listener):
         number += self._cohort.lengths * (part == "evaluation")  # scoring is compiled after training
         text = f"{self._label}: compiling {number} of {self._cohort.compilations}"
         self._display.progress(text, text)
-
-    def compiled(self, part: str, seconds: float) -> None:
-        self._display.compiled(self._cohort, seconds)
 
     def stepped(self, done: int, total: int) -> None:
         self._display.reached(self._name, self._cohort, done / total, made_here=True)
@@ -247,27 +191,15 @@ class CohortDisplay(Listener):
         """Called when the cohort no longer trains for now. `finished`: its records are written."""
         if finished:
             self._display.reached(self._name, self._cohort, 1.0)
-        for run in (self._runs[position] for position in sorted(self._followed)):
-            file = run.folder / "record.json"
-            self._display.tell_listeners("ended", run, read_record(file) if finished and file.exists() else None)
-        self._followed.clear()
+        for run in self._runs if self._begun else ():
+            record = read_record(run.folder / "record.json") if finished else None
+            self._display.tell_listeners("ended", run, record)
+        self._begun = False
         if line:
             self._say(line)
 
     def _say(self, line: str) -> None:
         self._display.say(f"{self._label}: {line}")
-
-
-class Times(ProgressColumn):
-    """The time since a task began, and about how much is left: elapsed 0:47, about 1:49 left."""
-
-    def render(self, task: Task) -> Text:
-        left = task.time_remaining
-        return Text(f"elapsed {_clock(task.elapsed or 0)}" + (f", about {_clock(left)} left" if left else ""))
-
-
-def _clock(seconds: float) -> str:
-    return str(datetime.timedelta(seconds=round(seconds))).removeprefix("0:").removeprefix("0")
 
 
 class Display:
@@ -283,7 +215,7 @@ class Display:
 
     def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic):
         self.listeners: list[RunListener] = []
-        self._clock, self._lock = clock, threading.RLock()  # cohorts may train in several threads
+        self._clock = clock
         # In a notebook, rich would bypass the file with HTML, and take FORCE_COLOR, which is set, for a terminal.
         self.console = console or Console(
             file=sys.stderr, highlight=False, soft_wrap=True, force_jupyter=False, force_terminal=sys.stderr.isatty()
@@ -293,7 +225,7 @@ class Display:
 
     def show(self, text: str) -> None:
         """Prints lines. Control characters in them, such as those of labels or file names, are escaped."""
-        (self._bar.console if self._bar else self.console).print(printable(text, keep="\n"), markup=False)
+        self.console.print(printable(text, keep="\n"), markup=False)
 
     def say(self, line: str) -> None:
         """Prints a single line. Line breaks in it are escaped, too."""
@@ -307,34 +239,34 @@ class Display:
         self._numbers = {run: number for number, cohort in enumerate(missing, start=1) for run in cohort.names()}
         self._plan, self._line_at = plan, self._clock()
         self._reached: dict[str, float] = {}  # name of a cohort -> share of its steps
-        # Program -> compilations that are still expected.
-        self._compilations = {cohort.program: cohort.compilations for cohort in missing}
         if not missing:
             return
         self._bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
             TaskProgressColumn(),
-            Times(),
+            TextColumn("elapsed"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
             console=self.console,
             disable=not self.console.is_terminal,
             speed_estimate_period=SECONDS_OF_SPEED,
             get_time=self._clock,
         )
-        # In seconds of all devices together.
-        compiling = sum({each.program: each.compilations * _compilation(each) for each in missing}.values())
-        training = share * sum(cohort.seconds * cohort.devices for cohort in missing)
-        self._bar.add_task("training", total=training + compiling)
+        self._bar.add_task("training", total=share * sum(cohort.seconds for cohort in missing))
         self._bar.start()
 
-    def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> CohortDisplay:
-        """Shows that a cohort begins. Returns the listener that shows its progress."""
+    def cohort(self, folder: CohortFolder, dropped: Container[str]) -> CohortDisplay:
+        """Shows that a cohort begins, with its runs that were not dropped. Returns the listener of its progress."""
+        cohort, followed = self._plan.cohort_of(folder.runs), []
         last = max(self._numbers.values(), default=0) + 1  # of a run on record, which may be trained again
         number = min(self._numbers.get(run, last) for run in folder.runs)
+        named = list(zip(folder.runs, cohort.runs, strict=True))
+        runs = [run for name, run in named if name not in dropped] or cohort.runs
         label = f"cohort {number} ({_shared(runs)})"
         self.say(f"{label}: {count_text(len(runs), 'run')}, compiling")
-        cohort, followed = self._plan.cohort_of(folder.runs), []
-        for name, run in zip(folder.runs, cohort.runs, strict=True):
+        for name, run in named:
             settings = ({"variant": run.variant} if run.variant else {}) | dict(run.overrides)
             where = self._plan.sweep.name, folder.workdir.run_folder(name)
             followed.append(FollowedRun(name, *where, run.seed, settings, run.config.to_dict()))
@@ -342,33 +274,21 @@ class Display:
 
     def tell_listeners(self, method: str, run: FollowedRun, *values: Any) -> None:
         """Calls a method of all listeners."""
-        with self._lock:
-            for listener in [*self.listeners]:
-                try:
-                    getattr(listener, method)(run, *values)
-                except Exception as error:
-                    self.listeners.remove(listener)
-                    name = type(listener).__name__
-                    self.say(f"{name}.{method} failed ({type(error).__name__}: {error}); {name} is not called again")
+        for listener in [*self.listeners]:
+            try:
+                getattr(listener, method)(run, *values)
+            except Exception as error:
+                self.listeners.remove(listener)
+                name = type(listener).__name__
+                self.say(f"{name}.{method} failed ({type(error).__name__}: {error}); {name} is not called again")
 
     def reached(self, name: str, cohort: PlannedCohort, share: float, made_here: bool = False) -> None:
         """Records that a cohort, by the name of its folder, has reached a share of its steps, made here or earlier."""
-        work = (share - self._reached.get(name, 0.0)) * cohort.seconds * cohort.devices
+        work = (share - self._reached.get(name, 0.0)) * cohort.seconds
         self._reached[name] = share
-        self._advance(work if made_here and work > 0 else 0.0, work)
-        if share == 1.0:  # its other programs are not needed
-            self._advance(0.0, self._compilations.pop(cohort.program, 0) * _compilation(cohort))
-
-    def compiled(self, cohort: PlannedCohort, seconds: float) -> None:
-        """Records a compilation. One that was quick, because the program was compiled before, is not work."""
-        if left := self._compilations.get(cohort.program, 0):
-            self._compilations[cohort.program] = left - 1
-            self._advance(min(seconds * cohort.devices, _compilation(cohort)), _compilation(cohort))
-
-    def _advance(self, made: float, expected: float) -> None:
-        """Records seconds of work that was made, of those that were expected."""
         if bar := self._bar:
-            bar.update(bar.task_ids[0], advance=made, total=bar.tasks[0].total - (expected - made))
+            made = work if made_here and work > 0 else 0.0
+            bar.update(bar.task_ids[0], advance=made, total=bar.tasks[0].total - (work - made))
 
     def progress(self, description: str, line: str) -> None:
         """Shows the progress of the sweep: in the bar or, without a terminal, as a line once a minute."""
@@ -376,7 +296,8 @@ class Display:
             return
         bar.update(bar.task_ids[0], description=printable(description))
         if not self.console.is_terminal and self._clock() - self._line_at > SECONDS_BETWEEN_LINES:
-            self.say(f"{line} (sweep: {Times().render(bar.tasks[0])})")
+            elapsed, left = (column.render(bar.tasks[0]) for column in (TimeElapsedColumn(), TimeRemainingColumn()))
+            self.say(f"{line} (sweep: elapsed {elapsed}, left {left})")
             self._line_at = self._clock()
 
     def rung(self, epochs: int, score: str, means: Sequence[float | None], settings: int, go_on: int) -> None:
@@ -391,18 +312,8 @@ class Display:
             self.say(f"waiting for another launcher that trains {count_text(cohorts, 'cohort')} of this folder")
         self._said_waiting = True
 
-    def best(self, record: Mapping[str, Any], folder: Path) -> None:
-        """Shows the best trained model, once all runs are on record."""
-        score = record["dev"][record["selected_on"].removeprefix("dev.")]
-        self.say(f"best on dev: {folder} ({record['selected_on']} {score:.4f}, seed {record['seed']})")
-
     def end(self) -> None:
         """Ends the display: stops the progress bar."""
         if self._bar:
             self._bar.stop()
             self._bar = None
-
-
-def _compilation(cohort: PlannedCohort) -> float:
-    """Returns the seconds of all its devices together that a cohort waits for one of its programs."""
-    return cohort.compilation_seconds * cohort.devices

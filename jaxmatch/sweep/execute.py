@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import functools
 import io
+import itertools
 import os
 import platform
 import socket
@@ -41,22 +42,15 @@ from jaxmatch.sweep.plan import Plan, PlannedCohort, make_plan
 from jaxmatch.sweep.sweep import Run, Sweep
 from jaxmatch.training import hosts
 from jaxmatch.training.checkpoints import Checkpoints
-from jaxmatch.training.cohort import Cohort, RunResult
+from jaxmatch.training.cohort import Cohort, RunResult, Stopped
 from jaxmatch.training.evaluation import mistakes
-from jaxmatch.training.progress import Listener
 from jaxmatch.workdir import MISTAKES_FILE, CohortFolder, FailedCohorts, Workdir, is_complete
 
 # Waits are short because another thread may raise an interrupt again (cli/main.py), which does not end a wait.
 SECONDS_BETWEEN_POLLS = 1.0
-SECONDS_BETWEEN_LOCKS = 0.5
-SECONDS_BETWEEN_TRIES = 1.0
 PAUSED = "paused at the rung"
 # How long a dead worker may seem to hold its cohort. This is longer than NFS waits for a client (90 s).
 SECONDS_FOR_THE_LOCK = 120.0
-
-
-class Stopped(BaseException):
-    """Raised to end training that is told to stop. It is no `Exception`, so it does not count as a failure."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,34 +78,10 @@ class Training:
         """Returns whether a cohort has failed since training began, in any process."""
         return folder.failure() not in (None, self.failures.get(folder.name))
 
-    def show(self, folder: CohortFolder) -> Any:
-        """Shows that a cohort begins, with its runs that were not dropped. Returns the listener."""
-        names = [name for name in folder.runs if name not in self.dropped]
-        return self.display.cohort(folder, [self.plan.runs[name][0] for name in names or folder.runs])
-
-
-class _Stoppable:
-    """A listener that requests a checkpoint once an event is set, and ends training when the checkpoint is saved."""
-
-    def __init__(self, listener: Listener, stop: threading.Event):
-        self._listener, self._stop = listener, stop
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._listener, name)
-
-    def wants_checkpoint(self) -> bool:
-        return self._stop.is_set()
-
-    def saved(self) -> None:
-        self._listener.saved()
-        if self._stop.is_set():
-            raise Stopped
-
 
 def train_cohort(
     training: Training,
     folder: CohortFolder,
-    devices: tuple[jax.Device, ...],
     stop: threading.Event,
     wait: float = 0.0,
     following: PlannedCohort | None = None,
@@ -119,10 +89,10 @@ def train_cohort(
     """Trains a cohort unless another process trains it or has done so. Marks it if it fails.
 
     Arguments:
-      training, folder, devices: what it has in common with other cohorts, its folder, and the devices to train on.
+      training, folder: what it has in common with other cohorts, and its folder.
       stop: an event that ends training early, with a checkpoint.
       wait: the number of seconds to wait while another process holds the cohort.
-      following: the cohort that trains next on these devices, whose programs an accelerator's host compiles meanwhile.
+      following: the cohort that trains next, whose programs an accelerator's host compiles meanwhile.
 
     Returns:
       Whether the cohort was trained here.
@@ -133,15 +103,15 @@ def train_cohort(
       Exception: training failed in one of several processes, which cannot continue together.
     """
     try:
-        with folder.lock().acquire(timeout=wait, poll_interval=SECONDS_BETWEEN_LOCKS):
+        with folder.lock().acquire(timeout=wait):
             # Another process may have finished or removed the cohort meanwhile.
             begun = (folder.path / "cohort.json").exists()
             if not begun or training.reached(folder) or training.failed(folder):
                 return False
-            shown = training.show(folder)
+            shown = training.display.cohort(folder, training.dropped)
             folder.error_file.unlink(missing_ok=True)
             try:
-                done = _train(training, folder, _Stoppable(shown, stop), devices, following)
+                done = _train(training, folder, shown, stop, following)
                 shown.ended("done" if done else PAUSED, done)
             except Exception as error:  # of any kind: it need not affect other cohorts
                 if hosts.is_multiprocess() or (isinstance(error, OSError) and error.errno is not None):
@@ -155,28 +125,23 @@ def train_cohort(
 
 
 def _train(
-    training: Training,
-    folder: CohortFolder,
-    listener: Any,
-    devices: tuple[jax.Device, ...],
-    following: PlannedCohort | None,
+    training: Training, folder: CohortFolder, listener: Any, stop: threading.Event, following: PlannedCohort | None
 ) -> bool:
     """Trains a cohort until it ends or pauses. Returns whether its records are written."""
     planned, until = training.plan.cohort_of(folder.runs), training.until
     runs, data = planned.runs, planned.data
+    # Several processes train a cohort together, so it has the devices of all.
+    devices = tuple(available_devices()[: None if hosts.is_multiprocess() else planned.devices])
     numbers = [number for number, name in enumerate(folder.runs) if name in training.dropped]
     dropped = grouped(numbers, lambda number: training.dropped[folder.runs[number]])  # epochs -> runs
-    # Computations outside of the cohort's programs are on its own devices: another cohort may use the first device.
-    own, default = hosts.local(devices)[0], jax.local_devices()[0]
-    checkpoints = Checkpoints(folder.checkpoints)
     try:
         hosts.decide(lambda: (runs, data.content, until, dropped))  # for `_follow`
-        with contextlib.nullcontext() if own == default else jax.default_device(own):
-            cohort = Cohort(**_settings(runs, data), devices=devices)
-            if following and devices[0].platform != "cpu":  # a CPU would only train more slowly meanwhile
-                cohort.compile_ahead(_settings(following.runs, following.data))
-            cohort.origins.append(origin(devices))  # the code that trains, not that of the checkout at the end
-            results = cohort.train(checkpoints, listener, until=until, dropped=dropped)
+        cohort = Cohort(**_settings(runs, data), devices=devices)
+        # A CPU would only train more slowly meanwhile.
+        if following and following.devices == len(devices) and devices[0].platform != "cpu":
+            cohort.compile_ahead(_settings(following.runs, following.data))
+        cohort.origins.append(origin(devices))  # the code that trains, not that of the checkout at the end
+        results = cohort.train(Checkpoints(folder.checkpoints), listener, until=until, dropped=dropped, stop=stop)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         if not isinstance(error, MemoryError) and not is_out_of_memory(error):
             raise
@@ -233,14 +198,10 @@ def _settings(runs: Sequence[Run], data: EncodedData) -> dict[str, Any]:
 
 def _shared_vectors(path: Path, data: EncodedData) -> Path:
     """Stores the embedding table, which all models of the folder share, unless it is stored. Returns its path."""
-    vectors = np.asarray(data.vectors, np.float32)
-    with contextlib.suppress(FileNotFoundError, ValueError, EOFError):
-        stored = np.load(path, mmap_mode="r", allow_pickle=False)
-        if stored.dtype == vectors.dtype and np.array_equal(stored, vectors):
-            return path
     content = io.BytesIO()
-    np.save(content, vectors, allow_pickle=False)
-    write_atomically(path, content.getvalue())
+    np.save(content, np.asarray(data.vectors, np.float32), allow_pickle=False)
+    if not path.exists() or path.read_bytes() != content.getvalue():
+        write_atomically(path, content.getvalue())
     return path
 
 
@@ -373,50 +334,6 @@ def make_record(
     }
 
 
-def spread(
-    cohorts: Sequence[tuple[int, float]],
-    devices: Sequence[jax.Device],
-    train: Callable[[int, tuple[jax.Device, ...], threading.Event], Any],
-    on_interrupt: Callable[[], None] = lambda: None,
-) -> list[Any]:
-    """Trains cohorts: the longest first, and others at the same time on the devices that it leaves free.
-
-    If no two cohorts fit on the devices together, they are trained in the given order. Training has threads of its own:
-    an interrupt of this thread lets it end with a checkpoint. When an exception or interrupt leaves this function, all
-    training has stopped, unless it is a second interrupt.
-
-    Arguments:
-      cohorts: the number of devices and the duration of each cohort.
-      devices: the devices that the cohorts share.
-      train: a function that trains the cohort with a number, on some devices, until an event is set. Its results are
-        returned.
-      on_interrupt: a function that is called after an interrupt, before training has stopped.
-    """
-    stop, sizes, waiting = threading.Event(), [size for size, _ in cohorts], list(range(len(cohorts)))
-    if sum(sorted(sizes)[:2]) <= len(devices):
-        waiting.sort(key=lambda number: -cohorts[number][1])
-    free, running, results = list(devices), {}, {}
-    with concurrent.futures.ThreadPoolExecutor(len(devices)) as threads:
-        try:
-            while waiting or running:
-                for number in list(waiting):
-                    if (size := sizes[number]) <= len(free):
-                        taken, free = tuple(free[:size]), free[size:]
-                        running[threads.submit(train, number, taken, stop)] = number, taken
-                        waiting.remove(number)
-                ended, _ = concurrent.futures.wait(running, SECONDS_BETWEEN_POLLS, concurrent.futures.FIRST_COMPLETED)
-                for future in ended:
-                    number, taken = running.pop(future)
-                    free = sorted((*free, *taken), key=list(devices).index)
-                    results[number] = future.result()
-        except KeyboardInterrupt:
-            on_interrupt()
-            raise
-        finally:
-            stop.set()
-    return [results[number] for number in range(len(cohorts))]
-
-
 class Submitted(Exception):
     """Cohorts were submitted as jobs, which train them later. The text says how many."""
 
@@ -436,7 +353,7 @@ class Engine:
         return make_plan(sweep)
 
     def run(self, training: Training, folders: Sequence[CohortFolder]) -> bool:
-        """Trains cohorts. One that another process trains is left to it, and one that fails is marked.
+        """Trains cohorts, one after another. One that another process trains is left to it; one that fails is marked.
 
         Returns:
           Whether any cohort was trained.
@@ -445,29 +362,24 @@ class Engine:
           OSError: the system prevents all training, for example because the disk is full.
           Submitted: the engine has submitted the cohorts, which are trained later.
         """
-        devices, plans = available_devices(), [training.plan.cohort_of(folder.runs) for folder in folders]
-        # All processes train a cohort together, so it cannot use the devices of one of them alone.
-        cohorts = [(len(devices) if hosts.is_multiprocess() else plan.devices, plan.seconds) for plan in plans]
+        stop, plans = threading.Event(), [training.plan.cohort_of(folder.runs) for folder in folders]
 
-        in_turn = sum(sorted(size for size, _ in cohorts)[:2]) > len(devices)
-
-        def train(number: int, own: tuple[jax.Device, ...], stop: threading.Event) -> bool:
-            following = next((plan for plan in plans[number + 1 :][:1] if in_turn and plan.devices == len(own)), None)
-            return train_cohort(training, folders[number], own, stop, following=following)
-
-        def on_interrupt() -> None:
-            training.display.say("interrupted: training ends with a checkpoint, or at once after a second interrupt")
-
-        return any(spread(cohorts, devices, train, on_interrupt))
-
-
-def resumed_text(plan: Plan, workdir: Workdir) -> str:
-    """Returns a line about the cohorts that resume from a checkpoint, which the plan counts in full; "" if none do."""
-    begun = [each for each in workdir.cohorts() if not each.done and each.newest_checkpoint() >= 0]
-    if begun := [each for each in begun if not plan.runs.keys().isdisjoint(each.runs)]:
-        cohorts = count_text(len(begun), "cohort")
-        return f"  {cohorts} will resume from a checkpoint; the plan counts steps made before, too"
-    return ""
+        # Training has a thread of its own: an interrupt of this one lets it end with a checkpoint.
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            try:
+                trained = []
+                for folder, following in itertools.zip_longest(folders, plans[1:]):
+                    future = thread.submit(train_cohort, training, folder, stop, following=following)
+                    while not future.done():
+                        concurrent.futures.wait([future], SECONDS_BETWEEN_POLLS)
+                    trained.append(future.result())
+                return any(trained)
+            except KeyboardInterrupt:
+                text = "interrupted: training ends with a checkpoint, or at once after a second interrupt"
+                training.display.say(text)
+                raise
+            finally:
+                stop.set()
 
 
 def records_of(plan: Plan, workdir: Workdir, names: Container[str] | None = None) -> list[dict[str, Any]]:
@@ -484,9 +396,7 @@ def records_of(plan: Plan, workdir: Workdir, names: Container[str] | None = None
     ]
 
 
-def train_plan(
-    plan: Plan, workdir: Workdir, display: Display, engine: Engine | None = None, **limits: Any
-) -> list[dict[str, Any]]:
+def train_plan(plan: Plan, workdir: Workdir, display: Display, engine: Engine, **limits: Any) -> list[dict[str, Any]]:
     """Trains the runs of a plan that are not on record, and returns all their records, unless they pause.
 
     Several processes may train plans in one folder: each cohort is trained by one of them, and the others wait for it.
@@ -497,7 +407,7 @@ def train_plan(
       plan: the plan.
       workdir: the folder of the sweep.
       display: the display that shows the progress.
-      engine: the engine that trains the cohorts; default: this process, on all its devices.
+      engine: the engine that trains the cohorts.
       **limits: `until`, `dropped` and `halving`, as in `Training`.
 
     Raises:
@@ -505,7 +415,7 @@ def train_plan(
       OSError: the system prevents all training, for example because the disk is full.
     """
     failures = {folder.name: folder.failure() for folder in workdir.cohorts()}
-    training, engine = Training(plan, display, failures, **limits), engine or Engine()
+    training = Training(plan, display, failures, **limits)
     while folders := [each for each in workdir.assign(plan.groups, training.complete) if not training.reached(each)]:
         if all(map(training.failed, folders)):
             raise FailedCohorts(folders, len(plan.runs))
@@ -516,14 +426,13 @@ def train_plan(
         unfinished = [folder for folder in folders if not training.reached(folder) and not training.failed(folder)]
         if not trained and unfinished:
             display.waiting(len(unfinished))
-            time.sleep(SECONDS_BETWEEN_TRIES)
+            time.sleep(SECONDS_BETWEEN_POLLS)
     return [] if training.until is not None else records_of(plan, workdir)
 
 
-def worker_device(platform: str, kind: str, memory: int) -> Any:
+def worker_device(platform: str, memory: int) -> Any:
     """Returns a stand-in for the device of a worker, with `memory` bytes, with which a plan is made."""
-    statistics = {"bytes_limit": memory}
-    return types.SimpleNamespace(platform=platform, device_kind=kind, process_index=0, memory_stats=lambda: statistics)
+    return types.SimpleNamespace(platform=platform, process_index=0, memory_stats=lambda: {"bytes_limit": memory})
 
 
 # Variables that workers do not inherit. A driver that does not train may have another platform than its workers.
@@ -554,11 +463,11 @@ class RemoteCohort:
         here = dataclasses.replace(folder, path=folder.path.absolute())
         return cls(dataclasses.replace(training, plan=plan, display=None), here, extend, versions())
 
-    def train(self, data: EncodedData, display: Any, stop: threading.Event, folder: CohortFolder | None = None) -> None:
+    def train(self, data: EncodedData, display: Any, stop: threading.Event) -> None:
         """Trains the cohort in a worker, or returns if another process holds the cohort for long.
 
-        The arguments are those of `train_cohort`. `folder` is another folder to train in. Raises OSError as
-        `train_cohort` does, and InputError if the worker cannot train as the process that sent the cohort would.
+        Raises OSError as `train_cohort` does, and InputError if the worker cannot train as the process that sent the
+        cohort would.
         """
         (cohort,), host = self.training.plan.cohorts, socket.gethostname()
         if self.extend is not None:
@@ -569,9 +478,9 @@ class RemoteCohort:
         keep_compiled_programs(self.training.plan.sweep.config.execution.cache_directory)
         plan = dataclasses.replace(self.training.plan, cohorts=(dataclasses.replace(cohort, data=data),))
         display.begin(plan, set())
-        training, devices = dataclasses.replace(self.training, plan=plan, display=display), available_devices()
+        training = dataclasses.replace(self.training, plan=plan, display=display)
         with contextlib.suppress(Stopped):
-            train_cohort(training, folder or self.folder, tuple(devices[: cohort.devices]), stop, SECONDS_FOR_THE_LOCK)
+            train_cohort(training, self.folder, stop, SECONDS_FOR_THE_LOCK)
 
 
 def on_all_hosts(

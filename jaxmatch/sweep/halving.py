@@ -176,7 +176,7 @@ def store_or_check_rule(plan: Plan, workdir: Workdir, halving: Halving) -> None:
 
 
 def execute_halving(
-    plan: Plan, workdir: Workdir, display: Display, halving: Halving, engine: Engine | None = None
+    plan: Plan, workdir: Workdir, display: Display, halving: Halving, engine: Engine
 ) -> list[dict[str, Any]]:
     """Trains the runs of a plan that have no record, as far as halving lets them, and returns all records of the plan.
 

@@ -5,24 +5,16 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from jaxmatch.baselines import (
-    BASELINES,
-    CROSS_ENCODER,
-    check_cross_encoder,
-    cross_encoder_fingerprint,
-    cross_encoder_measured,
-    is_installed,
-    measured,
-)
+from jaxmatch import baselines
 from jaxmatch.config.settings import flatten
 from jaxmatch.data import catalog
 from jaxmatch.devices import keep_compiled_programs
 from jaxmatch.errors import InputError
 from jaxmatch.files import write_json
-from jaxmatch.reporting.records import BASELINES_FORMAT, best_record, read_baselines
+from jaxmatch.reporting.records import BASELINES_FORMAT, read_baselines
 from jaxmatch.reporting.table import check_layout, folder_table
 from jaxmatch.sweep.display import Display, RunListener, listeners_of, plan_text
-from jaxmatch.sweep.execute import Engine, commit, records_of, resumed_text, train_plan, versions
+from jaxmatch.sweep.execute import Engine, commit, records_of, train_plan, versions
 from jaxmatch.sweep.files import config_file, data_settings, load_module, resolve
 from jaxmatch.sweep.halving import Halving, execute_halving, store_or_check_rule
 from jaxmatch.sweep.plan import Plan
@@ -64,14 +56,12 @@ def sweep(
       FailedCohorts: some runs failed. The error holds the table of the others.
     """
     resolved = resolve(file, **changes)
-    run(resolved, workdir, display, listeners=listeners_of(log, workdir), engine=engine, dry_run=dry_run)
+    run(resolved, workdir, display, listeners=listeners_of(log), engine=engine, dry_run=dry_run)
     return "" if dry_run else folder_table(workdir, verbose=False)
 
 
 def train(file: Path, **arguments: Any) -> str:
     """Runs a config file as `sweep` does, with one seed by default."""
-    if arguments.get("grid_overrides"):
-        raise InputError("a training has no grid", remedy="use jaxmatch sweep for --grid.…")
     if hasattr(load_module(config_file(file)[0]), "get_sweep"):
         raise InputError("it is a sweep", path=file, remedy=f"give it to jaxmatch sweep: jaxmatch sweep {file}")
     if arguments.get("seeds") is None:
@@ -113,7 +103,7 @@ def run(
     keep_compiled_programs(sweep.config.execution.cache_directory)
     check_usable(folder.path, SWEEP_FILE, sweep.name)
     if sweep.cross_encoder:
-        check_cross_encoder(sweep.cross_encoder)
+        baselines.check_cross_encoder(sweep.cross_encoder)
     engine.begin(folder.path, dry_run)
     plan = engine.plan(sweep)
     scores = {name for cohort in plan.cohorts for name in score_names(cohort.data.task, len(cohort.data.labels))}
@@ -124,8 +114,9 @@ def run(
     halving = halve(plan) if halve else None
     if dry_run:
         finished = folder.recorded(plan.runs) if halving else folder.finished(plan.runs)
-        lines = [plan_text(plan, finished), resumed_text(plan, folder), halving and halving.text(plan.run_steps)]
-        display.show("\n".join(filter(None, lines)))
+        display.show(plan_text(plan, finished))
+        if halving:
+            display.show(halving.text(plan.run_steps))
         return []
     if halving is not None:
         store_or_check_rule(plan, folder, halving)
@@ -135,22 +126,15 @@ def run(
     keep_baselines(plan, folder, display)
     try:
         if halving is None:
-            display.begin(plan, folder.finished(plan.runs), note=resumed_text(plan, folder))
-            records = train_plan(plan, folder, display, engine)
-        else:
-            records = execute_halving(plan, folder, display, halving, engine)
+            display.begin(plan, folder.finished(plan.runs))
+            return train_plan(plan, folder, display, engine)
+        return execute_halving(plan, folder, display, halving, engine)
     except FailedCohorts as failed:
         failed.records = records_of(plan, folder, folder.recorded(plan.runs))
         failed.table = folder_table(folder.path, verbose=False) if failed.records else ""
         raise
     finally:
         display.end()
-    try:
-        if best := best_record(records):
-            display.best(best, folder.run_folder(best["run"]))
-    except InputError as incomparable:
-        display.say(incomparable.problem)
-    return records
 
 
 def _write_notes(folder: Workdir, plan: Plan) -> None:
@@ -180,9 +164,9 @@ def keep_baselines(plan: Plan, folder: Workdir, display: Display) -> None:
     Raises:
       InputError: a baseline cannot be computed here, or the stored ones are damaged.
     """
-    requested, pretrained = list(filter(is_installed, plan.sweep.baselines)), plan.sweep.cross_encoder
+    requested, pretrained = list(filter(baselines.is_installed, plan.sweep.baselines)), plan.sweep.cross_encoder
     if pretrained:
-        requested.append(f"{CROSS_ENCODER} {cross_encoder_fingerprint(pretrained)}")
+        requested.append(f"{baselines.CROSS_ENCODER} {baselines.cross_encoder_fingerprint(pretrained)}")
     elif not plan.sweep.baselines:
         return
     run, cohort = next(iter(plan.runs.values()))
@@ -200,21 +184,17 @@ def keep_baselines(plan: Plan, folder: Workdir, display: Display) -> None:
         return
     rows, task = [], cohort.data.task
     if plan.sweep.baselines:
-        fitted, left_out = [], []
-        for name in plan.sweep.baselines:
-            if task not in BASELINES[name].tasks:
-                left_out.append(f"{name} (not for a {task})")
-            elif name not in requested:
-                left_out.append(f"{name} (pip install 'jaxmatch[baselines]')")
-            else:
-                fitted.append(name)
-        note = f"; left out: {', '.join(left_out)}" if left_out else ""
+        missing = {name: "pip install 'jaxmatch[baselines]'" for name in plan.sweep.baselines if name not in requested}
+        of_others = [name for name in plan.sweep.baselines if task not in baselines.BASELINES[name].tasks]
+        left_out = missing | dict.fromkeys(of_others, f"not for a {task}")
+        fitted = [name for name in plan.sweep.baselines if name not in left_out]
+        note = "; left out: " * bool(left_out) + ", ".join(f"{name} ({reason})" for name, reason in left_out.items())
         display.say(f"fitting the baselines: {', '.join(fitted)}{note}")
-        rows += measured(cohort.data, fitted)
+        rows += baselines.measured(cohort.data, fitted)
     if pretrained:
         display.say(f"scoring the cross-encoder {pretrained}")
         settings = data_settings(run.config)
         texts = catalog.load(settings.name, settings.directory or None, task=settings.task, layout=settings.layout)
-        rows.append(cross_encoder_measured(pretrained, cohort.data, texts))
+        rows.append(baselines.cross_encoder_measured(pretrained, cohort.data, texts))
     notes = {"format": BASELINES_FORMAT, "asked": requested, "fingerprint": cohort.data.fingerprint, "rows": rows}
     write_json(folder.path / BASELINES_FILE, notes | {"versions": versions(), "commit": commit()})

@@ -19,7 +19,7 @@ import sys
 import tarfile
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from jaxmatch.devices import cores, device_bytes
 from jaxmatch.errors import InputError, NotInstalled, first_line
 from jaxmatch.sweep.execute import PAUSED, Engine, RemoteCohort, Training, variables, worker_device
 from jaxmatch.sweep.plan import Plan, make_plan, multiply_adds_per_second, split_cohorts
-from jaxmatch.sweep.sweep import Run, Sweep
+from jaxmatch.sweep.sweep import Sweep
 from jaxmatch.workdir import CohortFolder, Workdir
 
 SECONDS_TO_ANSWER = 10.0
@@ -134,7 +134,7 @@ class _Reporter:
     def begin(self, plan: Plan, finished: set[str]) -> None:
         pass
 
-    def cohort(self, folder: CohortFolder, runs: Sequence[Run]) -> "_Reporter":
+    def cohort(self, folder: CohortFolder, dropped: Container[str]) -> "_Reporter":
         self._report(("cohort",))
         return self
 
@@ -159,7 +159,7 @@ def _train(cohort: RemoteCohort, data: EncodedData, store: Store | None) -> Iter
         try:
             with store.local(cohort.folder) if store else contextlib.nullcontext(cohort.folder) as folder:
                 upload = functools.partial(store.put, folder) if store else lambda: None
-                cohort.train(data, _Reporter(events.put, upload), stop, folder)
+                dataclasses.replace(cohort, folder=folder).train(data, _Reporter(events.put, upload), stop)
         except OSError as error:
             remedy = "fix that there, or remove the node from the cluster, and run the same command again"
             raise InputError(f"the worker on {host} cannot continue ({first_line(error)})", remedy=remedy) from None
@@ -178,10 +178,10 @@ def _train(cohort: RemoteCohort, data: EncodedData, store: Store | None) -> Iter
         training.result()
 
 
-def _measure() -> tuple[str, str, int, float]:
-    """Measures a worker's device, as a task: its platform, kind, bytes, and speed in multiply-adds per second."""
+def _measure() -> tuple[str, int, float]:
+    """Measures a worker's device, as a task: its platform, bytes, and speed in multiply-adds per second."""
     device = jax.devices()[0]
-    return device.platform, device.device_kind, device_bytes(device), multiply_adds_per_second()
+    return device.platform, device_bytes(device), multiply_adds_per_second()
 
 
 @dataclasses.dataclass
@@ -195,7 +195,7 @@ class _Attempt:
     def show(self, training: Training, method: str, *arguments: Any) -> None:
         """Displays an event of the worker. How training ended is displayed once the task is over."""
         if method == "cohort":
-            self.shown = training.show(self.folder)
+            self.shown = training.display.cohort(self.folder, training.dropped)
         elif method != "ended":
             getattr(self.shown, method)(*arguments)
             if method == "saved":
@@ -203,11 +203,10 @@ class _Attempt:
 
     def end(self, training: Training, death: str = "") -> bool:
         """Displays how a task has ended. Returns whether the cohort is done, has paused or has failed."""
-        folder, done, ended = self.folder, False, True
+        folder, ended = self.folder, True
         self.deaths += bool(death)
         if training.reached(folder):
-            done = folder.done
-            line = "done" if done else PAUSED
+            line = "done" if folder.done else PAUSED
         elif training.failed(folder):
             line = f"failed ({folder.failure_message()})"
         elif self.deaths == MOST_DEATHS:
@@ -216,7 +215,7 @@ class _Attempt:
         else:
             line, ended = f"{death or 'its worker was told to stop'}; it resumes from its last checkpoint", False
         if self.shown is not None:
-            self.shown.ended(line, done)
+            self.shown.ended(line, folder.done)
             self.shown = None
         return ended
 
@@ -282,7 +281,7 @@ class RayEngine(Engine):
             raise InputError("no node of the Ray cluster has a CPU or GPU for tasks", remedy="add one with ray start")
         slots = gpus if self._gpus else [number // self._cpus for number in cpus]
         try:
-            platform, kind, memory, self._speed = self._ray.get(self._ray.remote(**self._options())(_measure).remote())
+            platform, memory, self._speed = self._ray.get(self._ray.remote(**self._options())(_measure).remote())
         except self._ray.exceptions.RayError as error:
             reason = first_line(getattr(error, "cause", None) or error)
             problem = f"a worker of the Ray cluster cannot use JAX ({reason})"
@@ -291,7 +290,7 @@ class RayEngine(Engine):
             problem = "the nodes of the Ray cluster have GPUs that JAX does not see there"
             raise InputError(problem, remedy="install jaxmatch[cuda12] or jaxmatch[cuda13] on them")
         share = memory if self._gpus else memory // max(slots)  # the tasks of a node share its memory
-        self._device, self._slots = worker_device(platform, kind, share), sum(slots)
+        self._device, self._slots = worker_device(platform, share), sum(slots)
 
     def _options(self) -> dict[str, Any]:
         """Returns the options of a task, such as the resources that it takes of a node."""

@@ -46,9 +46,7 @@ REMEDY = "see docs/how_to/clusters.md"
 # How long Slurm may take to end a job after it has told the job to end.
 SECONDS_TO_BE_KILLED = 600.0
 # The states of jobs that are over. Every other job still trains its cohort, or will.
-OVER = frozenset(
-    "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REVOKED TIMEOUT".split()
-)
+OVER = "BOOT_FAIL CANCELLED COMPLETED DEADLINE FAILED NODE_FAIL OUT_OF_MEMORY PREEMPTED REVOKED TIMEOUT".split()
 
 
 def is_plain(text: str) -> bool:
@@ -122,12 +120,10 @@ class SlurmEngine(Engine):
             raise InputError(problem, remedy="give the command where jobs are submitted")
 
     def plan(self, sweep: Sweep) -> Plan:
-        options, device = self._options, None
-        if options.gpus:
-            device = worker_device("gpu", "GPU", int(options.gpu_memory_gb * 1e9))
-        elif options.memory_gb is not None:
-            device = worker_device("cpu", "cpu", int(options.memory_gb * 1e9))
-        plan = make_plan(sweep, device and [device] * max(1, options.gpus))
+        options = self._options
+        platform, gigabytes = ("gpu", options.gpu_memory_gb) if options.gpus else ("cpu", options.memory_gb)
+        devices = gigabytes and [worker_device(platform, int(gigabytes * 1e9))] * max(1, options.gpus)
+        plan = make_plan(sweep, devices)
         note = "; at the speed of this machine's CPU, since that of the jobs is not known"
         plan = dataclasses.replace(plan, note=note, workers=len(plan.cohorts))
         return plan if options.at_once is None else split_cohorts(plan, options.at_once)
@@ -160,13 +156,11 @@ class SlurmEngine(Engine):
         raise Submitted(f"{count_text(len(new), 'job')} submitted{before}; logs are in {folder}")
 
     def _executor(self, folder: Path) -> Any:
-        options, environment = self._options, variables()
+        options = self._options
+        # With a GPU, a job may use all CPUs that the cluster gives it.
         cpus = options.cpus or (None if options.gpus else cores())
-        del environment["NPROC"]  # with a GPU, a job may use all CPUs that the cluster gives it
-        if cpus:
-            environment["NPROC"] = str(cpus)
-        if not options.gpus:
-            environment["JAX_PLATFORMS"] = "cpu"
+        environment = variables() | {"NPROC": cpus, "JAX_PLATFORMS": None if options.gpus else "cpu"}
+        exports = [f"export {name}={shlex.quote(str(each))}" for name, each in environment.items() if each is not None]
         parameters = {
             "job_name": "jaxmatch",
             "time": options.minutes,
@@ -179,7 +173,7 @@ class SlurmEngine(Engine):
             "additional_parameters": {"requeue": True, **options.sbatch},
             "setup": [
                 f"unset {' '.join(sorted(NOT_SHARED))}",
-                *(f"export {name}={shlex.quote(value)}" for name, value in environment.items()),
+                *exports,
                 # srun does not take the number of CPUs from the job any more.
                 '[ -z "$SLURM_CPUS_PER_TASK" ] || export SRUN_CPUS_PER_TASK="$SLURM_CPUS_PER_TASK"',
             ],
@@ -208,15 +202,13 @@ class Job:
     data: Path  # the file of its data
     seconds: float  # that the job may take to write a checkpoint
     newest: int | None = None  # the newest checkpoint when the job was queued again. None: it was not
-
-    def __post_init__(self):
-        self._trained = None
+    trained: Any = dataclasses.field(default=None, init=False)  # the future of the thread
 
     def __call__(self) -> None:
         # scancel sends SIGTERM, and so does Slurm to make room for another job.
         signal.signal(signal.SIGTERM, lambda number, frame: STOP.set())
-        self._trained = concurrent.futures.ThreadPoolExecutor(1).submit(self._train)
-        self._trained.result()
+        self.trained = concurrent.futures.ThreadPoolExecutor(1).submit(self._train)
+        self.trained.result()
         if STOP.is_set() and not self.cohort.folder.done:
             # If Slurm ends a job to make room, it queues the job again. It does not queue a job that ends by itself.
             time.sleep(SECONDS_TO_BE_KILLED)
@@ -229,8 +221,8 @@ class Job:
         from submitit.helpers import DelayedSubmission
 
         STOP.set()
-        if self._trained is not None:
-            concurrent.futures.wait([self._trained], self.seconds)
+        if self.trained is not None:
+            concurrent.futures.wait([self.trained], self.seconds)
         folder = self.cohort.folder
         if folder.done:
             return None

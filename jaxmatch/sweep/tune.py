@@ -207,7 +207,7 @@ def tune(
             config = with_overrides(sweep.config, {"training.epochs": SMOKE_HALVING_EPOCHS})
             sweep = dataclasses.replace(sweep, config=config)
     final_seeds = final_seeds or (SMOKE_FINAL_SEEDS if smoke else FINAL_SEEDS)
-    display.listeners += listeners_of(log, workdir)
+    display.listeners += listeners_of(log)
     if dry_run:
         if trials is not None:
             batch = Study(searched, trials_at_once).batch(trials)

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
@@ -27,6 +28,10 @@ SECONDS_BETWEEN_POLLS = 0.5
 MOST_FOR_CHECKPOINTS = 0.05
 
 rate_of = jax.jit(learning_rate)  # one program instead of one per operation
+
+
+class Stopped(BaseException):
+    """Raised to end training that is told to stop. It is no `Exception`, so it does not count as a failure."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,6 +154,7 @@ class Cohort:
         *,
         until: int | None = None,
         dropped: Mapping[int, Collection[int]] | None = None,
+        stop: threading.Event | None = None,
     ) -> list[RunResult] | None:
         """Trains every run to its end, and scores test once with the checkpoint that was chosen on dev.
 
@@ -161,14 +167,16 @@ class Cohort:
           until: the number of epochs after which to pause, with a checkpoint from which another call resumes; None:
             train to the end.
           dropped: number of epochs -> the runs (counted from 0) that are given up once that many epochs are over.
+          stop: an event that ends training early, with a checkpoint. It is looked at about twice a second.
 
         Returns:
           One result per run, in the order of `seeds`, or None if training has paused.
 
         Raises:
           TooLarge: a device does not have enough memory for one run at a time.
+          Stopped: `stop` was set.
         """
-        self._checkpoints, self._listener = checkpoints, listener or Listener()
+        self._checkpoints, self._listener, self._stop = checkpoints, listener or Listener(), stop or threading.Event()
         while True:
             try:
                 # A run that diverges is recorded. These checks of JAX would end the other runs with it.
@@ -194,14 +202,11 @@ class Cohort:
         self._listener.ran_out(self._part, self.chunks.size)
 
     def _report_compilation(self, program: Program, seconds: float | None) -> None:
-        """Tells the listener about compilations of training and evaluation programs, which take long."""
-        if program is self.chunks.programs.initialize:
+        """Tells the listener when a compilation of a training or evaluation program, which takes long, begins."""
+        if seconds is not None or program is self.chunks.programs.initialize:
             return
         is_evaluation = program is self.chunks.programs.evaluate
         part, lengths = ("evaluation", self.evaluator.lengths) if is_evaluation else ("training", self.chunks.lengths)
-        if seconds is not None:
-            self._listener.compiled(part, seconds)
-            return
         number = self._compilations[part] = self._compilations.get(part, 0) + 1
         self._listener.compiling(part, (number - 1) % lengths + 1, lengths)
 
@@ -277,6 +282,8 @@ class Cohort:
             if self._is_save_due():
                 self._save()
                 self._listener.saved()
+                if self._stop.is_set():
+                    raise Stopped
         self.epoch, self.index = self.epoch + 1, 0
 
     def _activate(self) -> None:
@@ -389,7 +396,7 @@ class Cohort:
             return False
         seconds = self._execution["checkpoint_seconds"]
         wait = max(seconds, self._save_seconds / MOST_FOR_CHECKPOINTS) if seconds else 0.0
-        return hosts.decide(lambda: time.perf_counter() - self._saved_at > wait or self._listener.wants_checkpoint())
+        return hosts.decide(lambda: time.perf_counter() - self._saved_at > wait or self._stop.is_set())
 
     def _save(self) -> None:
         """Writes a checkpoint. It depends on neither the size of a chunk nor the number of devices."""

@@ -9,7 +9,7 @@ returns at once, without communication.
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import jax
@@ -57,11 +57,6 @@ def join(coordinator: str | None = None, process: int | None = None, processes: 
 def is_multiprocess() -> bool:
     """Returns whether more than one process trains."""
     return jax.distributed.is_initialized() and jax.process_count() > 1
-
-
-def local(devices: Iterable[jax.Device]) -> list[jax.Device]:
-    """Returns those of `devices` that belong to this process."""
-    return [device for device in devices if not is_multiprocess() or device.process_index == jax.process_index()]
 
 
 def decide(choose: Callable[[], Value]) -> Value:

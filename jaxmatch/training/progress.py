@@ -25,15 +25,8 @@ class Listener:
     def compiling(self, part: str, number: int, lengths: int) -> None:
         """Reports that a compilation for "training" or "evaluation" begins, for the `number`th of `lengths` lengths."""
 
-    def compiled(self, part: str, seconds: float) -> None:
-        """Reports that a compilation took `seconds`."""
-
-    def wants_checkpoint(self) -> bool:
-        """Returns whether a checkpoint should be written now. It is called about twice a second."""
-        return False
-
     def saved(self) -> None:
-        """Reports that a checkpoint was written. An exception raised by this method ends training."""
+        """Reports that a checkpoint was written."""
 
     def resumed(self, done: int, total: int) -> None:
         """Reports that training resumes from a checkpoint after `done` of `total` steps."""

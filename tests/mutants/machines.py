@@ -19,7 +19,7 @@ MUTANTS = [
     (_SLURM, '{"requeue": True, **options.sbatch}', "options.sbatch", _ASKED),
     (_SLURM, "options.at_once or MOST_IN_AN_ARRAY", "1", _ASKED),
     (_SLURM, "options.cpus or (None if options.gpus else cores())", "options.cpus or cores()", _CPUS),
-    (_SLURM, "        if not options.gpus:\n            environment", "        if True:\n            environment", _CPUS),
+    (_SLURM, "None if options.gpus else \"cpu\"", "\"cpu\"", _CPUS),
     (_SLURM, "            array = new[start : start + MOST_IN_AN_ARRAY]", "            array = new", [_ON_SLURM + "test_many_jobs_are_split_into_several_arrays"]),
     (_SLURM, "data-{data.content}", "data-{data.fingerprint}", [_ON_SLURM + "test_models_that_know_other_characters_are_each_given_their_own_data"]),
     (_SLURM, "contextlib.redirect_stderr(io.StringIO())", "contextlib.nullcontext()", [_ON_SLURM + "test_a_refusal_is_one_line_and_the_same_command_submits_the_jobs"]),
