@@ -83,7 +83,7 @@ def test_the_time_left_follows_steps_made_here(begun, clock):
     for done in (60, 70):
         clock.now += 61
         shown.stepped(done, 100)
-    assert lines()[-1].endswith("70 of 100 steps (sweep: elapsed 0:02:02, left 0:03:03)")
+    assert lines()[-1].endswith("70 of 100 steps (sweep: elapsed 0:02:02, left 0:03:04)")
     shown.ended("its worker is gone")
     shown.resumed(0, 100)  # all steps are to be made again
     for done in (10, 20):
