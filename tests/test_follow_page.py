@@ -79,7 +79,7 @@ def test_tensorboard_listener_replaces_the_points_that_are_computed_again(monkey
     class SummaryWriter:
         """A stand-in for that of tensorboardX: `purge_step` drops earlier points from this step on."""
 
-        def __init__(self, folder, purge_step):
+        def __init__(self, folder, purge_step, filename_suffix):
             self.points = points[folder] = [each for each in points.get(folder, ()) if each[1] < purge_step]
 
         def add_scalar(self, name, value, step):
