@@ -16,35 +16,40 @@ holds the values that the order may depend on, and nothing else.
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from jaxmatch.data.text import PADDING
 
 
+def _parts(costs: np.ndarray, most: int, cost_of_a_part: float = 0.0) -> tuple[int, ...]:
+    """Splits a sequence into at most `most` parts so that the sum of their costs is least, by dynamic programming.
+
+    `costs` is <float64>[n + 1, n + 1]: at [first, last] that of the part from `first` up to `last`, without it. Each
+    part costs `cost_of_a_part` more. Returns the ends of the parts, ascending.
+    """
+    count = len(costs) - 1
+    costs = np.where(np.tri(count + 1, dtype=bool), np.inf, costs)
+    total, choices = np.array([0.0, *[np.inf] * count]), []
+    for _ in range(min(most, count)):
+        sums = total[:, None] + costs + cost_of_a_part
+        choices.append(sums.argmin(axis=0))
+        total = np.concatenate([[0.0], sums.min(axis=0)[1:]])
+    ends = [count]
+    for firsts in reversed(choices):
+        ends.append(int(firsts[ends[-1]]))
+    return tuple(end for end in reversed(ends) if end)
+
+
 def plan_buckets(lengths: np.ndarray, *, maximum_buckets: int) -> tuple[int, ...]:
     """Chooses at most `maximum_buckets` lengths, ascending, that pad pairs of `lengths` <int32>[pairs] with the fewest
-    tokens. The solution is exact, by dynamic programming.
+    tokens.
     """
     sizes, counts = np.unique(np.asarray(lengths, np.int64), return_counts=True)
-    pairs_up_to = np.concatenate([[0], np.cumsum(counts)])
-    # cost[i]: the number of tokens, padding included, in the pairs of the first i sizes with the buckets so far. The
-    # last of these buckets is sizes[i - 1].
-    cost = np.concatenate([[0.0], pairs_up_to[1:] * sizes.astype(np.float64)])
-    choices = []
-    for _ in range(min(maximum_buckets, len(sizes)) - 1):
-        # One more bucket: it ends at sizes[i - 1], and the buckets before it hold the first j sizes.
-        with_bucket = cost[None, :] + (pairs_up_to[1:, None] - pairs_up_to[None, :]) * sizes[:, None]
-        with_bucket[np.arange(len(sizes) + 1)[None, :] > np.arange(len(sizes))[:, None]] = np.inf
-        before = np.argmin(with_bucket, axis=1)
-        choices.append(before)
-        cost = np.concatenate([[0.0], with_bucket[np.arange(len(sizes)), before]])
-    ends = [len(sizes)]
-    for before in reversed(choices):
-        ends.append(int(before[ends[-1] - 1]) if ends[-1] else 0)
-    return tuple(sizes[end - 1].item() for end in reversed(ends) if end)
+    pairs = np.concatenate([[0], np.cumsum(counts)])
+    costs = (pairs[None, :] - pairs[:, None]) * np.concatenate([[0], sizes]).astype(np.float64)
+    return tuple(sizes[end - 1].item() for end in _parts(costs, maximum_buckets))
 
 
 def assign(lengths: np.ndarray, buckets: Sequence[int]) -> np.ndarray:
@@ -93,37 +98,17 @@ class BatchPlan:
 
     def share_programs(self, epochs: int, tokens_a_compilation: float) -> None:
         """Lets neighboring buckets share a program where their padding in all epochs costs less than a compilation, in
-        whose time a run trains on `tokens_a_compilation` tokens. The solution is exact, by dynamic programming.
+        whose time a run trains on `tokens_a_compilation` tokens.
         """
         buckets = sorted(self.shapes)
         steps = np.bincount(self.bucket_sequence(0)[:, 0], minlength=len(self.buckets)) * epochs
-
-        def together(first: int, last: int) -> tuple[int, int]:
+        programs, costs = {}, np.zeros((len(buckets) + 1, len(buckets) + 1))
+        for first, last in itertools.combinations(range(len(buckets) + 1), 2):
             rows, tokens = zip(*(self.shapes[bucket] for bucket in buckets[first:last]))
-            return max(rows), max(tokens)
-
-        # best[n]: the cost of the first n buckets, in tokens, and where the last of their programs begins.
-        best = [(0.0, 0)]
-
-        def cost(first: int, last: int) -> float:
-            padded = math.prod(together(first, last)) * float(steps[buckets[first:last]].sum())
-            return best[first][0] + padded + tokens_a_compilation
-
-        for last in range(1, len(buckets) + 1):
-            best.append(min((cost(first, last), first) for first in range(last)))
-        last = len(buckets)
-        while last:
-            first = best[last][1]
-            self.compiled |= dict.fromkeys(buckets[first:last], together(first, last))
-            last = first
-
-    def padded(self, table: int, rows: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Pads the batches of a table, as `rows` draws them, to the rows of its program."""
-        wanted = max(self.compiled[bucket][0] for bucket, of_bucket in self.tables.items() if of_bucket == table)
-        fillers = wanted - rows.shape[1]
-        # The first pair of a batch fills it up, so that no batch has more distinct words.
-        filled = np.concatenate([rows, rows[:, :1].repeat(fillers, axis=1)], axis=1)
-        return filled, np.pad(weights, ((0, 0), (0, fillers)))
+            programs[first, last] = max(rows), max(tokens)
+            costs[first, last] = math.prod(programs[first, last]) * float(steps[buckets[first:last]].sum())
+        for part in itertools.pairwise((0, *_parts(costs, len(buckets), tokens_a_compilation))):
+            self.compiled |= dict.fromkeys(buckets[slice(*part)], programs[part])
 
     def bucket_sequence(self, epoch: int) -> np.ndarray:
         """Draws an epoch's batches, the same for every seed, by bucket and index in its table: <int32>[steps, 2]."""
@@ -137,7 +122,7 @@ class BatchPlan:
     def rows(self, seed: int, epoch: int) -> dict[int, tuple[np.ndarray, np.ndarray]]:
         """Draws the pairs of each batch of an epoch. The draw depends only on the seed, the epoch and the bucket, and
         with mixed lengths on the shuffle of all seeds. Returns table -> (rows <int32>[batches, batch], weights
-        <float32>[batches, batch]); the weight of a filler is 0.
+        <float32>[batches, batch]), padded to the rows of its program; the weight of a filler is 0.
         """
         drawn = {
             bucket: members[_random_order(len(members), seed, _ROWS, epoch, bucket)]
@@ -149,7 +134,8 @@ class BatchPlan:
             for bucket, rows in drawn.items():
                 mixed[bucket_of_row == bucket] = rows
             drawn = {0: mixed}
-        return {table: _lay_out(rows, *self._splits[table]) for table, rows in drawn.items()}
+        padded = {table: self.compiled[bucket][0] for bucket, table in self.tables.items()}
+        return {table: _lay_out(rows, *self._splits[table], padded[table]) for table, rows in drawn.items()}
 
     def batches_of(self, drawn: Mapping[int, tuple[np.ndarray, np.ndarray]], epoch: int) -> dict[int, np.ndarray]:
         """Returns bucket -> the rows <int32>[batches, batch] of its batches, of what `rows` returned for an epoch."""
@@ -170,36 +156,24 @@ def plan_batches(lengths: np.ndarray, *, batch_size: int, maximum_buckets: int, 
     return BatchPlan(assign(lengths, buckets), buckets, batch_size, mixed=mix_lengths)
 
 
-class Batch(NamedTuple):
-    """A batch of pairs from one bucket.
-
-    Attributes:
-      bucket: the index of the bucket.
-      rows: <int32>[batch], the indices of the pairs in the split; a filler repeats the first index.
-      weights: <float32>[batch], 1 for a pair and 0 for a filler.
-    """
-
-    bucket: int
-    rows: np.ndarray
-    weights: np.ndarray
-
-
 def evaluation_rows(splits: Sequence[np.ndarray], buckets: Sequence[int], batch_size: int) -> tuple[int, ...]:
     """Returns the number of rows in a batch of each bucket, common to splits of some lengths <int32>[pairs]."""
     counts = [np.bincount(assign(lengths, buckets), minlength=len(buckets)) for lengths in splits]
     return tuple(_even_split(max(1, int(count)), batch_size)[1] for count in np.max(counts, axis=0))
 
 
-def evaluation_batches(lengths: np.ndarray, buckets: Sequence[int], rows: Sequence[int]) -> list[Batch]:
-    """Returns batches that visit every pair of a split once, in a fixed order. Each has the `rows` of its bucket."""
-    batches = []
+def evaluation_batches(
+    lengths: np.ndarray, buckets: Sequence[int], rows: Sequence[int]
+) -> Iterator[tuple[int, np.ndarray, int]]:
+    """Yields batches that visit every pair of a split once, in a fixed order. Each has the `rows` of its bucket.
+
+    A batch is its bucket, the indices of its pairs <int32>[rows], and how many of them are pairs and no fillers, which
+    repeat them.
+    """
     for bucket, members in _members(assign(lengths, buckets), len(buckets)).items():
         for start in range(0, len(members), rows[bucket]):
             chosen = members[start : start + rows[bucket]]
-            fillers = np.full(rows[bucket] - len(chosen), chosen[0])
-            weights = np.arange(rows[bucket]) < len(chosen)
-            batches.append(Batch(bucket, np.concatenate([chosen, fillers]), weights.astype(np.float32)))
-    return batches
+            yield bucket, np.resize(chosen, rows[bucket]), len(chosen)
 
 
 def _members(assignment: np.ndarray, bucket_count: int) -> dict[int, np.ndarray]:
@@ -224,8 +198,9 @@ def _even_split(count: int, batch_size: int) -> tuple[int, int]:
     return batches, math.ceil(count / batches)
 
 
-def _lay_out(rows: np.ndarray, batches: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Distributes rows over batches. Fillers go to the last batches, one to each, and repeat their first row.
+def _lay_out(rows: np.ndarray, batches: int, width: int, padded: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Distributes rows over batches. Fillers go to the last batches, one to each, and with `padded` to all batches, up
+    to this width. They repeat the first row of the batch, so that it has no more distinct words.
 
     Returns:
       rows <int32>[batches, width] and weights <float32>[batches, width].
@@ -236,7 +211,8 @@ def _lay_out(rows: np.ndarray, batches: int, width: int) -> tuple[np.ndarray, np
     table = np.empty((batches, width), np.int32)
     table[weights > 0] = rows
     table[batches - fillers :, -1] = table[batches - fillers :, 0]
-    return table, weights
+    more = max(0, padded - width)
+    return np.hstack([table, table[:, :1].repeat(more, axis=1)]), np.pad(weights, ((0, 0), (0, more)))
 
 
 def _random_order(count: int, seed: int, purpose: int, epoch: int, bucket: int) -> np.ndarray:

@@ -39,15 +39,12 @@ def words_of_file(path: str | Path) -> list[str]:
     return list(dict.fromkeys(word for _, line in read_lines(Path(path)) for word in tokens(line)))
 
 
-def encoder_vectors(
-    encoder: str, words: Sequence[str], dimensions: int = DIMENSIONS, progress: Callable[[int], None] = lambda _: None
-) -> np.ndarray:
-    """Returns the vectors of words, `<float32>[words, dimensions]`, or with fewer dimensions if the encoder has fewer.
+def encoder_vectors(encoder: str, words: Sequence[str], progress: Callable[[int], None] = lambda _: None) -> np.ndarray:
+    """Returns the vectors of words, `<float32>[words, 300]`, or with fewer dimensions if the encoder has fewer.
 
     Arguments:
       encoder: a folder, or the name of a model of sentence-transformers on a hub.
       words: distinct words.
-      dimensions: the number of principal components to keep.
       progress: called with the number of words that have been encoded.
 
     Raises:
@@ -64,19 +61,16 @@ def encoder_vectors(
         outputs = model.encode(some, output_value="token_embeddings", show_progress_bar=False)
         rows += [output.float().mean(0).cpu().numpy() for output in outputs]
         progress(len(rows))
-    return scaled_components(np.stack(rows).astype(np.float64), dimensions)
+    return scaled_components(np.stack(rows).astype(np.float64))
 
 
 def scaled_components(rows: np.ndarray, dimensions: int = DIMENSIONS) -> np.ndarray:
     """Centers rows `<float64>[words, features]`, keeps their first principal components, and scales the mean norm to
     GloVe's. Returns `<float32>[words, dimensions]`.
     """
-    centered = rows - rows.mean(0)
-    _, directions = np.linalg.eigh(centered.T @ centered)
-    directions = directions[:, ::-1][:, :dimensions]
-    # The sign of a direction is arbitrary: its largest entry is made positive.
-    directions = directions * np.sign(directions[np.abs(directions).argmax(0), np.arange(directions.shape[1])])
-    components = centered @ directions
+    from sklearn.decomposition import PCA  # sentence-transformers needs scikit-learn
+
+    components = PCA(min(dimensions, *rows.shape), svd_solver="covariance_eigh").fit_transform(rows)
     norm = np.linalg.norm(components, axis=1).mean()
     return (components * (GLOVE_NORM / max(norm, np.finfo(np.float64).tiny))).astype(np.float32)
 

@@ -18,10 +18,10 @@ import numpy as np
 from jaxmatch.config.settings import OWN_LAYOUT, DataConfig
 from jaxmatch.data import catalog, encoders, generated, own, text, vectors
 from jaxmatch.data.pairs import DataSet, is_number
-from jaxmatch.data.text import PADDING, UNKNOWN_WORD, Corpus, Preprocessing, Vocabulary, WordTable
+from jaxmatch.data.text import PADDING, UNKNOWN_WORD, Corpus, Preprocessing, Vocabulary
 from jaxmatch.data.vectors import DIMENSIONS, HASHED, HASHED_VERSION, NO_VECTORS, VectorReport
-from jaxmatch.errors import InputError, check_plain_file, count_text, require_plain_file, shown
-from jaxmatch.files import hash_file, open_atomically, read_json, remove_abandoned, write_json
+from jaxmatch.errors import InputError, count_text, shown
+from jaxmatch.files import hash_file, open_atomically, remove_abandoned, write_atomically
 
 _FORMAT = 3  # increased when a change makes the same input give other arrays or another report
 LOW_COVERAGE = 0.5  # a smaller share of tokens with a vector is worth a warning
@@ -173,11 +173,6 @@ class EncodedData:
         return 1 if self.task == "regression" else len(self.labels)
 
     @property
-    def word_table(self) -> np.ndarray | WordTable:
-        """The word vectors for a model, together with the characters of each word if the data has them."""
-        return self.vectors if self.characters is None else WordTable(self.vectors, self.characters)
-
-    @property
     def filtered(self) -> bool:
         """Whether only questions with right and wrong candidates count in the scores of a ranking."""
         return catalog.filtered(self.name)
@@ -190,50 +185,41 @@ def prepare(settings: DataSettings, cache_directory: str | Path) -> EncodedData:
     created again. Processes that start together wait for the one that creates the entry.
 
     Raises:
-      InputError: a file is missing or damaged, the settings do not fit the data, too few tokens have a vector, or the
-        cache cannot be written.
+      InputError: a file is missing or damaged, the settings do not fit the data, or too few tokens have a vector.
+      OSError: the cache cannot be written.
     """
     cache_directory = Path(cache_directory)
-    try:
-        fingerprint, files = fingerprint_of(settings, cache_directory)
-        entry = cache_directory / "encoded" / f"{fingerprint}.npz"
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        for folder in (entry.parent, cache_directory / "digests"):
-            remove_abandoned(folder)
-        with filelock.FileLock(entry.with_suffix(".lock")):
-            check_plain_file(entry, remedy="remove it")
-            try:  # a zip archive holds checksums, so any damage is an error
-                with open(entry, "rb") as file, np.load(file, allow_pickle=False) as stored:
-                    arrays = dict(stored)
-                values = json.loads(arrays.pop("values").item())
-            except Exception:  # it is missing, or damaged: the readers of such files have no common error
-                arrays, values = encode(settings)
-                if fingerprint_of(settings, cache_directory)[0] != fingerprint:
-                    problem = "its files changed while they were read; start again"
-                    raise InputError(problem, path=settings.directory or None) from None
-                with open_atomically(entry) as file:
-                    np.savez(file, values=np.array(json.dumps(values)), **arrays)
-    except (PermissionError, NotADirectoryError, FileExistsError) as error:
-        remedy = "name another folder: --config.execution.cache_directory=FOLDER"
-        problem = f"the cache cannot be written ({error.strerror})"
-        raise InputError(problem, path=cache_directory, remedy=remedy) from error
+    fingerprint, files = fingerprint_of(settings, cache_directory)
+    entry = cache_directory / "encoded" / f"{fingerprint}.npz"
+    entry.parent.mkdir(parents=True, exist_ok=True)
+    remove_abandoned(entry.parent)
+    with filelock.FileLock(entry.with_suffix(".lock")):
+        try:  # a zip archive holds checksums, so any damage is an error
+            with open(entry, "rb") as file, np.load(file, allow_pickle=False) as stored:
+                arrays = dict(stored)
+            values = json.loads(arrays.pop("values").item())
+        except Exception:  # it is missing, or damaged: the readers of such files have no common error
+            arrays, values = encode(settings)
+            if fingerprint_of(settings, cache_directory)[0] != fingerprint:
+                problem = "its files changed while they were read; start again"
+                raise InputError(problem, path=settings.directory or None) from None
+            with open_atomically(entry) as file:
+                np.savez(file, values=np.array(json.dumps(values)), **arrays)
     covered = values["report"]["coverage"]["tokens_with_vector"]
     if settings.vectors != NO_VECTORS and covered < settings.minimum_coverage:
         problem = f"only {covered:.1%} of all tokens have a vector"
         remedy = "give vectors of the language of the texts, or train anyway: --config.data.minimum_coverage=0"
         raise InputError(problem, path=settings.vectors or None, remedy=remedy)
-    splits: dict[str, dict[str, np.ndarray]] = {name: {} for name in values["splits"]}
-    table = arrays.pop("vectors")
-    for key, array in arrays.items():
-        split, _, column = key.partition(".")
-        splits[split][column] = array
     return EncodedData(
         name=settings.name,
         task=values["task"],
         labels=tuple(values["labels"]),
-        splits={name: EncodedSplit(**columns) for name, columns in splits.items()},
+        splits={
+            name: EncodedSplit(**{key.partition(".")[2]: each for key, each in arrays.items() if key.startswith(name)})
+            for name in values["splits"]
+        },
         vocabulary=Vocabulary(values["words"]),
-        vectors=table,
+        vectors=arrays["vectors"],
         preprocessing=settings.preprocessing,
         report=values["report"],
         fingerprint=fingerprint,
@@ -292,31 +278,19 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
 def file_digest(path: Path, cache_directory: Path) -> str:
     """Returns the SHA-256 of a file. The cache stores it, because hashing a large vector file takes seconds."""
     path = path.resolve()
-    require_plain_file(path)
-    before = file_state(path)
-    place = hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:32]
-    note = cache_directory / "digests" / f"{place}.json"
-    check_plain_file(note, remedy="remove it")
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # there is no note, or it is damaged
-        if (stored := read_json(note))["state"] == before:
-            return stored["sha256"]
-    started = time.time_ns()
-    try:
-        digest = hash_file(path)
-    except OSError as error:
-        raise InputError(f"it cannot be read ({error.strerror or error})", path=path) from None
+    status, now = path.stat(), time.time_ns()
+    # A program can reset the modification time of a file, but not its change time.
+    state = repr((str(path), status.st_size, status.st_ino, status.st_mtime_ns, status.st_ctime_ns))
+    note = cache_directory / "digests" / hashlib.sha256(state.encode()).hexdigest()[:32]
+    with contextlib.suppress(OSError, ValueError):  # there is no note, or it is damaged
+        digest, same = note.read_text().split()
+        if digest == same:
+            return digest
+    digest = hash_file(path)
     # The timestamps of some file systems are coarse: a change just after another one may leave them as they are.
-    settled = before["changed"] + TIMESTAMP_RESOLUTION_NS <= started
-    if settled and before == file_state(path):
-        write_json(note, {"state": before, "sha256": digest})
+    if status.st_ctime_ns + TIMESTAMP_RESOLUTION_NS <= now:
+        write_atomically(note, f"{digest} {digest}")  # twice, so that damage is noticed
     return digest
-
-
-def file_state(path: Path) -> dict[str, Any]:
-    """Returns what changes with a file. A program can reset its modification time, but not its change time."""
-    status = path.stat()
-    times = {"modified": status.st_mtime_ns, "changed": status.st_ctime_ns}
-    return {"path": str(path), "size": status.st_size, "inode": status.st_ino, **times}
 
 
 def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -339,16 +313,18 @@ def encode(settings: DataSettings) -> tuple[dict[str, np.ndarray], dict[str, Any
     folded = text.number_keys((word.casefold() for word in corpus.words), {})
     numbers = {label: number for number, label in enumerate(data.labels)}
     for name, split in data.splits.items():
-        columns = []
+        sides = []
         for side in ("a", "b"):
             positions, offsets = corpus.positions(name, side)
             tokens = corpus.tokens[positions]
             arrays[f"{name}.tokens_{side}"], arrays[f"{name}.offsets_{side}"] = ids[tokens], offsets
-            columns += [folded[tokens], offsets]
             if settings.tags:
                 arrays[f"{name}.tags_{side}"] = tags[positions]
+            if settings.exact_match:
+                sides.append([part.tolist() for part in np.split(folded[tokens], offsets[1:-1])])
         if settings.exact_match:
-            arrays[f"{name}.exact_match_a"], arrays[f"{name}.exact_match_b"] = text.exact_matches(*columns)
+            for side, marks in zip("ab", zip(*map(text.exact_matches, *sides), strict=True), strict=True):
+                arrays[f"{name}.exact_match_{side}"] = np.fromiter(itertools.chain.from_iterable(marks), np.int8)
         values = [numbers.get(label, label) for label in split.labels]
         arrays[f"{name}.labels"] = np.array(values, np.float32 if data.task == "regression" else np.int32)
         if split.groups is not None:
@@ -382,18 +358,18 @@ def read_word_vectors(
     """Returns vectors of the wanted words: from a file, from the spelling, from an embedded data set, or no vectors."""
     if settings.vectors == HASHED:
         found = dict(zip(words, vectors.hashed_vectors(words), strict=True))
-        return found, VectorReport("hashed character n-grams", DIMENSIONS, len(words), len(words))
+        return found, VectorReport("hashed character n-grams", DIMENSIONS, len(words))
     if settings.vectors == NO_VECTORS:
-        return {}, VectorReport("none", DIMENSIONS, 0, 0)
+        return {}, VectorReport("none", DIMENSIONS, 0)
     if settings.vectors.startswith(encoders.MODEL2VEC):
         rows = encoders.static_vectors(settings.vectors.removeprefix(encoders.MODEL2VEC), list(words))
         name = settings.vectors.rstrip("/").rpartition("/")[2].removeprefix(encoders.MODEL2VEC)
-        return dict(zip(words, rows, strict=True)), VectorReport(name, rows.shape[1], len(words), len(words))
+        return dict(zip(words, rows, strict=True)), VectorReport(name, rows.shape[1], len(words))
     if settings.vectors:
         return vectors.read_vectors(settings.vectors, words, lowercase=settings.lowercase)
     embedded = generated.word_vectors()
-    found = {word: vector.astype(np.float32) for word, vector in embedded.items() if word in words}
-    return found, VectorReport(f"embedded {generated.VERSION}", generated.DIMENSIONS, len(embedded), len(found))
+    found = {word: vector for word, vector in embedded.items() if word in words}
+    return found, VectorReport(f"embedded {generated.VERSION}", generated.DIMENSIONS, len(embedded))
 
 
 def check_words(data: DataSet, corpus: Corpus) -> None:
@@ -450,6 +426,6 @@ def _without_long_pairs(data: DataSet, corpus: Corpus, length: int) -> DataSet:
     if not len(rows):
         problem = f"every training pair of data set {data.name!r} has a text of {length} tokens or more"
         raise InputError(problem, path=train.source, remedy="raise data.drop_from_length, or set it to 0")
-    corpus.keep("train", rows)
+    corpus.sentences["train"] = {side: column[rows] for side, column in corpus.sentences["train"].items()}
     dropped = {**train.dropped, f"a text of {length} tokens or more": len(train) - len(rows)}
     return dataclasses.replace(data, splits={**data.splits, "train": train.part(rows.tolist(), dropped)})

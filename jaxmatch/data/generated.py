@@ -12,7 +12,6 @@ import itertools
 import random
 import tomllib
 import zlib
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -328,23 +327,21 @@ def shallow_features(text: str, other: str) -> list[str]:
     return [*words, *own, *missing, f"length {len(text.split())}", f"own {len(own)}", f"missing {len(missing)}"]
 
 
-class Balance:
-    """A choice of examples that keeps shallow features from predicting a label."""
+def _balanced(seen: dict[str, list[int]], candidates: list[dict[str, list[str]]], label: int) -> str:
+    """Chooses a text with a label so that shallow features do not predict the label.
 
-    def __init__(self, labels: int):
-        self._counts: defaultdict[str, list[int]] = defaultdict(lambda: [0] * labels)
+    Each label has candidates, text -> features. The chosen one has the features that are rarest with this label
+    compared to others; `seen` counts each feature of the chosen texts by label.
+    """
 
-    def choose(self, candidates: Mapping[str, Sequence[str]], label: int) -> str:
-        """Returns the candidate (text -> features) whose features are rarest with this label compared to others."""
+    def excess(text: str) -> float:
+        counts = [seen[feature] for feature in candidates[label][text] if feature in seen]
+        return sum(count[label] - sum(count) / len(count) for count in counts)
 
-        def excess(text: str) -> float:
-            counts = [self._counts[feature] for feature in candidates[text] if feature in self._counts]
-            return sum(count[label] - sum(count) / len(count) for count in counts)
-
-        chosen = min(candidates, key=excess)
-        for feature in candidates[chosen]:
-            self._counts[feature][label] += 1
-        return chosen
+    chosen = min(candidates[label], key=excess)
+    for feature in candidates[label][chosen]:
+        seen.setdefault(feature, [0] * len(candidates))[label] += 1
+    return chosen
 
 
 def _candidates(draws: Draws, base: Clause, text: str, judge: Callable[[Clause], int], labels: int) -> list[dict]:
@@ -359,7 +356,7 @@ def _candidates(draws: Draws, base: Clause, text: str, judge: Callable[[Clause],
 
 def _classification(name: str, labels: tuple[str, ...], judge: Callable[[Clause, Clause], int], seed: int) -> DataSet:
     """Generates sentences, each beside one sentence of each label. No sentence or pair occurs in two splits."""
-    draws, balance, used, splits = Draws(seed), Balance(len(labels)), set(), {}
+    draws, seen, used, splits = Draws(seed), {}, set(), {}
     for split, size in SIZES[name].items():
         pairs: list[tuple[str, str, str]] = []
         while len(pairs) < len(labels) * size:
@@ -368,22 +365,17 @@ def _classification(name: str, labels: tuple[str, ...], judge: Callable[[Clause,
             if text in used:
                 continue
             found = _candidates(draws, base, text, functools.partial(judge, base), len(labels))
-            found = [{other: seen for other, seen in each.items() if other not in used} for each in found]
+            found = [{other: each[other] for other in each if other not in used} for each in found]
             if not all(found):
                 continue
             used.add(text)
             for number, label in enumerate(labels):
-                other = balance.choose(found[number], number)
+                other = _balanced(seen, found, number)
                 used.add(other)
                 turned = name == "embedded_paraphrase" and draws.chance(0.5)
                 pairs.append((other, text, label) if turned else (text, other, label))
         splits[split] = Split(*zip(*draws.shuffled(pairs), strict=True))
     return DataSet(name, "classification", labels, splits)
-
-
-def is_paraphrase(first: Clause, second: Clause) -> bool:
-    """Returns whether the sentences entail each other."""
-    return relation(first, second) == relation(second, first) == ENTAILMENT
 
 
 def _question(clause: Clause, whether: bool) -> str:
@@ -399,15 +391,9 @@ def _question(clause: Clause, whether: bool) -> str:
     return f"{'do' if plural else 'does'} {subject} {_verb_phrase(clause, True)}"
 
 
-def answers(clause: Clause, whether: bool, candidate: Clause) -> bool:
-    """Returns whether a sentence answers a question: it entails it, or decides `whether` it is true."""
-    found = relation(candidate, clause)
-    return found == ENTAILMENT or (whether and found == CONTRADICTION)
-
-
 def _ranking(seed: int) -> DataSet:
     """Generates questions, each with sentences, some of which answer it."""
-    name, draws, balance, used, splits = "embedded_ranking", Draws(seed), Balance(2), set(), {}
+    name, draws, seen, used, splits = "embedded_ranking", Draws(seed), {}, set(), {}
     for split, size in SIZES[name].items():
         rows: list[tuple[str, str, str, str, str]] = []
         while len(rows) < CANDIDATES * size:
@@ -419,14 +405,16 @@ def _ranking(seed: int) -> DataSet:
             question = _question(clause, whether)
             if clause.negated or question in used or not well_formed(base):
                 continue
-            found = _candidates(draws, base, question, functools.partial(answers, clause, whether), len(BINARY))
+            # A sentence answers a question if it entails it, or if it decides whether it is true.
+            right = (ENTAILMENT, CONTRADICTION) if whether else (ENTAILMENT,)
+            found = _candidates(draws, base, question, lambda other: relation(other, clause) in right, len(BINARY))
             wanted = (CANDIDATES - rights, rights)
             if any(len(texts) < count for texts, count in zip(found, wanted, strict=True)):
                 continue
             used.add(question)
             chosen = []
             for label in np.repeat([0, 1], wanted).tolist():
-                text = balance.choose(found[label], label)
+                text = _balanced(seen, found, label)
                 del found[label][text]
                 chosen.append((question, text, BINARY[label]))
             group = f"{split}-q{len(rows) // CANDIDATES + 1}"
@@ -442,7 +430,7 @@ def generate(name: str) -> DataSet:
     if name == "embedded_inference":
         return _classification(name, INFERENCE, lambda a, b: INFERENCE.index(relation(a, b)), 20_190_801)
     if name == "embedded_paraphrase":
-        return _classification(name, BINARY, is_paraphrase, 20_190_802)
+        return _classification(name, BINARY, lambda a, b: relation(a, b) == relation(b, a) == ENTAILMENT, 20_190_802)
     return _ranking(20_190_803)
 
 

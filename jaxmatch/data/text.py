@@ -8,14 +8,14 @@ import dataclasses
 import functools
 import importlib
 import importlib.util
+import itertools
 import re
 import sys
 import threading
 import unicodedata
 from array import array
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,17 +32,11 @@ PADDING_WORD, UNKNOWN_WORD = "<padding>", "<unknown>"
 
 
 class Vocabulary:
-    """A fixed list of distinct `words`, the first two '<padding>' and '<unknown>'. The id of a word is its index.
-
-    Raises:
-      ValueError: a word occurs twice, or the first two are others.
-    """
+    """A fixed list of distinct `words`, the first two '<padding>' and '<unknown>'. The id of a word is its index."""
 
     def __init__(self, words: Sequence[str]):
         self.words = tuple(words)
         self._ids = {word: index for index, word in enumerate(self.words)}
-        if self.words[:2] != (PADDING_WORD, UNKNOWN_WORD) or len(self._ids) != len(self.words):
-            raise ValueError(f"a vocabulary holds distinct words, of which {PADDING_WORD} and {UNKNOWN_WORD} are first")
         # A text that spells out '<padding>' must not be masked: the token is an unknown word.
         self._ids[PADDING_WORD] = UNKNOWN
 
@@ -103,14 +97,13 @@ _importing = threading.Lock()
 def nltk_tokenizer(name: str) -> Any:
     """Returns NLTK's tokenizer "NLTKWordTokenizer" or "TweetTokenizer".
 
-    The rest of NLTK takes one to two seconds to import. Unless it is imported already, empty packages replace
-    `nltk/__init__.py` and `nltk/tokenize/__init__.py` during the import, so that a later import imports all of it.
+    The rest of NLTK takes one to two seconds to import. Unless it is imported already, `nltk/__init__.py` and
+    `nltk/tokenize/__init__.py` are not run during the import, and a later import imports all of it.
     """
     with _importing:
         alone = "nltk" not in sys.modules
-        for package, path in (("nltk", nltk_file()), ("nltk.tokenize", nltk_file("tokenize"))) if alone else ():
-            sys.modules[package] = ModuleType(package)
-            sys.modules[package].__path__ = [str(path)]
+        for package in ("nltk", "nltk.tokenize") if alone else ():
+            sys.modules[package] = importlib.util.module_from_spec(importlib.util.find_spec(package))
         try:
             return getattr(importlib.import_module(_NLTK_MODULES[name]), name)()
         finally:
@@ -154,63 +147,42 @@ def substitutions(name: str) -> list[tuple[str, str]] | None:
     rules = [(SENTENCE_END, " . "), (" {2,}", " "), (r"\A | \Z", ""), *found.STARTING_QUOTES, *found.PUNCTUATION]
     rules += [found.PARENS_BRACKETS, found.DOUBLE_DASHES, (r"\A|\Z", " "), *found.ENDING_QUOTES]
     rules += [(pattern, r" \1 \2 ") for pattern in (*found.CONTRACTIONS2, *found.CONTRACTIONS3)]
-    return [(_text_of(pattern), replacement) for pattern, replacement in rules]
-
-
-def _text_of(pattern: Any) -> str:
-    """Returns a pattern as text. The flag `re.IGNORECASE` becomes part of the text."""
-    text = getattr(pattern, "pattern", pattern)
-    either_case = getattr(pattern, "flags", 0) & re.IGNORECASE
-    return f"(?i){text}" if either_case and not text.startswith("(?i)") else text
+    return [(getattr(pattern, "pattern", pattern), replacement) for pattern, replacement in rules]
 
 
 _rules = functools.cache(substitutions)
 
 
+# What the rules of the word tokenizer do not see in a piece between two spaces alone: quotes, other white space, and
+# that nothing but closing brackets follows the last full stop.
+_BEYOND_A_PIECE = re.compile("\"|''|[^\\S ]|(?:\\A| )[])}>'»”’]*\\Z")
+
+
 def _word(text: str) -> list[str]:
     """Splits a text as NLTK's word tokenizer does (Penn Treebank rules): words, clitics such as n't, marks."""
-    tokens = _plain_words(SENTENCE_END.sub(" . ", text).strip(" "))
-    if tokens is not None:
-        return tokens
-    for pattern, replacement in _rules("word"):
-        text = re.sub(pattern, replacement, text)
-    return text.split()
+    text = SENTENCE_END.sub(" . ", text).strip(" ")
+    if _BEYOND_A_PIECE.search(text):
+        return _by_rules(text)
+    *pieces, last = text.split()
+    return [*itertools.chain.from_iterable(map(_tokens_of_piece, pieces)), *_tokens_of_piece(last, "")]
 
 
-# Plain text has only ASCII words, marks that are always tokens of their own, commas before a space, single dashes and
-# full stops, and the clitics of English. Most text is. It is split 28 times faster than by the thirty rules, which
-# take two minutes for SNLI (benchmarks/NOTES.md).
-_PLAIN = re.compile(
-    r"""(?:[A-Za-z0-9 ?!();&%$\#@]++
-         |,(?=\ |$) | -(?!-) | \.(?!\.)
-         |'(?:[sSmMdD]|ll|LL|re|RE|ve|VE|(?<=n')t|(?<=N')T)(?![A-Za-z0-9'])
-       )*+""",
-    re.VERBOSE,
-)
-_PLAIN_MARKS = str.maketrans({mark: f" {mark} " for mark in "?!();&%$#@,"})
-_PLAIN_CLITIC = re.compile(r"(?<=[^' ])(?:'[sSmMdD]|'ll|'LL|'re|'RE|'ve|'VE|n't|N'T)(?= )")
+@functools.lru_cache(maxsize=1 << 17)
+def _tokens_of_piece(piece: str, after: str = " x") -> list[str]:
+    """Splits a piece between two words, or the last one of a text. A text has few new pieces: the thirty rules would
+    take two minutes for the texts of SNLI (benchmarks/NOTES.md).
+    """
+    plain = piece.isascii() and piece.isalnum() and piece.lower() not in _CONTRACTED
+    return [piece] if plain else _by_rules(f"x {piece}{after}")[1 : -1 if after else None]
+
+
 _CONTRACTED = ("cannot", "gimme", "gonna", "gotta", "lemme", "wanna")
 
 
-def _plain_words(text: str) -> list[str] | None:
-    """Returns the tokens of the word tokenizer for plain text, or None if the text is not plain."""
-    stem = text.removesuffix(".").rstrip(" ")
-    # The last full stop is a token of its own, even if brackets follow it. Only texts with a clear end are plain.
-    if not stem or not (stem[-1].isalnum() or stem[-1] in "?!,"):
-        return None
-    lower = stem.lower()
-    if text.endswith("..") or any(contraction in lower for contraction in _CONTRACTED):
-        return None
-    # Most plain text consists of words and commas alone.
-    apart = stem.replace(", ", " , ")
-    letters = apart.replace(" , ", "").replace(" ", "")
-    if letters.isascii() and letters.isalnum():
-        tokens = apart.split()
-    elif _PLAIN.fullmatch(stem):
-        tokens = _PLAIN_CLITIC.sub(r" \g<0>", f" {stem.translate(_PLAIN_MARKS)} ").split()
-    else:
-        return None
-    return [*tokens, "."] if text.endswith(".") else tokens
+def _by_rules(text: str) -> list[str]:
+    for pattern, replacement in _rules("word"):
+        text = re.sub(pattern, replacement, text)
+    return text.split()
 
 
 def _tweet(text: str) -> list[str]:
@@ -250,13 +222,10 @@ class Preprocessing:
     maximum_length: int = DataConfig.maximum_length
     truncation_side: str = DataConfig.truncation_side
 
-    def __post_init__(self):
-        if self.tokenizer not in TOKENIZERS:  # as that of a model from a newer version
-            raise InputError(f"there is no tokenizer {self.tokenizer!r}", remedy=f"use one of {', '.join(TOKENIZERS)}")
-
     def tokens(self, text: str) -> list[str]:
         """Returns the tokens of a text, or one '<unknown>' if no token is left, so that no sentence is empty."""
-        tokens = [token for piece in self.pieces(text) if (token := self.token(piece)) is not None]
+        pieces = TOKENIZERS[self.tokenizer](text)
+        tokens = [token for piece in pieces if (token := self.token(piece)) is not None]
         return tokens[self.window] or [UNKNOWN_WORD]
 
     @property
@@ -265,10 +234,6 @@ class Preprocessing:
         if not self.maximum_length:
             return slice(None)
         return slice(self.maximum_length) if self.truncation_side == "right" else slice(-self.maximum_length, None)
-
-    def pieces(self, text: str) -> list[str]:
-        """Splits a text with the tokenizer."""
-        return TOKENIZERS[self.tokenizer](text)
 
     def token(self, piece: str) -> str | None:
         """Returns the token that a piece becomes, or None if it is dropped. The result depends on the piece alone."""
@@ -309,29 +274,8 @@ def character_table(words: Sequence[str], known: int = LEAST_CHARACTERS) -> np.n
     return numbers
 
 
-def exact_matches(
-    words_a: np.ndarray, offsets_a: np.ndarray, words_b: np.ndarray, offsets_b: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Marks the words that also occur in the other sentence of their pair (ESAN, section 2.1).
-
-    Arguments:
-      words_a, words_b: <int>[total], the numbers, 0 or more, of the words of all sentences of a side, concatenated.
-      offsets_a, offsets_b: <int64>[pairs + 1], the start of each sentence in them.
-
-    Returns:
-      <int8>[total_a] and <int8>[total_b], 1 for a match.
-    """
-    count = 1 + max(int(words_a.max(initial=0)), int(words_b.max(initial=0)))
-    keys_a, keys_b = (
-        np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets)) * count + words
-        for words, offsets in ((words_a, offsets_a), (words_b, offsets_b))
-    )
-    return np.isin(keys_a, keys_b).astype(np.int8), np.isin(keys_b, keys_a).astype(np.int8)
-
-
-def exact_matches_of(tokens_a: Iterable[str], tokens_b: Iterable[str]) -> tuple[list[int], list[int]]:
-    """Marks the tokens of one pair that also occur in the other sentence, as `exact_matches` does for arrays."""
-    words_a, words_b = ([token.casefold() for token in tokens] for tokens in (tokens_a, tokens_b))
+def exact_matches(words_a: Sequence[Hashable], words_b: Sequence[Hashable]) -> tuple[list[int], list[int]]:
+    """Marks with 1 the words of a pair that also occur in the other sentence (ESAN, section 2.1)."""
     known_a, known_b = set(words_a), set(words_b)
     return [int(word in known_b) for word in words_a], [int(word in known_a) for word in words_b]
 
@@ -373,7 +317,7 @@ def tags(text: str, preprocessing: Preprocessing) -> list[int]:
 
     The tagger reads the text as it is written, because it uses capitals and punctuation that the tokens lack.
     """
-    tagged = nltk_tagger().tag(preprocessing.pieces(text))
+    tagged = nltk_tagger().tag(TOKENIZERS[preprocessing.tokenizer](text))
     kept = [TAG_NUMBERS.get(tag, NO_TAG) for piece, tag in tagged if preprocessing.token(piece) is not None]
     return kept[preprocessing.window] or [NO_TAG]
 
@@ -411,10 +355,6 @@ class Corpus:
         repeats = np.bincount(np.concatenate(columns), minlength=len(texts))
         weights = np.repeat(repeats, lengths)
         self.counts = np.bincount(self.tokens, weights, minlength=len(self.words)).astype(np.int64)
-
-    def keep(self, split: str, rows: np.ndarray) -> None:
-        """Removes all pairs of a split except `rows`, <int64>[kept]. Texts, words and counts do not change."""
-        self.sentences[split] = {side: column[rows] for side, column in self.sentences[split].items()}
 
     def column(self, split: str, side: str) -> tuple[np.ndarray, np.ndarray]:
         """Returns the texts of one column, concatenated: tokens <int32>[total], offsets <int64>[pairs + 1]."""

@@ -17,7 +17,6 @@ import io
 import itertools
 import os
 import zipfile
-from collections import Counter
 from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,10 +29,8 @@ from jaxmatch.errors import InputError, listed, require_plain_file, shown
 # The values of `data.vectors` that are not files: hashed vectors, and none for a model that trains its own.
 HASHED, NO_VECTORS = "hashed", "none"
 REMEDY = "name a file of word vectors: text in GloVe's layout, also as .gz or .zip"
-# A longer line is read in pieces, which are broken lines: this length has room for 50,000 numbers of 20 characters.
-LONGEST_LINE, _BLOCK_BYTES = 1 << 20, 1 << 22
-# How many lines are read to find the number of dimensions, and how many broken lines are described.
-_HEAD_LINES, _EXAMPLES = 50, 5
+_BLOCK_BYTES, _LONGEST_WORD = 1 << 22, 1 << 12  # of a binary file: read at once, and in a word
+_EXAMPLES = 5  # this many broken lines are described
 _NUMBER_BYTES = b"0123456789+-.eE \t\r\n"
 _NOT_FINITE = "a value that is not a finite number"
 
@@ -53,7 +50,6 @@ class VectorReport:
     name: str  # of the file, without folder and suffixes
     dimensions: int
     lines: int
-    kept: int  # wanted words
     broken: int = 0
     broken_examples: tuple[str, ...] = ()
 
@@ -79,19 +75,17 @@ def read_vectors(
     broken, examples, count = 0, [], 0
     with _opened(path) as file:
         binary = b"\0" in file.peek()[: 1 << 16]  # text holds no zeros, and 64 KiB of 32-bit floats do
-        lines = iter(functools.partial(file.readline, LONGEST_LINE), b"")
-        head = list(itertools.islice(lines, 1 if binary else _HEAD_LINES)) or [b""]
-        head[0] = head[0].removeprefix(codecs.BOM_UTF8)
-        counts = Counter(len(line.split()) - 1 for line in head if line.strip())  # most of these are right
-        header = _header(head[0])
-        dimensions = header or (0 if binary else max(counts, key=counts.get, default=0))
+        first = file.readline().removeprefix(codecs.BOM_UTF8)
+        fields = first.split()
+        header = int(fields[1]) if len(fields) == 2 and all(map(bytes.isdigit, fields)) else 0
+        dimensions = header or (0 if binary else len(fields) - 1)
         if dimensions < 1:
             raise InputError("this is not a file of word vectors", path=path, line=1, remedy=REMEDY)
         if binary:
             rows = _binary_rows(file, dimensions, path)
         else:
-            numbered = itertools.islice(enumerate(itertools.chain(head, lines), start=1), 1 if header else 0, None)
-            rows = ((number, *_fields(line, dimensions)) for number, line in numbered if line.strip())
+            lines = enumerate(file if header else itertools.chain([first], file), start=2 if header else 1)
+            rows = ((number, *_fields(line, dimensions)) for number, line in lines if line.strip())
         for number, name, numbers, problem in rows:
             count += 1
             try:
@@ -111,7 +105,7 @@ def read_vectors(
     if broken == count:
         stated = f"the first line states {header} dimensions, and " if header and not binary else ""
         raise InputError(f"{stated}no line holds a word and {dimensions} numbers", path=path, remedy=REMEDY)
-    return found, VectorReport(file_name(path), dimensions, count, len(found), broken, tuple(examples))
+    return found, VectorReport(file_name(path), dimensions, count, broken, tuple(examples))
 
 
 def _fields(line: bytes, dimensions: int) -> tuple[bytes, bytes, str]:
@@ -135,11 +129,10 @@ def _binary_rows(file: IO[bytes], dimensions: int, path: Path) -> Iterator[tuple
 
     A line feed after the floats is skipped. word2vec itself writes one, other programs do not.
     """
-    size, block, at, ended = 4 * dimensions, b"", 0, False
+    size, block, at = 4 * dimensions, b"", 0
     for number in itertools.count(1):
-        if len(block) - at < LONGEST_LINE + size and not ended:
-            more = file.read(_BLOCK_BYTES + size)
-            block, at, ended = block[at:] + more, 0, not more
+        if len(block) - at < _LONGEST_WORD + size:
+            block, at = block[at:] + file.read(_BLOCK_BYTES + size), 0
         start = block.find(b" ", at) + 1
         if not start or start + size > len(block):
             if block[at:].strip():
@@ -170,14 +163,6 @@ def _parsed(numbers: bytes) -> np.ndarray:
             return np.array(list(map(float, numbers.split()))).astype(np.float32)
     except ValueError:
         return np.zeros(0, np.float32)
-
-
-def _header(line: bytes) -> int:
-    """Returns the dimensions that a first line "count dimensions" states, or 0 if the first line is not a header."""
-    fields = line.split()
-    if len(fields) != 2 or not all(map(bytes.isdigit, fields)):
-        return 0
-    return int(fields[1])
 
 
 @contextlib.contextmanager

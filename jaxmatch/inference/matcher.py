@@ -30,7 +30,7 @@ from jaxmatch.data.text import (
     Vocabulary,
     WordTable,
     character_table,
-    exact_matches_of,
+    exact_matches,
     nltk_tagger,
     tags,
 )
@@ -524,8 +524,8 @@ class Matcher:
             tags_of = functools.cache(lambda text: tags(text, self.preprocessing))
             found["tags"] = tuple([tags_of(pair[side]) for pair in pairs] for side in (0, 1))
         if "exact_match" in names:
-            tokens_of = functools.cache(self.preprocessing.tokens)
-            marks = [exact_matches_of(tokens_of(text_a), tokens_of(text_b)) for text_a, text_b in pairs]
+            words_of = functools.cache(lambda text: [token.casefold() for token in self.preprocessing.tokens(text)])
+            marks = [exact_matches(words_of(text_a), words_of(text_b)) for text_a, text_b in pairs]
             found["exact_match"] = tuple([mark[side] for mark in marks] for side in (0, 1))
         return found
 

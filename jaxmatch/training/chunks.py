@@ -17,6 +17,7 @@ import numpy as np
 from jaxmatch import models
 from jaxmatch.data.batches import BatchPlan, most_distinct_words, most_in_training, plan_batches
 from jaxmatch.data.encoding import EncodedData
+from jaxmatch.data.text import WordTable
 from jaxmatch.training import hosts, step
 from jaxmatch.training.evaluation import chunk_outputs, device_split
 from jaxmatch.training.programs import Program, mesh_of, place
@@ -174,7 +175,8 @@ class Chunks:
         train = data.splits["train"]
         self.pairs = train.pairs
         self.batches = training_batches(module, data, training, self.programs.flat.count, self.platform)
-        self._on_host = device_split(train), data.word_table
+        table = data.vectors if data.characters is None else WordTable(data.vectors, data.characters)
+        self._on_host = device_split(train), table
         ids = self._on_host[0]["tokens"]["ids"] if module.takes_characters else None
         self._most_words = {} if ids is None else most_in_training(self.batches, ids, words)
         self._orders = _Orders(self.batches, self.seeds.tolist(), ids, words)
@@ -325,8 +327,8 @@ class Chunks:
         """
         found: dict[tuple[int, int], list[tuple[np.ndarray, ...]]] = {}
         for table, shape in self._tables.items():
-            padded = [self.batches.padded(table, *order.batches[table]) for order in orders]
-            found.setdefault(shape, []).append(tuple(map(np.stack, zip(*padded, strict=True))))
+            batches = [order.batches[table] for order in orders]
+            found.setdefault(shape, []).append(tuple(map(np.stack, zip(*batches, strict=True))))
         return {
             shape: tuple(np.concatenate(arrays, axis=1) for arrays in zip(*of_tables, strict=True))
             for shape, of_tables in found.items()

@@ -180,10 +180,9 @@ class Evaluator:
         """Yields for each batch of dev or test: its bucket, the rows of its pairs, and `arrays`, `[pairs, longest]`,
         cut to the batch, `[batch, length]`.
         """
-        for batch in evaluation_batches(self.data.splits[split].lengths, self._buckets, self._rows):
-            length = self._buckets[batch.bucket]
-            cut = jax.tree.map(lambda values: _of_length(values[batch.rows], length), arrays)
-            yield batch.bucket, batch.rows[batch.weights > 0], cut
+        for bucket, rows, pairs in evaluation_batches(self.data.splits[split].lengths, self._buckets, self._rows):
+            length = self._buckets[bucket]
+            yield bucket, rows[:pairs], jax.tree.map(lambda values: _of_length(values[rows], length), arrays)
 
     @functools.cached_property
     def _most_words(self) -> dict[int, int | None]:
