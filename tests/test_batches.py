@@ -3,7 +3,6 @@
 import itertools
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -81,11 +80,9 @@ def test_evaluation_visits_every_pair_once_in_shapes_that_splits_share(pairs, ba
     for lengths in splits:
         assignment = assign(lengths, buckets)
         seen = []
-        for batch in evaluation_batches(lengths, buckets, rows):
-            assert batch.rows.shape == batch.weights.shape == (rows[batch.bucket],)
-            assert np.all(assignment[batch.rows] == batch.bucket)
-            assert np.all(batch.rows[batch.weights == 0] == batch.rows[0])
-            seen += batch.rows[batch.weights > 0].tolist()
+        for bucket, places, pairs in evaluation_batches(lengths, buckets, rows):
+            assert places.shape == (rows[bucket],) and np.all(assignment[places] == bucket)
+            seen += places[:pairs].tolist()
         assert sorted(seen) == list(range(len(lengths)))
 
 
@@ -93,9 +90,8 @@ def test_evaluation_rows_equal_hand_computed_values():
     # Seven pairs of the first bucket make two batches of four rows. The five pairs of the other split fit that shape.
     splits = [np.array([3] * 7 + [9]), np.array([2] * 5)]
     assert evaluation_rows(splits, (3, 9), 4) == (4, 1)
-    batches = evaluation_batches(splits[1], (3, 9), (4, 1))
-    assert [batch.rows.tolist() for batch in batches] == [[0, 1, 2, 3], [4, 4, 4, 4]]
-    assert [batch.weights.tolist() for batch in batches] == [[1, 1, 1, 1], [1, 0, 0, 0]]
+    batches = [(rows.tolist(), pairs) for _, rows, pairs in evaluation_batches(splits[1], (3, 9), (4, 1))]
+    assert batches == [([0, 1, 2, 3], 4), ([4, 4, 4, 4], 1)]
 
 
 some_lengths = st.lists(st.integers(1, 14), min_size=1, max_size=60).map(lambda numbers: np.array(numbers, np.int32))
@@ -119,6 +115,23 @@ def test_planned_buckets_minimize_padding(lengths, maximum):
     assert buckets == plan_buckets(lengths[::-1], maximum_buckets=maximum)
     padded = np.array(buckets)[assign(lengths, buckets)]
     assert np.all(padded >= lengths) and padded.sum() == cost(lengths, buckets)
+
+
+@given(some_lengths, sizes, st.integers(0, 300))
+@settings(max_examples=50, deadline=None)
+def test_shared_programs_cost_least_in_two_epochs(lengths, batch_size, compilation):
+    plan = plan_batches(lengths, batch_size=batch_size, maximum_buckets=4)
+    plan.share_programs(2, compilation)
+    shapes, buckets = np.array(list(plan.shapes.values())), plan.bucket_sequence(0)[:, 0].tolist()
+
+    def cost(programs):
+        return compilation * len({tuple(one) for one in programs}) + 2 * sum(np.prod(programs[one]) for one in buckets)
+
+    count = len(shapes)
+    choices = [(0, *cuts, count) for size in range(count) for cuts in itertools.combinations(range(1, count), size)]
+    parts = [[range(*part) for part in itertools.pairwise(ends)] for ends in choices]
+    programs = [[shapes[part].max(axis=0).tolist() for part in each for _ in part] for each in parts]
+    assert cost(list(plan.compiled.values())) == min(map(cost, programs))
 
 
 lengths_of_pairs = st.lists(st.integers(1, 30), min_size=1, max_size=80).map(
@@ -159,19 +172,6 @@ def test_mixed_draw_equals_recorded_values():
     assert plan.buckets == (3, 9)
     assert plan.bucket_sequence(2).tolist() == [[0, 0], [1, 1], [0, 2]]
     assert plan.rows(7, 2)[0][0].tolist() == [[1, 4, 0], [7, 5, 3], [6, 2, 6]]
-
-
-def test_every_pair_is_equally_often_at_every_place():
-    lengths = np.array([2, 2, 2, 2, 5, 5, 9, 9], np.int32)
-    plan = mixed_plan(lengths, 4)
-    assert len(plan.buckets) > 1
-    drawn = np.stack([plan.rows(seed, epoch)[0][0].ravel() for seed in range(4) for epoch in range(1000)])
-    counts = np.stack([np.bincount(drawn[:, place], minlength=8) for place in range(8)])
-    assert np.all(abs(counts - 500) < 5 * np.sqrt(500))
-    # Two pairs of one length are as often in one batch as two of different lengths: 3 of 7.
-    batch = np.argsort(drawn, axis=1) // 4
-    for one, other in ((0, 1), (0, 4), (4, 5), (5, 6), (6, 7)):
-        assert np.mean(batch[:, one] == batch[:, other]) == pytest.approx(3 / 7, abs=0.04)
 
 
 def test_lengths_fit_the_longest_pairs_of_batches_not_single_pairs():

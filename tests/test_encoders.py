@@ -69,14 +69,8 @@ def test_the_command_writes_vectors_of_data_sets_and_files(tmp_path, monkeypatch
     monkeypatch.setattr(encoders, "encoder_vectors", encoded)
     (tmp_path / "texts.txt").write_text("zebra zebra\n")
     output = tmp_path / "made.zip"
-    words = [
-        "data",
-        "vectors",
-        "--encoder",
-        "some-encoder",
-        "--words-of",
-        f"embedded_inference,{tmp_path / 'texts.txt'}",
-    ]
+    words = ["data", "vectors", "--encoder", "some-encoder"]
+    words += ["--words-of", f"embedded_inference,{tmp_path / 'texts.txt'}"]
     assert main.main([*words, "--output", str(tmp_path / "made.bin")]) == 2
     assert main.main([*words, "--output", str(output)]) == 0
     found, report = read_vectors(output, _All())

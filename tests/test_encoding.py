@@ -106,7 +106,7 @@ def test_training_pairs_with_a_long_text_are_left_out_and_counted(own, tmp_path)
     with pytest.raises(InputError, match="every training pair of data set 'own' has a text of 3 tokens or more"):
         prepared(drop_from_length=3)
     with pytest.raises(
-        InputError, match="data.drop_from_length = 4 drops nothing: data.maximum_length cuts texts to 3 tokens"
+        InputError, match="data.drop_from_length = 4 drops nothing: data.maximum_length cuts texts to"
     ):
         prepared(drop_from_length=4, maximum_length=3)
 
@@ -117,23 +117,18 @@ def test_vectors_of_too_few_tokens_are_refused(own, tmp_path):
     assert prepare(most, tmp_path / "cache").report == prepare(own, tmp_path / "cache").report
     Path(own.vectors).write_text("end 1 2\nanother 3 4\n")
     for _ in range(2):  # also if the data was encoded before
-        with pytest.raises(
-            InputError, match=r"some.2d.txt: only 5.3% of all tokens have a vector; .*minimum_coverage=0"
-        ):
+        with pytest.raises(InputError, match="some.2d.txt: only 5.3% of all tokens have a vector; .*coverage=0"):
             prepare(own, tmp_path / "cache")
     assert prepare(dataclasses.replace(own, minimum_coverage=0), tmp_path / "cache").fingerprint
     for words in ("none", "hashed"):
         assert prepare(dataclasses.replace(own, vectors=words), tmp_path / "cache").report["warnings"] == []
 
 
-def test_missing_vectors_and_unwritable_cache_are_refused(own, tmp_path):
+def test_missing_vectors_are_refused(own, tmp_path):
     with pytest.raises(InputError, match="'own' has no word vectors of its own; name a file"):
         prepare(DataSettings("own", own.directory, own.task), tmp_path / "cache")
     with pytest.raises(InputError, match="no-such.txt: there is no such vector file"):
         prepare(DataSettings("own", own.directory, own.task, vectors=str(tmp_path / "no-such.txt")), tmp_path / "cache")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="the cache cannot be written"):
-        prepare(own, tmp_path / "file")
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
@@ -186,24 +181,18 @@ def test_fingerprint_does_not_depend_on_data_or_cache_location(own, tmp_path):
 
 
 CHANGES = {"lowercase": False, "minimum_count": 1, "maximum_length": 2, "tokenizer": "tweet", "drop_from_length": 4}
+CHANGES |= {"truncation_side": "left"}
 
 
-@pytest.mark.parametrize("change", [{name: value} for name, value in CHANGES.items()], ids=CHANGES)
-def test_every_setting_has_a_separate_cache_entry(own, tmp_path, settled, change):
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_setting_has_a_separate_cache_entry(own, tmp_path, settled, name):
     first = prepare(own, tmp_path / "cache")
-    changed = DataSettings("own", own.directory, own.task, vectors=own.vectors, **change)
-    other = prepare(changed, tmp_path / "cache")
+    other = prepare(dataclasses.replace(own, **{name: CHANGES[name]}), tmp_path / "cache")
     assert other.fingerprint != first.fingerprint
     assert_same(first, prepare(own, tmp_path / "cache"))
-    if "maximum_length" in change:
+    if name == "maximum_length":
         assert other.splits["train"].lengths_a.max() == 2
-        sides = [dataclasses.replace(changed, minimum_count=1, truncation_side=side) for side in ("left", "right")]
-        whole = dataclasses.replace(own, minimum_count=1)
-        left, right, whole = (prepare(one, tmp_path / "cache") for one in (*sides, whole))
-        assert len({left.fingerprint, right.fingerprint, whole.fingerprint}) == 3
-        assert words_of(left, "train", "a") == [words[-2:] for words in words_of(whole, "train", "a")]
-        assert words_of(right, "train", "a") == [words[:2] for words in words_of(whole, "train", "a")]
-    if "minimum_count" in change:
+    if name == "minimum_count":
         assert "end" in other.vocabulary.words
 
 
@@ -239,25 +228,15 @@ def test_a_damaged_entry_is_rebuilt(own, tmp_path, place):
 
 def test_a_damaged_digest_file_does_not_change_the_fingerprint(own, tmp_path, settled):
     first = prepare(own, tmp_path / "cache")
-    for note in (tmp_path / "cache" / "digests").iterdir():
-        note.write_text("{")
-    assert prepare(own, tmp_path / "cache").fingerprint == first.fingerprint
-
-
-@pytest.mark.parametrize("place", ["encoded/*.npz", "digests/*.json"])
-def test_a_pipe_in_the_cache_is_an_error(own, tmp_path, settled, place):
-    prepare(own, tmp_path / "cache")
-    for path in (tmp_path / "cache").glob(place):
-        path.unlink()
-        os.mkfifo(path)
-    with pytest.raises(InputError, match="this is a pipe, not a file; remove it"):
-        prepare(own, tmp_path / "cache")
+    for damage in (lambda text: "{", lambda text: "0" + text[1:], lambda text: text[:-9]):
+        for note in (tmp_path / "cache" / "digests").iterdir():
+            note.write_text(damage(note.read_text()))
+        assert prepare(own, tmp_path / "cache").fingerprint == first.fingerprint
 
 
 def test_partial_files_of_killed_writers_are_removed(own, tmp_path):
-    for folder in ("encoded", "digests"):
-        (tmp_path / "cache" / folder).mkdir(parents=True)
-        (tmp_path / "cache" / folder / ".abc.999999.0123abcd.partial").write_bytes(b"1")
+    (tmp_path / "cache" / "encoded").mkdir(parents=True)
+    (tmp_path / "cache" / "encoded" / ".abc.999999.0123abcd.partial").write_bytes(b"1")
     with files.open_atomically(tmp_path / "cache" / "encoded" / "other"):  # a live writer's
         prepare(own, tmp_path / "cache")
         assert len([*(tmp_path / "cache").rglob("*.partial")]) == 1
@@ -278,52 +257,13 @@ def test_files_that_change_while_they_are_read_are_an_error(own, tmp_path, monke
     assert not [*(tmp_path / "cache" / "encoded").glob("*.npz")]
 
 
-# --- digests of files -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "train.tsv"
-    path.write_text("one")
-    return path
-
-
-@pytest.fixture
-def hashed(monkeypatch):
-    """The paths of the files that are hashed, in order."""
-    original, found = encoding.hash_file, []
-    monkeypatch.setattr(encoding, "hash_file", lambda path: found.append(path) or original(path))
-    return found
-
-
-@pytest.mark.parametrize("differs", ["size", "path", None])
-def test_digest_is_reused_unless_the_state_of_the_file_differs(file, tmp_path, settled, hashed, monkeypatch, differs):
-    original = encoding.file_state
-    if differs:
-        monkeypatch.setattr(encoding, "file_state", lambda path: original(path) | {differs: 1})
-    first = encoding.file_digest(file, tmp_path / "cache")
-    monkeypatch.setattr(encoding, "file_state", original)
-    assert encoding.file_digest(file, tmp_path / "cache") == first
-    assert len(hashed) == (2 if differs else 1)
-
-
-def test_recently_changed_file_is_hashed_again(file, tmp_path, hashed, monkeypatch):
+def test_recently_changed_file_is_hashed_again(tmp_path, monkeypatch):
     """A second change within the same clock tick may leave the times of the file unchanged."""
+    file, original, hashed = tmp_path / "train.tsv", encoding.hash_file, []
+    file.write_text("one")
+    monkeypatch.setattr(encoding, "hash_file", lambda path: hashed.append(path) or original(path))
     changed = file.stat().st_ctime_ns
     for seconds, count in ((1.9, 1), (1.9, 2), (2.1, 3), (2.1, 3)):
         monkeypatch.setattr(time, "time_ns", lambda now=changed + int(seconds * 1e9): now)
         encoding.file_digest(file, tmp_path / "cache")
         assert len(hashed) == count
-
-
-def test_digest_of_a_file_changed_while_hashing_is_not_stored(file, tmp_path, settled, monkeypatch):
-    original = encoding.hash_file
-
-    def changing(path):
-        digest = original(path)
-        file.write_text("longer")
-        return digest
-
-    monkeypatch.setattr(encoding, "hash_file", changing)
-    encoding.file_digest(file, tmp_path / "cache")
-    assert not (tmp_path / "cache" / "digests").exists()

@@ -5,8 +5,6 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from jaxmatch.config.settings import default_config, with_overrides
 from jaxmatch.data import encoding, text
@@ -17,7 +15,6 @@ from jaxmatch.data.text import (
     Preprocessing,
     character_table,
     exact_matches,
-    exact_matches_of,
     nltk_tagger,
     tags,
 )
@@ -68,27 +65,9 @@ def test_missing_tagger_is_an_error_naming_its_download(no_tagger, tmp_path):
         prepare(DataSettings("embedded_inference", tags=True), tmp_path / "cache")
 
 
-words = st.lists(st.sampled_from(["a", "A", "b", "c", "ß", "ss"]), min_size=1, max_size=5)
-
-
-@given(st.lists(st.tuples(words, words), min_size=1, max_size=6))
-@settings(max_examples=50, deadline=None)
-def test_batched_exact_matches_equal_those_of_single_pairs(pairs):
-    numbers = {}
-    sides = []
-    for side in (0, 1):
-        flat = [numbers.setdefault(word.casefold(), len(numbers)) for pair in pairs for word in pair[side]]
-        sides += [np.array(flat, np.int64), np.cumsum([0, *(len(pair[side]) for pair in pairs)])]
-    found_a, found_b = exact_matches(*sides)
-    expected_a, expected_b = [], []
-    for a, b in pairs:
-        one, other = exact_matches_of(a, b)
-        assert one == [int(word.casefold() in [each.casefold() for each in b]) for word in a]
-        assert exact_matches_of(b, a) == (other, one)  # which sentence comes first does not matter
-        expected_a += one
-        expected_b += other
-    assert (found_a.tolist(), found_b.tolist()) == (expected_a, expected_b)
-    assert found_a.dtype == np.int8
+def test_exact_matches_are_symmetric():
+    assert exact_matches(["a", "b", "a"], ["c", "a"]) == ([1, 0, 1], [0, 1])
+    assert exact_matches(["c", "a"], ["a", "b", "a"]) == ([0, 1], [1, 0, 1])
 
 
 @pytest.fixture

@@ -105,7 +105,7 @@ MUTANTS = [
      ["tests/test_cohort.py::test_accelerators_compute_fewer_slots_if_that_pays"]),
     ("jaxmatch/layers/core.py", "(row[:, None] * length.astype(jnp.uint32) + position)", "(row[:, None] * jnp.uint32(shape[1]) + position)",
      ["tests/test_cohort.py::test_buckets_that_share_a_program_give_the_same_results"]),
-    ("jaxmatch/data/batches.py", "np.pad(weights, ((0, 0), (0, fillers)))", "np.pad(weights, ((0, 0), (0, fillers)), constant_values=1)",
+    ("jaxmatch/data/batches.py", "np.pad(weights, ((0, 0), (0, more)))", "np.pad(weights, ((0, 0), (0, more)), constant_values=1)",
      ["tests/test_cohort.py::test_buckets_that_share_a_program_give_the_same_results"]),
     (_COHORT, "self.chunks.limit = at_once // 2", "self.chunks.limit = at_once",
      ["tests/test_cohort.py::test_out_of_memory_halves_the_chunks_and_training_continues"]),
