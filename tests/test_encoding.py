@@ -105,9 +105,7 @@ def test_training_pairs_with_a_long_text_are_left_out_and_counted(own, tmp_path)
     assert prepared(drop_from_length=5).report == whole.report
     with pytest.raises(InputError, match="every training pair of data set 'own' has a text of 3 tokens or more"):
         prepared(drop_from_length=3)
-    with pytest.raises(
-        InputError, match="data.drop_from_length = 4 drops nothing: data.maximum_length cuts texts to"
-    ):
+    with pytest.raises(InputError, match="data.drop_from_length = 4 drops nothing: data.maximum_length cuts texts to"):
         prepared(drop_from_length=4, maximum_length=3)
 
 

@@ -1,14 +1,8 @@
 """The batches of an epoch: their pairs, their shapes and their order.
 
-The two sentences of a pair are one row of tokens. Length buckets are the few lengths that rows are padded to, chosen so
-that they add the least possible padding. A batch holds pairs of one bucket, that is, of similar length. With mixed
-lengths, it holds pairs of all buckets, and is padded to the bucket of its longest pair.
-
-The pairs of a bucket, or all pairs, are split evenly: n pairs, at most B in a batch, into ceil(n / B) batches of
-ceil(n / ceil(n / B)) rows. At most one row of a batch is a filler.
-
-Features that depend on a word alone, such as the encoding of its characters, are computed once for each distinct word
-of a batch (layers/words.py), in a program for a fixed number of words. Padding always counts as a word.
+The two sentences of a pair are one row of tokens. Rows are padded to few lengths, the buckets. A batch holds pairs of
+one bucket or, with mixed lengths, of all buckets, and is then padded to the bucket of its longest pair. n pairs, at most
+B in a batch, are split evenly into ceil(n / B) batches of ceil(n / ceil(n / B)) rows, of which one may be a filler.
 
 The order is drawn from the raw bits of NumPy's Philox generator, which are the same in every release of NumPy. Its key
 holds the values that the order may depend on, and nothing else.
