@@ -1,8 +1,8 @@
 """The batches of an epoch: their pairs, their shapes and their order.
 
 The two sentences of a pair are one row of tokens. Rows are padded to few lengths, the buckets. A batch holds pairs of
-one bucket or, with mixed lengths, of all buckets, and is then padded to the bucket of its longest pair. n pairs, at most
-B in a batch, are split evenly into ceil(n / B) batches of ceil(n / ceil(n / B)) rows, of which one may be a filler.
+one bucket or, with mixed lengths, of all buckets, and is then padded to the bucket of its longest pair. If it holds at
+most B of n pairs, there are ceil(n / B) batches of ceil(n / ceil(n / B)) rows, of which one may be a filler.
 
 The order is drawn from the raw bits of NumPy's Philox generator, which are the same in every release of NumPy. Its key
 holds the values that the order may depend on, and nothing else.
