@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jaxmatch.cli import main
-from jaxmatch.data import encoders
+from jaxmatch.data import vectors
 from jaxmatch.data.vectors import read_vectors
 from jaxmatch.errors import InputError
 
@@ -17,32 +17,24 @@ PUBLISHED = Path(os.environ.get("JAXMATCH_DATA", "")) / "vectors" / "minilm.300d
 
 def test_components_are_centered_and_keep_the_distances_that_fit():
     rows = np.random.default_rng(0).normal(3, 1, (20, 6))
-    found = encoders.scaled_components(rows, 6).astype(np.float64)
+    found = vectors.scaled_components(rows, 6).astype(np.float64)
     centered = rows - rows.mean(0)
     scale = np.linalg.norm(found) / np.linalg.norm(centered)
     np.testing.assert_allclose(found @ found.T, scale**2 * centered @ centered.T, atol=1e-4)
-    assert np.linalg.norm(found, axis=1).mean() == pytest.approx(encoders.GLOVE_NORM, rel=1e-5)
+    assert np.linalg.norm(found, axis=1).mean() == pytest.approx(vectors.GLOVE_NORM, rel=1e-5)
     variances = found.var(axis=0)
     assert (variances[:-1] > variances[1:]).all()
-    few = encoders.scaled_components(rows, 2)
+    few = vectors.scaled_components(rows, 2)
     np.testing.assert_allclose(few / found[:, :2], few[0, 0] / found[0, 0], rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["v.txt", "v.zip"])
 def test_written_vectors_are_read_again(tmp_path, name):
-    vectors = np.random.default_rng(0).normal(size=(len(WORDS), 5)).astype(np.float32)
-    encoders.write_vectors(tmp_path / name, WORDS, vectors)
+    rows = np.random.default_rng(0).normal(size=(len(WORDS), 5)).astype(np.float32)
+    vectors.write_vectors(tmp_path / name, WORDS, rows)
     found, report = read_vectors(tmp_path / name, WORDS)
     assert report.broken == 0 and list(found) == WORDS
-    np.testing.assert_allclose(np.stack(list(found.values())), vectors, atol=6e-5)
-
-
-def test_words_of_a_file_are_tokens_once_each(tmp_path):
-    (tmp_path / "texts.tsv").write_text("A cat\tsleeps.\nThe CAT isn't here.\n", encoding="utf-8")
-    assert encoders.words_of_file(tmp_path / "texts.tsv") == ["a", "cat", "sleeps", ".", "the", "is", "n't", "here"]
-    (tmp_path / "latin").write_bytes("naïve".encode("latin-1"))
-    with pytest.raises(InputError, match="latin:1: it is not UTF-8 text"):
-        encoders.words_of_file(tmp_path / "latin")
+    np.testing.assert_allclose(np.stack(list(found.values())), rows, atol=6e-5)
 
 
 @pytest.mark.slow
@@ -54,7 +46,7 @@ def test_an_encoder_makes_the_published_vectors_again():
     known, _ = read_vectors(PUBLISHED, _All())
     words = sorted(known)[:: len(known) // int(os.environ.get("JAXMATCH_WORDS", "1000"))]
     published = np.stack([known[word] for word in words])
-    found = encoders.encoder_vectors(str(encoder), words)
+    found = vectors.encoder_vectors(str(encoder), words)
     pairs = np.triu_indices(len(words))
     products = [rows @ rows.T for rows in (found, published - published.mean(0))]
     assert np.corrcoef(products[0][pairs], products[1][pairs])[0, 1] > 0.999
@@ -66,15 +58,15 @@ def test_the_command_writes_vectors_of_data_sets_and_files(tmp_path, monkeypatch
         progress(len(words))
         return np.eye(len(words), 3, dtype=np.float32)
 
-    monkeypatch.setattr(encoders, "encoder_vectors", encoded)
-    (tmp_path / "texts.txt").write_text("zebra zebra\n")
+    monkeypatch.setattr(vectors, "encoder_vectors", encoded)
+    (tmp_path / "texts.txt").write_text("A zebra\tzebra\nThe ZEBRA isn't.\n")
     output = tmp_path / "made.zip"
     words = ["data", "vectors", "--encoder", "some-encoder"]
     words += ["--words-of", f"embedded_inference,{tmp_path / 'texts.txt'}"]
     assert main.main([*words, "--output", str(tmp_path / "made.bin")]) == 2
     assert main.main([*words, "--output", str(output)]) == 0
     found, report = read_vectors(output, _All())
-    assert list(found)[-1] == "zebra" and "farmer" in found and report.lines == len(found)
+    assert list(found)[-3:] == ["zebra", "n't", "."] and "farmer" in found and report.lines == len(found)
     assert f"made.zip: {len(found)} words, 3 dimensions" in capsys.readouterr().out
     monkeypatch.undo()
     for missing in ("no-such-file", "sick"):
@@ -103,12 +95,12 @@ def static_model(tmp_path):
 
 
 def test_static_models_are_word_vectors(static_model, tmp_path, capsys):
-    rows = encoders.static_vectors(str(static_model), ["cat", "sleeps"])
+    rows = vectors.static_vectors(str(static_model), ["cat", "sleeps"])
     np.testing.assert_array_equal(rows, [[8, 9, 10, 11], [16, 17, 18, 19]])
     for split, size in (("train", 8), ("dev", 2), ("test", 2)):
         lines = ["text_a\ttext_b\tlabel", *["the cat sleeps\ta dog sleeps\tyes", "cat\tdog\tno"] * (size // 2)]
         (tmp_path / f"{split}.tsv").write_text("\n".join(lines) + "\n")
-    words = ["own", "--data-directory", str(tmp_path), "--vectors", f"{encoders.MODEL2VEC}{static_model}"]
+    words = ["own", "--data-directory", str(tmp_path), "--vectors", f"{vectors.MODEL2VEC}{static_model}"]
     assert main.main(["data", "check", *words]) == 0
     assert "vectors static: 5 words of 4 dimensions" in capsys.readouterr().out
 
@@ -117,4 +109,4 @@ def test_a_model_that_cannot_be_loaded_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     pytest.importorskip("model2vec")
     with pytest.raises(InputError, match="the model 'nobody/nothing' cannot be loaded .*; name a folder"):
-        encoders.static_vectors("nobody/nothing", ["cat"])
+        vectors.static_vectors("nobody/nothing", ["cat"])

@@ -64,7 +64,9 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _vectors(arguments: argparse.Namespace) -> None:
-    from jaxmatch.data import catalog, encoders
+    from jaxmatch.data import catalog, vectors
+    from jaxmatch.data.pairs import read_lines
+    from jaxmatch.data.text import Preprocessing
 
     output, names = Path(arguments.output), arguments.words_of.split(",")
     if output.suffix.lower() not in (".txt", ".zip"):
@@ -74,13 +76,14 @@ def _vectors(arguments: argparse.Namespace) -> None:
         if name in catalog.names():
             words.update(dict.fromkeys(_words_of_data(name, arguments.data_directory)))
         else:
-            words.update(dict.fromkeys(encoders.words_of_file(name)))
+            tokens = Preprocessing(remove_punctuation=False).tokens
+            words.update(dict.fromkeys(word for _, line in read_lines(Path(name)) for word in tokens(line)))
     note(f"{len(words):,} words")
-    vectors = encoders.encoder_vectors(
+    rows = vectors.encoder_vectors(
         arguments.encoder, list(words), progress=lambda done: note(f"{done:,} of {len(words):,} words are encoded")
     )
-    encoders.write_vectors(output, words, vectors)
-    show(f"{output}: {len(words):,} words, {vectors.shape[1]} dimensions")
+    vectors.write_vectors(output, words, rows)
+    show(f"{output}: {len(words):,} words, {rows.shape[1]} dimensions")
 
 
 def _words_of_data(name: str, directory: str | None) -> list[str]:

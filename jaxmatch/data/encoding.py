@@ -16,7 +16,7 @@ import filelock
 import numpy as np
 
 from jaxmatch.config.settings import OWN_LAYOUT, DataConfig
-from jaxmatch.data import catalog, encoders, generated, own, text, vectors
+from jaxmatch.data import catalog, generated, own, text, vectors
 from jaxmatch.data.pairs import DataSet, is_number
 from jaxmatch.data.text import PADDING, UNKNOWN_WORD, Corpus, Preprocessing, Vocabulary
 from jaxmatch.data.vectors import DIMENSIONS, HASHED, HASHED_VERSION, NO_VECTORS, VectorReport
@@ -263,8 +263,8 @@ def fingerprint_of(settings: DataSettings, cache_directory: Path) -> tuple[str, 
         description["vectors"] = [HASHED, HASHED_VERSION]
     elif settings.vectors == NO_VECTORS:
         description["vectors"] = [NO_VECTORS, DIMENSIONS]
-    elif settings.vectors.startswith(encoders.MODEL2VEC):
-        description["vectors"] = encoders.static_digest(settings.vectors.removeprefix(encoders.MODEL2VEC))
+    elif settings.vectors.startswith(vectors.MODEL2VEC):
+        description["vectors"] = vectors.static_digest(settings.vectors.removeprefix(vectors.MODEL2VEC))
     elif settings.vectors:
         file, member = vectors.file_and_member(settings.vectors)
         description["vectors"] = [vectors.file_name(settings.vectors), member, digest_of(file)]
@@ -361,9 +361,9 @@ def read_word_vectors(
         return found, VectorReport("hashed character n-grams", DIMENSIONS, len(words))
     if settings.vectors == NO_VECTORS:
         return {}, VectorReport("none", DIMENSIONS, 0)
-    if settings.vectors.startswith(encoders.MODEL2VEC):
-        rows = encoders.static_vectors(settings.vectors.removeprefix(encoders.MODEL2VEC), list(words))
-        name = settings.vectors.rstrip("/").rpartition("/")[2].removeprefix(encoders.MODEL2VEC)
+    if settings.vectors.startswith(vectors.MODEL2VEC):
+        rows = vectors.static_vectors(settings.vectors.removeprefix(vectors.MODEL2VEC), list(words))
+        name = settings.vectors.rstrip("/").rpartition("/")[2].removeprefix(vectors.MODEL2VEC)
         return dict(zip(words, rows, strict=True)), VectorReport(name, rows.shape[1], len(words))
     if settings.vectors:
         return vectors.read_vectors(settings.vectors, words, lowercase=settings.lowercase)

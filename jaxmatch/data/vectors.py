@@ -1,4 +1,4 @@
-"""Word vectors: from files, and made from the spelling of words.
+"""Word vectors: from files, made from the spelling of words, and from pretrained models.
 
 A file is text in GloVe's layout or word2vec's binary format; plain, with gzip, or in a zip archive. Only the rows of
 wanted words are held in memory.
@@ -6,6 +6,11 @@ wanted words are held in memory.
 As in fastText (Bojanowski et al., 2017, section 3.2), the hashed vector of a word is the sum of those of its character
 n-grams and of the whole word. That of an n-gram is not trained: it consists of signs that come from the hash of the
 n-gram (a random projection, Achlioptas, 2003). Words that share a stem have similar vectors.
+
+A sentence encoder reads each word alone. The vector of the word is the mean of the encoder's outputs over all pieces of
+the word, special ones included, before any normalization. The vectors are centered over the words, reduced by a
+principal component analysis, and scaled to the mean norm of GloVe's. A static model of model2vec has a vector of each
+word as it is.
 """
 
 import codecs
@@ -17,17 +22,19 @@ import io
 import itertools
 import os
 import zipfile
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from jaxmatch.errors import InputError, listed, require_plain_file, shown
+from jaxmatch.errors import InputError, NotInstalled, first_line, listed, require_plain_file, shown
+from jaxmatch.files import open_atomically
 
-# The values of `data.vectors` that are not files: hashed vectors, and none for a model that trains its own.
-HASHED, NO_VECTORS = "hashed", "none"
+# The values of `data.vectors` that are not files: hashed vectors, and none for a model that trains its own; and the
+# start of one that names a static model of model2vec.
+HASHED, NO_VECTORS, MODEL2VEC = "hashed", "none", "model2vec:"
 REMEDY = "name a file of word vectors: text in GloVe's layout, also as .gz or .zip"
 _BLOCK_BYTES, _LONGEST_WORD = 1 << 22, 1 << 12  # of a binary file: read at once, and in a word
 _EXAMPLES = 5  # this many broken lines are described
@@ -41,6 +48,10 @@ _GRAM_LENGTHS = range(3, 7)
 _NORM = 6.0  # about the norm of GloVe's vectors
 _DIGEST_BYTES = -(-DIMENSIONS // 8)
 MOST_GRAMS = 1 << 17  # the signs of this many n-grams are held in memory (50 MB)
+
+# Vectors of pretrained models.
+GLOVE_NORM = 6.01  # the mean norm of the vectors of GloVe 840B, over 86,148 words of the public data sets
+WORDS_AT_ONCE = 2048
 
 
 @dataclass(frozen=True)
@@ -187,15 +198,12 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 def _member(archive: zipfile.ZipFile, path: Path, wanted: str) -> str:
     names = [name for name in archive.namelist() if not name.endswith("/") and not name.startswith("__MACOSX/")]
-    if wanted in names:
-        return wanted
-    if wanted:
-        raise InputError(f"the archive holds no {shown(wanted)}", path=path, remedy=f"it holds {listed(names)}")
-    names = [name for name in names if name.endswith(".txt")] or names
-    if len(names) != 1:
-        problem = f"the archive holds {len(names)} files: {listed(names)}"
+    texts = [name for name in names if name.endswith(".txt")] or names
+    found = [name for name in names if name == wanted] if wanted else texts
+    if len(found) != 1:
+        problem = f"the archive holds {listed(names) or 'no file'}" + (f", not {shown(wanted)}" if wanted else "")
         raise InputError(problem, path=path, remedy=f"name one of them behind the archive: {path.name}/NAME")
-    return names[0]
+    return found[0]
 
 
 def hashed_rule() -> dict[str, Any]:
@@ -223,3 +231,86 @@ def _signs(gram: str) -> np.ndarray:
     """Returns 300 numbers, 1 or -1, from the bits of the hash of an n-gram."""
     digest = hashlib.blake2b(gram.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
     return 2 * np.unpackbits(np.frombuffer(digest, np.uint8), count=DIMENSIONS).astype(np.int8) - 1
+
+
+def encoder_vectors(encoder: str, words: Sequence[str], progress: Callable[[int], None] = lambda _: None) -> np.ndarray:
+    """Returns the vectors of words, `<float32>[words, 300]`, or with fewer dimensions if the encoder has fewer.
+
+    Arguments:
+      encoder: a folder, or the name of a model of sentence-transformers on a hub.
+      words: distinct words.
+      progress: called with the number of words that have been encoded.
+
+    Raises:
+      InputError: sentence-transformers is not installed, or the encoder cannot be loaded.
+    """
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise NotInstalled("vectors of a sentence encoder", "sentence-transformers", "vectors") from error
+    model = _loaded(lambda: SentenceTransformer(encoder), encoder)
+    rows = []
+    for start in range(0, len(words), WORDS_AT_ONCE):
+        some = list(words[start : start + WORDS_AT_ONCE])
+        outputs = model.encode(some, output_value="token_embeddings", show_progress_bar=False)
+        rows += [output.float().mean(0).cpu().numpy() for output in outputs]
+        progress(len(rows))
+    return scaled_components(np.stack(rows).astype(np.float64))
+
+
+def scaled_components(rows: np.ndarray, dimensions: int = DIMENSIONS) -> np.ndarray:
+    """Centers rows `<float64>[words, features]`, keeps their first principal components, and scales the mean norm to
+    GloVe's. Returns `<float32>[words, dimensions]`.
+    """
+    from sklearn.decomposition import PCA  # sentence-transformers needs scikit-learn
+
+    components = PCA(min(dimensions, *rows.shape), svd_solver="covariance_eigh").fit_transform(rows)
+    norm = np.linalg.norm(components, axis=1).mean()
+    return (components * (GLOVE_NORM / max(norm, np.finfo(np.float64).tiny))).astype(np.float32)
+
+
+def write_vectors(path: str | Path, words: Iterable[str], vectors: np.ndarray) -> None:
+    """Writes vectors in GloVe's layout, as text or, if the name ends in ".zip", in a zip archive, atomically."""
+    path = Path(path)
+    with contextlib.ExitStack() as opened:
+        file = opened.enter_context(open_atomically(path))
+        if path.suffix.lower() == ".zip":
+            archive = opened.enter_context(zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED))
+            file = opened.enter_context(archive.open(f"{path.stem}.txt", "w"))
+        for word, vector in zip(words, vectors, strict=True):
+            file.write(f"{word} {' '.join(f'{number:.4f}' for number in vector)}\n".encode())
+
+
+@functools.lru_cache(1)
+def _static_model(name: str) -> Any:
+    try:
+        from model2vec import StaticModel
+    except ImportError as error:
+        raise NotInstalled(f"the vectors {MODEL2VEC}{name}", "model2vec", "vectors") from error
+    return _loaded(lambda: StaticModel.from_pretrained(name), name)
+
+
+def static_vectors(name: str, words: Sequence[str]) -> np.ndarray:
+    """Returns the vectors that a static model of model2vec gives to distinct words, `<float32>[words, dimensions]`.
+
+    The model is a folder, or the name of one on a hub. An `InputError` says that it, or model2vec, cannot be loaded.
+    """
+    return np.asarray(_static_model(name).encode(list(words)), np.float32)
+
+
+def static_digest(name: str) -> str:
+    """Returns a hash of what a static model computes vectors from."""
+    model = _static_model(name)
+    found = hashlib.sha256(repr((model.normalize, model.tokenizer.to_str())).encode())
+    for part in (model.embedding, model.weights, model.token_mapping):
+        found.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
+    return found.hexdigest()
+
+
+def _loaded(load: Callable[[], Any], name: str) -> Any:
+    """Loads a model; what the libraries raise if they cannot has no common class."""
+    try:
+        return load()
+    except Exception as error:
+        remedy = "name a folder, or a model of huggingface.co if it can be reached"
+        raise InputError(f"the model {name!r} cannot be loaded ({first_line(error)[:200]})", remedy=remedy) from error

@@ -123,7 +123,7 @@ MUTANTS = [
     ("jaxmatch/data/vectors.py", '.lstrip(b"\\n"), block', ", block", ["tests/test_vectors.py::test_binary_vectors_of_word2vec_are_read"]),
     ("jaxmatch/data/vectors.py", "            if block[at:].strip():", "            if False:",
      ["tests/test_vectors.py::test_binary_vectors_of_word2vec_are_read"]),
-    ("jaxmatch/data/encoders.py", "np.linalg.norm(components, axis=1).mean()", "1.0", ["tests/test_encoders.py::test_components_are_centered_and_keep_the_distances_that_fit"]),
+    ("jaxmatch/data/vectors.py", "np.linalg.norm(components, axis=1).mean()", "1.0", ["tests/test_encoders.py::test_components_are_centered_and_keep_the_distances_that_fit"]),
     ("jaxmatch/data/vectors.py", " for number, line in lines if line.strip())", " for number, line in lines if line)",
      ["tests/test_vectors.py::test_header_line_ends_trailing_spaces_and_words_with_spaces_are_parsed"]),
     ("jaxmatch/data/encoding.py", "covered < settings.minimum_coverage:", "covered < 0:",
