@@ -247,15 +247,12 @@ def most_in_training(plan: BatchPlan, ids: np.ndarray, words: int) -> dict[int, 
     words is very unlikely, but not impossible: check batches with `most_distinct_words`.
     """
     most: dict[tuple[int, int], int] = {}  # of the shape that batches are padded to
-    found = set()
     for seed, epoch in itertools.product(range(_DRAWS), range(_EPOCHS if plan.mixed else 1)):
         for bucket, batches in plan.batches_of(plan.rows(seed, epoch), epoch).items():
-            found.add(bucket)
             drawn = (ids[rows, : plan.buckets[bucket]] for rows in batches[:_BATCHES_OF_A_DRAW])
             shape = plan.compiled[bucket]
             most[shape] = max(most.get(shape, 0), int(_MARGIN * most_distinct_words(drawn, words)))
-    shapes = {bucket: plan.compiled[bucket] for bucket in sorted(found)}
-    return {bucket: _program_words(most[shape], math.prod(shape)) for bucket, shape in shapes.items()}
+    return {bucket: _program_words(most[shape], math.prod(shape)) for bucket, shape in plan.compiled.items()}
 
 
 def most_in_evaluation(batches: Mapping[int, Sequence[np.ndarray]], words: int) -> dict[int, int | None]:

@@ -114,8 +114,7 @@ def read_vectors(
                 if len(examples) < _EXAMPLES:
                     examples.append(f"{'word' if binary else 'line'} {number}: {problem}")
     if broken == count:
-        stated = f"the first line states {header} dimensions, and " if header and not binary else ""
-        raise InputError(f"{stated}no line holds a word and {dimensions} numbers", path=path, remedy=REMEDY)
+        raise InputError(f"no line holds a word and {dimensions} numbers", path=path, remedy=REMEDY)
     return found, VectorReport(file_name(path), dimensions, count, broken, tuple(examples))
 
 
